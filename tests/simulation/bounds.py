@@ -15,6 +15,20 @@ from tests.simulation.invariants import Obj
 NAME = "2 policies bind"
 
 
+def admits(policy: Policy, cluster: str, obj: Obj | None) -> bool:
+    """Whether a policy chooses a cluster by name, label and group. `obj`: its MemberCluster, None where that is not
+    known: then only names count."""
+    if cluster in policy.exclude or (policy.names and cluster not in policy.names):
+        return False
+    if obj is None:
+        return True
+    labels, groups = obj["metadata"].get("labels") or {}, policy.division.groups
+    grouped = not groups or any(
+        cluster in group.names or (group.selector is not None and group.selector.matches(labels)) for group in groups
+    )
+    return grouped and (policy.selector is None or policy.selector.matches(labels))
+
+
 def breaches(
     facts: DecisionFacts, before: DecisionFacts | None, policy: Policy, members: Mapping[str, Obj | None]
 ) -> Iterator[str]:
@@ -36,8 +50,10 @@ def breaches(
         yield f"{', '.join(sorted(grown))} are given more while {facts.terms.shortfall} are missing, all are required"
     if facts.terms.unit is Unit.SHARDS:
         return
-    if division.max_clusters is not None and len(now) > division.max_clusters and grown - had.keys():
-        yield f"{len(now)} clusters hold copies, maxClusters is {division.max_clusters}"
+    # What has no other place yet stays in a cluster that the policy does not choose, beside those that it does.
+    chosen = [cluster for cluster in now if admits(policy, cluster, members.get(cluster))]
+    if division.max_clusters is not None and len(chosen) > division.max_clusters and grown - had.keys():
+        yield f"{len(chosen)} clusters hold copies, maxClusters is {division.max_clusters}"
     for cluster in sorted(grown - had.keys()):
         if now[cluster] < division.min_per_cluster:
             yield f"{cluster} joins with {now[cluster]}, minPerCluster is {division.min_per_cluster}"

@@ -274,15 +274,9 @@ def refusals(
 ) -> Iterator[str]:
     """Why a MemberCluster may hold none of a workload, or, if that `grows` there, take no more of it. `keeps`: what it
     holds has no other place, as the decision says; then only what a person said of the cluster takes it away."""
-    name, labels = cluster["metadata"]["name"], cluster["metadata"].get("labels") or {}
-    chosen = policy.selector is None or policy.selector.matches(labels)
-    groups = policy.division.groups
-    grouped = not groups or any(
-        name in group.names or (group.selector is not None and group.selector.matches(labels)) for group in groups
-    )
-    admitted = chosen and grouped and not (policy.names and name not in policy.names)
+    name = cluster["metadata"]["name"]
     keeps = keeps or bool(policy.problem and not grows)
-    if name in policy.exclude or not (admitted or keeps):
+    if name in policy.exclude or not (keeps or bounds.admits(policy, name, cluster)):
         yield f"policy {policy.name} does not choose it"
     if raw.at(cluster, "metadata", "deletionTimestamp") and not keeps:
         yield "it leaves the fleet"

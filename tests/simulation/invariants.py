@@ -346,7 +346,8 @@ def _named(obj: Obj) -> set[str]:
 def minimal_movement(step: Step) -> Iterator[str]:
     """With nothing changed nobody moves; and no cluster that stays loses copies while no fewer are wanted, unless its
     policy divides anew at every change, or gives each cluster fewer. Copies that were only held, because no cluster
-    that their policy chooses could take them, go as soon as there is a place, and one by one if there is little.
+    that their policy chooses could take them, go as soon as there is a place, and one by one if there is little; and a
+    cluster that was closed, and had less than the policy's minPerCluster, takes that much once it is open.
 
     A host that was restored has a decision that is older than the slices: then a cluster can lose no more copies than
     it holds, which is none where a later decision took its slice away.
@@ -369,7 +370,9 @@ def minimal_movement(step: Step) -> Iterator[str]:
     removed = {
         one["metadata"]["name"] for one in step.all_of("MemberCluster") if "deletionTimestamp" in one["metadata"]
     }
-    held, slices = old.terms.held, _slices(step, old)
+    floor = division.get("minPerCluster", 0)
+    raised = (min(staying.get(share.cluster, 0), floor) - share.count for share in old.shares if share.count < floor)
+    held, slices = old.terms.held + sum(copies for copies in raised if copies > 0), _slices(step, old)
     if not any(share.cluster in slices for share in old.shares):
         return  # nothing of it has ever reached a member: nothing can move
     for share in old.shares:

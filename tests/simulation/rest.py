@@ -5,7 +5,7 @@ Also the end state in a form that two runs of one script can be compared by: wit
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from federator.api import federatedquota, membercluster
@@ -307,11 +307,16 @@ def end_state(world: World, *, contended: bool, profiled: bool) -> dict[str, Any
     """What two runs of one script must agree on.
 
     `contended`: how much is placed depends on who came first, or on what was held before (a quota, a policy that
-    binds). Whether a soft spread rule is kept does in any case, as the split does. `profiled`: pods were given a
-    profile, so that what a Job runs depends on when it was made.
+    binds). Whether a soft spread rule is kept does in any case, as the split does. So does how much is left of a
+    workload that its policy admits nowhere: what ran before that was said. `profiled`: pods were given a profile, so
+    that what a Job runs depends on when it was made.
     """
     found: dict[str, Any] = {}
-    for kind, obj in host_workloads(world).values():
+    stranded = _stranded(world)
+    for uid, (kind, obj) in host_workloads(world).items():
+        if uid in stranded:
+            found[f"{kind} {obj['metadata']['namespace']}/{obj['metadata']['name']}"] = {"spec": obj["spec"]}
+            continue
         meta, status = obj["metadata"], obj.get("status") or {}
         says = {
             name: status.get(name)
@@ -323,11 +328,18 @@ def end_state(world: World, *, contended: bool, profiled: bool) -> dict[str, Any
             if not contended and one["type"] != "SpreadViolated"
         }
         found[f"{kind} {meta['namespace']}/{meta['name']}"] = {"spec": obj["spec"], "status": says}
-    natives = {} if contended else {**_natives(world), **_jobs(world, profiled=profiled)}
+    natives = {} if contended else {**_natives(world, stranded), **_jobs(world, stranded, profiled=profiled)}
     return {**found, **natives}
 
 
-def _jobs(world: World, *, profiled: bool) -> dict[str, Any]:
+def _stranded(world: World) -> set[str]:
+    """uids of workloads of which a decision says that their policy admits no cluster, or keeps copies all the same."""
+    decisions = [decision_facts(obj) for obj in all_of(world.federation.host, "PlacementDecision")]
+    nowhere = (Reason.NO_MATCHING_CLUSTER, Reason.NO_CLUSTER_ADMITTED)
+    return {facts.workload_uid for facts in decisions if facts.terms.held > 0 or facts.terms.reason in nowhere}
+
+
+def _jobs(world: World, stranded: Collection[str], *, profiled: bool) -> dict[str, Any]:
     """What the Jobs of each job set run, over all members, without what tells one range from another.
 
     Where a webhook or an older definition changed what is written (F47), or a profile did, Jobs that have ended are
@@ -336,6 +348,8 @@ def _jobs(world: World, *, profiled: bool) -> dict[str, Any]:
     found: dict[str, Any] = {}
     changed = profiled or world.fired["webhook-changes"] > 0
     for uid, (_, obj) in host_workloads(world).items():
+        if uid in stranded:
+            continue
         mine = [job for member in world.federation.members.values() for job in jobs(member, uid)]
         if changed:
             mine = [job for job in mine if not _has_ended(job)]
@@ -368,7 +382,7 @@ def agree(what: str, one: Any, other: Any, *, by_hand: bool = False) -> bool:
     return one == other or (what.startswith(JOBS) and (one is None or other is None))
 
 
-def _natives(world: World) -> dict[str, Any]:
+def _natives(world: World, stranded: Collection[str]) -> dict[str, Any]:
     """What members run, over all of them, without the number of copies: (kind, namespace, name) -> contents."""
     found: dict[str, set[bytes]] = {}
     for member in world.federation.members.values():
@@ -378,7 +392,8 @@ def _natives(world: World) -> dict[str, Any]:
             group = row.api_version.rpartition("/")[0]
             for native in member.store.items(member.registry.get(group, row.plural)):
                 meta = native.obj["metadata"]
-                if names.FLEET_LABEL in (meta.get("labels") or {}):
+                labels = meta.get("labels") or {}
+                if names.FLEET_LABEL in labels and labels.get(names.WORKLOAD_UID_LABEL) not in stranded:
                     template = (native.obj.get("spec") or {}).get("template") or {}
                     contents = workloads.digest([(template.get("spec") or {}), native.obj.get("data")])
                     found.setdefault(f"native {kind} {meta['namespace']}/{meta['name']}", set()).add(contents)

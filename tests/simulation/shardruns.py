@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator
 
 from federator.api.placement.decisionfacts import decision_facts
+from federator.embedded.server import EmbeddedCluster
 from federator.hub.records.decisions import STRUCK
 from federator.kinds import labels, registry
 from federator.model import shards
@@ -36,6 +37,9 @@ class ShardRuns:
         """(uid of a job set, cluster) -> every shard that a decision ever gave it."""
         self._told: dict[tuple[str, str], Ranges] = defaultdict(tuple)
         """(uid of a job set, cluster) -> every shard that its slice ever said is done."""
+        self._remembered: dict[tuple[EmbeddedCluster, str, str], Ranges] = defaultdict(tuple)
+        """(host, uid of a job set, cluster) -> every shard that a decision which this host has had gave it. A host that
+        is restored is another server, and knows nothing of what was decided after its backup."""
         self._recorded: dict[str, Ranges] = defaultdict(tuple)
         """uid of a job set -> every shard that the host's status ever said is done."""
         self._alive: set[str] = set()
@@ -55,9 +59,13 @@ class ShardRuns:
         facts = decision_facts(step.obj)
         if facts.terms.unit is not Unit.SHARDS:
             return
-        uid = facts.workload_uid
+        uid, host = facts.workload_uid, step.clusters["host"]
         for share in facts.shares:
             self._given[uid, share.cluster] = shards.union(self._given[uid, share.cluster], share.ranges)
+        for known in (facts, decision_facts(step.old)) if step.old is not None else (facts,):
+            for share in (*known.shares, *known.given):
+                mine = host, uid, share.cluster
+                self._remembered[mine] = shards.union(self._remembered[mine], share.ranges)
         job_set = next((obj for obj in step.all_of(JOBSET) if obj["metadata"]["uid"] == uid), None)
         changed = step.old is None or step.old["spec"] != step.obj["spec"]
         if job_set is None or not changed or not step.writer:
@@ -99,7 +107,8 @@ class ShardRuns:
             yield f"{CUT}: {step.name}: {shards.text(strange)} are done, and nobody who was given them said so"
 
     def _spoken(self, step: Step) -> Iterator[str]:
-        """A slice goes only when all that it completed is recorded on the host."""
+        """A slice goes only when all that it completed is recorded on the host, of what this host can know to have
+        given it: what a slice of a lost decision says of shards that others have by now could be any member's lie."""
         verbs = registry.verbs_of(JOBSET)
         mark = verbs.read_mark(step.obj)
         if mark is None:
@@ -118,9 +127,19 @@ class ShardRuns:
         if self._given_up(step):
             return  # it is removed as stale when the cluster is back: its shards may run twice (MayOverlap)
         self.judged[FIRST] += 1
-        done = shards.intersect(finished(step.obj), shards.normal(mark.ranges))
+        known = self._known(step, uid)
+        done = shards.intersect(shards.intersect(finished(step.obj), shards.normal(mark.ranges)), known)
         if lost := shards.minus(done, self._recorded[uid]):
             yield f"{FIRST}: {step.name}: it goes, and the host has not recorded {shards.text(lost)}"
+
+    def _known(self, step: Step, uid: str) -> Ranges:
+        """Shards of which the host can know that it gave them to this cluster."""
+        found = self._remembered[step.clusters["host"], uid, step.cluster]
+        for facts in map(decision_facts, step.all_of("PlacementDecision")):
+            if facts.workload_uid == uid:
+                had = (share for share in (*facts.shares, *facts.given) if share.cluster == step.cluster)
+                found = shards.union(found, [one for share in had for one in share.ranges])
+        return found
 
     def _made(self, step: Step) -> Iterator[str]:
         """A member makes no Job for shards that its own slice says are done."""
