@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo browser docs lock soak replay shrink test unit lint types house kube bench fuzz simulate clean
+.PHONY: demo browser docs lock soak replay shrink test unit lint types house kube bench fuzz simulate mutants clean
 
 LOCKS := deploy/locks
 PIP := $(BIN)/pip install -q --disable-pip-version-check
@@ -64,6 +64,10 @@ shrink: $(STAMP)
 ## docs: the generated pages of docs/reference, and config/federator.yaml, from the tables of the program
 docs: $(STAMP)
 	$(BIN)/python -m tests.reference.generate
+
+## mutants: small errors planted in division, spread, ledger, quota and fold; 95 of 100 must be noticed by tests/unit
+mutants: $(STAMP)
+	nice $(BIN)/python -m tests.mutation.run --jobs $(JOBS) --seed $(SEED) $(ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
