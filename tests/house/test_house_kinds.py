@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from typing import get_args
 
 import pytest
@@ -44,6 +45,7 @@ def _imports(source: sources.Source) -> list[tuple[int, str]]:
     ]
 
 
+@cache
 def naming() -> dict[str, str]:
     """Module outside kinds/ -> where it first names a workload kind of ours, or imports its folder."""
     found: dict[str, str] = {}
