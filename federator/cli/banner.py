@@ -1,9 +1,10 @@
-"""What a person must know before reading any table: that the federation is paused, that no hub leads, or that the one
-which does lacks something of its own.
+"""Warnings that apply to every table: the federation is paused, no hub leads, or the leading hub
+lacks a resource of its own.
 
-Printed on stderr, so that what is on stdout stays as it is for scripts. Read from the hubs' Lease and the pause object,
-which everybody whom the host knows may `get`; who may not, or where one is missing, sees no banner and no error. Times
-are compared with the host's own clock (the Date header of an answer), never with that of the caller's machine.
+They go to stderr, so that scripts can read stdout. They are read from the hubs' Lease and the
+pause object, which every authenticated user of the host may `get`. A missing object, or a caller
+without that right, gives no banner and no error. Times are compared with the host's clock (the Date
+header of a response), never with the clock of the caller's machine.
 """
 
 import asyncio
@@ -21,27 +22,27 @@ if TYPE_CHECKING:
 SYSTEM_NAMESPACE: Final = "federator-system"
 LEASE: Final = "federator-hub"
 WITHIN_S: Final = 3.0
-"""A host that takes longer to say so is answered without a banner."""
+"""Deadline of each request; a slower host gets no banner."""
 SLACK_S: Final = 2.0
-"""A Date header is cut to the second, and an answer takes its time."""
+"""Tolerance: a Date header has whole seconds, and a response takes time."""
 WHY_MAX: Final = 512
 """Characters of an annotation that are shown."""
 Obj = Mapping[str, Any]
 
 
 async def lines(client: "Client") -> list[str]:
-    """The banner of this host, "" none; three small requests side by side."""
+    """The banner lines of this host, [] for none. Sends three small requests concurrently."""
     from federator.hub.cache import pauses
     from federator.model.steps import ObjectRef
 
     lease = ObjectRef("coordination.k8s.io/v1", "leases", SYSTEM_NAMESPACE, LEASE, "Lease")
     pause = ObjectRef("v1", "configmaps", SYSTEM_NAMESPACE, pauses.PAUSE_OBJECT, "ConfigMap")
-    found_lease, found_pause, now_s = await asyncio.gather(_read(client, lease), _read(client, pause), _host_s(client))
-    return [text for text in (paused(found_pause), leaderless(found_lease, now_s) or short(found_lease)) if text]
+    lease_obj, pause_obj, now_s = await asyncio.gather(_read(client, lease), _read(client, pause), _host_s(client))
+    return [text for text in (paused(pause_obj), leaderless(lease_obj, now_s) or short(lease_obj)) if text]
 
 
 def paused(obj: Obj | None) -> str:
-    """The sentence about a pause; "" while there is none."""
+    """The sentence about a pause; "" when nothing is paused."""
     from federator.hub.cache import pauses
 
     facts = pauses.facts(obj)
@@ -51,22 +52,24 @@ def paused(obj: Obj | None) -> str:
 
 
 def leaderless(lease: Obj | None, now_s: float | None) -> str:
-    """The sentence about a Lease that nobody renews; "" while a hub leads, and where none ever stood for election."""
+    """The sentence about a Lease that is no longer renewed; "" while a hub leads, and where no hub
+    ever took part in an election."""
     renewed = raw.text(lease or {}, "spec", "renewTime")
     if not renewed:
         return ""
     holder = raw.text(lease or {}, "spec", "holderIdentity")
-    known = f"last: {holder}" if holder else "the last one gave it up"
+    holder_text = f"last leader: {holder}" if holder else "the last leader gave it up"
     asked_s = raw.integer(lease or {}, "spec", "leaseDurationSeconds")
     overdue = now_s is not None and now_s > raw.epoch_s(renewed) + asked_s + SLACK_S
     if holder and not overdue:
         return ""
     since = renewed.partition(".")[0].removesuffix("Z") + "Z"
-    return f"No hub leads since {since} ({known}): what follows is what was known then."
+    return f"No hub leads since {since} ({holder_text}): the states shown are from that time or before."
 
 
 def short(lease: Obj | None) -> str:
-    """The sentence about a hub that leads and cannot ask all members, for want of something of its own."""
+    """The sentence about a leading hub that cannot query all members because it is short of a
+    resource of its own; "" when it is not."""
     from federator.model import names, plaintext
 
     noted = raw.text_map(raw.mapping(lease or {}, "metadata"), "annotations").get(names.SHORTAGE_ANNOTATION, "")
@@ -76,7 +79,7 @@ def short(lease: Obj | None) -> str:
         return ""
     why = plaintext.clipped(raw.text(facts, "why"), WHY_MAX)
     if not why or raw.text(facts, "holder") != raw.text(lease or {}, "spec", "holderIdentity"):
-        return ""  # the word of a hub that does not lead any more
+        return ""  # written by a hub that no longer leads
     since = plaintext.clipped(raw.text(facts, "since"), WHY_MAX)
     return f"The hub cannot ask every cluster since {since}, which says nothing about them ({why})."
 
@@ -87,11 +90,11 @@ async def _read(client: "Client", ref: "ObjectRef") -> Obj | None:
     try:
         return await client.get(ref, timeout_s=WITHIN_S)
     except errors.ApiError:
-        return None  # absent, or not for the caller to see: what the command itself reads will tell what is wrong
+        return None  # absent or forbidden: the command's own reads report what is wrong
 
 
 async def _host_s(client: "Client") -> float | None:
-    """The host's own time, in seconds since 1970; None where it does not say."""
+    """The host's time in epoch seconds; None when it sends no valid Date header."""
     from federator.kube import errors
 
     try:

@@ -1,7 +1,7 @@
-"""What all commands share: options with kubectl's names, a client of the host, running on an event loop, printing,
-exit codes.
+"""Shared by all commands: options with kubectl's names, a client of the host, the event loop,
+printing, exit codes.
 
-Tables go to stdout, everything else to stderr. Exit 1: something failed, or only a part could be shown.
+Tables go to stdout, everything else to stderr. Exit 1: something failed, or the output is partial.
 """
 
 import asyncio
@@ -25,43 +25,47 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def connection_options(command: F) -> F:
-    """--kubeconfig and --context, as kubectl has them."""
+    """Adds --kubeconfig and --context, as in kubectl."""
     command = click.option("--context", default="", help="Context of the kubeconfig.")(command)
     return click.option("--kubeconfig", default="", help="Kubeconfig of the host (default: KUBECONFIG).")(command)
 
 
 def namespace_options(command: F) -> F:
-    """-n and -A, as kubectl has them."""
+    """Adds -n and -A, as in kubectl."""
     command = click.option("-n", "--namespace", default="", help="Namespace (default: the context's).")(command)
     return click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces.")(command)
 
 
 def say(line: str, *, err: bool = False) -> None:
-    """Prints one line. Nothing in it reaches the terminal as a command, whoever chose the text."""
+    """Prints one line with control characters made visible, so that no text can act on the
+    terminal."""
     click.echo(plaintext.visible(line, keep="\t"), err=err)
 
 
 def show(block: str, *, err: bool = False, nl: bool = True) -> None:
-    """Prints several lines. Whoever made the block kept line breaks of foreign values out of it (`table`, `dump`)."""
+    """Prints several lines. The caller has already escaped line breaks inside values (as `table` and
+    `dump` do)."""
     click.echo(plaintext.visible(block, keep="\n\t"), err=err, nl=nl)
 
 
 def data(text: str) -> None:
-    """Prints what was asked for as data: as it is for a program, visible at a terminal. Adds no line break."""
+    """Prints data without a final line break: raw into a pipe or file, made visible on a
+    terminal."""
     click.echo(plaintext.visible(text, keep="\n\t") if sys.stdout.isatty() else text, nl=False)
 
 
 def fail(*messages: str, code: int = 1) -> NoReturn:
-    """Ends the command with sentences on stderr, a line each."""
+    """Exits with `code` after printing each message as an error line on stderr."""
     for message in messages:
         say(f"error: {message}", err=True)
     sys.exit(code)
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Runs on uvloop where it exists. What went wrong becomes a sentence and exit 1; Ctrl-C ends quietly with 130.
+    """Runs the coroutine, on uvloop if it is installed. Known errors become one sentence and exit 1;
+    Ctrl-C exits quietly with 130.
 
-    SIGTERM ends it as Ctrl-C does, so that whatever a command has made is taken down and away in either case.
+    SIGTERM cancels as Ctrl-C does, so that a command cleans up in either case (exit 143).
     """
     from federator.kube.errors import ApiError
     from federator.kube.leader.elector import LeaseLost
@@ -73,7 +77,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     except (ApiError, NotConfigured, FieldError, LeaseLost) as trouble:
         fail(str(trouble))
     except BrokenPipeError:
-        raise  # click ends quietly for a reader that has gone
+        raise  # click exits quietly when the reader of the pipe has gone
     except OSError as trouble:
         fail(str(trouble))
     except KeyboardInterrupt:
@@ -83,7 +87,8 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def _until_terminated(coroutine: Coroutine[Any, Any, T]) -> T:
-    """SIGTERM cancels what runs. Not by way of SIGINT: a shell starts background jobs with that one ignored."""
+    """Cancels the coroutine on SIGTERM. Not through SIGINT, which shells ignore in background
+    jobs."""
     task = asyncio.current_task()
     assert task is not None
     if threading.current_thread() is threading.main_thread():
@@ -100,7 +105,7 @@ def _runner() -> Callable[[Coroutine[Any, Any, T]], T]:
 
 
 async def with_host(kubeconfig: str, context: str, work: Callable[[Any], Awaitable[T]]) -> T:
-    """Opens a client of the host, does the work, closes it."""
+    """Opens a client of the host, runs `work` with it, closes it."""
     from federator.kube.client import Client
     from federator.kube.login import connect
 
@@ -112,7 +117,8 @@ async def with_host(kubeconfig: str, context: str, work: Callable[[Any], Awaitab
 
 
 async def with_federation(kubeconfig: str, context: str, work: Callable[[Any], Awaitable[T]]) -> T:
-    """As `with_host`, for what people read: first tells on stderr when the federation is paused or nobody leads it."""
+    """As `with_host`, for commands whose output people read: prints the banner on stderr first (a
+    pause, no leader)."""
     from federator.cli import banner
 
     async def after_banner(client: Any) -> T:
@@ -124,16 +130,19 @@ async def with_federation(kubeconfig: str, context: str, work: Callable[[Any], A
 
 
 def default_namespace(kubeconfig: str, context: str) -> str:
-    """The namespace of the context; `default` when it names none or is not readable. Of several files the first to say
-    something counts, and one may say which context is current while another has it, as for kubectl."""
+    """The namespace of the context; `default` when it names none or no file is readable.
+
+    Of several files the first that sets a value wins, as in kubectl: one file may name the current
+    context and another define it.
+    """
     from federator.api import raw
 
     path = kubeconfig or os.environ.get("KUBECONFIG", "") or os.path.expanduser("~/.kube/config")
     documents = [document for part in path.split(os.pathsep) if isinstance(document := _yaml(part), Mapping)]
-    wanted = context or next((one["current-context"] for one in documents if one.get("current-context")), "")
+    current = context or next((each["current-context"] for each in documents if each.get("current-context")), "")
     for document in documents:
         for entry in raw.objects(document, "contexts"):
-            if entry.get("name") == wanted:
+            if entry.get("name") == current:
                 return str(raw.at(entry, "context", "namespace") or "default")
     return "default"
 
@@ -147,14 +156,15 @@ def _yaml(path: str) -> object:
 
 
 def widths(rows: Sequence[Sequence[str]]) -> list[int]:
-    """The width of each column."""
+    """The width of each column, in characters."""
     return [max(len(plaintext.visible(row[at])) for row in rows) for at in range(len(rows[0]))] if rows else []
 
 
 def aligned(cells: Sequence[str], columns: list[int]) -> str:
-    """One row, padded as kubectl pads: three blanks between, no rulers. Columns that are too narrow for it grow.
+    """One row, padded as kubectl does: three blanks between cells, no rulers. Widens `columns` in
+    place where a cell is wider.
 
-    Cells are made visible first: a line break in one would otherwise look like a row of its own.
+    Control characters are made visible first; otherwise a line break would look like another row.
     """
     cells = [plaintext.visible(text) for text in cells]
     columns[:] = [max(width, len(text)) for width, text in zip(columns or [0] * len(cells), cells, strict=True)]
@@ -162,14 +172,14 @@ def aligned(cells: Sequence[str], columns: list[int]) -> str:
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, no_headers: bool = False) -> str:
-    """Columns as wide as what is in them; "" for no rows and no headers."""
+    """Headers and rows in aligned columns; "" without rows and headers."""
     shown = list(rows) if no_headers else [headers, *rows]
     columns = widths(shown)
     return "\n".join(aligned(row, columns) for row in shown)
 
 
 def dump(value: Any, output: str) -> str:
-    """The value as JSON or YAML."""
+    """The value as JSON (`output` "json") or YAML."""
     if output == "json":
         return json.dumps(value, indent=4, sort_keys=False)
     dumped = str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)).rstrip()
@@ -177,9 +187,9 @@ def dump(value: Any, output: str) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Scripts as blocks; texts with characters that are not shown in double quotes, where their escapes are read back;
-    and texts that some reader of YAML takes for a number (1e3, 0o17) or, as
-    kubectl does, for a boolean (y, n) in quotes."""
+    """Chooses a style per text: block style for several lines; double quotes for control characters,
+    whose escapes are read back; single quotes for what some YAML reader would take for a number
+    (1e3, 0o17) or, as kubectl does, for a boolean (y, n)."""
 
     def represent_text(self, text: str) -> yaml.ScalarNode:
         if plaintext.visible(text, keep="\n\t") != text:
@@ -195,7 +205,7 @@ _Dumper.add_representer(str, _Dumper.represent_text)
 
 
 def age(stamp: str, now_s: float) -> str:
-    """`5m`, `3h`, `2d`: the time since an RFC 3339 stamp, in kubectl's short way."""
+    """The time since an RFC 3339 stamp in kubectl's short form, such as `5m`, `3h` or `2d`."""
     from federator.kube import clock
 
     try:

@@ -1,4 +1,4 @@
-"""`federator config show|explain`: the settings in force, and what each means."""
+"""`federator config show|explain`: the effective settings, and what each means."""
 
 import ast
 import dataclasses
@@ -18,15 +18,17 @@ def config() -> None:
 @config.command()
 @click.option("--config", "path", default="", help="Settings file (YAML).")
 def show(path: str) -> None:
-    """Print the settings in force, from the file and the environment."""
+    """Print the effective settings, from the file and the environment."""
     from federator import settings
     from federator.model.errors import FieldError
 
     try:
-        found = settings.load(path)
+        loaded = settings.load(path)
     except FieldError as bad:
         common.fail(str(bad))
-    common.show(common.dump({name: settings.plain(group) for name, group in dataclasses.asdict(found).items()}, "yaml"))
+    common.show(
+        common.dump({name: settings.plain(group) for name, group in dataclasses.asdict(loaded).items()}, "yaml")
+    )
 
 
 @config.command()
@@ -43,16 +45,16 @@ def explain(name: str) -> None:
                 common.show(f"{path} = {json.dumps(default)}\n    {text or kind.__doc__}")
                 shown += 1
     if not shown:
-        common.fail(f"there is no setting {name!r}")
+        common.fail(f"there is no setting {name!r}; `federator config explain` lists all")
 
 
 def documented(kind: type) -> list[tuple[str, object, str]]:
-    """(name, default, the text under it) of every field of a dataclass with attribute docstrings."""
+    """(name, default, docstring) of each field of a dataclass with attribute docstrings."""
     tree = ast.parse(inspect.getsource(kind)).body[0]
     assert isinstance(tree, ast.ClassDef)
     texts: dict[str, str] = {}
     for before, after in zip(tree.body, tree.body[1:], strict=False):
         is_field = isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name)
         if is_field and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-            texts[before.target.id] = str(after.value.value)  # type: ignore[attr-defined]  # is_field says so
-    return [(found.name, found.default, texts.get(found.name, "")) for found in dataclasses.fields(kind)]
+            texts[before.target.id] = str(after.value.value)  # type: ignore[attr-defined]  # checked by is_field
+    return [(spec.name, spec.default, texts.get(spec.name, "")) for spec in dataclasses.fields(kind)]

@@ -1,5 +1,5 @@
-"""What `federator explain` shows of the facts (`advice.facts`) as text: the verdict first, then clusters, arithmetic,
-what is short, and what would help.
+"""Text of `federator explain`, made from the facts (`advice.facts`): the verdict first, then the
+clusters, the arithmetic, what is short, and what would help.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,56 +10,56 @@ from federator.model import plaintext
 from federator.model.decision import Reason
 
 
-def text(found: Mapping[str, Any], *, cluster: str = "") -> str:
-    """The facts for people; of one cluster only when it is named."""
-    found = plaintext.every(found)  # a line break in a message would look like a line of ours
-    lines = [first_line(found)]
-    if found["missing"] or found["reason"] != Reason.CHOSEN:
-        lines.append(f"  {found['message']}")
-        if "fix" in found:
-            lines.append(f"  fix: {found['fix']}")
-    placed = found["verdict"]["Placed"]
+def text(facts: Mapping[str, Any], *, cluster: str = "") -> str:
+    """The facts as lines of text; limited to `cluster` when it is named."""
+    facts = plaintext.every(facts)  # a line break in a message would look like another line of the output
+    lines = [first_line(facts)]
+    if facts["missing"] or facts["reason"] != Reason.CHOSEN:
+        lines.append(f"  {facts['message']}")
+        if "fix" in facts:
+            lines.append(f"  fix: {facts['fix']}")
+    placed = facts["verdict"]["Placed"]
     if placed["status"] == "True" and placed["reason"] != "Placed":
         lines.append(f"  {placed['message']}")
-    lines += [f"  {line}" for line in found["state"]]
-    if found.get("uncarried"):
-        lines.append(f"  {uncarried.sentence(found['uncarried'], found['workload']['namespace'])}")
-    if "policy" not in found:
+    lines += [f"  {line}" for line in facts["state"]]
+    if facts.get("uncarried"):
+        lines.append(f"  {uncarried.sentence(facts['uncarried'], facts['workload']['namespace'])}")
+    if "policy" not in facts:
         return "\n".join(lines)
-    policy, identity = found["policy"], found["workload"]
+    policy, identity = facts["policy"], facts["workload"]
     named = f"{policy['namespace']}/{policy['name']}" if policy["namespace"] else policy["name"] or "spec.placement"
-    request = ", ".join(f"{name} {amount}" for name, amount in found["request"].items()) or "nothing"
-    quota = "; no FederatedQuota limits the project" if found["unlimitedQuota"] else ""
+    request = ", ".join(f"{name} {amount}" for name, amount in facts["request"].items()) or "nothing"
+    quota = "; no FederatedQuota limits the project" if facts["unlimitedQuota"] else ""
     lines.append(
         f"  policy {named} ({policy['origin']}), strategy {policy['strategy']}; project {identity['project']}, "
         f"tier {identity['tier']}, priority {identity['priority']}{quota}"
     )
-    lines += [f"  and {one['title']}, which holds whatever the workload says" for one in policy["required"]]
+    lines += [f"  and {rule['title']}, which holds whatever the workload says" for rule in policy["required"]]
     lines.append(f"  one copy asks for {request}")
-    if found["inForce"]:
-        former = ", ".join(f"{name} {amount}" for name, amount in found["inForce"].items())
+    if facts["inForce"]:
+        former = ", ".join(f"{name} {amount}" for name, amount in facts["inForce"].items())
         lines.append(f"  that edit is held back; the figures below are for what is in force, {former}")
-    if found.get("charged"):
-        assumed = ", ".join(f"{name} {amount}" for name, amount in found["charged"].items())
+    if facts.get("charged"):
+        assumed = ", ".join(f"{name} {amount}" for name, amount in facts["charged"].items())
         lines.append(f"  charged {assumed}: no request (defaultRequests of the project's FederatedQuota)")
-    rows = [row for row in found["clusters"] if not cluster or row["cluster"] == cluster]
+    rows = [row for row in facts["clusters"] if not cluster or row["cluster"] == cluster]
     lines += ["", _table(rows)]
     lines += _remarks(rows, moving=placed["reason"] == "MovesPending")
-    split = [line for line in found["arithmetic"] if not cluster or line.startswith(f"{cluster}:")]
+    split = [line for line in facts["arithmetic"] if not cluster or line.startswith(f"{cluster}:")]
     lines += ["", "split", *(f"  {line}" for line in split)]
-    lines += [f"  not kept: {violation}" for violation in found["violations"]]
-    lines += [f"  warning: {warning}" for warning in found["warnings"]]
-    lines += _short(found)
-    lines += ["", "sources", *(f"  {name}: {where}" for name, where in found["sources"].items())]
-    if found["decision"] is not None:
-        recorded = found["decision"]
+    lines += [f"  not kept: {violation}" for violation in facts["violations"]]
+    lines += [f"  warning: {warning}" for warning in facts["warnings"]]
+    lines += _short(facts)
+    lines += ["", "sources", *(f"  {name}: {where}" for name, where in facts["sources"].items())]
+    if facts["decision"] is not None:
+        recorded = facts["decision"]
         lines.append(f"  decision: PlacementDecision {recorded['name']}, seq {recorded['seq']}, {recorded['asOf']}")
     return "\n".join(lines)
 
 
-def first_line(found: Mapping[str, Any]) -> str:
-    """The verdict."""
-    identity, verdict = found["workload"], found["verdict"]
+def first_line(facts: Mapping[str, Any]) -> str:
+    """The first line: the workload, its numbers and its condition Placed."""
+    identity, verdict = facts["workload"], facts["verdict"]
     numbers = "  ".join(f"{name} {value}" for name, value in verdict.items() if name != "Placed")
     placed = verdict["Placed"]
     reason = f" ({placed['reason']})" if placed["reason"] else ""
@@ -98,18 +98,18 @@ def _remarks(rows: Sequence[Mapping[str, Any]], *, moving: bool) -> list[str]:
     return ["", *lines] if lines else []
 
 
-def _short(found: Mapping[str, Any]) -> list[str]:
-    if not found["missing"]:
+def _short(facts: Mapping[str, Any]) -> list[str]:
+    if not facts["missing"]:
         return []
-    lines = ["", f"short by {found['missing']} ({found['reason']})"]
-    for fix in found["remedies"]:
+    lines = ["", f"short by {facts['missing']} ({facts['reason']})"]
+    for fix in facts["remedies"]:
         left = f", {fix['missing']} still missing" if fix["missing"] else ""
         lines.append(f"  {fix['change']} (+{fix['gains']}{left})")
         lines += [f"    {command}" for command in fix["commands"]]
-    if found["remedies"]:
+    if facts["remedies"]:
         lines.insert(2, "each of these was tried by the engine and places so many more:")
     else:
-        tried = found["tried"]
+        tried = facts["tried"]
         classes = ", ".join(tried["changes"])
         lines.append(f"  no change that was tried would place more ({tried['trials']} trials, pairs too: {classes})")
     return lines

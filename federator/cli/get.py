@@ -1,4 +1,4 @@
-"""`federator get KIND[,KIND] [NAME...]`: the federated view, from the host only."""
+"""`federator get KIND[,KIND] [NAME...]`: the federated view, read from the host only."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -18,8 +18,8 @@ FORMATS: Final = ("wide", "json", "yaml", "name")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """One kind, and the names that were asked for; all of them where there are none."""
+class Target:
+    """One kind and the names to show; no names means all objects."""
 
     kind: "Kind"
     names: tuple[str, ...]
@@ -36,8 +36,8 @@ def _checked(context: click.Context, parameter: click.Parameter, output: str) ->
 @click.argument("names", nargs=-1)
 @click.option("-o", "--output", default="", callback=_checked, help="wide, json, yaml, name or jsonpath=TEMPLATE.")
 @click.option("-l", "--selector", default="", help="Label selector.")
-@click.option("-w", "--watch", is_flag=True, help="Go on and print what changes.")
-@click.option("--no-headers", is_flag=True, help="Rows only.")
+@click.option("-w", "--watch", is_flag=True, help="Keep running and print changes.")
+@click.option("--no-headers", is_flag=True, help="Print rows only.")
 @common.namespace_options
 @common.connection_options
 def get(
@@ -52,73 +52,74 @@ def get(
     kubeconfig: str,
     context: str,
 ) -> None:
-    """Workloads (psvc, pjs, deploy), clusters, decisions, policies (pp, cpp) and quotas (fq) of the federation.
+    """Show workloads (psvc, pjs, deploy), clusters, decisions, policies (pp, cpp) and quotas (fq).
 
-    KIND may be several, as psvc,pjs; or KIND/NAME, as often as you like.
+    Give several kinds as psvc,pjs, or any number of KIND/NAME.
     """
-    asked = wanted((kind, *names))
-    if selector and any(one.names for one in asked):
+    targets = targets_of((kind, *names))
+    if selector and any(target.names for target in targets):
         common.fail("a name cannot be combined with a label selector")
-    if watch and len(asked) > 1:
-        common.fail("one kind at a time can be watched")
-    if all_namespaces and any(one.names and one.kind.namespaced for one in asked):
-        common.fail("a name cannot be looked for in all namespaces; name one with -n")
+    if watch and len(targets) > 1:
+        common.fail("only one kind at a time can be watched")
+    if all_namespaces and any(target.names and target.kind.namespaced for target in targets):
+        common.fail("a name cannot be combined with --all-namespaces; choose a namespace with -n")
     where = "" if all_namespaces else namespace or common.default_namespace(kubeconfig, context)
-    printer = Printer(output, all_namespaces=all_namespaces, no_headers=no_headers, several=len(asked) > 1)
+    printer = Printer(output, all_namespaces=all_namespaces, no_headers=no_headers, several=len(targets) > 1)
 
     async def work(client: "Client") -> None:
-        found, versions, missing = [], {}, False
-        for one in asked:
-            objs, versions[one.kind.kind], absent = await read(client, one, where, selector)
-            found.append((one, objs))
+        results, versions, missing = [], {}, False
+        for target in targets:
+            objs, versions[target.kind.kind], absent = await read(client, target, where, selector)
+            results.append((target, objs))
             for name in absent:
                 missing = True
-                common.say(f'error: {one.kind.plural} "{name}" not found', err=True)
-        printer.show(found)
+                common.say(f'error: {target.kind.plural} "{name}" not found', err=True)
+        printer.show(results)
         if watch:
-            await follow(client, asked[0], where, selector, versions[asked[0].kind.kind], printer)
+            await follow(client, targets[0], where, selector, versions[targets[0].kind.kind], printer)
         elif missing:
             sys.exit(1)
 
     common.run(common.with_federation(kubeconfig, context, work))
 
 
-def wanted(words: Sequence[str]) -> list[Wanted]:
-    """Kinds and names of `KIND[,KIND...] [NAME...]` or `KIND/NAME...`. Ends the command for anything else."""
+def targets_of(words: Sequence[str]) -> list[Target]:
+    """Kinds and names of `KIND[,KIND...] [NAME...]` or `KIND/NAME...`. Exits with an error
+    otherwise."""
     from federator.cli import views
 
     if any("/" in word for word in words):
         if not all("/" in word for word in words):
-            common.fail("either KIND NAME... or KIND/NAME..., not both")
+            common.fail("give either KIND NAME... or KIND/NAME..., not both")
         names: dict[str, list[str]] = {}
         for word in words:
             kind, _, name = word.partition("/")
             if not name:
                 common.fail(f"{word}: the name is missing")
             names.setdefault(views.kind_named(kind).kind, []).append(name)
-        return [Wanted(views.kind_named(kind), tuple(dict.fromkeys(each))) for kind, each in names.items()]
+        return [Target(views.kind_named(kind), tuple(dict.fromkeys(each))) for kind, each in names.items()]
     kinds = [views.kind_named(kind) for kind in words[0].split(",")]
     chosen = tuple(dict.fromkeys(words[1:]))
-    return [Wanted(kind, chosen) for kind in dict.fromkeys(kinds)]
+    return [Target(kind, chosen) for kind in dict.fromkeys(kinds)]
 
 
 async def read(
-    client: "Client", asked: Wanted, where: str, selector: str
+    client: "Client", target: Target, where: str, selector: str
 ) -> tuple[list[dict[str, Any]], str, tuple[str, ...]]:
-    """The objects, the version of the list that they are from, and the names that are not there."""
-    kind = asked.kind
+    """(objects, resourceVersion of their list, names that do not exist)."""
+    kind = target.kind
     listing = await client.list(
         kind.api_version, kind.plural, where if kind.namespaced else "", label_selector=selector
     )
     by_name = {obj["metadata"]["name"]: obj for obj in listing.items}
-    if not asked.names:
+    if not target.names:
         return list(listing.items), listing.resource_version, ()
-    found = [by_name[name] for name in asked.names if name in by_name]
-    return found, listing.resource_version, tuple(name for name in asked.names if name not in by_name)
+    objs = [by_name[name] for name in target.names if name in by_name]
+    return objs, listing.resource_version, tuple(name for name in target.names if name not in by_name)
 
 
 class Printer:
-    """Prints objects in the chosen format. Rows that come later keep the columns of the table before them."""
+    """Prints objects in the chosen format. Later rows keep the column widths of the first table."""
 
     def __init__(self, output: str, *, all_namespaces: bool, no_headers: bool, several: bool) -> None:
         self.output = output
@@ -128,29 +129,30 @@ class Printer:
         self._widths: list[int] = []
         self._rendered = _template(output)
 
-    def show(self, found: Sequence[tuple[Wanted, list[dict[str, Any]]]]) -> None:
-        """Several names or kinds stay a list, whatever is found of them."""
-        objs = [obj for _, some in found for obj in some]
+    def show(self, results: Sequence[tuple[Target, list[dict[str, Any]]]]) -> None:
+        """Prints the objects of each target. Several names or kinds give a List, however many
+        exist."""
+        objs = [obj for _, some in results for obj in some]
         if self.output in ("json", "yaml") or self._rendered is not None:
-            single = not self.several and len(found[0][0].names) == 1
+            single = not self.several and len(results[0][0].names) == 1
             if single and not objs:
                 return
             listed = {"apiVersion": "v1", "kind": "List", "items": objs}
             self._structured(objs[0] if single else listed)
         elif self.output == "name":
-            for asked, some in found:
+            for target, some in results:
                 for obj in some:
-                    common.say(name_of(asked.kind, obj))
+                    common.say(name_of(target.kind, obj))
         elif objs:
-            shown = [self._table(asked.kind, some) for asked, some in found if some]
+            shown = [self._table(target.kind, some) for target, some in results if some]
             common.show("\n\n".join(shown))
-        elif not any(asked.names for asked, _ in found):
+        elif not any(target.names for target, _ in results):
             common.say("No resources found.", err=True)
 
     def row(self, kind: "Kind", obj: dict[str, Any]) -> None:
-        """One object that has changed."""
+        """Prints one changed object."""
         if self.output in ("json", "yaml"):
-            # Documents of one stream: without the line between them YAML would be one with its keys repeated.
+            # A stream of documents: without `---` it would be one document with repeated keys.
             common.show("---\n" if self.output == "yaml" else "", nl=False)
             self._structured(obj)
         elif self._rendered is not None:
@@ -187,7 +189,8 @@ class Printer:
 
 
 def _template(output: str) -> Callable[[Any], str] | None:
-    """What prints an object by the template of `jsonpath=`. Ends the command for one that cannot be read."""
+    """A renderer for the template of `jsonpath=`; None for other formats. Exits on an invalid
+    template."""
     if not output.startswith(JSONPATH):
         return None
     from federator.cli import jsonpath
@@ -210,11 +213,12 @@ def name_of(kind: "Kind", obj: Mapping[str, Any]) -> str:
     return f"{kind.singular}.{kind.group}/{obj['metadata']['name']}"
 
 
-async def follow(client: "Client", asked: Wanted, where: str, selector: str, version: str, printer: Printer) -> None:
-    """Prints a row for every change until Ctrl-C; begins anew where the server has forgotten what came before."""
+async def follow(client: "Client", target: Target, where: str, selector: str, version: str, printer: Printer) -> None:
+    """Prints a row for each change until Ctrl-C. Lists again when the server no longer has the
+    version."""
     from federator.kube import errors
 
-    kind = asked.kind
+    kind = target.kind
     while True:
         try:
             async for event in client.watch(
@@ -225,7 +229,7 @@ async def follow(client: "Client", asked: Wanted, where: str, selector: str, ver
                 label_selector=selector,
             ):
                 version = event.object["metadata"].get("resourceVersion", version)
-                if event.type == "BOOKMARK" or (asked.names and event.object["metadata"]["name"] not in asked.names):
+                if event.type == "BOOKMARK" or (target.names and event.object["metadata"]["name"] not in target.names):
                     continue
                 printer.row(kind, event.object)
         except errors.Expired:

@@ -1,9 +1,10 @@
-"""Templates of `-o jsonpath=...` as kubectl reads them: text, and in braces paths, `range ... end` and quoted text.
+"""Templates of `-o jsonpath=...`, read as by kubectl: text, and in braces paths, `range ... end` and
+quoted text.
 
 Paths: `.name` (a dot in a name as `\\.`), `..name`, `.*`, `[0]`, `[-1]`, `[0:2]`, `[*]`, `['name']`, `[0,2]`, and
-`[?(@.a == "b")]` with `== != < <= > >=`, or without a comparison for what has the path. A field that is not there gives
-nothing. Syntax and meaning are those of Kubernetes' client-go (kubernetes.io/docs/reference/kubectl/jsonpath); a test
-compares with a real kubectl.
+`[?(@.a == "b")]` with `== != < <= > >=`, or without a comparison for entries that have the path. A
+missing field gives nothing. Syntax and meaning are those of Kubernetes' client-go
+(kubernetes.io/docs/reference/kubectl/jsonpath); a test compares with a real kubectl.
 """
 
 import ast
@@ -16,30 +17,30 @@ from typing import Any, Final
 
 
 class BadTemplate(ValueError):
-    """The template cannot be read, or does not fit the object: the text says why."""
+    """The template is invalid or does not fit the object; the message says why."""
 
 
 Step = Callable[[Any], Iterator[Any]]
-"""From one value to those that the next part of a path leads to."""
+"""One part of a path: maps a value to the values it selects."""
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Printed as it is."""
+    """Literal text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """Prints what it leads to, with blanks between."""
+    """Prints the values it selects, separated by blanks."""
 
     steps: tuple[Step, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Prints its parts once for each value that a path leads to."""
+    """Prints its parts once for each value that its path selects."""
 
     steps: tuple[Step, ...]
     parts: tuple["Part", ...]
@@ -64,7 +65,7 @@ _OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 
 def parse(template: str) -> tuple[Part, ...]:
-    """Reads a template. Raises BadTemplate."""
+    """Parses a template. Raises BadTemplate."""
     flat: list[Text | Path | tuple[Step, ...] | None] = []
     at = 0
     while at < len(template):
@@ -85,21 +86,22 @@ def parse(template: str) -> tuple[Part, ...]:
 
 
 def render(parts: Sequence[Part], value: Any) -> str:
-    """What the template prints of a value. Raises BadTemplate where it does not fit."""
+    """The template's text for a value. Raises BadTemplate where it does not fit."""
     printed: list[str] = []
     for part in parts:
         match part:
             case Text(text):
                 printed.append(text)
             case Path(steps):
-                printed.append(" ".join(_printed(found) for found in _walk(steps, value)))
+                printed.append(" ".join(_printed(each) for each in _walk(steps, value)))
             case Range(steps, inner):
-                printed += [render(inner, found) for found in _walk(steps, value)]
+                printed += [render(inner, each) for each in _walk(steps, value)]
     return "".join(printed)
 
 
 def _action(text: str) -> Iterator[Text | Path | tuple[Step, ...] | None]:
-    """What stands between braces: quoted texts, the beginning of a range (a tuple), its end (None), or a path."""
+    """Parses what is between braces: quoted texts, the start of a range (a tuple), its end (None),
+    or a path."""
     text = text.strip()
     if text == "end":
         yield None
@@ -119,7 +121,7 @@ def _action(text: str) -> Iterator[Text | Path | tuple[Step, ...] | None]:
 def _nested(
     flat: list[Text | Path | tuple[Step, ...] | None], *, inside: bool
 ) -> tuple[tuple[Part, ...], list[Text | Path | tuple[Step, ...] | None]]:
-    """The parts up to the end of this range, and what follows it (with the `end`, outside of any)."""
+    """The parts up to the end of this range, and the rest ([None] for an `end` outside a range)."""
     parts: list[Part] = []
     while flat:
         head, flat = flat[0], flat[1:]
@@ -136,7 +138,7 @@ def _nested(
 
 
 def _steps(text: str) -> tuple[Step, ...]:
-    """A path. Raises BadTemplate."""
+    """Parses a path. Raises BadTemplate."""
     steps: list[Step] = []
     at = 0
     while at < len(text):
@@ -168,7 +170,7 @@ def _steps(text: str) -> tuple[Step, ...]:
 
 
 def _filter(text: str, at: int) -> tuple[int, Step]:
-    """The position after a filter, and the step."""
+    """Parses a filter that begins at `at`. Returns the position after it, and its step."""
     end, quote = at + 3, ""
     while end < len(text) and (quote or text[end] != ")"):
         if text[end] in "\"'" and (not quote or text[end] == quote):
@@ -186,7 +188,7 @@ def _filter(text: str, at: int) -> tuple[int, Step]:
 
     def holds(value: Any) -> bool:
         pair = [list(side(value)) for side in (left, right)]
-        if any(len(found) > 1 for found in pair):
+        if any(len(values) > 1 for values in pair):
             raise BadTemplate(f"{inner!r} compares more than one value")
         if not all(pair):
             return False
@@ -199,7 +201,7 @@ def _filter(text: str, at: int) -> tuple[int, Step]:
 
 
 def _operand(text: str) -> Step:
-    """One side of a comparison: a quoted text, a number, a boolean, or a path."""
+    """Parses one side of a comparison: a quoted text, a number, a boolean, or a path."""
     text = text.strip()
     if _QUOTED.fullmatch(text):
         literal: Any = _unquoted(text)
@@ -215,7 +217,7 @@ def _kept(holds: Callable[[Any], bool]) -> Step:
     def step(value: Any) -> Iterator[Any]:
         if not isinstance(value, list):
             raise BadTemplate("only a list can be filtered")
-        return (one for one in value if holds(one))
+        return (entry for entry in value if holds(entry))
 
     return step
 
@@ -229,21 +231,21 @@ def _field(name: str) -> Step:
 
 def _bracket(text: str) -> Step:
     if "," in text:
-        union = [_bracket(one.strip()) for one in text.split(",")]
-        return lambda value: (found for step in union for found in step(value))
+        union = [_bracket(part.strip()) for part in text.split(",")]
+        return lambda value: (each for step in union for each in step(value))
     if quoted := _KEY.match(text):
         key = quoted[1] if quoted[1] is not None else quoted[2]
         return _field(re.sub(r"([.\\])", r"\\\1", key.replace("\\.", ".")))
     if text == "*":
         return _children
-    found = _SLICE.match(text)
-    if not text or found is None:
+    bounds = _SLICE.match(text)
+    if not text or bounds is None:
         raise BadTemplate(f"[{text}] is no index, slice or quoted name")
-    start = int(found[1]) if found[1] else None
-    if found[2] is None and start is not None:
+    start = int(bounds[1]) if bounds[1] else None
+    if bounds[2] is None and start is not None:
         return lambda value: iter((_indexed(value, start),)) if value is not None else iter(())
-    stop = int(found[3]) if found[3] else None
-    step = int(found[5]) if found[5] else 1
+    stop = int(bounds[3]) if bounds[3] else None
+    step = int(bounds[5]) if bounds[5] else 1
     if step == 0:
         raise BadTemplate(f"[{text}] has the step 0")
     return lambda value: iter(_list(value)[start:stop:step])
@@ -271,7 +273,7 @@ def _children(value: Any) -> Iterator[Any]:
 
 
 def _descend(value: Any) -> Iterator[Any]:
-    """The value and everything below it that has something below it."""
+    """The value and all values below it that have children."""
     children = list(_children(value))
     if children:
         yield value
@@ -283,8 +285,8 @@ def _walk(steps: Sequence[Step], value: Any) -> Iterator[Any]:
     if not steps:
         yield value
         return
-    for found in steps[0](value):
-        yield from _walk(steps[1:], found)
+    for each in steps[0](value):
+        yield from _walk(steps[1:], each)
 
 
 def _printed(value: Any) -> str:
@@ -299,7 +301,7 @@ def _printed(value: Any) -> str:
 
 
 def _unquoted(text: str) -> str:
-    """A quoted text with its escapes (`\\n`, `\\t`, `\\"`)."""
+    """The value of a quoted text, with its escapes (`\\n`, `\\t`, `\\"`) resolved."""
     try:
         return str(ast.literal_eval(text))
     except (SyntaxError, ValueError):

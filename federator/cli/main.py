@@ -1,5 +1,5 @@
-"""The command line: one table of commands, each imported only when it is used, so that a shell never waits for all of
-them."""
+"""The command line: a table of commands. Each command's module is imported only when it is used,
+which keeps the start short."""
 
 import importlib
 from collections.abc import Mapping
@@ -9,38 +9,41 @@ import click
 from federator import __version__
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "demo": ("federator.cli.running.demo", "A federation with an example application, in this process."),
-    "sandbox": ("federator.cli.running.sandbox", "Embedded clusters to try things on, with kubeconfigs."),
-    "get": ("federator.cli.get", "Workloads, clusters and decisions over the whole federation."),
-    "explain": ("federator.cli.explain", "Why a workload is where it is, and what would help."),
-    "pods": ("federator.cli.leader.pods", "The pods of a workload, in all its clusters."),
-    "tree": ("federator.cli.leader.tree", "What a workload became in each cluster, and how each object is."),
-    "logs": ("federator.cli.leader.logs", "The logs of a workload's pods, of all its clusters."),
+    "demo": ("federator.cli.running.demo", "Run a federation with an example application in this process."),
+    "sandbox": ("federator.cli.running.sandbox", "Run embedded clusters to try things on, with kubeconfigs."),
+    "get": ("federator.cli.get", "Show workloads, clusters and decisions of the whole federation."),
+    "explain": ("federator.cli.explain", "Explain why a workload is where it is, and what would help."),
+    "pods": ("federator.cli.leader.pods", "List the pods of a workload in all its clusters."),
+    "tree": ("federator.cli.leader.tree", "Show the objects of a workload in each cluster, and their health."),
+    "logs": ("federator.cli.leader.logs", "Print the logs of a workload's pods in all its clusters."),
     "exec": ("federator.cli.reaching", "Run a command in a pod of a member, with your own context."),
     "port-forward": ("federator.cli.reaching", "Forward ports to a pod of a member, with your own context."),
-    "history": ("federator.cli.leader.history", "What was decided about a workload, and what became of it."),
-    "rollout": ("federator.cli.rollouts.rollout", "Follow, look back at, take back and repeat roll-outs."),
+    "history": ("federator.cli.leader.history", "List the decisions about a workload, and what came of them."),
+    "rollout": ("federator.cli.rollouts.rollout", "Follow, list, undo and restart rollouts."),
     "wait": ("federator.cli.rollouts.wait", "Wait until workloads are ready, rolled out, placed, complete or deleted."),
-    "place": ("federator.cli.files.place", "The placement engine on files: test policies without a cluster."),
-    "headroom": ("federator.cli.headroom", "How many more copies of a shape fit, where, and what binds first."),
-    "simulate": ("federator.cli.simulate", "What a fleet would do with a demand: a trace or a scenario, played fast."),
-    "sweep": ("federator.cli.sweep", "Many simulations of one scenario: cost against waiting against moves."),
-    "convert": ("federator.cli.files.convert", "Kubernetes manifests to Pinterest workloads."),
+    "place": ("federator.cli.files.place", "Run the placement engine on files: test policies without a cluster."),
+    "headroom": ("federator.cli.headroom", "Show how many more copies of a shape fit, where, and what binds first."),
+    "simulate": ("federator.cli.simulate", "Simulate what a fleet would do with a demand: a trace or a scenario."),
+    "sweep": ("federator.cli.sweep", "Simulate many variants of one scenario: cost, waiting and moves."),
+    "convert": ("federator.cli.files.convert", "Convert Kubernetes manifests to Pinterest workloads."),
     "cluster": ("federator.cli.clusters.cluster", "Join, check, cordon and remove members."),
-    "rebalance": ("federator.cli.rollouts.rebalance", "Move running copies to where their policy wants them now."),
+    "rebalance": (
+        "federator.cli.rollouts.rebalance",
+        "Move running copies to the clusters that their policy wants now.",
+    ),
     "crd": ("federator.cli.files.crd", "Install or print the CustomResourceDefinitions."),
-    "pause": ("federator.cli.rollouts.pause", "Stop all placing and dispatching; reporting goes on."),
+    "pause": ("federator.cli.rollouts.pause", "Stop all placing and dispatching; status reporting continues."),
     "resume": ("federator.cli.rollouts.pause", "End a pause."),
     "hub": ("federator.cli.running.processes", "Run the hub."),
     "member": ("federator.cli.running.processes", "Run the member process of one cluster."),
     "config": ("federator.cli.config", "Show and explain settings."),
     "version": ("federator.cli.version", "Print the version."),
 }
-"""Name -> (module that has a click command of that name, one line of help)."""
+"""Command name -> (module with the click command of that name, one line of help)."""
 
 
 class LazyGroup(click.Group):
-    """Commands are found by the table above and imported when they are asked for."""
+    """Looks commands up in the table above and imports them on use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

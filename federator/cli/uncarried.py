@@ -1,7 +1,9 @@
-"""Objects that lie on the host beside a workload and reach no member: an owner who applied them there waits in vain.
+"""Objects in a workload's namespace on the host that are not carried to any member. An owner who
+applied them there would wait in vain, so `explain` names them.
 
-Looked at with the caller's own rights; what those do not show is left out. Of Secrets and ConfigMaps only those are
-looked for that the workload's template names: nobody's Secrets are listed.
+They are read with the caller's own rights; what the caller may not read is left out. Secrets and
+ConfigMaps are read by name, only those that the workload's template names.
+Secrets are never listed.
 """
 
 import asyncio
@@ -23,27 +25,27 @@ LISTED: Final = (
     ("batch/v1", "cronjobs", "CronJob"),
     ("networking.k8s.io/v1", "ingresses", "Ingress"),
 )
-"""Kinds that people apply beside a Deployment, and that the federation does not carry."""
+"""Kinds often applied together with a Deployment that the federation does not carry."""
 CONVERTED: Final = frozenset({"Service", "Job", "Ingress", "ConfigMap"})
-"""Of these kinds, what belongs to a workload can become a part of it."""
+"""Kinds that `federator convert` can turn into a part of the workload they belong to."""
 SHOWN: Final = 8
 
 
 async def beside(client: Client, obj: Mapping[str, Any], kind: str) -> list[str]:
-    """`Kind/name` of what lies in the workload's namespace on the host and is carried to no member, sorted. What a
-    controller of the host made itself (it has an owner) is not meant."""
+    """`Kind/name` of the objects in the workload's namespace on the host that are carried to no member,
+    sorted. Objects with an owner reference are left out: a controller of the host made them."""
     namespace = obj["metadata"]["namespace"]
     listed = await asyncio.gather(*(_listed(client, *row, namespace) for row in LISTED))
     named = await asyncio.gather(*(_there(client, *row, namespace) for row in _named(obj, kind)))
-    return sorted({name for found in (*listed, *named) for name in found})
+    return sorted({name for titles in (*listed, *named) for name in titles})
 
 
-def sentence(found: list[str], namespace: str) -> str:
-    """One line for people."""
-    shown = ", ".join(found[:SHOWN]) + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "")
-    converted = [one for one in found if one.partition("/")[0] in CONVERTED]
+def sentence(titles: list[str], namespace: str) -> str:
+    """One line that names the objects (the first `SHOWN`) and what to do about them."""
+    shown = ", ".join(titles[:SHOWN]) + (f" and {len(titles) - SHOWN} more" if len(titles) > SHOWN else "")
+    converted = [title for title in titles if title.partition("/")[0] in CONVERTED]
     help_ = "apply them in the members"
-    if len(converted) == len(found):
+    if len(converted) == len(titles):
         help_ = f"convert them (federator convert) or {help_}"
     elif converted:
         help_ = f"{help_}; federator convert takes {', '.join(converted[:SHOWN])}"
@@ -53,7 +55,7 @@ def sentence(found: list[str], namespace: str) -> str:
 async def _listed(client: Client, api_version: str, plural: str, kind: str, namespace: str) -> list[str]:
     try:
         listing = await client.list(api_version, plural, namespace)
-    except errors.ApiError:  # not served there, or not for this caller
+    except errors.ApiError:  # not served, or not allowed for this caller
         return []
     return [
         f"{kind}/{obj['metadata']['name']}"
@@ -63,7 +65,7 @@ async def _listed(client: Client, api_version: str, plural: str, kind: str, name
 
 
 _API_SERVICE: Final = ("default", "Service", "kubernetes")
-"""Made by every API server for itself."""
+"""Every API server creates this Service for itself."""
 
 
 async def _there(client: Client, plural: str, kind: str, name: str, namespace: str) -> list[str]:
@@ -75,23 +77,23 @@ async def _there(client: Client, plural: str, kind: str, name: str, namespace: s
 
 
 def _named(obj: Mapping[str, Any], kind: str) -> list[tuple[str, str, str]]:
-    """(plural, kind, name) of the Secrets and ConfigMaps that a workload's template names."""
+    """(plural, kind, name) of the Secrets and ConfigMaps that the workload's template refers to."""
     verbs = registry.verbs_of(kind)
     pod = raw.mapping(verbs.pod_template(obj), "spec")
-    found: set[tuple[str, str, str]] = set()
+    references: set[tuple[str, str, str]] = set()
     for volume in raw.objects(pod, "volumes"):
         for source in (volume, *raw.objects(volume, "projected", "sources")):
             secret = raw.mapping(source, "secret")
-            found.add(("secrets", "Secret", raw.text(secret, "secretName") or raw.text(secret, "name")))
-            found.add(("configmaps", "ConfigMap", raw.text(source, "configMap", "name")))
+            references.add(("secrets", "Secret", raw.text(secret, "secretName") or raw.text(secret, "name")))
+            references.add(("configmaps", "ConfigMap", raw.text(source, "configMap", "name")))
     for container in (*raw.objects(pod, "initContainers"), *raw.objects(pod, "containers")):
         sources = [*raw.objects(container, "envFrom")]
         sources += [raw.mapping(entry, "valueFrom") for entry in raw.objects(container, "env")]
         for source in sources:
             for field in ("secretRef", "secretKeyRef"):
-                found.add(("secrets", "Secret", raw.text(source, field, "name")))
+                references.add(("secrets", "Secret", raw.text(source, field, "name")))
             for field in ("configMapRef", "configMapKeyRef"):
-                found.add(("configmaps", "ConfigMap", raw.text(source, field, "name")))
+                references.add(("configmaps", "ConfigMap", raw.text(source, field, "name")))
     for pull in raw.objects(pod, "imagePullSecrets"):
-        found.add(("secrets", "Secret", raw.text(pull, "name")))
-    return sorted(row for row in found if row[2])
+        references.add(("secrets", "Secret", raw.text(pull, "name")))
+    return sorted(row for row in references if row[2])

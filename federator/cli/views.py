@@ -1,6 +1,7 @@
-"""Tables over the federated view: the printer columns of our kinds, rendered here, so that get and watch look alike.
+"""Tables of the federated view: the printer columns of our kinds, rendered here, so that get and
+watch look alike.
 
-Rows are made from plain objects of the host; a member's trouble shows as their conditions.
+Rows are made from the host's objects; problems in members show up in the conditions of those.
 """
 
 import re
@@ -31,15 +32,15 @@ ALIASES: Mapping[str, str] = {
     "quotas": "FederatedQuota",
     "quota": "FederatedQuota",
 }
-"""What people type -> kind."""
+"""Name on the command line, in lower case -> kind."""
 
 
 def kind_named(text: str) -> Kind:
-    """The kind people mean by a plural, singular or short name. Ends the command for one that is none."""
-    found = ALIASES.get(text.lower())
-    if found is None:
+    """The kind of a plural, singular or short name. Exits with an error for an unknown name."""
+    kind = ALIASES.get(text.lower())
+    if kind is None:
         common.fail(f"there is no kind {text!r}; try {WORKLOADS}, or clusters, decisions, policies or quotas")
-    return registry.KINDS[found]
+    return registry.KINDS[kind]
 
 
 def columns(kind: Kind, *, wide: bool) -> list[Column]:
@@ -47,8 +48,8 @@ def columns(kind: Kind, *, wide: bool) -> list[Column]:
 
 
 def headers(kind: Kind, *, wide: bool = False, with_namespace: bool = False) -> list[str]:
-    found = ["NAME", *(column.name.upper() for column in columns(kind, wide=wide))]
-    return ["NAMESPACE", *found] if with_namespace and kind.namespaced else found
+    titles = ["NAME", *(column.name.upper() for column in columns(kind, wide=wide))]
+    return ["NAMESPACE", *titles] if with_namespace and kind.namespaced else titles
 
 
 def row(kind: Kind, obj: Mapping[str, Any], *, wide: bool = False, with_namespace: bool = False) -> list[str]:
@@ -59,7 +60,7 @@ def row(kind: Kind, obj: Mapping[str, Any], *, wide: bool = False, with_namespac
 
 
 def cell(column: Column, obj: Mapping[str, Any]) -> str:
-    """One value by its path, as the API server prints it."""
+    """The value of one column, formatted as by the API server; "" where it is missing."""
     value = _value(column.json_path, obj)
     if value is None:
         return ""
@@ -74,13 +75,13 @@ _STEP: Final = re.compile(r'\.(\w+)(?:\[\?\(@\.(\w+)=="(\w+)"\)\])?')
 
 
 def _value(path: str, obj: Any) -> Any:
-    """What a column's path leads to: names with points between, one of which may choose an entry of a list
-    (`conditions[?(@.type=="Ready")]`). None where there is nothing."""
+    """The value at a column's path: names joined by dots, one of which may select an entry of a list
+    (`conditions[?(@.type=="Ready")]`). None where it is missing."""
     value = obj
-    for name, key, wanted in _STEP.findall(path):
+    for name, key, selected in _STEP.findall(path):
         value = value.get(name) if isinstance(value, Mapping) else None
         if key:
-            value = next((one for one in value or () if one.get(key) == wanted), None)
+            value = next((entry for entry in value or () if entry.get(key) == selected), None)
     return value
 
 
@@ -90,7 +91,7 @@ def text(kind: Kind, objs: Sequence[Mapping[str, Any]], *, wide: bool, with_name
 
 
 async def table_of(client: Client, kind_name: str, *, all_namespaces: bool = False, namespace: str = "") -> str:
-    """The table of one kind; "" when there is nothing."""
+    """The table of one kind, read from the host; "" when there are no objects."""
     kind = registry.KINDS[kind_name]
     listing = await client.list(kind.api_version, kind.plural, "" if all_namespaces else namespace)
     if not listing.items:

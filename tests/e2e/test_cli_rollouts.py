@@ -130,7 +130,7 @@ async def test_several_are_waited_for_and_those_that_are_not_as_asked_are_named(
     assert out == "pinterestservice.pinterest.com/one ready condition met\n"
     assert err == 'error: pinterestservices "gone" not found in namespace default\n'
     _, err = await shell.run("wait", "psvc/one", "--for=deleted", "--timeout", "0", code=1)
-    assert "timed out waiting for pinterestservice.pinterest.com/one: it is there" in err
+    assert "timed out waiting for pinterestservice.pinterest.com/one: it exists" in err
     deleting = asyncio.create_task(shell.run("wait", "psvc/two", "--for=deleted"))
     ref = registry.KINDS["PinterestService"].ref("default", "two")
     host = shell.federation.client("host")
@@ -158,23 +158,23 @@ async def test_an_undo_over_somebody_elses_change_is_refused(shell: Shell) -> No
         stop.set()
         with contextlib.suppress(asyncio.CancelledError):
             await busy
-    assert "was changed meanwhile, and is left as it is" in err
+    assert "was changed meanwhile, so it was not written" in err
 
 
 @pytest.mark.parametrize(
     ("command", "code", "says"),
     [
         (("rollout", "status", "psvc/nope"), 1, 'pinterestservices "nope" not found in namespace default'),
-        (("rollout", "status", "pjs/index"), 1, "a PinterestJobSet does not roll"),
+        (("rollout", "status", "pjs/index"), 1, "a PinterestJobSet has no rollout"),
         (("rollout", "undo", "psvc/still"), 1, "no rollout history found"),
         (("rollout", "undo", "psvc/still", "--to-revision", "9"), 1, "unable to find revision 9"),
         (("rollout", "undo", "psvc/still", "psvc/web"), 1, "name one workload"),
         (("rollout", "history", "psvc/still", "--revision", "7"), 1, "there are 1"),
-        (("rollout", "restart", "mc/a"), 1, "a MemberCluster is no workload"),
+        (("rollout", "restart", "mc/a"), 1, "a MemberCluster is not a workload"),
         (("rollout", "restart", "frob/a"), 1, "there is no kind 'frob'"),
         (("wait", "psvc/still", "--for=complete"), 1, "never completes: it is a service"),
-        (("wait", "psvc/still", "--for=ready", "--timeout", "soon"), 2, "'soon' is no duration such as 30s"),
-        (("wait", "psvc/still/x", "--for=ready"), 1, "is no KIND/NAME"),
+        (("wait", "psvc/still", "--for=ready", "--timeout", "soon"), 2, "'soon' is not a duration such as 30s"),
+        (("wait", "psvc/still/x", "--for=ready"), 1, "is not KIND/NAME"),
         (("wait", "psvc", "--for=ready"), 1, "name a workload, such as psvc/web"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,

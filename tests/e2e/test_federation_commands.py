@@ -92,8 +92,8 @@ def test_a_member_leaves_and_joins_again(fleet: Fleet) -> None:
     assert last in fleet.spread("psvc", "leaving", "stays")
     for refused, told in (
         (("nosuch",), f"there is no member nosuch; the members are {', '.join(sorted(fleet.members))}"),
-        ((last, "--lost"), f"{last} is heard, so it is not lost"),
-        ((last, "--lost", "--orphan"), "exclude each other"),
+        ((last, "--lost"), f"{last} is reachable, so it is not lost"),
+        ((last, "--lost", "--orphan"), "use either --orphan"),
     ):
         done = fleet.federator.run("cluster", "remove", *refused)
         assert (done.code, told in done.err) == (1, True), done.err
@@ -152,11 +152,11 @@ def _the_hub_is_given_rights_and_tokens(fleet: Fleet, name: str) -> None:
     assert len(fleet.federator("cluster", "grant", "--all").splitlines()) == len(fleet.members)
     assert fleet.host.json("get", "role", f"federator-hub-{name}", *space)["rules"][0]["verbs"] == ["get", "patch"]
     neither = fleet.federator.run("cluster", "grant")
-    assert (neither.code, neither.err) == (1, "error: name the members, or say --all\n")
+    assert (neither.code, neither.err) == (1, "error: name the members, or use --all (not both)\n")
 
     before = fleet.host.json("get", "secret", name, *space)["data"]
     said = fleet.federator("cluster", "renew", name, KUBECONFIG=_both(fleet, name))
-    assert said == f"membercluster.federation.pinterest.com/{name} has a fresh token of the hub\n"
+    assert said == f"membercluster.federation.pinterest.com/{name} has a new token of the hub\n"
     after = fleet.host.json("get", "secret", name, *space)["data"]
     old, new = (
         kubeconfigs.member_access(kubeconfigs.in_secret({"data": one}, ""), allow_loopback=True)

@@ -83,7 +83,7 @@ async def test_a_deletion_waits_for_a_silent_cluster_until_it_is_forgotten(shell
     await host.delete(ref, uid=(await host.get(ref))["metadata"]["uid"])
 
     async def forgotten() -> bool:
-        return "does not wait" in (await shell.run("cluster", "forget", lost))[0]
+        return "no longer waits" in (await shell.run("cluster", "forget", lost))[0]
 
     await until(forgotten, "no deletion waits for the lost cluster")
 
@@ -129,7 +129,7 @@ async def test_a_member_of_another_host_is_left_alone_until_it_is_taken_over(she
     assert not await exists(shell, name, "elsewhere")
 
     out, _ = await shell.run("cluster", "take-over", name)
-    assert out == f"membercluster.federation.pinterest.com/{name} is taken over from the host {OTHER_HOST}\n"
+    assert out == f"membercluster.federation.pinterest.com/{name} is taken over from host {OTHER_HOST}\n"
 
     async def ours() -> bool:
         return bool((await ready(shell, name))["status"] == "True")

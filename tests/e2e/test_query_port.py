@@ -162,7 +162,7 @@ async def test_a_certificate_that_the_lease_does_not_vouch_for_is_not_spoken_to(
     try:
         address = other.url.removeprefix("https://")
         _, err = await shell.run("pods", "psvc/web", "--leader-address", address, code=1)
-        assert "is not the hub that leads" in err
+        assert "is not the leading hub" in err
     finally:
         await other.close()
 
@@ -174,7 +174,7 @@ async def test_a_certificate_that_the_lease_does_not_vouch_for_is_not_spoken_to(
         (("pods", "pp/x"), "has no pods"),
         (("pods", "psvc"), "name a workload"),
         (("pods", "psvc/web", "-C", "nowhere"), "nowhere has no part of"),
-        (("place", "--live", "-f", "-"), "the files hold no workload"),
+        (("place", "--live", "-f", "-"), "the files contain no workload"),
         (("pods", "psvc/web", "--leader-address", "127.0.0.1:1"), "kubectl port-forward -n federator-system pod/hub"),
         (("logs", "psvc/web", "--since", "soon"), "--since soon: give it as"),
         (("logs", "psvc/web", "-c", "none"), "container none is not valid for pod"),

@@ -1,1 +1,1 @@
-"""`federator cluster`: members join, are examined, and leave."""
+"""`federator cluster`: joining, checking and removing members."""

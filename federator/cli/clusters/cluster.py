@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from federator.kube.client import Client
 
 LASTING = (
-    "the hub has a token that ends and is renewed; an older one that never ends is still there: "
+    "the hub has a token that expires and is renewed; delete the older token that never expires: "
     "kubectl --context {context} delete secret federator-hub -n federator-system"
 )
 
@@ -31,7 +31,7 @@ def cluster() -> None:
 @click.argument("name")
 @click.option("--member-context", "-C", default="", help="Context of the cluster that joins (default: NAME).")
 @click.option("--member-kubeconfig", default="", help="Kubeconfig with that context (default: that of the host).")
-@click.option("--label", "labels", multiple=True, help="key=value; policies select and spread by labels.")
+@click.option("--label", "labels", multiple=True, help="key=value, for policies to select and spread by.")
 @click.option("--force", is_flag=True, help="Join although a check failed.")
 @common.connection_options
 def add(
@@ -43,7 +43,7 @@ def add(
     kubeconfig: str,
     context: str,
 ) -> None:
-    """Join a cluster under NAME: checks it, makes the hub's account there, pins its identity."""
+    """Join a cluster as NAME: check it, create the hub's account there, pin its identity."""
     from federator.cli.clusters import joining
     from federator.kube.login.kubeconfigs import MemberAccess
     from federator.model.kubernetes import selectors
@@ -60,12 +60,12 @@ def add(
             examination = await joining.examine(client, time.time())
             report(examination)
             if not examination.fit and not force:
-                common.fail("the cluster is not fit to join; mend what is marked, or use --force")
+                common.fail("the cluster is not fit to join; fix what is marked FAILED, or use --force")
             await joining.refuse_known(host, name, examination.uid)
             token = await joining.hub_account(client)
-            found = endpoint_of(client)
-            certificate = (b"", b"") if token or found.token else (found.cert, found.key)
-            access = MemberAccess(found.server, found.ca_pem, token or found.token, *certificate)
+            credentials = endpoint_of(client)
+            certificate = (b"", b"") if token or credentials.token else (credentials.cert, credentials.key)
+            access = MemberAccess(credentials.server, credentials.ca_pem, token or credentials.token, *certificate)
             await joining.join(host, name, examination.uid, joining.member_kubeconfig(access), marks)
             if await joining.lasting_secret(client):
                 common.say(LASTING.format(context=member_context or name), err=True)
@@ -83,12 +83,12 @@ def add(
 
 @cluster.command()
 @click.argument("name")
-@click.option("--member-context", "-C", default="", help="Also go to the member with this context of yours.")
+@click.option("--member-context", "-C", default="", help="Also check the member itself, with this context of yours.")
 @click.option("--strict", is_flag=True, help="Exit 1 also for a warning of the hardening checks.")
 @common.connection_options
 def check(name: str, member_context: str, strict: bool, kubeconfig: str, context: str) -> None:
-    """What the hub says of a member, and whether the host is set up as docs/operating/hardening.md asks; with -C also
-    the member's connectivity, rights, versions, clock and hardening as you see them."""
+    """Show the conditions of a member, and whether the host is set up as docs/operating/hardening.md
+    asks; with -C also check the member's connectivity, rights, versions, clock and hardening."""
     from federator.api import membercluster
     from federator.cli.clusters import joining
     from federator.hub import hardening
@@ -99,8 +99,8 @@ def check(name: str, member_context: str, strict: bool, kubeconfig: str, context
         obj = await host.get(kind.ref("", name))
         status = obj.get("status") or {}
         rows = [
-            [found["type"], found["status"], found.get("reason", ""), found.get("message", "")]
-            for found in status.get("conditions") or ()
+            [condition["type"], condition["status"], condition.get("reason", ""), condition.get("message", "")]
+            for condition in status.get("conditions") or ()
         ]
         common.show(common.table(["CONDITION", "STATUS", "REASON", "MESSAGE"], rows))
         against = ("Removing", membercluster.UNTRUSTWORTHY)
@@ -126,18 +126,18 @@ def check(name: str, member_context: str, strict: bool, kubeconfig: str, context
 
 
 async def hardened(client: "Client", checks: "Sequence[Check]") -> bool:
-    """Prints the hardening checks of one API server; tells whether none of them warns."""
+    """Prints the hardening checks of one API server. Returns whether none of them warns."""
     from federator.hub import hardening
 
     findings = await hardening.examine(hardening.Asked(client, hardening.HUB_USER), checks)
-    rows = [[str(found.result), found.subject, found.message] for found in findings]
+    rows = [[str(finding.result), finding.subject, finding.message] for finding in findings]
     common.show("\n" + common.table(["HARDENING", "CHECK", "FOUND"], rows))
-    return all(found.result is not hardening.Result.WARNING for found in findings)
+    return all(finding.result is not hardening.Result.WARNING for finding in findings)
 
 
 def report(examination: "Examination") -> None:
-    """One line per finding."""
-    rows = [["ok" if found.ok else "FAILED", found.subject, found.message] for found in examination.findings]
+    """Prints one line per finding."""
+    rows = [["ok" if finding.ok else "FAILED", finding.subject, finding.message] for finding in examination.findings]
     common.show(common.table(["RESULT", "CHECK", "FOUND"], rows))
 
 
@@ -147,8 +147,8 @@ def report(examination: "Examination") -> None:
 @click.option("--member-kubeconfig", default="", help="Kubeconfig with that context (default: that of the host).")
 @common.connection_options
 def renew(name: str, member_context: str, member_kubeconfig: str, kubeconfig: str, context: str) -> None:
-    """Give the hub a fresh token of its account in a member that has joined, and its rights there as `add` does: after
-    an outage in which the old one ended, or when it may be known to somebody."""
+    """Give the hub a new token of its account in a joined member, and its rights there as `add` does:
+    after an outage in which the old token expired, or when the token may have leaked."""
     from federator.api import membercluster
     from federator.cli.clusters import contexts, joining
     from federator.kinds import registry
@@ -165,46 +165,46 @@ def renew(name: str, member_context: str, member_kubeconfig: str, kubeconfig: st
                 common.fail(f"this is another cluster: {uid}, but {pinned} has joined as {name}")
             token = await joining.hub_account(client)
             if not token:
-                common.fail("this cluster makes no tokens of service accounts")
-            found = contexts.plain(*where)
-            await joining.renew(host, obj, token, MemberAccess(found.server, found.ca_pem, token))
+                common.fail("this cluster issues no tokens for service accounts")
+            credentials = contexts.plain(*where)
+            await joining.renew(host, obj, token, MemberAccess(credentials.server, credentials.ca_pem, token))
             if await joining.lasting_secret(client):
                 common.say(LASTING.format(context=where[1]), err=True)
 
         await common.with_host(*where, at_member)
-        common.say(f"membercluster.federation.pinterest.com/{name} has a fresh token of the hub")
+        common.say(f"membercluster.federation.pinterest.com/{name} has a new token of the hub")
 
     common.run(common.with_federation(kubeconfig, context, work))
 
 
 @cluster.command()
 @click.argument("names", nargs=-1)
-@click.option("--all", "everyone", is_flag=True, help="Every member of the host.")
+@click.option("--all", "all_members", is_flag=True, help="Every member of the host.")
 @common.connection_options
-def grant(names: tuple[str, ...], everyone: bool, kubeconfig: str, context: str) -> None:
-    """Let the hub read and renew the Secrets of these members, each by its name: for MemberClusters that were written
-    by hand, and for those that joined before `add` did this."""
+def grant(names: tuple[str, ...], all_members: bool, kubeconfig: str, context: str) -> None:
+    """Let the hub read and renew the Secrets of these members, each by name: for MemberClusters that
+    were written by hand, and for those that joined before `add` did this."""
     from federator.cli.clusters import granting
     from federator.kinds import registry
 
-    if bool(names) == everyone:
-        common.fail("name the members, or say --all")
+    if bool(names) == all_members:
+        common.fail("name the members, or use --all (not both)")
 
     async def work(host: "Client") -> None:
         kind = registry.KINDS["MemberCluster"]
-        if everyone:
-            found: Sequence[Any] = (await host.list(kind.api_version, kind.plural)).items
+        if all_members:
+            members: Sequence[Any] = (await host.list(kind.api_version, kind.plural)).items
         else:
-            found = [await host.get(kind.ref("", name)) for name in names]
-        for secret in sorted({granting.secret_of(obj) for obj in found} - {""}):
+            members = [await host.get(kind.ref("", name)) for name in names]
+        for secret in sorted({granting.secret_of(obj) for obj in members} - {""}):
             await granting.grant(host, secret)
             common.say(f"secret/{secret} may be read and renewed by the hub")
-        for obj in found:
+        for obj in members:
             if granting.secret_of(obj):
                 await granting.own(host, obj)
         if await granting.broad(host):
             where = f"-n {granting.CREDENTIALS_NAMESPACE}"
-            common.say(f"the hub may read every Secret there still: {BROAD} {where}", err=True)
+            common.say(f"the hub may still read every Secret there; to end that: {BROAD} {where}", err=True)
 
     common.run(common.with_federation(kubeconfig, context, work))
 
@@ -213,7 +213,7 @@ def grant(names: tuple[str, ...], everyone: bool, kubeconfig: str, context: str)
 @click.argument("name")
 @common.connection_options
 def cordon(name: str, kubeconfig: str, context: str) -> None:
-    """Keep new work away; what is there stays."""
+    """Place no new copies there; running copies stay."""
     _cordon(name, True, kubeconfig, context)
 
 
@@ -221,7 +221,7 @@ def cordon(name: str, kubeconfig: str, context: str) -> None:
 @click.argument("name")
 @common.connection_options
 def uncordon(name: str, kubeconfig: str, context: str) -> None:
-    """Welcome new work again."""
+    """Allow new copies again."""
     _cordon(name, False, kubeconfig, context)
 
 
@@ -239,7 +239,7 @@ def _cordon(name: str, cordoned: bool, kubeconfig: str, context: str) -> None:
 @click.argument("name")
 @common.connection_options
 def trust(name: str, kubeconfig: str, context: str) -> None:
-    """Trust a member again that was found Untrustworthy; if it contradicts itself still, it is found out again."""
+    """Trust an Untrustworthy member again. If it still contradicts itself, it is marked again."""
     from federator.api import raw
     from federator.api.membercluster import UNTRUSTWORTHY
     from federator.kinds import registry
@@ -260,18 +260,18 @@ def trust(name: str, kubeconfig: str, context: str) -> None:
 
 @cluster.command()
 @click.argument("name")
-@click.option("--orphan", is_flag=True, help="Leave what runs there as it is; copies are placed elsewhere besides.")
-@click.option("--lost", is_flag=True, help="Give up a cluster that is not heard and will not come back.")
-@click.option("--no-wait", is_flag=True, help="Return at once; the removal goes on by itself.")
+@click.option("--orphan", is_flag=True, help="Leave what runs there as it is; its copies are placed elsewhere as well.")
+@click.option("--lost", is_flag=True, help="Give up a cluster that is unreachable and will not come back.")
+@click.option("--no-wait", is_flag=True, help="Return at once; the removal continues by itself.")
 @common.connection_options
 def remove(name: str, orphan: bool, lost: bool, no_wait: bool, kubeconfig: str, context: str) -> None:
-    """Take a member out of the federation: copies leave it first, as there is room elsewhere. Ctrl-C ends the waiting;
-    the removal goes on."""
+    """Remove a member from the federation. Its copies move away first, as far as there is room
+    elsewhere. Ctrl-C ends the waiting; the removal continues."""
     from federator.api.membercluster import Removal
     from federator.cli.clusters import granting, removal
 
     if orphan and lost:
-        common.fail("--orphan and --lost exclude each other: the one is for a cluster that is heard, the other is not")
+        common.fail("use either --orphan, for a reachable cluster, or --lost, for an unreachable one")
     how = Removal.ORPHAN if orphan else Removal.LOST if lost else Removal.EMPTY
 
     async def work(host: "Client") -> None:
@@ -284,7 +284,9 @@ def remove(name: str, orphan: bool, lost: bool, no_wait: bool, kubeconfig: str, 
             if secret:
                 what = f"secret/{secret} rolebinding/{granting.PREFIX}{secret} role/{granting.PREFIX}{secret}"
                 where = f"-n {granting.CREDENTIALS_NAMESPACE}"
-                common.say(f"if the host collects no garbage, when it is gone: kubectl delete {what} {where}", err=True)
+                common.say(
+                    f"if the host has no garbage collector, afterwards run: kubectl delete {what} {where}", err=True
+                )
             return
         last = await removal.watch(host, obj, lambda text: common.say(text, err=True))
         await removal.drop_credentials(host, obj)
@@ -297,52 +299,53 @@ def remove(name: str, orphan: bool, lost: bool, no_wait: bool, kubeconfig: str, 
 
 @cluster.command(name="take-over")
 @click.argument("name")
-@click.option("--from", "other", default="", help="Uid of the host that is replaced (default: the one that it names).")
+@click.option("--from", "other", default="", help="Uid of the replaced host (default: the one in the member's status).")
 @common.connection_options
 def take_over(name: str, other: str, kubeconfig: str, context: str) -> None:
-    """Say that this host has taken another's place for good: the member's slices are this host's from then on."""
+    """Declare that this host has replaced another for good: it then owns that host's slices
+    there."""
     from federator.cli.clusters import joining
     from federator.kinds import registry
 
     async def work(host: "Client") -> str:
         ref = registry.KINDS["MemberCluster"].ref("", name)
-        given = other or joining.other_host(await host.get(ref))
-        if not given:
-            common.fail(f"{name} does not say that it belongs to another host; name that host's uid with --from")
-        await host.patch(ref, {"spec": {"takeOverFrom": given}})
-        return given
+        host_uid = other or joining.other_host(await host.get(ref))
+        if not host_uid:
+            common.fail(f"the status of {name} names no other host; give that host's uid with --from")
+        await host.patch(ref, {"spec": {"takeOverFrom": host_uid}})
+        return host_uid
 
-    given = common.run(common.with_federation(kubeconfig, context, work))
-    common.say(f"membercluster.federation.pinterest.com/{name} is taken over from the host {given}")
+    host_uid = common.run(common.with_federation(kubeconfig, context, work))
+    common.say(f"membercluster.federation.pinterest.com/{name} is taken over from host {host_uid}")
 
 
 @cluster.command()
 @click.argument("name")
 @common.connection_options
 def forget(name: str, kubeconfig: str, context: str) -> None:
-    """Let deletions that wait for this unreachable member go on; it is cleaned up when it is heard again."""
+    """Let deletions that wait for this unreachable member finish; it is cleaned up when it
+    returns."""
     from federator.cli.clusters import joining
     from federator.kinds import registry
 
     async def work(host: "Client") -> list[str]:
-        found = await joining.forget(host, name)
-        if not found:
-            await host.get(
-                registry.KINDS["MemberCluster"].ref("", name)
-            )  # a deletion may wait for one that was removed
-        return found
+        decisions = await joining.forget(host, name)
+        if not decisions:
+            # Checked second, to refuse unknown names: a deletion may wait for a removed member.
+            await host.get(registry.KINDS["MemberCluster"].ref("", name))
+        return decisions
 
-    given_up = common.run(common.with_federation(kubeconfig, context, work))
-    for decision in given_up:
-        common.say(f"placementdecision.federation.pinterest.com/{decision} does not wait for {name} any more")
-    if not given_up:
+    released = common.run(common.with_federation(kubeconfig, context, work))
+    for decision in released:
+        common.say(f"placementdecision.federation.pinterest.com/{decision} no longer waits for {name}")
+    if not released:
         common.say(f"No deletion waits for {name}.")
 
 
 @cluster.command(name="list")
 @common.connection_options
 def list_(kubeconfig: str, context: str) -> None:
-    """The members, as `federator get clusters`."""
+    """List the members, as `federator get clusters`."""
     from federator.cli import views
 
     async def work(host: "Client") -> None:

@@ -1,4 +1,4 @@
-"""What a person's kubeconfig says of one context in plain values: needed to hand a cluster over to the hub."""
+"""Reads server and credentials of one context from a user's kubeconfig, to hand them to the hub."""
 
 import base64
 import binascii
@@ -15,7 +15,7 @@ from federator.model.errors import FieldError
 
 @dataclass(frozen=True, slots=True)
 class PlainContext:
-    """Server and those credentials that can be handed on. Secrets do not show in its repr."""
+    """Server and the credentials that can be handed on. Secrets are kept out of the repr."""
 
     server: str
     ca_pem: bytes = field(default=b"", repr=False)
@@ -25,26 +25,25 @@ class PlainContext:
 
 
 def plain(path: str, context: str) -> PlainContext:
-    """The context's facts. Raises FieldError when it is not there or names no authority."""
-    given = path or os.environ.get("KUBECONFIG", "") or str(Path.home() / ".kube" / "config")
-    for part in given.split(os.pathsep):
+    """The context of that name. Raises FieldError when it is missing or has no certificate
+    authority."""
+    paths = path or os.environ.get("KUBECONFIG", "") or str(Path.home() / ".kube" / "config")
+    for part in paths.split(os.pathsep):
         try:
             document = yaml.safe_load(Path(part).read_text(encoding="utf-8"))
         except (OSError, yaml.YAMLError):
             continue
-        if isinstance(document, Mapping) and (found := _named(document, "contexts", context, "context")):
-            cluster = _named(document, "clusters", str(found.get("cluster")), "cluster")
-            user = _named(document, "users", str(found.get("user")), "user")
+        if isinstance(document, Mapping) and (entry := _named(document, "contexts", context, "context")):
+            cluster = _named(document, "clusters", str(entry.get("cluster")), "cluster")
+            user = _named(document, "users", str(entry.get("user")), "user")
             return _facts(cluster, user, Path(part).resolve().parent)
-    raise FieldError("context", f"there is no context {context!r} in {given}")
+    raise FieldError("context", f"there is no context {context!r} in {paths}")
 
 
 def _facts(cluster: Mapping[str, Any], user: Mapping[str, Any], base: Path) -> PlainContext:
     ca_pem = _bytes(cluster, "certificate-authority", base)
     if not ca_pem:
-        raise FieldError(
-            "cluster", "the context names no certificate authority; the hub needs one to know the cluster by"
-        )
+        raise FieldError("cluster", "the context has no certificate authority; the hub needs one to verify the cluster")
     return PlainContext(
         server=str(cluster.get("server", "")),
         ca_pem=ca_pem,
@@ -55,13 +54,13 @@ def _facts(cluster: Mapping[str, Any], user: Mapping[str, Any], base: Path) -> P
 
 
 def _bytes(entry: Mapping[str, Any], name: str, base: Path) -> bytes:
-    """Inline data, or the content of the file that is named."""
+    """The inline data, or the content of the named file; b"" without either. Raises FieldError."""
     inline = entry.get(f"{name}-data")
     if isinstance(inline, str) and inline:
         try:
             return base64.b64decode(inline, validate=True)
         except binascii.Error:
-            raise FieldError(f"{name}-data", "is no base64") from None
+            raise FieldError(f"{name}-data", "is not valid base64") from None
     if isinstance(entry.get(name), str):
         try:
             return Path(base, str(entry[name])).read_bytes()

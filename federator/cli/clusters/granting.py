@@ -1,9 +1,9 @@
-"""What a host lets the hub do with one member's Secret: read and replace it, by name. One Role and one RoleBinding for
-each member, made when it joins and deleted when it leaves. The MemberCluster owns them: where somebody else deletes it,
-they go with it.
+"""The hub's right to read and replace one member's Secret on the host. Each member has one Role and one
+RoleBinding, created when it joins and deleted when it leaves. The MemberCluster owns them, so that
+they are garbage collected with it.
 
-Nobody can give rights that he has not got (Kubernetes refuses it): whoever joins a cluster needs `get` and `patch` on
-that Secret himself.
+Kubernetes lets no user grant rights that the user lacks, so whoever joins a cluster needs `get` and
+`patch` on that Secret.
 """
 
 import contextlib
@@ -22,11 +22,12 @@ SYSTEM_NAMESPACE: Final = "federator-system"
 HUB_ACCOUNT: Final = "federator-hub"
 RBAC: Final = "rbac.authorization.k8s.io"
 PREFIX: Final = "federator-hub-"
-"""What the names of these Roles and RoleBindings begin with; the name of the Secret follows."""
+"""Name prefix of these Roles and RoleBindings; the name of the Secret follows."""
 VERBS: Final = ("get", "patch")
-"""What the hub does with the Secret: it connects with what it says, and renews the token in it."""
+"""The hub connects with the Secret's kubeconfig (`get`) and renews the token in it (`patch`)."""
 BROAD: Final = "federator-hub"
-"""Role and RoleBinding of earlier manifests, by which the hub could read every Secret of the namespace."""
+"""Role and RoleBinding of earlier manifests: with them the hub could read every Secret of the
+namespace."""
 
 
 def objects(secret: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -41,22 +42,23 @@ def objects(secret: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 async def grant(host: Client, secret: str) -> None:
-    """Lets the hub read and replace this Secret. Raises FieldError for a caller who may not give that right, and
-    ApiErrors."""
+    """Lets the hub read and replace this Secret. Raises FieldError when the caller may not grant that
+    right, and ApiErrors."""
     try:
         for body in objects(secret):
             await host.patch(_ref(body), body, kind="apply", force=True)
     except errors.Denied as refused:
         raise FieldError(
             "",
-            f"you may not let the hub use the Secret {CREDENTIALS_NAMESPACE}/{secret}: that takes create and patch on"
+            f"you may not let the hub use the Secret {CREDENTIALS_NAMESPACE}/{secret}: you need create and patch on"
             f" roles and rolebindings in {CREDENTIALS_NAMESPACE}, and get and patch on the Secret itself ({refused})",
         ) from refused
 
 
 async def own(host: Client, member: Mapping[str, Any]) -> None:
-    """Has the Secret of a member, and the hub's right to it, go when the last MemberCluster that uses it is gone.
-    Raises ApiErrors; a caller who may not leaves them to be deleted by hand."""
+    """Makes the MemberCluster an owner of its Secret and of the hub's right to it, so that they are
+    garbage collected with the last MemberCluster that uses them. Raises ApiErrors; objects that the
+    caller may not change are left to be deleted by hand."""
     secret, kind = secret_of(member), registry.KINDS["MemberCluster"]
     ours = {"apiVersion": kind.api_version, "kind": kind.kind}
     ours |= {"name": member["metadata"]["name"], "uid": member["metadata"]["uid"]}
@@ -65,20 +67,20 @@ async def own(host: Client, member: Mapping[str, Any]) -> None:
         with contextlib.suppress(errors.Denied, errors.NotFound):
             meta = (await host.get(ref))["metadata"]
             others = [
-                one
-                for one in raw.objects(meta, "ownerReferences")
-                if (one.get("kind"), one.get("name")) != (ours["kind"], ours["name"])
+                owner
+                for owner in raw.objects(meta, "ownerReferences")
+                if (owner.get("kind"), owner.get("name")) != (ours["kind"], ours["name"])
             ]
             owners = {"resourceVersion": meta["resourceVersion"], "ownerReferences": [*others, ours]}
             await host.patch(ref, {"metadata": owners})
 
 
 async def revoke(host: Client, secret: str) -> None:
-    """Takes that right away. Raises ApiErrors."""
+    """Removes the hub's right to the Secret. Raises ApiErrors."""
     for body in reversed(objects(secret)):
         with contextlib.suppress(errors.NotFound):
-            found = await host.get(_ref(body))
-            await host.delete(_ref(body), uid=found["metadata"]["uid"])
+            existing = await host.get(_ref(body))
+            await host.delete(_ref(body), uid=existing["metadata"]["uid"])
 
 
 async def broad(host: Client) -> bool:

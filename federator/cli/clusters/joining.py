@@ -1,7 +1,7 @@
-"""Joining and examining a cluster: what `federator cluster add` and `check` do, as functions that the commands print.
+"""Joining and examining a cluster: the functions behind `federator cluster add` and `check`.
 
-Speaks to the member with the caller's own context. What the hub gets is a service account of its own where the member
-can make one, else the caller's credentials, if they are of a form the hub accepts.
+They connect to the member with the caller's own context. The hub gets a service account of its own
+if the member can issue tokens, else the caller's credentials if the hub accepts their form.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from federator.model.errors import FieldError
 from federator.model.steps import ObjectRef
 
 MEMBER_LEASE = "federator-member"
-"""The heartbeat of the member process."""
+"""Lease with the heartbeat of the member process."""
 CLOCK_SKEW_MAX_S = 5.0
 OLDEST_MINOR = 27
 
@@ -45,14 +45,15 @@ HUB_RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("batch", "cronjobs", ("list",)),
     ("networking.k8s.io", "ingresses", ("list",)),
 )
-"""What the hub does in a member, by (group, resource, verbs): its ClusterRole, and what `check` asks for. What it only
-lists is looked for before a namespace that the hub made goes (`hub/deletion/tidying.py`)."""
+"""The hub's rights in a member, as (group, resource, verbs): its ClusterRole, and what `check` tests.
+Resources with only `list` are counted before a namespace that the hub created is deleted
+(`hub/deletion/tidying.py`)."""
 OWN_RULES: tuple[tuple[str, str, str, str], ...] = (
     ("", "serviceaccounts/token", HUB_ACCOUNT, "create"),
     ("coordination.k8s.io", "leases", MEMBER_LEASE, "get"),
 )
-"""What it does in the federation's own namespace there, by (group, resource, name, verb): it renews its own token, and
-makes none of any other account; and it hears whether the member process lives."""
+"""The hub's rights in the federation's namespace of a member, as (group, resource, name, verb). It may
+create tokens of its own account only, and read the heartbeat of the member process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What was found out about a cluster."""
+    """Result of examining a cluster."""
 
     uid: str
     version: str
@@ -78,7 +79,8 @@ class Examination:
 
 
 async def examine(client: Client, now_s: float) -> Examination:
-    """Connectivity, version, clock, CRDs and rights of the caller. Raises `errors.ApiError` when there is no answer."""
+    """Checks connectivity, version, clock, CRDs and the caller's rights. Raises `errors.ApiError` when
+    the cluster does not answer."""
     date = await client.ready()
     version = str((await client.version()).get("gitVersion", ""))
     uid = await client.kube_system_uid()
@@ -88,7 +90,7 @@ async def examine(client: Client, now_s: float) -> Examination:
         _version(version),
         _clock(date, now_s),
     ]
-    served = {(found.api_version, found.kind) for found in await client.discover()}
+    served = {(resource.api_version, resource.kind) for resource in await client.discover()}
     for kind in registry.KINDS.values():
         if kind.in_members:
             there = (kind.api_version, kind.kind) in served
@@ -101,23 +103,23 @@ async def examine(client: Client, now_s: float) -> Examination:
 def _version(version: str) -> Finding:
     parts = version.lstrip("v").split(".")
     minor = int(parts[1]) if len(parts) > 1 and parts[1].isdigit() else 0
-    known = parts[0] == "1" and minor >= OLDEST_MINOR
-    return Finding("version", known, version if known else f"{version} is older than v1.{OLDEST_MINOR}")
+    supported = parts[0] == "1" and minor >= OLDEST_MINOR
+    return Finding("version", supported, version if supported else f"{version} is older than v1.{OLDEST_MINOR}")
 
 
 def _clock(date: str, now_s: float) -> Finding:
-    """By the Date header of the answer, which has a resolution of a second."""
+    """Compares the Date header of the response, which has a resolution of one second."""
     try:
         skew = email.utils.parsedate_to_datetime(date).timestamp() - now_s
     except (TypeError, ValueError):
-        return Finding("clock", True, "the server does not tell its time")
+        return Finding("clock", True, "the server sends no valid time")
     if abs(skew) > CLOCK_SKEW_MAX_S:
-        return Finding("clock", False, f"is {skew:+.0f} s off ours, more than {CLOCK_SKEW_MAX_S:g} s")
+        return Finding("clock", False, f"differs from ours by {skew:+.0f} s, more than {CLOCK_SKEW_MAX_S:g} s")
     return Finding("clock", True, f"within {CLOCK_SKEW_MAX_S:g} s of ours")
 
 
 async def _rights(client: Client) -> list[Finding]:
-    """What the hub will need, asked one by one by SelfSubjectAccessReview."""
+    """Checks each right that the hub needs by a SelfSubjectAccessReview."""
     ref = ObjectRef("authorization.k8s.io/v1", "selfsubjectaccessreviews", "", "", "SelfSubjectAccessReview")
 
     async def ask(group: str, resource: str, verb: str, **where: str) -> bool:
@@ -135,15 +137,15 @@ async def _rights(client: Client) -> list[Finding]:
         message = f"may {', '.join(verbs)}" if not refused else f"may not {', '.join(refused)}"
         findings.append(Finding(f"RBAC {name}", not refused, message))
     for group, resource, name, verb in OWN_RULES:
-        allowed_one = await ask(group, resource, verb, namespace=SYSTEM_NAMESPACE, name=name)
-        message = f"may {verb}" if allowed_one else f"may not {verb}"
-        findings.append(Finding(f"RBAC {resource}.{group}".rstrip("."), allowed_one, message))
+        permitted = await ask(group, resource, verb, namespace=SYSTEM_NAMESPACE, name=name)
+        message = f"may {verb}" if permitted else f"may not {verb}"
+        findings.append(Finding(f"RBAC {resource}.{group}".rstrip("."), permitted, message))
     return findings
 
 
 async def hub_account(client: Client) -> str:
-    """Makes the hub's service account with its rights in the member; returns a token of it that ends, "" where the
-    member makes none. Raises ApiErrors."""
+    """Creates the hub's service account with its rights in the member. Returns an expiring token of it,
+    "" where the member issues none. Raises ApiErrors."""
     rules: list[dict[str, Any]] = [
         {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)} for group, resource, verbs in HUB_RULES
     ]
@@ -155,7 +157,7 @@ async def hub_account(client: Client) -> str:
         return head | {"kind": "RoleBinding" if namespace else "ClusterRoleBinding"}
 
     rights = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": _named(""), "rules": rules}
-    own = {
+    role = {
         "apiVersion": f"{RBAC}/v1",
         "kind": "Role",
         "metadata": _named(SYSTEM_NAMESPACE),
@@ -164,15 +166,15 @@ async def hub_account(client: Client) -> str:
             for group, resource, name, verb in OWN_RULES
         ],
     }
-    wanted: tuple[tuple[str, dict[str, Any]], ...] = (
+    manifests: tuple[tuple[str, dict[str, Any]], ...] = (
         ("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}}),
         ("serviceaccounts", {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _named(SYSTEM_NAMESPACE)}),
         ("clusterroles", rights),
         ("clusterrolebindings", bound("ClusterRole", "")),
-        ("roles", own),
+        ("roles", role),
         ("rolebindings", bound("Role", SYSTEM_NAMESPACE)),
     )
-    for plural, body in wanted:
+    for plural, body in manifests:
         await client.patch(_ref(plural, body), body, kind="apply", force=True)
     try:
         return await tokens.request(client, SYSTEM_NAMESPACE, HUB_ACCOUNT)
@@ -181,12 +183,13 @@ async def hub_account(client: Client) -> str:
 
 
 async def lasting_secret(client: Client) -> bool:
-    """Whether the member still holds the token without end that earlier versions made for the hub."""
+    """Whether the member still has the non-expiring token that earlier versions created for the
+    hub."""
     try:
-        found = await client.get(ObjectRef("v1", "secrets", SYSTEM_NAMESPACE, HUB_ACCOUNT, "Secret"))
+        secret = await client.get(ObjectRef("v1", "secrets", SYSTEM_NAMESPACE, HUB_ACCOUNT, "Secret"))
     except (errors.NotFound, errors.Denied):
         return False
-    return found.get("type") == "kubernetes.io/service-account-token"
+    return secret.get("type") == "kubernetes.io/service-account-token"
 
 
 def _named(namespace: str) -> dict[str, Any]:
@@ -199,19 +202,20 @@ def _ref(plural: str, body: Mapping[str, Any]) -> ObjectRef:
 
 
 def member_kubeconfig(access: MemberAccess) -> str:
-    """The kubeconfig for the Secret, in the one form that the hub accepts. Raises FieldError without credentials."""
+    """The kubeconfig for the Secret, in the form that the hub accepts. Raises FieldError without
+    credentials."""
     if not access.token and not (access.cert_pem and access.key_pem):
         raise FieldError(
             "user",
-            f"the member made no token for the service account {SYSTEM_NAMESPACE}/{HUB_ACCOUNT}, and the context has"
-            " neither a token nor an inline certificate: use such a context",
+            f"the member issued no token for the service account {SYSTEM_NAMESPACE}/{HUB_ACCOUNT}, and the context has"
+            " neither a token nor an inline certificate: use a context that has one",
         )
     return kubeconfigs.written(access)
 
 
 async def join(host: Client, name: str, uid: str, kubeconfig: str, labels: Mapping[str, str]) -> None:
-    """Writes the Secret, the right to use it and the MemberCluster, with the identity pinned. Raises FieldError for a
-    caller who may not give that right, `errors.AlreadyExists` for a taken name."""
+    """Writes the Secret, the hub's right to use it, and the MemberCluster with its identity pinned.
+    Raises FieldError when the caller may not grant that right, `errors.AlreadyExists` for a taken name."""
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": CREDENTIALS_NAMESPACE}}
     with contextlib.suppress(errors.AlreadyExists):
         await host.create(_ref("namespaces", namespace), namespace)
@@ -235,8 +239,8 @@ async def join(host: Client, name: str, uid: str, kubeconfig: str, labels: Mappi
 
 
 async def renew(host: Client, member: Mapping[str, Any], token: str, access: MemberAccess) -> None:
-    """Puts another token into the Secret of a member that has joined, and lets the hub use that. Where the Secret is
-    gone or holds no kubeconfig, `access` says how to reach the member. Raises FieldError, ApiErrors."""
+    """Writes a new token into the Secret of a joined member, and lets the hub use that Secret. `access`
+    replaces the kubeconfig where the Secret is missing or has none. Raises FieldError, ApiErrors."""
     name, secret = member["metadata"]["name"], granting.secret_of(member)
     if not secret:
         raise FieldError("", f"{name} names no Secret (spec.credentials.secretRef)")
@@ -247,8 +251,8 @@ async def renew(host: Client, member: Mapping[str, Any], token: str, access: Mem
         "type": "Opaque",
     }
     with contextlib.suppress(errors.NotFound, ValueError):
-        found = await host.get(_ref("secrets", body))
-        access = kubeconfigs.member_access(kubeconfigs.in_secret(found, name), allow_loopback=True)
+        stored = await host.get(_ref("secrets", body))
+        access = kubeconfigs.member_access(kubeconfigs.in_secret(stored, name), allow_loopback=True)
     text = kubeconfigs.written(replace(access, token=token, cert_pem=b"", key_pem=b""))
     await granting.grant(host, secret)
     await host.patch(_ref("secrets", body), body | {"stringData": {"kubeconfig": text}}, kind="apply", force=True)
@@ -256,8 +260,8 @@ async def renew(host: Client, member: Mapping[str, Any], token: str, access: Mem
 
 
 async def refuse_known(host: Client, name: str, uid: str) -> None:
-    """Raises FieldError for a cluster that is a member already, or the host itself, and for the name of another one:
-    nothing is written there, and the credentials of that one stay as they are."""
+    """Raises FieldError when the cluster is already a member or is the host itself, or when the name is
+    taken by another cluster, whose credentials must not be overwritten. Writes nothing."""
     kind = registry.KINDS["MemberCluster"]
     for other in (await host.list(kind.api_version, kind.plural)).items:
         if other["metadata"]["name"] == name and (other.get("spec") or {}).get("clusterUID") != uid:
@@ -267,28 +271,29 @@ async def refuse_known(host: Client, name: str, uid: str) -> None:
                 "", f"this cluster (kube-system uid {uid}) has joined already, as {other['metadata']['name']}"
             )
     if await host.kube_system_uid() == uid:
-        raise FieldError("", "this cluster is the host itself: it cannot be its own member")
+        raise FieldError("", "this cluster is the host itself, which cannot be its own member")
 
 
 async def forget(host: Client, name: str) -> list[str]:
-    """Tells every deletion that waits for this cluster not to. Returns the decisions, as namespace/name."""
+    """Marks each deletion that waits for this cluster to stop waiting. Returns their decisions, as
+    namespace/name."""
     kind = registry.KINDS["PlacementDecision"]
-    found = []
+    decisions = []
     for obj in (await host.list(kind.api_version, kind.plural)).items:
         meta = obj["metadata"]
         waiting = ((obj.get("spec") or {}).get("deletion") or {}).get("waitingFor") or ()
         if name not in waiting:
             continue
-        told = (meta.get("annotations") or {}).get(names.FORCE_FORGET_ANNOTATION, "")
-        clusters = sorted({part for part in told.split(",") if part} | {name})
+        marked = (meta.get("annotations") or {}).get(names.FORCE_FORGET_ANNOTATION, "")
+        clusters = sorted({part for part in marked.split(",") if part} | {name})
         mark = {names.FORCE_FORGET_ANNOTATION: ",".join(clusters)}
         patch = {"metadata": {"uid": meta["uid"], "annotations": mark}}
         await host.patch(kind.ref(meta["namespace"], meta["name"]), patch)
-        found.append(f"{meta['namespace']}/{meta['name']}")
-    return sorted(found)
+        decisions.append(f"{meta['namespace']}/{meta['name']}")
+    return sorted(decisions)
 
 
 def other_host(member_cluster: Mapping[str, Any]) -> str:
-    """The host that a MemberCluster's status says it belongs to instead of this one; "" for none."""
+    """Uid of the other host that owns this member according to its status; "" for none."""
     status = member_cluster.get("status") or {}
     return str(status.get("hostUID") or "")

@@ -1,7 +1,8 @@
-"""Removing a member, as functions that `federator cluster remove` prints: what may be asked, the asking, and watching
-how far it is.
+"""The functions behind `federator cluster remove`: checking the request, making it, and watching its
+progress.
 
-The hub does the work (its `removing`); what is asked stands on the MemberCluster, so that it goes on whoever watches.
+The hub does the work (its `removing`). The request is stored on the MemberCluster, so that the
+removal continues whether or not anyone watches.
 """
 
 import asyncio
@@ -20,12 +21,12 @@ from federator.model.errors import FieldError
 from federator.model.steps import ObjectRef
 
 LOOK_S = 1.0
-"""How often a person who waits is looked for news."""
+"""Interval of polling while waiting, in seconds."""
 KIND = registry.KINDS["MemberCluster"]
 
 
 async def find(host: Client, name: str) -> dict[str, Any]:
-    """The MemberCluster. Raises FieldError with what there is instead."""
+    """The MemberCluster. Raises FieldError that lists the existing members."""
     try:
         return await host.get(KIND.ref("", name))
     except errors.NotServed:
@@ -43,57 +44,58 @@ async def find(host: Client, name: str) -> dict[str, Any]:
 
 
 def refuse_unfit(obj: Mapping[str, Any], how: Removal) -> None:
-    """Raises FieldError for a cluster that is to be given up as lost and is heard."""
+    """Raises FieldError when a reachable cluster is to be given up as lost."""
     name, ready = obj["metadata"]["name"], raw.condition(obj, "Ready")
     if how is Removal.LOST and (raw.text(ready, "status") == "True" or raw.text(ready, "reason") == "NotReporting"):
         raise FieldError(
             "",
-            f"{name} is heard, so it is not lost: `federator cluster remove {name}` empties it first, and with --orphan"
-            " what runs there is left as it is",
+            f"{name} is reachable, so it is not lost: `federator cluster remove {name}` empties it first; with"
+            " --orphan, what runs there is left as it is",
         )
 
 
 async def ask(host: Client, obj: Mapping[str, Any], how: Removal) -> None:
-    """Says how the cluster is to go, and deletes its MemberCluster. Raises ApiErrors."""
+    """Annotates how the cluster is to be removed, and deletes its MemberCluster. Raises
+    ApiErrors."""
     meta = obj["metadata"]
-    ref, told = KIND.ref("", meta["name"]), raw.text_map(meta, "annotations").get(names.REMOVAL_ANNOTATION, "")
-    wanted = str(how) if how in (Removal.ORPHAN, Removal.LOST) else ""
-    if wanted and told != wanted:
-        mark = {names.REMOVAL_ANNOTATION: wanted}
+    ref, current = KIND.ref("", meta["name"]), raw.text_map(meta, "annotations").get(names.REMOVAL_ANNOTATION, "")
+    requested = str(how) if how in (Removal.ORPHAN, Removal.LOST) else ""
+    if requested and current != requested:
+        mark = {names.REMOVAL_ANNOTATION: requested}
         await host.patch(ref, {"metadata": {"uid": meta["uid"], "annotations": mark}})
     if raw.text(meta, "deletionTimestamp"):
         return
-    if not wanted and told:
+    if not requested and current:
         await host.patch(ref, {"metadata": {"uid": meta["uid"], "annotations": {names.REMOVAL_ANNOTATION: None}}})
     await host.delete(ref, uid=meta["uid"])
 
 
-async def watch(host: Client, obj: Mapping[str, Any], tell: Callable[[str], None]) -> str:
-    """Waits until the MemberCluster is gone, and tells every change of what it waits for. Returns the hub's last word
-    on it, "" where none was said. Raises ApiErrors."""
-    name, uid, told = obj["metadata"]["name"], obj["metadata"]["uid"], ""
+async def watch(host: Client, obj: Mapping[str, Any], report: Callable[[str], None]) -> str:
+    """Waits until the MemberCluster is gone; calls `report` with each change of its condition Removing.
+    Returns the note of the hub's final event, "" without one. Raises ApiErrors."""
+    name, uid, last = obj["metadata"]["name"], obj["metadata"]["uid"], ""
     while True:
         try:
             live = await host.get(KIND.ref("", name))
         except errors.NotServed:
             raise
         except errors.NotFound:
-            return await _last_word(host, uid)
+            return await _final_note(host, uid)
         if live["metadata"]["uid"] != uid:
-            return await _last_word(host, uid)
+            return await _final_note(host, uid)
         condition = raw.condition(live, "Removing")
         text = f"{raw.text(condition, 'reason')}: {raw.text(condition, 'message')}" if condition else ""
-        if text and text != told:
-            tell(text)
-            told = text
+        if text and text != last:
+            report(text)
+            last = text
         await asyncio.sleep(LOOK_S)
 
 
-async def _last_word(host: Client, uid: str) -> str:
-    """What the hub said when the cluster had left, which may come a moment after it has."""
+async def _final_note(host: Client, uid: str) -> str:
+    """The note of the hub's final event about the removal, which may appear a moment after it."""
     for _ in range(3):
-        found = (await host.list("events.k8s.io/v1", "events", field_selector=f"regarding.uid={uid}")).items
-        ends = [one for one in found if one.get("reason") in ("Removed", "Orphaned", "RemovedAsLost")]
+        events = (await host.list("events.k8s.io/v1", "events", field_selector=f"regarding.uid={uid}")).items
+        ends = [event for event in events if event.get("reason") in ("Removed", "Orphaned", "RemovedAsLost")]
         if ends:
             return raw.text(ends[-1], "note")
         await asyncio.sleep(LOOK_S / 2)
@@ -101,8 +103,8 @@ async def _last_word(host: Client, uid: str) -> str:
 
 
 async def drop_credentials(host: Client, obj: Mapping[str, Any]) -> None:
-    """Deletes the Secret of a member that has left, and the hub's right to it, unless another one uses it; the host's
-    garbage collector may be faster."""
+    """Deletes the Secret of a removed member and the hub's right to it, unless another member uses them.
+    The host's garbage collector may have done so already."""
     secret = granting.secret_of(obj)
     if not secret:
         return

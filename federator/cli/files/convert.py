@@ -1,7 +1,7 @@
-"""`federator convert FILE...`: Kubernetes manifests to Pinterest workloads, as YAML on stdout.
+"""`federator convert FILE...`: converts Kubernetes manifests to Pinterest workloads, YAML on stdout.
 
-On stderr: what each workload was made from, what to know about it, and every object that was left alone with the
-reason. Exit 0 when every object is accounted for, 1 on bad input, with nothing on stdout.
+On stderr: what each workload was made from, notes about it, and every object left unconverted with
+the reason. Exit 0 when every object is accounted for; 1 on bad input, with nothing on stdout.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,24 +19,25 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("-o", "--output", default="yaml", type=click.Choice(["yaml", "json"]), help="Format.")
-@click.option("-R", "--recursive", is_flag=True, help="Read directories with all that is below them.")
+@click.option("-R", "--recursive", is_flag=True, help="Read directories recursively.")
 def convert(files: tuple[str, ...], output: str, recursive: bool) -> None:
-    """Turn Deployment, Service, Ingress, ConfigMap and ServiceAccount into PinterestServices, Jobs and JobSets of one
-    template into PinterestJobSets. FILE is a YAML or JSON file, a directory of them, or - for stdin."""
+    """Convert Deployments with their Services, Ingresses, ConfigMaps and ServiceAccounts to
+    PinterestServices; Jobs, and JobSets of one template, to PinterestJobSets. FILE is a YAML or
+    JSON file, a directory of such files, or - for stdin."""
     from federator.convert import convert as conversions
     from federator.convert.drafts import BadInput
 
     read = manifests.read(files, recursive=recursive, command="federator convert -")
-    given = [(one.origin, one.obj) for one in read]
-    if not given:
-        common.fail("the files hold no object")
+    sources = [(manifest.origin, manifest.obj) for manifest in read]
+    if not sources:
+        common.fail("the files contain no object")
     try:
-        done = conversions.convert(given)
+        conversion = conversions.convert(sources)
     except BadInput as bad:
         common.fail(*bad.sentences())
-    if done.objects:
-        common.show(rendered(done.objects, output))
-    for line in told(done, several=len({origin for origin, _ in given}) > 1):
+    if conversion.objects:
+        common.show(rendered(conversion.objects, output))
+    for line in report_lines(conversion, several=len({origin for origin, _ in sources}) > 1):
         common.say(line, err=True)
 
 
@@ -46,8 +47,8 @@ def rendered(objs: Sequence[Mapping[str, Any]], output: str) -> str:
     return "\n---\n".join(common.dump(obj, "yaml") for obj in objs)
 
 
-def told(done: "Conversion", *, several: bool) -> list[str]:
-    """The lines for stderr; files are named where there are several."""
+def report_lines(done: "Conversion", *, several: bool) -> list[str]:
+    """The report lines for stderr; `several` adds the file name to objects left unconverted."""
     from federator.convert.drafts import Fate
 
     lines: list[str] = []

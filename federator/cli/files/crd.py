@@ -1,4 +1,5 @@
-"""`federator crd install|print`: the CustomResourceDefinitions, applied server-side or as YAML."""
+"""`federator crd install|print`: applies the CustomResourceDefinitions server-side, or prints
+them."""
 
 import click
 import yaml

@@ -1,7 +1,9 @@
-"""Reads manifests for `place` and `convert`: files, stdin, directories, kustomizations. Nothing is lost in silence.
+"""Reads manifests for `place` and `convert` from files, stdin, directories and kustomizations. Nothing
+is skipped silently.
 
-A directory with a kustomization is built by the person's own `kubectl` or `kustomize`. What needs a tool that is not
-run from here (a chart, a template) is refused with the command that renders it. Every refusal ends the command.
+A directory with a kustomization is built with the user's own `kubectl` or `kustomize`. Charts and
+templates need a tool that is not run from here; they are refused with the command that renders
+them. Every refusal ends the command with an error.
 """
 
 import os
@@ -22,15 +24,15 @@ CHART: Final = "Chart.yaml"
 STDIN: Final = "-"
 BUILDERS: Final = (("kubectl", "kustomize"), ("kustomize", "build"))
 BUILD_S: Final = 120.0
-"""A kustomization may fetch what it is based on."""
+"""Deadline for building a kustomization, which may download its bases."""
 NAMED_MAX: Final = 5
 _TEMPLATE = re.compile(r"\{\{.*")
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One object. `origin` is the file, `-`, or the directory of a kustomization; `document` counts its objects from
-    1."""
+    """One object. `origin` is its file, `-` for stdin, or the directory of a kustomization; `document` is
+    its position there, from 1."""
 
     obj: dict[str, Any]
     origin: str
@@ -42,12 +44,13 @@ class Manifest:
 
 
 def read(names: Sequence[str], *, recursive: bool, command: str) -> list[Manifest]:
-    """The objects of everything that was named, in the order given, those of directories in the order of their paths.
+    """The objects of all `names`, in the order given; files of a directory are sorted by path.
 
-    `recursive` takes what lies below directories too. `command` is how the caller reads stdin, for advice.
+    `recursive` includes subdirectories. `command` is the caller's command for stdin, shown as
+    advice in errors.
     """
     if list(names).count(STDIN) > 1:
-        common.fail(f"{STDIN} is named twice, and stdin can be read once only")
+        common.fail(f"{STDIN} is given twice, but stdin can be read only once")
     return [manifest for name in names for manifest in _of(name, recursive=recursive, command=command)]
 
 
@@ -61,7 +64,7 @@ def _of(name: str, *, recursive: bool, command: str) -> Iterator[Manifest]:
             yield from _objects(_text(str(file)), str(file), command)
     elif name == STDIN or os.path.exists(path):  # a pipe too: place -f <(kubectl get mc -o yaml)
         if path.name in KUSTOMIZATIONS:
-            common.fail(f"{name}: is a kustomization, not a manifest; name its directory, {path.parent}")
+            common.fail(f"{name}: is a kustomization, not a manifest; give its directory, {path.parent}")
         if path.name == CHART:
             common.fail(_chart(path.parent, command))
         yield from _objects(_text(name), name, command)
@@ -70,27 +73,30 @@ def _of(name: str, *, recursive: bool, command: str) -> Iterator[Manifest]:
 
 
 def _files(folder: Path, *, recursive: bool, command: str) -> list[Path]:
-    """The manifests of a directory, by path; hidden ones are left out. Ends the command where one is rendered by a
-    tool: which of several overlays is meant, and with which values, only its user knows."""
-    found: list[Path] = []
+    """The manifest files of a directory, sorted; hidden files are left out.
+
+    Exits with an error when the directory contains a chart or kustomizations: only the user knows
+    which overlay and which values are meant.
+    """
+    manifests: list[Path] = []
     builds: list[Path] = []
     for base, below, files in os.walk(folder):
         here = Path(base)
-        below[:] = sorted(one for one in below if not one.startswith(".")) if recursive else []
+        below[:] = sorted(name for name in below if not name.startswith(".")) if recursive else []
         if CHART in files:
             common.fail(_chart(here, command))
         if _kustomization(here):
             builds.append(here)
-        wanted = (here / one for one in files if not one.startswith(".") and Path(one).suffix in SUFFIXES)
-        found += [one for one in wanted if one.is_file()]
+        matching = (here / name for name in files if not name.startswith(".") and Path(name).suffix in SUFFIXES)
+        manifests += [path for path in matching if path.is_file()]
     if builds:
-        shown = ", ".join(str(one) for one in sorted(builds)[:NAMED_MAX])
+        shown = ", ".join(map(str, sorted(builds)[:NAMED_MAX]))
         more = f" and {len(builds) - NAMED_MAX} more" if len(builds) > NAMED_MAX else ""
-        common.fail(f"{folder}: kustomizations lie below it ({shown}{more}); name the one that is meant")
-    if not found:
-        deeper = "" if recursive else " (what lies below its directories is not read)"
-        common.fail(f"{folder}: holds no manifest ({', '.join(SUFFIXES)}){deeper}")
-    return sorted(found)
+        common.fail(f"{folder}: contains kustomizations ({shown}{more}); give the directory of one of them")
+    if not manifests:
+        deeper = "" if recursive else " (subdirectories are not read)"
+        common.fail(f"{folder}: contains no manifest ({', '.join(SUFFIXES)}){deeper}")
+    return sorted(manifests)
 
 
 def _kustomization(folder: Path) -> bool:
@@ -98,24 +104,25 @@ def _kustomization(folder: Path) -> bool:
 
 
 def _chart(folder: Path, command: str) -> str:
-    return f"{folder}: is a chart, whose templates are no manifests; render it: helm template {folder} | {command}"
+    return f"{folder}: is a chart, and its templates are not manifests; render it: helm template {folder} | {command}"
 
 
 def _built(folder: Path, command: str) -> str:
-    """What the person's own tool makes of a kustomization. Ends the command when there is none, or when it fails."""
-    found = next(((program, verb) for tool, verb in BUILDERS if (program := shutil.which(tool)) is not None), None)
-    if found is None:
+    """The YAML that the user's own tool builds from a kustomization. Exits when there is none or it
+    fails."""
+    builder = next(((program, verb) for tool, verb in BUILDERS if (program := shutil.which(tool)) is not None), None)
+    if builder is None:
         common.fail(
-            f"{folder}: is a kustomization, and neither kubectl nor kustomize is on PATH to build it; where one is: "
-            f"kubectl kustomize {folder} | {command}"
+            f"{folder}: is a kustomization, but neither kubectl nor kustomize is on PATH to build it;"
+            f" install one, or run elsewhere: kubectl kustomize {folder} | {command}"
         )
-    shown = f"{Path(found[0]).name} {found[1]}"
+    shown = f"{Path(builder[0]).name} {builder[1]}"
     try:
         done = subprocess.run(
-            (*found, str(folder)), stdin=subprocess.DEVNULL, capture_output=True, timeout=BUILD_S, check=False
+            (*builder, str(folder)), stdin=subprocess.DEVNULL, capture_output=True, timeout=BUILD_S, check=False
         )
     except subprocess.TimeoutExpired:
-        common.fail(f"{folder}: {shown} has not ended within {BUILD_S:.0f} s")
+        common.fail(f"{folder}: {shown} did not finish within {BUILD_S:.0f} s")
     if done.returncode:
         why = done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
         common.fail(f"{folder}: {shown} failed: {why}")
@@ -138,7 +145,7 @@ def _objects(text: str, origin: str, command: str) -> Iterator[Manifest]:
         objs = reading.load_yaml(text)
     except reading.InvalidObject as bad:
         lines = text.splitlines()
-        line = next((at for at, one in enumerate(lines, 1) if "{{" in one and not one.lstrip().startswith("#")), 0)
+        line = next((at for at, each in enumerate(lines, 1) if "{{" in each and not each.lstrip().startswith("#")), 0)
         if line and (sample := _TEMPLATE.search(lines[line - 1])):
             common.fail(
                 f"{origin}: is a template, not a manifest (line {line}: {sample[0][:60]}); render it with its tool, "

@@ -1,4 +1,4 @@
-"""Objects from files to an API server: which resource they are, and creating them in the order they are given."""
+"""Creates objects from files on an API server, and finds the resource of each."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,24 +16,24 @@ _PLURALS: Mapping[tuple[str, str], tuple[str, bool]] = {
     ("v1", "Service"): ("services", True),
     ("v1", "ServiceAccount"): ("serviceaccounts", True),
 }
-"""Native kinds that application files hold beside ours."""
+"""Native kinds in application files: (apiVersion, kind) -> (plural, whether namespaced)."""
 
 
 def ref_of(obj: Mapping[str, Any]) -> ObjectRef:
-    """The resource an object belongs to. Raises FieldError for kinds that we do not know."""
+    """The reference of an object. Raises FieldError for unknown kinds."""
     kind = registry.kind_of(obj)
     if kind is not None:
         return kind.ref_of(obj)
-    found = _PLURALS.get((str(obj.get("apiVersion")), str(obj.get("kind"))))
-    if found is None:
-        raise FieldError("kind", f"{obj.get('apiVersion')} {obj.get('kind')} is no kind that federator knows")
+    resource = _PLURALS.get((str(obj.get("apiVersion")), str(obj.get("kind"))))
+    if resource is None:
+        raise FieldError("kind", f"{obj.get('apiVersion')} {obj.get('kind')} is not a kind that federator knows")
     meta = obj["metadata"]
-    namespace = meta.get("namespace", "default") if found[1] else ""
-    return ObjectRef(str(obj["apiVersion"]), found[0], namespace, meta["name"], str(obj["kind"]))
+    namespace = meta.get("namespace", "default") if resource[1] else ""
+    return ObjectRef(str(obj["apiVersion"]), resource[0], namespace, meta["name"], str(obj["kind"]))
 
 
 async def create(client: Client, obj: Mapping[str, Any]) -> None:
-    """Creates the object; one that is there already is left as it is."""
+    """Creates the object, unless it already exists."""
     try:
         await client.create(ref_of(obj), obj)
     except errors.AlreadyExists:

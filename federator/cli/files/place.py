@@ -1,8 +1,9 @@
-"""`federator place -f FILE...`: the engine offline. Reads a fleet, policies, quotas and workloads, prints decisions.
-With --live the hub that leads is asked where the workloads of the files would go in its fleet; nothing is written.
+"""`federator place -f FILE...`: runs the engine offline. Reads a fleet, policies, quotas and workloads
+from files and prints decisions. With --live, the leading hub computes where the workloads of the
+files would go in its fleet; nothing is written.
 
-Exit 0: everything is placed; 3: something is short, slots of a job set included; 1: bad input, with nothing printed on
-stdout. The same input prints the same output, whenever it is run.
+Exit 0: everything is placed. Exit 3: something is short, slots of a job set included. Exit 1: bad
+input, with nothing on stdout. The same input always prints the same output.
 """
 
 import sys
@@ -28,32 +29,37 @@ SHORTFALL_EXIT = 3
     "files",
     multiple=True,
     required=True,
-    help="File, directory (with all below it) or kustomization, or - for stdin.",
+    help="File, directory (recursive), kustomization, or - for stdin.",
 )
 @click.option(
-    "-n", "--namespace", default="", help="Of objects that name none (default: default; the context's with --live)."
+    "-n",
+    "--namespace",
+    default="",
+    help="Namespace of objects without one (default: default; with --live the context's).",
 )
 @click.option("-o", "--output", default="table", type=click.Choice(["table", "json", "yaml"]), help="Format.")
-@click.option("--live", is_flag=True, help="Ask the hub that leads, with your own rights; the files hold workloads.")
+@click.option(
+    "--live", is_flag=True, help="Ask the leading hub, with your own rights; the files contain workloads only."
+)
 @click.option("--leader-address", default="", help="HOST:PORT of the leader's query port (default: as the Lease says).")
 @common.connection_options
-def place(files: tuple[str, ...], namespace: str, output: str, *, live: bool, **given: str) -> None:
-    """Where workloads would go, given MemberClusters with status.capacity, policies, quotas and PlacementDecisions; or
-    in the fleet as it is (--live)."""
+def place(files: tuple[str, ...], namespace: str, output: str, *, live: bool, **connection: str) -> None:
+    """Show where workloads would go, given MemberClusters with status.capacity, policies, quotas and
+    PlacementDecisions; or, with --live, in the hub's present fleet."""
     from federator.hub import offline
 
     if live:
-        where = namespace or common.default_namespace(given["kubeconfig"], given["context"])
-        decisions = common.run(_asked(load(files, where), given))
+        where = namespace or common.default_namespace(connection["kubeconfig"], connection["context"])
+        decisions = common.run(_ask_leader(load(files, where), connection))
         common.show(rendered(decisions, output))
         sys.exit(SHORTFALL_EXIT if any(map(_short, decisions)) else 0)
     objs = load(files, namespace or "default")
     situation = offline.read(objs, as_of=picture_s(objs))
     if not situation.snapshot.clusters:
-        common.fail("the files hold no MemberCluster, so there is nowhere to place anything; --live asks the hub")
+        common.fail("the files contain no MemberCluster, so nothing can be placed; use --live to ask the hub")
     if not situation.workloads:
         _fail_without_workloads()
-    unreadable = [f"{key}: {found.problem}" for key, found in situation.workloads.items() if found.problem]
+    unreadable = [f"{key}: {workload.problem}" for key, workload in situation.workloads.items() if workload.problem]
     if unreadable:
         common.fail("; ".join(unreadable))
     for warning in warnings(situation):
@@ -66,59 +72,62 @@ def place(files: tuple[str, ...], namespace: str, output: str, *, live: bool, **
 def _fail_without_workloads() -> NoReturn:
     from federator.kinds import registry
 
-    common.fail(f"the files hold no workload ({', '.join(registry.WORKLOADS)})")
+    common.fail(f"the files contain no workload ({', '.join(registry.WORKLOADS)})")
 
 
-async def _asked(objs: Sequence[Mapping[str, Any]], given: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The leader's answer for each workload: alone, as if the others were not there."""
+async def _ask_leader(objs: Sequence[Mapping[str, Any]], connection: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The leader's decision for each workload, each computed without the others."""
     from federator.cli.leader import asking
     from federator.kinds import registry
 
     other = next((obj for obj in objs if obj.get("kind") not in registry.WORKLOADS), None)
     if other is not None:
         title = f"{other.get('kind')}/{raw.text(other, 'metadata', 'name')}"
-        common.fail(f"{title}: with --live the fleet is the hub's own, and the files hold workloads only")
+        common.fail(f"{title}: with --live the fleet comes from the hub; the files may contain workloads only")
     if not objs:
         _fail_without_workloads()
     if len(objs) > 1:
-        common.say(f"each of the {len(objs)} workloads is placed alone, beside what runs already", err=True)
-    leader = asking.Leader(given["kubeconfig"], given["context"], given["leader_address"])
+        common.say(f"each of the {len(objs)} workloads is placed separately, beside what already runs", err=True)
+    leader = asking.Leader(connection["kubeconfig"], connection["context"], connection["leader_address"])
 
     async def ask(host: Any) -> list[dict[str, Any]]:
-        found = []
+        answers = []
         for obj in objs:
             parts = (raw.text(obj, "metadata", "namespace"), registry.KINDS[str(obj["kind"])].plural, "place")
-            found.append(await leader.asked(host, parts, body=obj))
-        return found
+            answers.append(await leader.ask(host, parts, body=obj))
+        return answers
 
     return await common.with_federation(leader.kubeconfig, leader.context, ask)
 
 
 def picture_s(objs: Sequence[Mapping[str, Any]]) -> float:
-    """The time of the fleet's picture, in epoch seconds: that of the newest report or condition of a MemberCluster, 0
-    when none says. Not the present: the same files are to give the same decisions."""
+    """The time the files describe, in epoch seconds: the newest report or condition of a MemberCluster,
+    0 without any. Not the current time: the same files must give the same decisions."""
     stamps: list[str] = []
     for obj in objs:
         if obj.get("kind") == "MemberCluster":
             stamps.append(raw.text(obj, "status", "capacity", "asOf"))
-            stamps += [raw.text(one, "lastTransitionTime") for one in raw.objects(obj, "status", "conditions")]
+            stamps += [
+                raw.text(condition, "lastTransitionTime") for condition in raw.objects(obj, "status", "conditions")
+            ]
     return max(map(raw.epoch_s, stamps), default=0.0)
 
 
 def warnings(situation: "Situation") -> Iterator[str]:
-    """What is probably not meant: policies in force for nothing, and names that no cluster has."""
+    """Warnings about likely mistakes: policies in force for no workload, and unknown cluster
+    names."""
     from federator.placement.policy import mentions
     from federator.placement.policy.policies import Subject
 
-    asks = [ask for one in situation.workloads.values() if (ask := situation.ask_of(one)) is not None]
+    asks = [ask for entry in situation.workloads.values() if (ask := situation.ask_of(entry)) is not None]
     in_force = {(ask.policy.namespace, ask.policy.name) for ask in asks if ask.policy.origin in ("policyRef", "match")}
     clusters = situation.snapshot.clusters
     in_force |= {("", demand.name) for ask in asks for demand in ask.policy.required}
     for rule in situation.rules:
         named = policy_title(rule.policy.namespace, rule.policy.name)
         if not situation.rules.in_force(rule.id):
-            found, most = situation.rules.count(rule.policy.namespace), situation.rules.in_force_max
-            yield f"{named} is not in force: its namespace has {found}, and the {most} oldest are"
+            count, most = situation.rules.count(rule.policy.namespace), situation.rules.in_force_max
+            yield f"{named} is not in force: its namespace has {count}, and the {most} oldest are"
         elif rule.id not in in_force:
             matched = [
                 f"{ask.key.kind}/{ask.key.name}"
@@ -128,12 +137,12 @@ def warnings(situation: "Situation") -> Iterator[str]:
             follows = "its own placement, or a policy that goes first"
             why = f"it matches {matched[0]}, which follows {follows}" if matched else "it matches no workload"
             yield f"{named} is in force for nothing: {why}"
-        for one in mentions.unknown(rule.policy, clusters):
-            yield f"{named}: spec.{one.field} {one.sentence}"
+        for mention in mentions.unknown(rule.policy, clusters):
+            yield f"{named}: spec.{mention.field} {mention.sentence}"
     for ask in asks:
         if ask.policy.origin == "inline":
-            for one in mentions.unknown(ask.policy, clusters):
-                yield f"{ask.key.kind}/{ask.key.name}: spec.placement.{one.field} {one.sentence}"
+            for mention in mentions.unknown(ask.policy, clusters):
+                yield f"{ask.key.kind}/{ask.key.name}: spec.placement.{mention.field} {mention.sentence}"
 
 
 def policy_title(namespace: str, name: str) -> str:
@@ -141,7 +150,7 @@ def policy_title(namespace: str, name: str) -> str:
 
 
 def _short(decision: Mapping[str, Any]) -> bool:
-    """Whether copies or shards have no cluster, or shards that may run at once have no slot."""
+    """Whether copies or shards have no cluster, or parallel shards have no slot."""
     from federator.model.decision import Reason
 
     spec = raw.mapping(decision, "spec")
@@ -149,15 +158,17 @@ def _short(decision: Mapping[str, Any]) -> bool:
 
 
 def load(files: Sequence[str], namespace: str) -> list[dict[str, Any]]:
-    """Every object of the files that placing reads, checked against its schema. Ends the command at the first bad one,
-    with its field; what is not read is named on stderr. What names no namespace gets this one, where its kind has
-    one."""
+    """The objects of the files that placement reads, checked against their schemas.
+
+    Exits with the field of the first invalid object; ignored objects are named on stderr. A
+    namespaced object without a namespace gets `namespace`.
+    """
     from federator.kinds import read
 
     objs: list[dict[str, Any]] = []
     seen: dict[tuple[str, str, str], str] = {}
-    for given in manifests.read(files, recursive=True, command="federator place -f -"):
-        obj, where = given.obj, given.where
+    for manifest in manifests.read(files, recursive=True, command="federator place -f -"):
+        obj, where = manifest.obj, manifest.where
         title = f"{obj['kind']}/{raw.text(obj, 'metadata', 'name')}" if obj.get("kind") else "an object without kind"
         try:
             if _is_namespace(obj):
@@ -172,16 +183,16 @@ def load(files: Sequence[str], namespace: str) -> list[dict[str, Any]]:
             common.fail(*(f"{where}: {problem}" for problem in bad.errors))
         key = (str(obj["kind"]), raw.text(obj, "metadata", "namespace"), raw.text(obj, "metadata", "name"))
         if not key[2]:
-            common.fail(f"{where}: metadata.name: is required here, where no server makes names")
+            common.fail(f"{where}: metadata.name: is required, because no server generates names here")
         if key in seen:
-            common.fail(f"{where}: metadata.name: {title} was given before, in {seen[key]}")
+            common.fail(f"{where}: metadata.name: {title} was already given in {seen[key]}")
         seen[key] = where
         objs.append(obj)
     return objs
 
 
 def _unread(obj: Mapping[str, Any]) -> str:
-    """Why placing does not read an object, with what to give it instead."""
+    """Why placement does not read an object, with what to give instead."""
     if not obj.get("kind") and isinstance(obj.get("members"), list):
         return "it looks like a fleet file of federator sandbox; placing reads MemberClusters (kubectl get mc -o yaml)"
     return "placing does not read this kind" if obj.get("kind") else "it has no kind"
@@ -196,29 +207,30 @@ def _settle(obj: dict[str, Any], namespace: str) -> None:
 
 
 def _is_namespace(obj: Mapping[str, Any]) -> bool:
-    """Whether it is one: its labels say which Pod Security level holds for the workloads in it."""
+    """Whether it is a Namespace, whose labels set the Pod Security level of its workloads."""
     from federator.hub import offline
 
     return (obj.get("apiVersion"), obj.get("kind")) == offline.NAMESPACE and bool(raw.text(obj, "metadata", "name"))
 
 
 def _is_read(obj: Mapping[str, Any]) -> bool:
-    """Whether it is of a kind that we know; one of ours under a wrong apiVersion is, so that it is refused."""
+    """Whether its kind is known. Our kinds count under a wrong apiVersion too, so that the check
+    refuses them."""
     from federator.kinds import registry
 
-    known = registry.KINDS.get(str(obj.get("kind")))
-    return registry.kind_of(obj) is not None or (known is not None and known.model is not None)
+    kind = registry.KINDS.get(str(obj.get("kind")))
+    return registry.kind_of(obj) is not None or (kind is not None and kind.model is not None)
 
 
 def rendered(decisions: Sequence[Mapping[str, Any]], output: str) -> str:
-    """PlacementDecision objects, as a table or as they are."""
+    """PlacementDecision objects as a table, or as JSON or YAML."""
     if output == "table":
         return table(decisions)
     return common.dump({"apiVersion": "v1", "kind": "List", "items": list(decisions)}, output)
 
 
 def table(decisions: Sequence[Mapping[str, Any]]) -> str:
-    """One row per share; what is short gets a row of its own with the reason."""
+    """One row per share, and one row with the reason for what is short."""
     from federator.api.placement import decisionfacts
     from federator.model import shards
 
@@ -227,10 +239,10 @@ def table(decisions: Sequence[Mapping[str, Any]]) -> str:
         facts, spec = decisionfacts.decision_facts(decision), raw.mapping(decision, "spec")
         where, name, message = facts.key.namespace, f"{facts.key.kind}/{facts.key.name}", raw.text(spec, "message")
         for share in facts.shares:
-            given = shards.text(share.ranges) if share.ranges else str(share.count)
+            amount = shards.text(share.ranges) if share.ranges else str(share.count)
             if share.ranges and share.slots < share.count:
-                given += f" ({share.slots} at once)"
-            rows.append([where, name, share.cluster, given, ""])
+                amount += f" ({share.slots} at once)"
+            rows.append([where, name, share.cluster, amount, ""])
         if _short(decision):
             missing = raw.integer(spec, "shortfall")
             what = f"short {missing}" if missing else "short of slots"

@@ -1,8 +1,8 @@
-"""How `pods` and `logs` get their answers: from the leader's query port, or from members with a person's own contexts.
-`explain` and `place` ask the same port.
+"""Queries behind `pods`, `logs` and `tree`: to the leader's query port, or directly to members with the
+user's own contexts. `explain` and `place` use the same port.
 
-Both ways give the same answer, because both collect it with the same code. What a member that is away leaves out is
-said on stderr, one line for each, and the command ends with 1.
+Both ways give the same answer, because both collect it with the same code. Each member that does
+not answer is named in one line on stderr, and the command exits with 1.
 """
 
 import asyncio
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 LEASE_NAMESPACE, LEASE_NAME = "federator-system", "federator-hub"
 LEADER_WAIT_S = 6.0
-"""How long the word of a leader that has just changed is waited for, in seconds."""
+"""How long to wait for a new leader to announce its query port, in seconds."""
 ANSWER_S = 30.0
 OWN = "use --own-contexts to ask the members with contexts of your own"
 
 
 def options(command: F) -> F:
-    """Options of every command that asks for what is in members."""
+    """Adds the options of commands that query members."""
     command = click.option(
         "--leader-address", default="", help="HOST:PORT of the leader's query port (default: as the Lease says)."
     )(command)
     command = click.option(
-        "--own-contexts", is_flag=True, help="Ask members with your own contexts, called as the clusters are."
+        "--own-contexts", is_flag=True, help="Ask members with your own contexts, named like the clusters."
     )(command)
     command = click.option("-C", "--cluster", default="", help="This cluster only.")(command)
     command = click.option("-n", "--namespace", default="", help="Namespace (default: the context's).")(command)
@@ -47,8 +47,8 @@ def options(command: F) -> F:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
-    """One workload, and whom to ask for what it has in members."""
+class WorkloadQuery:
+    """A query about one workload: what it has in members, and how to ask."""
 
     kind: "Kind"
     name: str
@@ -71,12 +71,16 @@ class Asking:
     async def answer(
         self, question: str, parameters: Mapping[str, str | int | bool], *, again: bool = False
     ) -> dict[str, Any]:
-        """The answer to `pods` or `logs`. Ends the command with a sentence where there is none. `again`: what a person
-        must know before reading it has been said."""
+        """The answer to `question` ("pods", "logs" or "tree"). Exits with an error when there is none.
+
+        `again`: the banner has been printed by an earlier call.
+        """
         if self.own_contexts:
             return await self._from_members(question, parameters)
-        asking = common.with_host if again else common.with_federation
-        return await asking(self.kubeconfig, self.context, lambda host: self._from_leader(host, question, parameters))
+        with_client = common.with_host if again else common.with_federation
+        return await with_client(
+            self.kubeconfig, self.context, lambda host: self._from_leader(host, question, parameters)
+        )
 
     # -- the leader's query port -----------------------------------------------------------------------------------
 
@@ -86,9 +90,9 @@ class Asking:
         texts = [(name, _text(value)) for name, value in parameters.items() if value not in ("", False)]
         chosen = (("cluster", self.cluster),) if self.cluster else ()
         leader = Leader(self.kubeconfig, self.context, self.leader_address, f"; {OWN}")
-        return await leader.asked(host, (self.namespace, self.kind.plural, self.name, question), (*chosen, *texts))
+        return await leader.ask(host, (self.namespace, self.kind.plural, self.name, question), (*chosen, *texts))
 
-    # -- contexts of one's own -------------------------------------------------------------------------------------
+    # -- the user's own contexts ---------------------------------------------------------------------
 
     async def _from_members(self, question: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         from federator.hub.query import collecting
@@ -106,7 +110,7 @@ class Asking:
         async with contextlib.AsyncExitStack() as opened:
             clients = [await own_client(opened, name, self.kubeconfig) for name in names]
             troubles = await asyncio.gather(
-                *(trouble(client, uids.get(name, "")) for name, client in zip(names, clients, strict=True))
+                *(context_problem(client, uids.get(name, "")) for name, client in zip(names, clients, strict=True))
             )
             targets = [
                 collecting.Target(name, client, away=away, pieces=pieces[name])
@@ -116,8 +120,11 @@ class Asking:
             return await ask(targets, selection, wanted)
 
     async def _parts(self, host: "Client") -> tuple["Selection", dict[str, Any], dict[str, str]]:
-        """Which pods belong to the workload, the clusters that have a part of it with their shards, and which cluster
-        each name stands for, as far as the caller may know. Raises FieldError for one that selects no pods."""
+        """(which pods belong to the workload, cluster -> its shards there, cluster -> its uid).
+
+        The uids are empty where the caller may not read MemberClusters. Raises FieldError for a
+        workload that selects no pods.
+        """
         from federator.api import membercluster
         from federator.api.placement import decisionfacts
         from federator.hub.query import selection
@@ -138,40 +145,40 @@ class Asking:
             pieces |= dict.fromkeys(facts.terms.leaving, ())
             pieces |= {share.cluster: share.ranges for share in facts.shares}
         uids: dict[str, str] = {}
-        with contextlib.suppress(errors.Denied):  # who may not see the fleet trusts the names of contexts
+        with contextlib.suppress(errors.Denied):  # callers without that right rely on context names
             members = registry.KINDS["MemberCluster"]
             listing = await host.list(members.api_version, members.plural)
-            uids = {one["metadata"]["name"]: membercluster.recorded_uid(one) for one in listing.items}
+            uids = {obj["metadata"]["name"]: membercluster.recorded_uid(obj) for obj in listing.items}
         return chosen, pieces, uids
 
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The query port of the hub that leads, and whose credentials it is shown."""
+    """The query port of the leading hub, and the context whose credentials are sent to it."""
 
     kubeconfig: str
     context: str
     address: str
-    """Where it is reached; "" for where the Lease says."""
+    """HOST:PORT; "" for the address in the Lease."""
     instead: str = ""
-    """What else can be done where it does not answer, as the end of a sentence."""
+    """Advice for when it does not answer, as the end of a sentence."""
 
-    async def asked(
+    async def ask(
         self,
         host: "Client",
         parts: tuple[str, ...],
         query: tuple[tuple[str, str], ...] = (),
         body: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """The answer to the question of this path (`parts`: namespace, plural and what follows), asked by POST where
-        there is a body. Ends the command with a sentence where there is none."""
+        """The answer for the path `parts` (namespace, plural and what follows); sent by POST when there
+        is a body. Exits with an error when there is no answer."""
         from federator.kube import errors
         from federator.kube.client import Client
         from federator.kube.login import connect
 
-        said = await announced(host, self.instead)
-        address = self.address or said.address
-        door = connect.Door(f"https://{address}", said.ca_pem.encode("ascii"), said.server_name)
+        announcement = await announcement_of(host, self.instead)
+        address = self.address or announcement.address
+        door = connect.Door(f"https://{address}", announcement.ca_pem.encode("ascii"), announcement.server_name)
         transport = await connect.to_door(door, self.kubeconfig, self.context)
         path = "/v1/namespaces/" + "/".join(quote(part, safe="") for part in parts)
         sent = msgspec.json.encode(body) if body is not None else b""
@@ -179,18 +186,19 @@ class Leader:
             leader = Client(transport, "leader")
             answer = await leader.raw("POST" if sent else "GET", path, query, body=sent, timeout_s=ANSWER_S)
             return dict(msgspec.json.decode(answer))
-        except errors.Unreachable as trouble:
-            common.fail(unreachable(said, address, trouble, self.instead))
-        except errors.ApiError as trouble:
-            common.fail(str(trouble).partition(f"{path}: ")[2] or str(trouble))
+        except errors.Unreachable as failure:
+            common.fail(unreachable(announcement, address, failure, self.instead))
+        except errors.ApiError as failure:
+            common.fail(str(failure).partition(f"{path}: ")[2] or str(failure))
         except (msgspec.MsgspecError, ValueError):
-            common.fail(f"what answers at {address} is no query port")
+            common.fail(f"the server at {address} is not a query port of federator")
         finally:
             await transport.close()
 
 
-def asking(workload: str, name: str, given: Mapping[str, Any]) -> Asking:
-    """Reads KIND/NAME, or KIND NAME. Ends the command for what is no workload. `given`: the values of `options`."""
+def query_of(workload: str, name: str, flags: Mapping[str, Any]) -> WorkloadQuery:
+    """The query for KIND/NAME, or KIND and NAME. Exits with an error for other kinds. `given`: the values
+    of `options`."""
     from federator.cli import views
 
     named, slash, after = workload.partition("/")
@@ -200,49 +208,54 @@ def asking(workload: str, name: str, given: Mapping[str, Any]) -> Asking:
         common.fail(f"a {kind.kind} has no pods; name a {views.WORKLOADS}")
     if not chosen:
         common.fail("name a workload, such as psvc/web")
-    namespace = given["namespace"] or common.default_namespace(given["kubeconfig"], given["context"])
-    rest = {key: given[key] for key in ("cluster", "kubeconfig", "context", "own_contexts", "leader_address")}
-    return Asking(kind=kind, name=chosen, namespace=namespace, **rest)
+    namespace = flags["namespace"] or common.default_namespace(flags["kubeconfig"], flags["context"])
+    rest = {key: flags[key] for key in ("cluster", "kubeconfig", "context", "own_contexts", "leader_address")}
+    return WorkloadQuery(kind=kind, name=chosen, namespace=namespace, **rest)
 
 
-async def announced(host: "Client", instead: str) -> "Announcement":
-    """What the Lease says of the leader's query port. Ends the command with a sentence where it says nothing;
-    `instead` is its end."""
+async def announcement_of(host: "Client", instead: str) -> "Announcement":
+    """The leader's query port as announced in the Lease. Waits up to `LEADER_WAIT_S`; exits with an error
+    that ends with `instead` when there is none."""
     from federator.hub.query import announcing
     from federator.kube import errors
     from federator.model.steps import ObjectRef
 
     ref = ObjectRef("coordination.k8s.io/v1", "leases", LEASE_NAMESPACE, LEASE_NAME, "Lease")
-    where = f"the Lease {LEASE_NAMESPACE}/{LEASE_NAME} on the host"
+    lease_text = f"the Lease {LEASE_NAMESPACE}/{LEASE_NAME} on the host"
     loop = asyncio.get_running_loop()
     deadline = loop.time() + LEADER_WAIT_S
     while True:
         try:
             return announcing.read(await host.get(ref))
         except errors.NotFound:
-            common.fail(f"{where} does not exist: no hub that others could ask runs there{instead}")
+            common.fail(f"{lease_text} does not exist: no hub with a query port runs there{instead}")
         except errors.Denied:
-            common.fail(f"you may not read {where}, which says where the leader is{instead}")
-        except announcing.NoPort as trouble:
-            if not trouble.waiting or loop.time() >= deadline:
-                common.fail(f"{trouble} ({where}){instead}")
+            common.fail(f"you may not read {lease_text}, which says where the leader is{instead}")
+        except announcing.NoPort as failure:
+            if not failure.waiting or loop.time() >= deadline:
+                common.fail(f"{failure} ({lease_text}){instead}")
         await asyncio.sleep(0.5)
 
 
-def unreachable(said: "Announcement", address: str, trouble: Exception, instead: str) -> str:
-    """Why nothing was heard of the leader, and what helps. That it has stopped is said by the banner before."""
-    pod = said.holder.rpartition("_")[0] or said.holder
-    way = f"kubectl port-forward -n {LEASE_NAMESPACE} pod/{pod} 8444:{said.address.rpartition(':')[2]}"
-    if "certificate" in str(trouble).lower():
-        return f"what answers at {address} is not the hub that leads ({said.holder}): its certificate is another one"
+def unreachable(announcement: "Announcement", address: str, failure: Exception, instead: str) -> str:
+    """The error when the leader does not answer, and what helps. The banner before it reports a leader
+    that has stopped."""
+    pod = announcement.holder.rpartition("_")[0] or announcement.holder
+    way = f"kubectl port-forward -n {LEASE_NAMESPACE} pod/{pod} 8444:{announcement.address.rpartition(':')[2]}"
+    if "certificate" in str(failure).lower():
+        return (
+            f"the server at {address} is not the leading hub ({announcement.holder}): its certificate is a"
+            " different one"
+        )
     return (
-        f"the query port of the leader {said.holder} cannot be reached at {address}. From outside its network: {way},"
-        f" and --leader-address 127.0.0.1:8444{instead.replace('; ', '; or ')}"
+        f"the query port of the leader {announcement.holder} cannot be reached at {address}."
+        f" From outside its network: {way}, and --leader-address 127.0.0.1:8444{instead.replace('; ', '; or ')}"
     )
 
 
 async def own_client(opened: contextlib.AsyncExitStack, cluster: str, kubeconfig: str) -> "Client | None":
-    """A client of a member by a person's own context of that name, closed with the stack; None where there is none."""
+    """A client of a member by the user's own context of that name, closed with the stack; None
+    without one."""
     from federator.kube.client import Client
     from federator.kube.login import connect
 
@@ -253,9 +266,9 @@ async def own_client(opened: contextlib.AsyncExitStack, cluster: str, kubeconfig
     return Client(transport, cluster)
 
 
-async def trouble(client: "Client | None", uid: str) -> str:
-    """Why a cluster is not asked with a context: there is none, or it leads elsewhere. "" when it is asked; what the
-    context may not tell, or does not answer, is found out then."""
+async def context_problem(client: "Client | None", uid: str) -> str:
+    """Why a cluster cannot be queried through a context: there is none, or it leads to another cluster.
+    "" when it can be tried; missing rights and timeouts show up in the query itself."""
     from federator.kube import errors
 
     if client is None:
@@ -264,25 +277,26 @@ async def trouble(client: "Client | None", uid: str) -> str:
         return ""
     try:
         async with asyncio.timeout(ANSWER_S / 3):
-            found = await client.kube_system_uid()
+            actual = await client.kube_system_uid()
     except (errors.ApiError, TimeoutError):
         return ""
-    return "" if found == uid else "is another cluster than the one that your context of this name leads to"
+    return "" if actual == uid else "is another cluster than the one that your context of this name leads to"
 
 
 def _text(value: str | int | bool) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def say_who_is_away(clusters: Iterable[Mapping[str, Any]]) -> bool:
-    """One line on stderr for every cluster that did not answer; tells whether there was one."""
+def report_unanswered(clusters: Iterable[Mapping[str, Any]]) -> bool:
+    """Prints a line on stderr for each cluster that did not answer. Returns whether there was
+    one."""
     away = [row for row in clusters if not row.get("answered")]
     for row in away:
         common.say(f"{row.get('cluster')}: not shown, it {row.get('reason')}", err=True)
     return bool(away)
 
 
-def end(partial: bool) -> None:
-    """Exit 1 when only a part could be shown."""
+def exit_if_partial(partial: bool) -> None:
+    """Exits with 1 when only a part could be shown."""
     if partial:
         sys.exit(1)

@@ -1,4 +1,5 @@
-"""`federator history KIND/NAME`: what was decided about a workload and what became of it, as the leader has it."""
+"""`federator history KIND/NAME`: the decisions about a workload and what came of them, from the
+leader."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -21,55 +22,57 @@ NOTHING = "-"
 @click.argument("workload", metavar="KIND/NAME")
 @click.argument("name", required=False, default="")
 @click.option("--since", default="", help="Not older than this: 30s, 15m, 2h, 3d.")
-@click.option("--limit", default=100, type=click.IntRange(1, 1000), help="The newest so many.", show_default=True)
+@click.option("--limit", default=100, type=click.IntRange(1, 1000), help="Number of newest entries.", show_default=True)
 @click.option("-o", "--output", default="", type=click.Choice(["", "json"]), help="Format.")
 @click.option("-n", "--namespace", default="", help="Namespace (default: the context's).")
 @click.option("--leader-address", default="", help="HOST:PORT of the leader's query port (default: as the Lease says).")
 @common.connection_options
-def history(workload: str, name: str, since: str, limit: int, output: str, namespace: str, **given: str) -> None:
-    """What was decided about a workload (psvc/NAME, pjs/NAME, deploy/NAME), and what became of it.
+def history(workload: str, name: str, since: str, limit: int, output: str, namespace: str, **connection: str) -> None:
+    """List the decisions about a workload (psvc/NAME, pjs/NAME, deploy/NAME), and what came of them.
 
-    Asks the leading hub with your rights on the host (get the workload). It knows what it wrote down itself: where
-    another hub led in between, a line says so.
+    Asks the leading hub with your rights on the host (get the workload). Its history has only its own
+    records; a Gap line marks times when another hub led.
     """
     parameters = {"limit": limit}
     if since:
         parameters["since_seconds"] = seconds(since)
-    found = asked(workload, name, namespace, parameters, given)
+    answer = fetch(workload, name, namespace, parameters, connection)
     if output == "json":
-        common.show(common.dump(found, "json"))
+        common.show(common.dump(answer, "json"))
         return
-    if any(entry.get("key") for entry in found["entries"]):
-        common.show(common.table(list(HEADINGS), [row(entry) for entry in found["entries"]]))
+    if any(entry.get("key") for entry in answer["entries"]):
+        common.show(common.table(list(HEADINGS), [row(entry) for entry in answer["entries"]]))
     else:
-        common.say("Nothing of it is written down for this time.", err=True)
-    if found["more"]:
-        common.say(f"the newest {limit} are shown, there are more (--limit)", err=True)
-    if found["begins"] is not None:
-        common.say(f"the history begins at {moment(found['begins'])}", err=True)
+        common.say("Nothing of it is recorded for this time.", err=True)
+    if answer["more"]:
+        common.say(f"only the newest {limit} are shown; use --limit for more", err=True)
+    if answer["begins"] is not None:
+        common.say(f"the history begins at {moment(answer['begins'])}", err=True)
 
 
-def asked(
-    workload: str, name: str, namespace: str, parameters: Mapping[str, int], given: Mapping[str, str]
+def fetch(
+    workload: str, name: str, namespace: str, parameters: Mapping[str, int], connection: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The leader's answer. Ends the command with a sentence where there is none."""
-    kubeconfig, context, address = given["kubeconfig"], given["context"], given["leader_address"]
-    wanted = asking.asking(workload, name, {**given, "namespace": namespace, "cluster": "", "own_contexts": False})
-    parts = (wanted.namespace, wanted.kind.plural, wanted.name, "history")
+    """The leader's answer: `entries`, `more`, `begins`. Exits with an error when there is none."""
+    kubeconfig, context, address = connection["kubeconfig"], connection["context"], connection["leader_address"]
+    target = asking.query_of(
+        workload, name, {**connection, "namespace": namespace, "cluster": "", "own_contexts": False}
+    )
+    parts = (target.namespace, target.kind.plural, target.name, "history")
     query = tuple((parameter, str(value)) for parameter, value in parameters.items())
 
     async def work(host: "Client") -> dict[str, Any]:
-        return await asking.Leader(kubeconfig, context, address).asked(host, parts, query)
+        return await asking.Leader(kubeconfig, context, address).ask(host, parts, query)
 
-    found = common.run(common.with_federation(kubeconfig, context, work))
-    return {"entries": found.get("entries") or [], "more": bool(found.get("more")), "begins": found.get("begins")}
+    answer = common.run(common.with_federation(kubeconfig, context, work))
+    return {"entries": answer.get("entries") or [], "more": bool(answer.get("more")), "begins": answer.get("begins")}
 
 
 def row(entry: Mapping[str, Any]) -> list[str]:
-    """One line of the table."""
+    """The cells of one entry."""
     kind = str(entry.get("kind", ""))
-    told = (entry.get("evidence"),) if kind == "Condition" else (entry.get("cause"), entry.get("evidence"))
-    why = ": ".join(str(text) for text in told if text)
+    texts = (entry.get("evidence"),) if kind == "Condition" else (entry.get("cause"), entry.get("evidence"))
+    why = ": ".join(str(text) for text in texts if text)
     if kind == "Gap":
         before, after = moment(entry.get("from")), moment(entry.get("to"))
     elif kind == "Decision":
@@ -79,27 +82,27 @@ def row(entry: Mapping[str, Any]) -> list[str]:
     return [moment(entry.get("at")), kind, before or NOTHING, after or NOTHING, why]
 
 
-def shares(given: object) -> str:
+def shares(counts: object) -> str:
     """`us-east-1a 30, us-east-1b 20`; "nowhere" for no shares, "" where there was no decision."""
-    if not isinstance(given, Mapping):
+    if not isinstance(counts, Mapping):
         return ""
-    return ", ".join(f"{cluster} {count}" for cluster, count in sorted(given.items())) or "nowhere"
+    return ", ".join(f"{cluster} {count}" for cluster, count in sorted(counts.items())) or "nowhere"
 
 
 def moment(at: object) -> str:
-    """Epoch seconds as API servers write times."""
+    """Epoch seconds as RFC 3339 in UTC; "-" for anything else."""
     if not isinstance(at, int | float) or isinstance(at, bool):
         return NOTHING
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
 
 
-def then(entries: Sequence[Mapping[str, Any]], ago_s: float, begins: float | None) -> str:
-    """What a workload was like so long ago, by the last entries before that time."""
+def state_text(entries: Sequence[Mapping[str, Any]], ago_s: float, begins: float | None) -> str:
+    """The state of a workload `ago_s` seconds ago, from the last entries before that time."""
     at = moment(time.time() - ago_s)
     decided = next((entry for entry in reversed(entries) if entry.get("kind") == "Decision"), None)
     if decided is None:
         since = f"; the history begins at {moment(begins)}" if begins is not None else ""
-        return f"At {at} nothing was decided that is written down{since}."
+        return f"No decision is recorded for {at} or before{since}."
     lines = [
         f"At {at}, by the decision of {moment(decided.get('at'))} (seq {decided.get('seq', 0)}):",
         f"  {shares(decided.get('to'))}",
@@ -112,5 +115,5 @@ def then(entries: Sequence[Mapping[str, Any]], ago_s: float, begins: float | Non
     for _, entry in sorted(conditions.items()):
         lines.append(f"  {entry.get('to')} since {moment(entry.get('at'))}: {entry.get('evidence', '')}")
     gaps = [entry for entry in entries if entry.get("kind") == "Gap" and entry.get("at", 0) > decided.get("at", 0)]
-    lines += [f"  not written down since then: {gap.get('cause', '')}" for gap in gaps]
+    lines += [f"  not recorded since then: {gap.get('cause', '')}" for gap in gaps]
     return "\n".join(lines)

@@ -1,4 +1,5 @@
-"""`federator tree KIND/NAME`: what a workload became in each of its clusters, and how each object is."""
+"""`federator tree KIND/NAME`: the objects of a workload in each of its clusters, and their
+health."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,23 +16,23 @@ from federator.cli.leader.pods import cell
 @click.argument("name", required=False, default="")
 @click.option("-o", "--output", default="", type=click.Choice(["", "json"]), help="Format.")
 @asking.options
-def tree(workload: str, name: str, output: str, **given: Any) -> None:
-    """What a workload (psvc/NAME, pjs/NAME, deploy/NAME) became in each of its clusters, and how each object is.
+def tree(workload: str, name: str, output: str, **flags: Any) -> None:
+    """Show the objects of a workload (psvc/NAME, pjs/NAME, deploy/NAME) in each cluster, and their health.
 
-    Asks the leading hub with your rights on the host (get the workload). Exit 1 when a cluster is away.
+    Asks the leading hub with your rights on the host (get the workload). Exit 1 when a cluster does not answer.
     """
-    asked = asking.asking(workload, name, given)
-    found = common.run(asked.answer("tree", {}))
-    rows, clusters = found.get("natives") or [], found.get("clusters") or []
+    query = asking.query_of(workload, name, flags)
+    answer = common.run(query.answer("tree", {}))
+    rows, clusters = answer.get("natives") or [], answer.get("clusters") or []
     if output == "json":
-        common.show(common.dump(found, "json"))
+        common.show(common.dump(answer, "json"))
     else:
-        common.show("\n".join(drawn(asked.title, rows, clusters)))
-    asking.end(asking.say_who_is_away(clusters))
+        common.show("\n".join(drawn(query.title, rows, clusters)))
+    asking.exit_if_partial(asking.report_unanswered(clusters))
 
 
 def drawn(title: str, rows: Sequence[Mapping[str, Any]], clusters: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The lines of the tree; clusters that did not answer have no branches."""
+    """The lines of the tree. Clusters that did not answer have no objects below them."""
     lines = [title]
     for number, cluster in enumerate(clusters):
         last = number == len(clusters) - 1

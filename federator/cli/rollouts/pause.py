@@ -1,4 +1,5 @@
-"""`federator pause` and `federator resume`: a switch that every hub watches (a ConfigMap on the host)."""
+"""`federator pause` and `federator resume`: set a switch that every hub watches, a ConfigMap on the
+host."""
 
 import getpass
 import platform
@@ -12,16 +13,16 @@ REASON_MAX = 256
 
 
 @click.command()
-@click.option("--reason", default="", help="Why: everybody who looks at the federation reads it.")
+@click.option("--reason", default="", help="Why; shown to everyone who looks at the federation.")
 @common.connection_options
 def pause(reason: str, kubeconfig: str, context: str) -> None:
-    """Stop all placing and dispatching; what runs goes on, and reporting goes on."""
+    """Stop all placing and dispatching. Workloads keep running, and status reporting continues."""
     from federator.kube import clock
 
     if len(reason) > REASON_MAX:
-        common.fail(f"--reason has {len(reason)} characters; {REASON_MAX} are allowed")
-    said = {"paused": "true", "since": clock.stamp(time.time()), "by": _caller()}
-    _switch(kubeconfig, context, said | ({"reason": " ".join(reason.split())} if reason else {}))
+        common.fail(f"--reason has {len(reason)} characters; at most {REASON_MAX} are allowed")
+    switch = {"paused": "true", "since": clock.stamp(time.time()), "by": _caller()}
+    _switch(kubeconfig, context, switch | ({"reason": " ".join(reason.split())} if reason else {}))
 
 
 @click.command()
@@ -32,14 +33,14 @@ def resume(kubeconfig: str, context: str) -> None:
 
 
 def _caller() -> str:
-    """Who types this, as far as the machine knows."""
+    """user@host of the caller, or the host alone when the user has no name."""
     try:
         return f"{getpass.getuser()}@{platform.node()}"
     except (KeyError, OSError):
         return platform.node()
 
 
-def _switch(kubeconfig: str, context: str, said: dict[str, str]) -> None:
+def _switch(kubeconfig: str, context: str, fields: dict[str, str]) -> None:
     from federator.hub.cache import pauses
     from federator.kube import client as clients
     from federator.kube import errors
@@ -47,13 +48,16 @@ def _switch(kubeconfig: str, context: str, said: dict[str, str]) -> None:
 
     async def work(client: clients.Client) -> dict[str, str]:
         ref = ObjectRef("v1", "configmaps", banner.SYSTEM_NAMESPACE, pauses.PAUSE_OBJECT, "ConfigMap")
-        data = dict(said)
+        data = dict(fields)
         try:
             before = (await client.get(ref)).get("data") or {}
         except errors.NotFound:
             before = {}
         if data["paused"] == "true" == before.get("paused") and before.get("since"):
-            data = {**before, **{name: text for name, text in data.items() if name == "reason"}}  # it goes on
+            data = {
+                **before,
+                **{name: text for name, text in data.items() if name == "reason"},
+            }  # already paused: keep since and by
         body = {
             "apiVersion": "v1",
             "kind": "ConfigMap",

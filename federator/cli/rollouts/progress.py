@@ -1,5 +1,5 @@
-"""How far a workload is, from the host's object alone: what `rollout status` and `wait` print, and when they end.
-Pure."""
+"""Progress of a workload, computed from the host's object alone: what `rollout status` and `wait` print,
+and when they end. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,8 @@ from federator.model.ask import Unit
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """`done`, or `failed` with a sentence (waiting longer is of no use), or what is waited for."""
+    """`done`; or `failed`, with the reason why waiting longer cannot help; or `waits`, what is
+    still missing."""
 
     done: bool = False
     failed: str = ""
@@ -24,16 +25,18 @@ DONE: Final = Progress(done=True)
 
 
 def name_of(kind: Kind, obj: Obj) -> str:
-    """`psvc "web"`: as kubectl names a Deployment while it rolls."""
+    """`psvc "web"`, as kubectl names a Deployment during a rollout."""
     short = kind.singular if kind.model is None else (kind.short_names or (kind.singular,))[0]
     return f'{short} "{raw.text(obj, "metadata", "name")}"'
 
 
 def condition(obj: Obj, which: str) -> Obj:
-    """The condition, if it speaks of the present generation; else nothing."""
-    found = raw.condition(obj, which)
+    """The condition if it was observed at the current generation; else an empty object."""
+    current = raw.condition(obj, which)
     observed = raw.integer(obj, "status", "observedGeneration")
-    return found if raw.integer(found, "observedGeneration", default=observed) >= _generation(obj) else raw.NO_FIELDS
+    return (
+        current if raw.integer(current, "observedGeneration", default=observed) >= _generation(obj) else raw.NO_FIELDS
+    )
 
 
 def _generation(obj: Obj) -> int:
@@ -41,58 +44,62 @@ def _generation(obj: Obj) -> int:
 
 
 def stalled(obj: Obj) -> str:
-    """Why it does not go on unless somebody changes something; "" when it does."""
-    found = condition(obj, "Stalled")
-    return f"{found.get('reason')}: {found.get('message')}" if found.get("status") == "True" else ""
+    """Reason and message of condition Stalled, which needs a change by a user; "" when it is not
+    stalled."""
+    current = condition(obj, "Stalled")
+    return f"{current.get('reason')}: {current.get('message')}" if current.get("status") == "True" else ""
 
 
 def rolled_out(kind: Kind, obj: Obj) -> Progress:
-    """Whether every copy is of the present template and ready, and none of another is left."""
+    """Done when every copy has the current template and is ready, and no older copy is left."""
     name, status = name_of(kind, obj), raw.mapping(obj, "status")
     if kind.verbs is None or kind.verbs.unit is not Unit.REPLICAS:
-        return Progress(failed=f"a {kind.kind} does not roll: its shards keep the template that they began with")
+        return Progress(failed=f"a {kind.kind} has no rollout: its shards keep the template that they started with")
     if kind.verbs.suspended(obj):
-        return Progress(failed=f"{name} is suspended: nothing of it is changed until it is resumed")
+        return Progress(failed=f"{name} is suspended: it does not change until it is resumed")
     if why := stalled(obj):
         return Progress(failed=f"{name} is stalled: {why}")
     if raw.integer(status, "observedGeneration") < _generation(obj):
         return Progress(waits=f"Waiting for {name} spec update to be observed...")
     native = kind.model is None
-    wanted = kind.verbs.count(obj) if native else raw.integer(status, "desired")
+    desired = kind.verbs.count(obj) if native else raw.integer(status, "desired")
     updated, exist = raw.integer(status, "updatedReplicas"), raw.integer(status, "replicas")
     ready = raw.integer(status, "readyReplicas" if native else "ready")
     finish = f"Waiting for {name} rollout to finish:"
     placed = condition(obj, "Placed")
     if placed.get("status") == "False":
         return Progress(waits=f"{finish} {placed.get('message')}")
-    if updated < wanted:
-        return Progress(waits=f"{finish} {updated} out of {wanted} new replicas have been updated...")
+    if updated < desired:
+        return Progress(waits=f"{finish} {updated} out of {desired} new replicas have been updated...")
     if exist > updated:
         return Progress(waits=f"{finish} {exist - updated} old replicas are pending termination...")
     if ready < updated:
         return Progress(waits=f"{finish} {ready} of {updated} updated replicas are available...")
     return (
-        DONE if condition(obj, "Ready").get("status") == "True" else Progress(waits=f"{finish} {_said(obj, 'Ready')}")
+        DONE
+        if condition(obj, "Ready").get("status") == "True"
+        else Progress(waits=f"{finish} {_condition_text(obj, 'Ready')}")
     )
 
 
-def _said(obj: Obj, which: str) -> str:
-    found = raw.condition(obj, which)
-    if not found:
+def _condition_text(obj: Obj, which: str) -> str:
+    current = raw.condition(obj, which)
+    if not current:
         return f"there is no condition {which} yet"
-    return f"{which} is {found.get('status')} ({found.get('reason')}): {found.get('message') or ''}".strip()
+    return f"{which} is {current.get('status')} ({current.get('reason')}): {current.get('message') or ''}".strip()
 
 
 def clusters(obj: Obj) -> dict[str, str]:
-    """One line per cluster that has, or still holds, a part; a carried native kind does not tell them apart."""
+    """Cluster -> its state, for clusters with a part of the workload; empty for carried native
+    kinds."""
     return {raw.text(row, "cluster"): _row(row) for row in raw.objects(obj, "status", "clusterStatuses")}
 
 
 def _row(row: Obj) -> str:
-    wanted, updated, ready = (raw.integer(row, name) for name in ("replicas", "updated", "ready"))
-    text = f"{updated}/{wanted} updated, {ready} ready"
+    desired, updated, ready = (raw.integer(row, name) for name in ("replicas", "updated", "ready"))
+    text = f"{updated}/{desired} updated, {ready} ready"
     if not raw.flag(row, "known"):
-        return f"{text} when it was last heard"
+        return f"{text} at its last report"
     reason, message = raw.text(row, "reason"), raw.text(row, "message")
     return text + (f" ({reason}: {message})" if reason else "")
 
@@ -103,7 +110,7 @@ def _true(which: str) -> Callable[[Kind, Obj], Progress]:
             return DONE
         if why := stalled(obj):
             return Progress(failed=f"{name_of(kind, obj)} is stalled: {why}")
-        return Progress(waits=_behind(obj) or _said(obj, which))
+        return Progress(waits=_behind(obj) or _condition_text(obj, which))
 
     return judge
 
@@ -119,7 +126,11 @@ def _complete(kind: Kind, obj: Obj) -> Progress:
         return Progress(failed=f"{name} never completes: it is a service; wait for ready or rolled-out")
     if raw.condition(obj, "Failed").get("status") == "True":
         return Progress(failed=f"{name} failed: {raw.text(raw.condition(obj, 'Failed'), 'message')}")
-    return _true("Complete")(kind, obj) if raw.condition(obj, "Complete") else Progress(waits=_said(obj, "Ready"))
+    return (
+        _true("Complete")(kind, obj)
+        if raw.condition(obj, "Complete")
+        else Progress(waits=_condition_text(obj, "Ready"))
+    )
 
 
 GOALS: Mapping[str, Callable[[Kind, Obj], Progress]] = {
@@ -129,10 +140,10 @@ GOALS: Mapping[str, Callable[[Kind, Obj], Progress]] = {
     "rolled-out": rolled_out,
     "complete": _complete,
 }
-"""What `wait --for` knows of an object that exists; `deleted` is its absence."""
+"""Goals of `wait --for` for an existing object; `deleted` is handled by its absence."""
 
 
 def decisions_left(decisions: Sequence[Obj], kind: Kind, name: str) -> list[Obj]:
-    """Of a workload that is gone: the decisions that still empty its clusters."""
+    """The decisions of a deleted workload that are still emptying its clusters."""
     own = {"kind": kind.kind, "name": name}
-    return [one for one in decisions if own.items() <= raw.mapping(one, "spec", "workload").items()]
+    return [each for each in decisions if own.items() <= raw.mapping(each, "spec", "workload").items()]

@@ -1,7 +1,8 @@
-"""`federator rebalance KIND/NAME`: running copies that stayed where they were go where their policy wants them now.
+"""`federator rebalance KIND/NAME`: moves running copies to the clusters that their policy wants now.
 
-It asks by an annotation on the PlacementDecision (when, and who), which outlives the hub; the hub notes in
-`spec.rebalanced` which request is done with. Moves keep to the policy's move budget.
+The request is an annotation on the PlacementDecision (when, and by whom), which survives a restart of
+the hub. The hub records the request it has finished in `spec.rebalanced`. Moves keep to the
+policy's move budget.
 """
 
 import getpass
@@ -24,9 +25,9 @@ POLICIES = ("PlacementPolicy", "ClusterPlacementPolicy")
 @click.option("-n", "--namespace", default="", help="Namespace (default: the context's).")
 @common.connection_options
 def rebalance(target: str, namespace: str, kubeconfig: str, context: str) -> None:
-    """Move what runs to where its policy wants it: of one workload (psvc/NAME, pjs/NAME, deploy/NAME), or of all that a
-    policy (pp/NAME, cpp/NAME) speaks for. Needed under onPolicyChange: Lazy, and where copies stay of a strategy
-    Duplicate that is no longer in force: those beyond the count leave."""
+    """Move running copies to where their policy wants them: of one workload (psvc/NAME, pjs/NAME,
+    deploy/NAME), or of all workloads under a policy (pp/NAME, cpp/NAME). Needed under
+    onPolicyChange: Lazy, and after strategy Duplicate has ended: copies beyond the count are removed."""
     from federator.cli import views
 
     named, _, name = target.partition("/")
@@ -40,18 +41,18 @@ def rebalance(target: str, namespace: str, kubeconfig: str, context: str) -> Non
     async def work(client: "Client") -> list[tuple[str, int, int]]:
         return await ask(client, kind, where, name)
 
-    asked = common.run(common.with_host(kubeconfig, context, work))
-    for workload, to_move, surplus in asked:
+    requests = common.run(common.with_host(kubeconfig, context, work))
+    for workload, to_move, surplus in requests:
         rest = f"{to_move} to move, within the move budget of its policy" if to_move else "nothing to move"
-        rest = f"{surplus} beyond its count leave" if surplus else rest
-        common.say(f"{workload}: rebalance asked for; {rest}")
-    if not asked:
-        common.say(f"{target} has no workload that was placed; nothing to do.")
+        rest = f"{surplus} copies beyond its count are removed" if surplus else rest
+        common.say(f"{workload}: rebalance requested; {rest}")
+    if not requests:
+        common.say(f"No placed workload belongs to {target}; nothing to do.")
 
 
 async def ask(client: "Client", kind: "Kind", namespace: str, name: str) -> list[tuple[str, int, int]]:
-    """Marks the decisions that are meant. Returns each workload with how many of its copies are to move, and how many
-    beyond its count leave. Raises ApiErrors; NotFound where there is no such object."""
+    """Annotates the matching decisions. Returns (workload, copies to move, copies beyond the count) for
+    each. Raises ApiErrors; NotFound when the workload or policy does not exist."""
     from federator.api import raw
     from federator.api.placement.decisionfacts import decision_facts
     from federator.kinds import registry
@@ -60,18 +61,18 @@ async def ask(client: "Client", kind: "Kind", namespace: str, name: str) -> list
     await client.get(kind.ref(namespace, name))
     decision = registry.KINDS["PlacementDecision"]
     mark = {names.REBALANCE_ANNOTATION: f"{raw.rfc3339(time.time())} by {_user()}"}
-    asked: list[tuple[str, int, int]] = []
+    requests: list[tuple[str, int, int]] = []
     for obj in (await client.list(decision.api_version, decision.plural)).items:
         facts = decision_facts(obj)
-        if facts.deleting or not _meant(kind, namespace, name, facts):
+        if facts.deleting or not _matches(kind, namespace, name, facts):
             continue
         patch = {"metadata": {"uid": facts.uid, "annotations": mark}}
         await client.patch(decision.ref(facts.key.namespace, facts.name), patch)
-        asked.append((str(facts.key), facts.terms.to_move, facts.terms.surplus))
-    return sorted(asked)
+        requests.append((str(facts.key), facts.terms.to_move, facts.terms.surplus))
+    return sorted(requests)
 
 
-def _meant(kind: "Kind", namespace: str, name: str, facts: Any) -> bool:
+def _matches(kind: "Kind", namespace: str, name: str, facts: Any) -> bool:
     if kind.verbs is not None:
         return (facts.key.kind, facts.key.namespace, facts.key.name) == (kind.kind, namespace, name)
     inline = facts.terms.policy_origin == "inline"

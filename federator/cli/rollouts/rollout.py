@@ -1,5 +1,5 @@
-"""`federator rollout status | history | undo | restart KIND/NAME`: as kubectl's, over all clusters. Reads and writes
-the host only, with the caller's own rights."""
+"""`federator rollout status | history | undo | restart KIND/NAME`: as in kubectl, across all clusters.
+Reads and writes the host only, with the caller's own rights."""
 
 import sys
 from collections.abc import Mapping
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 STATUSES_MAX = 10
-"""Statuses written while one reads and writes, at most: the hub writes one a second."""
+"""Attempts to write against concurrent status updates; the hub writes one per second."""
 
 
 @click.group()
 def rollout() -> None:
-    """Follow, look back at, take back and repeat roll-outs of services and Deployments."""
+    """Follow, list, undo and restart rollouts of services and Deployments."""
 
 
 def _options(command: common.F) -> common.F:
@@ -33,16 +33,16 @@ def _options(command: common.F) -> common.F:
 def _target(workload: tuple[str, ...]) -> waiting.Target:
     from federator.model.ask import Unit
 
-    found = waiting.targets(workload)
-    if len(found) != 1:
+    targets = waiting.targets(workload)
+    if len(targets) != 1:
         common.fail("name one workload")
-    verbs = found[0].kind.verbs
+    verbs = targets[0].kind.verbs
     if verbs is None or verbs.unit is not Unit.REPLICAS:
         common.fail(
-            f"a {found[0].kind.kind} does not roll: its shards keep the template that they began with;"
+            f"a {targets[0].kind.kind} has no rollout: its shards keep the template that they started with;"
             " see `federator wait --for=complete`"
         )
-    return found[0]
+    return targets[0]
 
 
 async def _read(client: "Client", target: waiting.Target, namespace: str) -> dict[str, Any]:
@@ -59,48 +59,48 @@ async def _read(client: "Client", target: waiting.Target, namespace: str) -> dic
 
 @rollout.command()
 @_options
-@click.option("-w", "--watch/--no-watch", default=True, help="Follow until it is over (default), or look once.")
-@click.option("--timeout", default="0", type=waiting.Duration(), help="Give up after so long, such as 10m; 0: never.")
+@click.option("-w", "--watch/--no-watch", default=True, help="Follow until it ends (default), or look once.")
+@click.option("--timeout", default="0", type=waiting.Duration(), help="Give up after this time, such as 10m; 0: never.")
 def status(
     workload: tuple[str, ...], namespace: str, watch: bool, timeout: float, kubeconfig: str, context: str
 ) -> None:
-    """Follow a roll-out, cluster by cluster. Exit 0: done (or, with --no-watch, told). Exit 1: it failed, with the
-    first reason, or the time is over."""
+    """Follow a rollout, cluster by cluster. Exit 0: it is done (or, with --no-watch, was shown). Exit 1:
+    it failed, with the first reason, or timed out."""
     from federator.cli.rollouts import progress
 
     target = _target(workload)
     where = namespace or common.default_namespace(kubeconfig, context)
 
     async def work(client: "Client") -> int:
-        said, end = "", 1
+        last_text, end = "", 1
         rows: dict[str, str] = {}
         uid = (await _read(client, target, where))["metadata"]["uid"]
 
         async def look() -> bool:
-            nonlocal said, rows, end
+            nonlocal last_text, rows, end
             obj = await _read(client, target, where)
             if obj["metadata"]["uid"] != uid:
-                common.fail(f"{progress.name_of(target.kind, obj)} was deleted and made anew meanwhile")
-            found, now = progress.rolled_out(target.kind, obj), progress.clusters(obj)
-            if found.waits and found.waits != said:
-                said = found.waits
-                common.say(said)
-            if not found.done:
+                common.fail(f"{progress.name_of(target.kind, obj)} was deleted and created again meanwhile")
+            state, now = progress.rolled_out(target.kind, obj), progress.clusters(obj)
+            if state.waits and state.waits != last_text:
+                last_text = state.waits
+                common.say(last_text)
+            if not state.done:
                 for cluster, text in now.items():
                     if rows.get(cluster) != text:
                         common.say(f"  {cluster}: {text}")
                 rows = now
-            if found.failed:
-                common.say(f"error: {found.failed}", err=True)
-            elif found.done:
+            if state.failed:
+                common.say(f"error: {state.failed}", err=True)
+            elif state.done:
                 common.say(f"{progress.name_of(target.kind, obj)} successfully rolled out")
                 end = 0
-            return found.done or bool(found.failed)
+            return state.done or bool(state.failed)
 
         over = await waiting.until(waiting.Hub(client), timeout, look, once=not watch)
         if over or not watch:
             return end if over else 0
-        common.say(f"error: timed out waiting for the rollout of {target.text}: {said}", err=True)
+        common.say(f"error: timed out waiting for the rollout of {target.text}: {last_text}", err=True)
         return 1
 
     sys.exit(common.run(common.with_federation(kubeconfig, context, work)))
@@ -111,9 +111,9 @@ def status(
 
 @rollout.command()
 @_options
-@click.option("--revision", default=0, type=click.IntRange(min=0), help="Show this one in full.")
+@click.option("--revision", default=0, type=click.IntRange(min=0), help="Show this revision in full.")
 def history(workload: tuple[str, ...], namespace: str, revision: int, kubeconfig: str, context: str) -> None:
-    """The last ten contents of a workload's pods, what changed from one to the next, and why (the annotation
+    """List the last ten revisions of a workload: what changed in its pods, and why (annotation
     kubernetes.io/change-cause)."""
     target = _target(workload)
     where = namespace or common.default_namespace(kubeconfig, context)
@@ -129,11 +129,12 @@ def history(workload: tuple[str, ...], namespace: str, revision: int, kubeconfig
     common.say(target.text)
     common.show(_table(kept))
     if dict(kept[-1].parts) != _parts(target, obj):
-        common.say("note: what it says now has not reached any cluster yet", err=True)
+        common.say("note: the current template has not reached any cluster yet", err=True)
 
 
 async def _revisions(client: "Client", target: waiting.Target, obj: Mapping[str, Any]) -> list["Revision"]:
-    """The history, oldest first; of a workload that never rolled, what it is now as number 1."""
+    """The revisions, oldest first. A workload that never rolled out has its current state as number
+    1."""
     from federator.kinds.pods import revisions
     from federator.model import names
 
@@ -156,28 +157,29 @@ def _table(kept: list["Revision"]) -> str:
     from federator.kinds.pods import revisions
 
     rows = []
-    for before, one in zip([None, *kept], kept, strict=False):
-        changed = revisions.changes(before, one)
+    for before, revision in zip([None, *kept], kept, strict=False):
+        changed = revisions.changes(before, revision)
         more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
-        rows.append([str(one.number), (changed[0] if changed else "") + more or "<first known>", one.cause or "<none>"])
+        shown = (changed[0] if changed else "") + more or "<first known>"
+        rows.append([str(revision.number), shown, revision.cause or "<none>"])
     return common.table(["REVISION", "CHANGED", "CHANGE-CAUSE"], rows)
 
 
 def _in_full(target: waiting.Target, kept: list["Revision"], number: int) -> str:
     from federator.kinds.pods import revisions
 
-    numbers = [one.number for one in kept]
+    numbers = [each.number for each in kept]
     if number not in numbers:
         common.fail(f"unable to find revision {number} of {target.text}; there are {', '.join(map(str, numbers))}")
     place = numbers.index(number)
-    one, lines = kept[place], []
+    revision, lines = kept[place], []
     lines.append(f"{target.text} with revision #{number}")
-    lines += [f"Change-Cause: {one.cause}"] if one.cause else []
-    lines += [f"RuntimeProfile: {' '.join(one.profile)}"] if one.profile[0] else []
-    if changed := revisions.changes(kept[place - 1] if place else None, one):
+    lines += [f"Change-Cause: {revision.cause}"] if revision.cause else []
+    lines += [f"RuntimeProfile: {' '.join(revision.profile)}"] if revision.profile[0] else []
+    if changed := revisions.changes(kept[place - 1] if place else None, revision):
         lines += [f"Changed since revision {numbers[place - 1]}:", *(f"  {line}" for line in changed)]
     lines = [plaintext.visible(line) for line in lines]
-    lines.append(common.dump(dict(one.parts), "yaml"))
+    lines.append(common.dump(dict(revision.parts), "yaml"))
     return "\n".join(lines)
 
 
@@ -186,10 +188,12 @@ def _in_full(target: waiting.Target, kept: list["Revision"], number: int) -> str
 
 @rollout.command()
 @_options
-@click.option("--to-revision", default=0, type=click.IntRange(min=0), help="Which one; the one before when left out.")
+@click.option(
+    "--to-revision", default=0, type=click.IntRange(min=0), help="Revision to restore (default: the previous one)."
+)
 def undo(workload: tuple[str, ...], namespace: str, to_revision: int, kubeconfig: str, context: str) -> None:
-    """Write what the pods were made from in an earlier revision back into the workload: your own change, with your own
-    rights, on the condition that nobody changes it meanwhile. It is rolled out as any other."""
+    """Write the pod template of an earlier revision back into the workload: a change of your own, with
+    your rights, refused if the workload changes meanwhile. It rolls out like any other change."""
     target = _target(workload)
     where = namespace or common.default_namespace(kubeconfig, context)
 
@@ -207,8 +211,8 @@ def undo(workload: tuple[str, ...], namespace: str, to_revision: int, kubeconfig
 
 
 async def _write_back(client: "Client", target: waiting.Target, obj: Mapping[str, Any], chosen: "Revision") -> None:
-    """Writes the parts of a revision into the workload as it was read. Ends the command when somebody has changed what
-    it asks for; a status that was written meanwhile is no such change."""
+    """Writes the parts of a revision into the workload as it was read. Exits with an error when its spec,
+    labels or annotations changed meanwhile; a status update is no such change."""
     from federator.kinds.pods import podparts
     from federator.kube import errors
     from federator.model.kubernetes import diffs
@@ -216,27 +220,27 @@ async def _write_back(client: "Client", target: waiting.Target, obj: Mapping[str
     fields = ("template",) if target.kind.model is None else podparts.FIELDS
     live = {name: obj["spec"][name] for name in fields if name in obj["spec"]}
     patch: dict[str, Any] = {"spec": diffs.replacement_patch(live, dict(chosen.parts))}
-    found, namespace = obj, obj["metadata"]["namespace"]
+    current, namespace = obj, obj["metadata"]["namespace"]
     for _ in range(STATUSES_MAX):
-        patch["metadata"] = _cause(obj, chosen.cause) | {"resourceVersion": found["metadata"]["resourceVersion"]}
+        patch["metadata"] = _cause(obj, chosen.cause) | {"resourceVersion": current["metadata"]["resourceVersion"]}
         try:
             await client.patch(target.kind.ref(namespace, target.name), patch, strict=True)
             return
         except errors.Conflict:
-            found = await _read(client, target, namespace)
-        if _asked(found) != _asked(obj):
+            current = await _read(client, target, namespace)
+        if _user_fields(current) != _user_fields(obj):
             break
-    common.fail(f"{target.text} was changed meanwhile, and is left as it is; look at it and try again")
+    common.fail(f"{target.text} was changed meanwhile, so it was not written; check it and try again")
 
 
-def _asked(obj: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Which object it is and what people wrote into it."""
+def _user_fields(obj: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The object's identity and the fields that users write."""
     meta = obj["metadata"]
     return meta.get("uid"), obj.get("spec"), meta.get("labels"), meta.get("annotations")
 
 
 def _cause(obj: Mapping[str, Any], cause: str) -> dict[str, Any]:
-    """The reason of the revision that comes back, instead of that of the change that is undone."""
+    """A patch that restores the change-cause of the revision; {} when it is the same."""
     from federator.kinds.pods import revisions
 
     if cause == revisions.cause_of(obj):
@@ -245,21 +249,21 @@ def _cause(obj: Mapping[str, Any], cause: str) -> dict[str, Any]:
 
 
 def _chosen(target: waiting.Target, kept: list["Revision"], now: dict[str, Any], number: int) -> "Revision":
-    """The revision of that number; for 0 the newest that is not what the workload says now."""
+    """The revision with that number; for 0 the newest that differs from the current state."""
     if number:
-        found = next((one for one in kept if one.number == number), None)
-        if found is None:
-            numbers = ", ".join(str(one.number) for one in kept)
+        revision = next((each for each in kept if each.number == number), None)
+        if revision is None:
+            numbers = ", ".join(str(each.number) for each in kept)
             common.fail(f"unable to find revision {number} of {target.text}; there are {numbers}")
-        return found
-    earlier = next((one for one in reversed(kept) if dict(one.parts) != now), None)
+        return revision
+    earlier = next((each for each in reversed(kept) if dict(each.parts) != now), None)
     if earlier is None:
-        common.fail(f"no rollout history found for {target.text}: its pods have been as they are from the beginning")
+        common.fail(f"no rollout history found for {target.text}: its pods have never changed")
     return earlier
 
 
 async def _warn_of_profile(client: "Client", chosen: "Revision") -> None:
-    """What an undo cannot bring back: the version of the RuntimeProfile."""
+    """Warns of what an undo cannot restore: the version of the RuntimeProfile."""
     from federator.api import runtimeprofile
     from federator.kinds import registry
     from federator.kube import errors
@@ -272,16 +276,17 @@ async def _warn_of_profile(client: "Client", chosen: "Revision") -> None:
     except errors.NotFound:
         present = ""
     except errors.ApiError:
-        return  # who may not read it is not told
+        return  # the caller may not read profiles
     if present != pinned:
-        now = f"is {present} now, which is what pods get" if present else "is there no more"
+        now = f"is {present} now, which is what pods get" if present else "no longer exists"
         common.say(f"note: revision {chosen.number} ran with RuntimeProfile {name} {pinned}; it {now}", err=True)
 
 
 @rollout.command()
 @_options
 def restart(workload: tuple[str, ...], namespace: str, kubeconfig: str, context: str) -> None:
-    """Replace every pod, cluster by cluster as the policy says: by an annotation of the template, as kubectl does."""
+    """Replace every pod, in the cluster order of the policy, by annotating the template as kubectl
+    does."""
     import time
 
     from federator.api import raw
@@ -293,7 +298,7 @@ def restart(workload: tuple[str, ...], namespace: str, kubeconfig: str, context:
         obj = await _read(client, target, where)
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         if raw.text(obj, "spec", "template", "metadata", "annotations", RESTARTED_AT) == stamp:
-            common.fail(f"{target.text} was restarted within this second; try again")
+            common.fail(f"{target.text} was already restarted in this second; try again")
         template = {"metadata": {"annotations": {RESTARTED_AT: stamp}}}
         body = {"metadata": {"uid": obj["metadata"]["uid"]}, "spec": {"template": template}}
         await client.patch(target.kind.ref(where, target.name), body)

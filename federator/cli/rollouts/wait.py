@@ -1,4 +1,5 @@
-"""`federator wait KIND/NAME... --for=ready`: until workloads are as they should be, or cannot become so."""
+"""`federator wait KIND/NAME... --for=GOAL`: waits until workloads reach a goal, or cannot reach
+it."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -18,36 +19,38 @@ FOR = ("ready", "available", "placed", "rolled-out", "complete", "deleted")
 @click.command()
 @click.argument("workloads", nargs=-1, required=True, metavar="KIND/NAME...")
 @click.option("--for", "goal", required=True, type=click.Choice(FOR), help="What to wait for.")
-@click.option("--timeout", default="5m", type=waiting.Duration(), help="How long, such as 30s; 0 looks once. [5m]")
+@click.option(
+    "--timeout", default="5m", type=waiting.Duration(), help="How long to wait, such as 30s; 0 looks once. [5m]"
+)
 @click.option("-n", "--namespace", default="", help="Namespace (default: the context's).")
 @common.connection_options
 def wait(workloads: tuple[str, ...], goal: str, timeout: float, namespace: str, kubeconfig: str, context: str) -> None:
     """Wait until workloads (psvc/NAME, pjs/NAME, deploy/NAME) are ready, available, placed, rolled-out, complete or
-    deleted. Exit 0: all are. Exit 1: the time is over, or waiting is of no use (one is stalled, failed, or not there).
+    deleted. Exit 0: all are. Exit 1: timed out, or waiting cannot help (stalled, failed or missing).
 
-    ready: as many copies as are asked for are ready, of the present template. available: enough serve, of whatever
-    template. deleted: no cluster holds anything of it any more.
+    ready: all desired copies are ready with the current template. available: enough copies serve,
+    with any template. deleted: no cluster has anything of it left.
     """
-    asked = waiting.targets(workloads)
+    targets = waiting.targets(workloads)
     where = namespace or common.default_namespace(kubeconfig, context)
 
     async def work(client: "Client") -> bool:
-        left = dict.fromkeys(asked, "")
+        left = dict.fromkeys(targets, "")
         well = True
 
         async def look() -> bool:
             nonlocal well
             for target in list(left):
-                found = await progress_of(client, target, where, goal)
-                if found.done:
+                state = await progress_of(client, target, where, goal)
+                if state.done:
                     common.say(f"{target.text} {_met(goal)}")
-                if found.failed:
-                    common.say(f"error: {found.failed}", err=True)
+                if state.failed:
+                    common.say(f"error: {state.failed}", err=True)
                     well = False
-                if found.done or found.failed:
+                if state.done or state.failed:
                     del left[target]
                 else:
-                    left[target] = found.waits
+                    left[target] = state.waits
             return not left
 
         if not await waiting.until(waiting.Hub(client), timeout, look, once=timeout == 0):
@@ -65,7 +68,7 @@ def _met(goal: str) -> str:
 
 
 async def progress_of(client: "Client", target: waiting.Target, namespace: str, goal: str) -> "Progress":
-    """How far one workload is on its way to a goal. Raises ApiErrors."""
+    """Progress of one workload towards a goal. Raises ApiErrors."""
     from federator.api import raw
     from federator.cli.rollouts import progress
     from federator.kinds import registry
@@ -83,9 +86,9 @@ async def progress_of(client: "Client", target: waiting.Target, namespace: str, 
         if not left:
             return progress.DONE
         waits = raw.mapping(left[0], "spec", "deletion")
-        blocked = f" ({', '.join(raw.texts(waits, 'waitingFor'))} not heard)" if waits.get("waitingFor") else ""
+        blocked = f" ({', '.join(raw.texts(waits, 'waitingFor'))} unreachable)" if waits.get("waitingFor") else ""
         return progress.Progress(waits=f"it is gone from the host, and its clusters are being emptied{blocked}")
     if goal == "deleted":
         going = "deletionTimestamp" in obj["metadata"]
-        return progress.Progress(waits="it is being deleted" if going else "it is there, and is not being deleted")
+        return progress.Progress(waits="it is being deleted" if going else "it exists and is not being deleted")
     return progress.GOALS[goal](target.kind, obj)

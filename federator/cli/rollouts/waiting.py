@@ -1,5 +1,5 @@
-"""Waiting for workloads: targets as people type them, durations, a look every second until a deadline, and whether any
-hub is there to bring about what is waited for."""
+"""Waiting for workloads: targets and durations from the command line, polling every second until a
+deadline, and warnings when no hub can bring about what is waited for."""
 
 import asyncio
 import re
@@ -23,7 +23,7 @@ _SECONDS: Mapping[str, float] = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class Duration(click.ParamType[float]):
-    """`30s`, `5m`, `1h30m`, as kubectl reads them; a bare 0 too. In seconds."""
+    """A click type: `30s`, `5m`, `1h30m` or 0, read as by kubectl, in seconds."""
 
     name = "duration"
 
@@ -34,13 +34,13 @@ class Duration(click.ParamType[float]):
             return 0.0
         parts = _PART.findall(value)
         if not parts or "".join(number + unit for number, unit in parts) != value:
-            self.fail(f"{value!r} is no duration such as 30s, 5m or 1h30m", param, ctx)
+            self.fail(f"{value!r} is not a duration such as 30s, 5m or 1h30m", param, ctx)
         return sum(float(number) * _SECONDS[unit] for number, unit in parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One workload that was named."""
+    """One workload named on the command line."""
 
     kind: "Kind"
     name: str
@@ -51,39 +51,40 @@ class Target:
 
 
 def targets(arguments: Sequence[str]) -> list[Target]:
-    """Of `psvc/web pjs/index`, or `psvc web api`. Ends the command for what is no workload."""
+    """The targets of `psvc/web pjs/index` or `psvc web api`. Exits with an error for other
+    kinds."""
     from federator.cli import views
 
     first, *others = arguments
-    if "/" not in first and not any("/" in one for one in others):
+    if "/" not in first and not any("/" in argument for argument in others):
         pairs = [(first, name) for name in others]
         if not pairs:
             common.fail(f"name a workload, such as {first}/web")
     else:
         pairs = []
-        for one in arguments:
-            kind, slash, name = one.partition("/")
+        for argument in arguments:
+            kind, slash, name = argument.partition("/")
             if not slash or not name or "/" in name:
-                common.fail(f"{one!r} is no KIND/NAME, such as psvc/web")
+                common.fail(f"{argument!r} is not KIND/NAME, such as psvc/web")
             pairs.append((kind, name))
-    found = [Target(views.kind_named(kind), name) for kind, name in pairs]
-    for target in found:
+    result = [Target(views.kind_named(kind), name) for kind, name in pairs]
+    for target in result:
         if target.kind.verbs is None:
-            common.fail(f"a {target.kind.kind} is no workload; name a {views.WORKLOADS}")
-    return found
+            common.fail(f"a {target.kind.kind} is not a workload; name a {views.WORKLOADS}")
+    return result
 
 
 @dataclass
 class Hub:
-    """Whether a hub is there to bring about what is waited for. What the banner said at the beginning is not said
-    again; what comes later is, once."""
+    """Watches whether a hub can bring about what is waited for. Prints banner lines that appear after the
+    start, each once; those of the start were printed already."""
 
     client: "Client"
     _told: frozenset[str] | None = None
     _looked_s: float = field(default=float("-inf"))
 
     async def look(self) -> None:
-        """Reads the Lease and the pause from time to time, and tells on stderr what is new."""
+        """Reads the banner every `LEADER_EVERY_S` seconds and prints new lines on stderr."""
         from federator.cli import banner
 
         if time.monotonic() - self._looked_s < LEADER_EVERY_S:
@@ -97,8 +98,10 @@ class Hub:
 
 
 async def until(hub: Hub, timeout_s: float, look: Callable[[], Awaitable[bool]], *, once: bool = False) -> bool:
-    """Looks every second until there is nothing to wait for; False when the time is over before. A host that does not
-    answer for a while is told of once, and waited for too."""
+    """Calls `look` every second until it returns True. Returns False on timeout (`timeout_s` 0: never).
+
+    Transient errors of the host are printed once each and waited out; others are raised.
+    """
     from federator.kube import errors
 
     deadline, complaint = time.monotonic() + timeout_s if timeout_s else float("inf"), ""

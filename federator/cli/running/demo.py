@@ -1,8 +1,8 @@
-"""`federator demo`: a whole federation with an example application, in one process, to look at with kubectl and with
-us.
+"""`federator demo`: a whole federation with an example application in one process, to explore with
+kubectl and federator.
 
-Shows progress while workloads settle, then the federated table and what to type next, and stays up until Ctrl-C, also
-when not everything has settled.
+Shows progress while workloads settle, then the federated tables and commands to try, and runs until
+Ctrl-C, even when not everything has settled.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ REFRESH_S = 0.25
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Exit 0 when everything has settled; 1, with the reason, when it does not.")
+@click.option("--once", is_flag=True, help="Exit 0 once everything has settled; exit 1 with the reason if it does not.")
 @click.option("--seed", default=1, show_default=True, help="Seed of everything drawn by chance.")
 @click.option("--deadline", default=DEADLINE_S, show_default=True, help="Seconds to wait for everything to settle.")
 @click.option(
@@ -36,10 +36,10 @@ REFRESH_S = 0.25
     default=6,
     show_default=True,
     type=click.IntRange(1, 100),
-    help="How many members, with the machines of the six.",
+    help="Number of members, with the machines of the default six.",
 )
 def demo(once: bool, seed: int, deadline: float, clusters: int) -> None:
-    """A federation with an example application. Needs no Docker and no cluster."""
+    """Run a federation with an example application. Needs no Docker and no cluster."""
     from federator.cli.running import sandbox
     from federator.sandbox import fleetfile
 
@@ -77,7 +77,7 @@ def data(name: str) -> str:
 
 
 async def submit(federation: Any) -> None:
-    """Creates the application on the host, as a user would."""
+    """Creates the example application on the host, as a user would."""
     from federator.cli.files import objects
     from federator.kinds import read
 
@@ -95,19 +95,20 @@ def profile() -> Any:
 
 
 async def settled(federation: Any, deadline_s: float, *, must: bool) -> str:
-    """Waits until everything has settled. What has not at the deadline, as a sentence; whoever looks on may have
-    changed something meanwhile, and keeps the federation. Raises TimeoutError instead where everything `must`."""
+    """Waits until everything has settled. At the deadline, returns a sentence about what has not: a user
+    may have changed something meanwhile and keeps the federation. With `must`, raises TimeoutError."""
     try:
         await progress(federation, deadline_s)
     except TimeoutError as late:
         if must:
             raise
-        return f"It is {late}. The federation goes on."
+        return f"It is {late}. The federation keeps running."
     return ""
 
 
 async def progress(federation: Any, deadline_s: float) -> None:
-    """One line that moves on a terminal, a line every few seconds elsewhere. Raises TimeoutError at the deadline."""
+    """Shows progress until all has settled: one updated line on a terminal, else a line every 5 s.
+    Raises TimeoutError at the deadline."""
     loop = asyncio.get_running_loop()
     started, shown_s, live = loop.time(), -10.0, sys.stderr.isatty()
     while True:
@@ -131,7 +132,7 @@ async def progress(federation: Any, deadline_s: float) -> None:
 
 
 async def ending(federation: Any, took_s: float) -> str:
-    """What has come of it in one sentence; and a line for each workload that lacks something."""
+    """The outcome in one sentence, and a line for each workload that is not fully placed."""
     from federator.api import raw
     from federator.kinds import registry
 
@@ -147,8 +148,8 @@ async def ending(federation: Any, took_s: float) -> str:
     after = f"{took_s:.1f} s after the application was submitted"
     if not short:
         return f"Everything has settled, {after}: all {total} workloads have what they asked for."
-    lacking = "one lacks something" if len(short) == 1 else f"{len(short)} lack something"
-    return "\n".join((f"Nothing moves any more, {after}. Of {total} workloads {lacking} in this fleet:", *short))
+    lacking = "one is" if len(short) == 1 else f"{len(short)} are"
+    return "\n".join((f"Everything has settled, {after}. Of {total} workloads, {lacking} not fully placed:", *short))
 
 
 async def summary(federation: Any) -> str:
@@ -164,7 +165,7 @@ async def summary(federation: Any) -> str:
 
 
 def next_steps(kubeconfig: str, members: Sequence[str]) -> str:
-    """The commands that show most, and how to find the program."""
+    """Commands to try, and how to put `federator` on PATH."""
     first = members[0]
     return "\n".join(
         (
@@ -185,7 +186,7 @@ def next_steps(kubeconfig: str, members: Sequence[str]) -> str:
 
 
 def way_to_program() -> list[str]:
-    """The line that puts `federator` on PATH; none where a shell finds it already."""
+    """A shell line that puts `federator` on PATH; [] when it is there already."""
     folder = Path(sys.executable).parent
     if shutil.which("federator") is not None or not (folder / "federator").exists():
         return []

@@ -1,5 +1,5 @@
-"""`federator hub` and `federator member` as processes of their own: settings, logs, probes and metrics, and a clean
-end."""
+"""`federator hub` and `federator member`: the long-running processes, with settings, logs, probes,
+metrics and a clean shutdown."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def process_options(command: common.F) -> common.F:
-    """Options of the long-running commands."""
+    """Adds the options of the long-running commands."""
     command = click.option("--config", "config_file", default="", help="Settings file (YAML).")(command)
     command = click.option("--in-cluster", is_flag=True, help="Use the service account of the pod.")(command)
     return common.connection_options(command)
@@ -21,9 +21,9 @@ def process_options(command: common.F) -> common.F:
 
 @click.command()
 @process_options
-@click.option("--allow-loopback", is_flag=True, help="Let members live on loopback addresses (sandbox only).")
+@click.option("--allow-loopback", is_flag=True, help="Allow members at loopback addresses (sandbox only).")
 def hub(kubeconfig: str, context: str, in_cluster: bool, config_file: str, allow_loopback: bool) -> None:
-    """Run the hub: it places workloads and keeps members and host in step."""
+    """Run the hub: it places workloads, applies them to members and aggregates their status."""
     from federator import app
 
     settings = _settings(config_file, {})
@@ -38,9 +38,9 @@ def hub(kubeconfig: str, context: str, in_cluster: bool, config_file: str, allow
 
 @click.command()
 @process_options
-@click.option("--cluster", required=True, help="Name of this cluster, as its MemberCluster on the host is called.")
+@click.option("--cluster", required=True, help="Name of this cluster's MemberCluster on the host.")
 @click.option("--fleet", default="", help="Name of the fleet (default: the setting hub.fleet).")
-@click.option("--standalone", is_flag=True, help="Expand Pinterest kinds that no hub has marked, too.")
+@click.option("--standalone", is_flag=True, help="Also expand Pinterest workloads that no hub has marked.")
 def member(
     kubeconfig: str, context: str, in_cluster: bool, config_file: str, cluster: str, fleet: str, standalone: bool
 ) -> None:
@@ -58,11 +58,11 @@ def member(
     )
 
 
-def _settings(path: str, said: Mapping[str, Mapping[str, Any]]) -> "Settings":
+def _settings(path: str, overrides: Mapping[str, Mapping[str, Any]]) -> "Settings":
     from federator import settings
     from federator.model.errors import FieldError
 
     try:
-        return settings.load(path, overrides=said)
+        return settings.load(path, overrides=overrides)
     except FieldError as bad:
         common.fail(str(bad))

@@ -1,7 +1,7 @@
-"""`federator sandbox`: an embedded host and embedded members, served over HTTPS on loopback, with kubeconfigs in a
-directory.
+"""`federator sandbox`: an embedded host and embedded members, served over HTTPS on loopback, with
+kubeconfigs in a directory.
 
-With `--api-only` the APIs alone, so that separate hub and member processes can be tried against them.
+With `--api-only` only the APIs run, to try separate hub and member processes against them.
 """
 
 import asyncio
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from federator.hub.query.serving import QueryServer
 
 READY = "ready"
-"""This file says that every API of the sandbox answers."""
+"""File in the directory that exists once every API of the sandbox answers."""
 LEADER_READER = "federator-leader-reader"
 SETTLE_S = 120.0
 FIGURES_S = 2.0
 
 
 @click.command()
-@click.option("--clusters", default=3, show_default=True, type=click.IntRange(1, 500), help="How many members.")
-@click.option("--dir", "directory", required=True, type=click.Path(file_okay=False), help="Where kubeconfigs go.")
+@click.option("--clusters", default=3, show_default=True, type=click.IntRange(1, 500), help="Number of members.")
+@click.option("--dir", "directory", required=True, type=click.Path(file_okay=False), help="Directory for kubeconfigs.")
 @click.option("--fleet", "fleet_file", default="", help="Fleet file (YAML) instead of --clusters.")
-@click.option("--api-only", is_flag=True, help="Start the APIs alone, without hub and member controllers.")
-@click.option("--once", is_flag=True, help="End when all answer and everything on the host has settled.")
+@click.option("--api-only", is_flag=True, help="Start only the APIs, without hub and member processes.")
+@click.option("--once", is_flag=True, help="Exit once all APIs answer and everything on the host has settled.")
 @click.option("--seed", default=1, show_default=True, help="Seed of everything drawn by chance.")
 def sandbox(clusters: int, directory: str, fleet_file: str, api_only: bool, once: bool, seed: int) -> None:
-    """Embedded clusters to try things on. Writes DIR/host.kubeconfig, DIR/<member>.kubeconfig and, when ready,
-    DIR/ready."""
+    """Run embedded clusters to try things on. Writes DIR/host.kubeconfig, DIR/<member>.kubeconfig and,
+    when ready, DIR/ready."""
     from federator.sandbox import fleetfile
 
     if fleet_file:
@@ -63,7 +63,7 @@ def sandbox(clusters: int, directory: str, fleet_file: str, api_only: bool, once
             common.say(f"    federator hub --allow-loopback --kubeconfig {served.kubeconfig('host')}", err=True)
             first = fleet.members[0].name if fleet.members else "NAME"
             member = f"federator member --cluster {first} --kubeconfig {served.kubeconfig(first)}"
-            common.say(f"    {member}    # and so for every member", err=True)
+            common.say(f"    {member}    # the same for every member", err=True)
         if once:
             if not api_only:
                 await served.federation.until_settled(SETTLE_S)
@@ -74,7 +74,7 @@ def sandbox(clusters: int, directory: str, fleet_file: str, api_only: bool, once
 
 
 class Served:
-    """A running sandbox: its federation, and where its kubeconfigs are."""
+    """A running sandbox: its federation, and the directory of its kubeconfigs."""
 
     def __init__(self, federation: Any, directory: Path, servers: Mapping[str, Any]) -> None:
         self.federation = federation
@@ -86,26 +86,26 @@ class Served:
         return self.directory / f"{cluster}.kubeconfig"
 
     def write_contexts(self, path: Path) -> None:
-        """One kubeconfig with a context for the host, which is the current one, and for each member."""
+        """Writes a kubeconfig with a context for the host (the current one) and for each member."""
         from federator.embedded import http
 
         http.write_kubeconfig(path, self._servers, "host")
 
     def announce(self) -> None:
-        """Writes DIR/ready. Whoever waits for that file may end the sandbox at once."""
+        """Writes DIR/ready. A program that waits for this file may stop the sandbox at once."""
         (self.directory / READY).touch(mode=0o600)
 
     def end_on_signals(self) -> None:
-        """From now on SIGTERM and Ctrl-C are the expected end (exit 0), no longer an interruption (130 or 143).
+        """Makes SIGTERM and Ctrl-C the normal end (exit 0) instead of an interruption (130 or 143).
 
-        To be called before anything tells a person that Ctrl-C ends it.
+        To be called before a user is told that Ctrl-C ends it.
         """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopped.set)
 
     async def until_stopped(self) -> None:
-        """Until a signal of `end_on_signals`; raises when a part of the sandbox dies."""
+        """Waits for a signal of `end_on_signals`. Raises when a part of the sandbox dies."""
         while not self._stopped.is_set():
             self.federation.check()
             try:
@@ -122,7 +122,7 @@ async def serving(
     seed: int = 1,
     api_only: bool = False,
 ) -> None:
-    """Starts everything, serves it, writes the files, does `work`, and takes everything down whatever happens."""
+    """Starts and serves everything, writes the files, runs `work`, and always cleans up."""
     from federator.embedded import http
     from federator.hub.history.options import HistoryOptions
     from federator.hub.options import HubOptions
@@ -130,15 +130,15 @@ async def serving(
     from federator.member.options import MemberOptions
     from federator.sandbox.federation import Federation
 
-    # The seed fixes what the fleet does; tokens come from the machine, because they are secrets.
+    # The seed fixes the fleet's behaviour; tokens are secrets, so they come from the system.
     federation = Federation(
         fleet=fleet,
         clock=RealClock(),
         rng=random.Random(seed),
-        # A person is looking: figures of members are written, and copied to the host, sooner than an operator's fleet
-        # needs them. Small changes too: what has settled says nothing more half a minute later.
+        # A user watches: members write their figures, and the hub copies them, more often than in
+        # production. Small changes too, or figures would change half a minute after the rest.
         #
-        # The lease is there for those who look for the leader; in one process a pause of the loop is no lost leader.
+        # The lease only announces the leader; a pause of this single process must not lose it.
         hub_options=HubOptions(
             capacity_copy_interval_s=FIGURES_S, lease_duration_s=60.0, lease_renew_deadline_s=45.0, lease_retry_s=2.0
         ),
@@ -157,7 +157,7 @@ async def serving(
                 http.write_kubeconfig(directory / f"{name}.kubeconfig", {name: server}, name)
             federation.start_clusters()
             await federation.install(kubeconfigs)
-            await let_everybody_find_the_leader(federation.client("host"))
+            await grant_leader_read(federation.client("host"))
             if not api_only:
                 port = await query_port(federation)
                 federation.start_members()
@@ -176,14 +176,16 @@ async def serving(
 
 
 def _collect_rarely() -> None:
-    """Thousands of long-lived objects would be walked by every full collection, and each walk stops the loop."""
+    """Makes full garbage collections rare: each walks thousands of long-lived objects and stops the
+    loop."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 50, 100)
 
 
 async def query_port(federation: Any) -> "QueryServer":
-    """The port of whichever hub of the federation lives, found by way of the Lease as anywhere else."""
+    """Serves the query port of the federation's current hub, announced in the Lease as in
+    production."""
     from federator.advice import facts
     from federator.hub.query import announcing
     from federator.hub.query.options import QueryOptions
@@ -208,14 +210,14 @@ async def query_port(federation: Any) -> "QueryServer":
         options=options,
         clock=federation.clock,
     )
-    said = await server.start("")
-    federation.announced["hub"] = lambda holder: announcing.notes(dataclasses.replace(said, holder=holder))
+    announcement = await server.start("")
+    federation.announced["hub"] = lambda holder: announcing.notes(dataclasses.replace(announcement, holder=holder))
     return server
 
 
-async def let_everybody_find_the_leader(host: Any) -> None:
-    """The right to read who leads, and whether the federation is paused, as deploy/host/access grants it: a user who is
-    given rights in a namespace of the sandbox then sees what they would see anywhere."""
+async def grant_leader_read(host: Any) -> None:
+    """Grants every user the right to read the leader's Lease and the pause object, as deploy/host/access
+    does, so that users with rights in one namespace see the same as in production."""
     from federator.cli.leader import asking
     from federator.hub.cache import pauses
     from federator.sandbox.federation import ensure
@@ -227,22 +229,22 @@ async def let_everybody_find_the_leader(host: Any) -> None:
         {"apiGroups": [api], "resources": [plural], "resourceNames": [name], "verbs": ["get"]}
         for api, (plural, name) in readable.items()
     ]
-    everybody = [{"apiGroup": group, "kind": "Group", "name": "system:authenticated"}]
+    subjects = [{"apiGroup": group, "kind": "Group", "name": "system:authenticated"}]
     reference = {"apiGroup": group, "kind": "Role", "name": LEADER_READER}
     await ensure(host, {**head, "kind": "Role", "rules": rules}, "roles")
-    bound = {**head, "kind": "RoleBinding", "roleRef": reference, "subjects": everybody}
+    bound = {**head, "kind": "RoleBinding", "roleRef": reference, "subjects": subjects}
     await ensure(host, bound, "rolebindings")
 
 
 @contextlib.contextmanager
 def held(directory: Path) -> Iterator[None]:
-    """The directory, private and ours alone while the block lasts: the kubeconfigs of another sandbox are not
-    overwritten. Goes away with the block if it was made here and holds nothing else."""
+    """Holds the directory exclusively, with mode 0700, so that the kubeconfigs of another sandbox are not
+    overwritten. Removes it at the end if it was created here and is empty."""
     made = not directory.exists()
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(directory, os.O_RDONLY)
     try:
-        # The kernel gives the lock back however we end, and no lock file is left behind.
+        # The kernel releases this lock however the process ends, and no lock file is left behind.
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)

@@ -16,7 +16,7 @@ def test_a_lease_that_ran_out_by_the_hosts_clock_or_was_given_up_is_told_and_a_l
     late = "2026-09-21T14:12:00.123456Z"
 
     assert banner.leaderless(lease("hub-0", late), NOW_S) == (
-        "No hub leads since 2026-09-21T14:12:00Z (last: hub-0): what follows is what was known then."
+        "No hub leads since 2026-09-21T14:12:00Z (last leader: hub-0): the states shown are from that time or before."
     )
     assert "gave it up" in banner.leaderless(lease("", late), NOW_S)
     assert not banner.leaderless(lease("hub-0", "2026-09-21T14:13:10.000000Z"), NOW_S)

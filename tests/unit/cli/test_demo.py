@@ -53,7 +53,7 @@ def test_the_demo_does_not_call_settled_what_lacks_something() -> None:
     text = virtual_time.run(_ended(psvc("fits", 2), psvc("large", 2, cpu="500")))
 
     first, *lines = text.splitlines()
-    assert first.endswith("Of 2 workloads one lacks something in this fleet:")
+    assert first.endswith("Of 2 workloads, one is not fully placed:")
     assert [line.split(":")[0] for line in lines] == ["  psvc/large -n feed"]
 
 

@@ -62,8 +62,8 @@ def test_objects_of_directories_are_named_with_their_file(tmp_path: Path) -> Non
 def test_a_directory_without_manifests_is_told(tmp_path: Path) -> None:
     folder = app(tmp_path)
 
-    assert f"{folder}: holds no manifest (.yaml, .yml, .json)\n" in run("place", "-f", str(folder)).stderr
-    assert "what lies below its directories is not read" in run("convert", str(folder)).stderr
+    assert f"{folder}: contains no manifest (.yaml, .yml, .json)\n" in run("place", "-f", str(folder)).stderr
+    assert "subdirectories are not read" in run("convert", str(folder)).stderr
 
 
 def test_a_kustomization_is_built_by_the_tool_that_is_there(tmp_path: Path, programs: Path) -> None:
@@ -108,7 +108,7 @@ def test_of_several_kustomizations_below_the_one_meant_has_to_be_named(tmp_path:
     done = run("place", "-f", str(folder))
 
     assert (done.exit_code, done.stdout) == (1, "")
-    assert f"({folder}/base, {folder}/overlays/dev, {folder}/overlays/live); name the one that is meant" in done.stderr
+    assert f"({folder}/base, {folder}/overlays/dev, {folder}/overlays/live); give the directory of one of them" in done.stderr
 
 
 def test_a_kustomization_or_chart_named_as_a_file_is_sent_to_its_directory(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_kustomization_or_chart_named_as_a_file_is_sent_to_its_directory(tmp_p
     build = write(folder, "kustomization.yaml", KUSTOMIZATION)
     chart = write(folder, "Chart.yaml", {"apiVersion": "v2", "name": "web"})
 
-    assert f"is a kustomization, not a manifest; name its directory, {folder}" in run("place", "-f", build).stderr
+    assert f"is a kustomization, not a manifest; give its directory, {folder}" in run("place", "-f", build).stderr
     assert f"helm template {folder} | federator place -f -" in run("place", "-f", chart).stderr
 
 
@@ -141,4 +141,4 @@ def test_a_template_is_told_from_a_manifest_that_cannot_be_read(tmp_path: Path) 
 
 
 def test_stdin_is_read_once() -> None:
-    assert "named twice" in run("place", "-f", "-", "-f", "-", stdin=yaml.safe_dump(policy())).stderr
+    assert "given twice" in run("place", "-f", "-", "-f", "-", stdin=yaml.safe_dump(policy())).stderr

@@ -129,8 +129,8 @@ def test_what_cannot_be_read_is_told_with_its_file(tmp_path: Path, text: str, me
     ("bad", "message"),
     [
         ({**psvc(), "apiVersion": "pinterest.com/v1"}, "apiVersion: must be pinterest.com/v1beta1"),
-        ({**psvc(), "metadata": {"generateName": "web-"}}, "metadata.name: is required here"),
-        (psvc("fine", replicas=9), "metadata.name: PinterestService/fine was given before"),
+        ({**psvc(), "metadata": {"generateName": "web-"}}, "metadata.name: is required, because"),
+        (psvc("fine", replicas=9), "metadata.name: PinterestService/fine was already given in"),
         ({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {}}, "spec.selector"),
     ],
 )

@@ -52,4 +52,4 @@ def test_what_somebody_else_wrote_meanwhile_is_not_undone(change: dict[str, Any]
         assert found["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "500m"
 
     play(scenario)
-    assert "was changed meanwhile, and is left as it is" in capsys.readouterr().err
+    assert "was changed meanwhile, so it was not written" in capsys.readouterr().err
