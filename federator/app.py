@@ -80,8 +80,9 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
         host = await access.open()
         client, election = through(host), None
         if settings.hub.leader_election:
-            # Renewals have their own connection: queued behind a busy hub's requests to a slow host they
-            # would come too late, and the hub would stop when there is most to do. Same credentials.
+            # Renewals have their own connection: queued behind a busy hub's requests to a slow host
+            # they would come too late, and the hub would stop when there is most to do. Same
+            # credentials.
             renewing = through(HttpTransport(host.endpoint))
             election = elector(renewing, settings.hub, clock, rng, metrics)
         reviews = through(HttpTransport(host.endpoint))
@@ -102,7 +103,9 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
             work = answering(process, server, election.identity)
         else:
             if settings.query.enabled:
-                log.info("the query port is off: without leader election there is no Lease to find it by")
+                log.info(
+                    "the query port is off: without leader election there is no Lease to find it by"
+                )
             work = process.run()
         # A standby is ready too: it takes over.
         await _serve(settings, metrics, work, lambda: readiness(process))
@@ -125,7 +128,9 @@ def query_server(
         journal=process.journal,
     )
     leader, clock = election.leader, process.clock
-    return QueryServer(reviews, lambda: sources, leader, options=options, clock=clock, metrics=metrics)
+    return QueryServer(
+        reviews, lambda: sources, leader, options=options, clock=clock, metrics=metrics
+    )
 
 
 def readiness(process: HubProcess) -> Mapping[str, str]:
@@ -158,7 +163,9 @@ async def answering(process: HubProcess, server: QueryServer, identity: str) -> 
         await server.close()
 
 
-def elector(client: Client, options: HubOptions, clock: RealClock, rng: random.Random, metrics: Metrics) -> Elector:
+def elector(
+    client: Client, options: HubOptions, clock: RealClock, rng: random.Random, metrics: Metrics
+) -> Elector:
     """This process as a candidate for leadership."""
     return Elector(
         client,
@@ -173,7 +180,9 @@ def elector(client: Client, options: HubOptions, clock: RealClock, rng: random.R
     )
 
 
-async def run_member(settings: Settings, access: Access, *, cluster: str, standalone: bool = False) -> None:
+async def run_member(
+    settings: Settings, access: Access, *, cluster: str, standalone: bool = False
+) -> None:
     """Runs the member process until SIGTERM."""
     configure_logs(settings)
     malloc.return_large_blocks()
@@ -195,7 +204,9 @@ async def run_member(settings: Settings, access: Access, *, cluster: str, standa
         await transport.close()
 
 
-def member_transport(obj: Mapping[str, Any], secret: Mapping[str, Any], *, allow_loopback: bool) -> Transport:
+def member_transport(
+    obj: Mapping[str, Any], secret: Mapping[str, Any], *, allow_loopback: bool
+) -> Transport:
     """A transport from the kubeconfig in a member's Secret. Raises ValueError with a sentence that
     contains no value of it."""
     name = obj["metadata"]["name"]
@@ -211,7 +222,9 @@ def configure_logs(settings: Settings) -> None:
     logs.configure(settings.log.level.upper(), settings.log.format)
 
 
-async def _serve(settings: Settings, metrics: Metrics, work: Coroutine[Any, Any, None], ready: Any) -> None:
+async def _serve(
+    settings: Settings, metrics: Metrics, work: Coroutine[Any, Any, None], ready: Any
+) -> None:
     """Runs the work beside the status port until it ends or a signal arrives."""
     status = StatusServer(metrics=metrics, ready=ready)
     if settings.serve.enabled:

@@ -101,12 +101,16 @@ def load(
         except (OSError, UnicodeDecodeError) as bad:
             raise FieldError("", f"the settings file {path} cannot be read: {bad}") from None
         except FieldError as bad:
-            raise FieldError(bad.path, f"the settings file {path} cannot be read: {bad.message}") from None
+            raise FieldError(
+                bad.path, f"the settings file {path} cannot be read: {bad.message}"
+            ) from None
         if not isinstance(document, Mapping | None):
             raise FieldError("", f"the settings file {path} must hold groups of settings")
         for group, values in (document or {}).items():
             if not isinstance(values, Mapping | None):
-                raise FieldError(group, f"the settings file {path} must hold settings of the group here, by name")
+                raise FieldError(
+                    group, f"the settings file {path} must hold settings of the group here, by name"
+                )
             given[group] = dict(values or {})
     fields = defaults()
     for name, text in sorted((os.environ if environ is None else environ).items()):
@@ -117,7 +121,9 @@ def load(
                 is_text = not text or isinstance(fields.get(group, {}).get(setting), str)
                 given.setdefault(group, {})[setting] = text if is_text else _value(text)
             except FieldError as bad:
-                raise FieldError(f"{group}.{setting}", f"{name} cannot be read: {bad.message}") from None
+                raise FieldError(
+                    f"{group}.{setting}", f"{name} cannot be read: {bad.message}"
+                ) from None
     for group, values in (overrides or {}).items():
         given.setdefault(group, {}).update(values)
     return _checked(given)
@@ -136,12 +142,17 @@ def _checked(given: Mapping[str, Mapping[str, Any]]) -> Settings:
     made: dict[str, Any] = {}
     for group, values in given.items():
         if group not in groups:
-            raise FieldError(group, f"there is no group of settings {group!r}; there are {', '.join(sorted(groups))}")
+            raise FieldError(
+                group,
+                f"there is no group of settings {group!r}; there are {', '.join(sorted(groups))}",
+            )
         kind = type(getattr(Settings(), group))
         names = {field.name for field in dataclasses.fields(kind)}
         for name in values:
             if name not in names:
-                raise FieldError(f"{group}.{name}", f"there is no setting {name!r} in the group {group!r}")
+                raise FieldError(
+                    f"{group}.{name}", f"there is no setting {name!r} in the group {group!r}"
+                )
         try:
             made[group] = TypeAdapter(kind).validate_python(dict(values))
         except ValidationError as bad:
@@ -186,7 +197,8 @@ def _check_together(settings: Settings) -> None:
     if hub.unready_after_s <= hub.probe_interval_s:
         raise FieldError(
             "hub.unready_after_s",
-            f"must be longer than hub.probe_interval_s ({hub.probe_interval_s:g} s), not {hub.unready_after_s:g}:"
+            f"must be longer than hub.probe_interval_s ({hub.probe_interval_s:g} s), not"
+            f" {hub.unready_after_s:g}:"
             " members would be called silent between two probes",
         )
 
@@ -196,7 +208,10 @@ def _check_query(query: QueryOptions) -> None:
     files = {"cert_file": query.cert_file, "key_file": query.key_file, "ca_file": query.ca_file}
     missing = [name for name, path in files.items() if not path]
     if 0 < len(missing) < len(files):
-        raise FieldError(f"query.{missing[0]}", "cert_file, key_file and ca_file are given together, or none of them")
+        raise FieldError(
+            f"query.{missing[0]}",
+            "cert_file, key_file and ca_file are given together, or none of them",
+        )
 
 
 def defaults() -> dict[str, dict[str, Any]]:
@@ -206,9 +221,13 @@ def defaults() -> dict[str, dict[str, Any]]:
 
 def groups() -> dict[str, type]:
     """The dataclass of every group, by its name."""
-    return {field.name: type(getattr(Settings(), field.name)) for field in dataclasses.fields(Settings)}
+    return {
+        field.name: type(getattr(Settings(), field.name)) for field in dataclasses.fields(Settings)
+    }
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values as YAML has them."""
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    return {
+        name: list(value) if isinstance(value, tuple) else value for name, value in values.items()
+    }

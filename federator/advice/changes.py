@@ -39,7 +39,9 @@ def clusters(world: World, trials: Trials, decision: Decision) -> Iterator[Chang
         view = world.snapshot.clusters[name]
         if filters.refusal(ask, view) is not None:
             yield from opened(world, ask, view)
-        elif view.usable_permille < 1000 and (made := _member(world, name, ("spec", "usable"), "100%")):
+        elif view.usable_permille < 1000 and (
+            made := _member(world, name, ("spec", "usable"), "100%")
+        ):
             now = raw.text(world.obj(("MemberCluster", "", name)), "spec", "usable")
             yield Change(f"usable of {name} {now} -> 100%", made)
 
@@ -57,11 +59,15 @@ def opened(world: World, ask: Ask, view: ClusterView) -> Iterator[Change]:
         case Reason.CLUSTER_UNHEALTHY | Reason.CLUSTER_STALE if view.capacity is not None:
             well = world.with_view(replace(view, ready=True, stale=False))
             yield Change(
-                f"{name} is ready again, with the room it last reported", well, f"federator cluster check {name}"
+                f"{name} is ready again, with the room it last reported",
+                well,
+                f"federator cluster check {name}",
             )
         case Reason.API_NOT_AVAILABLE:
             served = world.with_view(replace(view, apis=view.apis | {f"{ask.key.kind}.any"}))
-            yield Change(f"{name} serves {ask.key.kind}", served, f"federator crd install --context {name}")
+            yield Change(
+                f"{name} serves {ask.key.kind}", served, f"federator crd install --context {name}"
+            )
         case Reason.TAINTED:
             yield from _untainted(world, ask, view)
         case Reason.NOT_ALLOWED:
@@ -69,7 +75,9 @@ def opened(world: World, ask: Ask, view: ClusterView) -> Iterator[Change]:
                 tiers = sorted([*(str(tier) for tier in view.tiers), str(ask.tier)])
                 if made := _member(world, name, ("spec", "tiers"), tiers):
                     yield Change(f"{name} takes tier {ask.tier}", made)
-            elif made := _member(world, name, ("spec", "projects"), sorted([*(view.projects or ()), ask.project])):
+            elif made := _member(
+                world, name, ("spec", "projects"), sorted([*(view.projects or ()), ask.project])
+            ):
                 yield Change(f"{name} takes project {ask.project}", made)
         case Reason.NOT_SELECTED:
             yield from _selected(world, ask, view)
@@ -88,7 +96,10 @@ def _untainted(world: World, ask: Ask, view: ClusterView) -> Iterator[Change]:
     left = [
         entry
         for entry in raw.objects(obj, "spec", "taints")
-        if not any(entry.get("key") == taint.key and entry.get("effect") == taint.effect for taint in keeps_away)
+        if not any(
+            entry.get("key") == taint.key and entry.get("effect") == taint.effect
+            for taint in keeps_away
+        )
     ]
     if made := _member(world, view.name, ("spec", "taints"), left):
         yield Change(f"take {named} from {view.name}", made)
@@ -99,8 +110,17 @@ def _tolerated(policy: Policy, taint: Taint) -> bool:
 
 
 def _toleration(taint: Taint) -> dict[str, Any]:
-    toleration = {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": str(taint.effect)}
-    return toleration if taint.value else {"key": taint.key, "operator": "Exists", "effect": str(taint.effect)}
+    toleration = {
+        "key": taint.key,
+        "operator": "Equal",
+        "value": taint.value,
+        "effect": str(taint.effect),
+    }
+    return (
+        toleration
+        if taint.value
+        else {"key": taint.key, "operator": "Exists", "effect": str(taint.effect)}
+    )
 
 
 def _selected(world: World, ask: Ask, view: ClusterView) -> Iterator[Change]:
@@ -121,7 +141,11 @@ def _selected(world: World, ask: Ask, view: ClusterView) -> Iterator[Change]:
             for requirement in policy.selector.requirements
             if str(requirement.operator) == "in"
         }
-        added = [f"{key}={value}" for key, value in sorted(labels.items()) if view.labels.get(key) != value]
+        added = [
+            f"{key}={value}"
+            for key, value in sorted(labels.items())
+            if view.labels.get(key) != value
+        ]
         if added and (made := _member(world, name, ("metadata", "labels"), labels)):
             yield Change(f"label {name} {', '.join(added)}", made)
     elif policy.division.groups:
@@ -143,14 +167,17 @@ def spellings(world: World, trials: Trials, decision: Decision) -> Iterator[Chan
             word, _, index = part.partition("[")
             path += [word, int(index[:-1])] if index else [word]
         names = [
-            mention.alike if name == mention.name else name for name in mentions.mentioned(ask.policy)[mention.field]
+            mention.alike if name == mention.name else name
+            for name in mentions.mentioned(ask.policy)[mention.field]
         ]
         if made := in_policy(world, ask.policy, path, list(dict.fromkeys(names))):
             yield Change(f"{mention.field}: {mention.name} -> {mention.alike}", made)
     wanted = str(world.workload.placement.get("policyRef") or "")
     if ask.policy.problem and wanted:
         there = [
-            rule.policy.name for rule in world.rules if rule.cluster_wide or rule.policy.namespace == ask.key.namespace
+            rule.policy.name
+            for rule in world.rules
+            if rule.cluster_wide or rule.policy.namespace == ask.key.namespace
         ]
         for meant in difflib.get_close_matches(wanted, there, n=1):
             yield Change(f"policyRef {wanted} -> {meant}", _own(world, "policyRef", meant))
@@ -168,7 +195,9 @@ def quotas(world: World, trials: Trials, decision: Decision) -> Iterator[Change]
     finished = world.workload.progress().done
     copies = trials.placed(world, without_quotas=True)
     if ask.whole and decision.reason in _BY_QUOTA:
-        copies = max(copies, min(ask.slots, ask.count - sum(high - low + 1 for low, high in finished)))
+        copies = max(
+            copies, min(ask.slots, ask.count - sum(high - low + 1 for low, high in finished))
+        )
     made, texts = world, []
     for account in accounts:
         obj = made.obj(("FederatedQuota", "", account.name))
@@ -177,12 +206,18 @@ def quotas(world: World, trials: Trials, decision: Decision) -> Iterator[Change]
         for path, old, new, text in _raised(world, ask, account, copies):
             texts.append(f"FederatedQuota {account.name} {text} {old} -> {new}")
             obj = patches.edited(obj, path, new)
-        made = made.with_object(obj) if obj is not made.obj(("FederatedQuota", "", account.name)) else made
+        made = (
+            made.with_object(obj)
+            if obj is not made.obj(("FederatedQuota", "", account.name))
+            else made
+        )
     if texts:
         yield Change(", ".join(texts), made)
     bounds = [account.max_priority for account in accounts if account.max_priority is not None]
     if bounds and ask.priority > min(bounds):
-        yield Change(f"priority {ask.priority} -> {min(bounds)}", _own(world, "priority", min(bounds)))
+        yield Change(
+            f"priority {ask.priority} -> {min(bounds)}", _own(world, "priority", min(bounds))
+        )
 
 
 def _bindings(world: World, ask: Ask, accounts: Sequence[QuotaAccount]) -> Iterator[Change]:
@@ -194,16 +229,22 @@ def _bindings(world: World, ask: Ask, accounts: Sequence[QuotaAccount]) -> Itera
             if obj := world.obj(("FederatedQuota", "", account.name)):
                 projects = sorted([*account.projects, ask.project])
                 text = f"FederatedQuota {account.name} speaks for project {ask.project}"
-                yield Change(text, world.with_object(patches.edited(obj, ("spec", "projects"), projects)))
+                yield Change(
+                    text, world.with_object(patches.edited(obj, ("spec", "projects"), projects))
+                )
     for account in accounts:
         obj = world.obj(("FederatedQuota", "", account.name))
         if account.namespaces and namespace not in account.namespaces and obj is not None:
             names = sorted([*account.namespaces, namespace])
             text = f"FederatedQuota {account.name} admits namespace {namespace}"
-            yield Change(text, world.with_object(patches.edited(obj, ("spec", "namespaces"), names)))
+            yield Change(
+                text, world.with_object(patches.edited(obj, ("spec", "namespaces"), names))
+            )
 
 
-_BY_QUOTA: Final = frozenset({Reason.QUOTA_EXCEEDED, Reason.EXCEEDS_MAX_QUOTA, Reason.PRIORITY_EXCEEDS_MAX})
+_BY_QUOTA: Final = frozenset(
+    {Reason.QUOTA_EXCEEDED, Reason.EXCEEDS_MAX_QUOTA, Reason.PRIORITY_EXCEEDS_MAX}
+)
 
 
 def _raised(
@@ -240,11 +281,15 @@ def bounds(world: World, trials: Trials, decision: Decision) -> Iterator[Change]
     division = ("division",)
     if plan.max_per_cluster is not None:
         now = plan.max_per_cluster
-        yield from _least(world, trials, ask, (*division, "maxPerCluster"), now, max(ask.count, now + 1))
+        yield from _least(
+            world, trials, ask, (*division, "maxPerCluster"), now, max(ask.count, now + 1)
+        )
     if plan.max_clusters is not None:
         high = max(len(world.snapshot.clusters), plan.max_clusters + 1)
         yield from _least(world, trials, ask, (*division, "maxClusters"), plan.max_clusters, high)
-    if plan.min_per_cluster > 0 and (made := in_policy(world, ask.policy, (*division, "minPerCluster"), 0)):
+    if plan.min_per_cluster > 0 and (
+        made := in_policy(world, ask.policy, (*division, "minPerCluster"), 0)
+    ):
         yield Change(f"minPerCluster {plan.min_per_cluster} -> 0", made)
     if ask.policy.require_all and (made := in_policy(world, ask.policy, ("partial",), "Allow")):
         yield Change("partial RequireAll -> Allow", made)
@@ -255,20 +300,32 @@ def bounds(world: World, trials: Trials, decision: Decision) -> Iterator[Change]
         if not rule.hard:
             continue
         key = rule.topology_key
-        if made := in_policy(world, ask.policy, ("spread", at, "whenUnsatisfiable"), "ScheduleAnyway"):
+        if made := in_policy(
+            world, ask.policy, ("spread", at, "whenUnsatisfiable"), "ScheduleAnyway"
+        ):
             yield Change(f"spread over {key}: DoNotSchedule -> ScheduleAnyway", made)
         if rule.max_skew:
             skew = ("spread", at, "maxSkew")
-            yield from _least(world, trials, ask, skew, rule.max_skew, max(ask.count, rule.max_skew + 1), key)
+            yield from _least(
+                world, trials, ask, skew, rule.max_skew, max(ask.count, rule.max_skew + 1), key
+            )
         for fewer in range(rule.min_domains - 1, 0, -1):
             made = in_policy(world, ask.policy, ("spread", at, "minDomains"), fewer)
-            if made is not None and trials.placed(made) > sum(verdict.got for verdict in decision.verdicts):
+            if made is not None and trials.placed(made) > sum(
+                verdict.got for verdict in decision.verdicts
+            ):
                 yield Change(f"spread over {key}: minDomains {rule.min_domains} -> {fewer}", made)
                 break
 
 
 def _least(  # noqa: PLR0917 a field of one world, and between which numbers it is looked for
-    world: World, trials: Trials, ask: Ask, path: Sequence[str | int], now: int, high: int, of: str = ""
+    world: World,
+    trials: Trials,
+    ask: Ask,
+    path: Sequence[str | int],
+    now: int,
+    high: int,
+    of: str = "",
 ) -> Iterator[Change]:
     """The smallest number above `now` that places as much as `high` does, if that is more than
     `now` does."""
@@ -305,9 +362,13 @@ def workload(world: World, trials: Trials, decision: Decision) -> Iterator[Chang
         assert obj is not None
         return world.with_object(patches.edited(obj, ("spec", field), count))
 
-    fewer = least(0, ask.slots, lambda less: trials.placed(of(ask.slots - less)) >= ask.slots - less)
+    fewer = least(
+        0, ask.slots, lambda less: trials.placed(of(ask.slots - less)) >= ask.slots - less
+    )
     if 0 < ask.slots - fewer < ask.slots:
-        yield Change(f"{field} {ask.slots} -> {ask.slots - fewer}", of(ask.slots - fewer), shrinks=True)
+        yield Change(
+            f"{field} {ask.slots} -> {ask.slots - fewer}", of(ask.slots - fewer), shrinks=True
+        )
 
 
 def nodes(world: World, trials: Trials, decision: Decision) -> Iterator[Change]:
@@ -327,7 +388,8 @@ SOURCES: Final[Mapping[str, Source]] = {
 
 
 def policy_target(world: World, policy: Policy) -> tuple[Id, tuple[str, ...]] | None:
-    """The object with the policy in force, and the path in it; None when no object can be changed."""
+    """The object with the policy in force, and the path in it; None when no object can be
+    changed."""
     if policy.origin in ("match", "policyRef"):
         kind = "PlacementPolicy" if policy.namespace else "ClusterPlacementPolicy"
         return (kind, policy.namespace, policy.name), ("spec",)

@@ -1,8 +1,9 @@
-"""Why a workload is where it is, as one plain object: the verdict, every cluster, the arithmetic, what is short, and
-what would help. Every number names its source, every negative its fix.
+"""Why a workload is where it is, as one plain object: the verdict, every cluster, the arithmetic,
+what is short, and what would help. Every number names its source, every negative its fix.
 
-Made from a `hub.offline.Situation` and the engine's own explanation; reads nothing, writes nothing. The command line
-asks it with what an operator may read, the leader's query port with what the owner of a workload may know.
+Made from a `hub.offline.Situation` and the engine's own explanation; reads nothing, writes nothing.
+The command line asks it with what an operator may read, the leader's query port with what the owner
+of a workload may know.
 """
 
 from collections.abc import Mapping
@@ -26,12 +27,16 @@ from federator.placement.selection import filters
 HINTS: Final[Mapping[Reason, str]] = {
     Reason.MISCONFIGURED: "correct the field that the message names",
     Reason.HOST_WOULD_RUN_IT: "use a dedicated host, or write a PinterestService instead",
-    Reason.POD_SECURITY_VIOLATION: "correct the field that the message names, or have an operator set the label "
+    Reason.POD_SECURITY_VIOLATION: "correct the field that the message names, or have an operator"
+    " set the label "
     "pod-security.kubernetes.io/enforce of the namespace on the host",
-    Reason.IDENTITY_NOT_ALLOWED: "correct the field that the message names, or have an operator add its value to the "
+    Reason.IDENTITY_NOT_ALLOWED: "correct the field that the message names, or have an operator"
+    " add its value to the "
     "list of the FederatedQuota",
     Reason.PENDING_EVALUATION: "wait for the member's answer in its ClusterCapacity status.copies",
-    Reason.UNSCHEDULABLE: "look at the pending pods there; the cap goes away by itself after a while",
+    Reason.UNSCHEDULABLE: (
+        "look at the pending pods there; the cap goes away by itself after a while"
+    ),
 }
 """Advice where no change of an object can be tried. The engine has tried everything else that is
 advised."""
@@ -45,7 +50,9 @@ BAD: Final[Mapping[str, tuple[str, ...]]] = {
 """Conditions that are shown -> the values that mean something is wrong."""
 
 
-def facts(obj: Mapping[str, Any], situation: Situation, workload: Workload, stop: Stop = never) -> dict[str, Any]:
+def facts(
+    obj: Mapping[str, Any], situation: Situation, workload: Workload, stop: Stop = never
+) -> dict[str, Any]:
     """Everything about the placement of one workload, as a plain object. Raises `trials.Stopped`
     once `stop` returns True."""
     answer: dict[str, Any] = {
@@ -63,7 +70,14 @@ def facts(obj: Mapping[str, Any], situation: Situation, workload: Workload, stop
     if decision.reason in REFUSALS:
         return answer | _unplaced(answer, decision.reason, decision.message)
     missing = trials.missing(ask, decision, standing.done)
-    why = split.explain(ask, standing.held, situation.snapshot, situation.commitments, decision, capped=standing.capped)
+    why = split.explain(
+        ask,
+        standing.held,
+        situation.snapshot,
+        situation.commitments,
+        decision,
+        capped=standing.capped,
+    )
     advice = search.advise(situation, workload.key, decision, missing, stop)
     shares = {share.cluster: share for share in (record.shares if record is not None else ())}
     return answer | {
@@ -72,13 +86,21 @@ def facts(obj: Mapping[str, Any], situation: Situation, workload: Workload, stop
         "message": decision.message,
         "policy": _policy(ask.policy),
         **_request(workload, ask),
-        "inForce": quantity.render(decision.under.shape.requests) if decision.held_back and decision.under else {},
+        "inForce": quantity.render(decision.under.shape.requests)
+        if decision.held_back and decision.under
+        else {},
         "clusters": [
-            _cluster(verdict, ask, obj, why=why, shares=shares, situation=situation) for verdict in decision.verdicts
+            _cluster(verdict, ask, obj, why=why, shares=shares, situation=situation)
+            for verdict in decision.verdicts
         ],
         "arithmetic": list(why.arithmetic),
         "remedies": [
-            {"change": fix.text, "gains": fix.gains, "missing": fix.left, "commands": list(fix.commands)}
+            {
+                "change": fix.text,
+                "gains": fix.gains,
+                "missing": fix.left,
+                "commands": list(fix.commands),
+            }
             for fix in advice.fixes
         ],
         "tried": {"changes": list(advice.tried), "trials": advice.trials},
@@ -101,16 +123,23 @@ def _unplaced(record: Mapping[str, Any], reason: Reason, message: str) -> dict[s
 
 
 def _state(obj: Mapping[str, Any], workload: Workload) -> list[str]:
-    """How far the placed copies run: conditions that are not as wanted, and a rollout in progress."""
+    """How far the placed copies run: conditions that are not as wanted, and a rollout in
+    progress."""
     lines = [
-        f"{condition['type']}={condition.get('status')} ({condition.get('reason', '')}): {condition.get('message', '')}"
+        f"{condition['type']}={condition.get('status')} ({condition.get('reason', '')}):"
+        f" {condition.get('message', '')}"
         for condition in raw.objects(obj, "status", "conditions")
-        if condition.get("status") in BAD.get(str(condition.get("type")), ()) and condition.get("reason") != "Settled"
+        if condition.get("status") in BAD.get(str(condition.get("type")), ())
+        and condition.get("reason") != "Settled"
     ]
     status = raw.mapping(obj, "status")
     updated, exist = raw.integer(status, "updatedReplicas"), raw.integer(status, "replicas")
     if workload.verbs.unit is Unit.REPLICAS and exist and updated < exist:
-        lines.insert(0, f"roll-out: {updated} of {exist} copies have the present template (status.updatedReplicas)")
+        lines.insert(
+            0,
+            f"roll-out: {updated} of {exist} copies have the present template"
+            " (status.updatedReplicas)",
+        )
     return lines
 
 
@@ -143,10 +172,15 @@ def _verdict(obj: Mapping[str, Any], situation: Situation, workload: Workload) -
         "placed": sum(share.count for share in record.shares) if record is not None else 0,
     }
     if verbs.unit is Unit.SHARDS:
-        verdict |= {"running": raw.integer(obj, "status", "running"), "done": raw.integer(obj, "status", "done")}
+        verdict |= {
+            "running": raw.integer(obj, "status", "running"),
+            "done": raw.integer(obj, "status", "done"),
+        }
     else:
         ready = raw.at(obj, "status", "ready")
-        verdict["ready"] = ready if isinstance(ready, int) else raw.integer(obj, "status", "readyReplicas")
+        verdict["ready"] = (
+            ready if isinstance(ready, int) else raw.integer(obj, "status", "readyReplicas")
+        )
     if placed:
         verdict["Placed"] = {name: placed.get(name, "") for name in ("status", "reason", "message")}
     else:
@@ -161,7 +195,11 @@ def _verdict(obj: Mapping[str, Any], situation: Situation, workload: Workload) -
 def _request(workload: Workload, ask: Ask) -> dict[str, Any]:
     """The request of one copy, and the defaults charged for resources it does not request."""
     own = workload.ask.shape.requests if workload.ask is not None else ask.shape.requests
-    assumed = {name: amount - own[name] for name, amount in ask.shape.requests.items() if amount > own[name]}
+    assumed = {
+        name: amount - own[name]
+        for name, amount in ask.shape.requests.items()
+        if amount > own[name]
+    }
     return {"request": quantity.render(own), "charged": quantity.render(Resources(assumed))}
 
 
@@ -172,7 +210,8 @@ def _policy(policy: Policy) -> dict[str, Any]:
         "origin": policy.origin,
         "strategy": str(policy.division.strategy),
         "required": [
-            {"name": demand.name, "generation": demand.generation, "title": demand.title} for demand in policy.required
+            {"name": demand.name, "generation": demand.generation, "title": demand.title}
+            for demand in policy.required
         ],
     }
 
@@ -186,14 +225,27 @@ def _cluster(
     shares: Mapping[str, Share],
     situation: Situation,
 ) -> dict[str, Any]:
-    row: dict[str, Any] = {"cluster": verdict.cluster, "verdict": str(verdict.reason), "message": verdict.message}
-    row |= {"fit": verdict.fit, "got": verdict.got, "score": verdict.score, "terms": dict(verdict.terms)}
+    row: dict[str, Any] = {
+        "cluster": verdict.cluster,
+        "verdict": str(verdict.reason),
+        "message": verdict.message,
+    }
+    row |= {
+        "fit": verdict.fit,
+        "got": verdict.got,
+        "score": verdict.score,
+        "terms": dict(verdict.terms),
+    }
     share = shares.get(verdict.cluster)
     row["placed"] = share.count if share is not None else 0
     if share is not None and share.ranges:
         row["ranges"] = shards.text(share.ranges)
     reported = next(
-        (entry for entry in raw.objects(obj, "status", "clusterStatuses") if entry.get("cluster") == verdict.cluster),
+        (
+            entry
+            for entry in raw.objects(obj, "status", "clusterStatuses")
+            if entry.get("cluster") == verdict.cluster
+        ),
         {},
     )
     field = "running" if ask.unit is Unit.SHARDS else "ready"
@@ -203,10 +255,17 @@ def _cluster(
     part = next((entry for entry in why.rows if entry.cluster == verdict.cluster), None)
     if part is not None:
         row |= {"weight": part.weight, "held": part.held, "room": part.room, "atMost": part.cap}
-        if part.lacks and why.short and verdict.reason in (Reason.CHOSEN, Reason.INSUFFICIENT_CAPACITY):
+        if (
+            part.lacks
+            and why.short
+            and verdict.reason in (Reason.CHOSEN, Reason.INSUFFICIENT_CAPACITY)
+        ):
             row["lacks"] = part.lacks
     if ask.suspended:
-        row |= {"got": row["placed"], "message": f"keeps what it has, {row['placed']}: spec.suspend is true"}
+        row |= {
+            "got": row["placed"],
+            "message": f"keeps what it has, {row['placed']}: spec.suspend is true",
+        }
     view = situation.snapshot.clusters.get(verdict.cluster)
     closed = filters.refusal(ask, view) if view is not None else None
     if closed is not None and (opening := search.openings(situation, ask.key, verdict.cluster)):
@@ -236,7 +295,10 @@ def _sources(ask: Ask) -> dict[str, str]:
         "placed": "PlacementDecision spec.shares",
         "ready": "status.clusterStatuses[].running" if jobs else "status.clusterStatuses[].ready",
         "fit": "MemberCluster status.capacity and spec.usable, less what newer decisions took",
-        "score": "thousandths, the sum of its terms; it chooses clusters and does not change how copies are divided",
+        "score": (
+            "thousandths, the sum of its terms; it chooses clusters and does not change how copies"
+            " are divided"
+        ),
         "got": "the engine asked again now, with what is held",
         "request": "spec.template and the RuntimeProfile",
     }

@@ -1,5 +1,5 @@
-"""How many more copies of a shape fit into the fleet, where, and what binds first: the scheduling cycle's own answer
-to a service of so many copies that not all can have a place."""
+"""How many more copies of a shape fit into the fleet, where, and what binds first: the scheduling
+cycle's own answer to a service of so many copies that not all can have a place."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +30,8 @@ class Probe:
 
     requests: Resources
     gpu_model: str = ""
-    """Only nodes of this model count: its whole name, or its first part (A100 of A100-SXM4-40GB). "" for any."""
+    """Only nodes of this model count: its whole name, or its first part (A100 of A100-SXM4-40GB).
+    "" for any."""
     project: str = ""
     namespace: str = ""
     """"" for one that the project's quota is bound to, else `default`."""
@@ -56,11 +57,13 @@ class ClusterHeadroom:
     now: int
     """More copies that it would get."""
     after: int
-    """The same once everything that could be added is there; equal to `now` when nothing was said of additions."""
+    """The same once everything that could be added is there; equal to `now` when nothing was said
+    of additions."""
     binds: str
     """What keeps more out, after the additions."""
     ever: bool
-    """Whether an empty node of it, or one that could be added, holds a copy, and the cluster takes such copies."""
+    """Whether an empty node of it, or one that could be added, holds a copy, and the cluster takes
+    such copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +85,14 @@ class NoSuchCluster(ValueError):
 
 
 def headroom(situation: Situation, probe: Probe, additions: Sequence[Addition] = ()) -> Headroom:
-    """Nothing is booked or written. Raises NoSuchCluster, kinds.read.InvalidObject, and ValueError for what else
-    cannot be asked."""
+    """Nothing is booked or written. Raises NoSuchCluster, kinds.read.InvalidObject, and ValueError
+    for what else cannot be asked."""
     present = _only(situation.snapshot, probe.gpu_model)
     workload, ask = _asked(situation, probe)
     grown = _grown(present, additions, ask.shape, probe.gpu_model)
-    now, after = (trials.decided(situation, workload, ask, snapshot) for snapshot in (present, grown))
+    now, after = (
+        trials.decided(situation, workload, ask, snapshot) for snapshot in (present, grown)
+    )
     freed = _freed(situation, workload, ask, grown, after)
     got_now = {one.cluster: one.got for one in now.verdicts}
     rows = [
@@ -127,15 +132,25 @@ def _fleet_binds(
 
 
 def _asked(situation: Situation, probe: Probe) -> tuple[Workload, Ask]:
-    """Of a service that is not there: with what the default profile adds to its pods, under the policies in force."""
+    """Of a service that is not there: with what the default profile adds to its pods, under the
+    policies in force."""
     requests = quantity.render(probe.requests)
     container = {"name": "main", "image": "headroom", "resources": {"requests": requests}}
-    spec: dict[str, Any] = {"replicas": 1, "tier": probe.tier.value, "template": {"spec": {"containers": [container]}}}
+    spec: dict[str, Any] = {
+        "replicas": 1,
+        "tier": probe.tier.value,
+        "template": {"spec": {"containers": [container]}},
+    }
     if probe.project:
         spec["project"] = probe.project
     namespace = probe.namespace or _namespace(situation.snapshot, probe.project)
     meta = {"name": NAME, "namespace": namespace, "uid": "headroom"}
-    obj = {"apiVersion": registry.KINDS[KIND].api_version, "kind": KIND, "metadata": meta, "spec": spec}
+    obj = {
+        "apiVersion": registry.KINDS[KIND].api_version,
+        "kind": KIND,
+        "metadata": meta,
+        "spec": spec,
+    }
     read.check(obj)
     profile = situation.profile_of(registry.verbs_of(KIND).profile(obj))
     workload = workloads.summarise(KIND, obj, profile)
@@ -147,15 +162,17 @@ def _asked(situation: Situation, probe: Probe) -> tuple[Workload, Ask]:
 
 def _namespace(snapshot: FleetSnapshot, project: str) -> str:
     """One that may use the project: of its own name where there is one."""
-    bound = next((one.namespaces for one in snapshot.quotas if project in one.projects), frozenset[str]())
+    bound = next(
+        (one.namespaces for one in snapshot.quotas if project in one.projects), frozenset[str]()
+    )
     return project if project in bound else min(bound, default="default")
 
 
 def _freed(
     situation: Situation, workload: Workload, ask: Ask, snapshot: FleetSnapshot, decision: Decision
 ) -> dict[str, Mapping[str, int]]:
-    """Resource -> cluster -> copies that more would have room there if a copy asked for none of it. All resources
-    together when no single one helps; pods when not even that does."""
+    """Resource -> cluster -> copies that more would have room there if a copy asked for none of it.
+    All resources together when no single one helps; pods when not even that does."""
     names = [name for name in ask.shape.requests if name != PODS]
     groups = [(name,) for name in names] + ([tuple(names)] if len(names) > 1 else [])
     before = {one.cluster: one.fit for one in decision.verdicts}
@@ -166,7 +183,11 @@ def _freed(
             continue  # a copy that asks for nothing fits without end
         shape = replace(ask.shape, requests=Resources(left))
         then = trials.decided(situation, workload, replace(ask, shape=shape), snapshot)
-        more = {one.cluster: one.fit - before[one.cluster] for one in then.verdicts if one.fit > before[one.cluster]}
+        more = {
+            one.cluster: one.fit - before[one.cluster]
+            for one in then.verdicts
+            if one.fit > before[one.cluster]
+        }
         if more and (len(group) == 1 or not found):
             found[TOGETHER.join(map(_called, group))] = more
     return found
@@ -174,7 +195,9 @@ def _freed(
 
 def _limits(snapshot: FleetSnapshot) -> set[str]:
     """Resources that every row of every cluster limits."""
-    rows = [row for view in snapshot.clusters.values() if view.capacity for row in view.capacity.rows]
+    rows = [
+        row for view in snapshot.clusters.values() if view.capacity for row in view.capacity.rows
+    ]
     return set.intersection(*(set(row.allocatable) for row in rows)) if rows else set()
 
 
@@ -192,7 +215,9 @@ def _most(freed: Mapping[str, Mapping[str, int]], cluster: str | None) -> str:
     return best if best and gain(best) else PODS
 
 
-def _cluster_binds(verdict: Verdict, decision: Decision, freed: Mapping[str, Mapping[str, int]]) -> str:
+def _cluster_binds(
+    verdict: Verdict, decision: Decision, freed: Mapping[str, Mapping[str, int]]
+) -> str:
     if verdict.reason in (Reason.CHOSEN, Reason.INSUFFICIENT_CAPACITY, Reason.NOT_NEEDED):
         if verdict.got < verdict.fit:
             return _named(decision.reason)  # it has room that a quota or a policy leaves empty
@@ -204,15 +229,21 @@ def _cluster_binds(verdict: Verdict, decision: Decision, freed: Mapping[str, Map
 
 
 def _named(reason: Reason) -> str:
-    """So many copies are asked for that any limit of a quota is below them: which of the two reasons says nothing."""
+    """So many copies are asked for that any limit of a quota is below them: which of the two
+    reasons says nothing."""
     return "quota" if reason in (Reason.QUOTA_EXCEEDED, Reason.EXCEEDS_MAX_QUOTA) else reason.value
 
 
 def _ever(verdict: Verdict, shape: PodShape, view: ClusterView) -> bool:
-    """Whether the cluster may take such copies at all, and has a node that holds one when it is empty."""
+    """Whether the cluster may take such copies at all, and has a node that holds one when it is
+    empty."""
     if verdict.got or verdict.fit:
         return True
-    open_ = verdict.reason in (Reason.INSUFFICIENT_CAPACITY, Reason.NOT_NEEDED, Reason.UNSCHEDULABLE)
+    open_ = verdict.reason in (
+        Reason.INSUFFICIENT_CAPACITY,
+        Reason.NOT_NEEDED,
+        Reason.UNSCHEDULABLE,
+    )
     rows = view.capacity.rows if view.capacity is not None else ()
     return open_ and any(_on_one(row, shape) for row in rows)
 
@@ -222,7 +253,8 @@ def _on_one(row: NodeRow, shape: PodShape) -> int:
     return capacity.copies((replace(row, count=1, free=row.allocatable),), shape)
 
 
-# -- fleets that differ -------------------------------------------------------------------------------
+# -- fleets that differ
+# -------------------------------------------------------------
 
 
 def _only(snapshot: FleetSnapshot, model: str) -> FleetSnapshot:
@@ -240,7 +272,12 @@ def _only(snapshot: FleetSnapshot, model: str) -> FleetSnapshot:
         return replace(row, free=free, allocatable=allocatable)
 
     views = {
-        name: replace(view, capacity=replace(view.capacity, rows=tuple(map(without, view.capacity.rows)), copies={}))
+        name: replace(
+            view,
+            capacity=replace(
+                view.capacity, rows=tuple(map(without, view.capacity.rows)), copies={}
+            ),
+        )
         if view.capacity is not None
         else view
         for name, view in snapshot.clusters.items()
@@ -258,21 +295,35 @@ def is_of(reported: str, asked: str) -> bool:
 
 def models(snapshot: FleetSnapshot) -> list[str]:
     """The GPU models that the fleet reports."""
-    rows = [row for view in snapshot.clusters.values() if view.capacity is not None for row in view.capacity.rows]
+    rows = [
+        row
+        for view in snapshot.clusters.values()
+        if view.capacity is not None
+        for row in view.capacity.rows
+    ]
     return sorted({row.model for row in rows if row.model})
 
 
-def _grown(snapshot: FleetSnapshot, additions: Sequence[Addition], shape: PodShape, model: str) -> FleetSnapshot:
+def _grown(
+    snapshot: FleetSnapshot, additions: Sequence[Addition], shape: PodShape, model: str
+) -> FleetSnapshot:
     views = dict(snapshot.clusters)
     for one in additions:
         view = views.get(one.cluster)
         if view is None:
             known = ", ".join(views) or "none"
-            raise NoSuchCluster(f"there is no cluster {one.cluster!r} to add nodes to; the fleet has {known}")
+            raise NoSuchCluster(
+                f"there is no cluster {one.cluster!r} to add nodes to; the fleet has {known}"
+            )
         if view.capacity is None:
-            raise ValueError(f"{one.cluster} has never reported its nodes, so nothing can be said of more of them")
+            raise ValueError(
+                f"{one.cluster} has never reported its nodes, so nothing can be said of more of"
+                " them"
+            )
         row = _new_row(one, view.capacity.rows, shape, model)
-        views[one.cluster] = replace(view, capacity=replace(view.capacity, rows=(*view.capacity.rows, row), copies={}))
+        views[one.cluster] = replace(
+            view, capacity=replace(view.capacity, rows=(*view.capacity.rows, row), copies={})
+        )
     return replace(snapshot, clusters=views)
 
 

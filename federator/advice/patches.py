@@ -30,11 +30,14 @@ class Patch:
         where = f" -n {self.namespace}" if self.namespace else ""
         text = json.dumps(self.body, separators=(",", ":"))
         singular = registry.KINDS[self.kind].singular
-        return f"kubectl patch {singular} {self.name}{where} --type {self.type} -p {shlex.quote(text)}"
+        return (
+            f"kubectl patch {singular} {self.name}{where} --type {self.type} -p {shlex.quote(text)}"
+        )
 
 
 def between(before: Obj, after: Obj) -> Patch:
-    """A merge patch, or a JSON patch where entries inside a list change (a merge patch would replace the list)."""
+    """A merge patch, or a JSON patch where entries inside a list change (a merge patch would
+    replace the list)."""
     meta = before["metadata"]
     steps = _steps(before, after, "")
     inside_lists = any(step.inside_list for step in steps)
@@ -78,7 +81,12 @@ def _steps(before: Any, after: Any, path: str, *, inside: bool = False) -> list[
             else:
                 steps += _steps(before[name], after[name], here, inside=inside)
         return steps
-    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after) and _holds_objects(before):
+    if (
+        isinstance(before, list)
+        and isinstance(after, list)
+        and len(before) == len(after)
+        and _holds_objects(before)
+    ):
         return [
             step
             for index, (old, new) in enumerate(zip(before, after, strict=True))

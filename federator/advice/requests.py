@@ -38,7 +38,9 @@ def smaller(world: World, trials: Trials, decision: Decision) -> Iterator[Change
             continue
 
         def made(units: int, path: Path = path, name: str = name, unit: int = unit) -> World:
-            return world.with_object(patches.edited(obj, path, quantity.render_amount(name, units * unit)))
+            return world.with_object(
+                patches.edited(obj, path, quantity.render_amount(name, units * unit))
+            )
 
         if trials.placed(made(lowest)) < wanted:
             continue

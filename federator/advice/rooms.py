@@ -44,9 +44,14 @@ def more_nodes(world: World, trials: Trials, decision: Decision) -> Iterator[tup
             return trials.placed(_with_nodes(world, ask, name, row, count)) >= gain
 
         count = least(1, most, enough)
-        like = ", ".join(f"{what} {amount}" for what, amount in quantity.render(row.allocatable).items())
+        like = ", ".join(
+            f"{what} {amount}" for what, amount in quantity.render(row.allocatable).items()
+        )
         nodes = f"{count} more empty node{'' if count == 1 else 's'}"
-        text = f"{nodes} in {name} like those it has ({like}; {each} {'copy' if each == 1 else 'copies'} on each)"
+        text = (
+            f"{nodes} in {name} like those it has ({like}; {each}"
+            f" {'copy' if each == 1 else 'copies'} on each)"
+        )
         yield text, _with_nodes(world, ask, name, row, count)
 
 
@@ -75,5 +80,7 @@ def _with_nodes(world: World, ask: Ask, name: str, row: NodeRow, count: int) -> 
     if ask.shape.id in copies:
         copies[ask.shape.id] += capacity.copies((fresh,), ask.shape)
     return world.with_view(
-        replace(view, capacity=replace(view.capacity, rows=(*view.capacity.rows, fresh), copies=copies))
+        replace(
+            view, capacity=replace(view.capacity, rows=(*view.capacity.rows, fresh), copies=copies)
+        )
     )

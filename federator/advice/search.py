@@ -43,7 +43,11 @@ class Advice:
 
 
 def advise(
-    situation: Situation, key: WorkloadKey, decision: Decision, missing: int, stop: Stop = trials.never
+    situation: Situation,
+    key: WorkloadKey,
+    decision: Decision,
+    missing: int,
+    stop: Stop = trials.never,
 ) -> Advice:
     """Fixes for a workload that lacks something, the best first. Raises `trials.Stopped` once
     `stop` returns True."""
@@ -112,4 +116,9 @@ def openings(situation: Situation, key: WorkloadKey, cluster: str) -> tuple[str,
 def _fix(made: tuple[Change, ...], gains: int, missing: int) -> Fix:
     commands = [patch.command for patch in made[-1].world.patches]
     commands += [change.advice for change in made if change.advice]
-    return Fix(" and ".join(change.text for change in made), tuple(commands), gains, max(missing - gains, 0))
+    return Fix(
+        " and ".join(change.text for change in made),
+        tuple(commands),
+        gains,
+        max(missing - gains, 0),
+    )

@@ -71,14 +71,18 @@ class World:
             return world.with_view(membercluster.to_view(obj, self.snapshot.as_of))
         if kind == federatedquota.KIND:
             account = federatedquota.to_account(obj)
-            quotas = tuple(account if present.name == account.name else present for present in self.snapshot.quotas)
+            quotas = tuple(
+                account if present.name == account.name else present
+                for present in self.snapshot.quotas
+            )
             return replace(world, snapshot=replace(self.snapshot, quotas=quotas))
         if kind == self.key.kind:
             profile = self.situation.profile_of(registry.verbs_of(kind).profile(obj))
             return replace(world, workload=workloads.summarise(kind, obj, profile))
         rule = policying.rule_of(kind, obj)
         rules = Policies(
-            (rule if present.id == rule.id else present for present in self.rules), in_force_max=self.rules.in_force_max
+            (rule if present.id == rule.id else present for present in self.rules),
+            in_force_max=self.rules.in_force_max,
         )
         return replace(world, rules=rules)
 
@@ -90,7 +94,10 @@ class World:
     @property
     def patches(self) -> tuple[Patch, ...]:
         """The patches from the present host to this world, in the order of the changes."""
-        return tuple(patches.between(self.situation.objects[which], obj) for which, obj in self.changed.items())
+        return tuple(
+            patches.between(self.situation.objects[which], obj)
+            for which, obj in self.changed.items()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +146,9 @@ class Trials:
         return 0 if decision is None else placed(decision)
 
 
-def decided(situation: Situation, workload: Workload, ask: Ask, snapshot: FleetSnapshot) -> Decision:
+def decided(
+    situation: Situation, workload: Workload, ask: Ask, snapshot: FleetSnapshot
+) -> Decision:
     """One workload decided alone, above what all others hold."""
     (entry,) = situation.decide([situation.entry(workload, ask, snapshot)], snapshot).decided
     return entry.decision
@@ -150,7 +159,8 @@ def placed(decision: Decision) -> int:
 
 
 def missing(ask: Ask, decision: Decision, finished: Ranges) -> int:
-    """Copies, or slots for shards, without a place, including those that only stay for want of one."""
+    """Copies, or slots for shards, without a place, including those that only stay for want of
+    one."""
     if ask.unit is Unit.REPLICAS:
         return decision.shortfall + decision.held
     unfinished = shards.size(shards.minus(((0, ask.count - 1),), finished)) if ask.count > 0 else 0

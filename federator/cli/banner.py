@@ -37,8 +37,14 @@ async def lines(client: "Client") -> list[str]:
 
     lease = ObjectRef("coordination.k8s.io/v1", "leases", SYSTEM_NAMESPACE, LEASE, "Lease")
     pause = ObjectRef("v1", "configmaps", SYSTEM_NAMESPACE, pauses.PAUSE_OBJECT, "ConfigMap")
-    lease_obj, pause_obj, now_s = await asyncio.gather(_read(client, lease), _read(client, pause), _host_s(client))
-    return [text for text in (paused(pause_obj), leaderless(lease_obj, now_s) or short(lease_obj)) if text]
+    lease_obj, pause_obj, now_s = await asyncio.gather(
+        _read(client, lease), _read(client, pause), _host_s(client)
+    )
+    return [
+        text
+        for text in (paused(pause_obj), leaderless(lease_obj, now_s) or short(lease_obj))
+        if text
+    ]
 
 
 def paused(obj: Obj | None) -> str:
@@ -48,7 +54,10 @@ def paused(obj: Obj | None) -> str:
     facts = pauses.facts(obj)
     if facts is None:
         return ""
-    return f"The federation is paused{facts}: nothing is placed or dispatched until `federator resume`."
+    return (
+        f"The federation is paused{facts}: nothing is placed or dispatched until `federator"
+        " resume`."
+    )
 
 
 def leaderless(lease: Obj | None, now_s: float | None) -> str:
@@ -64,7 +73,10 @@ def leaderless(lease: Obj | None, now_s: float | None) -> str:
     if holder and not overdue:
         return ""
     since = renewed.partition(".")[0].removesuffix("Z") + "Z"
-    return f"No hub leads since {since} ({holder_text}): the states shown are from that time or before."
+    return (
+        f"No hub leads since {since} ({holder_text}): the states shown are from that time or"
+        " before."
+    )
 
 
 def short(lease: Obj | None) -> str:
@@ -72,7 +84,9 @@ def short(lease: Obj | None) -> str:
     resource of its own; "" when it is not."""
     from federator.model import names, plaintext
 
-    noted = raw.text_map(raw.mapping(lease or {}, "metadata"), "annotations").get(names.SHORTAGE_ANNOTATION, "")
+    noted = raw.text_map(raw.mapping(lease or {}, "metadata"), "annotations").get(
+        names.SHORTAGE_ANNOTATION, ""
+    )
     try:
         facts = json.loads(noted) if noted else {}
     except ValueError:

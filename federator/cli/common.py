@@ -27,12 +27,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 def connection_options(command: F) -> F:
     """Adds --kubeconfig and --context, as in kubectl."""
     command = click.option("--context", default="", help="Context of the kubeconfig.")(command)
-    return click.option("--kubeconfig", default="", help="Kubeconfig of the host (default: KUBECONFIG).")(command)
+    return click.option(
+        "--kubeconfig", default="", help="Kubeconfig of the host (default: KUBECONFIG)."
+    )(command)
 
 
 def namespace_options(command: F) -> F:
     """Adds -n and -A, as in kubectl."""
-    command = click.option("-n", "--namespace", default="", help="Namespace (default: the context's).")(command)
+    command = click.option(
+        "-n", "--namespace", default="", help="Namespace (default: the context's)."
+    )(command)
     return click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces.")(command)
 
 
@@ -43,8 +47,8 @@ def say(line: str, *, err: bool = False) -> None:
 
 
 def show(block: str, *, err: bool = False, nl: bool = True) -> None:
-    """Prints several lines. The caller has already escaped line breaks inside values (as `table` and
-    `dump` do)."""
+    """Prints several lines. The caller has already escaped line breaks inside values (as `table`
+    and `dump` do)."""
     click.echo(plaintext.visible(block, keep="\n\t"), err=err, nl=nl)
 
 
@@ -62,8 +66,8 @@ def fail(*messages: str, code: int = 1) -> NoReturn:
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Runs the coroutine, on uvloop if it is installed. Known errors become one sentence and exit 1;
-    Ctrl-C exits quietly with 130.
+    """Runs the coroutine, on uvloop if it is installed. Known errors become one sentence and exit
+    1; Ctrl-C exits quietly with 130.
 
     SIGTERM cancels as Ctrl-C does, so that a command cleans up in either case (exit 143).
     """
@@ -138,8 +142,12 @@ def default_namespace(kubeconfig: str, context: str) -> str:
     from federator.api import raw
 
     path = kubeconfig or os.environ.get("KUBECONFIG", "") or os.path.expanduser("~/.kube/config")
-    documents = [document for part in path.split(os.pathsep) if isinstance(document := _yaml(part), Mapping)]
-    current = context or next((each["current-context"] for each in documents if each.get("current-context")), "")
+    documents = [
+        document for part in path.split(os.pathsep) if isinstance(document := _yaml(part), Mapping)
+    ]
+    current = context or next(
+        (each["current-context"] for each in documents if each.get("current-context")), ""
+    )
     for document in documents:
         for entry in raw.objects(document, "contexts"):
             if entry.get("name") == current:
@@ -157,7 +165,11 @@ def _yaml(path: str) -> object:
 
 def widths(rows: Sequence[Sequence[str]]) -> list[int]:
     """The width of each column, in characters."""
-    return [max(len(plaintext.visible(row[at])) for row in rows) for at in range(len(rows[0]))] if rows else []
+    return (
+        [max(len(plaintext.visible(row[at])) for row in rows) for at in range(len(rows[0]))]
+        if rows
+        else []
+    )
 
 
 def aligned(cells: Sequence[str], columns: list[int]) -> str:
@@ -167,11 +179,18 @@ def aligned(cells: Sequence[str], columns: list[int]) -> str:
     Control characters are made visible first; otherwise a line break would look like another row.
     """
     cells = [plaintext.visible(text) for text in cells]
-    columns[:] = [max(width, len(text)) for width, text in zip(columns or [0] * len(cells), cells, strict=True)]
-    return "   ".join(text.ljust(width) for text, width in zip(cells, columns, strict=True)).rstrip()
+    columns[:] = [
+        max(width, len(text))
+        for width, text in zip(columns or [0] * len(cells), cells, strict=True)
+    ]
+    return "   ".join(
+        text.ljust(width) for text, width in zip(cells, columns, strict=True)
+    ).rstrip()
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, no_headers: bool = False) -> str:
+def table(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], *, no_headers: bool = False
+) -> str:
     """Headers and rows in aligned columns; "" without rows and headers."""
     shown = list(rows) if no_headers else [headers, *rows]
     columns = widths(shown)
@@ -182,14 +201,16 @@ def dump(value: Any, output: str) -> str:
     """The value as JSON (`output` "json") or YAML."""
     if output == "json":
         return json.dumps(value, indent=4, sort_keys=False)
-    dumped = str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)).rstrip()
+    dumped = str(
+        yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    ).rstrip()
     return plaintext.visible(dumped, keep="\n\t")
 
 
 class _Dumper(yaml.SafeDumper):
-    """Chooses a style per text: block style for several lines; double quotes for control characters,
-    whose escapes are read back; single quotes for what some YAML reader would take for a number
-    (1e3, 0o17) or, as kubectl does, for a boolean (y, n)."""
+    """Chooses a style per text: block style for several lines; double quotes for control
+    characters, whose escapes are read back; single quotes for what some YAML reader would take for
+    a number (1e3, 0o17) or, as kubectl does, for a boolean (y, n)."""
 
     def represent_text(self, text: str) -> yaml.ScalarNode:
         if plaintext.visible(text, keep="\n\t") != text:

@@ -27,7 +27,10 @@ def show(path: str) -> None:
     except FieldError as bad:
         common.fail(str(bad))
     common.show(
-        common.dump({name: settings.plain(group) for name, group in dataclasses.asdict(loaded).items()}, "yaml")
+        common.dump(
+            {name: settings.plain(group) for name, group in dataclasses.asdict(loaded).items()},
+            "yaml",
+        )
     )
 
 
@@ -57,4 +60,6 @@ def documented(kind: type) -> list[tuple[str, object, str]]:
         is_field = isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name)
         if is_field and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
             texts[before.target.id] = str(after.value.value)  # type: ignore[attr-defined]  # checked by is_field
-    return [(spec.name, spec.default, texts.get(spec.name, "")) for spec in dataclasses.fields(kind)]
+    return [
+        (spec.name, spec.default, texts.get(spec.name, "")) for spec in dataclasses.fields(kind)
+    ]

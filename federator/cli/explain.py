@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from federator.kinds.kind import Kind
     from federator.kube.client import Client
 
-READ = ("MemberCluster", "ClusterPlacementPolicy", "PlacementPolicy", "FederatedQuota", "RuntimeProfile")
+READ = (
+    "MemberCluster",
+    "ClusterPlacementPolicy",
+    "PlacementPolicy",
+    "FederatedQuota",
+    "RuntimeProfile",
+)
 """Kinds that a decision depends on, besides the workload and the PlacementDecisions."""
 PAST_MAX = 1000
 """Number of history entries searched for `--at`."""
@@ -27,12 +33,22 @@ PAST_MAX = 1000
 @click.argument("workload", metavar="KIND/NAME")
 @click.argument("name", required=False, default="")
 @click.option("--cluster", default="", help="Show this cluster only.")
-@click.option("--at", default="", help="The state so long ago (15m, 2h), from the leader's history.")
-@click.option("-o", "--output", default="text", type=click.Choice(["text", "json", "yaml"]), help="Format.")
+@click.option(
+    "--at", default="", help="The state so long ago (15m, 2h), from the leader's history."
+)
+@click.option(
+    "-o", "--output", default="text", type=click.Choice(["text", "json", "yaml"]), help="Format."
+)
 @click.option("-n", "--namespace", default="", help="Namespace (default: the context's).")
-@click.option("--leader-address", default="", help="HOST:PORT of the leader's query port (default: as the Lease says).")
+@click.option(
+    "--leader-address",
+    default="",
+    help="HOST:PORT of the leader's query port (default: as the Lease says).",
+)
 @common.connection_options
-def explain(workload: str, name: str, cluster: str, at: str, output: str, namespace: str, **connection: str) -> None:
+def explain(
+    workload: str, name: str, cluster: str, at: str, output: str, namespace: str, **connection: str
+) -> None:
     """Explain why a workload (psvc/NAME, pjs/NAME, deploy/NAME) is where it is: the verdict of each
     cluster, the split, what is short and what would help."""
     from federator.cli import explaining, views
@@ -42,7 +58,9 @@ def explain(workload: str, name: str, cluster: str, at: str, output: str, namesp
 
     if at:
         ago_s = seconds(at, "--at")
-        past = histories.fetch(workload, name, namespace, {"before_seconds": ago_s, "limit": PAST_MAX}, connection)
+        past = histories.fetch(
+            workload, name, namespace, {"before_seconds": ago_s, "limit": PAST_MAX}, connection
+        )
         common.show(
             common.dump(past, output)
             if output != "text"
@@ -104,5 +122,7 @@ async def gathered(
         answer = await leader.ask(client, (namespace, kind.plural, name, "explain"))
     else:
         situation = offline.read(objs, as_of=time.time())
-        answer = facts.facts(obj, situation, situation.workloads[WorkloadKey(kind.kind, namespace, name)])
+        answer = facts.facts(
+            obj, situation, situation.workloads[WorkloadKey(kind.kind, namespace, name)]
+        )
     return {**answer, "uncarried": await uncarried.beside(client, obj, kind.kind)}

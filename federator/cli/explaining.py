@@ -12,7 +12,8 @@ from federator.model.decision import Reason
 
 def text(facts: Mapping[str, Any], *, cluster: str = "") -> str:
     """The facts as lines of text; limited to `cluster` when it is named."""
-    facts = plaintext.every(facts)  # a line break in a message would look like another line of the output
+    # a line break in a message would look like another line of the output
+    facts = plaintext.every(facts)
     lines = [first_line(facts)]
     if facts["missing"] or facts["reason"] != Reason.CHOSEN:
         lines.append(f"  {facts['message']}")
@@ -26,22 +27,7 @@ def text(facts: Mapping[str, Any], *, cluster: str = "") -> str:
         lines.append(f"  {uncarried.sentence(facts['uncarried'], facts['workload']['namespace'])}")
     if "policy" not in facts:
         return "\n".join(lines)
-    policy, identity = facts["policy"], facts["workload"]
-    named = f"{policy['namespace']}/{policy['name']}" if policy["namespace"] else policy["name"] or "spec.placement"
-    request = ", ".join(f"{name} {amount}" for name, amount in facts["request"].items()) or "nothing"
-    quota = "; no FederatedQuota limits the project" if facts["unlimitedQuota"] else ""
-    lines.append(
-        f"  policy {named} ({policy['origin']}), strategy {policy['strategy']}; project {identity['project']}, "
-        f"tier {identity['tier']}, priority {identity['priority']}{quota}"
-    )
-    lines += [f"  and {rule['title']}, which holds whatever the workload says" for rule in policy["required"]]
-    lines.append(f"  one copy asks for {request}")
-    if facts["inForce"]:
-        former = ", ".join(f"{name} {amount}" for name, amount in facts["inForce"].items())
-        lines.append(f"  that edit is held back; the figures below are for what is in force, {former}")
-    if facts.get("charged"):
-        assumed = ", ".join(f"{name} {amount}" for name, amount in facts["charged"].items())
-        lines.append(f"  charged {assumed}: no request (defaultRequests of the project's FederatedQuota)")
+    lines += _policy_lines(facts)
     rows = [row for row in facts["clusters"] if not cluster or row["cluster"] == cluster]
     lines += ["", _table(rows)]
     lines += _remarks(rows, moving=placed["reason"] == "MovesPending")
@@ -53,8 +39,46 @@ def text(facts: Mapping[str, Any], *, cluster: str = "") -> str:
     lines += ["", "sources", *(f"  {name}: {where}" for name, where in facts["sources"].items())]
     if facts["decision"] is not None:
         recorded = facts["decision"]
-        lines.append(f"  decision: PlacementDecision {recorded['name']}, seq {recorded['seq']}, {recorded['asOf']}")
+        lines.append(
+            f"  decision: PlacementDecision {recorded['name']}, seq {recorded['seq']},"
+            f" {recorded['asOf']}"
+        )
     return "\n".join(lines)
+
+
+def _policy_lines(facts: Mapping[str, Any]) -> list[str]:
+    """The policies in force, and what one copy asks for and is charged."""
+    policy, identity = facts["policy"], facts["workload"]
+    named = (
+        f"{policy['namespace']}/{policy['name']}"
+        if policy["namespace"]
+        else policy["name"] or "spec.placement"
+    )
+    request = (
+        ", ".join(f"{name} {amount}" for name, amount in facts["request"].items()) or "nothing"
+    )
+    quota = "; no FederatedQuota limits the project" if facts["unlimitedQuota"] else ""
+    lines = [
+        f"  policy {named} ({policy['origin']}), strategy {policy['strategy']};"
+        f" project {identity['project']}, tier {identity['tier']},"
+        f" priority {identity['priority']}{quota}"
+    ]
+    lines += [
+        f"  and {rule['title']}, which holds whatever the workload says"
+        for rule in policy["required"]
+    ]
+    lines.append(f"  one copy asks for {request}")
+    if facts["inForce"]:
+        former = ", ".join(f"{name} {amount}" for name, amount in facts["inForce"].items())
+        lines.append(
+            f"  that edit is held back; the figures below are for what is in force, {former}"
+        )
+    if facts.get("charged"):
+        assumed = ", ".join(f"{name} {amount}" for name, amount in facts["charged"].items())
+        lines.append(
+            f"  charged {assumed}: no request (defaultRequests of the project's FederatedQuota)"
+        )
+    return lines
 
 
 def first_line(facts: Mapping[str, Any]) -> str:
@@ -75,7 +99,15 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
         shown = f"{row['score']} = {sums}" if row["terms"] else "-"
         ready = "-" if row["ready"] is None else str(row["ready"])
         cells.append(
-            [row["cluster"], str(row["fit"]), str(row["placed"]), ready, str(row["got"]), shown, row["verdict"]]
+            [
+                row["cluster"],
+                str(row["fit"]),
+                str(row["placed"]),
+                ready,
+                str(row["got"]),
+                shown,
+                row["verdict"],
+            ]
         )
     return common.table(["CLUSTER", "FIT", "PLACED", "READY", "GOT", score, "VERDICT"], cells)
 
@@ -91,9 +123,15 @@ def _remarks(rows: Sequence[Mapping[str, Any]], *, moving: bool) -> list[str]:
             lines.append(f"    fix: {row['fix']}")
         if "trouble" in row:
             trouble = row["trouble"]
-            lines.append(f"    there: {trouble['reason']}: {trouble['message']} (status.clusterStatuses)")
+            lines.append(
+                f"    there: {trouble['reason']}: {trouble['message']} (status.clusterStatuses)"
+            )
         if row["placed"] != row["got"] and "ranges" not in row:
-            then = f"{row['got']} when all that is to move has moved" if moving else f"it would get {row['got']} now"
+            then = (
+                f"{row['got']} when all that is to move has moved"
+                if moving
+                else f"it would get {row['got']} now"
+            )
             lines.append(f"    holds {row['placed']} by the recorded decision; {then}")
     return ["", *lines] if lines else []
 
@@ -111,5 +149,8 @@ def _short(facts: Mapping[str, Any]) -> list[str]:
     else:
         tried = facts["tried"]
         classes = ", ".join(tried["changes"])
-        lines.append(f"  no change that was tried would place more ({tried['trials']} trials, pairs too: {classes})")
+        lines.append(
+            f"  no change that was tried would place more ({tried['trials']} trials, pairs too:"
+            f" {classes})"
+        )
     return lines

@@ -34,7 +34,13 @@ def _checked(context: click.Context, parameter: click.Parameter, output: str) ->
 @click.command()
 @click.argument("kind")
 @click.argument("names", nargs=-1)
-@click.option("-o", "--output", default="", callback=_checked, help="wide, json, yaml, name or jsonpath=TEMPLATE.")
+@click.option(
+    "-o",
+    "--output",
+    default="",
+    callback=_checked,
+    help="wide, json, yaml, name or jsonpath=TEMPLATE.",
+)
 @click.option("-l", "--selector", default="", help="Label selector.")
 @click.option("-w", "--watch", is_flag=True, help="Keep running and print changes.")
 @click.option("--no-headers", is_flag=True, help="Print rows only.")
@@ -64,7 +70,9 @@ def get(
     if all_namespaces and any(target.names and target.kind.namespaced for target in targets):
         common.fail("a name cannot be combined with --all-namespaces; choose a namespace with -n")
     where = "" if all_namespaces else namespace or common.default_namespace(kubeconfig, context)
-    printer = Printer(output, all_namespaces=all_namespaces, no_headers=no_headers, several=len(targets) > 1)
+    printer = Printer(
+        output, all_namespaces=all_namespaces, no_headers=no_headers, several=len(targets) > 1
+    )
 
     async def work(client: "Client") -> None:
         results, versions, missing = [], {}, False
@@ -76,7 +84,9 @@ def get(
                 common.say(f'error: {target.kind.plural} "{name}" not found', err=True)
         printer.show(results)
         if watch:
-            await follow(client, targets[0], where, selector, versions[targets[0].kind.kind], printer)
+            await follow(
+                client, targets[0], where, selector, versions[targets[0].kind.kind], printer
+            )
         elif missing:
             sys.exit(1)
 
@@ -97,7 +107,10 @@ def targets_of(words: Sequence[str]) -> list[Target]:
             if not name:
                 common.fail(f"{word}: the name is missing")
             names.setdefault(views.kind_named(kind).kind, []).append(name)
-        return [Target(views.kind_named(kind), tuple(dict.fromkeys(each))) for kind, each in names.items()]
+        return [
+            Target(views.kind_named(kind), tuple(dict.fromkeys(each)))
+            for kind, each in names.items()
+        ]
     kinds = [views.kind_named(kind) for kind in words[0].split(",")]
     chosen = tuple(dict.fromkeys(words[1:]))
     return [Target(kind, chosen) for kind in dict.fromkeys(kinds)]
@@ -115,13 +128,19 @@ async def read(
     if not target.names:
         return list(listing.items), listing.resource_version, ()
     objs = [by_name[name] for name in target.names if name in by_name]
-    return objs, listing.resource_version, tuple(name for name in target.names if name not in by_name)
+    return (
+        objs,
+        listing.resource_version,
+        tuple(name for name in target.names if name not in by_name),
+    )
 
 
 class Printer:
     """Prints objects in the chosen format. Later rows keep the column widths of the first table."""
 
-    def __init__(self, output: str, *, all_namespaces: bool, no_headers: bool, several: bool) -> None:
+    def __init__(
+        self, output: str, *, all_namespaces: bool, no_headers: bool, several: bool
+    ) -> None:
         self.output = output
         self.all_namespaces = all_namespaces
         self.no_headers = no_headers
@@ -182,7 +201,9 @@ class Printer:
     def _table(self, kind: "Kind", objs: Sequence[Mapping[str, Any]]) -> str:
         from federator.cli import views
 
-        headers = views.headers(kind, wide=self.output == "wide", with_namespace=self.all_namespaces)
+        headers = views.headers(
+            kind, wide=self.output == "wide", with_namespace=self.all_namespaces
+        )
         rows = [self._cells(kind, obj) for obj in objs]
         self._widths = common.widths(rows if self.no_headers else [headers, *rows])
         return common.table(headers, rows, no_headers=self.no_headers)
@@ -213,7 +234,9 @@ def name_of(kind: "Kind", obj: Mapping[str, Any]) -> str:
     return f"{kind.singular}.{kind.group}/{obj['metadata']['name']}"
 
 
-async def follow(client: "Client", target: Target, where: str, selector: str, version: str, printer: Printer) -> None:
+async def follow(
+    client: "Client", target: Target, where: str, selector: str, version: str, printer: Printer
+) -> None:
     """Prints a row for each change until Ctrl-C. Lists again when the server no longer has the
     version."""
     from federator.kube import errors
@@ -229,7 +252,9 @@ async def follow(client: "Client", target: Target, where: str, selector: str, ve
                 label_selector=selector,
             ):
                 version = event.object["metadata"].get("resourceVersion", version)
-                if event.type == "BOOKMARK" or (target.names and event.object["metadata"]["name"] not in target.names):
+                if event.type == "BOOKMARK" or (
+                    target.names and event.object["metadata"]["name"] not in target.names
+                ):
                     continue
                 printer.row(kind, event.object)
         except errors.Expired:

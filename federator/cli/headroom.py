@@ -1,6 +1,8 @@
-"""`federator headroom`: how many more copies of a shape fit, where, and what binds first, by the scheduling cycle.
+"""`federator headroom`: how many more copies of a shape fit, where, and what binds first, by the
+scheduling cycle.
 
-Of the federation as it is, for those who may read all that decisions depend on (operators), or of files.
+Of the federation as it is, for those who may read all that decisions depend on (operators), or of
+files.
 """
 
 import re
@@ -25,32 +27,53 @@ _PART: Final = re.compile(
     r"|(?P<name>[a-z0-9./-]+)=(?P<amount>\d+)"
 )
 _ADDITION: Final = re.compile(r"(?P<cluster>[^=]+)=(?P<nodes>\d+)(?:x(?P<shape>.+))?")
-NOT_A_SHAPE: Final = "is no shape; one is like 4cpu,8Gi,1gpu:A100 (also 500mcpu, 512Mi, example.com/nic=1)"
+NOT_A_SHAPE: Final = (
+    "is no shape; one is like 4cpu,8Gi,1gpu:A100 (also 500mcpu, 512Mi, example.com/nic=1)"
+)
 
 
 @click.command()
-@click.option("--shape", default=SHAPE, show_default=True, help="Of one copy, such as 4cpu,8Gi,1gpu:A100.")
-@click.option("--project", default="", help="Whose quota and clusters count (default: the namespace's name).")
 @click.option(
-    "--tier", default="OnDemand", show_default=True, type=click.Choice(["Reserved", "OnDemand", "Preemptible"]),
-    help="Service class.",
+    "--shape", default=SHAPE, show_default=True, help="Of one copy, such as 4cpu,8Gi,1gpu:A100."
+)
+@click.option(
+    "--project", default="", help="Whose quota and clusters count (default: the namespace's name)."
+)
+@click.option(
+    "--tier", default="OnDemand", show_default=True, help="Service class.",
+    type=click.Choice(["Reserved", "OnDemand", "Preemptible"]),
 )  # fmt: skip
-@click.option("-n", "--namespace", default="", help="Whose policies count (default: one that the project may use).")
+@click.option(
+    "-n",
+    "--namespace",
+    default="",
+    help="Whose policies count (default: one that the project may use).",
+)
 @click.option(
     "--scale-up", "scale_ups", multiple=True, metavar="CLUSTER=NODES[xSHAPE]",
-    help="Nodes that an autoscaler could add: like the best one there, or as the shape says (a=20x64cpu,256Gi).",
+    help=(
+        "Nodes that an autoscaler could add: like the best one there, or as the shape says"
+        " (a=20x64cpu,256Gi)."
+    ),
 )  # fmt: skip
 @click.option(
-    "-f", "--filename", "files", multiple=True, help="Files with the fleet, as for place; not the federation."
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    help="Files with the fleet, as for place; not the federation.",
 )
-@click.option("-o", "--output", default="table", type=click.Choice(["table", "json", "yaml"]), help="Format.")
+@click.option(
+    "-o", "--output", default="table", type=click.Choice(["table", "json", "yaml"]), help="Format."
+)
 @common.connection_options
 def headroom(
-    shape: str, project: str, tier: str, namespace: str, scale_ups: tuple[str, ...], files: tuple[str, ...],
-    output: str, **given: str,
+    shape: str, project: str, tier: str, namespace: str, scale_ups: tuple[str, ...],
+    files: tuple[str, ...], output: str, **given: str,
 ) -> None:  # fmt: skip
-    """How many more copies of a shape would get a place, in which clusters, and what binds first. Nothing is written.
-    The nodes that an autoscaler could add are told with --scale-up: the fleet's reports do not say."""
+    """How many more copies of a shape would get a place, in which clusters, and what binds first.
+    Nothing is written. The nodes that an autoscaler could add are told with --scale-up: the fleet's
+    reports do not say."""
     from federator.advice import headroom as asking
     from federator.kinds import read
     from federator.model.ask import Tier
@@ -65,8 +88,13 @@ def headroom(
     if not situation.snapshot.clusters:
         common.fail("there is no MemberCluster, so there is nowhere to place anything")
     known = asking.models(situation.snapshot)
-    if model and not any(asking.is_of(one, model) for one in (*known, *(one.gpu_model for one in additions))):
-        common.fail(f"no node has GPUs of model {model!r}; the fleet reports {', '.join(known) or 'no model'}")
+    if model and not any(
+        asking.is_of(one, model) for one in (*known, *(one.gpu_model for one in additions))
+    ):
+        common.fail(
+            f"no node has GPUs of model {model!r}; the fleet reports"
+            f" {', '.join(known) or 'no model'}"
+        )
     probe = asking.Probe(requests, model, project, namespace, Tier(tier))
     try:
         found = asking.headroom(situation, probe, additions)
@@ -76,7 +104,8 @@ def headroom(
         common.fail(str(bad))
     subject = shape + (f" of project {project}" if project else "")
     if output == "table":
-        common.show(f"{sentence(found, subject, grows=bool(additions))}\n\n{table(found, grows=bool(additions))}")
+        grows = bool(additions)
+        common.show(f"{sentence(found, subject, grows=grows)}\n\n{table(found, grows=grows)}")
     else:
         common.show(common.dump({"shape": shape, "project": project, **asdict(found)}, output))
 
@@ -110,7 +139,8 @@ def _addition(text: str) -> "Addition":
     found = _ADDITION.fullmatch(text)
     if found is None or not int(found["nodes"]):
         common.fail(
-            f"--scale-up: {text!r} is not CLUSTER=NODES or CLUSTER=NODESxSHAPE, such as us-east-1a=20x64cpu,256Gi"
+            f"--scale-up: {text!r} is not CLUSTER=NODES or CLUSTER=NODESxSHAPE, such as"
+            " us-east-1a=20x64cpu,256Gi"
         )
     if found["shape"] is None:
         return Addition(found["cluster"], int(found["nodes"]))
@@ -141,7 +171,8 @@ async def _from_host(client: Any) -> "Situation":
                 continue  # a host without Deployments
     except errors.Denied as why:
         common.fail(
-            f"{why}; headroom reads what all workloads hold. What one workload of yours would get: place --live"
+            f"{why}; headroom reads what all workloads hold. What one workload of yours would get:"
+            " place --live"
         )
     return offline.read(objs, as_of=time.time())
 

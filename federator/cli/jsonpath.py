@@ -1,10 +1,11 @@
-"""Templates of `-o jsonpath=...`, read as by kubectl: text, and in braces paths, `range ... end` and
-quoted text.
+"""Templates of `-o jsonpath=...`, read as by kubectl: text, and in braces paths, `range ... end`
+and quoted text.
 
-Paths: `.name` (a dot in a name as `\\.`), `..name`, `.*`, `[0]`, `[-1]`, `[0:2]`, `[*]`, `['name']`, `[0,2]`, and
-`[?(@.a == "b")]` with `== != < <= > >=`, or without a comparison for entries that have the path. A
-missing field gives nothing. Syntax and meaning are those of Kubernetes' client-go
-(kubernetes.io/docs/reference/kubectl/jsonpath); a test compares with a real kubectl.
+Paths: `.name` (a dot in a name as `\\.`), `..name`, `.*`, `[0]`, `[-1]`, `[0:2]`, `[*]`,
+`['name']`, `[0,2]`, and `[?(@.a == "b")]` with `== != < <= > >=`, or without a comparison for
+entries that have the path. A missing field gives nothing. Syntax and meaning are those of
+Kubernetes' client-go (kubernetes.io/docs/reference/kubectl/jsonpath); a test compares with a real
+kubectl.
 """
 
 import ast

@@ -9,30 +9,75 @@ import click
 from federator import __version__
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "demo": ("federator.cli.running.demo", "Run a federation with an example application in this process."),
-    "sandbox": ("federator.cli.running.sandbox", "Run embedded clusters to try things on, with kubeconfigs."),
+    "demo": (
+        "federator.cli.running.demo",
+        "Run a federation with an example application in this process.",
+    ),
+    "sandbox": (
+        "federator.cli.running.sandbox",
+        "Run embedded clusters to try things on, with kubeconfigs.",
+    ),
     "get": ("federator.cli.get", "Show workloads, clusters and decisions of the whole federation."),
-    "explain": ("federator.cli.explain", "Explain why a workload is where it is, and what would help."),
+    "explain": (
+        "federator.cli.explain",
+        "Explain why a workload is where it is, and what would help.",
+    ),
     "pods": ("federator.cli.leader.pods", "List the pods of a workload in all its clusters."),
-    "tree": ("federator.cli.leader.tree", "Show the objects of a workload in each cluster, and their health."),
-    "logs": ("federator.cli.leader.logs", "Print the logs of a workload's pods in all its clusters."),
-    "exec": ("federator.cli.reaching", "Run a command in a pod of a member, with your own context."),
-    "port-forward": ("federator.cli.reaching", "Forward ports to a pod of a member, with your own context."),
-    "history": ("federator.cli.leader.history", "List the decisions about a workload, and what came of them."),
+    "tree": (
+        "federator.cli.leader.tree",
+        "Show the objects of a workload in each cluster, and their health.",
+    ),
+    "logs": (
+        "federator.cli.leader.logs",
+        "Print the logs of a workload's pods in all its clusters.",
+    ),
+    "exec": (
+        "federator.cli.reaching",
+        "Run a command in a pod of a member, with your own context.",
+    ),
+    "port-forward": (
+        "federator.cli.reaching",
+        "Forward ports to a pod of a member, with your own context.",
+    ),
+    "history": (
+        "federator.cli.leader.history",
+        "List the decisions about a workload, and what came of them.",
+    ),
     "rollout": ("federator.cli.rollouts.rollout", "Follow, list, undo and restart rollouts."),
-    "wait": ("federator.cli.rollouts.wait", "Wait until workloads are ready, rolled out, placed, complete or deleted."),
-    "place": ("federator.cli.files.place", "Run the placement engine on files: test policies without a cluster."),
-    "headroom": ("federator.cli.headroom", "Show how many more copies of a shape fit, where, and what binds first."),
-    "simulate": ("federator.cli.simulate", "Simulate what a fleet would do with a demand: a trace or a scenario."),
-    "sweep": ("federator.cli.sweep", "Simulate many variants of one scenario: cost, waiting and moves."),
-    "convert": ("federator.cli.files.convert", "Convert Kubernetes manifests to Pinterest workloads."),
+    "wait": (
+        "federator.cli.rollouts.wait",
+        "Wait until workloads are ready, rolled out, placed, complete or deleted.",
+    ),
+    "place": (
+        "federator.cli.files.place",
+        "Run the placement engine on files: test policies without a cluster.",
+    ),
+    "headroom": (
+        "federator.cli.headroom",
+        "Show how many more copies of a shape fit, where, and what binds first.",
+    ),
+    "simulate": (
+        "federator.cli.simulate",
+        "Simulate what a fleet would do with a demand: a trace or a scenario.",
+    ),
+    "sweep": (
+        "federator.cli.sweep",
+        "Simulate many variants of one scenario: cost, waiting and moves.",
+    ),
+    "convert": (
+        "federator.cli.files.convert",
+        "Convert Kubernetes manifests to Pinterest workloads.",
+    ),
     "cluster": ("federator.cli.clusters.cluster", "Join, check, cordon and remove members."),
     "rebalance": (
         "federator.cli.rollouts.rebalance",
         "Move running copies to the clusters that their policy wants now.",
     ),
     "crd": ("federator.cli.files.crd", "Install or print the CustomResourceDefinitions."),
-    "pause": ("federator.cli.rollouts.pause", "Stop all placing and dispatching; status reporting continues."),
+    "pause": (
+        "federator.cli.rollouts.pause",
+        "Stop all placing and dispatching; status reporting continues.",
+    ),
     "resume": ("federator.cli.rollouts.pause", "End a pause."),
     "hub": ("federator.cli.running.processes", "Run the hub."),
     "member": ("federator.cli.running.processes", "Run the member process of one cluster."),
@@ -53,7 +98,9 @@ class LazyGroup(click.Group):
             return None
         module = importlib.import_module(COMMANDS[cmd_name][0])
         return next(
-            value for value in vars(module).values() if isinstance(value, click.Command) and value.name == cmd_name
+            value
+            for value in vars(module).values()
+            if isinstance(value, click.Command) and value.name == cmd_name
         )
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

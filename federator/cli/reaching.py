@@ -1,5 +1,5 @@
-"""`federator exec` and `federator port-forward`: reach a pod of a member with kubectl and the user's
-own context.
+"""`federator exec` and `federator port-forward`: reach a pod of a member with kubectl and the
+user's own context.
 
 The hub has no such rights in members and cannot lend them. These commands find the context (named
 like the cluster unless --member-context is given) and the pod, then replace themselves by kubectl.
@@ -20,9 +20,15 @@ if TYPE_CHECKING:
 
 
 def _options(command: common.F) -> common.F:
-    command = click.option("--member-context", default="", help="Context of the cluster (default: its name).")(command)
-    command = click.option("-C", "--cluster", default="", help="The cluster, if TARGET does not name it.")(command)
-    command = click.option("-n", "--namespace", default="", help="Namespace (default: the context's).")(command)
+    command = click.option(
+        "--member-context", default="", help="Context of the cluster (default: its name)."
+    )(command)
+    command = click.option(
+        "-C", "--cluster", default="", help="The cluster, if TARGET does not name it."
+    )(command)
+    command = click.option(
+        "-n", "--namespace", default="", help="Namespace (default: the context's)."
+    )(command)
     return common.connection_options(command)
 
 
@@ -33,12 +39,20 @@ def _options(command: common.F) -> common.F:
 @click.option("-i", "--stdin", is_flag=True, help="Pass stdin to the container.")
 @click.option("-t", "--tty", is_flag=True, help="Stdin is a terminal.")
 @_options
-def run_in_pod(target: str, command: tuple[str, ...], container: str, stdin: bool, tty: bool, **options: Any) -> None:
-    """Run a command in a pod, with kubectl and your own context: `federator exec us-east-1a/POD -it -- sh`.
+def run_in_pod(
+    target: str, command: tuple[str, ...], container: str, stdin: bool, tty: bool, **options: Any
+) -> None:
+    """Run a command in a pod, with kubectl and your own context: `federator exec us-east-1a/POD -it
+    -- sh`.
 
-    TARGET is CLUSTER/POD as `federator pods -o name` prints it, or POD or psvc/NAME (a running pod of it) with -C.
+    TARGET is CLUSTER/POD as `federator pods -o name` prints it, or POD or psvc/NAME (a running pod
+    of it) with -C.
     """
-    flags = [*(["-c", container] if container else []), *(["-i"] if stdin else []), *(["-t"] if tty else [])]
+    flags = [
+        *(["-c", container] if container else []),
+        *(["-i"] if stdin else []),
+        *(["-t"] if tty else []),
+    ]
     _hand_over("exec", target, [*flags, "--", *command], options)
 
 
@@ -48,25 +62,43 @@ def run_in_pod(target: str, command: tuple[str, ...], container: str, stdin: boo
 @click.option("--address", default="", help="Addresses to listen on (default: localhost).")
 @_options
 def port_forward(target: str, ports: tuple[str, ...], address: str, **options: Any) -> None:
-    """Forward ports to a pod, with kubectl and your own context: `federator port-forward us-east-1a/POD 8080:80`."""
-    _hand_over("port-forward", target, [*ports, *([f"--address={address}"] if address else [])], options)
+    """Forward ports to a pod, with kubectl and your own context: `federator port-forward
+    us-east-1a/POD 8080:80`."""
+    _hand_over(
+        "port-forward", target, [*ports, *([f"--address={address}"] if address else [])], options
+    )
 
 
 def _hand_over(verb: str, target: str, arguments: list[str], options: dict[str, Any]) -> NoReturn:
     """Replaces this process by kubectl. Exits with an error without kubectl, context or pod."""
     program = shutil.which("kubectl")
     if program is None:
-        common.fail(f"{verb} needs kubectl on your PATH: it connects to the member with your own context")
+        common.fail(
+            f"{verb} needs kubectl on your PATH: it connects to the member with your own context"
+        )
     cluster, pod, workload = _target(target, options["cluster"])
     context = options["member_context"] or cluster
     _check_context(context, cluster, options["kubeconfig"])
     _check_cluster(context, cluster, options)
-    namespace = options["namespace"] or common.default_namespace(options["kubeconfig"], options["context"])
+    namespace = options["namespace"] or common.default_namespace(
+        options["kubeconfig"], options["context"]
+    )
     if workload:
         pod = _running_pod(workload, cluster, context, {**options, "namespace": namespace})
     where = [f"--kubeconfig={options['kubeconfig']}"] if options["kubeconfig"] else []
     sys.stdout.flush()
-    os.execv(program, ["kubectl", *where, f"--context={context}", f"--namespace={namespace}", verb, pod, *arguments])
+    os.execv(
+        program,
+        [
+            "kubectl",
+            *where,
+            f"--context={context}",
+            f"--namespace={namespace}",
+            verb,
+            pod,
+            *arguments,
+        ],
+    )
 
 
 def _target(target: str, cluster: str) -> tuple[str, str, str]:
@@ -80,7 +112,10 @@ def _target(target: str, cluster: str) -> tuple[str, str, str]:
             common.fail(f"name the cluster with -C: {target} has pods in several")
         return before, after, ""
     if not cluster:
-        common.fail("name the cluster, as CLUSTER/POD or with -C; `federator pods KIND/NAME -o name` prints both")
+        common.fail(
+            "name the cluster, as CLUSTER/POD or with -C; `federator pods KIND/NAME -o name`"
+            " prints both"
+        )
     if not slash:
         return cluster, target, ""
     return (cluster, "", target) if before != cluster else (cluster, after, "")
@@ -96,8 +131,10 @@ def _check_context(context: str, cluster: str, kubeconfig: str) -> None:
     if context not in contexts:
         shown = ", ".join(contexts) or "none"
         common.fail(
-            f"you have no context {context!r} for {cluster}: exec and port-forward use contexts of your own"
-            f" (you have {shown}); name another with --member-context, or another file in KUBECONFIG"
+            f"you have no context {context!r} for {cluster}: exec and port-forward use contexts of"
+            " your own"
+            f" (you have {shown}); name another with --member-context, or another file in"
+            " KUBECONFIG"
         )
 
 
@@ -110,7 +147,9 @@ def _check_cluster(context: str, cluster: str, options: dict[str, Any]) -> None:
 
     async def recorded(host: "Client") -> str:
         try:
-            return membercluster.recorded_uid(await host.get(registry.KINDS["MemberCluster"].ref("", cluster)))
+            return membercluster.recorded_uid(
+                await host.get(registry.KINDS["MemberCluster"].ref("", cluster))
+            )
         except errors.NotFound:
             common.fail(f"there is no member {cluster!r}")
         except errors.ApiError:
@@ -130,7 +169,9 @@ def _running_pod(workload: str, cluster: str, context: str, options: dict[str, A
     """The first running pod of the workload in that cluster, found with the user's own contexts."""
     if context != cluster:
         common.fail(f"name a pod: finding one of {workload} needs a context named {cluster}")
-    query = asking.query_of(workload, "", {**options, "cluster": cluster, "own_contexts": True, "leader_address": ""})
+    query = asking.query_of(
+        workload, "", {**options, "cluster": cluster, "own_contexts": True, "leader_address": ""}
+    )
     answer = common.run(query.answer("pods", {}))
     if asking.report_unanswered(answer["clusters"]):
         sys.exit(1)

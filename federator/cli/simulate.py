@@ -1,7 +1,8 @@
-"""`federator simulate PATH`: what a fleet would do with a demand, decided by the scheduling cycle of the hub.
+"""`federator simulate PATH`: what a fleet would do with a demand, decided by the scheduling cycle
+of the hub.
 
-PATH is a scenario file, or a folder with clusters.csv and workloads.csv. No API server is asked. Exit 1: bad input,
-with nothing written to --out.
+PATH is a scenario file, or a folder with clusters.csv and workloads.csv. No API server is asked.
+Exit 1: bad input, with nothing written to --out.
 """
 
 import json
@@ -22,17 +23,39 @@ REFERENCES = ("home-fifo", "home-backfill", "fed-fifo", "fed-home-first")
 
 @click.command()
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
-@click.option("--set", "settings", multiple=True, metavar="A.B=V", help="Set a field of the scenario.")
-@click.option("--lose", multiple=True, metavar="CLUSTER@TIME", help="A cluster, or label=value, is lost then.")
-@click.option("--add-nodes", multiple=True, metavar="CLUSTER=N[@TIME]", help="So many more nodes, or fewer.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="A.B=V", help="Set a field of the scenario."
+)
+@click.option(
+    "--lose", multiple=True, metavar="CLUSTER@TIME", help="A cluster, or label=value, is lost then."
+)
+@click.option(
+    "--add-nodes", multiple=True, metavar="CLUSTER=N[@TIME]", help="So many more nodes, or fewer."
+)
 @click.option("--scale-demand", default="", metavar="F", help="So much of the demand: 1.3, 1/2.")
-@click.option("--policy", type=click.Path(exists=True, dir_okay=False), help="These policies instead.")
+@click.option(
+    "--policy", type=click.Path(exists=True, dir_okay=False), help="These policies instead."
+)
 @click.option("--capacity", default="", metavar="F", help="This part of every cluster: 1/2.")
-@click.option("--compare", type=click.Path(exists=True, path_type=Path), help="What differs from this scenario.")
-@click.option("--reference", type=click.Choice(REFERENCES), help="Run a reference policy, not the hub's cycle.")
-@click.option("--out", type=click.Path(path_type=Path), help="Write report.html, report.json and CSV files there.")
+@click.option(
+    "--compare",
+    type=click.Path(exists=True, path_type=Path),
+    help="What differs from this scenario.",
+)
+@click.option(
+    "--reference",
+    type=click.Choice(REFERENCES),
+    help="Run a reference policy, not the hub's cycle.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Write report.html, report.json and CSV files there.",
+)
 @click.option("--open", "opened", is_flag=True, help="Open the report in a browser.")
-@click.option("-o", "--output", default="table", type=click.Choice(["table", "json"]), help="Format.")
+@click.option(
+    "-o", "--output", default="table", type=click.Choice(["table", "json"]), help="Format."
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def simulate(
     path: Path,
@@ -54,7 +77,10 @@ def simulate(
         if reference is not None:
             others = [option for option in asked.given if option != "--capacity"]
             if others or compare or out or opened:
-                common.fail("--reference goes with --capacity and -o only: reference policies know no scenario")
+                common.fail(
+                    "--reference goes with --capacity and -o only: reference policies know no"
+                    " scenario"
+                )
             _referred(path, reference, asked.capacity, output)
             return
         if opened and out is None:
@@ -64,15 +90,23 @@ def simulate(
             click.launch(str(out / "report.html"))
 
 
-def _simulated(path: Path, asked: Changes, compare: Path | None, out: Path | None, output: str, *, quiet: bool) -> None:
+def _simulated(
+    path: Path, asked: Changes, compare: Path | None, out: Path | None, output: str, *, quiet: bool
+) -> None:
     from federator.simulate.report import figures, forms
 
     measures, source = _run(path, asked, quiet=quiet)
-    other = (compare.stem, _run(compare, simulating.NO_CHANGES, quiet=quiet)[0]) if compare is not None else None
+    other = (
+        (compare.stem, _run(compare, simulating.NO_CHANGES, quiet=quiet)[0])
+        if compare is not None
+        else None
+    )
     if out is not None:
         forms.write(out, forms.files(measures, source, other))
     if output == "json":
-        common.data(json.dumps(forms.document(measures, source, other), indent=2, ensure_ascii=False) + "\n")
+        common.data(
+            json.dumps(forms.document(measures, source, other), indent=2, ensure_ascii=False) + "\n"
+        )
         return
     if other is not None:
         _compared(other, (measures.outcome.name, measures))
@@ -106,9 +140,14 @@ def _compared(old: "tuple[str, Measures]", new: "tuple[str, Measures]") -> None:
 
     names = (old[0], new[0] if new[0] != old[0] else f"{new[0]} as changed")
     common.say(figures.comparison(old[1], new[1], names))
-    rows = [[one.name, one.before, one.after, one.change, one.verdict] for one in figures.differences(old[1], new[1])]
+    rows = [
+        [one.name, one.before, one.after, one.change, one.verdict]
+        for one in figures.differences(old[1], new[1])
+    ]
     common.say("")
-    common.show(common.table(["FIGURE", names[0].upper(), names[1].upper(), "CHANGE", "VERDICT"], rows))
+    common.show(
+        common.table(["FIGURE", names[0].upper(), names[1].upper(), "CHANGE", "VERDICT"], rows)
+    )
     common.say("")
 
 
@@ -125,17 +164,25 @@ def _referred(path: Path, policy: str, capacity: str, output: str) -> None:
     except ValueError as bad:
         raise FieldError("--capacity", str(bad)) from None
     if path.suffix in (".yaml", ".yml"):
-        common.fail(f"{path}: a reference policy reads a folder with clusters.csv and workloads.csv, or an SWF trace")
+        common.fail(
+            f"{path}: a reference policy reads a folder with clusters.csv and workloads.csv, or an"
+            " SWF trace"
+        )
     found = pools.read(path)
     for sentence in found.notes:
         common.say(f"note: {sentence}", err=True)
-    result = reference.run(found.jobs, found.capacity, reference.ReferencePolicy(policy), scale).as_dict()
+    result = reference.run(
+        found.jobs, found.capacity, reference.ReferencePolicy(policy), scale
+    ).as_dict()
     if output == "json":
         common.data(json.dumps(result, indent=2) + "\n")
         return
     common.say(
-        f"{policy} on {result['capacity_units']:,} {found.unit}s: {result['waited']:,} of {result['started']:,} jobs "
+        f"{policy} on {result['capacity_units']:,} {found.unit}s: {result['waited']:,} of"
+        f" {result['started']:,} jobs "
         f"waited, {result['wait_sum_s']:,} s in all, {result['wait_max_s']:,} s at most."
     )
     common.say("")
-    common.show(common.table(["FIGURE", "VALUE"], [[name, str(value)] for name, value in result.items()]))
+    common.show(
+        common.table(["FIGURE", "VALUE"], [[name, str(value)] for name, value in result.items()])
+    )

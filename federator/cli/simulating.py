@@ -1,4 +1,5 @@
-"""What the commands of the planner share: the inputs of a run, its progress, its errors as sentences."""
+"""What the commands of the planner share: the inputs of a run, its progress, its errors as
+sentences."""
 
 import gc
 import sys
@@ -162,10 +163,21 @@ class _Lines(_Shown):
 class _Bar(_Shown):
     def __init__(self, made: "Inputs") -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
 
         super().__init__(made)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+        )
         self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
         self.task = self.bar.add_task("", total=len(made.works))
 
@@ -183,5 +195,7 @@ class _Bar(_Shown):
 def date(at_s: int, origin_s: int) -> str:
     """The date of an instant; where there is no origin, the day of the simulation and the time."""
     if origin_s:
-        return (datetime.fromtimestamp(origin_s, UTC) + timedelta(seconds=at_s)).strftime("%Y-%m-%d %H:%M")
+        return (datetime.fromtimestamp(origin_s, UTC) + timedelta(seconds=at_s)).strftime(
+            "%Y-%m-%d %H:%M"
+        )
     return f"day {at_s // 86400 + 1} {at_s % 86400 // 3600:02}:{at_s % 3600 // 60:02}"

@@ -1,4 +1,5 @@
-"""`federator sweep SWEEP.yaml --out DIR`: many simulations of one scenario, and which of them no other beats.
+"""`federator sweep SWEEP.yaml --out DIR`: many simulations of one scenario, and which of them no
+other beats.
 
 What is done is not run again: a sweep that was killed goes on when the same command is given again.
 """
@@ -15,26 +16,48 @@ FAILURES_SHOWN = 5
 
 
 @click.command()
-@click.argument("path", metavar="SWEEP.yaml", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option(
-    "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Results and report; goes on there."
+@click.argument(
+    "path", metavar="SWEEP.yaml", type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
-@click.option("--jobs", type=click.IntRange(1), help="Processes of this machine (default: one for each core).")
-@click.option("--dask", "address", default="", metavar="ADDRESS", help="Run on this Dask scheduler (tcp://HOST:PORT).")
-@click.option("-o", "--output", default="table", type=click.Choice(["table", "json"]), help="Format.")
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Results and report; goes on there.",
+)
+@click.option(
+    "--jobs", type=click.IntRange(1), help="Processes of this machine (default: one for each core)."
+)
+@click.option(
+    "--dask",
+    "address",
+    default="",
+    metavar="ADDRESS",
+    help="Run on this Dask scheduler (tcp://HOST:PORT).",
+)
+@click.option(
+    "-o", "--output", default="table", type=click.Choice(["table", "json"]), help="Format."
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
-def sweep(path: Path, out: Path, jobs: int | None, address: str, output: str, *, quiet: bool) -> None:
-    """Simulates every combination of a sweep's file (policies, fleets, seeds, or any field of the scenario), or a
-    sample of them, and shows the frontier: cost against waiting against moves."""
+def sweep(
+    path: Path, out: Path, jobs: int | None, address: str, output: str, *, quiet: bool
+) -> None:
+    """Simulates every combination of a sweep's file (policies, fleets, seeds, or any field of the
+    scenario), or a sample of them, and shows the frontier: cost against waiting against moves."""
     from federator.simulate.report import forms
     from federator.simulate.scenario.loading import InvalidScenario
     from federator.simulate.sweep import frontier, page, plan, running
 
     if jobs is not None and address:
-        common.fail("--jobs is about processes of this machine; with --dask the cluster's workers run the simulations")
+        common.fail(
+            "--jobs is about processes of this machine; with --dask the cluster's workers run the"
+            " simulations"
+        )
     try:
         planned = plan.read(path)
-        runner = running.dask(address) if address else running.processes(jobs or os.cpu_count() or 1)
+        runner = (
+            running.dask(address) if address else running.processes(jobs or os.cpu_count() or 1)
+        )
         results, failures = running.run(out, planned.tasks, runner, _progress(quiet=quiet))
         if failures:
             shown = [f"{_title(one)}: {one['error']}" for one in failures[:FAILURES_SHOWN]]
@@ -51,7 +74,9 @@ def sweep(path: Path, out: Path, jobs: int | None, address: str, output: str, *,
         common.data(made["sweep.json"].decode())
         return
     rows = page.table(found, page.fields(found))
-    common.show(f"{page.verdict(found)}\n\n{common.table([one.upper() for one in rows.headers], rows.rows)}")
+    common.show(
+        f"{page.verdict(found)}\n\n{common.table([one.upper() for one in rows.headers], rows.rows)}"
+    )
     common.say(f"report: {out / page.PAGE}", err=True)
 
 

@@ -32,8 +32,9 @@ SHOWN: Final = 8
 
 
 async def beside(client: Client, obj: Mapping[str, Any], kind: str) -> list[str]:
-    """`Kind/name` of the objects in the workload's namespace on the host that are carried to no member,
-    sorted. Objects with an owner reference are left out: a controller of the host made them."""
+    """`Kind/name` of the objects in the workload's namespace on the host that are carried to no
+    member, sorted. Objects with an owner reference are left out: a controller of the host made
+    them."""
     namespace = obj["metadata"]["namespace"]
     listed = await asyncio.gather(*(_listed(client, *row, namespace) for row in LISTED))
     named = await asyncio.gather(*(_there(client, *row, namespace) for row in _named(obj, kind)))
@@ -42,7 +43,9 @@ async def beside(client: Client, obj: Mapping[str, Any], kind: str) -> list[str]
 
 def sentence(titles: list[str], namespace: str) -> str:
     """One line that names the objects (the first `SHOWN`) and what to do about them."""
-    shown = ", ".join(titles[:SHOWN]) + (f" and {len(titles) - SHOWN} more" if len(titles) > SHOWN else "")
+    shown = ", ".join(titles[:SHOWN]) + (
+        f" and {len(titles) - SHOWN} more" if len(titles) > SHOWN else ""
+    )
     converted = [title for title in titles if title.partition("/")[0] in CONVERTED]
     help_ = "apply them in the members"
     if len(converted) == len(titles):
@@ -52,7 +55,9 @@ def sentence(titles: list[str], namespace: str) -> str:
     return f"on the host in namespace {namespace}, and carried to no member: {shown}; {help_}"
 
 
-async def _listed(client: Client, api_version: str, plural: str, kind: str, namespace: str) -> list[str]:
+async def _listed(
+    client: Client, api_version: str, plural: str, kind: str, namespace: str
+) -> list[str]:
     try:
         listing = await client.list(api_version, plural, namespace)
     except errors.ApiError:  # not served, or not allowed for this caller
@@ -60,7 +65,8 @@ async def _listed(client: Client, api_version: str, plural: str, kind: str, name
     return [
         f"{kind}/{obj['metadata']['name']}"
         for obj in listing.items
-        if not obj["metadata"].get("ownerReferences") and (namespace, kind, obj["metadata"]["name"]) != _API_SERVICE
+        if not obj["metadata"].get("ownerReferences")
+        and (namespace, kind, obj["metadata"]["name"]) != _API_SERVICE
     ]
 
 
@@ -84,7 +90,9 @@ def _named(obj: Mapping[str, Any], kind: str) -> list[tuple[str, str, str]]:
     for volume in raw.objects(pod, "volumes"):
         for source in (volume, *raw.objects(volume, "projected", "sources")):
             secret = raw.mapping(source, "secret")
-            references.add(("secrets", "Secret", raw.text(secret, "secretName") or raw.text(secret, "name")))
+            references.add(
+                ("secrets", "Secret", raw.text(secret, "secretName") or raw.text(secret, "name"))
+            )
             references.add(("configmaps", "ConfigMap", raw.text(source, "configMap", "name")))
     for container in (*raw.objects(pod, "initContainers"), *raw.objects(pod, "containers")):
         sources = [*raw.objects(container, "envFrom")]

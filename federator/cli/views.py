@@ -39,7 +39,10 @@ def kind_named(text: str) -> Kind:
     """The kind of a plural, singular or short name. Exits with an error for an unknown name."""
     kind = ALIASES.get(text.lower())
     if kind is None:
-        common.fail(f"there is no kind {text!r}; try {WORKLOADS}, or clusters, decisions, policies or quotas")
+        common.fail(
+            f"there is no kind {text!r}; try {WORKLOADS}, or clusters, decisions, policies or"
+            " quotas"
+        )
     return registry.KINDS[kind]
 
 
@@ -52,7 +55,9 @@ def headers(kind: Kind, *, wide: bool = False, with_namespace: bool = False) -> 
     return ["NAMESPACE", *titles] if with_namespace and kind.namespaced else titles
 
 
-def row(kind: Kind, obj: Mapping[str, Any], *, wide: bool = False, with_namespace: bool = False) -> list[str]:
+def row(
+    kind: Kind, obj: Mapping[str, Any], *, wide: bool = False, with_namespace: bool = False
+) -> list[str]:
     """The cells of one object."""
     meta = obj["metadata"]
     cells = [meta["name"], *(cell(column, obj) for column in columns(kind, wide=wide))]
@@ -75,8 +80,8 @@ _STEP: Final = re.compile(r'\.(\w+)(?:\[\?\(@\.(\w+)=="(\w+)"\)\])?')
 
 
 def _value(path: str, obj: Any) -> Any:
-    """The value at a column's path: names joined by dots, one of which may select an entry of a list
-    (`conditions[?(@.type=="Ready")]`). None where it is missing."""
+    """The value at a column's path: names joined by dots, one of which may select an entry of a
+    list (`conditions[?(@.type=="Ready")]`). None where it is missing."""
     value = obj
     for name, key, selected in _STEP.findall(path):
         value = value.get(name) if isinstance(value, Mapping) else None
@@ -85,12 +90,23 @@ def _value(path: str, obj: Any) -> Any:
     return value
 
 
-def text(kind: Kind, objs: Sequence[Mapping[str, Any]], *, wide: bool, with_namespace: bool, no_headers: bool) -> str:
+def text(
+    kind: Kind,
+    objs: Sequence[Mapping[str, Any]],
+    *,
+    wide: bool,
+    with_namespace: bool,
+    no_headers: bool,
+) -> str:
     rows = [row(kind, obj, wide=wide, with_namespace=with_namespace) for obj in objs]
-    return common.table(headers(kind, wide=wide, with_namespace=with_namespace), rows, no_headers=no_headers)
+    return common.table(
+        headers(kind, wide=wide, with_namespace=with_namespace), rows, no_headers=no_headers
+    )
 
 
-async def table_of(client: Client, kind_name: str, *, all_namespaces: bool = False, namespace: str = "") -> str:
+async def table_of(
+    client: Client, kind_name: str, *, all_namespaces: bool = False, namespace: str = ""
+) -> str:
     """The table of one kind, read from the host; "" when there are no objects."""
     kind = registry.KINDS[kind_name]
     listing = await client.list(kind.api_version, kind.plural, "" if all_namespaces else namespace)

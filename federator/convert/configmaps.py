@@ -32,14 +32,19 @@ def absorb_configs(drafts: Drafts) -> None:
         if new != item.name:
             drafts.note(
                 draft,
-                f"{item.title} becomes spec.config, in members the ConfigMap {new}; references in its template are "
+                f"{item.title} becomes spec.config, in members the ConfigMap {new}; references in"
+                " its template are "
                 "rewritten, whatever else reads the old name must change",
             )
 
 
 def _user(item: Item, drafts: Drafts) -> Draft:
     """The only draft whose template uses the ConfigMap. Raises LeftAlone."""
-    users = [draft for draft in drafts.made if draft.namespace == item.namespace and _uses(draft.spec, item.name)]
+    users = [
+        draft
+        for draft in drafts.made
+        if draft.namespace == item.namespace and _uses(draft.spec, item.name)
+    ]
     drafted = {id(draft.item) for draft in drafts.made}
     others = [
         draft
@@ -52,18 +57,30 @@ def _user(item: Item, drafts: Drafts) -> Draft:
     if not users and not others:
         raise LeftAlone("no workload given here uses it")
     if not users:
-        raise LeftAlone(f"it is used by {listed([other.title for other in others])}, which is not converted; {HELP}")
+        raise LeftAlone(
+            f"it is used by {listed([other.title for other in others])}, which is not converted;"
+            f" {HELP}"
+        )
     if len(users) + len(others) > 1:
         names = listed([draft.title for draft in users] + [other.title for other in others])
-        raise LeftAlone(f"it is used by {len(users) + len(others)} workloads ({names}), each would get its own; {HELP}")
+        raise LeftAlone(
+            f"it is used by {len(users) + len(others)} workloads ({names}), each would get its"
+            f" own; {HELP}"
+        )
     draft = users[0]
     if not draft.name:
-        raise LeftAlone(f"{draft.title} gets its name from the server, so its ConfigMap cannot be referred to; {HELP}")
+        raise LeftAlone(
+            f"{draft.title} gets its name from the server, so its ConfigMap cannot be referred to;"
+            f" {HELP}"
+        )
     if "config" in draft.spec:
         raise LeftAlone(f"{draft.title} has one ConfigMap, made from another one; {HELP}")
     new = parts.config_map_name(draft.name)
     if new != item.name and _uses(draft.spec, new):
-        raise LeftAlone(f"{draft.title} uses a ConfigMap {new} already, the name that this one would get; {HELP}")
+        raise LeftAlone(
+            f"{draft.title} uses a ConfigMap {new} already, the name that this one would get;"
+            f" {HELP}"
+        )
     if any(
         other_item is not item and other_item.is_a("v1", "ConfigMap") and other_item.name == new
         for other_item in drafts.items
@@ -105,7 +122,10 @@ def absorb_accounts(drafts: Drafts) -> None:
             drafts.absorb(item, draft)
         lost = sorted(raw.mapping(item.obj, "metadata", "labels"))
         if lost:
-            text = f"label {', '.join(lost)} of {item.title} is not carried: members make the account without it"
+            text = (
+                f"label {', '.join(lost)} of {item.title} is not carried: members make the account"
+                " without it"
+            )
             drafts.note(users[0], text)
 
 
@@ -114,7 +134,8 @@ def _account_users(item: Item, drafts: Drafts) -> list[Draft]:
         draft
         for draft in drafts.made
         if draft.namespace == item.namespace
-        and item.name in (raw.text(draft.pod, "serviceAccountName") or raw.text(draft.pod, "serviceAccount"),)
+        and item.name
+        in (raw.text(draft.pod, "serviceAccountName") or raw.text(draft.pod, "serviceAccount"),)
     ]
     if not users:
         raise LeftAlone("no converted workload names it; apply it where it is needed")
@@ -140,7 +161,9 @@ def _role(item: Item) -> str:
     annotations = raw.text_map(item.obj, "metadata", "annotations")
     role = annotations.pop(labels.IAM_ROLE_ANNOTATION, "")
     if annotations:
-        raise LeftAlone(f"metadata.annotations: {listed(sorted(annotations))} would be lost; {keep}")
+        raise LeftAlone(
+            f"metadata.annotations: {listed(sorted(annotations))} would be lost; {keep}"
+        )
     return role
 
 
@@ -149,8 +172,19 @@ def note_needs(drafts: Drafts) -> None:
     own."""
     for draft in drafts.made:
         own = parts.config_map_name(draft.name) if "config" in draft.spec else ""
-        needed_names = {(kind, name) for kind, name, needed in templates.references(draft.spec["template"]) if needed}
-        needed_names |= {("Secret", raw.text(secret, "name")) for secret in raw.objects(draft.pod, "imagePullSecrets")}
-        needed = sorted(f"{kind}/{name}" for kind, name in needed_names if name and (kind, name) != ("ConfigMap", own))
+        needed_names = {
+            (kind, name)
+            for kind, name, needed in templates.references(draft.spec["template"])
+            if needed
+        }
+        needed_names |= {
+            ("Secret", raw.text(secret, "name"))
+            for secret in raw.objects(draft.pod, "imagePullSecrets")
+        }
+        needed = sorted(
+            f"{kind}/{name}"
+            for kind, name in needed_names
+            if name and (kind, name) != ("ConfigMap", own)
+        )
         if needed:
             drafts.note(draft, f"its pods need {', '.join(needed)} in every member that runs them")

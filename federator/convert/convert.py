@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from federator.convert import configmaps, deployments, ingresses, jobs, services
-from federator.convert.drafts import Account, BadInput, Draft, Drafts, Item, LeftAlone, Note, item_of
+from federator.convert.drafts import (
+    Account,
+    BadInput,
+    Draft,
+    Drafts,
+    Item,
+    LeftAlone,
+    Note,
+    item_of,
+)
 from federator.kinds import read, registry
 from federator.model.errors import FieldError
 
@@ -34,7 +43,9 @@ _OTHER_KINDS: Final[Mapping[str, str]] = {
     "Pod": "a pod alone is restarted by nobody; write a Deployment or Job",
     "Secret": "secrets are kept in each cluster; apply it in the members",
     "PersistentVolumeClaim": "storage belongs to one cluster; apply it there",
-    "HorizontalPodAutoscaler": "autoscalers are not converted; one on the host may scale the PinterestService",
+    "HorizontalPodAutoscaler": (
+        "autoscalers are not converted; one on the host may scale the PinterestService"
+    ),
     "PodDisruptionBudget": "apply it in the members: the pods there keep their labels",
     "NetworkPolicy": "apply it in the members: the pods there keep their labels",
 }
@@ -85,8 +96,11 @@ def _leave_repeated(drafts: Drafts) -> None:
 
 
 def _as_it_is(item: Item) -> bool:
-    """Whether the host takes the object unchanged: a namespace, or a kind of the federation itself."""
-    return item.is_a("v1", "Namespace") or (registry.kind_of(item.obj) is not None and item.kind != "Deployment")
+    """Whether the host takes the object unchanged: a namespace, or a kind of the federation
+    itself."""
+    return item.is_a("v1", "Namespace") or (
+        registry.kind_of(item.obj) is not None and item.kind != "Deployment"
+    )
 
 
 def _keep(drafts: Drafts) -> None:
@@ -125,11 +139,14 @@ def _why_not(item: Item) -> str:
         if item.kind == kind and item.api_version != version:
             return f"apiVersion {item.api_version} is not read here, only {version}"
     reason = _OTHER_KINDS.get(item.kind)
-    return f"kind {item.kind} ({item.api_version}) is not converted" + (f": {reason}" if reason else "")
+    return f"kind {item.kind} ({item.api_version}) is not converted" + (
+        f": {reason}" if reason else ""
+    )
 
 
 def _check(draft: Draft) -> None:
-    """Validates the results; problems are reported with the input object and field they came from."""
+    """Validates the results; problems are reported with the input object and field they came
+    from."""
     try:
         read.load(draft.obj)
     except read.InvalidObject as bad:

@@ -31,7 +31,9 @@ def draft(item: Item, drafts: Drafts) -> Draft:
     accept."""
     notes: list[str] = []
     spec = raw.mapping(item.obj, "spec")
-    template, merged = templates.tidy(raw.mapping(spec, "template"), "spec.template", notes.append, live=item.live)
+    template, merged = templates.tidy(
+        raw.mapping(spec, "template"), "spec.template", notes.append, live=item.live
+    )
     checked = {**item.obj, "spec": {**spec, "template": template}}
     try:
         read.check(checked)
@@ -39,7 +41,10 @@ def draft(item: Item, drafts: Drafts) -> Draft:
         raise BadInput(item.origin, item.title, bad.errors) from None
     _check_selector(item, template)
     if raw.flag(spec, "paused"):
-        raise LeftAlone("spec.paused: its roll-out is halted, which a PinterestService cannot express; resume it first")
+        raise LeftAlone(
+            "spec.paused: its roll-out is halted, which a PinterestService cannot express; resume"
+            " it first"
+        )
     only_fields(spec, _KNOWN, {}, "spec")
     out: dict[str, Any] = federation_fields(item)
     if "replicas" in spec:
@@ -58,7 +63,10 @@ def draft(item: Item, drafts: Drafts) -> Draft:
     for text in notes:
         drafts.note(made, text)
     if "revisionHistoryLimit" in spec:
-        drafts.note(made, "spec.revisionHistoryLimit is left out: the Deployments that are made keep 3 revisions")
+        drafts.note(
+            made,
+            "spec.revisionHistoryLimit is left out: the Deployments that are made keep 3 revisions",
+        )
     note_annotations(made, drafts)
     return made
 
@@ -68,7 +76,9 @@ def _check_selector(item: Item, template: raw.Obj) -> None:
     if chosen is None:
         raise BadInput(item.origin, item.title, [FieldError("spec.selector", "is required")])
     try:
-        matches = selectors.from_dict(chosen, "spec.selector").matches(raw.text_map(template, "metadata", "labels"))
+        matches = selectors.from_dict(chosen, "spec.selector").matches(
+            raw.text_map(template, "metadata", "labels")
+        )
     except FieldError as bad:
         raise BadInput(item.origin, item.title, [bad]) from None
     if not matches:
@@ -81,7 +91,8 @@ def _strategy(item: Item) -> dict[str, Any]:
     kind = raw.text(spec, "strategy", "type", default="RollingUpdate")
     if kind != "RollingUpdate":
         raise LeftAlone(
-            f"spec.strategy.type: {kind} stops old pods before new ones start; a PinterestService rolls, so both would "
+            f"spec.strategy.type: {kind} stops old pods before new ones start; a PinterestService"
+            " rolls, so both would "
             "run at once"
         )
     rolling = raw.mapping(spec, "strategy", "rollingUpdate")
@@ -122,11 +133,15 @@ def federation_fields(item: Item) -> dict[str, Any]:
 def metadata(item: Item) -> dict[str, Any]:
     """Name, namespace, labels and annotations; servers fill in the rest."""
     meta = raw.mapping(item.obj, "metadata")
-    kept = {key: meta[key] for key in ("name", "generateName", "namespace", "labels") if meta.get(key)}
+    kept = {
+        key: meta[key] for key in ("name", "generateName", "namespace", "labels") if meta.get(key)
+    }
     annotations = {
         key: value
         for key, value in raw.mapping(meta, "annotations").items()
-        if key not in _ANNOTATED and not key.startswith("deployment.kubernetes.io/") and key != names.SLICE_ANNOTATION
+        if key not in _ANNOTATED
+        and not key.startswith("deployment.kubernetes.io/")
+        and key != names.SLICE_ANNOTATION
     }
     return {**kept, **({"annotations": annotations} if annotations else {})}
 
@@ -136,6 +151,7 @@ def note_annotations(made: Draft, drafts: Drafts) -> None:
     if kept:
         drafts.note(
             made,
-            f"metadata.annotations {', '.join(kept)} stay on the {made.obj['kind']}; the objects that members make do "
+            f"metadata.annotations {', '.join(kept)} stay on the {made.obj['kind']}; the objects"
+            " that members make do "
             "not have them",
         )

@@ -15,7 +15,14 @@ from federator.api.raw import Obj
 from federator.model import errors
 from federator.model.errors import FieldError
 
-_SERVER_SET: Final = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
+_SERVER_SET: Final = (
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "managedFields",
+    "selfLink",
+)
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -204,7 +211,11 @@ class Drafts:
     def open(self, api_version: str, kind: str) -> Iterator[Item]:
         """Objects of this kind without a fate."""
         for item in self.items:
-            if item.is_a(api_version, kind) and id(item) not in self._reasons and id(item) not in self._into:
+            if (
+                item.is_a(api_version, kind)
+                and id(item) not in self._reasons
+                and id(item) not in self._into
+            ):
                 yield item
 
     def undecided(self) -> list[Item]:
@@ -212,7 +223,9 @@ class Drafts:
         return [
             item
             for item in self.items
-            if not any(id(item) in record for record in (made, self._into, self._reasons, self._kept))
+            if not any(
+                id(item) in record for record in (made, self._into, self._reasons, self._kept)
+            )
         ]
 
     def accounts(self) -> tuple[Account, ...]:
@@ -221,14 +234,18 @@ class Drafts:
         rows: list[Account] = []
         for item in self.items:
             if id(item) in made:
-                rows.append(Account(item.origin, item.title, Fate.CONVERTED, (made[id(item)].title,)))
+                rows.append(
+                    Account(item.origin, item.title, Fate.CONVERTED, (made[id(item)].title,))
+                )
             elif id(item) in self._into:
                 into = tuple(draft.title for draft in self._into[id(item)])
                 rows.append(Account(item.origin, item.title, Fate.ABSORBED, into))
             elif id(item) in self._kept:
                 rows.append(Account(item.origin, item.title, Fate.KEPT, (item.title,)))
             else:
-                rows.append(Account(item.origin, item.title, Fate.LEFT, reason=self._reasons[id(item)]))
+                rows.append(
+                    Account(item.origin, item.title, Fate.LEFT, reason=self._reasons[id(item)])
+                )
         return tuple(rows)
 
     def notes(self) -> tuple[Note, ...]:
@@ -241,7 +258,11 @@ class Drafts:
 def item_of(obj: Obj, origin: str) -> Item:
     """Reads an object's identity. Raises BadInput without apiVersion, kind or name."""
     shown = f"{raw.text(obj, 'kind') or 'object'}/{raw.text(obj, 'metadata', 'name')}"
-    problems = [FieldError(field, "is required") for field in ("apiVersion", "kind") if not raw.text(obj, field)]
+    problems = [
+        FieldError(field, "is required")
+        for field in ("apiVersion", "kind")
+        if not raw.text(obj, field)
+    ]
     for field_name in ("metadata", "spec"):
         if obj.get(field_name) is not None and not isinstance(obj[field_name], Mapping):
             problems.append(FieldError(field_name, "must be an object"))
@@ -272,7 +293,9 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
-def only_fields(fields: Obj, allowed: frozenset[str], reasons: Mapping[str, str], path: str) -> None:
+def only_fields(
+    fields: Obj, allowed: frozenset[str], reasons: Mapping[str, str], path: str
+) -> None:
     """Raises LeftAlone for the first field that would be lost. Empty values are ignored."""
     for name in sorted(fields):
         if name in allowed or fields[name] in ("", [], {}):

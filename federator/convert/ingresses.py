@@ -37,15 +37,26 @@ def absorb(drafts: Drafts) -> None:
 
 def _doors(item: Item, drafts: Drafts) -> Iterator[tuple[Draft, dict[str, Any]]]:
     spec = raw.mapping(item.obj, "spec")
-    reasons = {"tls": "loadBalancers end no TLS; keep this Ingress in the members, its backends keep their names"}
+    reasons = {
+        "tls": (
+            "loadBalancers end no TLS; keep this Ingress in the members, its backends keep their"
+            " names"
+        )
+    }
     only_fields(spec, frozenset({"rules", "defaultBackend", "ingressClassName"}), reasons, "spec")
-    annotations = sorted(set(raw.mapping(item.obj, "metadata", "annotations")) - {_CLASS_ANNOTATION})
+    annotations = sorted(
+        set(raw.mapping(item.obj, "metadata", "annotations")) - {_CLASS_ANNOTATION}
+    )
     if annotations:
-        raise LeftAlone(f"metadata.annotations: {listed(annotations)} would not be on the Ingress that is made")
+        raise LeftAlone(
+            f"metadata.annotations: {listed(annotations)} would not be on the Ingress that is made"
+        )
     rules = raw.objects(spec, "rules")
     default = raw.mapping(spec, "defaultBackend")
     if default and rules:
-        raise LeftAlone("spec.defaultBackend: loadBalancers have no rule for what no other rule matches")
+        raise LeftAlone(
+            "spec.defaultBackend: loadBalancers have no rule for what no other rule matches"
+        )
     if not default and not rules:
         raise LeftAlone("spec.rules: it has none")
     if default:
@@ -58,12 +69,19 @@ def _doors(item: Item, drafts: Drafts) -> Iterator[tuple[Draft, dict[str, Any]]]
             here = f"spec.rules[{number}].http.paths[{index}]"
             kind = raw.text(path, "pathType")
             if kind == "Exact":
-                raise LeftAlone(f"{here}.pathType: Exact; loadBalancers match the beginning of a path")
+                raise LeftAlone(
+                    f"{here}.pathType: Exact; loadBalancers match the beginning of a path"
+                )
             draft, door = _door(raw.mapping(path, "backend"), f"{here}.backend", item, drafts)
             host, prefix = raw.text(rule, "host"), raw.text(path, "path", default="/")
             if not prefix.startswith("/"):
                 raise LeftAlone(f"{here}.path: {prefix!r} is no plain path")
-            yield draft, door | ({"host": host} if host else {}) | ({"path": prefix} if prefix != "/" else {})
+            yield (
+                draft,
+                door
+                | ({"host": host} if host else {})
+                | ({"path": prefix} if prefix != "/" else {}),
+            )
 
 
 def _door(backend: Obj, path: str, item: Item, drafts: Drafts) -> tuple[Draft, dict[str, Any]]:
@@ -72,7 +90,11 @@ def _door(backend: Obj, path: str, item: Item, drafts: Drafts) -> tuple[Draft, d
     if not name:
         raise LeftAlone(f"{path}: it leads to no Service")
     for draft in drafts.made:
-        if draft.service is not None and draft.namespace == item.namespace and draft.service.name == name:
+        if (
+            draft.service is not None
+            and draft.namespace == item.namespace
+            and draft.service.name == name
+        ):
             return draft, {"port": _number(draft, raw.mapping(backend, "service", "port"), path)}
     given = any(
         other.is_a("v1", "Service") and other.name == name and other.namespace == item.namespace
@@ -84,7 +106,9 @@ def _door(backend: Obj, path: str, item: Item, drafts: Drafts) -> tuple[Draft, d
 
 def _number(draft: Draft, port: Obj, path: str) -> int:
     for offered in draft.spec["service"]["ports"]:
-        if port.get("number") == offered["port"] or (port.get("name") and port.get("name") == offered.get("name")):
+        if port.get("number") == offered["port"] or (
+            port.get("name") and port.get("name") == offered.get("name")
+        ):
             number: int = offered["port"]
             return number
     wanted = port.get("number") or port.get("name")
@@ -95,7 +119,10 @@ def _check_room(pairs: list[tuple[Draft, dict[str, Any]]]) -> None:
     for draft, _ in pairs:
         count = len(draft.doors) + sum(owner is draft for owner, _ in pairs)
         if count > MAX_DOORS:
-            raise LeftAlone(f"spec.rules: {draft.title} would have {count} loadBalancers, {MAX_DOORS} are allowed")
+            raise LeftAlone(
+                f"spec.rules: {draft.title} would have {count} loadBalancers, {MAX_DOORS} are"
+                " allowed"
+            )
 
 
 def _tell(item: Item, draft: Draft, drafts: Drafts) -> None:
@@ -105,16 +132,25 @@ def _tell(item: Item, draft: Draft, drafts: Drafts) -> None:
     if given:
         drafts.note(
             draft,
-            f"the class {given} of {item.title} is not carried: set spec.ingressClassName of the RuntimeProfile, or "
+            f"the class {given} of {item.title} is not carried: set spec.ingressClassName of the"
+            " RuntimeProfile, or "
             "make it the default class of the members",
         )
     kinds = {
-        raw.text(p, "pathType") for r in raw.objects(item.obj, "spec", "rules") for p in raw.objects(r, "http", "paths")
+        raw.text(p, "pathType")
+        for r in raw.objects(item.obj, "spec", "rules")
+        for p in raw.objects(r, "http", "paths")
     }
     if "ImplementationSpecific" in kinds:
-        drafts.note(draft, f"paths of {item.title} with pathType ImplementationSpecific become Prefix")
+        drafts.note(
+            draft, f"paths of {item.title} with pathType ImplementationSpecific become Prefix"
+        )
     if item.name != draft.name:
-        drafts.note(draft, f"{item.title} becomes spec.loadBalancers; the Ingress that is made is called {draft.name}")
+        drafts.note(
+            draft,
+            f"{item.title} becomes spec.loadBalancers; the Ingress that is made is called"
+            f" {draft.name}",
+        )
 
 
 def place(drafts: Drafts) -> None:
@@ -124,9 +160,13 @@ def place(drafts: Drafts) -> None:
             continue
         draft.spec["loadBalancers"] = draft.doors
         for item in drafts.distinct:
-            alike = item.kind == "Ingress" and (item.namespace, item.name) == (draft.namespace, draft.name)
+            alike = item.kind == "Ingress" and (item.namespace, item.name) == (
+                draft.namespace,
+                draft.name,
+            )
             if alike and not drafts.absorbed(item):
                 text = (
-                    f"members make an Ingress {draft.name} from spec.loadBalancers: rename {item.title}, which is left"
+                    f"members make an Ingress {draft.name} from spec.loadBalancers: rename"
+                    f" {item.title}, which is left"
                 )
                 drafts.note(draft, text)

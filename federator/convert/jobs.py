@@ -48,10 +48,19 @@ _JOB_REASONS: Final[Mapping[str, str]] = {
     "scheduling": "shards are not scheduled as a gang",
 }
 _SET_FIELDS: Final = frozenset(
-    {"replicatedJobs", "suspend", "ttlSecondsAfterFinished", "network", "successPolicy", "startupPolicy"}
+    {
+        "replicatedJobs",
+        "suspend",
+        "ttlSecondsAfterFinished",
+        "network",
+        "successPolicy",
+        "startupPolicy",
+    }
 )
 _SET_REASONS: Final[Mapping[str, str]] = {
-    "failurePolicy": "shards are tried again one by one; it restarts all of them, or none, together",
+    "failurePolicy": (
+        "shards are tried again one by one; it restarts all of them, or none, together"
+    ),
     "coordinator": "a pod that others find by its name lives in one cluster only",
     "volumeClaimPolicies": "volumes that shards share live in one cluster only",
     "managedBy": "another controller runs it",
@@ -67,7 +76,9 @@ _SERVER_DEFAULTS: Final[Mapping[str, Any]] = {
 def draft_job(item: Item, drafts: Drafts) -> Draft:
     """The draft. Raises LeftAlone with the reason, BadInput for fields of the wrong type."""
     spec = raw.mapping(item.obj, "spec")
-    return _draft(item, drafts, spec, "spec", copies=1, suspend=raw.flag(spec, "suspend"), indexed=False)
+    return _draft(
+        item, drafts, spec, "spec", copies=1, suspend=raw.flag(spec, "suspend"), indexed=False
+    )
 
 
 def draft_jobset(item: Item, drafts: Drafts) -> Draft:
@@ -78,8 +89,15 @@ def draft_jobset(item: Item, drafts: Drafts) -> Draft:
         raise BadInput(item.origin, item.title, [FieldError("spec.replicatedJobs", "is required")])
     if len(jobs) > 1:
         named = listed([raw.text(job, "name") for job in jobs])
-        raise LeftAlone(f"spec.replicatedJobs: it has {len(jobs)} templates ({named}), a PinterestJobSet has one")
-    given = {k: v for k, v in spec.items() if not (k == "managedBy" and v == "jobset.sigs.k8s.io/jobset-controller")}
+        raise LeftAlone(
+            f"spec.replicatedJobs: it has {len(jobs)} templates ({named}), a PinterestJobSet has"
+            " one"
+        )
+    given = {
+        k: v
+        for k, v in spec.items()
+        if not (k == "managedBy" and v == "jobset.sigs.k8s.io/jobset-controller")
+    }
     only_fields(given, _SET_FIELDS, _SET_REASONS, "spec")
     _only_plain_sets(item, spec, jobs[0])
     path = "spec.replicatedJobs[0].template.spec"
@@ -87,10 +105,13 @@ def draft_jobset(item: Item, drafts: Drafts) -> Draft:
     inner = raw.mapping(jobs[0], "template", "spec")
     if copies > 1 and _count(item, inner, "completions", path, default=1) > 1:
         raise LeftAlone(
-            f"spec.replicatedJobs[0].replicas: {copies} Jobs of several pods each number their pods alike, shards are "
+            f"spec.replicatedJobs[0].replicas: {copies} Jobs of several pods each number their"
+            " pods alike, shards are "
             "numbered once"
         )
-    made = _draft(item, drafts, inner, path, copies=copies, suspend=raw.flag(spec, "suspend"), indexed=True)
+    made = _draft(
+        item, drafts, inner, path, copies=copies, suspend=raw.flag(spec, "suspend"), indexed=True
+    )
     if "ttlSecondsAfterFinished" in spec:
         drafts.note(made, _ttl(spec["ttlSecondsAfterFinished"]))
     return made
@@ -102,37 +123,68 @@ def _only_plain_sets(item: Item, spec: Obj, job: Obj) -> None:
     if raw.flag(network, "enableDNSHostnames") or (
         "enableDNSHostnames" not in network and raw.text(network, "subdomain")
     ):
-        raise LeftAlone("spec.network: its pods find each other by host names, which end at the border of a cluster")
-    if raw.text(spec, "successPolicy", "operator") == "Any" and raw.integer(job, "replicas", default=1) > 1:
+        raise LeftAlone(
+            "spec.network: its pods find each other by host names, which end at the border of a"
+            " cluster"
+        )
+    if (
+        raw.text(spec, "successPolicy", "operator") == "Any"
+        and raw.integer(job, "replicas", default=1) > 1
+    ):
         raise LeftAlone("spec.successPolicy: a job set is complete when every shard is, not any")
     for name in sorted(raw.mapping(item.obj, "metadata", "annotations")):
         if name.startswith("alpha.jobset.sigs.k8s.io/"):
-            raise LeftAlone(f"metadata.annotations[{name}]: Jobs that exclude each other by topology are not offered")
+            raise LeftAlone(
+                f"metadata.annotations[{name}]: Jobs that exclude each other by topology are not"
+                " offered"
+            )
     allowed = frozenset({"name", "replicas", "template", "groupName"})
-    only_fields(job, allowed, {"dependsOn": "there is nothing it could wait for"}, "spec.replicatedJobs[0]")
-    hosts = re.compile(rf"(?<![-\w]){re.escape(item.name)}-{re.escape(raw.text(job, 'name'))}-\d+-\d+(?![-\w])")
+    only_fields(
+        job, allowed, {"dependsOn": "there is nothing it could wait for"}, "spec.replicatedJobs[0]"
+    )
+    hosts = re.compile(
+        rf"(?<![-\w]){re.escape(item.name)}-{re.escape(raw.text(job, 'name'))}-\d+-\d+(?![-\w])"
+    )
     for text in templates.texts(raw.mapping(job, "template", "spec", "template")):
         if item.name and (match := hosts.search(text)):
             raise LeftAlone(
-                f"its pods find each other by host name ({match.group()}), which ends at the border of a cluster"
+                f"its pods find each other by host name ({match.group()}), which ends at the"
+                " border of a cluster"
             )
 
 
-def _draft(item: Item, drafts: Drafts, spec: Obj, path: str, *, copies: int, suspend: bool, indexed: bool) -> Draft:
-    live = {"selector", *(name for name, value in _SERVER_DEFAULTS.items() if spec.get(name) == value)}
-    given = {k: v for k, v in spec.items() if not (item.live and k in live) and _SERVER_DEFAULTS.get(k) != v}
+def _draft(
+    item: Item, drafts: Drafts, spec: Obj, path: str, *, copies: int, suspend: bool, indexed: bool
+) -> Draft:
+    live = {
+        "selector",
+        *(name for name, value in _SERVER_DEFAULTS.items() if spec.get(name) == value),
+    }
+    given = {
+        k: v
+        for k, v in spec.items()
+        if not (item.live and k in live) and _SERVER_DEFAULTS.get(k) != v
+    }
     only_fields(given, _JOB_FIELDS, _JOB_REASONS, path)
     shards, slots = _size(item, spec, path, copies)
     mode = raw.text(spec, "completionMode", default="Indexed" if indexed else "NonIndexed")
     notes: list[str] = []
-    template, _ = templates.tidy(raw.mapping(spec, "template"), f"{path}.template", notes.append, live=item.live)
+    template, _ = templates.tidy(
+        raw.mapping(spec, "template"), f"{path}.template", notes.append, live=item.live
+    )
     pod = template.get("spec") or {}
     if pod.get("subdomain") and shards > 1:
-        raise LeftAlone(f"{path}.template.spec.subdomain: pods that find each other by name live in one cluster only")
+        raise LeftAlone(
+            f"{path}.template.spec.subdomain: pods that find each other by name live in one"
+            " cluster only"
+        )
     if mode == "Indexed" and shards > 1 and copies == 1:
         _number(pod, f"{path}.template.spec", notes)
     if raw.text(pod, "restartPolicy") == "OnFailure":
-        notes.append(f"{path}.template.spec.restartPolicy was OnFailure: a failed shard is tried again in a new pod")
+        notes.append(
+            f"{path}.template.spec.restartPolicy was OnFailure: a failed shard is tried again in a"
+            " new pod"
+        )
     if pod:
         pod["restartPolicy"] = "Never"
     out: dict[str, Any] = deployments.federation_fields(item)
@@ -149,7 +201,8 @@ def _draft(item: Item, drafts: Drafts, spec: Obj, path: str, *, copies: int, sus
     queue = raw.text(meta, "labels", "kueue.x-k8s.io/queue-name")
     if queue:
         notes.append(
-            f"label kueue.x-k8s.io/queue-name={queue} is carried; the federation's queue is its FederatedQuota"
+            f"label kueue.x-k8s.io/queue-name={queue} is carried; the federation's queue is its"
+            " FederatedQuota"
         )
     obj = {"apiVersion": schema.API_VERSION, "kind": schema.KIND, "metadata": meta, "spec": out}
     made = Draft(item, obj, f"{path}.template")
@@ -162,7 +215,11 @@ def _draft(item: Item, drafts: Drafts, spec: Obj, path: str, *, copies: int, sus
 def _count(item: Item, spec: Obj, name: str, path: str, *, default: int) -> int:
     value = spec.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise BadInput(item.origin, item.title, [FieldError(f"{path}.{name}", "must be an integer, and not below 0")])
+        raise BadInput(
+            item.origin,
+            item.title,
+            [FieldError(f"{path}.{name}", "must be an integer, and not below 0")],
+        )
     return value
 
 
@@ -171,14 +228,17 @@ def _size(item: Item, spec: Obj, path: str, copies: int) -> tuple[int, int]:
     at_once = _count(item, spec, "parallelism", path, default=1)
     if "completions" not in spec and at_once > 1:
         raise LeftAlone(
-            f"{path}.completions: without it the {at_once} pods share a queue of work and end together; shards are "
+            f"{path}.completions: without it the {at_once} pods share a queue of work and end"
+            " together; shards are "
             "counted"
         )
     completions = _count(item, spec, "completions", path, default=1)
     if completions == 0:
         raise LeftAlone(f"{path}.completions: 0 asks for nothing, a job set has at least one shard")
     if completions > schema.MAX_SHARDS:
-        raise LeftAlone(f"{path}.completions: {completions} is more than {schema.MAX_SHARDS} shards")
+        raise LeftAlone(
+            f"{path}.completions: {completions} is more than {schema.MAX_SHARDS} shards"
+        )
     return completions * copies, min(at_once, completions) * copies
 
 
@@ -192,14 +252,20 @@ def _backoff(item: Item, spec: Obj, path: str, shards: int, notes: list[str]) ->
         name = "backoffLimit"
     limit = _count(item, spec, name, path, default=6)
     if name == "backoffLimit" and shards > 1:
-        notes.append(f"{path}.backoffLimit {limit} counted failures of all {shards} pods; now each shard has so many")
+        notes.append(
+            f"{path}.backoffLimit {limit} counted failures of all {shards} pods; now each shard"
+            " has so many"
+        )
     if limit > MAX_BACKOFF:
         notes.append(f"{path}.{name} {limit} becomes {MAX_BACKOFF}, the most that is allowed")
     return min(limit, MAX_BACKOFF)
 
 
 def _ttl(seconds: Any) -> str:
-    return f"ttlSecondsAfterFinished {seconds} is left out: a finished job set stays until it is deleted"
+    return (
+        f"ttlSecondsAfterFinished {seconds} is left out: a finished job set stays until it is"
+        " deleted"
+    )
 
 
 def _number(pod: dict[str, Any], path: str, notes: list[str]) -> None:
@@ -212,27 +278,42 @@ def _number(pod: dict[str, Any], path: str, notes: list[str]) -> None:
             here = f"{path}.{field}[{index}]"
             if any(_INDEX_FIELD in text for text in templates.texts(raw.items(container, "env"))):
                 raise LeftAlone(
-                    f"{here}.env: it reads the completion index of the Job, which in a job set counts within one "
+                    f"{here}.env: it reads the completion index of the Job, which in a job set"
+                    " counts within one "
                     f"cluster; use SHARD_BASE + {INDEX}"
                 )
             if _prefix_script(container):
-                notes.append(f"{here}: its script begins with a line that makes {INDEX} the number of the shard")
+                notes.append(
+                    f"{here}: its script begins with a line that makes {INDEX} the number of the"
+                    " shard"
+                )
             elif any(INDEX in text for text in templates.texts(container)):
                 raise LeftAlone(
-                    f"{here}: it reads {INDEX}, which in a job set counts within one cluster; use SHARD_BASE + {INDEX}"
+                    f"{here}: it reads {INDEX}, which in a job set counts within one cluster; use"
+                    f" SHARD_BASE + {INDEX}"
                 )
             else:
-                notes.append(f"{here}: if its program reads {INDEX}, it must add SHARD_BASE, which is set beside it")
+                notes.append(
+                    f"{here}: if its program reads {INDEX}, it must add SHARD_BASE, which is set"
+                    " beside it"
+                )
 
 
 def _prefix_script(container: dict[str, Any]) -> bool:
     """Prepends the line to the script of `sh -c SCRIPT`, wherever command and args contain it.
     Returns whether it did."""
-    words = [(name, index) for name in ("command", "args") for index in range(len(raw.items(container, name)))]
+    words = [
+        (name, index)
+        for name in ("command", "args")
+        for index in range(len(raw.items(container, name)))
+    ]
     if "command" not in container or len(words) < 3:
         return False
     texts = [container[name][index] for name, index in words]
-    if not all(isinstance(word, str) for word in texts) or texts[0].rpartition("/")[2] not in _SHELLS:
+    if (
+        not all(isinstance(word, str) for word in texts)
+        or texts[0].rpartition("/")[2] not in _SHELLS
+    ):
         return False
     for position in range(1, len(words) - 1):
         if _SCRIPT_FLAG.fullmatch(texts[position]):

@@ -49,7 +49,9 @@ _REASONS: Final[Mapping[str, str]] = {
     "loadBalancerClass": "loadBalancers become an Ingress, which has no such class",
     "loadBalancerSourceRanges": "loadBalancers cannot be limited to addresses",
 }
-_ASSIGNED: Final = frozenset({"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort"})
+_ASSIGNED: Final = frozenset(
+    {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort"}
+)
 """Filled in by servers: not wishes of the owner in an object read from a cluster."""
 
 
@@ -72,27 +74,37 @@ def _target(item: Item, drafts: Drafts) -> Draft:
     spec = raw.mapping(item.obj, "spec")
     kind = raw.text(spec, "type", default="ClusterIP")
     if kind == "ExternalName":
-        raise LeftAlone("spec.type: ExternalName is a DNS alias and has no pods; apply it in the members")
+        raise LeftAlone(
+            "spec.type: ExternalName is a DNS alias and has no pods; apply it in the members"
+        )
     wanted = raw.mapping(spec, "selector")
     if not wanted:
-        raise LeftAlone("spec.selector: it selects no pods, its endpoints are kept by somebody else")
+        raise LeftAlone(
+            "spec.selector: it selects no pods, its endpoints are kept by somebody else"
+        )
     by_item = {id(draft.item): draft for draft in drafts.made}
     matching = [
         draft
         for draft in drafts.distinct
-        if draft.namespace == item.namespace and _selects(wanted, _pod_labels(draft, by_item.get(id(draft))))
+        if draft.namespace == item.namespace
+        and _selects(wanted, _pod_labels(draft, by_item.get(id(draft))))
     ]
     if not matching:
         raise LeftAlone("spec.selector: it selects the pods of no workload given here")
     if len(matching) > 1:
         names = listed([draft.title for draft in matching])
-        raise LeftAlone(f"spec.selector: it selects the pods of {len(matching)} workloads ({names}); {HELP}")
+        raise LeftAlone(
+            f"spec.selector: it selects the pods of {len(matching)} workloads ({names}); {HELP}"
+        )
     draft = by_item.get(id(matching[0]))
     if draft is None:
-        raise LeftAlone(f"spec.selector: it selects the pods of {matching[0].title}, which is not converted")
+        raise LeftAlone(
+            f"spec.selector: it selects the pods of {matching[0].title}, which is not converted"
+        )
     if draft.obj["kind"] != schema.KIND:
         raise LeftAlone(
-            f"spec.selector: it selects the pods of {matching[0].title}, and a job set has no Service; {HELP}"
+            f"spec.selector: it selects the pods of {matching[0].title}, and a job set has no"
+            f" Service; {HELP}"
         )
     return draft
 
@@ -181,10 +193,16 @@ def _ports(item: Item, draft: Draft) -> list[dict[str, Any]]:
         raise LeftAlone(f"spec.clusterIP: {address} is an address of one cluster")
     for name in ("ipFamilies", "ipFamilyPolicy"):
         if name in given and raw.text(spec, "ipFamilyPolicy") != "SingleStack":
-            raise LeftAlone(f"spec.{name}: a PinterestService leaves address families to each cluster")
-    ports = [_port(port, index, item, draft) for index, port in enumerate(raw.objects(spec, "ports"))]
+            raise LeftAlone(
+                f"spec.{name}: a PinterestService leaves address families to each cluster"
+            )
+    ports = [
+        _port(port, index, item, draft) for index, port in enumerate(raw.objects(spec, "ports"))
+    ]
     if not ports:
-        raise LeftAlone("spec.ports: it has no port, and the Service of a PinterestService has at least one")
+        raise LeftAlone(
+            "spec.ports: it has no port, and the Service of a PinterestService has at least one"
+        )
     return ports
 
 
@@ -221,16 +239,23 @@ def _take_name(item: Item, draft: Draft, drafts: Drafts) -> None:
         return
     problem = selectors.dns1035_label(item.name)
     if problem or len(item.name) > read.LONGEST_WORKLOAD_NAME:
-        raise LeftAlone(f"metadata.name: a workload cannot take this name ({problem or 'it is too long'}); {HELP}")
+        raise LeftAlone(
+            f"metadata.name: a workload cannot take this name ({problem or 'it is too long'});"
+            f" {HELP}"
+        )
     for other in drafts.made:
         alike = other.namespace == draft.namespace and other.obj["kind"] == draft.obj["kind"]
         if other is not draft and alike and item.name in (other.name, other.item.name):
-            raise LeftAlone(f"metadata.name: {draft.title} cannot take its name, which {other.item.title} has; {HELP}")
+            raise LeftAlone(
+                f"metadata.name: {draft.title} cannot take its name, which {other.item.title} has;"
+                f" {HELP}"
+            )
     old = draft.name
     draft.obj["metadata"]["name"] = item.name
     drafts.note(
         draft,
-        f"takes the name of {item.title}, by which clients know it, instead of {old}: an autoscaler or a script that "
+        f"takes the name of {item.title}, by which clients know it, instead of {old}: an"
+        " autoscaler or a script that "
         f"names {draft.item.title} must change",
     )
 
@@ -242,7 +267,9 @@ def _take_labels(item: Item, draft: Draft, drafts: Drafts) -> None:
     labels = draft.obj["metadata"].setdefault("labels", {}) if theirs else {}
     for key, value in theirs.items():
         if labels.setdefault(key, value) != value:
-            drafts.note(draft, f"label {key}={value} of {item.title} gives way to {key}={labels[key]}")
+            drafts.note(
+                draft, f"label {key}={value} of {item.title} gives way to {key}={labels[key]}"
+            )
 
 
 def _further(item: Item, draft: Draft, drafts: Drafts) -> None:
@@ -259,10 +286,16 @@ def _further(item: Item, draft: Draft, drafts: Drafts) -> None:
         fields["type"] = "LoadBalancer"
     further = draft.spec.setdefault("additionalServices", [])
     if len(further) >= MAX_FURTHER:
-        raise LeftAlone(f"{draft.title} has {MAX_FURTHER} additionalServices already, no more are allowed; {HELP}")
+        raise LeftAlone(
+            f"{draft.title} has {MAX_FURTHER} additionalServices already, no more are allowed;"
+            f" {HELP}"
+        )
     problem = selectors.dns1035_label(item.name)
     if problem or item.name == draft.name:
-        raise LeftAlone(f"metadata.name: {problem or f'the Service of {draft.title} has this name already'}; {HELP}")
+        raise LeftAlone(
+            f"metadata.name: {problem or f'the Service of {draft.title} has this name already'};"
+            f" {HELP}"
+        )
     further.append({"name": item.name, **fields})
     drafts.absorb(item, draft)
     _tell(item, fields, [], draft, drafts)
@@ -278,12 +311,14 @@ def _tell(item: Item, fields: Obj, doors: Sequence[Obj], draft: Draft, drafts: D
         ports = ", ".join(str(door["port"]) for door in doors)
         drafts.note(
             draft,
-            f"{item.title} of type LoadBalancer becomes spec.loadBalancers (port {ports}): requests from outside come "
+            f"{item.title} of type LoadBalancer becomes spec.loadBalancers (port {ports}):"
+            " requests from outside come "
             "in through an Ingress of each member, and an address of its own is gone",
         )
     elif "type" in fields:
         drafts.note(
             draft,
-            f"{item.title} of type {fields['type']} is made in every member that has copies: each has its own "
+            f"{item.title} of type {fields['type']} is made in every member that has copies: each"
+            " has its own "
             "addresses, and traffic from outside must be told of all of them",
         )

@@ -22,14 +22,23 @@ _OF_CONTROLLERS: Final = re.compile(
 """Labels that controllers add to the templates of live objects."""
 
 
-def tidy(template: Obj, path: str, tell: Tell, *, live: bool) -> tuple[dict[str, Any], dict[str, int]]:
+def tidy(
+    template: Obj, path: str, tell: Tell, *, live: bool
+) -> tuple[dict[str, Any], dict[str, int]]:
     """(template, names of ports merged into others by number). Raises LeftAlone."""
     given = raw.mapping(template, "metadata")
     meta = raw.present(
-        {"labels": dict(raw.mapping(given, "labels")), "annotations": dict(raw.mapping(given, "annotations"))}
+        {
+            "labels": dict(raw.mapping(given, "labels")),
+            "annotations": dict(raw.mapping(given, "annotations")),
+        }
     )
     if live and "labels" in meta:
-        meta["labels"] = {key: value for key, value in meta["labels"].items() if not _OF_CONTROLLERS.fullmatch(key)}
+        meta["labels"] = {
+            key: value
+            for key, value in meta["labels"].items()
+            if not _OF_CONTROLLERS.fullmatch(key)
+        }
     lost = sorted(set(given) - {"labels", "annotations", "creationTimestamp", "name", "namespace"})
     if lost:
         tell(f"{path}.metadata.{lost[0]} says nothing in a pod template and is left out")
@@ -43,11 +52,17 @@ def tidy(template: Obj, path: str, tell: Tell, *, live: bool) -> tuple[dict[str,
                 _without_duplicate_env(container, here, tell)
                 merged |= _without_duplicate_ports(container, here, tell)
     for field in ("imagePullSecrets", "hostAliases"):
-        _without_duplicates(pod, field, "name" if field == "imagePullSecrets" else "ip", f"{path}.spec", tell)
+        _without_duplicates(
+            pod, field, "name" if field == "imagePullSecrets" else "ip", f"{path}.spec", tell
+        )
     if merged:
         pod = _by_number(pod, merged)
     rest = {key: value for key, value in template.items() if key not in ("metadata", "spec")}
-    return {**raw.present({"metadata": meta}), **({"spec": pod} if "spec" in template else {}), **rest}, merged
+    return {
+        **raw.present({"metadata": meta}),
+        **({"spec": pod} if "spec" in template else {}),
+        **rest,
+    }, merged
 
 
 def _amounts(value: Any, path: str, tell: Tell) -> Any:
@@ -61,7 +76,9 @@ def _amounts(value: Any, path: str, tell: Tell) -> Any:
     for name, entry in value.items():
         here = f"{path}.{name}"
         if name in _AMOUNTS and isinstance(entry, Mapping):
-            out[name] = {key: _as_text(amount, f"{here}.{key}", tell) for key, amount in entry.items()}
+            out[name] = {
+                key: _as_text(amount, f"{here}.{key}", tell) for key, amount in entry.items()
+            }
         elif name in _SINGLE_AMOUNTS:
             out[name] = _as_text(entry, here, tell)
         else:
@@ -84,7 +101,8 @@ def _stays_in_one_cluster(pod: Obj, path: str) -> None:
         claim = raw.text(volume, "persistentVolumeClaim", "claimName")
         if claim:
             raise LeftAlone(
-                f"{path}.volumes[{index}]: PersistentVolumeClaim {claim} is the storage of one cluster; copies in "
+                f"{path}.volumes[{index}]: PersistentVolumeClaim {claim} is the storage of one"
+                " cluster; copies in "
                 "other clusters would not see its data"
             )
 
@@ -94,9 +112,13 @@ def _without_duplicate_env(container: dict[str, Any], path: str, tell: Tell) -> 
     _without_duplicates(container, "env", "name", path, tell)
 
 
-def _without_duplicates(holder: dict[str, Any], field: str, key: str, path: str, tell: Tell) -> None:
+def _without_duplicates(
+    holder: dict[str, Any], field: str, key: str, path: str, tell: Tell
+) -> None:
     entries = raw.items(holder, field)
-    last = {raw.text(entry, key): index for index, entry in enumerate(entries) if raw.text(entry, key)}
+    last = {
+        raw.text(entry, key): index for index, entry in enumerate(entries) if raw.text(entry, key)
+    }
     twice = {raw.text(e, key) for i, e in enumerate(entries) if last.get(raw.text(e, key), i) != i}
     if twice:
         tell(f"{path}.{field} has {', '.join(sorted(twice))} more than once; the last one is kept")
@@ -117,7 +139,11 @@ def _without_duplicate_ports(container: dict[str, Any], path: str, tell: Tell) -
             kept[key] = index
         elif number and name:
             gone[name] = number
-    chosen = [e for i, e in enumerate(entries) if not raw.integer(e, "containerPort") or i in kept.values()]
+    chosen = [
+        e
+        for i, e in enumerate(entries)
+        if not raw.integer(e, "containerPort") or i in kept.values()
+    ]
     if len(chosen) < len(entries):
         named = f"; the name {', '.join(sorted(gone))} is replaced by its number" if gone else ""
         tell(f"{path}.ports names a port more than once; one entry is kept{named}")
@@ -132,7 +158,9 @@ def _by_number(value: Any, names: Mapping[str, int]) -> Any:
     if not isinstance(value, Mapping):
         return value
     return {
-        key: names[entry] if key == "port" and isinstance(entry, str) and entry in names else _by_number(entry, names)
+        key: names[entry]
+        if key == "port" and isinstance(entry, str) and entry in names
+        else _by_number(entry, names)
         for key, entry in value.items()
     }
 

@@ -1,7 +1,8 @@
-"""An embedded API over HTTPS on loopback, for kubectl and for separate processes; and the kubeconfig that leads there.
+"""An embedded API over HTTPS on loopback, for kubectl and for separate processes; and the
+kubeconfig that leads there.
 
-Real time only. Refuses to listen anywhere but on loopback; knows its callers by bearer token; bounds bodies, headers
-and the time a body may take to arrive.
+Real time only. Refuses to listen anywhere but on loopback; knows its callers by bearer token;
+bounds bodies, headers and the time a body may take to arrive.
 """
 
 import asyncio
@@ -29,7 +30,8 @@ BODY_MAX_BYTES = 3 * 1024 * 1024
 HEADER_MAX_BYTES = 16 * 1024
 BODY_TIMEOUT_S = 30.0
 HEAD_TIMEOUT_S = 15.0
-"""How long a new connection may take to send its first request's head; aiohttp itself would wait for ever."""
+"""How long a new connection may take to send its first request's head; aiohttp itself would wait
+for ever."""
 _SHUTDOWN_S = 1.0
 _ANONYMOUS = Caller("system:anonymous", ("system:unauthenticated",))
 _OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version"})
@@ -58,9 +60,12 @@ class HttpServer:
 
 
 async def serve(cluster: EmbeddedCluster, host: str = "127.0.0.1", port: int = 0) -> HttpServer:
-    """Serves a cluster on `host` (loopback only), on a free port unless one is given. Raises `NotLoopback`, OSError."""
+    """Serves a cluster on `host` (loopback only), on a free port unless one is given. Raises
+    `NotLoopback`, OSError."""
     if not ipaddress.ip_address(host).is_loopback:
-        raise NotLoopback(f"an embedded API listens on loopback only; {host} is reachable from elsewhere")
+        raise NotLoopback(
+            f"an embedded API listens on loopback only; {host} is reachable from elsewhere"
+        )
     runner = web.ServerRunner(_Listener(_Door(cluster)), shutdown_timeout=_SHUTDOWN_S)
     await runner.setup()
     cluster.trust(certificates.server_identity().ca_pem.decode())
@@ -95,7 +100,9 @@ class _Listener(web.Server):
         loop = asyncio.get_running_loop()
         self._waiting[handler] = loop.call_later(HEAD_TIMEOUT_S, transport.abort)
 
-    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
+    def connection_lost(
+        self, handler: web.RequestHandler, exc: BaseException | None = None
+    ) -> None:
         self._arrived(handler)
         super().connection_lost(handler, exc)
 
@@ -108,9 +115,13 @@ class _Listener(web.Server):
         if timer is not None:
             timer.cancel()
 
-    def _request(self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
+    def _request(
+        self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any
+    ) -> web.BaseRequest:
         loop = asyncio.get_running_loop()
-        return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=BODY_MAX_BYTES)
+        return web.BaseRequest(
+            message, payload, protocol, writer, task, loop, client_max_size=BODY_MAX_BYTES
+        )
 
 
 class _Door:
@@ -130,7 +141,9 @@ class _Door:
             message = f"Request entity too large: limit is {BODY_MAX_BYTES}"
             return _whole(_refusal(413, "RequestEntityTooLarge", message))
         except TimeoutError:
-            return _whole(_refusal(408, "Timeout", f"the body did not arrive within {BODY_TIMEOUT_S:g} s"))
+            return _whole(
+                _refusal(408, "Timeout", f"the body did not arrive within {BODY_TIMEOUT_S:g} s")
+            )
         headers: dict[str, str] = {}
         for name, value in request.headers.items():
             earlier = headers.get(name.lower())
@@ -147,7 +160,8 @@ class _Door:
         return _whole(answer) if answer.stream is None else await _streamed(request, answer)
 
     def _caller(self, request: web.BaseRequest) -> Caller | None:
-        """Who the bearer token belongs to; None for a wrong one, and for none where one is needed."""
+        """Who the bearer token belongs to; None for a wrong one, and for none where one is
+        needed."""
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if not scheme:
             return _ANONYMOUS if request.path in _OPEN_PATHS else None
@@ -191,10 +205,15 @@ def kubeconfig(servers: Mapping[str, HttpServer], current: str, namespace: str =
         {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": name, "cluster": _cluster_entry(servers[name])} for name in names],
-            "users": [{"name": name, "user": {"token": servers[name].cluster.token}} for name in names],
+            "clusters": [
+                {"name": name, "cluster": _cluster_entry(servers[name])} for name in names
+            ],
+            "users": [
+                {"name": name, "user": {"token": servers[name].cluster.token}} for name in names
+            ],
             "contexts": [
-                {"name": name, "context": {"cluster": name, "user": name, "namespace": namespace}} for name in names
+                {"name": name, "context": {"cluster": name, "user": name, "namespace": namespace}}
+                for name in names
             ],
             "current-context": current,
         },
@@ -203,7 +222,10 @@ def kubeconfig(servers: Mapping[str, HttpServer], current: str, namespace: str =
 
 
 def _cluster_entry(server: HttpServer) -> dict[str, str]:
-    return {"server": server.url, "certificate-authority-data": base64.b64encode(server.ca_pem).decode()}
+    return {
+        "server": server.url,
+        "certificate-authority-data": base64.b64encode(server.ca_pem).decode(),
+    }
 
 
 def write_kubeconfig(path: Path, servers: Mapping[str, HttpServer], current: str) -> None:

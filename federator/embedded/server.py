@@ -1,7 +1,8 @@
-"""One embedded Kubernetes API: its store, its REST layer, its stand-in controllers, and ways to reach it.
+"""One embedded Kubernetes API: its store, its REST layer, its stand-in controllers, and ways to
+reach it.
 
-Made by the sandbox, the simulator and tests, many per process. Must be made inside a running event loop (real or
-virtual), since its clock is that loop's.
+Made by the sandbox, the simulator and tests, many per process. Must be made inside a running event
+loop (real or virtual), since its clock is that loop's.
 """
 
 import random
@@ -27,9 +28,10 @@ TOKEN_BYTES = 16
 class EmbeddedCluster:
     """An API server in this process. Everything it draws by chance comes from `rng`.
 
-    `nodes` are the machines its kubelet stand-ins run (none on a host); `workloads=False` leaves only the namespace and
-    garbage-collection controllers, as on a dedicated host; `controllers=False` leaves the bare API. `defaults` is how
-    pods behave that say nothing about it, `events` how many events its controllers keep.
+    `nodes` are the machines its kubelet stand-ins run (none on a host); `workloads=False` leaves
+    only the namespace and garbage-collection controllers, as on a dedicated host;
+    `controllers=False` leaves the bare API. `defaults` is how pods behave that say nothing about
+    it, `events` how many events its controllers keep.
     """
 
     def __init__(
@@ -87,8 +89,9 @@ class EmbeddedCluster:
         return InProcessTransport(self.api, caller, self.name)
 
     def renew_token(self, token: str) -> None:
-        """Replaces the administrator's bearer token; a served cluster gets one from the machine's own entropy. The key
-        that signs tokens of service accounts follows it: tokens made before count no more.
+        """Replaces the administrator's bearer token; a served cluster gets one from the machine's
+        own entropy. The key that signs tokens of service accounts follows it: tokens made before
+        count no more.
         """
         del self.tokens.admins[self.token]
         self.token = token
@@ -100,6 +103,7 @@ class EmbeddedCluster:
         self.tokens.admins[token] = caller
 
     def trust(self, root_ca: str) -> None:
-        """Tells workloads whom to trust when they speak to this server: PEM certificates for kube-root-ca.crt."""
+        """Tells workloads whom to trust when they speak to this server: PEM certificates for
+        kube-root-ca.crt."""
         if self.controllers is not None:
             self.controllers.trust(root_ca)

@@ -1,8 +1,8 @@
 """Whether host and members are set up as docs/operating/hardening.md asks: tables of checks.
 
-Run by `federator cluster check` with a person's rights, and by the hub at its start with its own. A check changes
-nothing: it reads, asks for a review of access, or sends a dry run that has to be refused. What it may not ask is told
-as unknown, never as fine.
+Run by `federator cluster check` with a person's rights, and by the hub at its start with its own. A
+check changes nothing: it reads, asks for a review of access, or sends a dry run that has to be
+refused. What it may not ask is told as unknown, never as fine.
 """
 
 import asyncio
@@ -94,11 +94,14 @@ async def member_policies(asked: Asked) -> Finding:
 
 
 async def foreign_writes(asked: Asked) -> Finding:
-    """The hub cannot make a namespace without the fleet's label: a dry run of one has to be refused."""
+    """The hub cannot make a namespace without the fleet's label: a dry run of one has to be
+    refused."""
     subject = "admission in the member"
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PROBE}}
     try:
-        await asked.client.create(ObjectRef("v1", "namespaces", "", PROBE, "Namespace"), body, dry_run=True)
+        await asked.client.create(
+            ObjectRef("v1", "namespaces", "", PROBE, "Namespace"), body, dry_run=True
+        )
     except errors.Denied:
         return Finding(subject, Result.OK, "refuses the hub what is not marked as the fleet's")
     message = f"lets the hub make a namespace without the label {FLEET_LABEL}: apply deploy/member"
@@ -118,12 +121,16 @@ async def process_rights(asked: Asked) -> Finding:
 
 
 async def credentials(asked: Asked) -> Finding:
-    """Members' Secrets are read by name, each by a right of its own: nobody who is the hub can read another's."""
+    """Members' Secrets are read by name, each by a right of its own: nobody who is the hub can read
+    another's."""
     subject = "members' Secrets"
     for verb in ("list", "get", "create"):
         attributes = {"resource": "secrets", "verb": verb, "namespace": asked.credentials_namespace}
         if await _may(asked, attributes):
-            message = f"the hub may {verb} any Secret in {asked.credentials_namespace}: `federator cluster grant --all`"
+            message = (
+                f"the hub may {verb} any Secret in {asked.credentials_namespace}: `federator"
+                " cluster grant --all`"
+            )
             return Finding(subject, Result.WARNING, f"{message}, then delete the role that lets it")
     return Finding(subject, Result.OK, "the hub reads and renews them by name")
 
@@ -135,10 +142,16 @@ async def lasting_token(asked: Asked) -> Finding:
     try:
         secret = await asked.client.get(ref)
     except errors.NotFound:
-        return Finding(subject, Result.OK, f"no Secret in {asked.system_namespace} holds one that lasts for ever")
+        return Finding(
+            subject,
+            Result.OK,
+            f"no Secret in {asked.system_namespace} holds one that lasts for ever",
+        )
     if raw.text(secret, "type") != "kubernetes.io/service-account-token":
         return Finding(subject, Result.OK, "is of the kind that ends")
-    message = f"the Secret {asked.system_namespace}/federator-hub holds one that never expires: delete it"
+    message = (
+        f"the Secret {asked.system_namespace}/federator-hub holds one that never expires: delete it"
+    )
     return Finding(subject, Result.WARNING, message)
 
 
@@ -150,7 +163,9 @@ async def namespace_levels(asked: Asked) -> Finding:
         labels = raw.text_map(obj["metadata"], "labels")
         return raw.text(obj, "metadata", "name"), "pod-security.kubernetes.io/enforce" in labels
 
-    found = await asked.client.collect("v1", "namespaces", level_of, most=SPACES_MAX, label_selector=FLEET_LABEL)
+    found = await asked.client.collect(
+        "v1", "namespaces", level_of, most=SPACES_MAX, label_selector=FLEET_LABEL
+    )
     bare = sorted(name for name, says in found if not says)
     if not bare:
         return Finding(subject, Result.OK, f"{len(found)} of the fleet, each says its level")
@@ -159,17 +174,27 @@ async def namespace_levels(asked: Asked) -> Finding:
 
 
 async def system_namespace(asked: Asked) -> Finding:
-    """Where the federation's own pods and leases are, nobody else runs something with more rights."""
+    """Where the federation's own pods and leases are, nobody else runs something with more
+    rights."""
     subject = f"namespace {asked.system_namespace}"
-    obj = await asked.client.get(ObjectRef("v1", "namespaces", "", asked.system_namespace, "Namespace"))
+    obj = await asked.client.get(
+        ObjectRef("v1", "namespaces", "", asked.system_namespace, "Namespace")
+    )
     level = raw.text_map(obj["metadata"], "labels").get("pod-security.kubernetes.io/enforce", "")
     if level == "restricted":
         return Finding(subject, Result.OK, "takes pods of level restricted only")
     said = f"takes pods of level {level}" if level else "takes any pod"
-    return Finding(subject, Result.WARNING, f"{said}: label it pod-security.kubernetes.io/enforce=restricted")
+    return Finding(
+        subject, Result.WARNING, f"{said}: label it pod-security.kubernetes.io/enforce=restricted"
+    )
 
 
-HOST_AS_PERSON: Final[tuple[Check, ...]] = (host_policies, host_rights, credentials, system_namespace)
+HOST_AS_PERSON: Final[tuple[Check, ...]] = (
+    host_policies,
+    host_rights,
+    credentials,
+    system_namespace,
+)
 HOST_AS_HUB: Final[tuple[Check, ...]] = (host_policies, host_rights, credentials)
 MEMBER_AS_PERSON: Final[tuple[Check, ...]] = (
     member_policies,
@@ -197,33 +222,49 @@ async def _one(asked: Asked, check: Check) -> Finding:
 
 
 async def _policies(subject: str, asked: Asked, wanted: Sequence[str], where: str) -> Finding:
-    """Each policy has a binding that denies: a policy without one does nothing, and one that only warns lets pass."""
+    """Each policy has a binding that denies: a policy without one does nothing, and one that only
+    warns lets pass."""
     missing = []
     for name in wanted:
         plural = "validatingadmissionpolicybindings"
         try:
-            obj = await asked.client.get(ObjectRef(ADMISSION, plural, "", name, "ValidatingAdmissionPolicyBinding"))
+            obj = await asked.client.get(
+                ObjectRef(ADMISSION, plural, "", name, "ValidatingAdmissionPolicyBinding")
+            )
         except errors.NotServed:
-            return Finding(subject, Result.WARNING, "this API server knows no ValidatingAdmissionPolicy")
+            return Finding(
+                subject, Result.WARNING, "this API server knows no ValidatingAdmissionPolicy"
+            )
         except errors.NotFound:
             missing.append(name)
             continue
         if "Deny" not in raw.texts(obj, "spec", "validationActions"):
             missing.append(f"{name} (does not deny)")
     if missing:
-        return Finding(subject, Result.WARNING, f"not in force: {', '.join(missing)}; apply {where}")
+        return Finding(
+            subject, Result.WARNING, f"not in force: {', '.join(missing)}; apply {where}"
+        )
     return Finding(subject, Result.OK, f"in force: {', '.join(wanted)}")
 
 
 TOO_MUCH: Final[tuple[tuple[str, Mapping[str, str]], ...]] = (
     ("do everything", {"group": "*", "resource": "*", "verb": "*"}),
     ("list Secrets everywhere", {"resource": "secrets", "verb": "list"}),
-    ("make pods in kube-system", {"resource": "pods", "verb": "create", "namespace": "kube-system"}),
-    ("bind roles", {"group": "rbac.authorization.k8s.io", "resource": "clusterrolebindings", "verb": "create"}),
+    (
+        "make pods in kube-system",
+        {"resource": "pods", "verb": "create", "namespace": "kube-system"},
+    ),
+    (
+        "bind roles",
+        {"group": "rbac.authorization.k8s.io", "resource": "clusterrolebindings", "verb": "create"},
+    ),
     ("act as others", {"resource": "users", "verb": "impersonate"}),
     ("enter pods", {"resource": "pods", "subresource": "exec", "verb": "create"}),
     ("change nodes", {"resource": "nodes", "verb": "patch"}),
-    ("make tokens of any account", {"resource": "serviceaccounts", "subresource": "token", "verb": "create"}),
+    (
+        "make tokens of any account",
+        {"resource": "serviceaccounts", "subresource": "token", "verb": "create"},
+    ),
 )
 """What no account of the federation ever needs."""
 
@@ -231,7 +272,9 @@ TOO_MUCH: Final[tuple[tuple[str, Mapping[str, str]], ...]] = (
 async def _rights(subject: str, asked: Asked) -> Finding:
     held = [what for what, attributes in TOO_MUCH if await _may(asked, attributes)]
     if held:
-        return Finding(subject, Result.WARNING, f"may {', '.join(held)}: bind only the roles of deploy/")
+        return Finding(
+            subject, Result.WARNING, f"may {', '.join(held)}: bind only the roles of deploy/"
+        )
     return Finding(subject, Result.OK, f"none of {len(TOO_MUCH)} that it never needs")
 
 
@@ -243,15 +286,21 @@ async def _may(asked: Asked, attributes: Mapping[str, str]) -> bool:
     spec: dict[str, Any] = {"resourceAttributes": dict(attributes)}
     if asked.account:
         namespace = asked.account.split(":")[2]
-        groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
+        groups = [
+            "system:serviceaccounts",
+            f"system:serviceaccounts:{namespace}",
+            "system:authenticated",
+        ]
         spec |= {"user": asked.account, "groups": groups}
-    answer = await asked.client.create(ref, {"apiVersion": ref.api_version, "kind": kind, "spec": spec})
+    answer = await asked.client.create(
+        ref, {"apiVersion": ref.api_version, "kind": kind, "spec": spec}
+    )
     return raw.flag(answer, "status", "allowed")
 
 
 async def at_start(host: Asked, members: Mapping[str, Asked], metrics: Metrics) -> None:
-    """What the hub does once when it has begun to lead: a line in its log for every warning, and a count by cluster.
-    Whoever does not answer is examined at the next start."""
+    """What the hub does once when it has begun to lead: a line in its log for every warning, and a
+    count by cluster. Whoever does not answer is examined at the next start."""
     turns = asyncio.Semaphore(AT_ONCE)
 
     async def look(name: str, asked: Asked, checks: Sequence[Check]) -> None:
@@ -264,7 +313,13 @@ async def at_start(host: Asked, members: Mapping[str, Asked], metrics: Metrics) 
         warnings = [found for found in findings if found.result is Result.WARNING]
         metrics.child("federator_hardening_warnings", name).set(len(warnings))
         for found in warnings:
-            log.warning("hardening of %s: %s: %s (%s)", name or "the host", found.subject, found.message, GUIDE)
+            log.warning(
+                "hardening of %s: %s: %s (%s)",
+                name or "the host",
+                found.subject,
+                found.message,
+                GUIDE,
+            )
 
     async with asyncio.TaskGroup() as group:
         group.create_task(look("", host, HOST_AS_HUB))

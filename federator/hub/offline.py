@@ -1,6 +1,8 @@
-"""The scheduling cycle on objects instead of a live fleet: what `place` and `explain` run, and the hub for others.
+"""The scheduling cycle on objects instead of a live fleet: what `place` and `explain` run, and the
+hub for others.
 
-Reads plain objects as an API server (or a file) holds them; PlacementDecisions are the present state.
+Reads plain objects as an API server (or a file) holds them; PlacementDecisions are the present
+state.
 """
 
 import itertools
@@ -68,8 +70,8 @@ class Situation:
         return self.objects.get(("RuntimeProfile", "", name))
 
     def standing(self, workload: Workload) -> Standing:
-        """What a workload has, or an edit of it would have. Caps speak of the pods as they are: with another template
-        they are forgotten."""
+        """What a workload has, or an edit of it would have. Caps speak of the pods as they are:
+        with another template they are forgotten."""
         standing = self.standings.get(workload.key)
         if standing is None:
             standing = self._recorded(workload)
@@ -96,7 +98,9 @@ class Situation:
 
     def decide(self, entries: Sequence[Entry], snapshot: FleetSnapshot) -> Cycle:
         """What the hub would decide on them now. Nothing is booked."""
-        numbers = itertools.count(max((record.seq for record in self.records.values()), default=0) + 1)
+        numbers = itertools.count(
+            max((record.seq for record in self.records.values()), default=0) + 1
+        )
         made = cycle.run(entries, Queue(), snapshot, self.commitments, seq=numbers.__next__)
         for bug in made.failed.values():
             raise bug
@@ -104,17 +108,31 @@ class Situation:
 
     def decide_all(self) -> list[tuple[Ask, Decision]]:
         """Places every workload in one cycle, and books the result."""
-        asked = [(workload, ask) for workload in self.workloads.values() if (ask := self.ask_of(workload)) is not None]
-        made = self.decide([self.entry(workload, ask, self.snapshot) for workload, ask in asked], self.snapshot)
+        asked = [
+            (workload, ask)
+            for workload in self.workloads.values()
+            if (ask := self.ask_of(workload)) is not None
+        ]
+        made = self.decide(
+            [self.entry(workload, ask, self.snapshot) for workload, ask in asked], self.snapshot
+        )
         for one in made.decided:
             self.commitments.record(one.after)
-        return sorted(((one.entry.charged, one.decision) for one in made.decided), key=lambda pair: pair[0].key)
+        return sorted(
+            ((one.entry.charged, one.decision) for one in made.decided),
+            key=lambda pair: pair[0].key,
+        )
 
     def _capped(self, workload: Workload) -> Mapping[str, int]:
-        """How many copies some clusters' schedulers could bind lately, as far as the host's objects tell: by the
-        verdicts of the decision in force, while it is younger than a cap lasts or the cluster still says so."""
+        """How many copies some clusters' schedulers could bind lately, as far as the host's objects
+        tell: by the verdicts of the decision in force, while it is younger than a cap lasts or the
+        cluster still says so."""
         record = self.records.get(workload.key)
-        decision = self.objects.get(("PlacementDecision", workload.key.namespace, record.name)) if record else None
+        decision = (
+            self.objects.get(("PlacementDecision", workload.key.namespace, record.name))
+            if record
+            else None
+        )
         if record is None or decision is None:
             return {}
         caps = {
@@ -140,7 +158,10 @@ def as_object(ask: Ask, decision: Decision, cause: str) -> dict[str, Any]:
     return {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
-        "metadata": {"name": names.decision_name(short, ask.key.name, ask.uid), "namespace": ask.key.namespace},
+        "metadata": {
+            "name": names.decision_name(short, ask.key.name, ask.uid),
+            "namespace": ask.key.namespace,
+        },
         "spec": placementdecision.to_spec(decision, (cause,), ask),
     }
 
@@ -158,7 +179,9 @@ def read(objs: Iterable[Mapping[str, Any]], as_of: float) -> Situation:
             by_kind.setdefault(found.kind, []).append(_with_uid(obj))
     profiles = {obj["metadata"]["name"]: obj for obj in by_kind.get("RuntimeProfile", ())}
     clusters = {
-        view.name: view for obj in by_kind.get("MemberCluster", ()) if (view := membercluster.to_view(obj, as_of))
+        view.name: view
+        for obj in by_kind.get("MemberCluster", ())
+        if (view := membercluster.to_view(obj, as_of))
     }
     rules = Policies(
         policying.rule_of(kind, obj)
@@ -175,7 +198,9 @@ def read(objs: Iterable[Mapping[str, Any]], as_of: float) -> Situation:
         snapshot=FleetSnapshot(
             as_of=as_of,
             clusters=dict(sorted(clusters.items())),
-            quotas=tuple(federatedquota.to_account(obj) for obj in by_kind.get("FederatedQuota", ())),
+            quotas=tuple(
+                federatedquota.to_account(obj) for obj in by_kind.get("FederatedQuota", ())
+            ),
             levels=levels,
         ),
         rules=rules,
@@ -188,13 +213,16 @@ def read(objs: Iterable[Mapping[str, Any]], as_of: float) -> Situation:
 
 
 def _book(situation: Situation, decisions: Iterable[Mapping[str, Any]]) -> None:
-    """Files the decisions under their workloads and books them, also those of workloads that were not given."""
+    """Files the decisions under their workloads and books them, also those of workloads that were
+    not given."""
     for one in situation.workloads.values():
         situation.commitments.progressed(one.uid, one.progress().done)
     for obj in decisions:
         record = records.summarise(obj)
         workload = situation.workloads.get(record.key)
-        ours = workload is not None and (not record.workload_uid or record.workload_uid == workload.uid)
+        ours = workload is not None and (
+            not record.workload_uid or record.workload_uid == workload.uid
+        )
         if workload is not None and ours:
             situation.records[record.key] = record
         if (charged := record.commitment()) is not None:
@@ -204,8 +232,12 @@ def _book(situation: Situation, decisions: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _with_uid(obj: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Objects from files have no uid yet: their name stands in, so that ties break the same in every run."""
+    """Objects from files have no uid yet: their name stands in, so that ties break the same in
+    every run."""
     meta = obj["metadata"]
     if meta.get("uid"):
         return obj
-    return {**obj, "metadata": {**meta, "uid": f"{obj['kind']}/{meta.get('namespace', '')}/{meta['name']}"}}
+    return {
+        **obj,
+        "metadata": {**meta, "uid": f"{obj['kind']}/{meta.get('namespace', '')}/{meta['name']}"},
+    }

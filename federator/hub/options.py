@@ -1,4 +1,5 @@
-"""What an operator may set for the hub. Filled by `settings`; every field says its unit, and why it is so."""
+"""What an operator may set for the hub. Filled by `settings`; every field says its unit, and why it
+is so."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -15,23 +16,28 @@ class HubOptions:
     fleet: str = "federator"
     """Marks what this hub owns in members; two federations over the same members need two names."""
     shared_host: bool = False
-    """True where the host runs workload controllers itself: native kinds are then refused with HostWouldRunIt."""
+    """True where the host runs workload controllers itself: native kinds are then refused with
+    HostWouldRunIt."""
     credentials_namespace: str = "federator-clusters"
     """The one namespace of the host in which Secrets of members are read, by name."""
     system_namespace: str = "federator-system"
-    """Namespace of the hub's own objects on the host (its lease too), and of the member process's lease in members."""
+    """Namespace of the hub's own objects on the host (its lease too), and of the member process's
+    lease in members."""
     leader_election: bool = True
-    """Several hubs may run: one acts, the others keep their caches warm. False only where there never is a second."""
+    """Several hubs may run: one acts, the others keep their caches warm. False only where there
+    never is a second."""
     lease_name: str = "federator-hub"
     """The Lease that hubs of one federation stand for."""
     identity: str = ""
     """Names this hub in the Lease; random characters are added. Empty: the machine's name."""
     lease_duration_s: float = 15.0
-    """A leader whose lease nobody saw renewed for this long is replaced; the longest take-over is this and a retry."""
+    """A leader whose lease nobody saw renewed for this long is replaced; the longest take-over is
+    this and a retry."""
     lease_renew_deadline_s: float = 10.0
     """A leader that could not renew for this long stops and exits: well before another may act."""
     lease_retry_s: float = 2.0
-    """Between two looks at the lease, or two renewals, at most; one try takes at most three quarters of it."""
+    """Between two looks at the lease, or two renewals, at most; one try takes at most three
+    quarters of it."""
     probe_interval_s: float = 10.0
     """How often a member's /readyz is asked; a tenth of jitter is added."""
     probe_timeout_s: float = 5.0
@@ -41,36 +47,47 @@ class HubOptions:
     capacity_stale_after_s: float = 300.0
     """An unheard capacity report older than this takes no new copies."""
     discovery_interval_s: float = 60.0
-    """How often the kinds that a member serves, and its version, are read again beside the probe."""
+    """How often the kinds that a member serves, and its version, are read again beside the probe.
+    """
     clock_skew_max_s: float = 5.0
     """A member's clock that is further off the hub's than this is told as ClockSkew."""
     capacity_copy_interval_s: float = 30.0
-    """Least time between two copies of one member's figures to the host: they serve people, not decisions."""
+    """Least time between two copies of one member's figures to the host: they serve people, not
+    decisions."""
     capacity_copy_permille: int = 10
-    """Change of free room, in thousandths, below which MemberCluster.status.capacity is left as it is."""
+    """Change of free room, in thousandths, below which MemberCluster.status.capacity is left as it
+    is."""
     token_lifetime_s: Annotated[int, Field(ge=600)] = 604800
-    """Life of the hub's tokens in members, in seconds, as asked for; a member may give less. Longer than any outage of
-    all hubs that is to be survived without joining members again."""
+    """Life of the hub's tokens in members, in seconds, as asked for; a member may give less. Longer
+    than any outage of all hubs that is to be survived without joining members again."""
     token_renew_s: Annotated[float, Field(ge=1.0)] = 86400.0
-    """At this age a token is renewed, or after two thirds of its life if that is sooner; up to a tenth is taken off."""
+    """At this age a token is renewed, or after two thirds of its life if that is sooner; up to a
+    tenth is taken off."""
     policies_per_namespace: int = 200
-    """PlacementPolicies of one namespace that are in force, the oldest ones: each costs time whenever one is edited."""
+    """PlacementPolicies of one namespace that are in force, the oldest ones: each costs time
+    whenever one is edited."""
     deletions_floor: int = 100
     """Slices of vanished workloads that are deleted in a minute without anybody waiting."""
     deletions_permille: int = 100
-    """Beyond that: thousandths of all slices that go in a minute when many workloads vanish; 1000: no limit."""
+    """Beyond that: thousandths of all slices that go in a minute when many workloads vanish; 1000:
+    no limit."""
     batch_size: int = 256
-    """Workloads decided on one snapshot at most; a larger batch would hold the event loop for too long."""
+    """Workloads decided on one snapshot at most; a larger batch would hold the event loop for too
+    long."""
     batches_at_once: int = 4
-    """Batches whose decisions are being written side by side: what is new need not wait for the writes before it."""
+    """Batches whose decisions are being written side by side: what is new need not wait for the
+    writes before it."""
     batch_linger_s: float = 0.005
-    """How long placing waits for more when workloads come one upon another: one snapshot then serves many asks."""
+    """How long placing waits for more when workloads come one upon another: one snapshot then
+    serves many asks."""
     host_writes_in_flight: int = 32
-    """Requests to the host at once; a real API server on two cores is saturated by about as many."""
+    """Requests to the host at once; a real API server on two cores is saturated by about as many.
+    """
     lane_writes_in_flight: int = 16
     """Slices worked on at once in each member: a slow member then costs only its own."""
     status_interval_s: float = 1.0
-    """Least time between two status writes of one workload, and how long an unsettled first status waits."""
+    """Least time between two status writes of one workload, and how long an unsettled first status
+    waits."""
     unschedulable_after_s: float = 60.0
     """A member that could not schedule copies for this long is capped at what it scheduled."""
     unschedulable_decay_s: float = 600.0
@@ -82,13 +99,16 @@ class HubOptions:
     futile_pause_s: float = 300.0
     """How long such a slice is left alone."""
     trust_after_s: float = 600.0
-    """A member that said what cannot be takes nothing new until it has not done so again for this long."""
+    """A member that said what cannot be takes nothing new until it has not done so again for this
+    long."""
     member_objects_max: int = 150_000
-    """Objects of one workload kind that are kept of each member; one that holds more takes nothing new."""
+    """Objects of one workload kind that are kept of each member; one that holds more takes nothing
+    new."""
     member_bytes_max: int = 268_435_456
     """What those are estimated to take, in bytes: a member may hold few objects that are large."""
     document_cache: int = 2048
-    """Full workload objects kept for rendering; the rest are read again when they are dispatched."""
+    """Full workload objects kept for rendering; the rest are read again when they are dispatched.
+    """
     shapes_max: int = 256
     """Shapes that members are asked to answer exactly; the least recently used ones go first."""
 

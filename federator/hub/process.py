@@ -1,8 +1,9 @@
 """The hub process: wires host, members and controllers together, and knows when it may act.
 
-What listens and probes always runs; what writes runs while this hub leads. Order of a start: the host's lists, then
-every member heard or known to be unheard; until then nothing is placed, dispatched or deleted. `run` ends by
-cancellation, or because the lease was lost; every task has this process as its owner.
+What listens and probes always runs; what writes runs while this hub leads. Order of a start: the
+host's lists, then every member heard or known to be unheard; until then nothing is placed,
+dispatched or deleted. `run` ends by cancellation, or because the lease was lost; every task has
+this process as its owner.
 """
 
 import asyncio
@@ -74,9 +75,9 @@ class TermUsedUp(Exception):
 class HubProcess:
     """One hub. `client` speaks to the host; `connect` opens transports to members.
 
-    `elector` says when it leads, through a client of its own; None where there is no second hub. `new_key` makes the
-    key of seals where there is none: from `rng` when left out, which is no secret from somebody who knows its seed.
-    `inspect` is called once when it has begun to lead.
+    `elector` says when it leads, through a client of its own; None where there is no second hub.
+    `new_key` makes the key of seals where there is none: from `rng` when left out, which is no
+    secret from somebody who knows its seed. `inspect` is called once when it has begun to lead.
     """
 
     def __init__(
@@ -93,7 +94,8 @@ class HubProcess:
         inspect: Callable[[HubState], Coroutine[Any, Any, None]] | None = None,
         journal: Journal | None = None,
     ) -> None:
-        self.elector, self._inspect, self.journal = elector, inspect, journal or Journal(HistoryOptions(), clock)
+        self.elector, self._inspect = elector, inspect
+        self.journal = journal or Journal(HistoryOptions(), clock)
         self.announced: Mapping[str, str] = {}
         """Annotations by which callers find what this hub serves while it leads."""
         self._warmed = asyncio.Event()
@@ -103,20 +105,27 @@ class HubProcess:
         seals = Seals(new_key or (lambda: rng.randbytes(KEY_BYTES)))
         self.state = HubState(options, metrics, seals=seals, leader_gate=leads)
         if elector is not None:
-            elector.notes = lambda: {**self.state.tombstones.notes(), **self.announced, **self._notes(elector.identity)}
-        # The one leader gate: whatever writes to host or members does so through transports behind it.
+            elector.notes = lambda: {
+                **self.state.tombstones.notes(),
+                **self.announced,
+                **self._notes(elector.identity),
+            }
+        # The one leader gate: every write to host and members passes a transport behind it.
         client = self.host = leader_gate.behind_gate(client, self._may_write, self._meet_shortage)
         self.documents = Documents(client, options.document_cache)
-        lane = Lane("host", limit=options.host_writes_in_flight, clock=clock, rng=rng, metrics=metrics)
-        applier = Applier(client, lane, clock=clock, component="hub")
+        applier = Applier(client, self._host_lane(), clock=clock, component="hub")
         self.events = Events(applier, clock, self.journal)
         self._make_controllers(client, applier)
         queues = (self.placing.queue, self.aggregation.queue)
         self.news = MemberNews(self.state, self.view, clock=clock)
         self.resync = Resync(self.state, queues, rng=rng)
-        self.reporting = Reporting(self.state, client, turned=self.events.turned, clock=clock, rng=rng)
+        self.reporting = Reporting(
+            self.state, client, turned=self.events.turned, clock=clock, rng=rng
+        )
         self._make_leaving(client)
-        self.hosting = Hosting(self.state, client, self.documents, clock=clock, rng=rng, on_member=self._member_changed)
+        self.hosting = Hosting(
+            self.state, client, self.documents, clock=clock, rng=rng, on_member=self._member_changed
+        )
         self.host_uid = ""
         self._group: asyncio.TaskGroup | None = None
         self._writers: asyncio.TaskGroup | None = None
@@ -129,22 +138,31 @@ class HubProcess:
         self.shortage = Shortage(clock, metrics)
         """Whether this process lacks something of its own, and members are not asked for that."""
 
+    def _host_lane(self) -> Lane:
+        limit = self.options.host_writes_in_flight
+        return Lane("host", limit=limit, clock=self.clock, rng=self.rng, metrics=self.state.metrics)
+
     def _make_controllers(self, client: clients.Client, applier: Applier) -> None:
         """What places workloads, writes their slices and tells of them."""
         clock, rng = self.clock, self.rng
         self.caps = UnschedulableCaps(self.state, clock=clock)
         in_force = InForce(self.state, client, applier, self.documents)
-        self.placing = Placing(self.state, applier, self.events, self.caps, in_force, clock=clock, rng=rng)
+        self.placing = Placing(
+            self.state, applier, self.events, self.caps, in_force, clock=clock, rng=rng
+        )
         history = Revisions(client, applier, self.documents, fleet=self.options.fleet)
         self.view = RolloutView(self.state)
         writer = SliceWriter(self.state, self.view, self.documents, history)
         self.dispatching = Dispatching(
             self.state, self.view, writer, in_force, Drift(self.events), clock=clock, rng=rng
         )
-        self.aggregation = StatusAggregation(self.state, applier, self.view, self.events, clock=clock, rng=rng)
+        self.aggregation = StatusAggregation(
+            self.state, applier, self.view, self.events, clock=clock, rng=rng
+        )
 
     def _make_leaving(self, client: clients.Client) -> None:
-        """What has to do with workloads and members that leave, what they leave behind, and decisions of nobody."""
+        """What has to do with workloads and members that leave, what they leave behind, and
+        decisions of nobody."""
         self.forgetting = Forgetting(self.state, client, rng=self.rng)
         self.finalizing = Finalizing(
             self.state,
@@ -159,7 +177,8 @@ class HubProcess:
         self.sealing = Sealing(self.state, client, clock=self.clock, rng=self.rng)
         self.foreign = Foreign(self.state, client, self.events, clock=self.clock, rng=self.rng)
         self._missed: dict[str, Member] = {}
-        """By name: whose MemberCluster is not shown any more, until the host has said of it that it is gone."""
+        """By name: whose MemberCluster is not shown any more, until the host has said of it that it
+        is gone."""
         self.departed = Departed(self.state, client, clock=self.clock, rng=self.rng)
         self.tidying = Tidying(self.state, client, clock=self.clock, rng=self.rng)
         self.renewing = Renewing(self.state, client, self.connect, clock=self.clock, rng=self.rng)
@@ -195,9 +214,12 @@ class HubProcess:
             raise lost
 
     async def _stand(self, elector: Elector) -> None:
-        """Leads when it is our turn. Where there is no decision nobody has led, and a first start need not wait."""
+        """Leads when it is our turn. Where there is no decision nobody has led, and a first start
+        need not wait."""
         while True:
-            await elector.lead(self._lead, candidate=lambda: self.warm, untouched=lambda: not self.state.records)
+            await elector.lead(
+                self._lead, candidate=lambda: self.warm, untouched=lambda: not self.state.records
+            )
 
     async def _lead_alone(self) -> None:
         """Leads where there is no second hub: term after term."""
@@ -206,13 +228,15 @@ class HubProcess:
 
     @property
     def warm(self) -> bool:
-        """The host's lists were read and every member was heard or given up: this hub could lead."""
+        """The host's lists were read and every member was heard or given up: this hub could
+        lead."""
         return self._warmed.is_set()
 
     def _awaited(self, member: Member) -> bool:
         """Whether a first word of it, or of its silence, may still come within its grace."""
         return not (
-            member.known_or_unknown or member.reachability.over(self.clock.monotonic(), self.options.unready_after_s)
+            member.known_or_unknown
+            or member.reachability.over(self.clock.monotonic(), self.options.unready_after_s)
         )
 
     def _may_write(self) -> bool:
@@ -239,10 +263,15 @@ class HubProcess:
         """What every command says before its tables, by the Lease."""
         short = self.shortage
         facts = {"holder": holder, "since": short.since, "why": short.trouble}
-        return {names.SHORTAGE_ANNOTATION: json.dumps(facts) if short.trouble else ""} if short.ever else {}
+        return (
+            {names.SHORTAGE_ANNOTATION: json.dumps(facts) if short.trouble else ""}
+            if short.ever
+            else {}
+        )
 
     async def _host_identity(self) -> str:
-        """The uid of the host's kube-system, asked for until it is told: no member is judged before."""
+        """The uid of the host's kube-system, asked for until it is told: no member is judged
+        before."""
         while True:
             try:
                 return await self.host.kube_system_uid()
@@ -251,16 +280,21 @@ class HubProcess:
                 await asyncio.sleep(self.rng.uniform(1.0, 2.0))
 
     async def _warm_up(self) -> None:
-        """The host's lists, then every member heard or given up for now, within the time that makes one NotReady."""
+        """The host's lists, then every member heard or given up for now, within the time that makes
+        one NotReady."""
         await self.hosting.wait_synced()
         while any(self._awaited(member) for member in self.state.members.values()):  # noqa: ASYNC110 - once per life
             await asyncio.sleep(0.02)
         self._warmed.set()
-        log.info("hub is warm: %d workloads, %d members", len(self.state.workloads), len(self.state.members))
+        log.info(
+            "hub is warm: %d workloads, %d members",
+            len(self.state.workloads),
+            len(self.state.members),
+        )
 
     async def _lead(self, transitions: int) -> None:
-        """Everything that writes, until cancelled, or until this term has hardly any numbers left: the next election
-        has more. `transitions`: the Lease's count; 0 without an election."""
+        """Everything that writes, until cancelled, or until this term has hardly any numbers left:
+        the next election has more. `transitions`: the Lease's count; 0 without an election."""
         self._used_up.clear()
         try:
             await self._act(transitions)
@@ -271,9 +305,15 @@ class HubProcess:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.events.run(), name="events")
             group.create_task(self.journal.run(), name="history")
-            group.create_task(self.reporting.reports.run(self.reporting.report, workers=8), name="reporting")
-            group.create_task(self.reporting.accounts.run(self.reporting.account, workers=2), name="accounts")
-            group.create_task(self.reporting.questions.run(self.reporting.ask, workers=8), name="asking")
+            group.create_task(
+                self.reporting.reports.run(self.reporting.report, workers=8), name="reporting"
+            )
+            group.create_task(
+                self.reporting.accounts.run(self.reporting.account, workers=2), name="accounts"
+            )
+            group.create_task(
+                self.reporting.questions.run(self.reporting.ask, workers=8), name="asking"
+            )
             await self._warmed.wait()
             await self._insist("the list of clusters that were given up", self.departed.load)
             await self._insist("the key of decisions", self._take_key)
@@ -319,18 +359,24 @@ class HubProcess:
                 self.state.stand_by()
 
     async def _meet_named(self) -> None:
-        """Returns when every cluster that a decision names was heard or given up for now, or has left the fleet by the
-        host's word: nothing is decided or removed because a list does not show it. Raises ApiErrors."""
+        """Returns when every cluster that a decision names was heard or given up for now, or has
+        left the fleet by the host's word: nothing is decided or removed because a list does not
+        show it. Raises ApiErrors."""
         members = self.state.members
-        named = sorted({cluster for record in self.state.records.values() for cluster in record.clusters})
+        named = sorted(
+            {cluster for record in self.state.records.values() for cluster in record.clusters}
+        )
         for name in named:
             if name not in members and not await self.departed.confirms(name):
-                raise errors.ServerTrouble(f"the MemberCluster {name} is there, and the list does not show it yet")
+                raise errors.ServerTrouble(
+                    f"the MemberCluster {name} is there, and the list does not show it yet"
+                )
         while any(name in members and self._awaited(members[name]) for name in named):  # noqa: ASYNC110 - once a term
             await asyncio.sleep(0.02)
 
     async def _carried_by_lease(self, elector: Elector) -> None:
-        """Returns when the Lease says the term: a leader that comes after us must not take it for its own."""
+        """Returns when the Lease says the term: a leader that comes after us must not take it for
+        its own."""
         while not await elector.note():  # noqa: ASYNC110 - each try waits for a renewal
             await asyncio.sleep(self.rng.uniform(0.1, 0.2))
 
@@ -364,7 +410,9 @@ class HubProcess:
                 self._group.create_task(self._confirm_gone(member), name=f"gone {name}")
             return
         if name in self._missed:
-            if member is not None and member.obj["metadata"].get("uid") != obj["metadata"].get("uid"):
+            if member is not None and member.obj["metadata"].get("uid") != obj["metadata"].get(
+                "uid"
+            ):
                 self._leave(name)  # it was deleted, and another has its name
             self._missed.pop(name, None)
         if member is not None and member.obj["metadata"].get("uid") == obj["metadata"].get("uid"):
@@ -374,14 +422,19 @@ class HubProcess:
         self._begin(name, obj)
 
     async def _confirm_gone(self, member: Member) -> None:
-        """A MemberCluster is not shown any more: it has left the fleet when the host says so of its name. Until then
-        its member stays as it is; it is looked for more and more seldom, and no more when it is shown again."""
+        """A MemberCluster is not shown any more: it has left the fleet when the host says so of its
+        name. Until then its member stays as it is; it is looked for more and more seldom, and no
+        more when it is shown again."""
         name, waits = member.name, Backoff(self.rng, base_s=0.5, cap_s=15.0)
         while self._missed.get(name) is member and self.state.members.get(name) is not None:
             try:
-                gone = await self.departed.confirms(name, str(member.obj["metadata"].get("uid", "")))
+                gone = await self.departed.confirms(
+                    name, str(member.obj["metadata"].get("uid", ""))
+                )
             except errors.ApiError as trouble:
-                log.warning("whether the MemberCluster %s is gone cannot be asked: %s", name, trouble)
+                log.warning(
+                    "whether the MemberCluster %s is gone cannot be asked: %s", name, trouble
+                )
                 gone = False
             if gone and self._missed.get(name) is member:
                 self._leave(name)
@@ -414,7 +467,9 @@ class HubProcess:
             ),
             fleet=self.options.fleet,
             host_uid=self.host_uid,
-            reachability=ReachabilityState(since_s=self.clock.monotonic(), counts_from_s=self.clock.monotonic()),
+            reachability=ReachabilityState(
+                since_s=self.clock.monotonic(), counts_from_s=self.clock.monotonic()
+            ),
             write_fights=WriteFightDetector(
                 writes=self.options.futile_writes,
                 window_s=self.options.futile_window_s,
@@ -428,19 +483,27 @@ class HubProcess:
         self._open_connection(member)
 
     def _went_back(self, member: Member) -> None:
-        """A member was restored from a backup. Versions, comparisons and namespaces that were remembered of it belong
-        to a history that never was: it is met anew, its identity first."""
+        """A member was restored from a backup. Versions, comparisons and namespaces that were
+        remembered of it belong to a history that never was: it is met anew, its identity first."""
         if self.state.members.get(member.name) is not member:
             return
-        log.warning("member %s went back in time: it was restored from a backup and is compared anew", member.name)
+        log.warning(
+            "member %s went back in time: it was restored from a backup and is compared anew",
+            member.name,
+        )
         if self.state.ready:
             self.events.member_went_back(member)
         self._begin(member.name, member.obj)
 
     def _met_other(self, member: Member) -> None:
-        """A hub that could not write to the host, or a standby, had met another cluster at this address before."""
+        """A hub that could not write to the host, or a standby, had met another cluster at this
+        address before."""
         if self.state.members.get(member.name) is member:
-            log.warning("member %s is another cluster than %s, which never joined: met anew", member.name, member.uid)
+            log.warning(
+                "member %s is another cluster than %s, which never joined: met anew",
+                member.name,
+                member.uid,
+            )
             self._begin(member.name, member.obj)
 
     def _open_connection(self, member: Member) -> None:
@@ -459,7 +522,9 @@ class HubProcess:
             metrics=self.state.metrics,
         )
         self.dispatching.queue_of(member)
-        self._connections[member.name] = [self._group.create_task(connection.run(), name=f"connection {member.name}")]
+        self._connections[member.name] = [
+            self._group.create_task(connection.run(), name=f"connection {member.name}")
+        ]
         self._serve(member)
 
     def _serve(self, member: Member) -> None:

@@ -1,9 +1,11 @@
-"""Renewing: the hub's token in each member is replaced long before it ends, by the hub itself (TokenRequest).
+"""Renewing: the hub's token in each member is replaced long before it ends, by the hub itself
+(TokenRequest).
 
-The leader asks the member for another token of its own account with the one that it has, tries it, and writes it into
-the member's Secret on the host; every hub's connection takes it from there and stays open. A token that never
-ends, as earlier versions made them, is replaced at once where the member lets the hub. A failure is told in the
-condition `CredentialsRenewed` of the MemberCluster, while days are left.
+The leader asks the member for another token of its own account with the one that it has, tries it,
+and writes it into the member's Secret on the host; every hub's connection takes it from there and
+stays open. A token that never ends, as earlier versions made them, is replaced at once where the
+member lets the hub. A failure is told in the condition `CredentialsRenewed` of the MemberCluster,
+while days are left.
 """
 
 import asyncio
@@ -113,7 +115,11 @@ class Renewing:
             return RequeueAfter(member.name, AGAIN_S[0], str(ours))
         except (errors.ApiError, ValueError, TimeoutError) as trouble:
             return self._failed(member, token, trouble)
-        log.info("the hub's token in %s was renewed and ends at %s", member.name, stamp(fresh.ends_s or 0))
+        log.info(
+            "the hub's token in %s was renewed and ends at %s",
+            member.name,
+            stamp(fresh.ends_s or 0),
+        )
         self._count("renewed")
         self._failures.pop(member.name, None)
         self._publish(member.name, fresh)
@@ -123,9 +129,13 @@ class Renewing:
     async def _renewed(self, member: Member, token: Token) -> Token:
         """The new token, once it stands in the Secret. Raises ApiErrors and ValueError."""
         assert member.client is not None
-        ref = ObjectRef("v1", "secrets", self.state.options.credentials_namespace, secret_name(member), "Secret")
+        ref = ObjectRef(
+            "v1", "secrets", self.state.options.credentials_namespace, secret_name(member), "Secret"
+        )
         secret = await self.host.get(ref)
-        access = kubeconfigs.member_access(kubeconfigs.in_secret(secret, member.name), allow_loopback=True)
+        access = kubeconfigs.member_access(
+            kubeconfigs.in_secret(secret, member.name), allow_loopback=True
+        )
         if (there := tokens.read(access.token)) is not None and there != token:
             member.reread.set()  # somebody was sooner
             return there
@@ -136,7 +146,10 @@ class Renewing:
         text = kubeconfigs.written(replace(access, token=given))
         data = {"kubeconfig": base64.b64encode(text.encode()).decode("ascii")}
         await self._prove(member, {**secret, "data": data})
-        meta = {"uid": secret["metadata"]["uid"], "resourceVersion": secret["metadata"]["resourceVersion"]}
+        meta = {
+            "uid": secret["metadata"]["uid"],
+            "resourceVersion": secret["metadata"]["resourceVersion"],
+        }
         try:
             await self.host.patch(ref, {"metadata": meta, "data": data})
         except errors.Denied as refused:
@@ -148,7 +161,8 @@ class Renewing:
         return fresh
 
     async def _prove(self, member: Member, secret: Mapping[str, Any]) -> None:
-        """Reaches the member with the new credentials: what is not accepted there is not written."""
+        """Reaches the member with the new credentials: what is not accepted there is not
+        written."""
         transport = await self.connect(member.obj, secret)
         try:
             uid = await clients.Client(transport, member.name).kube_system_uid()
@@ -166,12 +180,20 @@ class Renewing:
         )
         wait_s = waits.next()
         why = str(trouble) or f"no answer within {DEADLINE_S:g} s"
-        log.warning("the hub's token in %s could not be renewed (%d in a row): %s", member.name, waits.failures, why)
+        log.warning(
+            "the hub's token in %s could not be renewed (%d in a row): %s",
+            member.name,
+            waits.failures,
+            why,
+        )
         self._count("failed")
         if waits.failures >= TOLD_AFTER and token.ends_s is not None:
             ends = f"The hub's token there ends at {stamp(token.ends_s)} and could not be renewed"
             help_ = "; apply deploy/member there" if isinstance(trouble, errors.Denied) else ""
-            self._tell(member, Condition(KIND, FALSE, "RenewalFailed", f"{ends}: {why.rstrip('.')}{help_}."))
+            self._tell(
+                member,
+                Condition(KIND, FALSE, "RenewalFailed", f"{ends}: {why.rstrip('.')}{help_}."),
+            )
         return self._pause(member.name, wait_s, why)
 
     def _tell(self, member: Member, condition: Condition | None) -> None:
@@ -185,7 +207,9 @@ class Renewing:
 
     def _publish(self, name: str, token: Token) -> None:
         if self.state.metrics is not None:
-            self.state.metrics.child("federator_member_token_ends_timestamp_seconds", name).set(token.ends_s or 0)
+            self.state.metrics.child("federator_member_token_ends_timestamp_seconds", name).set(
+                token.ends_s or 0
+            )
 
     def _count(self, result: str) -> None:
         if self.state.metrics is not None:

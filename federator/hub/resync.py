@@ -1,8 +1,9 @@
-"""Gives workloads their turns where many are due at once: all of them when a hub begins to lead, those of a member when
-it is heard, falls silent or is judged.
+"""Gives workloads their turns where many are due at once: all of them when a hub begins to lead,
+those of a member when it is heard, falls silent or is judged.
 
-In parts: what somebody changes meanwhile would wait behind a hundred thousand turns that find nothing to do, the loop
-would stand still, and all their keys at once take tens of megabytes. Called by the process; only gives signals.
+In parts: what somebody changes meanwhile would wait behind a hundred thousand turns that find
+nothing to do, the loop would stand still, and all their keys at once take tens of megabytes. Called
+by the process; only gives signals.
 """
 
 import asyncio
@@ -42,23 +43,29 @@ class Resync:
         state.signals.on_member(MemberTurn.RESYNC, lambda member: self.members.add(member.name))
 
     async def run(self) -> None:
-        """Gives every workload a turn of everything, and from then on those of members, until cancelled."""
+        """Gives every workload a turn of everything, and from then on those of members, until
+        cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._everything(), name="first resync")
             group.create_task(self.members.run(self.member), name="resyncs of members")
 
     async def _everything(self) -> None:
         workloads, decided = self.state.workloads, self.state.by_workload
-        await self._in_parts([*workloads, *(key for key in decided if key not in workloads)], self._look_at)
+        await self._in_parts(
+            [*workloads, *(key for key in decided if key not in workloads)], self._look_at
+        )
 
     async def member(self, name: str) -> None:
-        """What it holds, what decisions give it or take from it, and all that waits to be finalized."""
+        """What it holds, what decisions give it or take from it, and all that waits to be
+        finalized."""
         member = self.state.members.get(name)
         if member is None:
             return
         held = dict.fromkeys((*member.slice_keys(), *member.own_writes))
         await self._in_parts(list(held), functools.partial(self._touch_in, member))
-        await self._in_parts(list(self.state.records.values()), functools.partial(self._concerns, member, held))
+        await self._in_parts(
+            list(self.state.records.values()), functools.partial(self._concerns, member, held)
+        )
 
     async def _in_parts(self, found: Sequence[T], visit: Callable[[T], None]) -> None:
         for start in range(0, len(found), AT_ONCE):
@@ -81,7 +88,7 @@ class Resync:
             self.state.changed(Changed.LEFT_BEHIND, record.key)
 
     def _touch_in(self, member: Member, key: WorkloadKey) -> None:
-        """News of one member is acted on there alone. Where every member is resynced, looks in all clusters of all of
-        their workloads would grow with the square of the clusters."""
+        """News of one member is acted on there alone. Where every member is resynced, looks in all
+        clusters of all of their workloads would grow with the square of the clusters."""
         self.state.signals.slice_changed(SliceChanged.RESYNCED, member, key)
         self.state.changed(Changed.REACHED, key)

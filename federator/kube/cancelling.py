@@ -1,8 +1,9 @@
 """Tells a cancellation that was meant for the task it arrives in from one that strayed into it.
 
-A library may cancel a future that a task of ours waits for (aiohttp does, with those who wait for a connection or for
-the name of a server while their connector is closed). The task sees a CancelledError as if somebody had cancelled it,
-and a server of a queue that takes it for its own end is gone without a word.
+A library may cancel a future that a task of ours waits for (aiohttp does, with those who wait for a
+connection or for the name of a server while their connector is closed). The task sees a
+CancelledError as if somebody had cancelled it, and a server of a queue that takes it for its own
+end is gone without a word.
 """
 
 import asyncio
@@ -23,7 +24,8 @@ def is_ours() -> bool:
 
 
 async def contained(work: Awaitable[T]) -> T:
-    """The result of `work`. Raises `Astray` for a cancellation that does not mean the running task."""
+    """The result of `work`. Raises `Astray` for a cancellation that does not mean the running
+    task."""
     try:
         return await work
     except asyncio.CancelledError as exc:

@@ -1,8 +1,8 @@
 """The one client: Kubernetes verbs on a Transport, for the host, members and the CLI alike.
 
-It decodes, types errors, bounds bodies, gives every call a deadline, refreshes credentials once on 401, and tries reads
-again within a budget. It never repeats a write: after `errors.Unreachable` a write's effect is unknown, and callers,
-being level-triggered, read and compute anew.
+It decodes, types errors, bounds bodies, gives every call a deadline, refreshes credentials once on
+401, and tries reads again within a budget. It never repeats a write: after `errors.Unreachable` a
+write's effect is unknown, and callers, being level-triggered, read and compute anew.
 """
 
 import asyncio
@@ -35,13 +35,15 @@ T = TypeVar("T")
 PAGE_SIZE = 500
 """Objects asked for per page of a list."""
 OBJECTS_MAX = 500_000
-"""More objects of one kind are not read from one cluster: each page is bounded, and without this the list of a member
-that never comes to an end would take all memory. Kubernetes itself is meant for 150,000 pods a cluster."""
+"""More objects of one kind are not read from one cluster: each page is bounded, and without this
+the list of a member that never comes to an end would take all memory. Kubernetes itself is meant
+for 150,000 pods a cluster."""
 LIST_S = 900.0
 """A list of many pages ends within so long, in seconds, however it trickles."""
 PAGES_FREE = 64
-"""So many pages may come as they like; of more, each has a sixteenth of what was asked for on average. A server that
-sends nothing but the way to the next page would keep a process busy without end."""
+"""So many pages may come as they like; of more, each has a sixteenth of what was asked for on
+average. A server that sends nothing but the way to the next page would keep a process busy without
+end."""
 BOOKMARK_S = 60.0
 """How often a real API server sends a bookmark on a watch, about, in seconds."""
 SILENCE_S = 3 * BOOKMARK_S
@@ -78,7 +80,8 @@ UID_MAX = 64
 
 
 class Client:
-    """Speaks to one API server. `cluster` names it in metrics and messages; `rng` draws request ids and jitter."""
+    """Speaks to one API server. `cluster` names it in metrics and messages; `rng` draws request ids
+    and jitter."""
 
     def __init__(
         self,
@@ -110,7 +113,7 @@ class Client:
             timeout_s=self.timeout_s,
         )
 
-    # -- reads ---------------------------------------------------------------------------------------------------
+    # -- reads ----------------------------------------------------------------
 
     async def get(
         self,
@@ -120,7 +123,8 @@ class Client:
         timeout_s: float | None = None,
         body_limit: int = OBJECT_LIMIT,
     ) -> dict[str, Any]:
-        """The object. Raises `errors.NotFound` and the other ApiErrors; `errors.Malformed` beyond `body_limit`."""
+        """The object. Raises `errors.NotFound` and the other ApiErrors; `errors.Malformed` beyond
+        `body_limit`."""
         path = paths.single(ref, subresource)
         call = self._read("get", ref.plural, path, timeout_s=timeout_s, body_limit=body_limit)
         return decode.single(await self._exchange.send(call), ref.name, self._exchange.what(call))
@@ -135,9 +139,12 @@ class Client:
         field_selector: str = "",
         limit: int = PAGE_SIZE,
     ) -> Listing:
-        """Everything there is, read consistently in pages; begun anew when a continue token expires (F18)."""
+        """Everything there is, read consistently in pages; begun anew when a continue token expires
+        (F18)."""
         chosen = {"label_selector": label_selector, "field_selector": field_selector}
-        items, version = await self._read_list(api_version, plural, namespace, chosen, lambda obj: obj, limit=limit)
+        items, version = await self._read_list(
+            api_version, plural, namespace, chosen, lambda obj: obj, limit=limit
+        )
         return Listing(items, version)
 
     async def collect(
@@ -150,8 +157,9 @@ class Client:
         namespace: str = "",
         label_selector: str = "",
     ) -> tuple[T, ...]:
-        """What `keep` makes of each object of a consistent list, None left out; at most the first `most` of them, and
-        then no more is read. No more than one page of objects is ever in memory."""
+        """What `keep` makes of each object of a consistent list, None left out; at most the first
+        `most` of them, and then no more is read. No more than one page of objects is ever in
+        memory."""
         chosen = {"label_selector": label_selector}
         return (await self._read_list(api_version, plural, namespace, chosen, keep, most=most))[0]
 
@@ -197,9 +205,9 @@ class Client:
         field_selector: str = "",
         limit: int = PAGE_SIZE,
     ) -> AsyncGenerator[decode.Page, None]:
-        """The pages of one consistent list, by the newest version there is: without a resourceVersion no server answers
-        from its cache alone. Raises `errors.Expired` when the list must be begun anew, and `errors.Malformed` when it
-        has no end."""
+        """The pages of one consistent list, by the newest version there is: without a
+        resourceVersion no server answers from its cache alone. Raises `errors.Expired` when the
+        list must be begun anew, and `errors.Malformed` when it has no end."""
         path = paths.collection(api_version, plural, namespace)
         chosen = paths.selection(label_selector, field_selector)
         token, count, number = "", 0, 0
@@ -212,17 +220,25 @@ class Client:
             page = decode.page(await self._exchange.send(call), self._exchange.what(call))
             count += len(page.items or ())
             if count > OBJECTS_MAX:
-                raise errors.Malformed(f"{self._exchange.what(call)}: there are more than {OBJECTS_MAX} objects.")
+                raise errors.Malformed(
+                    f"{self._exchange.what(call)}: there are more than {OBJECTS_MAX} objects."
+                )
             yield page
             if not page.metadata.continue_:
                 return
             if page.metadata.continue_ == token:
-                raise errors.Malformed(f"{self._exchange.what(call)}: the page that follows is the same page again.")
+                raise errors.Malformed(
+                    f"{self._exchange.what(call)}: the page that follows is the same page again."
+                )
             token, number = page.metadata.continue_, number + 1
             if limit and (number - PAGES_FREE) * limit > 16 * count:
-                raise errors.Malformed(f"{self._exchange.what(call)}: {number} pages have {count} objects.")
+                raise errors.Malformed(
+                    f"{self._exchange.what(call)}: {number} pages have {count} objects."
+                )
             if asyncio.get_running_loop().time() - begun_s > LIST_S:
-                raise errors.Malformed(f"{self._exchange.what(call)}: it has not ended within {LIST_S:g} s.")
+                raise errors.Malformed(
+                    f"{self._exchange.what(call)}: it has not ended within {LIST_S:g} s."
+                )
 
     async def version(self) -> dict[str, Any]:
         """What `/version` says: `gitVersion`, `major`, `minor`, ..."""
@@ -230,18 +246,23 @@ class Client:
         return decode.obj(await self._exchange.send(call), self._exchange.what(call))
 
     async def ready(self, *, timeout_s: float = 5.0) -> str:
-        """Asks `/readyz` once, without trying again. Returns the answer's Date header ("" when there is none).
+        """Asks `/readyz` once, without trying again. Returns the answer's Date header ("" when
+        there is none).
 
-        Raises an ApiError when the server is not ready, does not answer within `timeout_s`, or something else does.
+        Raises an ApiError when the server is not ready, does not answer within `timeout_s`, or
+        something else does.
         """
         call = Call("get", "readyz", "GET", "/readyz", timeout_s=timeout_s, body_limit=WORD_LIMIT)
         body, headers = await self._exchange.send_with_headers(call)
         if body.strip() != b"ok":
-            raise errors.Malformed(f"{self._exchange.what(call)}: the answer is not the ok of an API server.")
+            raise errors.Malformed(
+                f"{self._exchange.what(call)}: the answer is not the ok of an API server."
+            )
         return headers.get("date", "")
 
     async def kube_system_uid(self) -> str:
-        """The uid of the namespace kube-system, which is how a cluster is told from another (invariant 17)."""
+        """The uid of the namespace kube-system, which is how a cluster is told from another
+        (invariant 17)."""
         ref = ObjectRef("v1", "namespaces", "", "kube-system", "Namespace")
         found = await self.get(ref, body_limit=SMALL_LIMIT)
         uid = found["metadata"].get("uid", "")
@@ -250,7 +271,8 @@ class Client:
         return uid
 
     async def discover(self) -> tuple[discovery.Resource, ...]:
-        """Every resource that is served, sorted. Groups that do not answer are left out, as kubectl does."""
+        """Every resource that is served, sorted. Groups that do not answer are left out, as kubectl
+        does."""
         return await discovery.discover(self.raw)
 
     async def raw(
@@ -264,14 +286,26 @@ class Client:
         timeout_s: float | None = None,
         body_limit: int = BODY_LIMIT,
     ) -> bytes:
-        """The body of any request, at most `body_limit` bytes. `path` is percent-encoded already."""
+        """The body of any request, at most `body_limit` bytes. `path` is percent-encoded
+        already."""
         given = self.timeout_s if timeout_s is None else timeout_s
         safe = method in ("GET", "HEAD")
         return await self._exchange.send(
-            Call(method.lower(), "raw", method, path, query, body, headers or {}, given, safe, body_limit)
+            Call(
+                method.lower(),
+                "raw",
+                method,
+                path,
+                query,
+                body,
+                headers or {},
+                given,
+                safe,
+                body_limit,
+            )
         )
 
-    # -- watches -------------------------------------------------------------------------------------------------
+    # -- watches --------------------------------------------------------------
 
     async def open_watch(
         self,
@@ -286,10 +320,12 @@ class Client:
         silence_s: float = SILENCE_S,
         decoder: "msgspec.json.Decoder[decode.WatchEvent]" = decode.raw_event_decoder,
     ) -> WatchStream:
-        """Opens a watch with bookmarks from `resource_version` on; "" begins with everything there is.
+        """Opens a watch with bookmarks from `resource_version` on; "" begins with everything there
+        is.
 
-        The server ends it after `lifetime_s` seconds (0: when it likes). Raises `errors.Expired` when the version is
-        too old, and the other ApiErrors; what happens later comes out of the stream.
+        The server ends it after `lifetime_s` seconds (0: when it likes). Raises `errors.Expired`
+        when the version is too old, and the other ApiErrors; what happens later comes out of the
+        stream.
         """
         query: Query = (("watch", "true"), ("allowWatchBookmarks", "true"))
         if resource_version:
@@ -299,7 +335,9 @@ class Client:
         query += paths.selection(label_selector, field_selector)
         call = Call("watch", plural, "GET", paths.collection(api_version, plural, namespace), query)
         response = await self._exchange.open(call, silence_s=silence_s)
-        return WatchStream(response, silence_s=silence_s, what=self._exchange.what(call), decoder=decoder)
+        return WatchStream(
+            response, silence_s=silence_s, what=self._exchange.what(call), decoder=decoder
+        )
 
     async def watch(
         self,
@@ -311,7 +349,8 @@ class Client:
         label_selector: str = "",
         field_selector: str = "",
     ) -> AsyncGenerator[Event, None]:
-        """Decoded events of one watch until the server ends it. An ERROR event is raised as the ApiError it carries."""
+        """Decoded events of one watch until the server ends it. An ERROR event is raised as the
+        ApiError it carries."""
         stream = await self.open_watch(
             api_version,
             plural,
@@ -330,19 +369,31 @@ class Client:
         finally:
             await stream.close()
 
-    # -- writes --------------------------------------------------------------------------------------------------
+    # -- writes ---------------------------------------------------------------
 
     async def create(
-        self, ref: ObjectRef, body: Mapping[str, Any], dry_run: bool = False, *, strict: bool = False
+        self,
+        ref: ObjectRef,
+        body: Mapping[str, Any],
+        dry_run: bool = False,
+        *,
+        strict: bool = False,
     ) -> dict[str, Any]:
-        """POSTs the object. Raises `errors.AlreadyExists`. `strict`: unknown fields are refused instead of dropped."""
+        """POSTs the object. Raises `errors.AlreadyExists`. `strict`: unknown fields are refused
+        instead of dropped."""
         path = paths.collection(ref.api_version, ref.plural, ref.namespace)
-        return await self._write("create", "POST", ref, path, body, options=self._options(dry_run, strict))
+        return await self._write(
+            "create", "POST", ref, path, body, options=self._options(dry_run, strict)
+        )
 
-    async def create_at(self, ref: ObjectRef, subresource: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def create_at(
+        self, ref: ObjectRef, subresource: str, body: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """POSTs to a subresource of an object, as for a TokenRequest."""
         path = paths.single(ref, subresource)
-        return await self._write("create", "POST", ref, path, body, options=self._options(False, False))
+        return await self._write(
+            "create", "POST", ref, path, body, options=self._options(False, False)
+        )
 
     async def replace(
         self,
@@ -353,9 +404,12 @@ class Client:
         dry_run: bool = False,
         strict: bool = False,
     ) -> dict[str, Any]:
-        """PUTs the object; a `metadata.resourceVersion` in it must be the live one (else `errors.Conflict`)."""
+        """PUTs the object; a `metadata.resourceVersion` in it must be the live one (else
+        `errors.Conflict`)."""
         path = paths.single(ref, subresource)
-        return await self._write("update", "PUT", ref, path, body, options=self._options(dry_run, strict))
+        return await self._write(
+            "update", "PUT", ref, path, body, options=self._options(dry_run, strict)
+        )
 
     async def patch(
         self,
@@ -368,9 +422,11 @@ class Client:
         dry_run: bool = False,
         strict: bool = False,
     ) -> dict[str, Any]:
-        """Patches the object. `kind`: merge, json, apply (server-side, creates too) or strategic (builtin kinds only).
+        """Patches the object. `kind`: merge, json, apply (server-side, creates too) or strategic
+        (builtin kinds only).
 
-        A `metadata.uid` or `metadata.resourceVersion` in a merge patch is a precondition: `errors.Conflict` otherwise.
+        A `metadata.uid` or `metadata.resourceVersion` in a merge patch is a precondition:
+        `errors.Conflict` otherwise.
         """
         options = self._options(dry_run, strict)
         if kind == "apply":
@@ -378,11 +434,16 @@ class Client:
         path = paths.single(ref, subresource)
         verb = "apply" if kind == "apply" else "patch"
         try:
-            return await self._write(verb, "PATCH", ref, path, body, options=options, content_type=PATCH_TYPES[kind])
+            return await self._write(
+                verb, "PATCH", ref, path, body, options=options, content_type=PATCH_TYPES[kind]
+            )
         except errors.Invalid as exc:
-            # API servers refuse another object's uid with 422, "metadata.uid is immutable"; in truth it is a conflict.
+            # API servers refuse another object's uid with 422, "metadata.uid is immutable"; in
+            # truth it is a conflict.
             if any(cause.get("field") == "metadata.uid" for cause in exc.causes):
-                raise errors.Conflict(str(exc), status=exc.status, reason=exc.reason, causes=exc.causes) from exc
+                raise errors.Conflict(
+                    str(exc), status=exc.status, reason=exc.reason, causes=exc.causes
+                ) from exc
             raise
 
     async def delete(
@@ -394,7 +455,8 @@ class Client:
         resource_version: str = "",
         dry_run: bool = False,
     ) -> dict[str, Any]:
-        """Deletes the object with this uid and no other (`errors.Conflict`). Returns what the server answered."""
+        """Deletes the object with this uid and no other (`errors.Conflict`). Returns what the
+        server answered."""
         conditions = {"uid": uid}
         if resource_version:
             conditions["resourceVersion"] = resource_version
@@ -405,13 +467,15 @@ class Client:
             "preconditions": conditions,
         }
         options: Query = (("dryRun", "All"),) if dry_run else ()
-        return await self._write("delete", "DELETE", ref, paths.single(ref), body, options=options, stored=False)
+        return await self._write(
+            "delete", "DELETE", ref, paths.single(ref), body, options=options, stored=False
+        )
 
     async def close(self) -> None:
         """Closes the transport."""
         await self.transport.close()
 
-    # -- how a call is made ----------------------------------------------------------------------------------------
+    # -- how a call is made ---------------------------------------------------
 
     def _options(self, dry_run: bool, strict: bool) -> Query:
         options: Query = (("fieldManager", self.field_manager),)
@@ -432,7 +496,9 @@ class Client:
         body_limit: int = BODY_LIMIT,
     ) -> Call:
         given = self.timeout_s if timeout_s is None else timeout_s
-        return Call(verb, resource, "GET", path, query, timeout_s=given, safe=True, body_limit=body_limit)
+        return Call(
+            verb, resource, "GET", path, query, timeout_s=given, safe=True, body_limit=body_limit
+        )
 
     async def _write(
         self,
@@ -457,4 +523,6 @@ class Client:
             self.timeout_s,
             body_limit=OBJECT_LIMIT,
         )
-        return decode.single(await self._exchange.send(call), ref.name, self._exchange.what(call), stored=stored)
+        return decode.single(
+            await self._exchange.send(call), ref.name, self._exchange.what(call), stored=stored
+        )

@@ -1,7 +1,9 @@
-"""The clock every controller is handed: monotonic seconds for waiting, wall time for what is written into objects.
+"""The clock every controller is handed: monotonic seconds for waiting, wall time for what is
+written into objects.
 
-Both come from the running event loop, so the same controller lives on real and on virtual time. Nothing above this
-floor reads `time` or `datetime.now`; a clock is an argument. Made once per process (or per simulation) and shared.
+Both come from the running event loop, so the same controller lives on real and on virtual time.
+Nothing above this floor reads `time` or `datetime.now`; a clock is an argument. Made once per
+process (or per simulation) and shared.
 """
 
 import asyncio
@@ -11,7 +13,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 _read_elapsed: Callable[[], float] = (
-    functools.partial(time.clock_gettime, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
+    functools.partial(time.clock_gettime, time.CLOCK_BOOTTIME)
+    if hasattr(time, "CLOCK_BOOTTIME")
+    else time.monotonic
 )
 
 
@@ -33,7 +37,8 @@ class Clock:
         return asyncio.get_running_loop().time()
 
     def elapsed(self) -> float:
-        """Seconds that have passed, read at this very moment, the machine's sleep included: what a lease runs out by.
+        """Seconds that have passed, read at this very moment, the machine's sleep included: what a
+        lease runs out by.
 
         Never what a sleep is measured on: it may be ahead of `monotonic`.
         """
@@ -51,12 +56,14 @@ class Clock:
         return self._stamp
 
     def rfc3339_micro(self) -> str:
-        """Now, to the microsecond, as Kubernetes writes `metav1.MicroTime` (`2024-05-01T10:00:00.000000Z`)."""
+        """Now, to the microsecond, as Kubernetes writes `metav1.MicroTime`
+        (`2024-05-01T10:00:00.000000Z`)."""
         return stamp_micro(self.now())
 
 
 class RealClock(Clock):
-    """Wall time read anew on every call, so that a stepped or suspended machine still writes true times."""
+    """Wall time read anew on every call, so that a stepped or suspended machine still writes true
+    times."""
 
     __slots__ = ()
 
@@ -64,7 +71,8 @@ class RealClock(Clock):
         super().__init__(0.0)
 
     def elapsed(self) -> float:
-        # A loop may answer with the time at which its turn began (uvloop does): after a long turn that is the past.
+        # A loop may answer with the time at which its turn began (uvloop does): after a long turn
+        # that is the past.
         return _read_elapsed()
 
     def now(self) -> float:

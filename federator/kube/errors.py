@@ -1,7 +1,8 @@
 """What can go wrong between us and an API server, in our own words.
 
-Adapters translate statuses and socket errors to these classes; above the client nobody sees a status number. The class
-says whether trying again can help. Messages are short and never carry more than 512 characters of an answer.
+Adapters translate statuses and socket errors to these classes; above the client nobody sees a
+status number. The class says whether trying again can help. Messages are short and never carry more
+than 512 characters of an answer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,8 +12,8 @@ from typing import Any
 class ApiError(Exception):
     """An API server refused, or could not be asked.
 
-    `status` is the HTTP status (0 when there was none), `reason` the Kubernetes reason, `causes` the field errors of a
-    Status.
+    `status` is the HTTP status (0 when there was none), `reason` the Kubernetes reason, `causes`
+    the field errors of a Status.
     """
 
     transient = False
@@ -35,14 +36,15 @@ class ApiError(Exception):
 
 
 class Unreachable(ApiError):
-    """No answer: refused, reset, silent past its deadline. Whether a write took effect is unknown."""
+    """No answer: refused, reset, silent past its deadline. Whether a write took effect is
+    unknown."""
 
     transient = True
 
 
 class OwnShortage(ApiError):
-    """Nothing was sent: this process lacks a file descriptor, or the kernel a buffer, for another connection. It says
-    nothing about the server (FAULTS.md F67)."""
+    """Nothing was sent: this process lacks a file descriptor, or the kernel a buffer, for another
+    connection. It says nothing about the server (FAULTS.md F67)."""
 
     transient = True
 
@@ -54,8 +56,8 @@ class NotLeading(ApiError):
 
 
 class WentBack(ApiError):
-    """A server tells of an older state than it did, for good: it was restored from a backup. What was remembered of it
-    holds no more."""
+    """A server tells of an older state than it did, for good: it was restored from a backup. What
+    was remembered of it holds no more."""
 
 
 class Malformed(ApiError):
@@ -91,7 +93,8 @@ class NotFound(ApiError):
 
 
 class NotServed(NotFound):
-    """404 that names no object: the kind is not served there, or a proxy answered. Proves no object's absence."""
+    """404 that names no object: the kind is not served there, or a proxy answered. Proves no
+    object's absence."""
 
 
 class Expired(ApiError):
@@ -109,7 +112,8 @@ class Denied(ApiError):
 
 
 def ends_namespace(error: ApiError | None) -> bool:
-    """Whether the object was refused because its namespace is being deleted: waiting helps, insisting does not."""
+    """Whether the object was refused because its namespace is being deleted: waiting helps,
+    insisting does not."""
     causes = error.causes if isinstance(error, Denied) else ()
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 

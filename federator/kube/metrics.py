@@ -1,7 +1,8 @@
-"""The numbers we publish to Prometheus. `TABLE` is the whole list; labels are clusters and kinds, never workload names.
+"""The numbers we publish to Prometheus. `TABLE` is the whole list; labels are clusters and kinds,
+never workload names.
 
-One `Metrics` per process fits every `metrics=` argument of this floor. Names follow the families that operators know
-(`workqueue_*` of controller-runtime); everything else begins with `federator_`.
+One `Metrics` per process fits every `metrics=` argument of this floor. Names follow the families
+that operators know (`workqueue_*` of controller-runtime); everything else begins with `federator_`.
 """
 
 import asyncio
@@ -28,10 +29,16 @@ TABLE: tuple[Row, ...] = (
     Row(
         "federator_requests_total",
         Counter,
-        "Requests to API servers by answer; code 'unreachable' where none came, 'own_shortage' where none was sent.",
+        "Requests to API servers by answer; code 'unreachable' where none came, 'own_shortage'"
+        " where none was sent.",
         ("cluster", "verb", "resource", "code"),
     ),
-    Row("federator_request_seconds", Histogram, "Time until the head of an answer.", ("cluster", "verb")),
+    Row(
+        "federator_request_seconds",
+        Histogram,
+        "Time until the head of an answer.",
+        ("cluster", "verb"),
+    ),
     Row("federator_watch_events_total", Counter, "Watch events received.", ("cluster", "resource")),
     Row(
         "federator_watch_troubles_total",
@@ -40,17 +47,38 @@ TABLE: tuple[Row, ...] = (
         ("cluster", "resource", "trouble"),
     ),
     Row("federator_lists_total", Counter, "Whole lists read.", ("cluster", "resource")),
-    Row("federator_lane_limit", Gauge, "Calls that may run at once in a cluster's lane now.", ("cluster",)),
+    Row(
+        "federator_lane_limit",
+        Gauge,
+        "Calls that may run at once in a cluster's lane now.",
+        ("cluster",),
+    ),
     Row("federator_lane_running", Gauge, "Calls that run in a cluster's lane.", ("cluster",)),
-    Row("federator_lane_waiting", Gauge, "Calls that wait for a slot in a cluster's lane.", ("cluster",)),
-    Row("federator_task_restarts_total", Counter, "Long-lived tasks that broke and were started again.", ("task",)),
+    Row(
+        "federator_lane_waiting",
+        Gauge,
+        "Calls that wait for a slot in a cluster's lane.",
+        ("cluster",),
+    ),
+    Row(
+        "federator_task_restarts_total",
+        Counter,
+        "Long-lived tasks that broke and were started again.",
+        ("task",),
+    ),
     Row("federator_leading", Gauge, "1 while this process leads, 0 while it stands by."),
-    Row("federator_lease_tries_total", Counter, "Tries to take or renew the lease, by what came of them.", ("result",)),
+    Row(
+        "federator_lease_tries_total",
+        Counter,
+        "Tries to take or renew the lease, by what came of them.",
+        ("result",),
+    ),
     Row("federator_loop_lag_seconds", Histogram, "How late the event loop wakes a sleeper."),
     Row(
         "federator_hardening_warnings",
         Gauge,
-        "What the hub found at its start that docs/operating/hardening.md warns of; the host has no cluster name.",
+        "What the hub found at its start that docs/operating/hardening.md warns of; the host has"
+        " no cluster name.",
         ("cluster",),
     ),
     Row(
@@ -59,14 +87,20 @@ TABLE: tuple[Row, ...] = (
         "How far a member's clock is ahead of the hub's, by the Date header of its answers.",
         ("cluster",),
     ),
-    Row("federator_history_lost_total", Counter, "Entries of the history that could not be written."),
+    Row(
+        "federator_history_lost_total", Counter, "Entries of the history that could not be written."
+    ),
     Row(
         "federator_query_requests_total",
         Counter,
         "Requests to the query port by question and answer.",
         ("question", "code"),
     ),
-    Row("federator_decisions_refused_total", Counter, "Decisions found on the host that no hub of this fleet wrote."),
+    Row(
+        "federator_decisions_refused_total",
+        Counter,
+        "Decisions found on the host that no hub of this fleet wrote.",
+    ),
     Row(
         "federator_member_token_ends_timestamp_seconds",
         Gauge,
@@ -74,15 +108,41 @@ TABLE: tuple[Row, ...] = (
         ("cluster",),
     ),
     Row(
-        "federator_token_renewals_total", Counter, "Tries to renew the hub's token in a member, by result.", ("result",)
+        "federator_token_renewals_total",
+        Counter,
+        "Tries to renew the hub's token in a member, by result.",
+        ("result",),
     ),
-    Row("federator_own_shortage", Gauge, "1 while this process lacks file descriptors for connections to members."),
-    Row("federator_deletions_waiting", Gauge, "Deletions that the budget of slices deleted in a minute holds back."),
+    Row(
+        "federator_own_shortage",
+        Gauge,
+        "1 while this process lacks file descriptors for connections to members.",
+    ),
+    Row(
+        "federator_deletions_waiting",
+        Gauge,
+        "Deletions that the budget of slices deleted in a minute holds back.",
+    ),
     Row("workqueue_depth", Gauge, "Keys that are ready to be taken.", ("name",)),
-    Row("workqueue_adds_total", Counter, "Keys that were queued (collapsed signals count once).", ("name",)),
-    Row("workqueue_queue_duration_seconds", Histogram, "From a key's first signal to its turn.", ("name",)),
+    Row(
+        "workqueue_adds_total",
+        Counter,
+        "Keys that were queued (collapsed signals count once).",
+        ("name",),
+    ),
+    Row(
+        "workqueue_queue_duration_seconds",
+        Histogram,
+        "From a key's first signal to its turn.",
+        ("name",),
+    ),
     Row("workqueue_work_duration_seconds", Histogram, "How long turns take.", ("name",)),
-    Row("workqueue_retries_total", Counter, "Turns that failed, by class of error.", ("name", "error")),
+    Row(
+        "workqueue_retries_total",
+        Counter,
+        "Turns that failed, by class of error.",
+        ("name", "error"),
+    ),
 )
 
 
@@ -104,10 +164,13 @@ class Metrics:
         """Adds metrics of a floor above; raises ValueError for a name that is taken."""
         for row in rows:
             options: Mapping[str, Any] = {"buckets": _SECONDS} if row.kind is Histogram else {}
-            self._metrics[row.name] = row.kind(row.name, row.help, row.labels, registry=self.registry, **options)
+            self._metrics[row.name] = row.kind(
+                row.name, row.help, row.labels, registry=self.registry, **options
+            )
 
     def child(self, name: str, *labels: str) -> Any:
-        """The counter, gauge or histogram with these label values; remembered, because looking it up is slow."""
+        """The counter, gauge or histogram with these label values; remembered, because looking it
+        up is slow."""
         found = self._children.get((name, *labels))
         if found is None:
             metric = self._metrics[name]
@@ -125,7 +188,8 @@ class Metrics:
 
     def render(self) -> bytes:
         """Everything in Prometheus' text format. Takes milliseconds: not on the event loop."""
-        # What is only looked at here is only put into gauges here: it changes several times with every request.
+        # What is only looked at here is only put into gauges here: it changes several times with
+        # every request.
         for cluster, state in tuple(self._lanes.items()):
             for name, value in zip(_LANE_GAUGES, state, strict=True):
                 self.child(name, cluster).set(value)
@@ -133,7 +197,7 @@ class Metrics:
             self.child("workqueue_depth", queue).set(depth)
         return generate_latest(self.registry)
 
-    # -- what the parts of this floor report -------------------------------------------------------------------------
+    # -- what the parts of this floor report ----------------------------------
 
     def request(self, cluster: str, verb: str, resource: str, code: str, seconds: float) -> None:
         """The client made a request; `seconds` until the head of the answer."""

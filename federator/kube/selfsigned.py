@@ -1,7 +1,8 @@
 """A certificate authority for one life of one process, and the server certificate that it signs.
 
-The key of the authority is forgotten as soon as it has signed; nothing here touches the disk. Clients must learn the
-authority from where only the process can write: a Lease (`hub/query/announcing.py`), a kubeconfig (`embedded/http.py`).
+The key of the authority is forgotten as soon as it has signed; nothing here touches the disk.
+Clients must learn the authority from where only the process can write: a Lease
+(`hub/query/announcing.py`), a kubeconfig (`embedded/http.py`).
 """
 
 import datetime
@@ -30,8 +31,9 @@ class Identity:
 
 
 def made(what: str, *, dns: Sequence[str], addresses: Sequence[str] = (), now_s: float) -> Identity:
-    """Fresh keys and certificates for the server that `what` says, with these DNS names and IP addresses. `now_s` is
-    epoch seconds. A fixed DNS name that is no address serves a port that is reached through forwards and balancers."""
+    """Fresh keys and certificates for the server that `what` says, with these DNS names and IP
+    addresses. `now_s` is epoch seconds. A fixed DNS name that is no address serves a port that is
+    reached through forwards and balancers."""
     now = datetime.datetime.fromtimestamp(now_s, datetime.UTC)
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     ca_name = _name(f"{what} authority")
@@ -39,7 +41,9 @@ def made(what: str, *, dns: Sequence[str], addresses: Sequence[str] = (), now_s:
         _builder(ca_name, ca_name, ca_key.public_key(), now)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs_certificates=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False)
+        .add_extension(
+            x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False
+        )
         .sign(ca_key, hashes.SHA256())
     )
     names: list[x509.GeneralName] = [x509.DNSName(name) for name in dns]
@@ -50,7 +54,9 @@ def made(what: str, *, dns: Sequence[str], addresses: Sequence[str] = (), now_s:
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False
+        )
         .sign(ca_key, hashes.SHA256())
     )
     key_pem = key.private_bytes(
@@ -65,7 +71,10 @@ def _name(common_name: str) -> x509.Name:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey, now: datetime.datetime
+    subject: x509.Name,
+    issuer: x509.Name,
+    public_key: ec.EllipticCurvePublicKey,
+    now: datetime.datetime,
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()

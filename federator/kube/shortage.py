@@ -1,7 +1,9 @@
-"""When this process runs out of file descriptors: telling that from a server that does not answer (FAULTS.md F67).
+"""When this process runs out of file descriptors: telling that from a server that does not answer
+(FAULTS.md F67).
 
-Connections to members leave the last `reserve()` descriptors alone, so that the Lease is renewed, probes are answered
-and certificates are read however many members there are. What they lack they meet as `errors.OwnShortage`.
+Connections to members leave the last `reserve()` descriptors alone, so that the Lease is renewed,
+probes are answered and certificates are read however many members there are. What they lack they
+meet as `errors.OwnShortage`.
 """
 
 import asyncio
@@ -19,8 +21,8 @@ from federator.kube.clock import Clock
 RESERVE: Final = 64
 """Descriptors that connections to members leave to others, at most."""
 LASTS_S: Final = 75.0
-"""A shortage that nobody has met for so long is over: everything that failed by it has been tried again (a reflector
-waits up to 30 s, a probe up to 11 s)."""
+"""A shortage that nobody has met for so long is over: everything that failed by it has been tried
+again (a reflector waits up to 30 s, a probe up to 11 s)."""
 LOOK_S: Final = 1.0
 """Between two looks whether it is over, at least."""
 GUIDE: Final = "docs/operating/descriptors.md"
@@ -28,20 +30,24 @@ _OURS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOME
 
 
 def limit() -> int:
-    """How many descriptors this process may have open now; it can be changed from outside (`prlimit`)."""
+    """How many descriptors this process may have open now; it can be changed from outside
+    (`prlimit`)."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def reserve() -> int:
-    """Descriptors that connections to members leave alone: a quarter of the limit, at most `RESERVE`."""
+    """Descriptors that connections to members leave alone: a quarter of the limit, at most
+    `RESERVE`."""
     return min(RESERVE, limit() // 4)
 
 
 def raise_limit() -> int:
-    """Raises the limit of descriptors to what the system lets this process have; returns what it is then."""
+    """Raises the limit of descriptors to what the system lets this process have; returns what it is
+    then."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
-        with contextlib.suppress(OSError, ValueError):  # macOS: a hard limit of infinity cannot be had
+        # macOS: a hard limit of infinity cannot be had
+        with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return limit()
 
@@ -52,8 +58,8 @@ def sentence() -> str:
 
 
 def refuse_if_beyond(descriptor: int, spared: int) -> None:
-    """Raises OSError for a descriptor that reaches into the last `spared` ones. The kernel gives the lowest that is
-    free: all below it are in use."""
+    """Raises OSError for a descriptor that reaches into the last `spared` ones. The kernel gives
+    the lowest that is free: all below it are in use."""
     if spared and descriptor >= limit() - spared:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
@@ -96,7 +102,8 @@ class ShortageMeter(Protocol):
 
 
 class Shortage:
-    """Whether this process lacks something, by the requests that could not be sent. Pure but for its clock."""
+    """Whether this process lacks something, by the requests that could not be sent. Pure but for
+    its clock."""
 
     def __init__(self, clock: Clock, metrics: ShortageMeter | None = None) -> None:
         self.trouble = ""
@@ -125,7 +132,8 @@ class Shortage:
         """Returns when a shortage that began is over, with the sentence of it."""
         await self._met.wait()
         while (left_s := self._met_s + LASTS_S - self._clock.monotonic()) > 0:  # noqa: ASYNC110 - until nobody meets it
-            await asyncio.sleep(max(left_s, LOOK_S))  # a rest that is only a rounding error long would never be over
+            # a rest that is only a rounding error long would never be over
+            await asyncio.sleep(max(left_s, LOOK_S))
         was, self.trouble, self.since = self.trouble, "", ""
         self._met.clear()
         if self._metrics is not None:

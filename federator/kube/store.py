@@ -1,7 +1,9 @@
-"""What we know of one collection on one API server: projections by (namespace, name), fed by one reflector.
+"""What we know of one collection on one API server: projections by (namespace, name), fed by one
+reflector.
 
-Read synchronously by controllers. Silence is not absence: `heard_at` says when the server was last heard, `synced`
-whether a whole list has been read in this process's life, and nothing may be deleted on the word of an unsynced store.
+Read synchronously by controllers. Silence is not absence: `heard_at` says when the server was last
+heard, `synced` whether a whole list has been read in this process's life, and nothing may be
+deleted on the word of an unsynced store.
 """
 
 import asyncio
@@ -17,7 +19,8 @@ Key = tuple[str, str]
 
 
 class Version(NamedTuple):
-    """Which state of which object a row shows. `number` is the resourceVersion, -1 when it is no number."""
+    """Which state of which object a row shows. `number` is the resourceVersion, -1 when it is no
+    number."""
 
     number: int
     uid: str
@@ -31,7 +34,8 @@ class Bound(NamedTuple):
 
 
 def version_number(resource_version: str) -> int:
-    """The resourceVersion as a number that can be compared (Kubernetes promises that since 1.35); -1 if it is none."""
+    """The resourceVersion as a number that can be compared (Kubernetes promises that since 1.35);
+    -1 if it is none."""
     if resource_version.isascii() and resource_version.isdigit() and len(resource_version) < 40:
         return int(resource_version)
     return -1
@@ -54,8 +58,9 @@ def own_version(row: Versioned) -> Version:
 class Store(Generic[T]):
     """A copy-on-write map of projections. Written by its reflector only.
 
-    `version_of` reads a row's version out of the row, where rows hold it anyway: then it is not kept a second time.
-    `bound`: what is beyond it is left out, by `weight` in bytes of a row; absence then says nothing (`complete`).
+    `version_of` reads a row's version out of the row, where rows hold it anyway: then it is not
+    kept a second time. `bound`: what is beyond it is left out, by `weight` in bytes of a row;
+    absence then says nothing (`complete`).
     """
 
     def __init__(
@@ -82,21 +87,23 @@ class Store(Generic[T]):
         """Whether a whole list has been read in this process's life."""
         self._synced = asyncio.Event()
         self.heard_at = -math.inf
-        """When the server was last heard (list, event or bookmark), on `Clock.monotonic()`; -inf: never."""
+        """When the server was last heard (list, event or bookmark), on `Clock.monotonic()`; -inf:
+        never."""
         self.resource_version = ""
         """The newest version this store has seen; where a watch goes on."""
         self.rewinds = 0
-        """How often the server's own history went back for good (a restored backup, another server): no reason to
-        delete anything before its identity has been checked (F51)."""
+        """How often the server's own history went back for good (a restored backup, another
+        server): no reason to delete anything before its identity has been checked (F51)."""
 
-    # -- reading -------------------------------------------------------------------------------------------------
+    # -- reading --------------------------------------------------------------
 
     def get(self, key: Key) -> T | None:
         """The projection, or None."""
         return self._rows.get(key)
 
     def items(self) -> Mapping[Key, T]:
-        """Everything as of now: an immutable view that later changes do not reach. Order is that of arrival."""
+        """Everything as of now: an immutable view that later changes do not reach. Order is that of
+        arrival."""
         self._lent = True
         return MappingProxyType(self._rows)
 
@@ -130,7 +137,8 @@ class Store(Generic[T]):
         await self._synced.wait()
 
     def add_index(self, name: str, values: Callable[[T], Iterable[Hashable]]) -> None:
-        """Keeps an index: each row is found under every value of `values(row)`. Call it before the reflector runs."""
+        """Keeps an index: each row is found under every value of `values(row)`. Call it before the
+        reflector runs."""
         index = _Index(values)
         for key, row in self._rows.items():
             index.add(key, row)
@@ -140,7 +148,7 @@ class Store(Generic[T]):
         """Rows under `value`, sorted by key."""
         return [(key, self._rows[key]) for key in sorted(self._indexes[name].keys_of(value))]
 
-    # -- writing: the reflector's ------------------------------------------------------------------------------------
+    # -- writing: the reflector's ---------------------------------------------
 
     def takes(self, key: Key, row: T) -> bool:
         """Whether a row is within the bound; counts it as left out where it is not."""
@@ -148,7 +156,9 @@ class Store(Generic[T]):
             return True
         old = self._rows.get(key)
         more = self._weight(row) - (self._weight(old) if old is not None else 0)
-        fits = self.bytes + more <= self.bound.bytes and (old is not None or len(self._rows) < self.bound.objects)
+        fits = self.bytes + more <= self.bound.bytes and (
+            old is not None or len(self._rows) < self.bound.objects
+        )
         self.left_out += not fits
         return fits
 
@@ -196,13 +206,16 @@ class Store(Generic[T]):
 
 
 class Listing(Generic[T]):
-    """A whole list while it is read. What a row says of itself is not kept beside it: a list may be very long, and what
-    is made between rows that stay and goes again leaves holes in memory."""
+    """A whole list while it is read. What a row says of itself is not kept beside it: a list may be
+    very long, and what is made between rows that stay and goes again leaves holes in memory."""
 
     __slots__ = ("_bound", "_bytes", "_rows", "_version_of", "_versions", "_weight", "left_out")
 
     def __init__(
-        self, version_of: Callable[[T], Version] | None, bound: Bound | None, weight: Callable[[T], int]
+        self,
+        version_of: Callable[[T], Version] | None,
+        bound: Bound | None,
+        weight: Callable[[T], int],
     ) -> None:
         self._version_of = version_of
         self._bound = bound
@@ -227,8 +240,8 @@ class Listing(Generic[T]):
             self._versions[key] = version
 
     def add(self, key: Key, row: T | None, version: Version) -> None:
-        """Adds the row of an object that the store does not have, as far as its bound allows. Of what the store does
-        not need nothing is remembered then."""
+        """Adds the row of an object that the store does not have, as far as its bound allows. Of
+        what the store does not need nothing is remembered then."""
         if self._bound is not None:
             if row is None:
                 return

@@ -1,4 +1,5 @@
-"""Work for the processor beside the event loop: few at once, bounded in time, and leaving the loop its turn."""
+"""Work for the processor beside the event loop: few at once, bounded in time, and leaving the loop
+its turn."""
 
 import asyncio
 import sys
@@ -13,8 +14,8 @@ Stop = Callable[[], bool]
 WAITING_MAX: Final = 8
 """Who comes when so many wait for a thread is told to come back."""
 SWITCH_S: Final = 0.001
-"""How soon a thread that computes gives the interpreter up to the event loop, which asks for it back after each read
-and write: with Python's own 5 ms the loop would get done less than half."""
+"""How soon a thread that computes gives the interpreter up to the event loop, which asks for it
+back after each read and write: with Python's own 5 ms the loop would get done less than half."""
 
 
 class Overloaded(Exception):
@@ -22,8 +23,8 @@ class Overloaded(Exception):
 
 
 class Threads:
-    """Computes in `at_once` threads, each answer within `timeout_s` seconds, its wait included. `work` is given a
-    function that says when to end; the thread is busy until it has."""
+    """Computes in `at_once` threads, each answer within `timeout_s` seconds, its wait included.
+    `work` is given a function that says when to end; the thread is busy until it has."""
 
     def __init__(self, at_once: int, timeout_s: float) -> None:
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="advice")

@@ -1,8 +1,9 @@
 """A small HTTPS server on aiohttp, with every byte, wait and connection bounded.
 
-What is served is somebody else's: a handler gets `Incoming` and gives `Outgoing`. The handler decides who may ask, from
-the Authorization header or the client certificate, before anything else of the request is looked at. A body is read
-only when the handler asks for it, and then up to the bound that it says.
+What is served is somebody else's: a handler gets `Incoming` and gives `Outgoing`. The handler
+decides who may ask, from the Authorization header or the client certificate, before anything else
+of the request is looked at. A body is read only when the handler asks for it, and then up to the
+bound that it says.
 """
 
 import asyncio
@@ -90,7 +91,8 @@ def server_context(cert_pem: bytes, key_pem: bytes) -> ssl.SSLContext:
 
 
 class TlsServer:
-    """Listens from `start` to `close`. What is loaded into its context meanwhile is for new connections."""
+    """Listens from `start` to `close`. What is loaded into its context meanwhile is for new
+    connections."""
 
     def __init__(self, handler: Handler) -> None:
         self._web = _Connections(handler)
@@ -143,7 +145,9 @@ class _Connections(web.Server):
             return
         self._timers[handler] = asyncio.get_running_loop().call_later(HEAD_S, transport.abort)
 
-    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
+    def connection_lost(
+        self, handler: web.RequestHandler, exc: BaseException | None = None
+    ) -> None:
         self._arrived(handler)
         address = self._addresses.pop(handler, None)
         if address is not None:
@@ -157,7 +161,9 @@ class _Connections(web.Server):
         if timer is not None:
             timer.cancel()
 
-    def _made(self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
+    def _made(
+        self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any
+    ) -> web.BaseRequest:
         loop = asyncio.get_running_loop()
         return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=1)
 
@@ -226,7 +232,8 @@ async def _body(request: web.BaseRequest, most: int) -> bytes:
 
 
 def _certificate(shown: Mapping[str, Any]) -> Certificate | None:
-    """Name and groups of a certificate that the handshake has verified, as an API server reads them."""
+    """Name and groups of a certificate that the handshake has verified, as an API server reads
+    them."""
     fields = [pair for part in shown.get("subject") or () for pair in part]
     names = [value for name, value in fields if name == "commonName"]
     groups = tuple(value for name, value in fields if name == "organizationName")

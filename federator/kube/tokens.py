@@ -1,7 +1,8 @@
-"""Bearer tokens of service accounts: when one ends, by its own claims, and asking for another (TokenRequest).
+"""Bearer tokens of service accounts: when one ends, by its own claims, and asking for another
+(TokenRequest).
 
-Claims are read, never verified: that is the API server's part. They come from a Secret of ours or from a member's
-answer, and say only when a token is due to be replaced.
+Claims are read, never verified: that is the API server's part. They come from a Secret of ours or
+from a member's answer, and say only when a token is due to be replaced.
 """
 
 import base64
@@ -17,7 +18,8 @@ from federator.kube.client import Client
 from federator.model.steps import ObjectRef
 
 LIFETIME_S: Final = 7 * 86400
-"""What is asked for where nothing else is said: a hub that is away for days must still be let in."""
+"""What is asked for where nothing else is said: a hub that is away for days must still be let in.
+"""
 LIFETIME_MIN_S: Final = 600
 """API servers give none that is shorter."""
 _SUBJECT: Final = "system:serviceaccount:"
@@ -45,8 +47,8 @@ class Token:
     """None: it lasts for ever."""
 
     def renewable_s(self, age_s: float) -> float:
-        """From when on it should be replaced: at that age, or after two thirds of its life if that is sooner; at once
-        where it never ends."""
+        """From when on it should be replaced: at that age, or after two thirds of its life if that
+        is sooner; at once where it never ends."""
         if self.ends_s is None:
             return 0.0
         return self.issued_s + min(age_s, (self.ends_s - self.issued_s) * 2 / 3)
@@ -54,7 +56,9 @@ class Token:
 
 def is_bearer(token: str) -> bool:
     """Whether it has the form of a bearer token."""
-    return 0 < len(token) <= TOKEN_MAX and token.isascii() and token.isprintable() and " " not in token
+    return (
+        0 < len(token) <= TOKEN_MAX and token.isascii() and token.isprintable() and " " not in token
+    )
 
 
 def read(token: str) -> Token | None:
@@ -68,7 +72,11 @@ def read(token: str) -> Token | None:
     except (binascii.Error, msgspec.MsgspecError, ValueError, RecursionError):
         return None
     namespace, colon, name = claims.sub.removeprefix(_SUBJECT).partition(":")
-    if not claims.sub.startswith(_SUBJECT) or not colon or not (_NAME.fullmatch(namespace) and _NAME.fullmatch(name)):
+    if (
+        not claims.sub.startswith(_SUBJECT)
+        or not colon
+        or not (_NAME.fullmatch(namespace) and _NAME.fullmatch(name))
+    ):
         return None
     if claims.exp is None:
         return Token(namespace, name, 0, None)
@@ -78,7 +86,8 @@ def read(token: str) -> Token | None:
 
 
 async def request(client: Client, namespace: str, name: str, lifetime_s: int = LIFETIME_S) -> str:
-    """Another token of a service account, which ends. The server may give a shorter life than was asked for.
+    """Another token of a service account, which ends. The server may give a shorter life than was
+    asked for.
 
     Raises ApiErrors, `errors.Malformed` for an answer that holds no such token.
     """
@@ -92,5 +101,7 @@ async def request(client: Client, namespace: str, name: str, lifetime_s: int = L
     found = (answer.get("status") or {}).get("token")
     token = read(found) if isinstance(found, str) else None
     if token is None or token.ends_s is None or (token.namespace, token.name) != (namespace, name):
-        raise errors.Malformed(f"{client.cluster}: the answer holds no token of {namespace}/{name} that ends")
+        raise errors.Malformed(
+            f"{client.cluster}: the answer holds no token of {namespace}/{name} that ends"
+        )
     return str(found)

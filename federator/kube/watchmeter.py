@@ -1,4 +1,5 @@
-"""Where reflectors report what watches did; `metrics.Metrics` is one such place. Nothing here counts."""
+"""Where reflectors report what watches did; `metrics.Metrics` is one such place. Nothing here
+counts."""
 
 from typing import Protocol
 

@@ -57,7 +57,9 @@ class PodShape:
         """Names this shape in ClusterCapacity; equal shapes have equal ids in every process."""
         amounts = ",".join(f"{name}={amount}" for name, amount in self.requests.items())
         tolerations = ";".join(sorted(repr(t) for t in self.tolerations))
-        return names.short_hash(amounts, self.node_selector, tolerations, str(self.one_per_node), length=12)
+        return names.short_hash(
+            amounts, self.node_selector, tolerations, str(self.one_per_node), length=12
+        )
 
     @property
     def plain(self) -> bool:
@@ -76,7 +78,8 @@ class Privileges:
     restricted: str = ""
     """What `restricted` forbids, all of `baseline` included."""
     nodes: str = ""
-    """What only a `privileged` namespace may do: choose the node, or precede the nodes' own pods."""
+    """What only a `privileged` namespace may do: choose the node, or precede the nodes' own pods.
+    """
     service_account: str = ""
     iam_role: str = ""
     priority_class: str = ""
@@ -255,7 +258,9 @@ class Ask:
     def components(self) -> tuple[Component, ...]:
         """The pods it consists of; one component for every present kind."""
         count = max(min(self.slots, self.count) if self.unit is Unit.SHARDS else self.count, 0)
-        return (Component(str(self.unit), self.shape, count, count if self.policy.require_all else 0),)
+        return (
+            Component(str(self.unit), self.shape, count, count if self.policy.require_all else 0),
+        )
 
 
 @dataclass(frozen=True, slots=True)

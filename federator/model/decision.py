@@ -15,7 +15,8 @@ from federator.model.shards import Ranges
 
 
 class Reason(StrEnum):
-    """Why a cluster was not chosen, or why copies are missing. The order is the precedence when several apply."""
+    """Why a cluster was not chosen, or why copies are missing. The order is the precedence when
+    several apply."""
 
     MISCONFIGURED = "Misconfigured"
     SUSPENDED = "Suspended"
@@ -68,7 +69,8 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why one cluster was or was not chosen. `message` is a sentence with numbers and the field it comes from."""
+    """Why one cluster was or was not chosen. `message` is a sentence with numbers and the field it
+    comes from."""
 
     cluster: str
     reason: Reason

@@ -112,7 +112,8 @@ class Holding:
     seq: int
     ranges: tuple[tuple[int, int], ...] = ()
     tolerated: tuple[str, ...] = ()
-    """NoExecute taints that the cluster had at the last decision, and with which its share stayed."""
+    """NoExecute taints that the cluster had at the last decision, and with which its share stayed.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,9 @@ class Commitment:
     @classmethod
     def of(cls, ask: Ask, shares: Sequence[Share], done: Ranges = ()) -> "Commitment":
         """What the workload holds by these shares; finished shards hold neither room nor quota."""
-        made = cls(ask.uid, ask.key, ask.project, ask.key.namespace, ask.tier, ask.shape, tuple(shares))
+        made = cls(
+            ask.uid, ask.key, ask.project, ask.key.namespace, ask.tier, ask.shape, tuple(shares)
+        )
         return made.without(done)
 
     @property

@@ -34,7 +34,8 @@ CLUSTER_FINALIZER = f"{FEDERATION}/cluster-emptied"
 """On every MemberCluster: removed when the cluster was emptied of this federation's objects, or
 released."""
 REMOVAL_ANNOTATION = f"{FEDERATION}/removal"
-"""On a MemberCluster that is being deleted: `Orphan` or `Lost` when it is not to be emptied first."""
+"""On a MemberCluster that is being deleted: `Orphan` or `Lost` when it is not to be emptied first.
+"""
 TRUST_ANNOTATION = f"{FEDERATION}/trust-again"
 """On a MemberCluster: the lastTransitionTime of the condition Untrustworthy that an operator ends
 with it."""
@@ -62,11 +63,14 @@ def namespace_of(key: WorkloadKey) -> str:
 def key(kind: str, namespace: str, name: str) -> WorkloadKey:
     """An interned key for rows that are kept: rows of one object that are read at about the same
     time share it; others share its texts."""
-    return interning.listed(WorkloadKey(interning.text(kind), interning.text(namespace), interning.text(name)))
+    return interning.listed(
+        WorkloadKey(interning.text(kind), interning.text(namespace), interning.text(name))
+    )
 
 
 def is_system_namespace(namespace: str) -> bool:
-    """Whether a namespace belongs to the cluster or to the federation: no workload is placed there."""
+    """Whether a namespace belongs to the cluster or to the federation: no workload is placed
+    there."""
     return namespace.startswith("kube-") or namespace in ("federator-system", "federator-clusters")
 
 

@@ -49,7 +49,8 @@ class SliceObservation:
     stalled: bool = False
     """Its rollout has made no progress within its deadline."""
     reason: str = ""
-    """The first useful reason why something is not ready (CamelCase), with `message` as a sentence."""
+    """The first useful reason why something is not ready (CamelCase), with `message` as a sentence.
+    """
     message: str = ""
     unschedulable: int = 0
     unschedulable_since_s: float = 0.0
@@ -62,13 +63,15 @@ class SliceObservation:
     is silent."""
 
     unreadable: str = ""
-    """The field of its status that violates the schema; the whole report then counts for nothing."""
+    """The field of its status that violates the schema; the whole report then counts for nothing.
+    """
 
     @property
     def updated_ready(self) -> int:
         """Copies of the present template that are certainly ready: the ready ones minus those that
         may be old.
 
-            ready 5, updated 3, actual 6: 3 may be old -> 5 + 3 - 6 = 2 are certainly updated and ready
+            ready 5, updated 3, actual 6: 3 may be old -> 5 + 3 - 6 = 2 are certainly updated and
+            ready
         """
         return max(0, min(self.ready, self.updated, self.ready + self.updated - self.actual))

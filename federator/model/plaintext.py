@@ -13,7 +13,8 @@ from typing import Any, Final
 
 UNSAFE: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Unicode categories that are always escaped: control characters (escape sequences begin with one),
-formats (bidirectional marks, invisible characters), lone surrogates, line and paragraph separators."""
+formats (bidirectional marks, invisible characters), lone surrogates, line and paragraph separators.
+"""
 
 SENTENCE_MAX: Final = 1024
 """Most characters of one message in a status, decision or Event. The API allows 32768; a status for
@@ -21,7 +22,8 @@ hundreds of clusters must stay small."""
 
 
 def visible(text: str, *, keep: str = "") -> str:
-    """The text with every unsafe character written as its escape (`\\u001b`). Characters in `keep` stay.
+    """The text with every unsafe character written as its escape (`\\u001b`). Characters in `keep`
+    stay.
 
     Applying it twice changes nothing.
     """

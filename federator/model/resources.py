@@ -82,14 +82,17 @@ class Resources(Mapping[str, int]):
 
     def scaled(self, permille: int) -> "Resources":
         """This many thousandths, rounded down."""
-        return Resources({name: amount * permille // 1000 for name, amount in self._amounts.items()})
+        return Resources(
+            {name: amount * permille // 1000 for name, amount in self._amounts.items()}
+        )
 
     def within(self, limit: "Resources") -> bool:
         """Whether no amount exceeds the limit's; a name absent from the limit is zero there."""
         return all(amount <= limit[name] for name, amount in self._amounts.items())
 
     def fits(self, ask: "Resources") -> int:
-        """How many whole copies of `ask` this vector holds; `UNLIMITED` when the ask needs nothing."""
+        """How many whole copies of `ask` this vector holds; `UNLIMITED` when the ask needs
+        nothing."""
         copies = UNLIMITED
         for name, need in ask._amounts.items():
             if need > 0:

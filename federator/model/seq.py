@@ -22,7 +22,8 @@ def make(term: int, counter: int) -> int:
     """The seq of the `counter`-th decision in leader term `term`; both start at 1."""
     if not 0 <= term <= TERM_MAX or not 0 <= counter <= COUNTER_MAX:
         raise ValueError(
-            f"seq needs 0 <= counter < 2^{COUNTER_BITS} and 0 <= term <= {TERM_MAX}, not term {term}, counter {counter}"
+            f"seq needs 0 <= counter < 2^{COUNTER_BITS} and 0 <= term <= {TERM_MAX}, not term"
+            f" {term}, counter {counter}"
         )
     return (term << COUNTER_BITS) | counter
 

@@ -8,7 +8,8 @@ Ranges = tuple[Range, ...]
 
 
 def parse(text: str) -> Ranges:
-    """Reads `0-3,7`. Raises ValueError on anything that is not sorted, disjoint and non-negative."""
+    """Reads `0-3,7`. Raises ValueError on anything that is not sorted, disjoint and
+    non-negative."""
     ranges: list[Range] = []
     for part in text.split(",") if text else ():
         low_text, dash, high_text = part.partition("-")

@@ -24,7 +24,9 @@ _SECRETS = (
     re.compile(r"(?i)(bearer\s+)[a-z0-9._~+/=-]{8,}"),
     re.compile(r"()eyJ[a-zA-Z0-9_-]{8,}\.[a-zA-Z0-9_-]{8,}\.[a-zA-Z0-9_-]*"),
     re.compile(r"(?s)()-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)"),
-    re.compile(r"(?i)((?:token|password|client-key-data|client-certificate-data)[\"']?\s*[:=]\s*[\"']?)[^\s\"',}]{6,}"),
+    re.compile(
+        r"(?i)((?:token|password|client-key-data|client-certificate-data)[\"']?\s*[:=]\s*[\"']?)[^\s\"',}]{6,}"
+    ),
 )
 
 
@@ -47,7 +49,9 @@ def configure(level: str = "INFO", style: Style = "auto", stream: TextIO | None 
         cleaned,
     ]
     renderer: Any = (
-        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=out.isatty())
+        structlog.processors.JSONRenderer()
+        if as_json
+        else structlog.dev.ConsoleRenderer(colors=out.isatty())
     )
     handler = logging.StreamHandler(out)
     handler.setFormatter(
@@ -72,14 +76,18 @@ def redacted(text: str) -> str:
     return text
 
 
-def _redacting(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+def _redacting(
+    _logger: object, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
     for name, value in event.items():
         if isinstance(value, str):
             event[name] = redacted(value)
     return event
 
 
-def _visible(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+def _visible(
+    logger: object, method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
     for name, value in _redacting(logger, method, event).items():
         if isinstance(value, str):
             event[name] = plaintext.visible(value, keep="\n\t" if name == "exception" else "")

@@ -21,7 +21,8 @@ HEAD_BYTES = 8 * 1024
 CONNECTIONS_MAX = 64
 """Open connections; one more ends the oldest."""
 BACKLOG = 1024
-"""Connections that the kernel queues: with fewer, many clients cost a probe a retry of one second."""
+"""Connections that the kernel queues: with fewer, many clients cost a probe a retry of one second.
+"""
 
 Checks = Callable[[], Mapping[str, str]]
 """Name of a check -> what is wrong; "" when nothing is."""
@@ -43,7 +44,9 @@ class StatusServer:
 
     async def start(self, host: str, port: int) -> int:
         """Listens; returns the port (useful with port 0)."""
-        self._server = await asyncio.start_server(self._serve, host, port, limit=HEAD_BYTES, backlog=BACKLOG)
+        self._server = await asyncio.start_server(
+            self._serve, host, port, limit=HEAD_BYTES, backlog=BACKLOG
+        )
         return int(self._server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:

@@ -1,7 +1,8 @@
 """A whole federation in one process: an embedded host, embedded members, hub and member processes.
 
-Used by the demo, the sandbox and every test that needs more than one cluster. Everything speaks through transports,
-in process here; the sandbox serves the same APIs over HTTPS besides. Runs on real or virtual time.
+Used by the demo, the sandbox and every test that needs more than one cluster. Everything speaks
+through transports, in process here; the sandbox serves the same APIs over HTTPS besides. Runs on
+real or virtual time.
 """
 
 import asyncio
@@ -40,8 +41,8 @@ Wrap = Callable[[str, str, Transport], Transport]
 class Federation:
     """The parts of one federation. `start` brings everything up; `stop` cancels what it started.
 
-    One hub is called `hub` and needs no election; several (`hubs`) are `hub-0`, `hub-1`, ... and stand for one, each
-    started again with an empty memory when it has lost the lease.
+    One hub is called `hub` and needs no election; several (`hubs`) are `hub-0`, `hub-1`, ... and
+    stand for one, each started again with an empty memory when it has lost the lease.
     """
 
     fleet: FleetSpec
@@ -51,10 +52,12 @@ class Federation:
     member_options: MemberOptions = field(default_factory=MemberOptions)
     wrap: Wrap = lambda process, cluster, transport: transport
     clock_of: Callable[[str], Clock] | None = None
-    """The wall clock of a process or of a cluster by its name; all have `clock` where this is None."""
+    """The wall clock of a process or of a cluster by its name; all have `clock` where this is None.
+    """
     ended: Callable[[str], None] | None = None
-    """Told when a process has ended on its own (a hub that lost the lease, a member process that found its API server's
-    history rewritten) by its name in `wrap`; without it a new one is started at once."""
+    """Told when a process has ended on its own (a hub that lost the lease, a member process that
+    found its API server's history rewritten) by its name in `wrap`; without it a new one is started
+    at once."""
     pods: Defaults = field(default_factory=Defaults)
     """How pods of the members behave that say nothing about it."""
     host: EmbeddedCluster = field(init=False)
@@ -64,8 +67,11 @@ class Federation:
     hubs: int = 1
     election: bool = False
     """A single hub stands for the lease, too, so that callers find it there."""
-    announced: dict[str, Callable[[str], Mapping[str, str]]] = field(init=False, default_factory=dict)
-    """By hub: what the Lease says of it while it leads, given its name there. Of hubs that are started from now on."""
+    announced: dict[str, Callable[[str], Mapping[str, str]]] = field(
+        init=False, default_factory=dict
+    )
+    """By hub: what the Lease says of it while it leads, given its name there. Of hubs that are
+    started from now on."""
     history: HistoryOptions = field(default_factory=HistoryOptions)
     """Where hubs that are started from now on keep their history."""
     metrics: Metrics | None = None
@@ -77,7 +83,9 @@ class Federation:
     tasks: dict[str, asyncio.Task[None]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.host = EmbeddedCluster("host", clock=self._clock("host"), rng=self._split(), workloads=False)
+        self.host = EmbeddedCluster(
+            "host", clock=self._clock("host"), rng=self._split(), workloads=False
+        )
         for member in self.fleet.members:
             self.members[member.name] = EmbeddedCluster(
                 member.name,
@@ -103,17 +111,23 @@ class Federation:
 
     @property
     def hub(self) -> HubProcess:
-        """The hub that leads; while there is none, the one that was started last. AttributeError before the first."""
+        """The hub that leads; while there is none, the one that was started last. AttributeError
+        before the first."""
         running = list(self.processes.values())
         if not running:
             raise AttributeError("no hub has been started yet")
-        return next((process for process in running if process.state.ready and process.state.leading), running[-1])
+        return next(
+            (process for process in running if process.state.ready and process.state.leading),
+            running[-1],
+        )
 
     @property
     def hub_names(self) -> tuple[str, ...]:
         return ("hub",) if self.hubs == 1 else tuple(f"hub-{number}" for number in range(self.hubs))
 
-    async def connect(self, obj: Mapping[str, Any], secret: Mapping[str, Any], *, process: str = "hub") -> Transport:
+    async def connect(
+        self, obj: Mapping[str, Any], secret: Mapping[str, Any], *, process: str = "hub"
+    ) -> Transport:
         """How a hub reaches a member here: by name, whatever its Secret says."""
         name = self.aliases.get(obj["metadata"]["name"], obj["metadata"]["name"])
         if name not in self.members:
@@ -129,18 +143,29 @@ class Federation:
     async def install(self, kubeconfigs: Mapping[str, str] | None = None) -> None:
         """CRDs everywhere, the system namespaces, and a MemberCluster with its Secret per member.
 
-        `kubeconfigs` go into the Secrets, for hubs in other processes; without them the Secrets are empty.
+        `kubeconfigs` go into the Secrets, for hubs in other processes; without them the Secrets are
+        empty.
         """
         for name in ("host", *self.members):
             await install_crds(self.client(name))
         host = self.client("host")
-        for namespace in (self.hub_options.credentials_namespace, self.hub_options.system_namespace):
-            await ensure(host, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}, "namespaces")
+        for namespace in (
+            self.hub_options.credentials_namespace,
+            self.hub_options.system_namespace,
+        ):
+            await ensure(
+                host,
+                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
+                "namespaces",
+            )
         for member in self.fleet.members:
             secret = {
                 "apiVersion": "v1",
                 "kind": "Secret",
-                "metadata": {"name": member.name, "namespace": self.hub_options.credentials_namespace},
+                "metadata": {
+                    "name": member.name,
+                    "namespace": self.hub_options.credentials_namespace,
+                },
                 "stringData": {"kubeconfig": kubeconfigs[member.name]} if kubeconfigs else {},
             }
             await ensure(host, secret, "secrets")
@@ -151,12 +176,15 @@ class Federation:
             self.start_member(name)
 
     def start_member(self, name: str) -> None:
-        """Starts one member process; another call after its end is a restart with an empty memory."""
+        """Starts one member process; another call after its end is a restart with an empty
+        memory."""
         self._start(f"member {name}", self._keep_member(name, self._new_member(name)))
 
     def _new_member(self, name: str) -> MemberProcess:
         return MemberProcess(
-            clients.Client(self._transport(f"member-{name}", name), name, field_manager="federator-member"),
+            clients.Client(
+                self._transport(f"member-{name}", name), name, field_manager="federator-member"
+            ),
             cluster=name,
             fleet=self.hub_options.fleet,
             clock=self._clock(f"member-{name}"),
@@ -165,7 +193,8 @@ class Federation:
         )
 
     async def _keep_member(self, name: str, process: MemberProcess) -> None:
-        """Runs a member process, and the next one after it found its API server's history rewritten."""
+        """Runs a member process, and the next one after it found its API server's history
+        rewritten."""
         while True:
             try:
                 await process.run()
@@ -177,7 +206,8 @@ class Federation:
                 process = self._new_member(name)
 
     def start_hub(self, name: str = "") -> None:
-        """Starts one hub by its name, or all; another call after `kill` is a restart with an empty memory."""
+        """Starts one hub by its name, or all; another call after `kill` is a restart with an empty
+        memory."""
         for hub_name in (name,) if name else self.hub_names:
             self.processes.pop(hub_name, None)
             self.processes[hub_name] = self._new_hub(hub_name)
@@ -257,7 +287,8 @@ class Federation:
                 raise RuntimeError(f"{name} has died: {died!r}") from died
 
     def settled(self) -> tuple[bool, list[str]]:
-        """Whether the hub has started and every workload on the host has settled; else what is waited for."""
+        """Whether the hub has started and every workload on the host has settled; else what is
+        waited for."""
         self.check()
         if not self.hub.state.ready:
             return False, ["the hub is still reading the host and its members"]
@@ -277,7 +308,9 @@ class Federation:
             if member.client is not None and member.heard:
                 for kind, store in member.stores.items():
                     plural = registry.KINDS[kind].plural
-                    behind += [f"{name}: {ref}" for ref in _behind(self.members[name], plural, store)]
+                    behind += [
+                        f"{name}: {ref}" for ref in _behind(self.members[name], plural, store)
+                    ]
         return behind
 
     async def until_settled(self, within_s: float) -> None:
@@ -293,8 +326,10 @@ class Federation:
 
 
 def _behind(cluster: EmbeddedCluster, plural: str, store: Store[Any]) -> list[str]:
-    """Objects of the cluster that the store shows in an older state, and rows of it that are gone."""
-    kind = next((kind for kind in registry.KINDS.values() if kind.plural == plural), None)  # namespaces are of none
+    """Objects of the cluster that the store shows in an older state, and rows of it that are
+    gone."""
+    # namespaces are of none
+    kind = next((kind for kind in registry.KINDS.values() if kind.plural == plural), None)
     resource = cluster.registry.get(kind.group if kind is not None else "", plural)
     live = {stored.key: stored.number for stored in cluster.store.items(resource)}
     late = [key for key, number in live.items() if key in store and _number(store, key) < number]

@@ -1,4 +1,5 @@
-"""What a sandbox is made of: members with labels, taints and machines, read from a strict YAML file or built in.
+"""What a sandbox is made of: members with labels, taints and machines, read from a strict YAML file
+or built in.
 
 Read by `federator sandbox --fleet`, the demo and tests. Errors name the field's path.
 """
@@ -61,7 +62,9 @@ def parse(text: str) -> FleetSpec:
     """Reads a fleet file. Raises FieldError with the field's path."""
     documents = read.load_yaml(text)
     if len(documents) != 1 or not isinstance(documents[0], Mapping):
-        raise FieldError("", f"a fleet file holds one document with `members`, not {len(documents)}")
+        raise FieldError(
+            "", f"a fleet file holds one document with `members`, not {len(documents)}"
+        )
     try:
         fleet = FleetSpec.model_validate(documents[0])
     except ValidationError as bad:
@@ -76,7 +79,8 @@ def parse(text: str) -> FleetSpec:
 
 
 def generated(count: int) -> FleetSpec:
-    """`count` members over three regions with two zones each, of different sizes; what `--clusters N` gives."""
+    """`count` members over three regions with two zones each, of different sizes; what `--clusters
+    N` gives."""
     regions = ("us-east-1", "us-west-2", "eu-west-1")
     members = []
     for index in range(count):
@@ -87,22 +91,32 @@ def generated(count: int) -> FleetSpec:
             MemberSpec(
                 name=f"{zone}{suffix}",
                 labels={"region": region, "zone": zone},
-                nodes=[Pool(count=8 + 4 * (index % 3), cpu="32", memory="128Gi", labels={"family": "general"})],
+                nodes=[
+                    Pool(
+                        count=8 + 4 * (index % 3),
+                        cpu="32",
+                        memory="128Gi",
+                        labels={"family": "general"},
+                    )
+                ],
             )
         )
     return FleetSpec(members=members)
 
 
 def resized(fleet: FleetSpec, count: int) -> FleetSpec:
-    """A fleet of `count` members with the machines of this one: members are repeated under further names, or, where
-    there are fewer, those that stay have so many times the machines that what fitted before still does."""
+    """A fleet of `count` members with the machines of this one: members are repeated under further
+    names, or, where there are fewer, those that stay have so many times the machines that what
+    fitted before still does."""
     here = len(fleet.members)
     times = -(-here // count) if count < here else 1
     members = []
     for index in range(count):
         base = fleet.members[index % here]
         name = base.name if index < here else f"{base.name}-{index // here}"
-        nodes = [pool.model_copy(update={"count": min(pool.count * times, 5000)}) for pool in base.nodes]
+        nodes = [
+            pool.model_copy(update={"count": min(pool.count * times, 5000)}) for pool in base.nodes
+        ]
         members.append(base.model_copy(update={"name": name, "nodes": nodes}))
     return FleetSpec(members=members)
 
@@ -111,7 +125,11 @@ def pools(member: MemberSpec) -> Sequence[NodePool]:
     """The machines as the embedded kubelets take them."""
     result = []
     for index, pool in enumerate(member.nodes):
-        allocatable: dict[str, str] = {"cpu": pool.cpu, "memory": pool.memory, "pods": str(pool.pods)}
+        allocatable: dict[str, str] = {
+            "cpu": pool.cpu,
+            "memory": pool.memory,
+            "pods": str(pool.pods),
+        }
         labels = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", **pool.labels}
         if pool.gpus is not None:
             allocatable["nvidia.com/gpu"] = str(pool.gpus.count)
@@ -138,6 +156,10 @@ def member_cluster(member: MemberSpec, secret: str) -> dict[str, Any]:
     return {
         "apiVersion": "federation.pinterest.com/v1alpha1",
         "kind": "MemberCluster",
-        "metadata": {"name": member.name, "labels": member.labels, "finalizers": [names.CLUSTER_FINALIZER]},
+        "metadata": {
+            "name": member.name,
+            "labels": member.labels,
+            "finalizers": [names.CLUSTER_FINALIZER],
+        },
         "spec": spec,
     }

@@ -1,9 +1,9 @@
 """An asyncio event loop on which time passes only when there is nothing left to do.
 
-Time is an integer count of microseconds. When no callback is ready it jumps to the next timer; when there is no timer
-either, nothing can ever happen again and the loop raises `Deadlock` with a dump of the waiting tasks. Nothing real
-exists here: threads, executors, sockets, subprocesses and name look-ups raise. Used by tests, the simulator and time
-travel; never by a real server.
+Time is an integer count of microseconds. When no callback is ready it jumps to the next timer; when
+there is no timer either, nothing can ever happen again and the loop raises `Deadlock` with a dump
+of the waiting tasks. Nothing real exists here: threads, executors, sockets, subprocesses and name
+look-ups raise. Used by tests, the simulator and time travel; never by a real server.
 """
 
 import asyncio
@@ -28,7 +28,8 @@ _LEFTOVERS_END_S = 3600.0
 
 
 class Deadlock(RuntimeError):
-    """Nothing is ready and no timer is set, yet the main coroutine has not ended. The message lists who waits where."""
+    """Nothing is ready and no timer is set, yet the main coroutine has not ended. The message lists
+    who waits where."""
 
 
 class Livelock(RuntimeError):
@@ -36,8 +37,9 @@ class Livelock(RuntimeError):
 
 
 class _Task(asyncio.Task[Any]):
-    """A task that sets find under its number, not under its address. A task group keeps its tasks in a set and cancels
-    them as it walks through it: by address, what came out would depend on what ran in the process before."""
+    """A task that sets find under its number, not under its address. A task group keeps its tasks
+    in a set and cancels them as it walks through it: by address, what came out would depend on what
+    ran in the process before."""
 
     def __init__(self, coro: Coroutine[Any, Any, Any], number: int, **options: Any) -> None:
         self._number = number
@@ -48,17 +50,23 @@ class _Task(asyncio.Task[Any]):
 
 
 class VirtualTimeLoop(asyncio.BaseEventLoop):
-    """One thread of callbacks in the order they were scheduled; timers of one microsecond run first set, first run.
+    """One thread of callbacks in the order they were scheduled; timers of one microsecond run first
+    set, first run.
 
-    With `order`, the tasks that are ready at the same time take their steps in an order drawn from it; other callbacks
-    keep their places, because transports and futures rely on theirs. `keeper` is asked before each callback: what it
-    names keeps the callback back until `release`.
+    With `order`, the tasks that are ready at the same time take their steps in an order drawn from
+    it; other callbacks keep their places, because transports and futures rely on theirs. `keeper`
+    is asked before each callback: what it names keeps the callback back until `release`.
     """
 
-    _ready: "collections.deque[asyncio.Handle]"  # the base class's queue; `call_soon` (also from C tasks) fills it
+    # the base class's queue; `call_soon` (also from C tasks) fills it
+    _ready: "collections.deque[asyncio.Handle]"
 
     def __init__(
-        self, *, start_s: float = 0.0, order: random.Random | None = None, keeper: Keeper | None = None
+        self,
+        *,
+        start_s: float = 0.0,
+        order: random.Random | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
         super().__init__()
         self._order = order
@@ -71,9 +79,12 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         self._steps_here = 0
         self._end_us: int | None = None
         self._tasks_made = itertools.count()
-        self.set_task_factory(lambda loop, coro, **options: _Task(coro, next(self._tasks_made), loop=loop, **options))
+        self.set_task_factory(
+            lambda loop, coro, **options: _Task(coro, next(self._tasks_made), loop=loop, **options)
+        )
         self.steps = 0
-        """Callbacks run since the loop was made: a cheap measure of work that does not depend on the machine."""
+        """Callbacks run since the loop was made: a cheap measure of work that does not depend on
+        the machine."""
 
     def time(self) -> float:
         return self._now_us / 1_000_000
@@ -83,7 +94,8 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         return self._now_us
 
     def end_within(self, seconds: float) -> None:
-        """From now on time may move by so much at most; then `Deadlock` is raised, naming who is still there."""
+        """From now on time may move by so much at most; then `Deadlock` is raised, naming who is
+        still there."""
         self._end_us = self._now_us + round(seconds * 1_000_000)
 
     def call_at(  # type: ignore[override]  # typeshed ties *args to the callback with a TypeVarTuple; same at run time
@@ -103,7 +115,8 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         self._timers_cancelled += 1
 
     def _run_once(self) -> None:
-        """One turn: the callbacks ready now, or, when there are none, time moves to the next timer."""
+        """One turn: the callbacks ready now, or, when there are none, time moves to the next
+        timer."""
         self._drop_cancelled_timers()
         if not self._ready and not self._stopping:  # type: ignore[attr-defined]
             self._advance()
@@ -121,7 +134,8 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         self._steps_here += count
         if self._steps_here > STEPS_PER_INSTANT_MAX:
             raise Livelock(
-                f"{self._steps_here} callbacks ran at virtual time {self.time():.6f} s and it never moved.\n"
+                f"{self._steps_here} callbacks ran at virtual time {self.time():.6f} s and it"
+                " never moved.\n"
                 f"{self.dump()}"
             )
         batch = [ready.popleft() for _ in range(count)]
@@ -137,7 +151,8 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
                 self._kept.setdefault(holder, []).append(handle)
 
     def release(self, holder: Hashable) -> None:
-        """Callbacks that were kept back because of `holder` are ready now, in the order in which they became due."""
+        """Callbacks that were kept back because of `holder` are ready now, in the order in which
+        they became due."""
         self._ready.extend(self._kept.pop(holder, ()))
 
     def release_all(self) -> None:
@@ -154,14 +169,18 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
             )
         due_us = self._timers[0][0]
         if self._end_us is not None and due_us > self._end_us:
-            raise Deadlock(f"The main coroutine has ended, but these tasks refuse to end:\n{self.dump()}")
+            raise Deadlock(
+                f"The main coroutine has ended, but these tasks refuse to end:\n{self.dump()}"
+            )
         if due_us > self._now_us:
             self._now_us = due_us
             self._steps_here = 0
 
     def _drop_cancelled_timers(self) -> None:
         timers = self._timers
-        if self._timers_cancelled > _CANCELLED_TIMERS_MIN and self._timers_cancelled * 2 > len(timers):
+        if self._timers_cancelled > _CANCELLED_TIMERS_MIN and self._timers_cancelled * 2 > len(
+            timers
+        ):
             self._timers = timers = [entry for entry in timers if not entry[2].cancelled()]
             heapq.heapify(timers)
             self._timers_cancelled = 0
@@ -174,15 +193,23 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         lines = []
         for task in asyncio.all_tasks(self):
             frames = task.get_stack(limit=1)
-            where = f"{frames[-1].f_code.co_filename}:{frames[-1].f_lineno}" if frames else "not started"
+            where = (
+                f"{frames[-1].f_code.co_filename}:{frames[-1].f_lineno}"
+                if frames
+                else "not started"
+            )
             name = getattr(task.get_coro(), "__qualname__", "?")
             lines.append(f"  task {task.get_name()} ({name}) waits at {where}")
         return "\n".join(sorted(lines)) or "  no task is left"
 
     def call_soon_threadsafe(  # type: ignore[override]
-        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+        self,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
-        # Kept because the interpreter's own SIGINT handler of asyncio.Runner wakes the loop this way.
+        # Kept because the interpreter's own SIGINT handler of asyncio.Runner wakes the loop this
+        # way.
         return self.call_soon(callback, *args, context=context)
 
     def _process_events(self, event_list: object) -> None:
@@ -192,7 +219,10 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         """Nobody sleeps in a selector, so nobody needs waking."""
 
     def _not_here(self, *_args: Any, **_kwargs: Any) -> NoReturn:
-        raise RuntimeError("threads, executors, sockets, subprocesses and name look-ups do not exist on virtual time")
+        raise RuntimeError(
+            "threads, executors, sockets, subprocesses and name look-ups do not exist on virtual"
+            " time"
+        )
 
     run_in_executor = _not_here  # type: ignore[assignment]
     getaddrinfo = _not_here
@@ -236,7 +266,8 @@ def run(
     order: random.Random | None = None,
     keeper: Keeper | None = None,
 ) -> T:
-    """Runs `main` to its end on a fresh virtual loop, cancels what it left behind, and returns its result.
+    """Runs `main` to its end on a fresh virtual loop, cancels what it left behind, and returns its
+    result.
 
     Raises `Deadlock` and `Livelock` besides whatever `main` raises.
     """
@@ -245,6 +276,7 @@ def run(
         try:
             return runner.run(main)
         finally:
-            # What refuses to be cancelled would otherwise live on for ever: years of virtual time cost nothing.
+            # What refuses to be cancelled would otherwise live on for ever: years of virtual time
+            # cost nothing.
             loop.release_all()
             loop.end_within(_LEFTOVERS_END_S)

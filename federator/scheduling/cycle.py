@@ -81,19 +81,27 @@ def run(
         after = commitments.counted(Commitment.of(decision.under or ask, decision.shares))
         ledger.hold(after)
         before = commitments.commitment(ask.uid)
-        decided.append(Decided(entry=entry, decision=decision, before=before, after=after, sake=ask.key))
+        decided.append(
+            Decided(entry=entry, decision=decision, before=before, after=after, sake=ask.key)
+        )
     inadmissible = {
-        decided_entry.key: waiting for decided_entry in decided if (waiting := _lacking(decided_entry)) is not None
+        decided_entry.key: waiting
+        for decided_entry in decided
+        if (waiting := _lacking(decided_entry)) is not None
     }
     requeues = {key: queue.retry_after_s(key) for key in inadmissible}
     return Cycle(tuple(decided), inadmissible, requeues, failed)
 
 
 def _lacking(decided: Decided) -> Waiting | None:
-    return queueing_hints.waits(decided.entry.charged, decided.decision, decided.entry.standing.capped)
+    return queueing_hints.waits(
+        decided.entry.charged, decided.decision, decided.entry.standing.capped
+    )
 
 
-def _decide(entry: Entry, snapshot: FleetSnapshot, ledger: Ledger, numbers: dict[str, int], seq: int) -> Decision:
+def _decide(
+    entry: Entry, snapshot: FleetSnapshot, ledger: Ledger, numbers: dict[str, int], seq: int
+) -> Decision:
     """`numbers`: cluster -> highest seq given in this cycle; updated here."""
     standing = entry.standing
 
@@ -128,7 +136,9 @@ def _as_recorded(made: Made, standing: Standing) -> Made:
     return replace(made, seq=recorded.seq) if given == held else made
 
 
-def _divided(entry: Entry, snapshot: FleetSnapshot, ledger: Ledger, mark: Callable[[str], int], seq: int) -> Decision:
+def _divided(
+    entry: Entry, snapshot: FleetSnapshot, ledger: Ledger, mark: Callable[[str], int], seq: int
+) -> Decision:
     ask, standing = entry.ask, entry.standing
     return editing.decide(
         ask,
@@ -149,7 +159,11 @@ def _divided(entry: Entry, snapshot: FleetSnapshot, ledger: Ledger, mark: Callab
 def _previous(entry: Entry, snapshot: FleetSnapshot, ledger: Ledger) -> str:
     """The inputs hash for which held copies were divided; "" when the division must be repeated."""
     recorded, policy = entry.standing.recorded, entry.ask.policy
-    if recorded is not None and recorded.to_move > 0 and not (policy.lazy and not recorded.rebalance):
+    if (
+        recorded is not None
+        and recorded.to_move > 0
+        and not (policy.lazy and not recorded.rebalance)
+    ):
         return ""  # an unfinished move continues
     if entry.standing.overtaken:  # the inputs of the lost decisions are unknown: their result stays
         return inputs.inputs_hash(entry.ask, snapshot, ledger.memo)
@@ -165,13 +179,17 @@ def _per_cluster(entry: Entry) -> int:
     return recorded.per_cluster
 
 
-def _numbered(decision: Decision, refusing: frozenset[str], mark: Callable[[str], int], seq: int) -> Decision:
+def _numbered(
+    decision: Decision, refusing: frozenset[str], mark: Callable[[str], int], seq: int
+) -> Decision:
     """The decision with its own new seq, and new seqs for shares of clusters that refuse theirs."""
     return replace(
         decision,
         seq=seq,
         shares=tuple(
-            replace(share, seq=seqs.above(mark(share.cluster), seq)) if share.cluster in refusing else share
+            replace(share, seq=seqs.above(mark(share.cluster), seq))
+            if share.cluster in refusing
+            else share
             for share in decision.shares
         ),
     )
@@ -190,7 +208,11 @@ def _marked(decision: Decision, highest: Mapping[str, int]) -> Decision:
     """The decision with the marks of clusters without a share where a slice has or had a higher
     seq: a removal there must not be mistaken for the slice of a later decision."""
     given = {share.cluster for share in decision.shares}
-    marks = {name: number for name, number in highest.items() if number > decision.seq and name not in given}
+    marks = {
+        name: number
+        for name, number in highest.items()
+        if number > decision.seq and name not in given
+    }
     return replace(decision, marks=marks) if marks else decision
 
 

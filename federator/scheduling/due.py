@@ -1,7 +1,8 @@
-"""When a workload is due to be decided, and when the decision in force stands. Two tables of conditions, both pure.
+"""When a workload is due to be decided, and when the decision in force stands. Two tables of
+conditions, both pure.
 
-Whoever runs cycles fills in what it knows and acts on the answer: it forgets what is gone, looks again when a cap ends,
-and makes an `Entry` of what is due. Nothing here looks anything up.
+Whoever runs cycles fills in what it knows and acts on the answer: it forgets what is gone, looks
+again when a cap ends, and makes an `Entry` of what is due. Nothing here looks anything up.
 """
 
 from enum import StrEnum
@@ -30,7 +31,8 @@ class Verdict(StrEnum):
     FORGET = "Forget"
     """There is nothing to decide on it, and nothing to remember of it."""
     LEAVE = "Leave"
-    """It stays exactly as it is until something else has happened: nothing of it is brought up to date."""
+    """It stays exactly as it is until something else has happened: nothing of it is brought up to
+    date."""
     WAIT = "Wait"
     """Its caps are brought up to date; it is not the hub's, or not yet, to decide."""
     LOOK = "Look"
@@ -49,7 +51,8 @@ def look(now: Presence) -> Verdict:
 
 
 class Comparison(NamedTuple):
-    """The decision in force beside what is asked for now. The defaults are those of one that stands."""
+    """The decision in force beside what is asked for now. The defaults are those of one that
+    stands."""
 
     decided: bool = True
     """There is a decision on this very workload."""
@@ -81,6 +84,6 @@ STANDS = Comparison()
 
 
 def is_settled(now: Comparison) -> bool:
-    """Whether the decision in force stands as it is: anything that differs from one that stands makes the workload
-    due."""
+    """Whether the decision in force stands as it is: anything that differs from one that stands
+    makes the workload due."""
     return now == STANDS

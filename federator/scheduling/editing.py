@@ -26,7 +26,8 @@ FORMER: Final = "what was admitted before"
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """`under`: the ask to decide under; when `why` is set, it is the ask that was admitted before."""
+    """`under`: the ask to decide under; when `why` is set, it is the ask that was admitted
+    before."""
 
     under: Ask
     reason: Reason = Reason.CHOSEN
@@ -76,7 +77,11 @@ def decide(
     if judged.under is ask:
         return decision
     decision = replace(decision, inputs_hash=hashed, under=judged.under)
-    return _held_back(ask, admitted, judged, decision) if judged.why and admitted is not None else decision
+    return (
+        _held_back(ask, admitted, judged, decision)
+        if judged.why and admitted is not None
+        else decision
+    )
 
 
 def judge(
@@ -152,7 +157,9 @@ def _shortage(edit: Edit, mine: Mapping[str, int], ledger: Ledger) -> str:
         return ""
     fit = 0
     for cluster, copies in sorted(mine.items()):
-        shortage = _in_place(cluster, copies, ask.shape.requests, before.shape.requests * copies, ledger)
+        shortage = _in_place(
+            cluster, copies, ask.shape.requests, before.shape.requests * copies, ledger
+        )
         fit += copies if shortage is None else shortage
     for cluster, place in candidates.places(ask, ledger.snapshot, ledger).items():
         if cluster in mine or place.refusal is not None:
@@ -163,14 +170,21 @@ def _shortage(edit: Edit, mine: Mapping[str, int], ledger: Ledger) -> str:
         fit += room
     if fit >= edit.kept:
         return ""
-    grown = {name: amount for name, amount in ask.shape.requests.items() if amount > before.shape.requests[name]}
+    grown = {
+        name: amount
+        for name, amount in ask.shape.requests.items()
+        if amount > before.shape.requests[name]
+    }
     return (
-        f"{quota.amounts(Resources(grown))} for each of {edit.kept} copies, and the clusters have room for {fit} of "
+        f"{quota.amounts(Resources(grown))} for each of {edit.kept} copies, and the clusters have"
+        f" room for {fit} of "
         "that size where those that run make room"
     )
 
 
-def _in_place(cluster: str, copies: int, new: Resources, freed: Resources, ledger: Ledger) -> int | None:
+def _in_place(
+    cluster: str, copies: int, new: Resources, freed: Resources, ledger: Ledger
+) -> int | None:
     """The most copies with the new requests that fit when `freed` is given back; None for a cluster
     without a report."""
     nodes, headroom = ledger.left(cluster)
@@ -178,7 +192,10 @@ def _in_place(cluster: str, copies: int, new: Resources, freed: Resources, ledge
     if nodes is None or view is None or view.capacity is None:
         return None
     needs = {name: need for name, need in new.items() if need > 0 and name != PODS}
-    if not any(all(row.allocatable[name] >= need for name, need in needs.items()) for row in view.capacity.rows):
+    if not any(
+        all(row.allocatable[name] >= need for name, need in needs.items())
+        for row in view.capacity.rows
+    ):
         return 0
     most = copies
     free = dict.fromkeys(needs, 0)
@@ -196,7 +213,9 @@ def _held_back(ask: Ask, admitted: Admitted, judged: Judged, decision: Decision)
     """The decision under what stays in force, with a message about what the edit asks for and why
     it is refused."""
     stays = f"generation {admitted.generation}" if admitted.generation else FORMER
-    message = f"the edit of generation {ask.generation} asks for {judged.why}; {stays} stays in force"
+    message = (
+        f"the edit of generation {ask.generation} asks for {judged.why}; {stays} stays in force"
+    )
     if decision.reason is not Reason.CHOSEN and decision.message:
         message = f"{message}; of that, {decision.message}"
     more = 0

@@ -83,9 +83,14 @@ class Entry:
 
     @property
     def charged(self) -> Ask:
-        """The ask as it is charged: for a refused workload by what runs, not by what it says now."""
+        """The ask as it is charged: for a refused workload by what runs, not by what it says
+        now."""
         recorded = self.standing.recorded
-        return self.ask if self.refused is None or recorded is None else as_charged(self.ask, recorded.charged)
+        return (
+            self.ask
+            if self.refused is None or recorded is None
+            else as_charged(self.ask, recorded.charged)
+        )
 
 
 def as_charged(ask: Ask, before: Admitted | None) -> Ask:

@@ -23,7 +23,9 @@ from federator.placement.selection import candidates
 _RANK: Final = {tier: rank for rank, tier in enumerate(Tier)}
 
 
-def order(asks: Iterable[Ask], commitments: Commitments | None = None, ledger: Ledger | None = None) -> list[Ask]:
+def order(
+    asks: Iterable[Ask], commitments: Commitments | None = None, ledger: Ledger | None = None
+) -> list[Ask]:
     """The asks in decision order, independent of the input order.
 
     `commitments` has what projects hold. `ledger`, as it is before the first ask, has the room;
@@ -63,7 +65,8 @@ def dominant_share(usage: Resources, total: Resources) -> Fraction:
     usage cpu 10, memory 4 of total cpu 100, memory 10: max(0.1, 0.4) = 0.4
     """
     return max(
-        (Fraction(amount, total[name]) for name, amount in usage.items() if total[name] > 0), default=Fraction(0)
+        (Fraction(amount, total[name]) for name, amount in usage.items() if total[name] > 0),
+        default=Fraction(0),
     )
 
 
@@ -87,7 +90,9 @@ def _standing(ask: Ask) -> tuple[int, int]:
     return _RANK[ask.tier], -ask.priority
 
 
-def _interleave(queues: Mapping[str, list[Ask]], usage: dict[str, Resources], total: Resources) -> list[Ask]:
+def _interleave(
+    queues: Mapping[str, list[Ask]], usage: dict[str, Resources], total: Resources
+) -> list[Ask]:
     heads = [
         (dominant_share(usage.get(project, ZERO), total), _age(queue[0]), project, 0)
         for project, queue in queues.items()

@@ -31,7 +31,9 @@ class Queue:
         """Seconds until an inadmissible workload is retried: hints may be missed."""
         return queueing_hints.retry_after_s(self._attempts.get(key, 0))
 
-    def settle(self, decided: Iterable[WorkloadKey], inadmissible: Mapping[WorkloadKey, Waiting]) -> None:
+    def settle(
+        self, decided: Iterable[WorkloadKey], inadmissible: Mapping[WorkloadKey, Waiting]
+    ) -> None:
         """Records the result of a cycle for the workloads that it decided."""
         for key in decided:
             if key in inadmissible:

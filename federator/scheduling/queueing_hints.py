@@ -25,7 +25,8 @@ class HintKind(StrEnum):
     ROOM = "Room"
     """A cluster reported more room, or copies left it."""
     CLUSTER = "Cluster"
-    """A cluster joined, became ready, was uncordoned, lost a taint, or its labels or kinds changed."""
+    """A cluster joined, became ready, was uncordoned, lost a taint, or its labels or kinds changed.
+    """
     QUOTA = "Quota"
     """A quota changed, or a project released some of it."""
 
@@ -50,8 +51,12 @@ class Waiting:
     clusters: frozenset[str] | None = None
 
 
-_QUOTA_REASONS: Final = frozenset({Reason.QUOTA_EXCEEDED, Reason.EXCEEDS_MAX_QUOTA, Reason.PRIORITY_EXCEEDS_MAX})
-_NEVER: Final = frozenset({Reason.SUSPENDED, Reason.MISCONFIGURED, Reason.HOST_WOULD_RUN_IT, *REFUSALS})
+_QUOTA_REASONS: Final = frozenset(
+    {Reason.QUOTA_EXCEEDED, Reason.EXCEEDS_MAX_QUOTA, Reason.PRIORITY_EXCEEDS_MAX}
+)
+_NEVER: Final = frozenset(
+    {Reason.SUSPENDED, Reason.MISCONFIGURED, Reason.HOST_WOULD_RUN_IT, *REFUSALS}
+)
 """Only a change of the workload, its policy, its namespace or its project's lists helps, and each
 of these requeues it anyway."""
 _CLOSED: Final = frozenset({Reason.NOT_SELECTED, Reason.NOT_ALLOWED, Reason.API_NOT_AVAILABLE})
@@ -71,13 +76,21 @@ def waits(ask: Ask, decision: Decision, capped: Mapping[str, int] = NOBODY) -> W
     if decision.reason is Reason.CHOSEN:
         if any(share.slots > capped.get(share.cluster, share.slots) for share in decision.shares):
             return Waiting(decision.key, ask.project, Reason.UNSCHEDULABLE)
-        return Waiting(decision.key, ask.project, decision.reason, frozenset()) if for_all(ask) else None
+        return (
+            Waiting(decision.key, ask.project, decision.reason, frozenset())
+            if for_all(ask)
+            else None
+        )
     if decision.reason in _NEVER:
         return None
     if decision.reason is Reason.NO_CLUSTER_ADMITTED:
         return Waiting(decision.key, ask.project, decision.reason, frozenset())
-    hopeful = frozenset(verdict.cluster for verdict in decision.verdicts if verdict.reason not in _CLOSED)
-    return Waiting(decision.key, ask.project, decision.reason, hopeful if decision.verdicts else None)
+    hopeful = frozenset(
+        verdict.cluster for verdict in decision.verdicts if verdict.reason not in _CLOSED
+    )
+    return Waiting(
+        decision.key, ask.project, decision.reason, hopeful if decision.verdicts else None
+    )
 
 
 def may_help(hint: Hint, waiting: Waiting) -> bool:

@@ -21,7 +21,8 @@ class Made:
 def host_would_run_it(ask: Ask, made: Made) -> Decision:
     """Refuses a native kind on a host that runs such workloads itself: it would run twice."""
     message = (
-        f"the host runs {ask.key.kind}s itself (setting hub.shared_host): its {ask.count} copies would run there"
+        f"the host runs {ask.key.kind}s itself (setting hub.shared_host): its {ask.count} copies"
+        " would run there"
         " and in members; use a PinterestService, or a dedicated host"
     )
     return _keeping((), ask, None, Refused(Reason.HOST_WOULD_RUN_IT, message), made)
@@ -49,7 +50,9 @@ def not_permitted(entry: Entry, refused: Refused, made: Made) -> Decision:
     )
 
 
-def _keeping(shares: Sequence[Share], ask: Ask, recorded: Recorded | None, why: Refused, made: Made) -> Decision:
+def _keeping(
+    shares: Sequence[Share], ask: Ask, recorded: Recorded | None, why: Refused, made: Made
+) -> Decision:
     placed = sum(share.count for share in shares)
     wanted = max(recorded.wanted if recorded is not None else ask.count, placed)
     return Decision(

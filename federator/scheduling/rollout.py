@@ -28,7 +28,10 @@ class ActionKind(StrEnum):
     """Something is due but must wait for other clusters; `why` says for what."""
 
 
-GOING: Final = "its slice is being deleted there; it is made anew once it is gone, which a finalizer may hold up"
+GOING: Final = (
+    "its slice is being deleted there; it is made anew once it is gone, which a finalizer may hold"
+    " up"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,9 @@ def plan(
     return tuple(actions)
 
 
-def _next(unit: Unit, cluster: str, share: Share | None, now: Observed, *, may_roll: bool, allowance: int) -> Action:
+def _next(
+    unit: Unit, cluster: str, share: Share | None, now: Observed, *, may_roll: bool, allowance: int
+) -> Action:
     if not now.known:
         kind = ActionKind.HOLD if share is not None or now.exists else ActionKind.NOTHING
         return Action(cluster, kind, why="the cluster is not heard, or does not serve this kind")
@@ -114,9 +119,17 @@ def _next(unit: Unit, cluster: str, share: Share | None, now: Observed, *, may_r
             return Action(cluster, ActionKind.NOTHING)
         return Action(cluster, ActionKind.CREATE, count=share.count)
     if not now.ours:
-        return Action(cluster, ActionKind.NOTHING, why="an object of this name exists that this fleet did not write")
+        return Action(
+            cluster,
+            ActionKind.NOTHING,
+            why="an object of this name exists that this fleet did not write",
+        )
     if not now.same_workload:
-        return Action(cluster, ActionKind.HOLD, why="the slice of an earlier workload of this name is still there")
+        return Action(
+            cluster,
+            ActionKind.HOLD,
+            why="the slice of an earlier workload of this name is still there",
+        )
     if now.going:
         return Action(cluster, ActionKind.HOLD, why=GOING)
     if share is None:
@@ -130,7 +143,12 @@ def _next(unit: Unit, cluster: str, share: Share | None, now: Observed, *, may_r
     if unit is Unit.REPLICAS and count < now.ready:
         count = max(count, now.ready - max(allowance, 0))
         if count >= now.count and now.template_current:
-            return Action(cluster, ActionKind.HOLD, count=now.count, why="shrinks when the copies elsewhere are ready")
+            return Action(
+                cluster,
+                ActionKind.HOLD,
+                count=now.count,
+                why="shrinks when the copies elsewhere are ready",
+            )
         count = min(count, max(now.count, share.count))
     return Action(cluster, ActionKind.UPDATE, count=count, keep_template=keep_template)
 
@@ -139,12 +157,20 @@ def _leave(unit: Unit, cluster: str, now: Observed, allowance: int) -> Action:
     """Next action for a cluster that lost its whole share."""
     if not now.safe:
         return Action(
-            cluster, ActionKind.HOLD, count=now.count, why="what its shards completed is not recorded on the host yet"
+            cluster,
+            ActionKind.HOLD,
+            count=now.count,
+            why="what its shards completed is not recorded on the host yet",
         )
     if unit is Unit.SHARDS or now.ready <= allowance:
         return Action(cluster, ActionKind.DELETE)
     if allowance <= 0:
-        return Action(cluster, ActionKind.HOLD, count=now.count, why="leaves when the copies elsewhere are ready")
+        return Action(
+            cluster,
+            ActionKind.HOLD,
+            count=now.count,
+            why="leaves when the copies elsewhere are ready",
+        )
     return Action(cluster, ActionKind.UPDATE, count=now.ready - allowance, keep_template=True)
 
 
@@ -168,8 +194,9 @@ def _shrink_allowance(
 
 
 def _waited_for(now: Observed, wanted: int) -> bool:
-    """Whether copies of this cluster's share are not ready yet, or may not be. Where the slice still asks for more than
-    the share, as after a scale-down in the middle of growing, only a report of too few ready copies says so."""
+    """Whether copies of this cluster's share are not ready yet, or may not be. Where the slice
+    still asks for more than the share, as after a scale-down in the middle of growing, only a
+    report of too few ready copies says so."""
     if now.known and now.exists and now.count > wanted:
         return now.reported and now.ready < wanted
     return not (now.known and now.reported) or now.count < wanted or now.ready < wanted
@@ -186,8 +213,14 @@ def _rolled_out_to(
     while fewer than `at_once` are busy."""
     if at_once is None:
         return frozenset(wanted)
-    reached = {name for name in wanted if not observed[name].exists or observed[name].template_current}
-    busy = sum(1 for name in reached if observed[name].exists and not (observed[name].known and observed[name].healthy))
+    reached = {
+        name for name in wanted if not observed[name].exists or observed[name].template_current
+    }
+    busy = sum(
+        1
+        for name in reached
+        if observed[name].exists and not (observed[name].known and observed[name].healthy)
+    )
     for name in sorted(wanted.keys() - reached):
         if busy >= max(1, at_once):
             break

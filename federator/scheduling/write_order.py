@@ -27,7 +27,8 @@ class Effect(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """One decision of a cycle to be written, with what its workload held before and holds after it."""
+    """One decision of a cycle to be written, with what its workload held before and holds after
+    it."""
 
     entry: Entry
     """Of the workload that is decided on."""
@@ -48,7 +49,11 @@ def effect(before: Commitment | None, after: Commitment) -> Effect:
     if before is None:
         return Effect.TAKES
     had, has = before.usage, after.usage
-    moved = (before.project, before.namespace, before.tier) != (after.project, after.namespace, after.tier)
+    moved = (before.project, before.namespace, before.tier) != (
+        after.project,
+        after.namespace,
+        after.tier,
+    )
     takes = (moved and bool(has)) or any(has[name] > had[name] for name in has)
     gives = (moved and bool(had)) or any(had[name] > has[name] for name in had)
     if not takes:
@@ -65,8 +70,8 @@ def gives_up(decided: Decided) -> bool:
 
 
 def by_effect(decided: Iterable[Decided]) -> Sequence[tuple[Effect, Sequence[Decided]]]:
-    """The decisions grouped by effect, in write order: a group is written after the one before has been
-    written completely."""
+    """The decisions grouped by effect, in write order: a group is written after the one before has
+    been written completely."""
     groups: dict[Effect, list[Decided]] = {}
     for entry in decided:
         groups.setdefault(effect(entry.before, entry.after), []).append(entry)

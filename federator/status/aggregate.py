@@ -34,12 +34,23 @@ def of(obj: Mapping[str, Any], members: Sequence[MemberStatus]) -> dict[str, Any
 
 def deployment(obj: Mapping[str, Any], members: Sequence[MemberStatus]) -> dict[str, Any]:
     """Sums of all counters that at least one member reports."""
-    names = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas")
+    names = (
+        "replicas",
+        "updatedReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "unavailableReplicas",
+    )
     return _sums(members, names)
 
 
 def deployment_conditions(
-    *, wanted: int, ready: int, max_unavailable: int, settled: bool, failed: tuple[str, str] | None = None
+    *,
+    wanted: int,
+    ready: int,
+    max_unavailable: int,
+    settled: bool,
+    failed: tuple[str, str] | None = None,
 ) -> tuple[Condition, ...]:
     """The two conditions that tools wait for on a Deployment, over all clusters, worded as its
     controller does. `failed`: reason and message of a rollout that does not continue by itself."""
@@ -48,7 +59,9 @@ def deployment_conditions(
         "Available",
         conditions.truth(enough),
         "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable",
-        "Deployment has minimum availability." if enough else "Deployment does not have minimum availability.",
+        "Deployment has minimum availability."
+        if enough
+        else "Deployment does not have minimum availability.",
     )
     if failed is not None:
         return available, Condition("Progressing", conditions.FALSE, *failed)
@@ -76,11 +89,21 @@ def job(obj: Mapping[str, Any], members: Sequence[MemberStatus]) -> dict[str, An
     if isinstance(live, Mapping) and _finished(live):
         return dict(live)
     status = _sums(members, ("active", "succeeded", "failed", "ready"))
-    starts = [str(member.status["startTime"]) for member in members if member.status.get("startTime")]
+    starts = [
+        str(member.status["startTime"]) for member in members if member.status.get("startTime")
+    ]
     if starts:
         status["startTime"] = min(starts)
-    failed = [m.cluster for m in members if conditions.is_true(_list(m.status.get("conditions")), "Failed")]
-    complete = [m.cluster for m in members if conditions.is_true(_list(m.status.get("conditions")), "Complete")]
+    failed = [
+        m.cluster
+        for m in members
+        if conditions.is_true(_list(m.status.get("conditions")), "Failed")
+    ]
+    complete = [
+        m.cluster
+        for m in members
+        if conditions.is_true(_list(m.status.get("conditions")), "Complete")
+    ]
     verdicts: list[dict[str, Any]] = []
     if failed:
         verdicts = [_verdict("Failed", "JobFailed", f"The Job failed in {', '.join(failed)}.")]
@@ -88,9 +111,17 @@ def job(obj: Mapping[str, Any], members: Sequence[MemberStatus]) -> dict[str, An
         where = f"all {len(members)} clusters" if len(members) > 1 else complete[0]
         verdicts = [
             _verdict("Complete", "Completed", f"The Job completed in {where}."),
-            _verdict("SuccessCriteriaMet", "CompletionsReached", f"All completions were reached in {where}."),
+            _verdict(
+                "SuccessCriteriaMet",
+                "CompletionsReached",
+                f"All completions were reached in {where}.",
+            ),
         ]
-    ends = [str(member.status["completionTime"]) for member in members if member.status.get("completionTime")]
+    ends = [
+        str(member.status["completionTime"])
+        for member in members
+        if member.status.get("completionTime")
+    ]
     if verdicts and ends:
         status["completionTime"] = max(ends)
     if verdicts:
@@ -109,7 +140,9 @@ AGGREGATORS: Mapping[str, Callable[[Mapping[str, Any], Sequence[MemberStatus]], 
 def _sums(members: Sequence[MemberStatus], names: Iterable[str]) -> dict[str, Any]:
     totals: dict[str, Any] = {}
     for name in names:
-        amounts = [member.status[name] for member in members if isinstance(member.status.get(name), int)]
+        amounts = [
+            member.status[name] for member in members if isinstance(member.status.get(name), int)
+        ]
         if amounts:
             totals[name] = sum(amounts)
     return totals

@@ -59,7 +59,8 @@ def merge(
 
 
 def rendered(condition: Condition, old: Mapping[str, Any] | None, now: str) -> dict[str, Any]:
-    """One condition in API form; its transition time is the old one's when the status is the same."""
+    """One condition in API form; its transition time is the old one's when the status is the
+    same."""
     body: dict[str, Any] = {
         "type": condition.type,
         "status": condition.status,
@@ -69,7 +70,11 @@ def rendered(condition: Condition, old: Mapping[str, Any] | None, now: str) -> d
     }
     if condition.observed_generation:
         body["observedGeneration"] = condition.observed_generation
-    if old is not None and old.get("status") == condition.status and isinstance(old.get("lastTransitionTime"), str):
+    if (
+        old is not None
+        and old.get("status") == condition.status
+        and isinstance(old.get("lastTransitionTime"), str)
+    ):
         body["lastTransitionTime"] = old["lastTransitionTime"]
     return body
 

@@ -5,7 +5,8 @@ Used by the hub's status aggregation for every changed workload. A silent cluste
 ready nor gone: its copies widen the interval. Pure: equal inputs give equal folds, in any order of
 observations.
 
-    share a 3, b 2; a reports 3 ready, b is silent with 2 ready last: ready between 3 and 5, 2 unknown
+    share a 3, b 2; a reports 3 ready, b is silent with 2 ready last: ready between 3 and 5, 2
+    unknown
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -83,23 +84,44 @@ def fold(
         seen.setdefault(cluster, SliceObservation(cluster, known=False, desired=share.count))
     held = [seen[cluster] for cluster in sorted(seen) if cluster in shares or seen[cluster].exists]
     kept = wanted.suspended or (placing is not None and placing.refused)
-    tally = _shards(wanted, shares, held) if wanted.unit is Unit.SHARDS else _replicas(wanted, shares, held, kept=kept)
+    tally = (
+        _shards(wanted, shares, held)
+        if wanted.unit is Unit.SHARDS
+        else _replicas(wanted, shares, held, kept=kept)
+    )
     refused = {refusal.cluster: refusal for refusal in reversed(refusals)}
     rows = tuple(
-        _row(wanted, shares.get(o.cluster), o, tally, refused.get(o.cluster), waits_its_turn=o.cluster in waiting_turns)
+        _row(
+            wanted,
+            shares.get(o.cluster),
+            o,
+            tally,
+            refused.get(o.cluster),
+            waits_its_turn=o.cluster in waiting_turns,
+        )
         for o in held
     )
+    observed = wanted.generation
+    if not _claimed(wanted, placing, [row for row in rows if row.cluster in shares]):
+        observed = min(wanted.previous_observed_generation, wanted.generation)
     placed = sum(share.count for share in shares.values())
-    claimed = _claimed(wanted, placing, [row for row in rows if row.cluster in shares])
-    observed = wanted.generation if claimed else min(wanted.previous_observed_generation, wanted.generation)
-    facts = Facts(wanted, placing, tally, rows, tuple(refusals), dict(in_flight or {}), observed, placed)
+    return _folded(
+        Facts(
+            wanted, placing, tally, rows, tuple(refusals), dict(in_flight or {}), observed, placed
+        )
+    )
+
+
+def _folded(facts: Facts) -> Fold:
+    """The result: sums over the rows, and the verdict's sentences."""
+    wanted, placing, tally, rows = facts.wanted, facts.placing, facts.tally, facts.rows
     waiting_for = verdict.waiting_for(facts)
     return Fold(
         unit=wanted.unit,
         generation=wanted.generation,
-        observed_generation=observed,
+        observed_generation=facts.observed_generation,
         desired=wanted.count,
-        placed=placed,
+        placed=facts.placed,
         shortfall=placing.shortfall if placing else wanted.count,
         ready_lo=tally.ready_lo,
         ready_hi=tally.ready_hi,
@@ -107,7 +129,7 @@ def fold(
         updated=sum(row.updated for row in rows),
         actual=sum(row.actual for row in rows),
         active=sum(row.active for row in rows),
-        clusters=sum(1 for share in shares.values() if share.count > 0),
+        clusters=sum(1 for share in placing.shares if share.count > 0) if placing else 0,
         finished=tally.finished,
         completed=tally.completed,
         failed=tally.failed,
@@ -131,7 +153,9 @@ def _claimed(wanted: Wanted, placing: InForce | None, rows: Sequence[Row]) -> bo
     return placing is not None and placing.current and seen and reached
 
 
-def _replicas(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceObservation], *, kept: bool) -> Tally:
+def _replicas(
+    wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceObservation], *, kept: bool
+) -> Tally:
     """Interchangeable copies. A cluster that is being left still serves, so it counts until its
     slice is gone. `kept`: running copies are left unchanged."""
     low = high = current = maybe = old = 0
@@ -148,8 +172,8 @@ def _replicas(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceO
         updated = _updated(wanted, seen)
         current += seen.updated_ready if updated else 0
         old += max(seen.actual - updated, 0)
-        # A workload that is left alone, or whose edit is held back, keeps what it has: it is complete
-        # when all of that runs.
+        # A workload that is left alone, or whose edit is held back, keeps what it has: it is
+        # complete when all of that runs.
         rolled = (seen.updated if kept or wanted.in_force else updated) >= share
         exact = exact and seen.ready == share and max(seen.actual, seen.ready) == share and rolled
     return Tally(
@@ -194,7 +218,9 @@ def _shards(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceObs
         open_shards = shards.size(shards.minus(share.ranges, done)) if share else 0
         busy = min(share.slots, open_shards) if share else 0
         need += busy
-        ready = max(min(seen.active, seen.ready if seen.reason else seen.active) - seen.unschedulable, 0)
+        ready = max(
+            min(seen.active, seen.ready if seen.reason else seen.active) - seen.unschedulable, 0
+        )
         if not seen.known:
             high += max(ready, busy)
             exact = exact and busy == 0

@@ -65,7 +65,10 @@ class Given:
 
 
 def former(
-    before: Mapping[str, Share], shares: Sequence[Share], now: Sequence[Share], gone: Collection[str]
+    before: Mapping[str, Share],
+    shares: Sequence[Share],
+    now: Sequence[Share],
+    gone: Collection[str],
 ) -> tuple[Share, ...]:
     """What a new decision (`now`) must record of earlier ones: what clusters had and no longer
     have.
@@ -88,14 +91,17 @@ def former(
 
 def _had(before: Share | None, share: Share | None) -> tuple[Ranges, int]:
     parts = [version for version in (before, share) if version is not None]
-    return shards.normal(part for piece in parts for part in piece.ranges), max(piece.count for piece in parts)
+    return shards.normal(part for piece in parts for part in piece.ranges), max(
+        piece.count for piece in parts
+    )
 
 
 def cut(seen: SliceObservation, given: Given) -> tuple[SliceObservation, tuple[Contradiction, ...]]:
     """The report cut to what the cluster was given, and the contradictions in it. Ready copies
     count up to the share; twice as many may exist while a rollout replaces them.
 
-        given 10, reports 25 ready and 25 existing: counted 10 ready, 20 existing; 25 > 2 * 10 + 1 is a contradiction
+        given 10, reports 25 ready and 25 existing: counted 10 ready, 20 existing; 25 > 2 * 10 + 1
+        is a contradiction
     """
     if given.unit is Unit.SHARDS:
         return _cut_shards(seen, given)
@@ -112,7 +118,8 @@ def cut(seen: SliceObservation, given: Given) -> tuple[SliceObservation, tuple[C
         active=min(seen.active, most),
         unschedulable=min(seen.unschedulable, most),
     )
-    # What the slice itself asks for is from us, or drift that is restored: its copies are plausible.
+    # What the slice itself asks for is from us, or drift that is restored: its copies are
+    # plausible.
     highest, asked = max(figures, seen.actual), max(given.ever, seen.desired)
     if given.explained or highest <= asked * SURGE + 1:
         return kept, ()
@@ -126,7 +133,9 @@ def fits(seen: SliceObservation, count: int) -> bool:
     return running and seen.updated <= seen.actual <= count * SURGE
 
 
-def _cut_shards(seen: SliceObservation, given: Given) -> tuple[SliceObservation, tuple[Contradiction, ...]]:
+def _cut_shards(
+    seen: SliceObservation, given: Given
+) -> tuple[SliceObservation, tuple[Contradiction, ...]]:
     mine, most = given.ranges, shards.size(given.ranges)
     reported = shards.union(seen.completed, seen.failed)
     others = shards.minus(reported, mine)
@@ -143,12 +152,16 @@ def _cut_shards(seen: SliceObservation, given: Given) -> tuple[SliceObservation,
         unschedulable=min(seen.unschedulable, most),
     )
     if seen.unreadable:
-        return kept, (Contradiction(UNREADABLE, f"its status.{seen.unreadable} is no set of shards"),)
+        return kept, (
+            Contradiction(UNREADABLE, f"its status.{seen.unreadable} is no set of shards"),
+        )
     strange = shards.minus(others, given.recorded)
     if given.explained:
         return kept, ()
     if strange:
-        message = f"it tells of {shards.size(strange)} shards that it was never given ({_shown(strange)})"
+        message = (
+            f"it tells of {shards.size(strange)} shards that it was never given ({_shown(strange)})"
+        )
         return kept, (Contradiction(SHARDS_NOT_GIVEN, message),)
     if figures > max(most, seen.desired):
         message = f"it tells of {figures} running shards, and was given {most}"

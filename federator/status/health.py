@@ -41,7 +41,9 @@ def deployment(obj: Obj) -> Health:
     if failed := failed_deployment(obj):
         return Health(False, *failed)
     if (updated := _number(status, "updatedReplicas")) < wanted:
-        return Health(False, "RollingOut", f"{updated} of {wanted} replicas run the current template.")
+        return Health(
+            False, "RollingOut", f"{updated} of {wanted} replicas run the current template."
+        )
     if (available := _number(status, "availableReplicas")) < updated:
         return Health(False, "NotAvailable", f"{available} of {updated} replicas are available.")
     return WELL
@@ -54,7 +56,9 @@ def failed_deployment(obj: Obj) -> tuple[str, str] | None:
     for kind, state in (("ReplicaFailure", conditions.TRUE), ("Progressing", conditions.FALSE)):
         condition = conditions.find(live if isinstance(live, list) else None, kind)
         if condition is not None and condition.get("status") == state:
-            return str(condition.get("reason") or kind), str(condition.get("message") or "It does not say why.")
+            return str(condition.get("reason") or kind), str(
+                condition.get("message") or "It does not say why."
+            )
     return None
 
 
@@ -70,7 +74,9 @@ def service(obj: Obj) -> Health:
     """Only a load balancer waits for something: its address."""
     if _part(obj, "spec").get("type") != "LoadBalancer" or _addresses(obj):
         return WELL
-    return Health(False, "NoLoadBalancer", "The Service waits for the address of its load balancer.")
+    return Health(
+        False, "NoLoadBalancer", "The Service waits for the address of its load balancer."
+    )
 
 
 def ingress(obj: Obj) -> Health:
@@ -87,7 +93,11 @@ def job(obj: Obj) -> Health:
     failed = conditions.find(live if isinstance(live, list) else None, "Failed")
     if failed is None or failed.get("status") != conditions.TRUE:
         return WELL
-    return Health(False, str(failed.get("reason") or "JobFailed"), str(failed.get("message") or "The Job has failed."))
+    return Health(
+        False,
+        str(failed.get("reason") or "JobFailed"),
+        str(failed.get("message") or "The Job has failed."),
+    )
 
 
 HEALTH: Mapping[str, Callable[[Obj], Health]] = {
@@ -103,7 +113,11 @@ def _not_observed(obj: Obj) -> Health | None:
     observed = _number(_part(obj, "status"), "observedGeneration")
     if observed == generation:
         return None
-    return Health(False, "NotObserved", f"Generation {generation} is not acted on yet; the last seen is {observed}.")
+    return Health(
+        False,
+        "NotObserved",
+        f"Generation {generation} is not acted on yet; the last seen is {observed}.",
+    )
 
 
 def _addresses(obj: Obj) -> bool:

@@ -84,7 +84,11 @@ def of_pod(pod: Mapping[str, Any]) -> Trouble | None:
                 and _get(condition, "reason") == UNSCHEDULABLE
             ):
                 since = str(_get(condition, "lastTransitionTime") or "")
-                troubles.append(Trouble(_RANK_UNSCHEDULABLE, UNSCHEDULABLE, _text(_get(condition, "message")), since))
+                troubles.append(
+                    Trouble(
+                        _RANK_UNSCHEDULABLE, UNSCHEDULABLE, _text(_get(condition, "message")), since
+                    )
+                )
     if status.get("phase") == "Failed":
         reason = str(status.get("reason") or "PodFailed")
         troubles.append(Trouble(_RANK_FAILED, reason, _text(status.get("message"))))
@@ -160,7 +164,11 @@ def first(troubles: Iterable[Trouble | None], *, complete: bool = False) -> Find
     if worst is None:
         return NOTHING
     count = counts[worst.reason]
-    message = f"{count} pod{'' if count == 1 else 's'}: {worst.detail}" if worst.detail else f"{count} pods"
+    message = (
+        f"{count} pod{'' if count == 1 else 's'}: {worst.detail}"
+        if worst.detail
+        else f"{count} pods"
+    )
     return Finding(
         reason=worst.reason,
         message=message,

@@ -64,7 +64,8 @@ PAUSED: Final = " The federation is paused: nothing is placed or changed until t
 
 
 def waiting_for(facts: Facts) -> str:
-    """The first thing that keeps the workload from being settled, as a sentence; "" when it is settled."""
+    """The first thing that keeps the workload from being settled, as a sentence; "" when it is
+    settled."""
     wanted, placing, tally = facts.wanted, facts.placing, facts.tally
     if wanted.deleting:
         return "It is being deleted."
@@ -83,14 +84,18 @@ def waiting_for(facts: Facts) -> str:
         return f"{facts.refusals[0].cluster} refused it: {facts.refusals[0].message}"
     if facts.leftovers:
         return (
-            f"{_names(facts.leftovers)} still {_verb(facts.leftovers, 'holds', 'hold')} copies that belong elsewhere."
+            f"{_names(facts.leftovers)} still {_verb(facts.leftovers, 'holds', 'hold')} copies"
+            " that belong elsewhere."
         )
     if tally.finished:
         return ""
     if unheard := [row for row in facts.rows if not row.known]:
         return f"{_sentence(_not_heard(unheard))}."
     if behind := [row for row in facts.shared_rows if not row.caught_up]:
-        return f"{_names(behind)} {_verb(behind, 'has', 'have')} not observed generation {wanted.generation} yet."
+        return (
+            f"{_names(behind)} {_verb(behind, 'has', 'have')} not observed generation"
+            f" {wanted.generation} yet."
+        )
     if not tally.exact:
         return f"{_progress(facts)}."
     return ""
@@ -117,7 +122,11 @@ def conditions_of(facts: Facts, waiting: str) -> tuple[Condition, ...]:
         Condition(
             "Reconciling",
             truth(reconciling),
-            _reconciling_reason(facts) if reconciling else "Settled" if not waiting else stalled.reason,
+            _reconciling_reason(facts)
+            if reconciling
+            else "Settled"
+            if not waiting
+            else stalled.reason,
             waiting if reconciling else "",
             generation,
         ),
@@ -153,7 +162,9 @@ def _ready(facts: Facts) -> Condition:
     if tally.current_lo >= tally.need and not short:
         return ready(True, "Ready", f"{_progress(facts)}.")
     if tally.current_hi < tally.need or short:
-        if short and (tally.ready_lo >= facts.placed or not facts.rows or wanted.unit is Unit.SHARDS):
+        if short and (
+            tally.ready_lo >= facts.placed or not facts.rows or wanted.unit is Unit.SHARDS
+        ):
             return ready(False, placing.reason.value, placing.message)
         if tally.unhealthy and (seen := next((o for o in tally.unhealthy if o.reason), None)):
             return ready(False, seen.reason, f"{_progress(facts)}; {seen.cluster}: {seen.message}")
@@ -163,13 +174,18 @@ def _ready(facts: Facts) -> Condition:
 
 
 def _available(facts: Facts) -> list[Condition]:
-    """Whether enough copies serve, of whatever template: what alerts are made from. Only for replicas."""
+    """Whether enough copies serve, of whatever template: what alerts are made from. Only for
+    replicas."""
     wanted, tally = facts.wanted, facts.tally
     if wanted.unit is not Unit.REPLICAS or facts.placing is None:
         return []
     floor = max(wanted.count - wanted.max_unavailable, 0)
     status = True if tally.ready_lo >= floor else False if tally.ready_hi < floor else None
-    reason = {True: "MinimumReplicasAvailable", False: "MinimumReplicasUnavailable", None: "ClusterUnknown"}[status]
+    reason = {
+        True: "MinimumReplicasAvailable",
+        False: "MinimumReplicasUnavailable",
+        None: "ClusterUnknown",
+    }[status]
     message = f"{tally.ready_lo} ready copies of at least {floor}."
     return [Condition("Available", truth(status), reason, message, facts.observed_generation)]
 
@@ -180,20 +196,28 @@ def _placed(facts: Facts) -> Condition:
         return Condition("Placed", conditions.UNKNOWN, Reason.PENDING_EVALUATION.value, UNPLACED)
     generation = wanted.generation if placing.current else facts.observed_generation
     if placing.held_back:
-        return Condition("Placed", conditions.FALSE, placing.reason.value, placing.message, generation)
+        return Condition(
+            "Placed", conditions.FALSE, placing.reason.value, placing.message, generation
+        )
     if placing.short:
         message = placing.message if placing.unreadable else _shortfall(facts, placing)
         return Condition("Placed", conditions.FALSE, placing.reason.value, message, generation)
     if placing.misplaced:
-        return Condition("Placed", conditions.FALSE, placing.reason.value, placing.message, generation)
+        return Condition(
+            "Placed", conditions.FALSE, placing.reason.value, placing.message, generation
+        )
     if wanted.suspended and not facts.placed:
-        return Condition("Placed", conditions.FALSE, Reason.SUSPENDED.value, "It is suspended.", generation)
+        return Condition(
+            "Placed", conditions.FALSE, Reason.SUSPENDED.value, "It is suspended.", generation
+        )
     if placing.to_move:
         return Condition("Placed", conditions.TRUE, "MovesPending", placing.message, generation)
     if placing.surplus:
         return Condition("Placed", conditions.TRUE, "CopiesKept", placing.message, generation)
     clusters = len([share for share in placing.shares if share.count > 0])
-    message = f"All {facts.placed} {_things(facts, facts.placed)} have a place, in {_clusters(clusters)}."
+    message = (
+        f"All {facts.placed} {_things(facts, facts.placed)} have a place, in {_clusters(clusters)}."
+    )
     return Condition("Placed", conditions.TRUE, "Placed", message, generation)
 
 
@@ -202,7 +226,9 @@ def _applied(facts: Facts) -> Condition:
         return Condition("Applied", truth(value), reason, message, facts.observed_generation)
 
     if facts.refusals:
-        worst = next((refusal for refusal in facts.refusals if refusal.permanent), facts.refusals[0])
+        worst = next(
+            (refusal for refusal in facts.refusals if refusal.permanent), facts.refusals[0]
+        )
         others = f" (and {len(facts.refusals) - 1} more)" if len(facts.refusals) > 1 else ""
         return applied(False, worst.reason, f"{worst.cluster} refused it{others}: {worst.message}")
     if facts.placing is None:
@@ -215,14 +241,20 @@ def _applied(facts: Facts) -> Condition:
         return applied(False, facts.placing.reason.value, facts.placing.message)
     if any(row.known for row in behind):
         return applied(
-            False, "Applying", f"{total - len(behind)} of {_clusters(total)} have the present generation and share."
+            False,
+            "Applying",
+            f"{total - len(behind)} of {_clusters(total)} have the present generation and share.",
         )
     if behind:
         return applied(None, "ClusterUnknown", f"{_sentence(_not_heard(behind))}.")
     if not total:
-        return applied(True, "NothingPlaced", "No cluster has a share, so there is nothing to apply.")
+        return applied(
+            True, "NothingPlaced", "No cluster has a share, so there is nothing to apply."
+        )
     return applied(
-        True, "Applied", f"{_clusters(total)} {'has' if total == 1 else 'have'} the present generation and share."
+        True,
+        "Applied",
+        f"{_clusters(total)} {'has' if total == 1 else 'have'} the present generation and share.",
     )
 
 
@@ -233,11 +265,15 @@ def _healthy(facts: Facts) -> Condition:
     if facts.tally.finished:
         return healthy(not facts.tally.failed, "Finished", f"{_summary(facts)}.")
     if facts.tally.unhealthy:
-        first = next((seen for seen in facts.tally.unhealthy if seen.reason), facts.tally.unhealthy[0])
+        first = next(
+            (seen for seen in facts.tally.unhealthy if seen.reason), facts.tally.unhealthy[0]
+        )
         others = len(facts.tally.unhealthy) - 1
         more = f" ({_clusters(others)} more)" if others else ""
         return healthy(
-            False, first.reason or "Progressing", f"{first.cluster}{more}: {first.message or 'not healthy yet.'}"
+            False,
+            first.reason or "Progressing",
+            f"{first.cluster}{more}: {first.message or 'not healthy yet.'}",
         )
     if facts.placing is None:
         return healthy(None, Reason.PENDING_EVALUATION.value, UNPLACED)
@@ -273,15 +309,18 @@ def _stalled(facts: Facts) -> Condition:
 
 
 def timed_out(facts: Facts) -> list[SliceObservation]:
-    """Clusters in which a roll-out of the present template has made no progress for as long as it may. One that has a
-    template before is about to be told the present one."""
+    """Clusters in which a roll-out of the present template has made no progress for as long as it
+    may. One that has a template before is about to be told the present one."""
     carrying = {row.cluster for row in facts.shared_rows if row.applied}
     return [seen for seen in facts.tally.unhealthy if seen.stalled and seen.cluster in carrying]
 
 
 def _deadline(late: Sequence[SliceObservation]) -> str:
     others = f" ({_clusters(len(late) - 1)} more)" if len(late) > 1 else ""
-    return f"{late[0].cluster}{others} made no progress within the deadline: {late[0].message or 'no reason is known.'}"
+    return (
+        f"{late[0].cluster}{others} made no progress within the deadline:"
+        f" {late[0].message or 'no reason is known.'}"
+    )
 
 
 def _notices(facts: Facts) -> list[Condition]:
@@ -289,28 +328,51 @@ def _notices(facts: Facts) -> list[Condition]:
     generation = facts.observed_generation
     if facts.placing is not None and facts.placing.unlimited_quota:
         project = facts.placing.project
-        message = f"No FederatedQuota speaks for the project {project!r}: nothing limits what it takes."
+        message = (
+            f"No FederatedQuota speaks for the project {project!r}: nothing limits what it takes."
+        )
         notices.append(Condition("QuotaUnlimited", conditions.TRUE, "NoQuota", message, generation))
     if facts.placing is not None and facts.placing.decision_refused:
         why = facts.placing.decision_refused
-        message = f"Its PlacementDecision on the host is not the hub's: {why}. The hub goes by its own."
-        notices.append(Condition("DecisionRefused", conditions.TRUE, "NotTheHubs", message, generation))
+        message = (
+            f"Its PlacementDecision on the host is not the hub's: {why}. The hub goes by its own."
+        )
+        notices.append(
+            Condition("DecisionRefused", conditions.TRUE, "NotTheHubs", message, generation)
+        )
     if facts.placing is not None and facts.placing.project_refused:
         message = f"It takes nothing more, and what runs stays: {facts.placing.project_refused}."
-        notices.append(Condition("ProjectRefused", conditions.TRUE, Reason.NOT_ALLOWED.value, message, generation))
+        notices.append(
+            Condition(
+                "ProjectRefused", conditions.TRUE, Reason.NOT_ALLOWED.value, message, generation
+            )
+        )
     if facts.placing is not None and facts.placing.violations:
         message = " ".join(facts.placing.violations)
         notices.append(
-            Condition("SpreadViolated", conditions.TRUE, Reason.SPREAD_UNSATISFIABLE.value, message, generation)
+            Condition(
+                "SpreadViolated",
+                conditions.TRUE,
+                Reason.SPREAD_UNSATISFIABLE.value,
+                message,
+                generation,
+            )
         )
     if facts.wanted.paused is not None:
-        message = f"The federation is paused{facts.wanted.paused}: nothing is placed or changed; what runs goes on."
+        message = (
+            f"The federation is paused{facts.wanted.paused}: nothing is placed or changed; what"
+            " runs goes on."
+        )
         notices.append(Condition("Paused", conditions.TRUE, "Paused", message, generation))
     if facts.wanted.suspended:
         message = "spec.suspend is true: nothing is placed, moved or changed."
-        notices.append(Condition("Suspended", conditions.TRUE, Reason.SUSPENDED.value, message, generation))
+        notices.append(
+            Condition("Suspended", conditions.TRUE, Reason.SUSPENDED.value, message, generation)
+        )
     if facts.tally.finished:
-        kind, reason = ("Failed", "ShardsFailed") if facts.tally.failed else ("Complete", "AllShardsCompleted")
+        kind, reason = (
+            ("Failed", "ShardsFailed") if facts.tally.failed else ("Complete", "AllShardsCompleted")
+        )
         notices.append(Condition(kind, conditions.TRUE, reason, f"{_summary(facts)}.", generation))
     return notices
 
@@ -319,7 +381,9 @@ def _reconciling_reason(facts: Facts) -> str:
     placing = facts.placing
     if facts.wanted.deleting:
         return "Deleting"
-    if facts.wanted.paused is not None and (placing is None or not placing.current or facts.in_flight):
+    if facts.wanted.paused is not None and (
+        placing is None or not placing.current or facts.in_flight
+    ):
         return "Paused"
     if placing is None or not placing.current:
         return Reason.PENDING_EVALUATION.value
@@ -337,7 +401,9 @@ def _summary(facts: Facts) -> str:
     if tally.finished:
         completed, failed = shards.size(tally.completed), shards.size(tally.failed)
         if not failed:
-            return f"all {completed} shards completed" if completed > 1 else "the only shard completed"
+            return (
+                f"all {completed} shards completed" if completed > 1 else "the only shard completed"
+            )
         return f"{completed} of {wanted.count} shards completed, {failed} failed"
     if wanted.suspended:
         return f"suspended; {_progress(facts)}" if facts.rows else "suspended"
@@ -365,7 +431,11 @@ def _summary(facts: Facts) -> str:
 
 def _shortfall(facts: Facts, placing: InForce) -> str:
     figures = f"{facts.placed} of {facts.placed + placing.shortfall}"
-    return placing.message if placing.message.startswith(f"{figures} ") else f"placed {figures}: {placing.message}"
+    return (
+        placing.message
+        if placing.message.startswith(f"{figures} ")
+        else f"placed {figures}: {placing.message}"
+    )
 
 
 def _progress(facts: Facts) -> str:
@@ -376,7 +446,10 @@ def _progress(facts: Facts) -> str:
     if facts.wanted.unit is Unit.SHARDS:
         failed = f", {shards.size(tally.failed)} failed" if tally.failed else ""
         done = shards.size(tally.completed)
-        return f"{done}/{facts.wanted.count} completed{failed}, {tally.ready_lo} running{unknown} in {where}"
+        return (
+            f"{done}/{facts.wanted.count} completed{failed}, {tally.ready_lo} running{unknown} in"
+            f" {where}"
+        )
     return f"{tally.ready_lo}/{facts.wanted.count} ready{old}{unknown} in {where}"
 
 
@@ -400,7 +473,8 @@ def _not_heard(rows: Sequence[Row]) -> str:
     reasons = [f"{_names(clusters)} {_verb(clusters, 'is', 'are')} not heard"] if clusters else []
     if silent:
         reasons.append(
-            f"the member process{_verb(silent, '', 'es')} of {_names(silent)} {_verb(silent, 'is', 'are')} not heard"
+            f"the member process{_verb(silent, '', 'es')} of {_names(silent)}"
+            f" {_verb(silent, 'is', 'are')} not heard"
         )
     return "; ".join(reasons)
 
@@ -412,4 +486,6 @@ def _sentence(text: str) -> str:
 
 def _names(rows: Sequence[Row]) -> str:
     names = [row.cluster for row in rows]
-    return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:3])} and {len(names) - 3} more"
+    return (
+        ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:3])} and {len(names) - 3} more"
+    )

@@ -1,4 +1,5 @@
-"""`federator cluster add|check|renew|grant|cordon|uncordon|trust|remove|list`: the members of the federation."""
+"""`federator cluster add|check|renew|grant|cordon|uncordon|trust|remove|list`: the members of the
+federation."""
 
 import sys
 import time
@@ -29,9 +30,17 @@ def cluster() -> None:
 
 @cluster.command()
 @click.argument("name")
-@click.option("--member-context", "-C", default="", help="Context of the cluster that joins (default: NAME).")
-@click.option("--member-kubeconfig", default="", help="Kubeconfig with that context (default: that of the host).")
-@click.option("--label", "labels", multiple=True, help="key=value, for policies to select and spread by.")
+@click.option(
+    "--member-context", "-C", default="", help="Context of the cluster that joins (default: NAME)."
+)
+@click.option(
+    "--member-kubeconfig",
+    default="",
+    help="Kubeconfig with that context (default: that of the host).",
+)
+@click.option(
+    "--label", "labels", multiple=True, help="key=value, for policies to select and spread by."
+)
 @click.option("--force", is_flag=True, help="Join although a check failed.")
 @common.connection_options
 def add(
@@ -60,13 +69,21 @@ def add(
             examination = await joining.examine(client, time.time())
             report(examination)
             if not examination.fit and not force:
-                common.fail("the cluster is not fit to join; fix what is marked FAILED, or use --force")
+                common.fail(
+                    "the cluster is not fit to join; fix what is marked FAILED, or use --force"
+                )
             await joining.refuse_known(host, name, examination.uid)
             token = await joining.hub_account(client)
             credentials = endpoint_of(client)
-            certificate = (b"", b"") if token or credentials.token else (credentials.cert, credentials.key)
-            access = MemberAccess(credentials.server, credentials.ca_pem, token or credentials.token, *certificate)
-            await joining.join(host, name, examination.uid, joining.member_kubeconfig(access), marks)
+            certificate = (
+                (b"", b"") if token or credentials.token else (credentials.cert, credentials.key)
+            )
+            access = MemberAccess(
+                credentials.server, credentials.ca_pem, token or credentials.token, *certificate
+            )
+            await joining.join(
+                host, name, examination.uid, joining.member_kubeconfig(access), marks
+            )
             if await joining.lasting_secret(client):
                 common.say(LASTING.format(context=member_context or name), err=True)
 
@@ -83,12 +100,18 @@ def add(
 
 @cluster.command()
 @click.argument("name")
-@click.option("--member-context", "-C", default="", help="Also check the member itself, with this context of yours.")
+@click.option(
+    "--member-context",
+    "-C",
+    default="",
+    help="Also check the member itself, with this context of yours.",
+)
 @click.option("--strict", is_flag=True, help="Exit 1 also for a warning of the hardening checks.")
 @common.connection_options
 def check(name: str, member_context: str, strict: bool, kubeconfig: str, context: str) -> None:
-    """Show the conditions of a member, and whether the host is set up as docs/operating/hardening.md
-    asks; with -C also check the member's connectivity, rights, versions, clock and hardening."""
+    """Show the conditions of a member, and whether the host is set up as
+    docs/operating/hardening.md asks; with -C also check the member's connectivity, rights,
+    versions, clock and hardening."""
     from federator.api import membercluster
     from federator.cli.clusters import joining
     from federator.hub import hardening
@@ -99,7 +122,12 @@ def check(name: str, member_context: str, strict: bool, kubeconfig: str, context
         obj = await host.get(kind.ref("", name))
         status = obj.get("status") or {}
         rows = [
-            [condition["type"], condition["status"], condition.get("reason", ""), condition.get("message", "")]
+            [
+                condition["type"],
+                condition["status"],
+                condition.get("reason", ""),
+                condition.get("message", ""),
+            ]
             for condition in status.get("conditions") or ()
         ]
         common.show(common.table(["CONDITION", "STATUS", "REASON", "MESSAGE"], rows))
@@ -113,7 +141,9 @@ def check(name: str, member_context: str, strict: bool, kubeconfig: str, context
             examination = await joining.examine(client, time.time())
             pinned = membercluster.recorded_uid(obj)
             if pinned and pinned != examination.uid:
-                common.fail(f"this is another cluster: {examination.uid}, but {pinned} has joined as {name}")
+                common.fail(
+                    f"this is another cluster: {examination.uid}, but {pinned} has joined as {name}"
+                )
             report(examination)
             guarded = await hardened(client, hardening.MEMBER_AS_PERSON)
             return examination.fit and (guarded or not strict)
@@ -137,18 +167,27 @@ async def hardened(client: "Client", checks: "Sequence[Check]") -> bool:
 
 def report(examination: "Examination") -> None:
     """Prints one line per finding."""
-    rows = [["ok" if finding.ok else "FAILED", finding.subject, finding.message] for finding in examination.findings]
+    rows = [
+        ["ok" if finding.ok else "FAILED", finding.subject, finding.message]
+        for finding in examination.findings
+    ]
     common.show(common.table(["RESULT", "CHECK", "FOUND"], rows))
 
 
 @cluster.command()
 @click.argument("name")
 @click.option("--member-context", "-C", default="", help="Context of the cluster (default: NAME).")
-@click.option("--member-kubeconfig", default="", help="Kubeconfig with that context (default: that of the host).")
+@click.option(
+    "--member-kubeconfig",
+    default="",
+    help="Kubeconfig with that context (default: that of the host).",
+)
 @common.connection_options
-def renew(name: str, member_context: str, member_kubeconfig: str, kubeconfig: str, context: str) -> None:
-    """Give the hub a new token of its account in a joined member, and its rights there as `add` does:
-    after an outage in which the old token expired, or when the token may have leaked."""
+def renew(
+    name: str, member_context: str, member_kubeconfig: str, kubeconfig: str, context: str
+) -> None:
+    """Give the hub a new token of its account in a joined member, and its rights there as `add`
+    does: after an outage in which the old token expired, or when the token may have leaked."""
     from federator.api import membercluster
     from federator.cli.clusters import contexts, joining
     from federator.kinds import registry
@@ -167,7 +206,9 @@ def renew(name: str, member_context: str, member_kubeconfig: str, kubeconfig: st
             if not token:
                 common.fail("this cluster issues no tokens for service accounts")
             credentials = contexts.plain(*where)
-            await joining.renew(host, obj, token, MemberAccess(credentials.server, credentials.ca_pem, token))
+            await joining.renew(
+                host, obj, token, MemberAccess(credentials.server, credentials.ca_pem, token)
+            )
             if await joining.lasting_secret(client):
                 common.say(LASTING.format(context=where[1]), err=True)
 
@@ -182,8 +223,8 @@ def renew(name: str, member_context: str, member_kubeconfig: str, kubeconfig: st
 @click.option("--all", "all_members", is_flag=True, help="Every member of the host.")
 @common.connection_options
 def grant(names: tuple[str, ...], all_members: bool, kubeconfig: str, context: str) -> None:
-    """Let the hub read and renew the Secrets of these members, each by name: for MemberClusters that
-    were written by hand, and for those that joined before `add` did this."""
+    """Let the hub read and renew the Secrets of these members, each by name: for MemberClusters
+    that were written by hand, and for those that joined before `add` did this."""
     from federator.cli.clusters import granting
     from federator.kinds import registry
 
@@ -204,7 +245,9 @@ def grant(names: tuple[str, ...], all_members: bool, kubeconfig: str, context: s
                 await granting.own(host, obj)
         if await granting.broad(host):
             where = f"-n {granting.CREDENTIALS_NAMESPACE}"
-            common.say(f"the hub may still read every Secret there; to end that: {BROAD} {where}", err=True)
+            common.say(
+                f"the hub may still read every Secret there; to end that: {BROAD} {where}", err=True
+            )
 
     common.run(common.with_federation(kubeconfig, context, work))
 
@@ -229,10 +272,14 @@ def _cordon(name: str, cordoned: bool, kubeconfig: str, context: str) -> None:
     from federator.kinds import registry
 
     async def work(host: "Client") -> None:
-        await host.patch(registry.KINDS["MemberCluster"].ref("", name), {"spec": {"cordoned": cordoned}})
+        await host.patch(
+            registry.KINDS["MemberCluster"].ref("", name), {"spec": {"cordoned": cordoned}}
+        )
 
     common.run(common.with_federation(kubeconfig, context, work))
-    common.say(f"membercluster.federation.pinterest.com/{name} {'cordoned' if cordoned else 'uncordoned'}")
+    common.say(
+        f"membercluster.federation.pinterest.com/{name} {'cordoned' if cordoned else 'uncordoned'}"
+    )
 
 
 @cluster.command()
@@ -260,18 +307,28 @@ def trust(name: str, kubeconfig: str, context: str) -> None:
 
 @cluster.command()
 @click.argument("name")
-@click.option("--orphan", is_flag=True, help="Leave what runs there as it is; its copies are placed elsewhere as well.")
-@click.option("--lost", is_flag=True, help="Give up a cluster that is unreachable and will not come back.")
+@click.option(
+    "--orphan",
+    is_flag=True,
+    help="Leave what runs there as it is; its copies are placed elsewhere as well.",
+)
+@click.option(
+    "--lost", is_flag=True, help="Give up a cluster that is unreachable and will not come back."
+)
 @click.option("--no-wait", is_flag=True, help="Return at once; the removal continues by itself.")
 @common.connection_options
-def remove(name: str, orphan: bool, lost: bool, no_wait: bool, kubeconfig: str, context: str) -> None:
+def remove(
+    name: str, orphan: bool, lost: bool, no_wait: bool, kubeconfig: str, context: str
+) -> None:
     """Remove a member from the federation. Its copies move away first, as far as there is room
     elsewhere. Ctrl-C ends the waiting; the removal continues."""
     from federator.api.membercluster import Removal
     from federator.cli.clusters import granting, removal
 
     if orphan and lost:
-        common.fail("use either --orphan, for a reachable cluster, or --lost, for an unreachable one")
+        common.fail(
+            "use either --orphan, for a reachable cluster, or --lost, for an unreachable one"
+        )
     how = Removal.ORPHAN if orphan else Removal.LOST if lost else Removal.EMPTY
 
     async def work(host: "Client") -> None:
@@ -282,10 +339,15 @@ def remove(name: str, orphan: bool, lost: bool, no_wait: bool, kubeconfig: str, 
         if no_wait:
             common.say(f"membercluster.federation.pinterest.com/{name} is being removed")
             if secret:
-                what = f"secret/{secret} rolebinding/{granting.PREFIX}{secret} role/{granting.PREFIX}{secret}"
+                what = (
+                    f"secret/{secret} rolebinding/{granting.PREFIX}{secret}"
+                    f" role/{granting.PREFIX}{secret}"
+                )
                 where = f"-n {granting.CREDENTIALS_NAMESPACE}"
                 common.say(
-                    f"if the host has no garbage collector, afterwards run: kubectl delete {what} {where}", err=True
+                    f"if the host has no garbage collector, afterwards run: kubectl delete {what}"
+                    f" {where}",
+                    err=True,
                 )
             return
         last = await removal.watch(host, obj, lambda text: common.say(text, err=True))
@@ -299,7 +361,12 @@ def remove(name: str, orphan: bool, lost: bool, no_wait: bool, kubeconfig: str, 
 
 @cluster.command(name="take-over")
 @click.argument("name")
-@click.option("--from", "other", default="", help="Uid of the replaced host (default: the one in the member's status).")
+@click.option(
+    "--from",
+    "other",
+    default="",
+    help="Uid of the replaced host (default: the one in the member's status).",
+)
 @common.connection_options
 def take_over(name: str, other: str, kubeconfig: str, context: str) -> None:
     """Declare that this host has replaced another for good: it then owns that host's slices
@@ -311,7 +378,9 @@ def take_over(name: str, other: str, kubeconfig: str, context: str) -> None:
         ref = registry.KINDS["MemberCluster"].ref("", name)
         host_uid = other or joining.other_host(await host.get(ref))
         if not host_uid:
-            common.fail(f"the status of {name} names no other host; give that host's uid with --from")
+            common.fail(
+                f"the status of {name} names no other host; give that host's uid with --from"
+            )
         await host.patch(ref, {"spec": {"takeOverFrom": host_uid}})
         return host_uid
 
@@ -337,7 +406,9 @@ def forget(name: str, kubeconfig: str, context: str) -> None:
 
     released = common.run(common.with_federation(kubeconfig, context, work))
     for decision in released:
-        common.say(f"placementdecision.federation.pinterest.com/{decision} no longer waits for {name}")
+        common.say(
+            f"placementdecision.federation.pinterest.com/{decision} no longer waits for {name}"
+        )
     if not released:
         common.say(f"No deletion waits for {name}.")
 

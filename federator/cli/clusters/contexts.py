@@ -33,7 +33,9 @@ def plain(path: str, context: str) -> PlainContext:
             document = yaml.safe_load(Path(part).read_text(encoding="utf-8"))
         except (OSError, yaml.YAMLError):
             continue
-        if isinstance(document, Mapping) and (entry := _named(document, "contexts", context, "context")):
+        if isinstance(document, Mapping) and (
+            entry := _named(document, "contexts", context, "context")
+        ):
             cluster = _named(document, "clusters", str(entry.get("cluster")), "cluster")
             user = _named(document, "users", str(entry.get("user")), "user")
             return _facts(cluster, user, Path(part).resolve().parent)
@@ -43,7 +45,10 @@ def plain(path: str, context: str) -> PlainContext:
 def _facts(cluster: Mapping[str, Any], user: Mapping[str, Any], base: Path) -> PlainContext:
     ca_pem = _bytes(cluster, "certificate-authority", base)
     if not ca_pem:
-        raise FieldError("cluster", "the context has no certificate authority; the hub needs one to verify the cluster")
+        raise FieldError(
+            "cluster",
+            "the context has no certificate authority; the hub needs one to verify the cluster",
+        )
     return PlainContext(
         server=str(cluster.get("server", "")),
         ca_pem=ca_pem,

@@ -1,6 +1,6 @@
-"""The hub's right to read and replace one member's Secret on the host. Each member has one Role and one
-RoleBinding, created when it joins and deleted when it leaves. The MemberCluster owns them, so that
-they are garbage collected with it.
+"""The hub's right to read and replace one member's Secret on the host. Each member has one Role and
+one RoleBinding, created when it joins and deleted when it leaves. The MemberCluster owns them, so
+that they are garbage collected with it.
 
 Kubernetes lets no user grant rights that the user lacks, so whoever joins a cluster needs `get` and
 `patch` on that Secret.
@@ -34,7 +34,12 @@ def objects(secret: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Role and RoleBinding for the Secret of one member."""
     meta = {"name": PREFIX + secret, "namespace": CREDENTIALS_NAMESPACE}
     head = {"apiVersion": f"{RBAC}/v1", "metadata": meta}
-    rule = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [secret], "verbs": list(VERBS)}
+    rule = {
+        "apiGroups": [""],
+        "resources": ["secrets"],
+        "resourceNames": [secret],
+        "verbs": list(VERBS),
+    }
     account = {"kind": "ServiceAccount", "name": HUB_ACCOUNT, "namespace": SYSTEM_NAMESPACE}
     role = {**head, "kind": "Role", "rules": [rule]}
     reference = {"apiGroup": RBAC, "kind": "Role", "name": meta["name"]}
@@ -42,16 +47,18 @@ def objects(secret: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 async def grant(host: Client, secret: str) -> None:
-    """Lets the hub read and replace this Secret. Raises FieldError when the caller may not grant that
-    right, and ApiErrors."""
+    """Lets the hub read and replace this Secret. Raises FieldError when the caller may not grant
+    that right, and ApiErrors."""
     try:
         for body in objects(secret):
             await host.patch(_ref(body), body, kind="apply", force=True)
     except errors.Denied as refused:
         raise FieldError(
             "",
-            f"you may not let the hub use the Secret {CREDENTIALS_NAMESPACE}/{secret}: you need create and patch on"
-            f" roles and rolebindings in {CREDENTIALS_NAMESPACE}, and get and patch on the Secret itself ({refused})",
+            f"you may not let the hub use the Secret {CREDENTIALS_NAMESPACE}/{secret}: you need"
+            " create and patch on"
+            f" roles and rolebindings in {CREDENTIALS_NAMESPACE}, and get and patch on the Secret"
+            f" itself ({refused})",
         ) from refused
 
 
@@ -71,7 +78,10 @@ async def own(host: Client, member: Mapping[str, Any]) -> None:
                 for owner in raw.objects(meta, "ownerReferences")
                 if (owner.get("kind"), owner.get("name")) != (ours["kind"], ours["name"])
             ]
-            owners = {"resourceVersion": meta["resourceVersion"], "ownerReferences": [*others, ours]}
+            owners = {
+                "resourceVersion": meta["resourceVersion"],
+                "ownerReferences": [*others, ours],
+            }
             await host.patch(ref, {"metadata": owners})
 
 
@@ -100,4 +110,10 @@ def secret_of(member: Mapping[str, Any]) -> str:
 
 def _ref(body: Mapping[str, Any]) -> ObjectRef:
     plural = {"Role": "roles", "RoleBinding": "rolebindings"}[body["kind"]]
-    return ObjectRef(body["apiVersion"], plural, body["metadata"]["namespace"], body["metadata"]["name"], body["kind"])
+    return ObjectRef(
+        body["apiVersion"],
+        plural,
+        body["metadata"]["namespace"],
+        body["metadata"]["name"],
+        body["kind"],
+    )

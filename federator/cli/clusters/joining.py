@@ -12,7 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from federator.cli.clusters import granting
-from federator.cli.clusters.granting import CREDENTIALS_NAMESPACE, HUB_ACCOUNT, RBAC, SYSTEM_NAMESPACE
+from federator.cli.clusters.granting import (
+    CREDENTIALS_NAMESPACE,
+    HUB_ACCOUNT,
+    RBAC,
+    SYSTEM_NAMESPACE,
+)
 from federator.kinds import registry
 from federator.kube import errors, tokens
 from federator.kube.client import Client
@@ -45,15 +50,15 @@ HUB_RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("batch", "cronjobs", ("list",)),
     ("networking.k8s.io", "ingresses", ("list",)),
 )
-"""The hub's rights in a member, as (group, resource, verbs): its ClusterRole, and what `check` tests.
-Resources with only `list` are counted before a namespace that the hub created is deleted
+"""The hub's rights in a member, as (group, resource, verbs): its ClusterRole, and what `check`
+tests. Resources with only `list` are counted before a namespace that the hub created is deleted
 (`hub/deletion/tidying.py`)."""
 OWN_RULES: tuple[tuple[str, str, str, str], ...] = (
     ("", "serviceaccounts/token", HUB_ACCOUNT, "create"),
     ("coordination.k8s.io", "leases", MEMBER_LEASE, "get"),
 )
-"""The hub's rights in the federation's namespace of a member, as (group, resource, name, verb). It may
-create tokens of its own account only, and read the heartbeat of the member process."""
+"""The hub's rights in the federation's namespace of a member, as (group, resource, name, verb). It
+may create tokens of its own account only, and read the heartbeat of the member process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +84,8 @@ class Examination:
 
 
 async def examine(client: Client, now_s: float) -> Examination:
-    """Checks connectivity, version, clock, CRDs and the caller's rights. Raises `errors.ApiError` when
-    the cluster does not answer."""
+    """Checks connectivity, version, clock, CRDs and the caller's rights. Raises `errors.ApiError`
+    when the cluster does not answer."""
     date = await client.ready()
     version = str((await client.version()).get("gitVersion", ""))
     uid = await client.kube_system_uid()
@@ -94,7 +99,11 @@ async def examine(client: Client, now_s: float) -> Examination:
     for kind in registry.KINDS.values():
         if kind.in_members:
             there = (kind.api_version, kind.kind) in served
-            fix = "served" if there else "not served: run `federator crd install` with the member's context"
+            fix = (
+                "served"
+                if there
+                else "not served: run `federator crd install` with the member's context"
+            )
             findings.append(Finding(f"CRD {kind.kind}", there, fix))
     findings.extend(await _rights(client))
     return Examination(uid, version, tuple(findings))
@@ -104,7 +113,9 @@ def _version(version: str) -> Finding:
     parts = version.lstrip("v").split(".")
     minor = int(parts[1]) if len(parts) > 1 and parts[1].isdigit() else 0
     supported = parts[0] == "1" and minor >= OLDEST_MINOR
-    return Finding("version", supported, version if supported else f"{version} is older than v1.{OLDEST_MINOR}")
+    return Finding(
+        "version", supported, version if supported else f"{version} is older than v1.{OLDEST_MINOR}"
+    )
 
 
 def _clock(date: str, now_s: float) -> Finding:
@@ -114,18 +125,32 @@ def _clock(date: str, now_s: float) -> Finding:
     except (TypeError, ValueError):
         return Finding("clock", True, "the server sends no valid time")
     if abs(skew) > CLOCK_SKEW_MAX_S:
-        return Finding("clock", False, f"differs from ours by {skew:+.0f} s, more than {CLOCK_SKEW_MAX_S:g} s")
+        return Finding(
+            "clock", False, f"differs from ours by {skew:+.0f} s, more than {CLOCK_SKEW_MAX_S:g} s"
+        )
     return Finding("clock", True, f"within {CLOCK_SKEW_MAX_S:g} s of ours")
 
 
 async def _rights(client: Client) -> list[Finding]:
     """Checks each right that the hub needs by a SelfSubjectAccessReview."""
-    ref = ObjectRef("authorization.k8s.io/v1", "selfsubjectaccessreviews", "", "", "SelfSubjectAccessReview")
+    ref = ObjectRef(
+        "authorization.k8s.io/v1", "selfsubjectaccessreviews", "", "", "SelfSubjectAccessReview"
+    )
 
     async def ask(group: str, resource: str, verb: str, **where: str) -> bool:
         resource, _, subresource = resource.partition("/")
-        attributes = {"group": group, "resource": resource, "subresource": subresource, "verb": verb, **where}
-        body = {"apiVersion": ref.api_version, "kind": ref.kind, "spec": {"resourceAttributes": attributes}}
+        attributes = {
+            "group": group,
+            "resource": resource,
+            "subresource": subresource,
+            "verb": verb,
+            **where,
+        }
+        body = {
+            "apiVersion": ref.api_version,
+            "kind": ref.kind,
+            "spec": {"resourceAttributes": attributes},
+        }
         answer = await client.create(ref, body)
         return bool((answer.get("status") or {}).get("allowed"))
 
@@ -144,31 +169,53 @@ async def _rights(client: Client) -> list[Finding]:
 
 
 async def hub_account(client: Client) -> str:
-    """Creates the hub's service account with its rights in the member. Returns an expiring token of it,
-    "" where the member issues none. Raises ApiErrors."""
+    """Creates the hub's service account with its rights in the member. Returns an expiring token of
+    it, "" where the member issues none. Raises ApiErrors."""
     rules: list[dict[str, Any]] = [
-        {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)} for group, resource, verbs in HUB_RULES
+        {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}
+        for group, resource, verbs in HUB_RULES
     ]
     subjects = [{"kind": "ServiceAccount", "name": HUB_ACCOUNT, "namespace": SYSTEM_NAMESPACE}]
 
     def bound(kind: str, namespace: str) -> dict[str, Any]:
         reference = {"apiGroup": RBAC, "kind": kind, "name": HUB_ACCOUNT}
-        head = {"apiVersion": f"{RBAC}/v1", "metadata": _named(namespace), "roleRef": reference, "subjects": subjects}
+        head = {
+            "apiVersion": f"{RBAC}/v1",
+            "metadata": _named(namespace),
+            "roleRef": reference,
+            "subjects": subjects,
+        }
         return head | {"kind": "RoleBinding" if namespace else "ClusterRoleBinding"}
 
-    rights = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": _named(""), "rules": rules}
+    rights = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRole",
+        "metadata": _named(""),
+        "rules": rules,
+    }
     role = {
         "apiVersion": f"{RBAC}/v1",
         "kind": "Role",
         "metadata": _named(SYSTEM_NAMESPACE),
         "rules": [
-            {"apiGroups": [group], "resources": [resource], "resourceNames": [name], "verbs": [verb]}
+            {
+                "apiGroups": [group],
+                "resources": [resource],
+                "resourceNames": [name],
+                "verbs": [verb],
+            }
             for group, resource, name, verb in OWN_RULES
         ],
     }
     manifests: tuple[tuple[str, dict[str, Any]], ...] = (
-        ("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}}),
-        ("serviceaccounts", {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _named(SYSTEM_NAMESPACE)}),
+        (
+            "namespaces",
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}},
+        ),
+        (
+            "serviceaccounts",
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _named(SYSTEM_NAMESPACE)},
+        ),
         ("clusterroles", rights),
         ("clusterrolebindings", bound("ClusterRole", "")),
         ("roles", role),
@@ -186,7 +233,9 @@ async def lasting_secret(client: Client) -> bool:
     """Whether the member still has the non-expiring token that earlier versions created for the
     hub."""
     try:
-        secret = await client.get(ObjectRef("v1", "secrets", SYSTEM_NAMESPACE, HUB_ACCOUNT, "Secret"))
+        secret = await client.get(
+            ObjectRef("v1", "secrets", SYSTEM_NAMESPACE, HUB_ACCOUNT, "Secret")
+        )
     except (errors.NotFound, errors.Denied):
         return False
     return secret.get("type") == "kubernetes.io/service-account-token"
@@ -198,7 +247,9 @@ def _named(namespace: str) -> dict[str, Any]:
 
 def _ref(plural: str, body: Mapping[str, Any]) -> ObjectRef:
     meta = body["metadata"]
-    return ObjectRef(body["apiVersion"], plural, meta.get("namespace", ""), meta["name"], body["kind"])
+    return ObjectRef(
+        body["apiVersion"], plural, meta.get("namespace", ""), meta["name"], body["kind"]
+    )
 
 
 def member_kubeconfig(access: MemberAccess) -> str:
@@ -207,16 +258,24 @@ def member_kubeconfig(access: MemberAccess) -> str:
     if not access.token and not (access.cert_pem and access.key_pem):
         raise FieldError(
             "user",
-            f"the member issued no token for the service account {SYSTEM_NAMESPACE}/{HUB_ACCOUNT}, and the context has"
+            f"the member issued no token for the service account {SYSTEM_NAMESPACE}/{HUB_ACCOUNT},"
+            " and the context has"
             " neither a token nor an inline certificate: use a context that has one",
         )
     return kubeconfigs.written(access)
 
 
-async def join(host: Client, name: str, uid: str, kubeconfig: str, labels: Mapping[str, str]) -> None:
+async def join(
+    host: Client, name: str, uid: str, kubeconfig: str, labels: Mapping[str, str]
+) -> None:
     """Writes the Secret, the hub's right to use it, and the MemberCluster with its identity pinned.
-    Raises FieldError when the caller may not grant that right, `errors.AlreadyExists` for a taken name."""
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": CREDENTIALS_NAMESPACE}}
+    Raises FieldError when the caller may not grant that right, `errors.AlreadyExists` for a taken
+    name."""
+    namespace = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": CREDENTIALS_NAMESPACE},
+    }
     with contextlib.suppress(errors.AlreadyExists):
         await host.create(_ref("namespaces", namespace), namespace)
     kind = registry.KINDS["MemberCluster"]
@@ -239,8 +298,9 @@ async def join(host: Client, name: str, uid: str, kubeconfig: str, labels: Mappi
 
 
 async def renew(host: Client, member: Mapping[str, Any], token: str, access: MemberAccess) -> None:
-    """Writes a new token into the Secret of a joined member, and lets the hub use that Secret. `access`
-    replaces the kubeconfig where the Secret is missing or has none. Raises FieldError, ApiErrors."""
+    """Writes a new token into the Secret of a joined member, and lets the hub use that Secret.
+    `access` replaces the kubeconfig where the Secret is missing or has none. Raises FieldError,
+    ApiErrors."""
     name, secret = member["metadata"]["name"], granting.secret_of(member)
     if not secret:
         raise FieldError("", f"{name} names no Secret (spec.credentials.secretRef)")
@@ -255,20 +315,30 @@ async def renew(host: Client, member: Mapping[str, Any], token: str, access: Mem
         access = kubeconfigs.member_access(kubeconfigs.in_secret(stored, name), allow_loopback=True)
     text = kubeconfigs.written(replace(access, token=token, cert_pem=b"", key_pem=b""))
     await granting.grant(host, secret)
-    await host.patch(_ref("secrets", body), body | {"stringData": {"kubeconfig": text}}, kind="apply", force=True)
+    await host.patch(
+        _ref("secrets", body), body | {"stringData": {"kubeconfig": text}}, kind="apply", force=True
+    )
     await granting.own(host, member)
 
 
 async def refuse_known(host: Client, name: str, uid: str) -> None:
-    """Raises FieldError when the cluster is already a member or is the host itself, or when the name is
-    taken by another cluster, whose credentials must not be overwritten. Writes nothing."""
+    """Raises FieldError when the cluster is already a member or is the host itself, or when the
+    name is taken by another cluster, whose credentials must not be overwritten. Writes nothing."""
     kind = registry.KINDS["MemberCluster"]
     for other in (await host.list(kind.api_version, kind.plural)).items:
         if other["metadata"]["name"] == name and (other.get("spec") or {}).get("clusterUID") != uid:
-            raise FieldError("", f"another cluster has joined as {name}; choose another name, or remove that one first")
-        if (other.get("spec") or {}).get("clusterUID") == uid or (other.get("status") or {}).get("clusterUID") == uid:
             raise FieldError(
-                "", f"this cluster (kube-system uid {uid}) has joined already, as {other['metadata']['name']}"
+                "",
+                f"another cluster has joined as {name}; choose another name, or remove that one"
+                " first",
+            )
+        if (other.get("spec") or {}).get("clusterUID") == uid or (other.get("status") or {}).get(
+            "clusterUID"
+        ) == uid:
+            raise FieldError(
+                "",
+                f"this cluster (kube-system uid {uid}) has joined already, as"
+                f" {other['metadata']['name']}",
             )
     if await host.kube_system_uid() == uid:
         raise FieldError("", "this cluster is the host itself, which cannot be its own member")

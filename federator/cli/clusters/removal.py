@@ -1,5 +1,5 @@
-"""The functions behind `federator cluster remove`: checking the request, making it, and watching its
-progress.
+"""The functions behind `federator cluster remove`: checking the request, making it, and watching
+its progress.
 
 The hub does the work (its `removing`). The request is stored on the MemberCluster, so that the
 removal continues whether or not anyone watches.
@@ -33,23 +33,31 @@ async def find(host: Client, name: str) -> dict[str, Any]:
         raise
     except errors.NotFound:
         pass
-    others = sorted(obj["metadata"]["name"] for obj in (await host.list(KIND.api_version, KIND.plural)).items)
+    others = sorted(
+        obj["metadata"]["name"] for obj in (await host.list(KIND.api_version, KIND.plural)).items
+    )
     text = f"there is no member {name}; the members are {', '.join(others) or 'none'}"
     try:
         await host.get(_secret_ref(name))
     except errors.NotFound:
         raise FieldError("", text) from None
-    left = f"its credentials are still there: kubectl delete secret {name} -n {granting.CREDENTIALS_NAMESPACE}"
+    left = (
+        f"its credentials are still there: kubectl delete secret {name} -n"
+        f" {granting.CREDENTIALS_NAMESPACE}"
+    )
     raise FieldError("", f"{text}; {left}")
 
 
 def refuse_unfit(obj: Mapping[str, Any], how: Removal) -> None:
     """Raises FieldError when a reachable cluster is to be given up as lost."""
     name, ready = obj["metadata"]["name"], raw.condition(obj, "Ready")
-    if how is Removal.LOST and (raw.text(ready, "status") == "True" or raw.text(ready, "reason") == "NotReporting"):
+    if how is Removal.LOST and (
+        raw.text(ready, "status") == "True" or raw.text(ready, "reason") == "NotReporting"
+    ):
         raise FieldError(
             "",
-            f"{name} is reachable, so it is not lost: `federator cluster remove {name}` empties it first; with"
+            f"{name} is reachable, so it is not lost: `federator cluster remove {name}` empties it"
+            " first; with"
             " --orphan, what runs there is left as it is",
         )
 
@@ -58,7 +66,10 @@ async def ask(host: Client, obj: Mapping[str, Any], how: Removal) -> None:
     """Annotates how the cluster is to be removed, and deletes its MemberCluster. Raises
     ApiErrors."""
     meta = obj["metadata"]
-    ref, current = KIND.ref("", meta["name"]), raw.text_map(meta, "annotations").get(names.REMOVAL_ANNOTATION, "")
+    ref, current = (
+        KIND.ref("", meta["name"]),
+        raw.text_map(meta, "annotations").get(names.REMOVAL_ANNOTATION, ""),
+    )
     requested = str(how) if how in (Removal.ORPHAN, Removal.LOST) else ""
     if requested and current != requested:
         mark = {names.REMOVAL_ANNOTATION: requested}
@@ -66,13 +77,15 @@ async def ask(host: Client, obj: Mapping[str, Any], how: Removal) -> None:
     if raw.text(meta, "deletionTimestamp"):
         return
     if not requested and current:
-        await host.patch(ref, {"metadata": {"uid": meta["uid"], "annotations": {names.REMOVAL_ANNOTATION: None}}})
+        await host.patch(
+            ref, {"metadata": {"uid": meta["uid"], "annotations": {names.REMOVAL_ANNOTATION: None}}}
+        )
     await host.delete(ref, uid=meta["uid"])
 
 
 async def watch(host: Client, obj: Mapping[str, Any], report: Callable[[str], None]) -> str:
-    """Waits until the MemberCluster is gone; calls `report` with each change of its condition Removing.
-    Returns the note of the hub's final event, "" without one. Raises ApiErrors."""
+    """Waits until the MemberCluster is gone; calls `report` with each change of its condition
+    Removing. Returns the note of the hub's final event, "" without one. Raises ApiErrors."""
     name, uid, last = obj["metadata"]["name"], obj["metadata"]["uid"], ""
     while True:
         try:
@@ -84,7 +97,11 @@ async def watch(host: Client, obj: Mapping[str, Any], report: Callable[[str], No
         if live["metadata"]["uid"] != uid:
             return await _final_note(host, uid)
         condition = raw.condition(live, "Removing")
-        text = f"{raw.text(condition, 'reason')}: {raw.text(condition, 'message')}" if condition else ""
+        text = (
+            f"{raw.text(condition, 'reason')}: {raw.text(condition, 'message')}"
+            if condition
+            else ""
+        )
         if text and text != last:
             report(text)
             last = text
@@ -94,8 +111,14 @@ async def watch(host: Client, obj: Mapping[str, Any], report: Callable[[str], No
 async def _final_note(host: Client, uid: str) -> str:
     """The note of the hub's final event about the removal, which may appear a moment after it."""
     for _ in range(3):
-        events = (await host.list("events.k8s.io/v1", "events", field_selector=f"regarding.uid={uid}")).items
-        ends = [event for event in events if event.get("reason") in ("Removed", "Orphaned", "RemovedAsLost")]
+        events = (
+            await host.list("events.k8s.io/v1", "events", field_selector=f"regarding.uid={uid}")
+        ).items
+        ends = [
+            event
+            for event in events
+            if event.get("reason") in ("Removed", "Orphaned", "RemovedAsLost")
+        ]
         if ends:
             return raw.text(ends[-1], "note")
         await asyncio.sleep(LOOK_S / 2)
@@ -103,8 +126,8 @@ async def _final_note(host: Client, uid: str) -> str:
 
 
 async def drop_credentials(host: Client, obj: Mapping[str, Any]) -> None:
-    """Deletes the Secret of a removed member and the hub's right to it, unless another member uses them.
-    The host's garbage collector may have done so already."""
+    """Deletes the Secret of a removed member and the hub's right to it, unless another member uses
+    them. The host's garbage collector may have done so already."""
     secret = granting.secret_of(obj)
     if not secret:
         return
@@ -112,7 +135,9 @@ async def drop_credentials(host: Client, obj: Mapping[str, Any]) -> None:
     if any(granting.secret_of(other) == secret for other in others):
         return
     with contextlib.suppress(errors.NotFound):
-        await host.delete(_secret_ref(secret), uid=(await host.get(_secret_ref(secret)))["metadata"]["uid"])
+        await host.delete(
+            _secret_ref(secret), uid=(await host.get(_secret_ref(secret)))["metadata"]["uid"]
+        )
     await granting.revoke(host, secret)
 
 

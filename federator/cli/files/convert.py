@@ -1,4 +1,5 @@
-"""`federator convert FILE...`: converts Kubernetes manifests to Pinterest workloads, YAML on stdout.
+"""`federator convert FILE...`: converts Kubernetes manifests to Pinterest workloads, YAML on
+stdout.
 
 On stderr: what each workload was made from, notes about it, and every object left unconverted with
 the reason. Exit 0 when every object is accounted for; 1 on bad input, with nothing on stdout.
@@ -57,7 +58,9 @@ def report_lines(done: "Conversion", *, several: bool) -> list[str]:
         for title in account.into if account.fate is not Fate.KEPT else ():
             sources.setdefault(title, []).append(account.title)
     lines += [f"converted {title}: from {', '.join(parts)}" for title, parts in sources.items()]
-    lines += [f"kept      {account.title}" for account in done.accounts if account.fate is Fate.KEPT]
+    lines += [
+        f"kept      {account.title}" for account in done.accounts if account.fate is Fate.KEPT
+    ]
     lines += [f"note      {note.title}: {note.text}" for note in done.notes]
     for account in done.accounts:
         if account.fate is Fate.LEFT:
@@ -66,7 +69,8 @@ def report_lines(done: "Conversion", *, several: bool) -> list[str]:
     count = {fate: sum(account.fate is fate for account in done.accounts) for fate in Fate}
     kept = f"{count[Fate.KEPT]} kept as they are, " if count[Fate.KEPT] else ""
     lines.append(
-        f"{len(done.accounts)} objects: {count[Fate.CONVERTED]} converted, {count[Fate.ABSORBED]} absorbed, {kept}"
+        f"{len(done.accounts)} objects: {count[Fate.CONVERTED]} converted, {count[Fate.ABSORBED]}"
+        f" absorbed, {kept}"
         f"{count[Fate.LEFT]} left alone"
     )
     return lines

@@ -20,7 +20,9 @@ def install(kubeconfig: str, context: str) -> None:
     async def work(client: "clients.Client") -> None:
         for body in crds.all_crds():
             name = body["metadata"]["name"]
-            ref = ObjectRef("apiextensions.k8s.io/v1", "customresourcedefinitions", "", name, body["kind"])
+            ref = ObjectRef(
+                "apiextensions.k8s.io/v1", "customresourcedefinitions", "", name, body["kind"]
+            )
             await client.patch(ref, body, kind="apply", force=True)
             common.say(f"customresourcedefinition.apiextensions.k8s.io/{name} serverside-applied")
 

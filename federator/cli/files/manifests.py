@@ -1,5 +1,5 @@
-"""Reads manifests for `place` and `convert` from files, stdin, directories and kustomizations. Nothing
-is skipped silently.
+"""Reads manifests for `place` and `convert` from files, stdin, directories and kustomizations.
+Nothing is skipped silently.
 
 A directory with a kustomization is built with the user's own `kubectl` or `kustomize`. Charts and
 templates need a tool that is not run from here; they are refused with the command that renders
@@ -31,8 +31,8 @@ _TEMPLATE = re.compile(r"\{\{.*")
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One object. `origin` is its file, `-` for stdin, or the directory of a kustomization; `document` is
-    its position there, from 1."""
+    """One object. `origin` is its file, `-` for stdin, or the directory of a kustomization;
+    `document` is its position there, from 1."""
 
     obj: dict[str, Any]
     origin: str
@@ -51,7 +51,9 @@ def read(names: Sequence[str], *, recursive: bool, command: str) -> list[Manifes
     """
     if list(names).count(STDIN) > 1:
         common.fail(f"{STDIN} is given twice, but stdin can be read only once")
-    return [manifest for name in names for manifest in _of(name, recursive=recursive, command=command)]
+    return [
+        manifest for name in names for manifest in _of(name, recursive=recursive, command=command)
+    ]
 
 
 def _of(name: str, *, recursive: bool, command: str) -> Iterator[Manifest]:
@@ -64,7 +66,9 @@ def _of(name: str, *, recursive: bool, command: str) -> Iterator[Manifest]:
             yield from _objects(_text(str(file)), str(file), command)
     elif name == STDIN or os.path.exists(path):  # a pipe too: place -f <(kubectl get mc -o yaml)
         if path.name in KUSTOMIZATIONS:
-            common.fail(f"{name}: is a kustomization, not a manifest; give its directory, {path.parent}")
+            common.fail(
+                f"{name}: is a kustomization, not a manifest; give its directory, {path.parent}"
+            )
         if path.name == CHART:
             common.fail(_chart(path.parent, command))
         yield from _objects(_text(name), name, command)
@@ -87,12 +91,18 @@ def _files(folder: Path, *, recursive: bool, command: str) -> list[Path]:
             common.fail(_chart(here, command))
         if _kustomization(here):
             builds.append(here)
-        matching = (here / name for name in files if not name.startswith(".") and Path(name).suffix in SUFFIXES)
+        matching = (
+            here / name
+            for name in files
+            if not name.startswith(".") and Path(name).suffix in SUFFIXES
+        )
         manifests += [path for path in matching if path.is_file()]
     if builds:
         shown = ", ".join(map(str, sorted(builds)[:NAMED_MAX]))
         more = f" and {len(builds) - NAMED_MAX} more" if len(builds) > NAMED_MAX else ""
-        common.fail(f"{folder}: contains kustomizations ({shown}{more}); give the directory of one of them")
+        common.fail(
+            f"{folder}: contains kustomizations ({shown}{more}); give the directory of one of them"
+        )
     if not manifests:
         deeper = "" if recursive else " (subdirectories are not read)"
         common.fail(f"{folder}: contains no manifest ({', '.join(SUFFIXES)}){deeper}")
@@ -104,22 +114,33 @@ def _kustomization(folder: Path) -> bool:
 
 
 def _chart(folder: Path, command: str) -> str:
-    return f"{folder}: is a chart, and its templates are not manifests; render it: helm template {folder} | {command}"
+    return (
+        f"{folder}: is a chart, and its templates are not manifests; render it: helm template"
+        f" {folder} | {command}"
+    )
 
 
 def _built(folder: Path, command: str) -> str:
     """The YAML that the user's own tool builds from a kustomization. Exits when there is none or it
     fails."""
-    builder = next(((program, verb) for tool, verb in BUILDERS if (program := shutil.which(tool)) is not None), None)
+    builder = next(
+        ((program, verb) for tool, verb in BUILDERS if (program := shutil.which(tool)) is not None),
+        None,
+    )
     if builder is None:
         common.fail(
-            f"{folder}: is a kustomization, but neither kubectl nor kustomize is on PATH to build it;"
+            f"{folder}: is a kustomization, but neither kubectl nor kustomize is on PATH to build"
+            " it;"
             f" install one, or run elsewhere: kubectl kustomize {folder} | {command}"
         )
     shown = f"{Path(builder[0]).name} {builder[1]}"
     try:
         done = subprocess.run(
-            (*builder, str(folder)), stdin=subprocess.DEVNULL, capture_output=True, timeout=BUILD_S, check=False
+            (*builder, str(folder)),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=BUILD_S,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         common.fail(f"{folder}: {shown} did not finish within {BUILD_S:.0f} s")
@@ -145,10 +166,18 @@ def _objects(text: str, origin: str, command: str) -> Iterator[Manifest]:
         objs = reading.load_yaml(text)
     except reading.InvalidObject as bad:
         lines = text.splitlines()
-        line = next((at for at, each in enumerate(lines, 1) if "{{" in each and not each.lstrip().startswith("#")), 0)
+        line = next(
+            (
+                at
+                for at, each in enumerate(lines, 1)
+                if "{{" in each and not each.lstrip().startswith("#")
+            ),
+            0,
+        )
         if line and (sample := _TEMPLATE.search(lines[line - 1])):
             common.fail(
-                f"{origin}: is a template, not a manifest (line {line}: {sample[0][:60]}); render it with its tool, "
+                f"{origin}: is a template, not a manifest (line {line}: {sample[0][:60]}); render"
+                " it with its tool, "
                 f"such as helm template CHART | {command} ({bad})"
             )
         common.fail(*(f"{origin}: {problem}" for problem in bad.errors))

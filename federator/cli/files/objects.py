@@ -26,7 +26,9 @@ def ref_of(obj: Mapping[str, Any]) -> ObjectRef:
         return kind.ref_of(obj)
     resource = _PLURALS.get((str(obj.get("apiVersion")), str(obj.get("kind"))))
     if resource is None:
-        raise FieldError("kind", f"{obj.get('apiVersion')} {obj.get('kind')} is not a kind that federator knows")
+        raise FieldError(
+            "kind", f"{obj.get('apiVersion')} {obj.get('kind')} is not a kind that federator knows"
+        )
     meta = obj["metadata"]
     namespace = meta.get("namespace", "default") if resource[1] else ""
     return ObjectRef(str(obj["apiVersion"]), resource[0], namespace, meta["name"], str(obj["kind"]))

@@ -1,6 +1,6 @@
-"""`federator place -f FILE...`: runs the engine offline. Reads a fleet, policies, quotas and workloads
-from files and prints decisions. With --live, the leading hub computes where the workloads of the
-files would go in its fleet; nothing is written.
+"""`federator place -f FILE...`: runs the engine offline. Reads a fleet, policies, quotas and
+workloads from files and prints decisions. With --live, the leading hub computes where the workloads
+of the files would go in its fleet; nothing is written.
 
 Exit 0: everything is placed. Exit 3: something is short, slots of a job set included. Exit 1: bad
 input, with nothing on stdout. The same input always prints the same output.
@@ -37,34 +37,56 @@ SHORTFALL_EXIT = 3
     default="",
     help="Namespace of objects without one (default: default; with --live the context's).",
 )
-@click.option("-o", "--output", default="table", type=click.Choice(["table", "json", "yaml"]), help="Format.")
 @click.option(
-    "--live", is_flag=True, help="Ask the leading hub, with your own rights; the files contain workloads only."
+    "-o", "--output", default="table", type=click.Choice(["table", "json", "yaml"]), help="Format."
 )
-@click.option("--leader-address", default="", help="HOST:PORT of the leader's query port (default: as the Lease says).")
+@click.option(
+    "--live",
+    is_flag=True,
+    help="Ask the leading hub, with your own rights; the files contain workloads only.",
+)
+@click.option(
+    "--leader-address",
+    default="",
+    help="HOST:PORT of the leader's query port (default: as the Lease says).",
+)
 @common.connection_options
-def place(files: tuple[str, ...], namespace: str, output: str, *, live: bool, **connection: str) -> None:
-    """Show where workloads would go, given MemberClusters with status.capacity, policies, quotas and
-    PlacementDecisions; or, with --live, in the hub's present fleet."""
+def place(
+    files: tuple[str, ...], namespace: str, output: str, *, live: bool, **connection: str
+) -> None:
+    """Show where workloads would go, given MemberClusters with status.capacity, policies, quotas
+    and PlacementDecisions; or, with --live, in the hub's present fleet."""
     from federator.hub import offline
 
     if live:
-        where = namespace or common.default_namespace(connection["kubeconfig"], connection["context"])
+        where = namespace or common.default_namespace(
+            connection["kubeconfig"], connection["context"]
+        )
         decisions = common.run(_ask_leader(load(files, where), connection))
         common.show(rendered(decisions, output))
         sys.exit(SHORTFALL_EXIT if any(map(_short, decisions)) else 0)
     objs = load(files, namespace or "default")
     situation = offline.read(objs, as_of=picture_s(objs))
     if not situation.snapshot.clusters:
-        common.fail("the files contain no MemberCluster, so nothing can be placed; use --live to ask the hub")
+        common.fail(
+            "the files contain no MemberCluster, so nothing can be placed; use --live to ask the"
+            " hub"
+        )
     if not situation.workloads:
         _fail_without_workloads()
-    unreadable = [f"{key}: {workload.problem}" for key, workload in situation.workloads.items() if workload.problem]
+    unreadable = [
+        f"{key}: {workload.problem}"
+        for key, workload in situation.workloads.items()
+        if workload.problem
+    ]
     if unreadable:
         common.fail("; ".join(unreadable))
     for warning in warnings(situation):
         common.say(f"warning: {warning}", err=True)
-    decisions = [offline.as_object(ask, decision, "placed offline") for ask, decision in situation.decide_all()]
+    decisions = [
+        offline.as_object(ask, decision, "placed offline")
+        for ask, decision in situation.decide_all()
+    ]
     common.show(rendered(decisions, output))
     sys.exit(SHORTFALL_EXIT if any(map(_short, decisions)) else 0)
 
@@ -75,7 +97,9 @@ def _fail_without_workloads() -> NoReturn:
     common.fail(f"the files contain no workload ({', '.join(registry.WORKLOADS)})")
 
 
-async def _ask_leader(objs: Sequence[Mapping[str, Any]], connection: Mapping[str, str]) -> list[dict[str, Any]]:
+async def _ask_leader(
+    objs: Sequence[Mapping[str, Any]], connection: Mapping[str, str]
+) -> list[dict[str, Any]]:
     """The leader's decision for each workload, each computed without the others."""
     from federator.cli.leader import asking
     from federator.kinds import registry
@@ -83,17 +107,29 @@ async def _ask_leader(objs: Sequence[Mapping[str, Any]], connection: Mapping[str
     other = next((obj for obj in objs if obj.get("kind") not in registry.WORKLOADS), None)
     if other is not None:
         title = f"{other.get('kind')}/{raw.text(other, 'metadata', 'name')}"
-        common.fail(f"{title}: with --live the fleet comes from the hub; the files may contain workloads only")
+        common.fail(
+            f"{title}: with --live the fleet comes from the hub; the files may contain workloads"
+            " only"
+        )
     if not objs:
         _fail_without_workloads()
     if len(objs) > 1:
-        common.say(f"each of the {len(objs)} workloads is placed separately, beside what already runs", err=True)
-    leader = asking.Leader(connection["kubeconfig"], connection["context"], connection["leader_address"])
+        common.say(
+            f"each of the {len(objs)} workloads is placed separately, beside what already runs",
+            err=True,
+        )
+    leader = asking.Leader(
+        connection["kubeconfig"], connection["context"], connection["leader_address"]
+    )
 
     async def ask(host: Any) -> list[dict[str, Any]]:
         answers = []
         for obj in objs:
-            parts = (raw.text(obj, "metadata", "namespace"), registry.KINDS[str(obj["kind"])].plural, "place")
+            parts = (
+                raw.text(obj, "metadata", "namespace"),
+                registry.KINDS[str(obj["kind"])].plural,
+                "place",
+            )
             answers.append(await leader.ask(host, parts, body=obj))
         return answers
 
@@ -101,14 +137,16 @@ async def _ask_leader(objs: Sequence[Mapping[str, Any]], connection: Mapping[str
 
 
 def picture_s(objs: Sequence[Mapping[str, Any]]) -> float:
-    """The time the files describe, in epoch seconds: the newest report or condition of a MemberCluster,
-    0 without any. Not the current time: the same files must give the same decisions."""
+    """The time the files describe, in epoch seconds: the newest report or condition of a
+    MemberCluster, 0 without any. Not the current time: the same files must give the same decisions.
+    """
     stamps: list[str] = []
     for obj in objs:
         if obj.get("kind") == "MemberCluster":
             stamps.append(raw.text(obj, "status", "capacity", "asOf"))
             stamps += [
-                raw.text(condition, "lastTransitionTime") for condition in raw.objects(obj, "status", "conditions")
+                raw.text(condition, "lastTransitionTime")
+                for condition in raw.objects(obj, "status", "conditions")
             ]
     return max(map(raw.epoch_s, stamps), default=0.0)
 
@@ -119,8 +157,16 @@ def warnings(situation: "Situation") -> Iterator[str]:
     from federator.placement.policy import mentions
     from federator.placement.policy.policies import Subject
 
-    asks = [ask for entry in situation.workloads.values() if (ask := situation.ask_of(entry)) is not None]
-    in_force = {(ask.policy.namespace, ask.policy.name) for ask in asks if ask.policy.origin in ("policyRef", "match")}
+    asks = [
+        ask
+        for entry in situation.workloads.values()
+        if (ask := situation.ask_of(entry)) is not None
+    ]
+    in_force = {
+        (ask.policy.namespace, ask.policy.name)
+        for ask in asks
+        if ask.policy.origin in ("policyRef", "match")
+    }
     clusters = situation.snapshot.clusters
     in_force |= {("", demand.name) for ask in asks for demand in ask.policy.required}
     for rule in situation.rules:
@@ -135,14 +181,21 @@ def warnings(situation: "Situation") -> Iterator[str]:
                 if rule.matches(Subject(ask.key.kind, ask.key.namespace, ask.labels, ask.project))
             ]
             follows = "its own placement, or a policy that goes first"
-            why = f"it matches {matched[0]}, which follows {follows}" if matched else "it matches no workload"
+            why = (
+                f"it matches {matched[0]}, which follows {follows}"
+                if matched
+                else "it matches no workload"
+            )
             yield f"{named} is in force for nothing: {why}"
         for mention in mentions.unknown(rule.policy, clusters):
             yield f"{named}: spec.{mention.field} {mention.sentence}"
     for ask in asks:
         if ask.policy.origin == "inline":
             for mention in mentions.unknown(ask.policy, clusters):
-                yield f"{ask.key.kind}/{ask.key.name}: spec.placement.{mention.field} {mention.sentence}"
+                yield (
+                    f"{ask.key.kind}/{ask.key.name}: spec.placement.{mention.field}"
+                    f" {mention.sentence}"
+                )
 
 
 def policy_title(namespace: str, name: str) -> str:
@@ -169,7 +222,11 @@ def load(files: Sequence[str], namespace: str) -> list[dict[str, Any]]:
     seen: dict[tuple[str, str, str], str] = {}
     for manifest in manifests.read(files, recursive=True, command="federator place -f -"):
         obj, where = manifest.obj, manifest.where
-        title = f"{obj['kind']}/{raw.text(obj, 'metadata', 'name')}" if obj.get("kind") else "an object without kind"
+        title = (
+            f"{obj['kind']}/{raw.text(obj, 'metadata', 'name')}"
+            if obj.get("kind")
+            else "an object without kind"
+        )
         try:
             if _is_namespace(obj):
                 objs.append(obj)
@@ -181,9 +238,15 @@ def load(files: Sequence[str], namespace: str) -> list[dict[str, Any]]:
             read.check(obj)
         except read.InvalidObject as bad:
             common.fail(*(f"{where}: {problem}" for problem in bad.errors))
-        key = (str(obj["kind"]), raw.text(obj, "metadata", "namespace"), raw.text(obj, "metadata", "name"))
+        key = (
+            str(obj["kind"]),
+            raw.text(obj, "metadata", "namespace"),
+            raw.text(obj, "metadata", "name"),
+        )
         if not key[2]:
-            common.fail(f"{where}: metadata.name: is required, because no server generates names here")
+            common.fail(
+                f"{where}: metadata.name: is required, because no server generates names here"
+            )
         if key in seen:
             common.fail(f"{where}: metadata.name: {title} was already given in {seen[key]}")
         seen[key] = where
@@ -194,7 +257,10 @@ def load(files: Sequence[str], namespace: str) -> list[dict[str, Any]]:
 def _unread(obj: Mapping[str, Any]) -> str:
     """Why placement does not read an object, with what to give instead."""
     if not obj.get("kind") and isinstance(obj.get("members"), list):
-        return "it looks like a fleet file of federator sandbox; placing reads MemberClusters (kubectl get mc -o yaml)"
+        return (
+            "it looks like a fleet file of federator sandbox; placing reads MemberClusters"
+            " (kubectl get mc -o yaml)"
+        )
     return "placing does not read this kind" if obj.get("kind") else "it has no kind"
 
 
@@ -202,7 +268,12 @@ def _settle(obj: dict[str, Any], namespace: str) -> None:
     from federator.kinds import registry
 
     kind, meta = registry.kind_of(obj), obj.get("metadata")
-    if kind is not None and kind.namespaced and isinstance(meta, dict) and not meta.get("namespace"):
+    if (
+        kind is not None
+        and kind.namespaced
+        and isinstance(meta, dict)
+        and not meta.get("namespace")
+    ):
         meta["namespace"] = namespace
 
 
@@ -210,7 +281,9 @@ def _is_namespace(obj: Mapping[str, Any]) -> bool:
     """Whether it is a Namespace, whose labels set the Pod Security level of its workloads."""
     from federator.hub import offline
 
-    return (obj.get("apiVersion"), obj.get("kind")) == offline.NAMESPACE and bool(raw.text(obj, "metadata", "name"))
+    return (obj.get("apiVersion"), obj.get("kind")) == offline.NAMESPACE and bool(
+        raw.text(obj, "metadata", "name")
+    )
 
 
 def _is_read(obj: Mapping[str, Any]) -> bool:
@@ -237,7 +310,11 @@ def table(decisions: Sequence[Mapping[str, Any]]) -> str:
     rows: list[list[str]] = []
     for decision in decisions:
         facts, spec = decisionfacts.decision_facts(decision), raw.mapping(decision, "spec")
-        where, name, message = facts.key.namespace, f"{facts.key.kind}/{facts.key.name}", raw.text(spec, "message")
+        where, name, message = (
+            facts.key.namespace,
+            f"{facts.key.kind}/{facts.key.name}",
+            raw.text(spec, "message"),
+        )
         for share in facts.shares:
             amount = shards.text(share.ranges) if share.ranges else str(share.count)
             if share.ranges and share.slots < share.count:

@@ -1,5 +1,5 @@
-"""Queries behind `pods`, `logs` and `tree`: to the leader's query port, or directly to members with the
-user's own contexts. `explain` and `place` use the same port.
+"""Queries behind `pods`, `logs` and `tree`: to the leader's query port, or directly to members with
+the user's own contexts. `explain` and `place` use the same port.
 
 Both ways give the same answer, because both collect it with the same code. Each member that does
 not answer is named in one line on stderr, and the command exits with 1.
@@ -36,13 +36,19 @@ OWN = "use --own-contexts to ask the members with contexts of your own"
 def options(command: F) -> F:
     """Adds the options of commands that query members."""
     command = click.option(
-        "--leader-address", default="", help="HOST:PORT of the leader's query port (default: as the Lease says)."
+        "--leader-address",
+        default="",
+        help="HOST:PORT of the leader's query port (default: as the Lease says).",
     )(command)
     command = click.option(
-        "--own-contexts", is_flag=True, help="Ask members with your own contexts, named like the clusters."
+        "--own-contexts",
+        is_flag=True,
+        help="Ask members with your own contexts, named like the clusters.",
     )(command)
     command = click.option("-C", "--cluster", default="", help="This cluster only.")(command)
-    command = click.option("-n", "--namespace", default="", help="Namespace (default: the context's).")(command)
+    command = click.option(
+        "-n", "--namespace", default="", help="Namespace (default: the context's)."
+    )(command)
     return common.connection_options(command)
 
 
@@ -71,7 +77,8 @@ class WorkloadQuery:
     async def answer(
         self, question: str, parameters: Mapping[str, str | int | bool], *, again: bool = False
     ) -> dict[str, Any]:
-        """The answer to `question` ("pods", "logs" or "tree"). Exits with an error when there is none.
+        """The answer to `question` ("pods", "logs" or "tree"). Exits with an error when there is
+        none.
 
         `again`: the banner has been printed by an earlier call.
         """
@@ -79,44 +86,59 @@ class WorkloadQuery:
             return await self._from_members(question, parameters)
         with_client = common.with_host if again else common.with_federation
         return await with_client(
-            self.kubeconfig, self.context, lambda host: self._from_leader(host, question, parameters)
+            self.kubeconfig,
+            self.context,
+            lambda host: self._from_leader(host, question, parameters),
         )
 
-    # -- the leader's query port -----------------------------------------------------------------------------------
+    # -- the leader's query port ----------------------------------------------
 
     async def _from_leader(
         self, host: "Client", question: str, parameters: Mapping[str, str | int | bool]
     ) -> dict[str, Any]:
-        texts = [(name, _text(value)) for name, value in parameters.items() if value not in ("", False)]
+        texts = [
+            (name, _text(value)) for name, value in parameters.items() if value not in ("", False)
+        ]
         chosen = (("cluster", self.cluster),) if self.cluster else ()
         leader = Leader(self.kubeconfig, self.context, self.leader_address, f"; {OWN}")
-        return await leader.ask(host, (self.namespace, self.kind.plural, self.name, question), (*chosen, *texts))
+        return await leader.ask(
+            host, (self.namespace, self.kind.plural, self.name, question), (*chosen, *texts)
+        )
 
-    # -- the user's own contexts ---------------------------------------------------------------------
+    # -- the user's own contexts ----------------------------------------------
 
     async def _from_members(self, question: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         from federator.hub.query import collecting
         from federator.model.errors import FieldError
 
         try:
-            selection, pieces, uids = await common.with_host(self.kubeconfig, self.context, self._parts)
+            selection, pieces, uids = await common.with_host(
+                self.kubeconfig, self.context, self._parts
+            )
         except FieldError as bad:
             common.fail(str(bad))
         names = [name for name in sorted(pieces) if self.cluster in ("", name)]
         if self.cluster and not names:
             where = ", ".join(sorted(pieces)) or "no cluster"
             common.fail(f"{self.cluster} has no part of {self.title}; it is in {where}")
-        wanted: Wanted = collecting.Wanted(**{name: value for name, value in parameters.items() if value != ""})
+        wanted: Wanted = collecting.Wanted(
+            **{name: value for name, value in parameters.items() if value != ""}
+        )
         async with contextlib.AsyncExitStack() as opened:
             clients = [await own_client(opened, name, self.kubeconfig) for name in names]
             troubles = await asyncio.gather(
-                *(context_problem(client, uids.get(name, "")) for name, client in zip(names, clients, strict=True))
+                *(
+                    context_problem(client, uids.get(name, ""))
+                    for name, client in zip(names, clients, strict=True)
+                )
             )
             targets = [
                 collecting.Target(name, client, away=away, pieces=pieces[name])
                 for name, client, away in zip(names, clients, troubles, strict=True)
             ]
-            ask = {"pods": collecting.pods, "logs": collecting.logs, "tree": collecting.natives}[question]
+            ask = {"pods": collecting.pods, "logs": collecting.logs, "tree": collecting.natives}[
+                question
+            ]
             return await ask(targets, selection, wanted)
 
     async def _parts(self, host: "Client") -> tuple["Selection", dict[str, Any], dict[str, str]]:
@@ -140,7 +162,9 @@ class WorkloadQuery:
         row = registry.KINDS["PlacementDecision"]
         mark = f"{names.WORKLOAD_UID_LABEL}={chosen.uid}"
         pieces: dict[str, Any] = {}
-        for decision in (await host.list(row.api_version, row.plural, self.namespace, label_selector=mark)).items:
+        for decision in (
+            await host.list(row.api_version, row.plural, self.namespace, label_selector=mark)
+        ).items:
             facts = decisionfacts.decision_facts(decision)
             pieces |= dict.fromkeys(facts.terms.leaving, ())
             pieces |= {share.cluster: share.ranges for share in facts.shares}
@@ -148,7 +172,9 @@ class WorkloadQuery:
         with contextlib.suppress(errors.Denied):  # callers without that right rely on context names
             members = registry.KINDS["MemberCluster"]
             listing = await host.list(members.api_version, members.plural)
-            uids = {obj["metadata"]["name"]: membercluster.recorded_uid(obj) for obj in listing.items}
+            uids = {
+                obj["metadata"]["name"]: membercluster.recorded_uid(obj) for obj in listing.items
+            }
         return chosen, pieces, uids
 
 
@@ -170,21 +196,25 @@ class Leader:
         query: tuple[tuple[str, str], ...] = (),
         body: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """The answer for the path `parts` (namespace, plural and what follows); sent by POST when there
-        is a body. Exits with an error when there is no answer."""
+        """The answer for the path `parts` (namespace, plural and what follows); sent by POST when
+        there is a body. Exits with an error when there is no answer."""
         from federator.kube import errors
         from federator.kube.client import Client
         from federator.kube.login import connect
 
         announcement = await announcement_of(host, self.instead)
         address = self.address or announcement.address
-        door = connect.Door(f"https://{address}", announcement.ca_pem.encode("ascii"), announcement.server_name)
+        door = connect.Door(
+            f"https://{address}", announcement.ca_pem.encode("ascii"), announcement.server_name
+        )
         transport = await connect.to_door(door, self.kubeconfig, self.context)
         path = "/v1/namespaces/" + "/".join(quote(part, safe="") for part in parts)
         sent = msgspec.json.encode(body) if body is not None else b""
         try:
             leader = Client(transport, "leader")
-            answer = await leader.raw("POST" if sent else "GET", path, query, body=sent, timeout_s=ANSWER_S)
+            answer = await leader.raw(
+                "POST" if sent else "GET", path, query, body=sent, timeout_s=ANSWER_S
+            )
             return dict(msgspec.json.decode(answer))
         except errors.Unreachable as failure:
             common.fail(unreachable(announcement, address, failure, self.instead))
@@ -197,8 +227,8 @@ class Leader:
 
 
 def query_of(workload: str, name: str, flags: Mapping[str, Any]) -> WorkloadQuery:
-    """The query for KIND/NAME, or KIND and NAME. Exits with an error for other kinds. `given`: the values
-    of `options`."""
+    """The query for KIND/NAME, or KIND and NAME. Exits with an error for other kinds. `given`: the
+    values of `options`."""
     from federator.cli import views
 
     named, slash, after = workload.partition("/")
@@ -208,14 +238,19 @@ def query_of(workload: str, name: str, flags: Mapping[str, Any]) -> WorkloadQuer
         common.fail(f"a {kind.kind} has no pods; name a {views.WORKLOADS}")
     if not chosen:
         common.fail("name a workload, such as psvc/web")
-    namespace = flags["namespace"] or common.default_namespace(flags["kubeconfig"], flags["context"])
-    rest = {key: flags[key] for key in ("cluster", "kubeconfig", "context", "own_contexts", "leader_address")}
+    namespace = flags["namespace"] or common.default_namespace(
+        flags["kubeconfig"], flags["context"]
+    )
+    rest = {
+        key: flags[key]
+        for key in ("cluster", "kubeconfig", "context", "own_contexts", "leader_address")
+    }
     return WorkloadQuery(kind=kind, name=chosen, namespace=namespace, **rest)
 
 
 async def announcement_of(host: "Client", instead: str) -> "Announcement":
-    """The leader's query port as announced in the Lease. Waits up to `LEADER_WAIT_S`; exits with an error
-    that ends with `instead` when there is none."""
+    """The leader's query port as announced in the Lease. Waits up to `LEADER_WAIT_S`; exits with an
+    error that ends with `instead` when there is none."""
     from federator.hub.query import announcing
     from federator.kube import errors
     from federator.model.steps import ObjectRef
@@ -228,7 +263,9 @@ async def announcement_of(host: "Client", instead: str) -> "Announcement":
         try:
             return announcing.read(await host.get(ref))
         except errors.NotFound:
-            common.fail(f"{lease_text} does not exist: no hub with a query port runs there{instead}")
+            common.fail(
+                f"{lease_text} does not exist: no hub with a query port runs there{instead}"
+            )
         except errors.Denied:
             common.fail(f"you may not read {lease_text}, which says where the leader is{instead}")
         except announcing.NoPort as failure:
@@ -237,23 +274,32 @@ async def announcement_of(host: "Client", instead: str) -> "Announcement":
         await asyncio.sleep(0.5)
 
 
-def unreachable(announcement: "Announcement", address: str, failure: Exception, instead: str) -> str:
-    """The error when the leader does not answer, and what helps. The banner before it reports a leader
-    that has stopped."""
+def unreachable(
+    announcement: "Announcement", address: str, failure: Exception, instead: str
+) -> str:
+    """The error when the leader does not answer, and what helps. The banner before it reports a
+    leader that has stopped."""
     pod = announcement.holder.rpartition("_")[0] or announcement.holder
-    way = f"kubectl port-forward -n {LEASE_NAMESPACE} pod/{pod} 8444:{announcement.address.rpartition(':')[2]}"
+    way = (
+        f"kubectl port-forward -n {LEASE_NAMESPACE} pod/{pod}"
+        f" 8444:{announcement.address.rpartition(':')[2]}"
+    )
     if "certificate" in str(failure).lower():
         return (
-            f"the server at {address} is not the leading hub ({announcement.holder}): its certificate is a"
+            f"the server at {address} is not the leading hub ({announcement.holder}): its"
+            " certificate is a"
             " different one"
         )
     return (
         f"the query port of the leader {announcement.holder} cannot be reached at {address}."
-        f" From outside its network: {way}, and --leader-address 127.0.0.1:8444{instead.replace('; ', '; or ')}"
+        f" From outside its network: {way}, and --leader-address"
+        f" 127.0.0.1:8444{instead.replace('; ', '; or ')}"
     )
 
 
-async def own_client(opened: contextlib.AsyncExitStack, cluster: str, kubeconfig: str) -> "Client | None":
+async def own_client(
+    opened: contextlib.AsyncExitStack, cluster: str, kubeconfig: str
+) -> "Client | None":
     """A client of a member by the user's own context of that name, closed with the stack; None
     without one."""
     from federator.kube.client import Client
@@ -267,8 +313,8 @@ async def own_client(opened: contextlib.AsyncExitStack, cluster: str, kubeconfig
 
 
 async def context_problem(client: "Client | None", uid: str) -> str:
-    """Why a cluster cannot be queried through a context: there is none, or it leads to another cluster.
-    "" when it can be tried; missing rights and timeouts show up in the query itself."""
+    """Why a cluster cannot be queried through a context: there is none, or it leads to another
+    cluster. "" when it can be tried; missing rights and timeouts show up in the query itself."""
     from federator.kube import errors
 
     if client is None:
@@ -280,7 +326,11 @@ async def context_problem(client: "Client | None", uid: str) -> str:
             actual = await client.kube_system_uid()
     except (errors.ApiError, TimeoutError):
         return ""
-    return "" if actual == uid else "is another cluster than the one that your context of this name leads to"
+    return (
+        ""
+        if actual == uid
+        else "is another cluster than the one that your context of this name leads to"
+    )
 
 
 def _text(value: str | int | bool) -> str:

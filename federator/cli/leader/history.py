@@ -22,16 +22,29 @@ NOTHING = "-"
 @click.argument("workload", metavar="KIND/NAME")
 @click.argument("name", required=False, default="")
 @click.option("--since", default="", help="Not older than this: 30s, 15m, 2h, 3d.")
-@click.option("--limit", default=100, type=click.IntRange(1, 1000), help="Number of newest entries.", show_default=True)
+@click.option(
+    "--limit",
+    default=100,
+    type=click.IntRange(1, 1000),
+    help="Number of newest entries.",
+    show_default=True,
+)
 @click.option("-o", "--output", default="", type=click.Choice(["", "json"]), help="Format.")
 @click.option("-n", "--namespace", default="", help="Namespace (default: the context's).")
-@click.option("--leader-address", default="", help="HOST:PORT of the leader's query port (default: as the Lease says).")
+@click.option(
+    "--leader-address",
+    default="",
+    help="HOST:PORT of the leader's query port (default: as the Lease says).",
+)
 @common.connection_options
-def history(workload: str, name: str, since: str, limit: int, output: str, namespace: str, **connection: str) -> None:
-    """List the decisions about a workload (psvc/NAME, pjs/NAME, deploy/NAME), and what came of them.
+def history(
+    workload: str, name: str, since: str, limit: int, output: str, namespace: str, **connection: str
+) -> None:
+    """List the decisions about a workload (psvc/NAME, pjs/NAME, deploy/NAME), and what came of
+    them.
 
-    Asks the leading hub with your rights on the host (get the workload). Its history has only its own
-    records; a Gap line marks times when another hub led.
+    Asks the leading hub with your rights on the host (get the workload). Its history has only its
+    own records; a Gap line marks times when another hub led.
     """
     parameters = {"limit": limit}
     if since:
@@ -51,10 +64,18 @@ def history(workload: str, name: str, since: str, limit: int, output: str, names
 
 
 def fetch(
-    workload: str, name: str, namespace: str, parameters: Mapping[str, int], connection: Mapping[str, str]
+    workload: str,
+    name: str,
+    namespace: str,
+    parameters: Mapping[str, int],
+    connection: Mapping[str, str],
 ) -> dict[str, Any]:
     """The leader's answer: `entries`, `more`, `begins`. Exits with an error when there is none."""
-    kubeconfig, context, address = connection["kubeconfig"], connection["context"], connection["leader_address"]
+    kubeconfig, context, address = (
+        connection["kubeconfig"],
+        connection["context"],
+        connection["leader_address"],
+    )
     target = asking.query_of(
         workload, name, {**connection, "namespace": namespace, "cluster": "", "own_contexts": False}
     )
@@ -65,13 +86,21 @@ def fetch(
         return await asking.Leader(kubeconfig, context, address).ask(host, parts, query)
 
     answer = common.run(common.with_federation(kubeconfig, context, work))
-    return {"entries": answer.get("entries") or [], "more": bool(answer.get("more")), "begins": answer.get("begins")}
+    return {
+        "entries": answer.get("entries") or [],
+        "more": bool(answer.get("more")),
+        "begins": answer.get("begins"),
+    }
 
 
 def row(entry: Mapping[str, Any]) -> list[str]:
     """The cells of one entry."""
     kind = str(entry.get("kind", ""))
-    texts = (entry.get("evidence"),) if kind == "Condition" else (entry.get("cause"), entry.get("evidence"))
+    texts = (
+        (entry.get("evidence"),)
+        if kind == "Condition"
+        else (entry.get("cause"), entry.get("evidence"))
+    )
     why = ": ".join(str(text) for text in texts if text)
     if kind == "Gap":
         before, after = moment(entry.get("from")), moment(entry.get("to"))
@@ -113,7 +142,13 @@ def state_text(entries: Sequence[Mapping[str, Any]], ago_s: float, begins: float
         if entry.get("kind") == "Condition":
             conditions[str(entry.get("to", "")).partition("=")[0]] = entry
     for _, entry in sorted(conditions.items()):
-        lines.append(f"  {entry.get('to')} since {moment(entry.get('at'))}: {entry.get('evidence', '')}")
-    gaps = [entry for entry in entries if entry.get("kind") == "Gap" and entry.get("at", 0) > decided.get("at", 0)]
+        lines.append(
+            f"  {entry.get('to')} since {moment(entry.get('at'))}: {entry.get('evidence', '')}"
+        )
+    gaps = [
+        entry
+        for entry in entries
+        if entry.get("kind") == "Gap" and entry.get("at", 0) > decided.get("at", 0)
+    ]
     lines += [f"  not recorded since then: {gap.get('cause', '')}" for gap in gaps]
     return "\n".join(lines)

@@ -27,23 +27,47 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 @click.command()
 @click.argument("workload", metavar="KIND/NAME")
 @click.argument("name", required=False, default="")
-@click.option("-c", "--container", default="", help="Container (default: the first one of the workload's template).")
-@click.option("--pod", default="", help="This pod only.")
-@click.option("--shard", default=None, type=click.IntRange(0), help="For a job set: the pods that ran this shard.")
 @click.option(
-    "--tail", default=TAIL_OF_MANY, show_default=True, type=click.IntRange(1, TAIL_MAX), help="Lines per pod."
+    "-c",
+    "--container",
+    default="",
+    help="Container (default: the first one of the workload's template).",
+)
+@click.option("--pod", default="", help="This pod only.")
+@click.option(
+    "--shard",
+    default=None,
+    type=click.IntRange(0),
+    help="For a job set: the pods that ran this shard.",
+)
+@click.option(
+    "--tail",
+    default=TAIL_OF_MANY,
+    show_default=True,
+    type=click.IntRange(1, TAIL_MAX),
+    help="Lines per pod.",
 )
 @click.option("--since", default="", help="Only lines newer than this, such as 30s, 5m or 2h.")
 @click.option("--previous", is_flag=True, help="Logs of the previous containers.")
 @click.option("--timestamps", is_flag=True, help="Show the time of each line.")
-@click.option("--prefix", is_flag=True, help="Begin lines with [cluster/pod/container] (always so for several pods).")
-@click.option("--raw", is_flag=True, help="Print control characters unchanged; a terminal obeys them.")
-@click.option("-f", "--follow", is_flag=True, help="Keep printing new lines, of new pods too, until Ctrl-C.")
+@click.option(
+    "--prefix",
+    is_flag=True,
+    help="Begin lines with [cluster/pod/container] (always so for several pods).",
+)
+@click.option(
+    "--raw", is_flag=True, help="Print control characters unchanged; a terminal obeys them."
+)
+@click.option(
+    "-f", "--follow", is_flag=True, help="Keep printing new lines, of new pods too, until Ctrl-C."
+)
 @asking.options
 def logs(workload: str, name: str, follow: bool, since: str, **flags: Any) -> None:
-    """Print the last log lines of a workload's pods (psvc/NAME, pjs/NAME, deploy/NAME) in all its clusters.
+    """Print the last log lines of a workload's pods (psvc/NAME, pjs/NAME, deploy/NAME) in all its
+    clusters.
 
-    Asks the leading hub with your rights on the host (get the workload, get pods/log). Exit 1 when a part is missing.
+    Asks the leading hub with your rights on the host (get the workload, get pods/log). Exit 1 when
+    a part is missing.
     """
     query = asking.query_of(workload, name, flags)
     parameters: dict[str, str | int | bool] = {
@@ -56,11 +80,15 @@ def logs(workload: str, name: str, follow: bool, since: str, **flags: Any) -> No
     }
     if flags["shard"] is not None:
         parameters["shard"] = flags["shard"]
-    shown = Shown(raw=flags["raw"], prefix=flags["prefix"], timestamps=flags["timestamps"], stamped=follow)
+    shown = Shown(
+        raw=flags["raw"], prefix=flags["prefix"], timestamps=flags["timestamps"], stamped=follow
+    )
     common.run(followed(query, parameters, shown) if follow else once(query, parameters, shown))
 
 
-async def once(query: asking.WorkloadQuery, parameters: Mapping[str, str | int | bool], shown: "Shown") -> None:
+async def once(
+    query: asking.WorkloadQuery, parameters: Mapping[str, str | int | bool], shown: "Shown"
+) -> None:
     """Prints one answer. Exits with 1 when it is partial."""
     answer = await query.answer("logs", parameters)
     absent = not answer.get("logs")
@@ -68,7 +96,9 @@ async def once(query: asking.WorkloadQuery, parameters: Mapping[str, str | int |
         common.say(f"No pods{_called(parameters)} of {query.title} found.", err=True)
     partial = shown.show(answer)
     named = absent and bool(parameters["pod"] or "shard" in parameters)
-    asking.exit_if_partial(asking.report_unanswered(answer.get("clusters") or ()) or partial or named)
+    asking.exit_if_partial(
+        asking.report_unanswered(answer.get("clusters") or ()) or partial or named
+    )
 
 
 def _called(parameters: Mapping[str, str | int | bool]) -> str:
@@ -78,7 +108,9 @@ def _called(parameters: Mapping[str, str | int | bool]) -> str:
     return "".join(f" {part}" for part in parts)
 
 
-async def followed(query: asking.WorkloadQuery, parameters: dict[str, str | int | bool], shown: "Shown") -> None:
+async def followed(
+    query: asking.WorkloadQuery, parameters: dict[str, str | int | bool], shown: "Shown"
+) -> None:
     """Prints new lines until Ctrl-C. A cluster that stops answering is reported once."""
     loop = asyncio.get_running_loop()
     reported: set[str] = set()
@@ -90,11 +122,16 @@ async def followed(query: asking.WorkloadQuery, parameters: dict[str, str | int 
         shown.show(answer)
         clusters = answer.get("clusters") or []
         away = {str(row.get("cluster")) for row in clusters if not row.get("answered")}
-        asking.report_unanswered(row for row in clusters if str(row.get("cluster")) in away - reported)
+        asking.report_unanswered(
+            row for row in clusters if str(row.get("cluster")) in away - reported
+        )
         reported = away
         await asyncio.sleep(FOLLOW_S)
         # A relative time, applied with each node's own clock, so clocks need not agree.
-        parameters |= {"since_seconds": math.ceil(loop.time() - looked) + OVERLAP_S, "tail": TAIL_MAX}
+        parameters |= {
+            "since_seconds": math.ceil(loop.time() - looked) + OVERLAP_S,
+            "tail": TAIL_MAX,
+        }
 
 
 @dataclass(slots=True)
@@ -117,17 +154,23 @@ class Shown:
         prefix = self.prefix or self.stamped or len(entries) > 1
         partial = False
         for entry in entries:
-            name = "/".join(plaintext.visible(str(entry.get(part, ""))) for part in ("cluster", "pod", "container"))
+            name = "/".join(
+                plaintext.visible(str(entry.get(part, "")))
+                for part in ("cluster", "pod", "container")
+            )
             if "reason" in entry:
                 if not self.stamped:
                     common.say(f"{name}: no log, {entry['reason']}", err=True)
                     partial = True
                 continue
             for line in self._new(entry):
-                # click strips escape sequences where stdout is no terminal; --raw keeps them in files.
+                # click strips escape sequences where stdout is no terminal; --raw keeps them in
+                # files.
                 click.echo(f"[{name}] {line}" if prefix else line, color=self.raw or None)
             if entry.get("cut"):
-                common.say(f"{name}: its output is cut off; ask for fewer lines with --tail", err=True)
+                common.say(
+                    f"{name}: its output is cut off; ask for fewer lines with --tail", err=True
+                )
                 partial = True
         more = any(row.get("more") for row in answer.get("clusters") or ())
         if (more or answer.get("leftOut")) and not self._told_of_more:
@@ -146,8 +189,8 @@ class Shown:
         return [line if self.raw else plaintext.visible(line, keep="\t") for line in lines]
 
     def _unseen(self, key: tuple[str, str, str], lines: list[str]) -> list[str]:
-        """Lines newer than those printed, or with the last stamp but not printed yet. Stamps of one log
-        compare as texts once their fractions have equal length (`_stamp`)."""
+        """Lines newer than those printed, or with the last stamp but not printed yet. Stamps of one
+        log compare as texts once their fractions have equal length (`_stamp`)."""
         last, at_last = self._last.get(key, ("", set()))
         new = []
         for line in lines:

@@ -14,11 +14,20 @@ WIDE = ("ip", "node")
 @click.command()
 @click.argument("workload", metavar="KIND/NAME")
 @click.argument("name", required=False, default="")
-@click.option("-o", "--output", default="", type=click.Choice(["", "wide", "json", "name"]), help="Format.")
-@click.option("--shard", default=None, type=click.IntRange(0), help="For a job set: the pods that ran this shard.")
+@click.option(
+    "-o", "--output", default="", type=click.Choice(["", "wide", "json", "name"]), help="Format."
+)
+@click.option(
+    "--shard",
+    default=None,
+    type=click.IntRange(0),
+    help="For a job set: the pods that ran this shard.",
+)
 @click.option("--no-headers", is_flag=True, help="Print rows only.")
 @asking.options
-def pods(workload: str, name: str, output: str, shard: int | None, no_headers: bool, **flags: Any) -> None:
+def pods(
+    workload: str, name: str, output: str, shard: int | None, no_headers: bool, **flags: Any
+) -> None:
     """List the pods of a workload (psvc/NAME, pjs/NAME, deploy/NAME) in all its clusters.
 
     Asks the leading hub with your rights on the host (get the workload, list pods). Exit 1 when a
@@ -37,12 +46,16 @@ def pods(workload: str, name: str, output: str, shard: int | None, no_headers: b
         columns = [*COLUMNS, *(["shard"] if query.numbered else [])]
         columns += WIDE if output == "wide" else ()
         cells = [[cell(row, column) for column in columns] for row in rows]
-        common.show(common.table([column.upper() for column in columns], cells, no_headers=no_headers))
+        common.show(
+            common.table([column.upper() for column in columns], cells, no_headers=no_headers)
+        )
     else:
         common.say(f"No pods of {query.title} found.", err=True)
     more = [row for row in clusters if row.get("more")]
     for row in more:
-        common.say(f"{cell(row, 'cluster')}: only the first {row.get('pods')} pods are shown", err=True)
+        common.say(
+            f"{cell(row, 'cluster')}: only the first {row.get('pods')} pods are shown", err=True
+        )
     asking.exit_if_partial(asking.report_unanswered(clusters) or bool(more))
 
 

@@ -17,9 +17,11 @@ from federator.cli.leader.pods import cell
 @click.option("-o", "--output", default="", type=click.Choice(["", "json"]), help="Format.")
 @asking.options
 def tree(workload: str, name: str, output: str, **flags: Any) -> None:
-    """Show the objects of a workload (psvc/NAME, pjs/NAME, deploy/NAME) in each cluster, and their health.
+    """Show the objects of a workload (psvc/NAME, pjs/NAME, deploy/NAME) in each cluster, and their
+    health.
 
-    Asks the leading hub with your rights on the host (get the workload). Exit 1 when a cluster does not answer.
+    Asks the leading hub with your rights on the host (get the workload). Exit 1 when a cluster does
+    not answer.
     """
     query = asking.query_of(workload, name, flags)
     answer = common.run(query.answer("tree", {}))
@@ -31,7 +33,9 @@ def tree(workload: str, name: str, output: str, **flags: Any) -> None:
     asking.exit_if_partial(asking.report_unanswered(clusters))
 
 
-def drawn(title: str, rows: Sequence[Mapping[str, Any]], clusters: Sequence[Mapping[str, Any]]) -> list[str]:
+def drawn(
+    title: str, rows: Sequence[Mapping[str, Any]], clusters: Sequence[Mapping[str, Any]]
+) -> list[str]:
     """The lines of the tree. Clusters that did not answer have no objects below them."""
     lines = [title]
     for number, cluster in enumerate(clusters):
@@ -41,5 +45,7 @@ def drawn(title: str, rows: Sequence[Mapping[str, Any]], clusters: Sequence[Mapp
         for place, row in enumerate(own):
             stem = ("    " if last else "│   ") + ("└── " if place == len(own) - 1 else "├── ")
             why = f" ({cell(row, 'reason')})" if row.get("reason") else ""
-            lines.append(f"{stem}{cell(row, 'kind')}/{cell(row, 'name')}  {cell(row, 'health')}{why}")
+            lines.append(
+                f"{stem}{cell(row, 'kind')}/{cell(row, 'name')}  {cell(row, 'health')}{why}"
+            )
     return lines

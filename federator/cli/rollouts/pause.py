@@ -47,7 +47,9 @@ def _switch(kubeconfig: str, context: str, fields: dict[str, str]) -> None:
     from federator.model.steps import ObjectRef
 
     async def work(client: clients.Client) -> dict[str, str]:
-        ref = ObjectRef("v1", "configmaps", banner.SYSTEM_NAMESPACE, pauses.PAUSE_OBJECT, "ConfigMap")
+        ref = ObjectRef(
+            "v1", "configmaps", banner.SYSTEM_NAMESPACE, pauses.PAUSE_OBJECT, "ConfigMap"
+        )
         data = dict(fields)
         try:
             before = (await client.get(ref)).get("data") or {}

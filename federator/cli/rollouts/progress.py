@@ -1,5 +1,5 @@
-"""Progress of a workload, computed from the host's object alone: what `rollout status` and `wait` print,
-and when they end. Pure."""
+"""Progress of a workload, computed from the host's object alone: what `rollout status` and `wait`
+print, and when they end. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,9 @@ def condition(obj: Obj, which: str) -> Obj:
     current = raw.condition(obj, which)
     observed = raw.integer(obj, "status", "observedGeneration")
     return (
-        current if raw.integer(current, "observedGeneration", default=observed) >= _generation(obj) else raw.NO_FIELDS
+        current
+        if raw.integer(current, "observedGeneration", default=observed) >= _generation(obj)
+        else raw.NO_FIELDS
     )
 
 
@@ -47,14 +49,22 @@ def stalled(obj: Obj) -> str:
     """Reason and message of condition Stalled, which needs a change by a user; "" when it is not
     stalled."""
     current = condition(obj, "Stalled")
-    return f"{current.get('reason')}: {current.get('message')}" if current.get("status") == "True" else ""
+    return (
+        f"{current.get('reason')}: {current.get('message')}"
+        if current.get("status") == "True"
+        else ""
+    )
 
 
 def rolled_out(kind: Kind, obj: Obj) -> Progress:
     """Done when every copy has the current template and is ready, and no older copy is left."""
     name, status = name_of(kind, obj), raw.mapping(obj, "status")
     if kind.verbs is None or kind.verbs.unit is not Unit.REPLICAS:
-        return Progress(failed=f"a {kind.kind} has no rollout: its shards keep the template that they started with")
+        return Progress(
+            failed=(
+                f"a {kind.kind} has no rollout: its shards keep the template that they started with"
+            )
+        )
     if kind.verbs.suspended(obj):
         return Progress(failed=f"{name} is suspended: it does not change until it is resumed")
     if why := stalled(obj):
@@ -70,7 +80,9 @@ def rolled_out(kind: Kind, obj: Obj) -> Progress:
     if placed.get("status") == "False":
         return Progress(waits=f"{finish} {placed.get('message')}")
     if updated < desired:
-        return Progress(waits=f"{finish} {updated} out of {desired} new replicas have been updated...")
+        return Progress(
+            waits=f"{finish} {updated} out of {desired} new replicas have been updated..."
+        )
     if exist > updated:
         return Progress(waits=f"{finish} {exist - updated} old replicas are pending termination...")
     if ready < updated:
@@ -86,13 +98,16 @@ def _condition_text(obj: Obj, which: str) -> str:
     current = raw.condition(obj, which)
     if not current:
         return f"there is no condition {which} yet"
-    return f"{which} is {current.get('status')} ({current.get('reason')}): {current.get('message') or ''}".strip()
+    status, message = current.get("status"), current.get("message") or ""
+    return f"{which} is {status} ({current.get('reason')}): {message}".strip()
 
 
 def clusters(obj: Obj) -> dict[str, str]:
     """Cluster -> its state, for clusters with a part of the workload; empty for carried native
     kinds."""
-    return {raw.text(row, "cluster"): _row(row) for row in raw.objects(obj, "status", "clusterStatuses")}
+    return {
+        raw.text(row, "cluster"): _row(row) for row in raw.objects(obj, "status", "clusterStatuses")
+    }
 
 
 def _row(row: Obj) -> str:
@@ -117,15 +132,23 @@ def _true(which: str) -> Callable[[Kind, Obj], Progress]:
 
 def _behind(obj: Obj) -> str:
     observed = raw.integer(obj, "status", "observedGeneration")
-    return "" if observed >= _generation(obj) else f"generation {_generation(obj)} has not been observed yet"
+    return (
+        ""
+        if observed >= _generation(obj)
+        else f"generation {_generation(obj)} has not been observed yet"
+    )
 
 
 def _complete(kind: Kind, obj: Obj) -> Progress:
     name = name_of(kind, obj)
     if kind.verbs is None or kind.verbs.unit is not Unit.SHARDS:
-        return Progress(failed=f"{name} never completes: it is a service; wait for ready or rolled-out")
+        return Progress(
+            failed=f"{name} never completes: it is a service; wait for ready or rolled-out"
+        )
     if raw.condition(obj, "Failed").get("status") == "True":
-        return Progress(failed=f"{name} failed: {raw.text(raw.condition(obj, 'Failed'), 'message')}")
+        return Progress(
+            failed=f"{name} failed: {raw.text(raw.condition(obj, 'Failed'), 'message')}"
+        )
     return (
         _true("Complete")(kind, obj)
         if raw.condition(obj, "Complete")
@@ -146,4 +169,6 @@ GOALS: Mapping[str, Callable[[Kind, Obj], Progress]] = {
 def decisions_left(decisions: Sequence[Obj], kind: Kind, name: str) -> list[Obj]:
     """The decisions of a deleted workload that are still emptying its clusters."""
     own = {"kind": kind.kind, "name": name}
-    return [each for each in decisions if own.items() <= raw.mapping(each, "spec", "workload").items()]
+    return [
+        each for each in decisions if own.items() <= raw.mapping(each, "spec", "workload").items()
+    ]

@@ -1,5 +1,5 @@
-"""`federator rollout status | history | undo | restart KIND/NAME`: as in kubectl, across all clusters.
-Reads and writes the host only, with the caller's own rights."""
+"""`federator rollout status | history | undo | restart KIND/NAME`: as in kubectl, across all
+clusters. Reads and writes the host only, with the caller's own rights."""
 
 import sys
 from collections.abc import Mapping
@@ -26,8 +26,12 @@ def rollout() -> None:
 
 
 def _options(command: common.F) -> common.F:
-    command = click.option("-n", "--namespace", default="", help="Namespace (default: the context's).")(command)
-    return common.connection_options(click.argument("workload", nargs=-1, required=True, metavar="KIND/NAME")(command))
+    command = click.option(
+        "-n", "--namespace", default="", help="Namespace (default: the context's)."
+    )(command)
+    return common.connection_options(
+        click.argument("workload", nargs=-1, required=True, metavar="KIND/NAME")(command)
+    )
 
 
 def _target(workload: tuple[str, ...]) -> waiting.Target:
@@ -39,7 +43,8 @@ def _target(workload: tuple[str, ...]) -> waiting.Target:
     verbs = targets[0].kind.verbs
     if verbs is None or verbs.unit is not Unit.REPLICAS:
         common.fail(
-            f"a {targets[0].kind.kind} has no rollout: its shards keep the template that they started with;"
+            f"a {targets[0].kind.kind} has no rollout: its shards keep the template that they"
+            " started with;"
             " see `federator wait --for=complete`"
         )
     return targets[0]
@@ -54,18 +59,30 @@ async def _read(client: "Client", target: waiting.Target, namespace: str) -> dic
         common.fail(f'{target.kind.plural} "{target.name}" not found in namespace {namespace}')
 
 
-# -- status ------------------------------------------------------------------------------------------------------------
+# -- status -------------------------------------------------------------------
 
 
 @rollout.command()
 @_options
-@click.option("-w", "--watch/--no-watch", default=True, help="Follow until it ends (default), or look once.")
-@click.option("--timeout", default="0", type=waiting.Duration(), help="Give up after this time, such as 10m; 0: never.")
+@click.option(
+    "-w", "--watch/--no-watch", default=True, help="Follow until it ends (default), or look once."
+)
+@click.option(
+    "--timeout",
+    default="0",
+    type=waiting.Duration(),
+    help="Give up after this time, such as 10m; 0: never.",
+)
 def status(
-    workload: tuple[str, ...], namespace: str, watch: bool, timeout: float, kubeconfig: str, context: str
+    workload: tuple[str, ...],
+    namespace: str,
+    watch: bool,
+    timeout: float,
+    kubeconfig: str,
+    context: str,
 ) -> None:
-    """Follow a rollout, cluster by cluster. Exit 0: it is done (or, with --no-watch, was shown). Exit 1:
-    it failed, with the first reason, or timed out."""
+    """Follow a rollout, cluster by cluster. Exit 0: it is done (or, with --no-watch, was shown).
+    Exit 1: it failed, with the first reason, or timed out."""
     from federator.cli.rollouts import progress
 
     target = _target(workload)
@@ -80,7 +97,9 @@ def status(
             nonlocal last_text, rows, end
             obj = await _read(client, target, where)
             if obj["metadata"]["uid"] != uid:
-                common.fail(f"{progress.name_of(target.kind, obj)} was deleted and created again meanwhile")
+                common.fail(
+                    f"{progress.name_of(target.kind, obj)} was deleted and created again meanwhile"
+                )
             state, now = progress.rolled_out(target.kind, obj), progress.clusters(obj)
             if state.waits and state.waits != last_text:
                 last_text = state.waits
@@ -100,19 +119,25 @@ def status(
         over = await waiting.until(waiting.Hub(client), timeout, look, once=not watch)
         if over or not watch:
             return end if over else 0
-        common.say(f"error: timed out waiting for the rollout of {target.text}: {last_text}", err=True)
+        common.say(
+            f"error: timed out waiting for the rollout of {target.text}: {last_text}", err=True
+        )
         return 1
 
     sys.exit(common.run(common.with_federation(kubeconfig, context, work)))
 
 
-# -- history -----------------------------------------------------------------------------------------------------------
+# -- history ------------------------------------------------------------------
 
 
 @rollout.command()
 @_options
-@click.option("--revision", default=0, type=click.IntRange(min=0), help="Show this revision in full.")
-def history(workload: tuple[str, ...], namespace: str, revision: int, kubeconfig: str, context: str) -> None:
+@click.option(
+    "--revision", default=0, type=click.IntRange(min=0), help="Show this revision in full."
+)
+def history(
+    workload: tuple[str, ...], namespace: str, revision: int, kubeconfig: str, context: str
+) -> None:
     """List the last ten revisions of a workload: what changed in its pods, and why (annotation
     kubernetes.io/change-cause)."""
     target = _target(workload)
@@ -132,7 +157,9 @@ def history(workload: tuple[str, ...], namespace: str, revision: int, kubeconfig
         common.say("note: the current template has not reached any cluster yet", err=True)
 
 
-async def _revisions(client: "Client", target: waiting.Target, obj: Mapping[str, Any]) -> list["Revision"]:
+async def _revisions(
+    client: "Client", target: waiting.Target, obj: Mapping[str, Any]
+) -> list["Revision"]:
     """The revisions, oldest first. A workload that never rolled out has its current state as number
     1."""
     from federator.kinds.pods import revisions
@@ -140,12 +167,18 @@ async def _revisions(client: "Client", target: waiting.Target, obj: Mapping[str,
 
     meta = obj["metadata"]
     selector = f"{names.WORKLOAD_UID_LABEL}={meta['uid']}"
-    listing = await client.list(revisions.API_VERSION, revisions.PLURAL, meta["namespace"], label_selector=selector)
+    listing = await client.list(
+        revisions.API_VERSION, revisions.PLURAL, meta["namespace"], label_selector=selector
+    )
     kept = revisions.history(listing.items, meta["uid"])
     if kept:
         return kept
     created = meta.get("creationTimestamp", "")
-    return [revisions.Revision("", "", 1, _parts(target, obj), ("", ""), revisions.cause_of(obj), created)]
+    return [
+        revisions.Revision(
+            "", "", 1, _parts(target, obj), ("", ""), revisions.cause_of(obj), created
+        )
+    ]
 
 
 def _parts(target: waiting.Target, obj: Mapping[str, Any]) -> dict[str, Any]:
@@ -170,30 +203,42 @@ def _in_full(target: waiting.Target, kept: list["Revision"], number: int) -> str
 
     numbers = [each.number for each in kept]
     if number not in numbers:
-        common.fail(f"unable to find revision {number} of {target.text}; there are {', '.join(map(str, numbers))}")
+        common.fail(
+            f"unable to find revision {number} of {target.text}; there are"
+            f" {', '.join(map(str, numbers))}"
+        )
     place = numbers.index(number)
     revision, lines = kept[place], []
     lines.append(f"{target.text} with revision #{number}")
     lines += [f"Change-Cause: {revision.cause}"] if revision.cause else []
     lines += [f"RuntimeProfile: {' '.join(revision.profile)}"] if revision.profile[0] else []
     if changed := revisions.changes(kept[place - 1] if place else None, revision):
-        lines += [f"Changed since revision {numbers[place - 1]}:", *(f"  {line}" for line in changed)]
+        lines += [
+            f"Changed since revision {numbers[place - 1]}:",
+            *(f"  {line}" for line in changed),
+        ]
     lines = [plaintext.visible(line) for line in lines]
     lines.append(common.dump(dict(revision.parts), "yaml"))
     return "\n".join(lines)
 
 
-# -- undo and restart --------------------------------------------------------------------------------------------------
+# -- undo and restart ---------------------------------------------------------
 
 
 @rollout.command()
 @_options
 @click.option(
-    "--to-revision", default=0, type=click.IntRange(min=0), help="Revision to restore (default: the previous one)."
+    "--to-revision",
+    default=0,
+    type=click.IntRange(min=0),
+    help="Revision to restore (default: the previous one).",
 )
-def undo(workload: tuple[str, ...], namespace: str, to_revision: int, kubeconfig: str, context: str) -> None:
-    """Write the pod template of an earlier revision back into the workload: a change of your own, with
-    your rights, refused if the workload changes meanwhile. It rolls out like any other change."""
+def undo(
+    workload: tuple[str, ...], namespace: str, to_revision: int, kubeconfig: str, context: str
+) -> None:
+    """Write the pod template of an earlier revision back into the workload: a change of your own,
+    with your rights, refused if the workload changes meanwhile. It rolls out like any other change.
+    """
     target = _target(workload)
     where = namespace or common.default_namespace(kubeconfig, context)
 
@@ -210,9 +255,11 @@ def undo(workload: tuple[str, ...], namespace: str, to_revision: int, kubeconfig
     common.say(common.run(common.with_federation(kubeconfig, context, work)))
 
 
-async def _write_back(client: "Client", target: waiting.Target, obj: Mapping[str, Any], chosen: "Revision") -> None:
-    """Writes the parts of a revision into the workload as it was read. Exits with an error when its spec,
-    labels or annotations changed meanwhile; a status update is no such change."""
+async def _write_back(
+    client: "Client", target: waiting.Target, obj: Mapping[str, Any], chosen: "Revision"
+) -> None:
+    """Writes the parts of a revision into the workload as it was read. Exits with an error when its
+    spec, labels or annotations changed meanwhile; a status update is no such change."""
     from federator.kinds.pods import podparts
     from federator.kube import errors
     from federator.model.kubernetes import diffs
@@ -222,7 +269,9 @@ async def _write_back(client: "Client", target: waiting.Target, obj: Mapping[str
     patch: dict[str, Any] = {"spec": diffs.replacement_patch(live, dict(chosen.parts))}
     current, namespace = obj, obj["metadata"]["namespace"]
     for _ in range(STATUSES_MAX):
-        patch["metadata"] = _cause(obj, chosen.cause) | {"resourceVersion": current["metadata"]["resourceVersion"]}
+        patch["metadata"] = _cause(obj, chosen.cause) | {
+            "resourceVersion": current["metadata"]["resourceVersion"]
+        }
         try:
             await client.patch(target.kind.ref(namespace, target.name), patch, strict=True)
             return
@@ -230,7 +279,9 @@ async def _write_back(client: "Client", target: waiting.Target, obj: Mapping[str
             current = await _read(client, target, namespace)
         if _user_fields(current) != _user_fields(obj):
             break
-    common.fail(f"{target.text} was changed meanwhile, so it was not written; check it and try again")
+    common.fail(
+        f"{target.text} was changed meanwhile, so it was not written; check it and try again"
+    )
 
 
 def _user_fields(obj: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -248,7 +299,9 @@ def _cause(obj: Mapping[str, Any], cause: str) -> dict[str, Any]:
     return {"annotations": {revisions.CHANGE_CAUSE: cause or None}}
 
 
-def _chosen(target: waiting.Target, kept: list["Revision"], now: dict[str, Any], number: int) -> "Revision":
+def _chosen(
+    target: waiting.Target, kept: list["Revision"], now: dict[str, Any], number: int
+) -> "Revision":
     """The revision with that number; for 0 the newest that differs from the current state."""
     if number:
         revision = next((each for each in kept if each.number == number), None)
@@ -272,14 +325,19 @@ async def _warn_of_profile(client: "Client", chosen: "Revision") -> None:
     if not name:
         return
     try:
-        present = runtimeprofile.content_hash(await client.get(registry.KINDS["RuntimeProfile"].ref("", name)))
+        present = runtimeprofile.content_hash(
+            await client.get(registry.KINDS["RuntimeProfile"].ref("", name))
+        )
     except errors.NotFound:
         present = ""
     except errors.ApiError:
         return  # the caller may not read profiles
     if present != pinned:
         now = f"is {present} now, which is what pods get" if present else "no longer exists"
-        common.say(f"note: revision {chosen.number} ran with RuntimeProfile {name} {pinned}; it {now}", err=True)
+        common.say(
+            f"note: revision {chosen.number} ran with RuntimeProfile {name} {pinned}; it {now}",
+            err=True,
+        )
 
 
 @rollout.command()

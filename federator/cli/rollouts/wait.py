@@ -20,13 +20,24 @@ FOR = ("ready", "available", "placed", "rolled-out", "complete", "deleted")
 @click.argument("workloads", nargs=-1, required=True, metavar="KIND/NAME...")
 @click.option("--for", "goal", required=True, type=click.Choice(FOR), help="What to wait for.")
 @click.option(
-    "--timeout", default="5m", type=waiting.Duration(), help="How long to wait, such as 30s; 0 looks once. [5m]"
+    "--timeout",
+    default="5m",
+    type=waiting.Duration(),
+    help="How long to wait, such as 30s; 0 looks once. [5m]",
 )
 @click.option("-n", "--namespace", default="", help="Namespace (default: the context's).")
 @common.connection_options
-def wait(workloads: tuple[str, ...], goal: str, timeout: float, namespace: str, kubeconfig: str, context: str) -> None:
-    """Wait until workloads (psvc/NAME, pjs/NAME, deploy/NAME) are ready, available, placed, rolled-out, complete or
-    deleted. Exit 0: all are. Exit 1: timed out, or waiting cannot help (stalled, failed or missing).
+def wait(
+    workloads: tuple[str, ...],
+    goal: str,
+    timeout: float,
+    namespace: str,
+    kubeconfig: str,
+    context: str,
+) -> None:
+    """Wait until workloads (psvc/NAME, pjs/NAME, deploy/NAME) are ready, available, placed,
+    rolled-out, complete or deleted. Exit 0: all are. Exit 1: timed out, or waiting cannot help
+    (stalled, failed or missing).
 
     ready: all desired copies are ready with the current template. available: enough copies serve,
     with any template. deleted: no cluster has anything of it left.
@@ -67,7 +78,9 @@ def _met(goal: str) -> str:
     return {"deleted": "deleted", "rolled-out": "rolled out"}.get(goal, f"{goal} condition met")
 
 
-async def progress_of(client: "Client", target: waiting.Target, namespace: str, goal: str) -> "Progress":
+async def progress_of(
+    client: "Client", target: waiting.Target, namespace: str, goal: str
+) -> "Progress":
     """Progress of one workload towards a goal. Raises ApiErrors."""
     from federator.api import raw
     from federator.cli.rollouts import progress
@@ -86,9 +99,17 @@ async def progress_of(client: "Client", target: waiting.Target, namespace: str, 
         if not left:
             return progress.DONE
         waits = raw.mapping(left[0], "spec", "deletion")
-        blocked = f" ({', '.join(raw.texts(waits, 'waitingFor'))} unreachable)" if waits.get("waitingFor") else ""
-        return progress.Progress(waits=f"it is gone from the host, and its clusters are being emptied{blocked}")
+        blocked = (
+            f" ({', '.join(raw.texts(waits, 'waitingFor'))} unreachable)"
+            if waits.get("waitingFor")
+            else ""
+        )
+        return progress.Progress(
+            waits=f"it is gone from the host, and its clusters are being emptied{blocked}"
+        )
     if goal == "deleted":
         going = "deletionTimestamp" in obj["metadata"]
-        return progress.Progress(waits="it is being deleted" if going else "it exists and is not being deleted")
+        return progress.Progress(
+            waits="it is being deleted" if going else "it exists and is not being deleted"
+        )
     return progress.GOALS[goal](target.kind, obj)

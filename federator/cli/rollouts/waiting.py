@@ -27,7 +27,9 @@ class Duration(click.ParamType[float]):
 
     name = "duration"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
         if isinstance(value, float):
             return value
         if value == "0":
@@ -76,8 +78,8 @@ def targets(arguments: Sequence[str]) -> list[Target]:
 
 @dataclass
 class Hub:
-    """Watches whether a hub can bring about what is waited for. Prints banner lines that appear after the
-    start, each once; those of the start were printed already."""
+    """Watches whether a hub can bring about what is waited for. Prints banner lines that appear
+    after the start, each once; those of the start were printed already."""
 
     client: "Client"
     _told: frozenset[str] | None = None
@@ -97,8 +99,11 @@ class Hub:
         self._told = frozenset(lines)
 
 
-async def until(hub: Hub, timeout_s: float, look: Callable[[], Awaitable[bool]], *, once: bool = False) -> bool:
-    """Calls `look` every second until it returns True. Returns False on timeout (`timeout_s` 0: never).
+async def until(
+    hub: Hub, timeout_s: float, look: Callable[[], Awaitable[bool]], *, once: bool = False
+) -> bool:
+    """Calls `look` every second until it returns True. Returns False on timeout (`timeout_s` 0:
+    never).
 
     Transient errors of the host are printed once each and waited out; others are raised.
     """

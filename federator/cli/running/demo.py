@@ -28,9 +28,18 @@ REFRESH_S = 0.25
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Exit 0 once everything has settled; exit 1 with the reason if it does not.")
+@click.option(
+    "--once",
+    is_flag=True,
+    help="Exit 0 once everything has settled; exit 1 with the reason if it does not.",
+)
 @click.option("--seed", default=1, show_default=True, help="Seed of everything drawn by chance.")
-@click.option("--deadline", default=DEADLINE_S, show_default=True, help="Seconds to wait for everything to settle.")
+@click.option(
+    "--deadline",
+    default=DEADLINE_S,
+    show_default=True,
+    help="Seconds to wait for everything to settle.",
+)
 @click.option(
     "--clusters",
     default=6,
@@ -73,7 +82,9 @@ def demo(once: bool, seed: int, deadline: float, clusters: int) -> None:
 
 def data(name: str) -> str:
     """A file of the example application."""
-    return resources.files("federator.cli").joinpath("data", "demo", name).read_text(encoding="utf-8")
+    return (
+        resources.files("federator.cli").joinpath("data", "demo", name).read_text(encoding="utf-8")
+    )
 
 
 async def submit(federation: Any) -> None:
@@ -90,13 +101,18 @@ def profile() -> Any:
     """The RuntimeProfile that ships with the package."""
     from federator.kinds import read
 
-    text = resources.files("federator.cli").joinpath("data", "runtimeprofile.yaml").read_text(encoding="utf-8")
+    text = (
+        resources.files("federator.cli")
+        .joinpath("data", "runtimeprofile.yaml")
+        .read_text(encoding="utf-8")
+    )
     return read.load_yaml(text)[0]
 
 
 async def settled(federation: Any, deadline_s: float, *, must: bool) -> str:
-    """Waits until everything has settled. At the deadline, returns a sentence about what has not: a user
-    may have changed something meanwhile and keeps the federation. With `must`, raises TimeoutError."""
+    """Waits until everything has settled. At the deadline, returns a sentence about what has not: a
+    user may have changed something meanwhile and keeps the federation. With `must`, raises
+    TimeoutError."""
     try:
         await progress(federation, deadline_s)
     except TimeoutError as late:
@@ -118,7 +134,9 @@ async def progress(federation: Any, deadline_s: float) -> None:
         text = waiting[0] if waiting else ""
         if federation.hub.state.ready:
             left = len(federation.hub.aggregation.settled()[1])
-            text = f"{total - left} of {total} workloads have settled" + (f" ({text})" if text else "")
+            text = f"{total - left} of {total} workloads have settled" + (
+                f" ({text})" if text else ""
+            )
         if live:
             click.echo(f"\r\x1b[2K{now:5.1f} s  {plaintext.visible(text[:110])}", nl=done, err=True)
         elif done or now - shown_s >= 5:
@@ -143,13 +161,21 @@ async def ending(federation: Any, took_s: float) -> str:
             total += 1
             placed = raw.condition(obj, "Placed")
             if raw.text(placed, "status") == "False":
-                name = f"{kind.short_names[0]}/{obj['metadata']['name']} -n {obj['metadata']['namespace']}"
+                name = (
+                    f"{kind.short_names[0]}/{obj['metadata']['name']} -n"
+                    f" {obj['metadata']['namespace']}"
+                )
                 short.append(f"  {name}: {raw.text(placed, 'message')}")
     after = f"{took_s:.1f} s after the application was submitted"
     if not short:
         return f"Everything has settled, {after}: all {total} workloads have what they asked for."
     lacking = "one is" if len(short) == 1 else f"{len(short)} are"
-    return "\n".join((f"Everything has settled, {after}. Of {total} workloads, {lacking} not fully placed:", *short))
+    return "\n".join(
+        (
+            f"Everything has settled, {after}. Of {total} workloads, {lacking} not fully placed:",
+            *short,
+        )
+    )
 
 
 async def summary(federation: Any) -> str:
@@ -172,10 +198,13 @@ def next_steps(kubeconfig: str, members: Sequence[str]) -> str:
             "",
             "Try, in another shell:",
             *(f"    {line}" for line in way_to_program()),
-            f"    export KUBECONFIG=$PWD/{kubeconfig}          # a context for the host, and one for each member",
+            f"    export KUBECONFIG=$PWD/{kubeconfig}          # a context for the host, and one"
+            " for each member",
             "    federator explain psvc/homefeed -n feed          # why here, why not there",
-            "    federator pods psvc/homefeed -n feed             # in every cluster; logs, exec, port-forward too",
-            "    kubectl get psvc,pjs -A -o wide                  # a real kubectl works, on host and members",
+            "    federator pods psvc/homefeed -n feed             # in every cluster; logs, exec,"
+            " port-forward too",
+            "    kubectl get psvc,pjs -A -o wide                  # a real kubectl works, on host"
+            " and members",
             f"    kubectl --context {first} get pods -n feed",
             "    kubectl scale -n feed psvc/homefeed --replicas=3600 && federator get psvc -A -w",
             f"    federator cluster cordon {first} && federator get clusters",
@@ -190,5 +219,9 @@ def way_to_program() -> list[str]:
     folder = Path(sys.executable).parent
     if shutil.which("federator") is not None or not (folder / "federator").exists():
         return []
-    shown = f"$PWD/{folder.relative_to(Path.cwd())}" if folder.is_relative_to(Path.cwd()) else str(folder)
+    shown = (
+        f"$PWD/{folder.relative_to(Path.cwd())}"
+        if folder.is_relative_to(Path.cwd())
+        else str(folder)
+    )
     return [f"export PATH={shown}:$PATH"]

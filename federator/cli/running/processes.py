@@ -14,15 +14,23 @@ if TYPE_CHECKING:
 
 def process_options(command: common.F) -> common.F:
     """Adds the options of the long-running commands."""
-    command = click.option("--config", "config_file", default="", help="Settings file (YAML).")(command)
-    command = click.option("--in-cluster", is_flag=True, help="Use the service account of the pod.")(command)
+    command = click.option("--config", "config_file", default="", help="Settings file (YAML).")(
+        command
+    )
+    command = click.option(
+        "--in-cluster", is_flag=True, help="Use the service account of the pod."
+    )(command)
     return common.connection_options(command)
 
 
 @click.command()
 @process_options
-@click.option("--allow-loopback", is_flag=True, help="Allow members at loopback addresses (sandbox only).")
-def hub(kubeconfig: str, context: str, in_cluster: bool, config_file: str, allow_loopback: bool) -> None:
+@click.option(
+    "--allow-loopback", is_flag=True, help="Allow members at loopback addresses (sandbox only)."
+)
+def hub(
+    kubeconfig: str, context: str, in_cluster: bool, config_file: str, allow_loopback: bool
+) -> None:
     """Run the hub: it places workloads, applies them to members and aggregates their status."""
     from federator import app
 
@@ -40,9 +48,17 @@ def hub(kubeconfig: str, context: str, in_cluster: bool, config_file: str, allow
 @process_options
 @click.option("--cluster", required=True, help="Name of this cluster's MemberCluster on the host.")
 @click.option("--fleet", default="", help="Name of the fleet (default: the setting hub.fleet).")
-@click.option("--standalone", is_flag=True, help="Also expand Pinterest workloads that no hub has marked.")
+@click.option(
+    "--standalone", is_flag=True, help="Also expand Pinterest workloads that no hub has marked."
+)
 def member(
-    kubeconfig: str, context: str, in_cluster: bool, config_file: str, cluster: str, fleet: str, standalone: bool
+    kubeconfig: str,
+    context: str,
+    in_cluster: bool,
+    config_file: str,
+    cluster: str,
+    fleet: str,
+    standalone: bool,
 ) -> None:
     """Run the member process of one cluster: it expands slices and reports status and capacity."""
     from federator import app

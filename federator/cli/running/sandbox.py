@@ -23,6 +23,7 @@ from federator.cli import common
 
 if TYPE_CHECKING:
     from federator.hub.query.serving import QueryServer
+    from federator.sandbox.federation import Federation
 
 READY = "ready"
 """File in the directory that exists once every API of the sandbox answers."""
@@ -32,15 +33,33 @@ FIGURES_S = 2.0
 
 
 @click.command()
-@click.option("--clusters", default=3, show_default=True, type=click.IntRange(1, 500), help="Number of members.")
-@click.option("--dir", "directory", required=True, type=click.Path(file_okay=False), help="Directory for kubeconfigs.")
+@click.option(
+    "--clusters",
+    default=3,
+    show_default=True,
+    type=click.IntRange(1, 500),
+    help="Number of members.",
+)
+@click.option(
+    "--dir",
+    "directory",
+    required=True,
+    type=click.Path(file_okay=False),
+    help="Directory for kubeconfigs.",
+)
 @click.option("--fleet", "fleet_file", default="", help="Fleet file (YAML) instead of --clusters.")
-@click.option("--api-only", is_flag=True, help="Start only the APIs, without hub and member processes.")
-@click.option("--once", is_flag=True, help="Exit once all APIs answer and everything on the host has settled.")
+@click.option(
+    "--api-only", is_flag=True, help="Start only the APIs, without hub and member processes."
+)
+@click.option(
+    "--once", is_flag=True, help="Exit once all APIs answer and everything on the host has settled."
+)
 @click.option("--seed", default=1, show_default=True, help="Seed of everything drawn by chance.")
-def sandbox(clusters: int, directory: str, fleet_file: str, api_only: bool, once: bool, seed: int) -> None:
-    """Run embedded clusters to try things on. Writes DIR/host.kubeconfig, DIR/<member>.kubeconfig and,
-    when ready, DIR/ready."""
+def sandbox(
+    clusters: int, directory: str, fleet_file: str, api_only: bool, once: bool, seed: int
+) -> None:
+    """Run embedded clusters to try things on. Writes DIR/host.kubeconfig, DIR/<member>.kubeconfig
+    and, when ready, DIR/ready."""
     from federator.sandbox import fleetfile
 
     if fleet_file:
@@ -57,10 +76,16 @@ def sandbox(clusters: int, directory: str, fleet_file: str, api_only: bool, once
         if not once:
             served.end_on_signals()
         served.announce()
-        common.say(f"{len(fleet.members)} members and a host are up; kubeconfigs are in {directory}", err=True)
+        common.say(
+            f"{len(fleet.members)} members and a host are up; kubeconfigs are in {directory}",
+            err=True,
+        )
         common.say(f"    kubectl --kubeconfig {served.kubeconfig('host')} get mc", err=True)
         if api_only:
-            common.say(f"    federator hub --allow-loopback --kubeconfig {served.kubeconfig('host')}", err=True)
+            common.say(
+                f"    federator hub --allow-loopback --kubeconfig {served.kubeconfig('host')}",
+                err=True,
+            )
             first = fleet.members[0].name if fleet.members else "NAME"
             member = f"federator member --cluster {first} --kubeconfig {served.kubeconfig(first)}"
             common.say(f"    {member}    # the same for every member", err=True)
@@ -124,35 +149,15 @@ async def serving(
 ) -> None:
     """Starts and serves everything, writes the files, runs `work`, and always cleans up."""
     from federator.embedded import http
-    from federator.hub.history.options import HistoryOptions
-    from federator.hub.options import HubOptions
-    from federator.kube.clock import RealClock
-    from federator.member.options import MemberOptions
-    from federator.sandbox.federation import Federation
 
-    # The seed fixes the fleet's behaviour; tokens are secrets, so they come from the system.
-    federation = Federation(
-        fleet=fleet,
-        clock=RealClock(),
-        rng=random.Random(seed),
-        # A user watches: members write their figures, and the hub copies them, more often than in
-        # production. Small changes too, or figures would change half a minute after the rest.
-        #
-        # The lease only announces the leader; a pause of this single process must not lose it.
-        hub_options=HubOptions(
-            capacity_copy_interval_s=FIGURES_S, lease_duration_s=60.0, lease_renew_deadline_s=45.0, lease_retry_s=2.0
-        ),
-        election=True,
-        member_options=MemberOptions(capacity_write_s=FIGURES_S, capacity_small_write_s=FIGURES_S),
-    )
-    federation.history = HistoryOptions(directory=str(directory / "history"))
-    for cluster in (federation.host, *federation.members.values()):
-        cluster.renew_token(os.urandom(16).hex())
+    federation = _federation(fleet, directory, seed)
     port: QueryServer | None = None
     with held(directory):
         servers = await http.serve_all([federation.host, *federation.members.values()])
         try:
-            kubeconfigs = {name: http.kubeconfig({name: server}, name) for name, server in servers.items()}
+            kubeconfigs = {
+                name: http.kubeconfig({name: server}, name) for name, server in servers.items()
+            }
             for name, server in servers.items():
                 http.write_kubeconfig(directory / f"{name}.kubeconfig", {name: server}, name)
             federation.start_clusters()
@@ -173,6 +178,38 @@ async def serving(
                 if listening is not None:
                     await listening.close()
             shutil.rmtree(directory / "history", ignore_errors=True)
+
+
+def _federation(fleet: Any, directory: Path, seed: int) -> "Federation":
+    """The federation of a fleet, with fresh tokens; nothing of it is started."""
+    from federator.hub.history.options import HistoryOptions
+    from federator.hub.options import HubOptions
+    from federator.kube.clock import RealClock
+    from federator.member.options import MemberOptions
+    from federator.sandbox.federation import Federation
+
+    # The seed fixes the fleet's behaviour; tokens are secrets, so they come from the system.
+    federation = Federation(
+        fleet=fleet,
+        clock=RealClock(),
+        rng=random.Random(seed),
+        # A user watches: members write their figures, and the hub copies them, more often than in
+        # production. Small changes too, or figures would change half a minute after the rest.
+        #
+        # The lease only announces the leader; a pause of this single process must not lose it.
+        hub_options=HubOptions(
+            capacity_copy_interval_s=FIGURES_S,
+            lease_duration_s=60.0,
+            lease_renew_deadline_s=45.0,
+            lease_retry_s=2.0,
+        ),
+        election=True,
+        member_options=MemberOptions(capacity_write_s=FIGURES_S, capacity_small_write_s=FIGURES_S),
+    )
+    federation.history = HistoryOptions(directory=str(directory / "history"))
+    for cluster in (federation.host, *federation.members.values()):
+        cluster.renew_token(os.urandom(16).hex())
+    return federation
 
 
 def _collect_rarely() -> None:
@@ -200,7 +237,15 @@ async def query_port(federation: Any) -> "QueryServer":
     def sources() -> Sources:
         hub = federation.hub
         return Sources(
-            hub.state, hub.host, federation.clock, options, facts.facts, compute, hub.placing.as_now, hub.journal, gates
+            hub.state,
+            hub.host,
+            federation.clock,
+            options,
+            facts.facts,
+            compute,
+            hub.placing.as_now,
+            hub.journal,
+            gates,
         )
 
     server = QueryServer(
@@ -211,20 +256,29 @@ async def query_port(federation: Any) -> "QueryServer":
         clock=federation.clock,
     )
     announcement = await server.start("")
-    federation.announced["hub"] = lambda holder: announcing.notes(dataclasses.replace(announcement, holder=holder))
+    federation.announced["hub"] = lambda holder: announcing.notes(
+        dataclasses.replace(announcement, holder=holder)
+    )
     return server
 
 
 async def grant_leader_read(host: Any) -> None:
-    """Grants every user the right to read the leader's Lease and the pause object, as deploy/host/access
-    does, so that users with rights in one namespace see the same as in production."""
+    """Grants every user the right to read the leader's Lease and the pause object, as
+    deploy/host/access does, so that users with rights in one namespace see the same as in
+    production."""
     from federator.cli.leader import asking
     from federator.hub.cache import pauses
     from federator.sandbox.federation import ensure
 
     group = "rbac.authorization.k8s.io"
-    head = {"apiVersion": f"{group}/v1", "metadata": {"name": LEADER_READER, "namespace": asking.LEASE_NAMESPACE}}
-    readable = {"coordination.k8s.io": ("leases", asking.LEASE_NAME), "": ("configmaps", pauses.PAUSE_OBJECT)}
+    head = {
+        "apiVersion": f"{group}/v1",
+        "metadata": {"name": LEADER_READER, "namespace": asking.LEASE_NAMESPACE},
+    }
+    readable = {
+        "coordination.k8s.io": ("leases", asking.LEASE_NAME),
+        "": ("configmaps", pauses.PAUSE_OBJECT),
+    }
     rules = [
         {"apiGroups": [api], "resources": [plural], "resourceNames": [name], "verbs": ["get"]}
         for api, (plural, name) in readable.items()
@@ -238,8 +292,8 @@ async def grant_leader_read(host: Any) -> None:
 
 @contextlib.contextmanager
 def held(directory: Path) -> Iterator[None]:
-    """Holds the directory exclusively, with mode 0700, so that the kubeconfigs of another sandbox are not
-    overwritten. Removes it at the end if it was created here and is empty."""
+    """Holds the directory exclusively, with mode 0700, so that the kubeconfigs of another sandbox
+    are not overwritten. Removes it at the end if it was created here and is empty."""
     made = not directory.exists()
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(directory, os.O_RDONLY)

@@ -1,8 +1,10 @@
-"""The PodSecurity admission plugin of a real API server: what the labels of a namespace ask of pods, in its words.
+"""The PodSecurity admission plugin of a real API server: what the labels of a namespace ask of
+pods, in its words.
 
-Which fields a level forbids is `model.kubernetes.pod_security`'s; here is how a server says it. Labels that ask for
-a version before 1.36 switch off the checks that came later; what older versions allowed less of (types, sysctls) is not
-told apart. Pure; used by the REST layer and by the stand-in controllers, whose pods pass no REST layer.
+Which fields a level forbids is `model.kubernetes.pod_security`'s; here is how a server says it.
+Labels that ask for a version before 1.36 switch off the checks that came later; what older versions
+allowed less of (types, sysctls) is not told apart. Pure; used by the REST layer and by the stand-in
+controllers, whose pods pass no REST layer.
 """
 
 import re
@@ -41,7 +43,8 @@ class Standard:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a namespace's labels ask for. Without a level to warn of, the enforced one is warned of."""
+    """What a namespace's labels ask for. Without a level to warn of, the enforced one is warned
+    of."""
 
     enforce: Standard = Standard()
     warn: Standard = Standard()
@@ -52,13 +55,19 @@ OPEN: Final = Policy()
 
 
 def policy(labels: Mapping[str, str]) -> Policy:
-    """What the labels ask for. Spelt wrongly, `enforce` is `restricted`, `warn` silent, and a version `latest`."""
+    """What the labels ask for. Spelt wrongly, `enforce` is `restricted`, `warn` silent, and a
+    version `latest`."""
     if not any(name.startswith(_LABEL) for name in labels):
         return OPEN
     enforce = Standard(_level(labels, "enforce", Level.RESTRICTED), _version(labels, "enforce"))
     if _LABEL + "warn" not in labels and enforce.level is not Level.PRIVILEGED:
-        return Policy(enforce, Standard(enforce.level, _version(labels, "warn" if _says(labels) else "enforce")))
-    return Policy(enforce, Standard(_level(labels, "warn", Level.PRIVILEGED), _version(labels, "warn")))
+        return Policy(
+            enforce,
+            Standard(enforce.level, _version(labels, "warn" if _says(labels) else "enforce")),
+        )
+    return Policy(
+        enforce, Standard(_level(labels, "warn", Level.PRIVILEGED), _version(labels, "warn"))
+    )
 
 
 def _says(labels: Mapping[str, str]) -> bool:
@@ -105,7 +114,11 @@ def findings(pod: Pod, standard: Standard) -> list[Finding]:
     for violation in pod_security.violations(pod, standard.level):
         groups.setdefault((violation.control, violation.level), []).append(violation)
     strict = standard.level is Level.RESTRICTED
-    inside = [key for key in _WORDS if standard.minor >= _SINCE.get(key, 0) and (strict or key[1] is Level.BASELINE)]
+    inside = [
+        key
+        for key in _WORDS
+        if standard.minor >= _SINCE.get(key, 0) and (strict or key[1] is Level.BASELINE)
+    ]
     replaced = {_REPLACES[key] for key in inside if key in _REPLACES}
     out = []
     for key in inside:
@@ -119,7 +132,9 @@ def findings(pod: Pod, standard: Standard) -> list[Finding]:
 
 def detail(pod: Pod, standard: Standard) -> str:
     """The findings as one text; empty for a pod that is allowed."""
-    return ", ".join(f"{violation.reason} ({violation.detail})" for violation in findings(pod, standard))
+    return ", ".join(
+        f"{violation.reason} ({violation.detail})" for violation in findings(pod, standard)
+    )
 
 
 def reasons(pod: Pod, standard: Standard) -> str:
@@ -173,7 +188,11 @@ def _some(noun: str, names: Sequence[object]) -> str:
 def _who(pod: Pod, violations: Sequence[Violation]) -> list[str]:
     """Whose fields they are: the pod's, some containers', or both."""
     names = _names(pod, violations)
-    whole = ["pod"] if any(violation.path.startswith("spec.securityContext.") for violation in violations) else []
+    whole = (
+        ["pod"]
+        if any(violation.path.startswith("spec.securityContext.") for violation in violations)
+        else []
+    )
     return whole + ([_some("container", names)] if names else [])
 
 
@@ -182,24 +201,34 @@ def _distinct(pod: Pod, violations: Iterable[Violation]) -> list[str]:
 
 
 def _apparmor(pod: Pod, violations: Sequence[Violation]) -> Finding:
-    """An annotation stands for the field of the container that it names, which servers fill from it."""
+    """An annotation stands for the field of the container that it names, which servers fill from
+    it."""
     notes = [violation for violation in violations if violation.path.startswith("metadata.")]
     fields = [violation for violation in violations if violation not in notes]
     values = set(_distinct(pod, fields))
     names = _names(pod, fields)
     shown = []
     annotations = (pod.get("metadata") or {}).get("annotations") or {}
-    for key in sorted(violation.path.removeprefix("metadata.annotations[").removesuffix("]") for violation in notes):
+    for key in sorted(
+        violation.path.removeprefix("metadata.annotations[").removesuffix("]")
+        for violation in notes
+    ):
         shown.append(f'{key}="{annotations[key]}"')
         if annotations[key] == "unconfined":
             values.add("Unconfined")
             names += [name for name in (key.removeprefix(APPARMOR),) if name not in names]
-    who = ["pod"] if any(violation.path.startswith("spec.securityContext.") for violation in fields) else []
+    who = (
+        ["pod"]
+        if any(violation.path.startswith("spec.securityContext.") for violation in fields)
+        else []
+    )
     who += [_some("container", names)] if names else []
     who += ["annotation" if len(shown) == 1 else "annotations"] if shown else []
     values_shown = sorted((*values, *shown))
     reason = "forbidden AppArmor profile" + ("" if len(values_shown) == 1 else "s")
-    return Finding(reason, f"{' and '.join(who)} must not set AppArmor profile type to {_quoted(values_shown)}")
+    return Finding(
+        reason, f"{' and '.join(who)} must not set AppArmor profile type to {_quoted(values_shown)}"
+    )
 
 
 def _added(reason: str) -> Callable[[Pod, Sequence[Violation]], Finding]:
@@ -212,7 +241,10 @@ def _added(reason: str) -> Callable[[Pod, Sequence[Violation]], Finding]:
             parts.append(f'{who} must set securityContext.capabilities.drop=["ALL"]')
         if added:
             who = _some("container", _names(pod, added))
-            parts.append(f"{who} must not include {_quoted(_distinct(pod, added))} in securityContext.capabilities.add")
+            parts.append(
+                f"{who} must not include {_quoted(_distinct(pod, added))} in"
+                " securityContext.capabilities.add"
+            )
         return Finding(reason, "; ".join(parts))
 
     return words
@@ -220,7 +252,8 @@ def _added(reason: str) -> Callable[[Pod, Sequence[Violation]], Finding]:
 
 def _host_namespaces(pod: Pod, violations: Sequence[Violation]) -> Finding:
     return Finding(
-        "host namespaces", ", ".join(f"{violation.path.removeprefix('spec.')}=true" for violation in violations)
+        "host namespaces",
+        ", ".join(f"{violation.path.removeprefix('spec.')}=true" for violation in violations),
     )
 
 
@@ -235,7 +268,10 @@ def _uses(noun: str, names: Sequence[str], what: str, values: Sequence[str]) -> 
 
 def _host_ports(pod: Pod, violations: Sequence[Violation]) -> Finding:
     ports = _distinct(pod, violations)
-    return Finding("hostPort", f"{_uses('container', _names(pod, violations), 'hostPort', ports)} {', '.join(ports)}")
+    return Finding(
+        "hostPort",
+        f"{_uses('container', _names(pod, violations), 'hostPort', ports)} {', '.join(ports)}",
+    )
 
 
 def _probed_hosts(pod: Pod, violations: Sequence[Violation]) -> Finding:
@@ -245,7 +281,9 @@ def _probed_hosts(pod: Pod, violations: Sequence[Violation]) -> Finding:
 
 
 def _selinux(pod: Pod, violations: Sequence[Violation]) -> Finding:
-    types = _distinct(pod, [violation for violation in violations if violation.path.endswith(".type")])
+    types = _distinct(
+        pod, [violation for violation in violations if violation.path.endswith(".type")]
+    )
     parts = [_some("type", types)] if types else []
     parts += [
         f"{field} may not be set"
@@ -253,23 +291,31 @@ def _selinux(pod: Pod, violations: Sequence[Violation]) -> Finding:
         if any(violation.path.endswith(field) for violation in violations)
     ]
     who = " and ".join(_who(pod, violations))
-    return Finding("seLinuxOptions", f"{who} set forbidden securityContext.seLinuxOptions: {'; '.join(parts)}")
+    return Finding(
+        "seLinuxOptions", f"{who} set forbidden securityContext.seLinuxOptions: {'; '.join(parts)}"
+    )
 
 
 def _values(reason: str, field: str) -> Callable[[Pod, Sequence[Violation]], Finding]:
     def words(pod: Pod, violations: Sequence[Violation]) -> Finding:
         who = " and ".join(_who(pod, violations))
-        return Finding(reason, f"{who} must not set {field} to {_quoted(_distinct(pod, violations))}")
+        return Finding(
+            reason, f"{who} must not set {field} to {_quoted(_distinct(pod, violations))}"
+        )
 
     return words
 
 
 def _fixed(reason: str, demand: str) -> Callable[[Pod, Sequence[Violation]], Finding]:
-    return lambda pod, violations: Finding(reason, f"{' and '.join(_who(pod, violations))} {demand}")
+    return lambda pod, violations: Finding(
+        reason, f"{' and '.join(_who(pod, violations))} {demand}"
+    )
 
 
 def _sysctls(pod: Pod, violations: Sequence[Violation]) -> Finding:
-    return Finding("forbidden sysctls", ", ".join(str(_value(pod, violation.path)) for violation in violations))
+    return Finding(
+        "forbidden sysctls", ", ".join(str(_value(pod, violation.path)) for violation in violations)
+    )
 
 
 def _volume_types(pod: Pod, violations: Sequence[Violation]) -> Finding:
@@ -277,7 +323,11 @@ def _volume_types(pod: Pod, violations: Sequence[Violation]) -> Finding:
     for violation in violations:
         volume = _value(pod, violation.path)
         fields = volume.items() if isinstance(volume, Mapping) else ()
-        types.add(next((name for name, value in fields if name != "name" and value is not None), "unknown"))
+        types.add(
+            next(
+                (name for name, value in fields if name != "name" and value is not None), "unknown"
+            )
+        )
     names = _names(pod, violations)
     who = _uses("volume", names, "restricted volume type", sorted(types))
     return Finding("restricted volume types", f"{who} {_quoted(sorted(types))}")
@@ -287,9 +337,13 @@ def _non_root(pod: Pod, violations: Sequence[Violation]) -> Finding:
     set_paths = [violation for violation in violations if _value(pod, violation.path) is not None]
     if set_paths:
         who = " and ".join(_who(pod, set_paths))
-        return Finding("runAsNonRoot != true", f"{who} must not set securityContext.runAsNonRoot=false")
+        return Finding(
+            "runAsNonRoot != true", f"{who} must not set securityContext.runAsNonRoot=false"
+        )
     who = _some("container", _names(pod, violations))
-    return Finding("runAsNonRoot != true", f"pod or {who} must set securityContext.runAsNonRoot=true")
+    return Finding(
+        "runAsNonRoot != true", f"pod or {who} must set securityContext.runAsNonRoot=true"
+    )
 
 
 _PROFILE: Final = "securityContext.seccompProfile.type"
@@ -300,7 +354,9 @@ def _seccomp_set(pod: Pod, violations: Sequence[Violation]) -> Finding:
     if any(_value(pod, violation.path) is not None for violation in violations):
         return _seccomp(pod, violations)
     who = _some("container", _names(pod, violations))
-    return Finding("seccompProfile", f'pod or {who} must set {_PROFILE} to "RuntimeDefault" or "Localhost"')
+    return Finding(
+        "seccompProfile", f'pod or {who} must set {_PROFILE} to "RuntimeDefault" or "Localhost"'
+    )
 
 
 _SECCOMP: Final = ("Seccomp", Level.BASELINE)
@@ -312,7 +368,9 @@ _WORDS: Final[Mapping[tuple[str, Level], Callable[[Pod, Sequence[Violation]], Fi
     ("HostPath Volumes", Level.BASELINE): _host_paths,
     ("Host Ports", Level.BASELINE): _host_ports,
     ("Host Probes / Lifecycle Hooks", Level.BASELINE): _probed_hosts,
-    ("Privileged Containers", Level.BASELINE): _fixed("privileged", "must not set securityContext.privileged=true"),
+    ("Privileged Containers", Level.BASELINE): _fixed(
+        "privileged", "must not set securityContext.privileged=true"
+    ),
     ("/proc Mount Type", Level.BASELINE): _values("procMount", "securityContext.procMount"),
     ("SELinux", Level.BASELINE): _selinux,
     _SECCOMP: _seccomp,
@@ -321,12 +379,15 @@ _WORDS: Final[Mapping[tuple[str, Level], Callable[[Pod, Sequence[Violation]], Fi
         "hostProcess", "must not set securityContext.windowsOptions.hostProcess=true"
     ),
     ("Privilege Escalation", Level.RESTRICTED): _fixed(
-        "allowPrivilegeEscalation != false", "must set securityContext.allowPrivilegeEscalation=false"
+        "allowPrivilegeEscalation != false",
+        "must set securityContext.allowPrivilegeEscalation=false",
     ),
     ("Capabilities", Level.RESTRICTED): _added("unrestricted capabilities"),
     ("Volume Types", Level.RESTRICTED): _volume_types,
     ("Running as Non-root", Level.RESTRICTED): _non_root,
-    ("Running as Non-root user", Level.RESTRICTED): _fixed("runAsUser=0", "must not set runAsUser=0"),
+    ("Running as Non-root user", Level.RESTRICTED): _fixed(
+        "runAsUser=0", "must not set runAsUser=0"
+    ),
     _SECCOMP_SET: _seccomp_set,
 }
 """By control, in the order in which a server runs them."""
@@ -377,7 +438,8 @@ def template_of(obj: Pod, kind: tuple[str, str]) -> Pod | None:
 
 
 def changes_containers(pod: Pod, old: Pod) -> bool:
-    """Whether an update of a pod is looked at again: only images and containers that are added count."""
+    """Whether an update of a pod is looked at again: only images and containers that are added
+    count."""
     return any(_images(pod, field) != _images(old, field) for field in pod_security.CONTAINERS)
 
 
@@ -385,8 +447,11 @@ def _images(pod: Pod, field: str) -> list[Any]:
     return [container.get("image") for container in (pod.get("spec") or {}).get(field) or ()]
 
 
-def new_level_warnings(name: str, labels: Mapping[str, str], old: Mapping[str, str], pods: Iterable[Pod]) -> list[str]:
-    """What a namespace's pods have against the level that its labels are changed to, one line for pods alike."""
+def new_level_warnings(
+    name: str, labels: Mapping[str, str], old: Mapping[str, str], pods: Iterable[Pod]
+) -> list[str]:
+    """What a namespace's pods have against the level that its labels are changed to, one line for
+    pods alike."""
     new, before = policy(labels).enforce, policy(old).enforce
     strict = tuple(Level).index
     if new == before or new.level is Level.PRIVILEGED:

@@ -1,18 +1,23 @@
-"""What the default admission plugins of a real API server add to a new Pod, and its quality of service class.
+"""What the default admission plugins of a real API server add to a new Pod, and its quality of
+service class.
 
-The service account token volume is left out: embedded clusters run no containers, and it would triple the size of a
-pod.
+The service account token volume is left out: embedded clusters run no containers, and it would
+triple the size of a pod.
 """
 
 from typing import Any, Final
 
 _GRACE_S: Final = 300
 _TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-_SYSTEM_PRIORITIES: Final = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
+_SYSTEM_PRIORITIES: Final = {
+    "system-node-critical": 2000001000,
+    "system-cluster-critical": 2000000000,
+}
 
 
 def admit(pod: dict[str, Any], priorities: dict[str, int] | None = None) -> None:
-    """Adds tolerations, service account and priority in place. `priorities` maps the cluster's PriorityClasses."""
+    """Adds tolerations, service account and priority in place. `priorities` maps the cluster's
+    PriorityClasses."""
     spec = pod["spec"]
     account = spec.get("serviceAccountName") or "default"
     spec["serviceAccountName"] = spec["serviceAccount"] = account
@@ -28,13 +33,21 @@ def tolerate(spec: dict[str, Any]) -> None:
     for taint in _TAINTS:
         if not any(_tolerates(toleration, taint) for toleration in tolerations):
             tolerations.append(
-                {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _GRACE_S}
+                {
+                    "key": taint,
+                    "operator": "Exists",
+                    "effect": "NoExecute",
+                    "tolerationSeconds": _GRACE_S,
+                }
             )
     spec["tolerations"] = tolerations
 
 
 def _tolerates(toleration: dict[str, Any], taint: str) -> bool:
-    return toleration.get("key", "") in ("", taint) and toleration.get("effect", "") in ("", "NoExecute")
+    return toleration.get("key", "") in ("", taint) and toleration.get("effect", "") in (
+        "",
+        "NoExecute",
+    )
 
 
 def quality(pod: dict[str, Any]) -> str:
@@ -44,11 +57,21 @@ def quality(pod: dict[str, Any]) -> str:
     guaranteed = True
     for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
         resources = container.get("resources") or {}
-        asked = {k: v for k, v in (resources.get("requests") or {}).items() if k in ("cpu", "memory") and v != "0"}
-        limits = {k: v for k, v in (resources.get("limits") or {}).items() if k in ("cpu", "memory") and v != "0"}
+        asked = {
+            k: v
+            for k, v in (resources.get("requests") or {}).items()
+            if k in ("cpu", "memory") and v != "0"
+        }
+        limits = {
+            k: v
+            for k, v in (resources.get("limits") or {}).items()
+            if k in ("cpu", "memory") and v != "0"
+        }
         requests.update(asked)
         requests.update(limits)
-        guaranteed = guaranteed and len(limits) == 2 and all(asked.get(k, v) == v for k, v in limits.items())
+        guaranteed = (
+            guaranteed and len(limits) == 2 and all(asked.get(k, v) == v for k, v in limits.items())
+        )
     if not requests:
         return "BestEffort"
     return "Guaranteed" if guaranteed else "Burstable"

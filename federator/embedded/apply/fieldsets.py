@@ -1,8 +1,9 @@
-"""Sets of field paths as FieldsV1 tries, and walkers that make them from objects: the arithmetic of field ownership.
+"""Sets of field paths as FieldsV1 tries, and walkers that make them from objects: the arithmetic of
+field ownership.
 
-A trie is the JSON of `managedFields[].fieldsV1`: a key per path element (`f:name`, `k:{"name":"app"}`, `v:"x"`), `{}`
-for a member without children, `.` for a member with children. Tries are shared between objects and never changed once
-made.
+A trie is the JSON of `managedFields[].fieldsV1`: a key per path element (`f:name`,
+`k:{"name":"app"}`, `v:"x"`), `{}` for a member without children, `.` for a member with children.
+Tries are shared between objects and never changed once made.
 """
 
 import json
@@ -27,7 +28,8 @@ VALUES: Final = 3
 
 
 def shape(value: Any, node: Node | None) -> int:
-    """How ownership looks into a value. Where the schema says nothing, objects are by field and lists are atomic."""
+    """How ownership looks into a value. Where the schema says nothing, objects are by field and
+    lists are atomic."""
     if node is None or (not node.kind and not node.int_or_string and not node.name):
         if node is not None and node.map_type == "atomic":
             return FLAT
@@ -77,7 +79,8 @@ def element(item: Any, kind: int, node: Node) -> str:
 
 
 def everything(value: Any, node: Node | None) -> Trie:
-    """All paths of a value that was not there before, containers included: what creating it owns."""
+    """All paths of a value that was not there before, containers included: what creating it
+    owns."""
     kind = shape(value, node)
     if kind == FLAT or not value:
         return LEAF
@@ -86,7 +89,9 @@ def everything(value: Any, node: Node | None) -> Trie:
             return LEAF
         trie: Trie = {_MEMBER: LEAF}
         for key, child in value.items():
-            trie["f:" + key] = everything(child, child_node(node, key)) if type(child) in _CONTAINERS else LEAF
+            trie["f:" + key] = (
+                everything(child, child_node(node, key)) if type(child) in _CONTAINERS else LEAF
+            )
         return trie
     if type(value) is not list or node is None:
         return LEAF
@@ -102,7 +107,8 @@ _CONTAINERS: Final = frozenset((dict, list))
 
 
 def applied(value: Any, node: Node | None) -> Trie:
-    """The paths an applied configuration claims: leaves, list items, keys of maps; not the containers on the way."""
+    """The paths an applied configuration claims: leaves, list items, keys of maps; not the
+    containers on the way."""
     kind = shape(value, node)
     if kind == FLAT or not value:
         return LEAF
@@ -123,7 +129,8 @@ def applied(value: Any, node: Node | None) -> Trie:
 
 
 def _claims_nothing(value: Any, node: Node | None) -> bool:
-    """Whether a value is an empty list of items of its own, or an object that holds nothing but such lists."""
+    """Whether a value is an empty list of items of its own, or an object that holds nothing but
+    such lists."""
     if shape(value, node) == FLAT:
         return False
     if type(value) is dict and value:
@@ -134,7 +141,8 @@ def _claims_nothing(value: Any, node: Node | None) -> bool:
 def compare(old: Any, new: Any, node: Node | None) -> tuple[Trie | None, Trie | None]:
     """(paths added or modified, paths removed) between two values, None where there are none.
 
-    Equal sub-trees that are the same Python object cost nothing: updates share what they did not touch.
+    Equal sub-trees that are the same Python object cost nothing: updates share what they did not
+    touch.
     """
     if old is new:
         return None, None
@@ -148,12 +156,15 @@ def compare(old: Any, new: Any, node: Node | None) -> tuple[Trie | None, Trie | 
     if kind == FIELDS:
         _compare_fields(old or {}, new or {}, node, changed, removed)
     elif node is not None:
-        _compare_items(_grouped(old or [], kind, node), _grouped(new or [], kind, node), node, changed, removed)
+        _compare_items(
+            _grouped(old or [], kind, node), _grouped(new or [], kind, node), node, changed, removed
+        )
     return changed or None, removed or None
 
 
 def _comparable(old: Any, new: Any, kind: int) -> bool:
-    """Whether both values have the form the schema gives them; where it gives none, whether they have the same form."""
+    """Whether both values have the form the schema gives them; where it gives none, whether they
+    have the same form."""
     if kind == FLAT:
         return type(old) is not dict or type(new) is dict or new is None
     wanted = dict if kind == FIELDS else list
@@ -168,14 +179,18 @@ def _replaced(old: Any, new: Any, node: Node | None) -> tuple[Trie | None, Trie 
     return (LEAF if same(old, new) else changed), removed or None
 
 
-def _note(name: str, differences: tuple[Trie | None, Trie | None], changed: Trie, removed: Trie) -> None:
+def _note(
+    name: str, differences: tuple[Trie | None, Trie | None], changed: Trie, removed: Trie
+) -> None:
     if differences[0] is not None:
         changed[name] = differences[0]
     if differences[1] is not None:
         removed[name] = differences[1]
 
 
-def _compare_fields(old: dict[str, Any], new: dict[str, Any], node: Node | None, changed: Trie, removed: Trie) -> None:
+def _compare_fields(
+    old: dict[str, Any], new: dict[str, Any], node: Node | None, changed: Trie, removed: Trie
+) -> None:
     for key, value in new.items():
         before = old.get(key, ABSENT)
         if before is value:
@@ -192,7 +207,11 @@ def _compare_fields(old: dict[str, Any], new: dict[str, Any], node: Node | None,
 
 
 def _compare_items(
-    before: dict[str, list[Any]], after: dict[str, list[Any]], node: Node, changed: Trie, removed: Trie
+    before: dict[str, list[Any]],
+    after: dict[str, list[Any]],
+    node: Node,
+    changed: Trie,
+    removed: Trie,
 ) -> None:
     for name, items in after.items():
         was = before.get(name)
@@ -319,14 +338,21 @@ def _printed(key: str) -> str:
         return f".{rest}"
     if kind == "k":
         keys = json.loads(rest)
-        return "[" + ",".join(f"{name}={json.dumps(keys[name], ensure_ascii=False)}" for name in sorted(keys)) + "]"
+        return (
+            "["
+            + ",".join(
+                f"{name}={json.dumps(keys[name], ensure_ascii=False)}" for name in sorted(keys)
+            )
+            + "]"
+        )
     if kind == "v":
         return f"[={rest}]"
     return f"[{rest}]"
 
 
 def removed_from(value: Any, doomed: Trie, node: Node | None) -> Any:
-    """The value without the paths of `doomed`. What becomes empty that way, but is not doomed itself, is null."""
+    """The value without the paths of `doomed`. What becomes empty that way, but is not doomed
+    itself, is null."""
     kind = shape(value, node)
     if kind == FIELDS and type(value) is dict:
         result: dict[str, Any] = {}
@@ -362,5 +388,7 @@ def with_named_fields(trie: Trie, node: Node | None) -> Trie:
         elif key.startswith("k:") and node is not None:
             below = node.items
         wider = with_named_fields(value, below) if value else value
-        result[key] = {_MEMBER: LEAF, **wider} if declared and wider and _MEMBER not in wider else wider
+        result[key] = (
+            {_MEMBER: LEAF, **wider} if declared and wider and _MEMBER not in wider else wider
+        )
     return result

@@ -1,6 +1,7 @@
 """Entries of `metadata.managedFields`: who wrote, how, when, and which paths are theirs.
 
-Entries and their tries are shared between objects and versions, and never changed in place. Used by `ownership` alone.
+Entries and their tries are shared between objects and versions, and never changed in place. Used by
+`ownership` alone.
 """
 
 import json
@@ -16,10 +17,12 @@ from federator.embedded.storage.resources import ResourceInfo
 Entry = dict[str, Any]
 
 MAX_UPDATERS: Final = 10
-"""Update entries an object may have; the oldest beyond that are merged into one called `ancient-changes`."""
+"""Update entries an object may have; the oldest beyond that are merged into one called
+`ancient-changes`."""
 
 _SHARED: dict[bytes, Trie] = {}
-"""Tries by their JSON: thousands of pods of one template own the same fields. Emptied when it outgrows its limit."""
+"""Tries by their JSON: thousands of pods of one template own the same fields. Emptied when it
+outgrows its limit."""
 _SHARED_LIMIT: Final = 4096
 
 
@@ -35,7 +38,8 @@ def shared(trie: Trie) -> Trie:
 
 
 def is_sound(entry: Any) -> bool:
-    """Whether a client's entry can be read at all; with one that cannot, the stored entries are kept instead."""
+    """Whether a client's entry can be read at all; with one that cannot, the stored entries are
+    kept instead."""
     return (
         isinstance(entry, dict)
         and entry.get("operation") in ("Apply", "Update")
@@ -54,10 +58,12 @@ def identity(manager: str, operation: str, info: ResourceInfo, subresource: str)
 
 
 def is_by(entry: Mapping[str, Any], writer: Mapping[str, Any]) -> bool:
-    """Whether an entry is of this writer. Updates are told apart by API version too, applies are not."""
+    """Whether an entry is of this writer. Updates are told apart by API version too, applies are
+    not."""
     same_version = writer["operation"] == "Apply" or entry.get("apiVersion") == writer["apiVersion"]
     return same_version and all(
-        entry.get(field, "") == writer.get(field, "") for field in ("manager", "operation", "subresource")
+        entry.get(field, "") == writer.get(field, "")
+        for field in ("manager", "operation", "subresource")
     )
 
 
@@ -108,7 +114,9 @@ def capped(entries: list[Entry]) -> list[Entry]:
     updates = [entry for entry in entries if entry.get("operation") == "Update"]
     if len(updates) <= MAX_UPDATERS:
         return entries
-    oldest_first = sorted(updates, key=lambda entry: (entry.get("time", ""), entry.get("manager", "")))
+    oldest_first = sorted(
+        updates, key=lambda entry: (entry.get("time", ""), entry.get("manager", ""))
+    )
     ancient = oldest_first[: len(updates) - MAX_UPDATERS + 1]
     merged: dict[str, Entry] = {}
     for entry in ancient:
@@ -121,11 +129,14 @@ def capped(entries: list[Entry]) -> list[Entry]:
 
 
 def key(entry: Mapping[str, Any]) -> str:
-    """What messages about several managers are ordered by: the text that a real server knows a manager by."""
+    """What messages about several managers are ordered by: the text that a real server knows a
+    manager by."""
     fields = ["manager", "operation", "apiVersion", "subresource"]
     if entry.get("operation") == "Apply":
         fields.remove("apiVersion")
-    return msgspec.json.encode({field: entry[field] for field in fields if entry.get(field)}).decode()
+    return msgspec.json.encode(
+        {field: entry[field] for field in fields if entry.get(field)}
+    ).decode()
 
 
 def printed(entry: Mapping[str, Any]) -> str:
@@ -133,4 +144,8 @@ def printed(entry: Mapping[str, Any]) -> str:
     text = json.dumps(entry.get("manager", ""), ensure_ascii=False)
     if entry.get("subresource"):
         text += f' with subresource "{entry["subresource"]}"'
-    return f"{text} using {entry.get('apiVersion', '')}" if entry.get("operation") == "Update" else text
+    return (
+        f"{text} using {entry.get('apiVersion', '')}"
+        if entry.get("operation") == "Update"
+        else text
+    )

@@ -1,20 +1,31 @@
-"""Merging an applied configuration into a live object by its schema: lists by their keys, atomic parts as a whole.
+"""Merging an applied configuration into a live object by its schema: lists by their keys, atomic
+parts as a whole.
 
-The order of merged lists follows the configuration, with live items kept in between, as a real server does. Nothing is
-changed in place. Called by `ownership.apply` only.
+The order of merged lists follows the configuration, with live items kept in between, as a real
+server does. Nothing is changed in place. Called by `ownership.apply` only.
 """
 
 import operator
 from collections.abc import Iterator
 from typing import Any
 
-from federator.embedded.apply.fieldsets import ABSENT, FIELDS, FLAT, KEYED, VALUES, child_node, element, shape
+from federator.embedded.apply.fieldsets import (
+    ABSENT,
+    FIELDS,
+    FLAT,
+    KEYED,
+    VALUES,
+    child_node,
+    element,
+    shape,
+)
 from federator.embedded.apply.patches import same
 from federator.embedded.storage.schema import Node
 
 
 def merged(live: Any, config: Any, node: Node | None) -> Any:
-    """`live` with everything `config` says: `live` itself, or its very parts, where nothing changes. Null says null."""
+    """`live` with everything `config` says: `live` itself, or its very parts, where nothing
+    changes. Null says null."""
     if live is ABSENT or config is None:
         return config
     if config is ABSENT:
@@ -37,8 +48,8 @@ def merged(live: Any, config: Any, node: Node | None) -> Any:
 
 
 def _merged_items(live: list[Any], config: list[Any], kind: int, node: Node) -> list[Any]:
-    """Items of both lists: shared ones in the configuration's order, live ones before the shared item they stood
-    before.
+    """Items of both lists: shared ones in the configuration's order, live ones before the shared
+    item they stood before.
     """
     live_names = [element(item, kind, node) for item in live]
     names = [element(item, kind, node) for item in config]
@@ -85,7 +96,8 @@ _GO_KINDS = {dict: "map", list: "list", str: "string", bool: "boolean", int: "in
 
 
 def mismatches(config: Any, node: Node | None, path: str = "") -> Iterator[str]:
-    """Why a configuration does not fit the schema, in the server's words: unknown fields, wrong types, double keys."""
+    """Why a configuration does not fit the schema, in the server's words: unknown fields, wrong
+    types, double keys."""
     if node is None or config is None:
         return
     if node.kind == "object":
@@ -93,7 +105,11 @@ def mismatches(config: Any, node: Node | None, path: str = "") -> Iterator[str]:
     elif node.kind == "array":
         yield from _list_mismatches(config, node, path)
     elif node.kind and not _is_scalar(config, node):
-        wanted = {"integer": "numeric (int or float)", "number": "numeric (int or float)", "boolean": "boolean"}
+        wanted = {
+            "integer": "numeric (int or float)",
+            "number": "numeric (int or float)",
+            "boolean": "boolean",
+        }
         shown = _GO_KINDS.get(type(config), "null")
         if node.kind == "string":
             shown = f"&value.valueUnstructured{{Value:{_go_literal(config)}}}"
@@ -112,7 +128,9 @@ def _map_mismatches(config: Any, node: Node, path: str) -> Iterator[str]:
     if type(config) is not dict:
         yield f"{path}: expected map, got &{{{_go_value(config)}}}"
         return
-    open_ended = node.preserve or node.values is not None or node.raw.get("additionalProperties") is True
+    open_ended = (
+        node.preserve or node.values is not None or node.raw.get("additionalProperties") is True
+    )
     closed = bool(node.fields) and not open_ended
     for key, value in config.items():
         field = child_node(node, key)
@@ -133,7 +151,8 @@ def _list_mismatches(config: Any, node: Node, path: str) -> Iterator[str]:
         if kind == KEYED and type(item) is dict and not _has_key(item, node):
             keys = " ".join(f'"{key}"' for key in node.keys)
             yield (
-                f"{path}: element {index}: associative list with keys has an element that omits all key fields "
+                f"{path}: element {index}: associative list with keys has an element that omits"
+                " all key fields "
                 f"[{keys}] (and doesn't have default values for any key fields)"
             )
             continue

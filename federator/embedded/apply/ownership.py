@@ -1,8 +1,9 @@
 """Field ownership: server-side apply with its conflicts, and the tracking of every other write in
 `metadata.managedFields`.
 
-Semantics of structured merge as a real server has them (Kubernetes 1.36). A write that touches few fields costs little:
-sub-trees that the old and the new object share are skipped. Nothing is changed in place.
+Semantics of structured merge as a real server has them (Kubernetes 1.36). A write that touches few
+fields costs little: sub-trees that the old and the new object share are skipped. Nothing is changed
+in place.
 """
 
 import json
@@ -39,12 +40,14 @@ _OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
 class Untypable(Exception):
-    """An applied configuration that does not fit its schema: a real server answers 500 with this message."""
+    """An applied configuration that does not fit its schema: a real server answers 500 with this
+    message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """One field that another manager owns. `field` as printed (`.spec.replicas`), `message` as in a cause."""
+    """One field that another manager owns. `field` as printed (`.spec.replicas`), `message` as in a
+    cause."""
 
     manager: str
     field: str
@@ -53,19 +56,27 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """`obj` is the merged object; the live one itself when nothing changes or there are conflicts."""
+    """`obj` is the merged object; the live one itself when nothing changes or there are
+    conflicts."""
 
     obj: Object
     conflicts: list[Conflict]
 
 
 def track(  # noqa: PLR0917 - the order of a write: before, after, who, how, what, when, where
-    old: Object | None, new: Object, manager: str, operation: str, info: ResourceInfo, now: str, subresource: str = ""
+    old: Object | None,
+    new: Object,
+    manager: str,
+    operation: str,
+    info: ResourceInfo,
+    now: str,
+    subresource: str = "",
 ) -> list[Entry]:
     """The managedFields of `new` after a create, update or patch by `manager`.
 
-    Give `new` with its defaults but before the strategies (`natives`): what a server generates has no owner. `now` is
-    RFC 3339 in whole seconds. Returns [] when nobody owns anything; then managedFields is left out.
+    Give `new` with its defaults but before the strategies (`natives`): what a server generates has
+    no owner. `now` is RFC 3339 in whole seconds. Returns [] when nobody owns anything; then
+    managedFields is left out.
     """
     sent = (new.get("metadata") or {}).get("managedFields")
     live = ((old or {}).get("metadata") or {}).get("managedFields") or []
@@ -77,7 +88,8 @@ def track(  # noqa: PLR0917 - the order of a write: before, after, who, how, wha
     else:
         entries = sent
     if old is not None and not entries:
-        # An object without owners stays so until somebody applies: it costs nothing to those who never do.
+        # An object without owners stays so until somebody applies: it costs nothing to those who
+        # never do.
         return []
     changed, removed = _differences(_zero(info) if old is None else old, new, info, subresource)
     if subresource == "scale":
@@ -126,7 +138,8 @@ def root_node(info: ResourceInfo) -> Node:
 
 
 def _zero(info: ResourceInfo) -> Object:
-    """What a create is compared with: a builtin's zero value (its structs are there, empty), else an empty object."""
+    """What a create is compared with: a builtin's zero value (its structs are there, empty), else
+    an empty object."""
     if not info.is_builtin:
         return {"metadata": {}}
     zero: Object | None = info.node.compiled.get("zero")
@@ -135,8 +148,11 @@ def _zero(info: ResourceInfo) -> Object:
     return zero
 
 
-def _differences(old: Object, new: Object, info: ResourceInfo, subresource: str) -> tuple[Trie | None, Trie | None]:
-    """Changed and removed paths, but for those this kind of write may not set: the status, or all but the status."""
+def _differences(
+    old: Object, new: Object, info: ResourceInfo, subresource: str
+) -> tuple[Trie | None, Trie | None]:
+    """Changed and removed paths, but for those this kind of write may not set: the status, or all
+    but the status."""
     changed, removed = fieldsets.compare(
         _writable(old, info, subresource), _writable(new, info, subresource), root_node(info)
     )
@@ -147,14 +163,22 @@ def _writable(obj: Object, info: ResourceInfo, subresource: str) -> Object:
     if subresource == "status":
         keys = ("metadata", "status") if info.is_builtin else ("status",)
         return _without_resets({key: obj[key] for key in keys if key in obj}, info)
-    hidden = ("apiVersion", "kind", "status") if "status" in info.subresources else ("apiVersion", "kind")
+    hidden = (
+        ("apiVersion", "kind", "status")
+        if "status" in info.subresources
+        else ("apiVersion", "kind")
+    )
     return {key: value for key, value in obj.items() if key not in hidden}
 
 
 def _ownable(trie: Trie) -> Trie | None:
     """Without what nobody may own: identity, versions, times."""
     meta = trie.get("f:metadata")
-    result = {key: value for key, value in trie.items() if key not in ("f:apiVersion", "f:kind", "f:metadata", ".")}
+    result = {
+        key: value
+        for key, value in trie.items()
+        if key not in ("f:apiVersion", "f:kind", "f:metadata", ".")
+    }
     if meta:
         kept = {key: value for key, value in meta.items() if key not in _NEVER_OWNED and key != "."}
         if kept:
@@ -163,16 +187,28 @@ def _ownable(trie: Trie) -> Trie | None:
 
 
 def apply(  # noqa: PLR0917 - as `track`
-    live: Object | None, applied: Object, manager: str, force: bool, info: ResourceInfo, now: str, subresource: str = ""
+    live: Object | None,
+    applied: Object,
+    manager: str,
+    force: bool,
+    info: ResourceInfo,
+    now: str,
+    subresource: str = "",
 ) -> Applied:
-    """Merges an applied configuration (as sent, without defaults) into the live object, by ownership.
+    """Merges an applied configuration (as sent, without defaults) into the live object, by
+    ownership.
 
-    `live` None creates. Conflicts are returned, not raised, unless `force` takes the fields over. Raises `Untypable`.
+    `live` None creates. Conflicts are returned, not raised, unless `force` takes the fields over.
+    Raises `Untypable`.
     """
     root = root_node(info)
     _check_type(applied, info, root)
     writer = managers.identity(manager, "Apply", info, subresource)
-    base: Object = live if live is not None else {"apiVersion": info.api_version, "kind": info.kind, "metadata": {}}
+    base: Object = (
+        live
+        if live is not None
+        else {"apiVersion": info.api_version, "kind": info.kind, "metadata": {}}
+    )
     stored: list[Entry] = (base.get("metadata") or {}).get("managedFields") or []
     entries = stored
     if live is not None and not stored:
@@ -204,18 +240,29 @@ def apply(  # noqa: PLR0917 - as `track`
 def _check_type(applied: Object, info: ResourceInfo, root: Node) -> None:
     problems = list(merging.mismatches(applied, root))
     if problems:
-        problem = problems[0] if len(problems) == 1 else "errors:" + "".join(f"\n  {each}" for each in problems)
+        problem = (
+            problems[0]
+            if len(problems) == 1
+            else "errors:" + "".join(f"\n  {each}" for each in problems)
+        )
         meta = applied.get("metadata")
         named = meta if isinstance(meta, dict) else {}
         where = f"{named.get('namespace', '')}/{named.get('name', '')}"
         version = info.api_version if info.group else f"/{info.version}"
-        raise Untypable(f"failed to create typed patch object ({where}; {version}, Kind={info.kind}): {problem}")
+        raise Untypable(
+            f"failed to create typed patch object ({where}; {version}, Kind={info.kind}): {problem}"
+        )
 
 
 def _configured(applied: Object, info: ResourceInfo, subresource: str) -> Object:
-    """The part of a configuration that may be applied here: all but the status, or the status alone."""
+    """The part of a configuration that may be applied here: all but the status, or the status
+    alone."""
     if subresource == "status":
-        kept = {key: value for key, value in applied.items() if key in ("apiVersion", "kind", "metadata", "status")}
+        kept = {
+            key: value
+            for key, value in applied.items()
+            if key in ("apiVersion", "kind", "metadata", "status")
+        }
         metadata = kept.get("metadata")
         if not info.is_builtin and isinstance(metadata, dict):
             # It says which object and which version of it is meant, and sets nothing.
@@ -232,18 +279,25 @@ def _without_resets(tree: Object, info: ResourceInfo) -> Object:
     metadata = tree.get("metadata")
     if not resets or not isinstance(metadata, dict):
         return tree
-    return {**tree, "metadata": {key: value for key, value in metadata.items() if key not in resets}}
+    return {
+        **tree,
+        "metadata": {key: value for key, value in metadata.items() if key not in resets},
+    }
 
 
-def _pruned(merged: Object, before: Entry, claimed: Trie, others: list[Entry], root: Node) -> Object:
+def _pruned(
+    merged: Object, before: Entry, claimed: Trie, others: list[Entry], root: Node
+) -> Object:
     """Without what this manager applied last time, does not apply now, and nobody else owns.
 
-    A list item goes with all it holds unless another manager owns the item itself; a declared field stays while
-    anything below it is owned.
+    A list item goes with all it holds unless another manager owns the item itself; a declared field
+    stays while anything below it is owned.
     """
     owned = fieldsets.with_named_fields(claimed, root)
     for entry in others:
-        owned = fieldsets.union(owned, fieldsets.with_named_fields(entry.get("fieldsV1") or {}, root))
+        owned = fieldsets.union(
+            owned, fieldsets.with_named_fields(entry.get("fieldsV1") or {}, root)
+        )
     last = fieldsets.with_named_fields(before.get("fieldsV1") or {}, root)
     # Metadata is always there, whoever owns something in it.
     owned = fieldsets.union(owned, {"f:metadata": LEAF})
@@ -258,11 +312,17 @@ def _conflicts(others: list[Entry], changed: Trie | None) -> list[tuple[str, Con
     """(manager as printed, conflict) for every changed path somebody else owns."""
     conflicts = []
     for entry in sorted(others, key=managers.key):
-        overlap = fieldsets.intersection(entry.get("fieldsV1") or {}, changed) if changed is not None else None
+        overlap = (
+            fieldsets.intersection(entry.get("fieldsV1") or {}, changed)
+            if changed is not None
+            else None
+        )
         if overlap is not None:
             name = managers.printed(entry)
             for path in fieldsets.paths(overlap):
-                conflicts.append((name, Conflict(entry.get("manager", ""), path, f"conflict with {name}")))
+                conflicts.append(
+                    (name, Conflict(entry.get("manager", ""), path, f"conflict with {name}"))
+                )
     return conflicts
 
 
@@ -278,8 +338,9 @@ def conflict_message(conflicts: list[Conflict]) -> str:
 
 
 def _applied_before(base: Object, manager: str, info: ResourceInfo) -> frozenset[str]:
-    """Fields that are kubectl's own when it goes from client-side to server-side apply: those that it applied and that
-    are still as it left them. What somebody else has changed since (a scale) is a conflict as any other."""
+    """Fields that are kubectl's own when it goes from client-side to server-side apply: those that
+    it applied and that are still as it left them. What somebody else has changed since (a scale) is
+    a conflict as any other."""
     text = ((base.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
     if manager != "kubectl" or not text:
         return frozenset()
@@ -293,16 +354,23 @@ def _applied_before(base: Object, manager: str, info: ResourceInfo) -> frozenset
     if next(iter(merging.mismatches(last, root)), None) is not None:
         return frozenset()
     changed, removed = fieldsets.compare(last, base, root)
-    before = fieldsets.difference(fieldsets.applied(last, root), fieldsets.union(changed or LEAF, removed or LEAF))
+    before = fieldsets.difference(
+        fieldsets.applied(last, root), fieldsets.union(changed or LEAF, removed or LEAF)
+    )
     return frozenset(fieldsets.paths(before or LEAF))
 
 
 def _with_entries(merged: Object, entries: list[Entry], applied: Object | None) -> Object:
-    meta = {key: value for key, value in (merged.get("metadata") or {}).items() if key != "managedFields"}
+    meta = {
+        key: value
+        for key, value in (merged.get("metadata") or {}).items()
+        if key != "managedFields"
+    }
     annotations = meta.get("annotations") or {}
     noted = LAST_APPLIED in annotations and applied is not None
     if noted and any(e["manager"] == "kubectl" for e in entries):
-        # kubectl keeps its own note of what it applied; the server keeps it right for older clients.
+        # kubectl keeps its own note of what it applied; the server keeps it right for older
+        # clients.
         text = json.dumps(applied, separators=(",", ":"), sort_keys=True, ensure_ascii=False) + "\n"
         meta["annotations"] = {**annotations, LAST_APPLIED: text}
     if entries:

@@ -1,7 +1,8 @@
-"""JSON merge patch (RFC 7386) and JSON patch (RFC 6902) on plain trees; strategic merge patch is in `strategic`.
+"""JSON merge patch (RFC 7386) and JSON patch (RFC 6902) on plain trees; strategic merge patch is in
+`strategic`.
 
-Each returns a new tree that shares with its target only what it did not touch: neither the target nor the patch is ever
-changed. Refusals carry the status and words of a real server.
+Each returns a new tree that shares with its target only what it did not touch: neither the target
+nor the patch is ever changed. Refusals carry the status and words of a real server.
 """
 
 from typing import Any
@@ -17,7 +18,8 @@ _REJECTED = "the server rejected our request due to an error in our request"
 
 
 class BadPatch(Exception):
-    """A patch that cannot be applied: the HTTP status, the reason of the `Status` (may be empty) and its message."""
+    """A patch that cannot be applied: the HTTP status, the reason of the `Status` (may be empty)
+    and its message."""
 
     def __init__(self, message: str, status: int = 400, reason: str = "BadRequest") -> None:
         super().__init__(message)
@@ -30,12 +32,14 @@ def go_type(value: Any) -> str:
     """How Go's JSON decoder names what it met."""
     if isinstance(value, bool):
         return "bool"
-    return {dict: "object", list: "array", str: "string", int: "number", float: "number"}.get(type(value), "null")
+    return {dict: "object", list: "array", str: "string", int: "number", float: "number"}.get(
+        type(value), "null"
+    )
 
 
 def merge(target: Any, patch: Any) -> Any:
-    """JSON merge patch: null removes, objects merge, everything else replaces. The patch of an object must be an
-    object.
+    """JSON merge patch: null removes, objects merge, everything else replaces. The patch of an
+    object must be an object.
     """
     if not isinstance(patch, dict):
         raise BadPatch(
@@ -62,7 +66,10 @@ def _merged(target: Any, patch: Any) -> Any:
 def strategic(target: dict[str, Any], patch: Any, node: Node) -> dict[str, Any]:
     """Strategic merge patch by the merge keys of a builtin's schema. Raises `BadPatch`."""
     if not isinstance(patch, dict):
-        raise BadPatch(f"json: cannot unmarshal {go_type(patch)} into Go value of type map[string]interface {{}}")
+        raise BadPatch(
+            f"json: cannot unmarshal {go_type(patch)} into Go value of type map[string]interface"
+            f" {{}}"
+        )
     try:
         return _strategic.merged(target, patch, node)
     except _strategic.Unmergeable as refusal:
@@ -74,21 +81,25 @@ def json_patch(target: Any, operations: Any) -> Any:
     """RFC 6902, operations in order, all or nothing. Raises `BadPatch`."""
     if not isinstance(operations, list):
         raise BadPatch(
-            f"error decoding patch: json: cannot unmarshal {go_type(operations)} into Go value of type "
+            f"error decoding patch: json: cannot unmarshal {go_type(operations)} into Go value of"
+            " type "
             "[]handlers.jsonPatchOp"
         )
     if len(operations) > MAX_OPERATIONS:
         raise BadPatch(
-            f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}",
+            f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got"
+            f" {len(operations)}",
             413,
             "RequestEntityTooLarge",
         )
-    # One private copy, then plain edits: patches are small and rare, and half-applied ones must leave no trace.
+    # One private copy, then plain edits: patches are small and rare, and half-applied ones must
+    # leave no trace.
     tree = copy_json(target)
     for operation in operations:
         if not isinstance(operation, dict):
             raise BadPatch(
-                f"error decoding patch: json: cannot unmarshal {go_type(operation)} into Go value of type "
+                f"error decoding patch: json: cannot unmarshal {go_type(operation)} into Go value"
+                " of type "
                 "handlers.jsonPatchOp"
             )
         tree = _applied(tree, operation)
@@ -140,7 +151,9 @@ def same(left: Any, right: Any) -> bool:
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(same(value, right[key]) for key, value in left.items())
+        return left.keys() == right.keys() and all(
+            same(value, right[key]) for key, value in left.items()
+        )
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(same(a, b) for a, b in zip(left, right, strict=True))
     return bool(left == right)

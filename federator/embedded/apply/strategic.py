@@ -1,7 +1,8 @@
 """Strategic merge patch: how `kubectl apply`, `edit`, `label` and `patch` change builtins.
 
-Lists with a merge key merge by it, other lists are replaced; `$patch`, `$retainKeys`, `$setElementOrder/..` and
-`$deleteFromPrimitiveList/..` steer. Neither input is changed. Called through `patches.strategic` only.
+Lists with a merge key merge by it, other lists are replaced; `$patch`, `$retainKeys`,
+`$setElementOrder/..` and `$deleteFromPrimitiveList/..` steer. Neither input is changed. Called
+through `patches.strategic` only.
 """
 
 from collections.abc import Callable
@@ -17,7 +18,8 @@ _DELETE: Final = "$deleteFromPrimitiveList/"
 
 
 class Unmergeable(Exception):
-    """A patch that does not fit its schema. `is_format` tells a malformed directive (400) from the rest (500)."""
+    """A patch that does not fit its schema. `is_format` tells a malformed directive (400) from the
+    rest (500)."""
 
     def __init__(self, message: str, *, is_format: bool = False) -> None:
         super().__init__(message)
@@ -49,7 +51,8 @@ def merged(target: dict[str, Any], patch: dict[str, Any], node: Node | None) -> 
 
 
 def _merge_field(result: dict[str, Any], key: str, value: Any, node: Node | None) -> None:
-    """One ordinary field of a patch, merged into `result` (which is ours to change, its children are not)."""
+    """One ordinary field of a patch, merged into `result` (which is ours to change, its children
+    are not)."""
     present = result.get(key)
     if value is None:
         result.pop(key, None)
@@ -92,7 +95,9 @@ def _cleaned(value: Any) -> Any:
     if type(value) is dict:
         if _PATCH in value:
             return _GONE
-        pairs = ((k, _cleaned(v)) for k, v in value.items() if v is not None and not k.startswith("$"))
+        pairs = (
+            (k, _cleaned(v)) for k, v in value.items() if v is not None and not k.startswith("$")
+        )
         return {k: v for k, v in pairs if v is not _GONE}
     if type(value) is list:
         return [v for v in (_cleaned(item) for item in value) if v is not _GONE]
@@ -100,7 +105,8 @@ def _cleaned(value: Any) -> Any:
 
 
 def _set_order(result: dict[str, Any], key: str, order: Any, patch: Any, node: Node | None) -> None:
-    """Merges a list and puts it into the order the patch's author sees; items only the server has keep their places."""
+    """Merges a list and puts it into the order the patch's author sees; items only the server has
+    keep their places."""
     if not isinstance(order, list) or (patch is not None and not isinstance(patch, list)):
         raise Unmergeable("invalid patch format of setElementOrder list", is_format=True)
     merge_key = node.patch_merge_key if node is not None else ""
@@ -110,7 +116,8 @@ def _set_order(result: dict[str, Any], key: str, order: Any, patch: Any, node: N
         wanted = [identity(item) for item in order]
         if any(identity(item) not in wanted for item in patch if not _is_directive(item)):
             raise Unmergeable(
-                f"The order in patch list:\n{go_map(patch)}\n doesn't match {_ORDER[:-1]} list:\n{go_map(order)}\n"
+                f"The order in patch list:\n{go_map(patch)}\n doesn't match {_ORDER[:-1]}"
+                f" list:\n{go_map(order)}\n"
             )
     if present is None:
         if patch is None:
@@ -130,13 +137,16 @@ def _is_directive(item: Any) -> bool:
 
 
 def _identity(merge_key: str) -> Callable[[Any], Any]:
-    """What makes two items the same: the merge key's value, or the item itself in lists of scalars."""
+    """What makes two items the same: the merge key's value, or the item itself in lists of
+    scalars."""
     if not merge_key:
         return lambda item: item
 
     def key_of(item: Any) -> Any:
         if type(item) is not dict or merge_key not in item:
-            raise Unmergeable(f"map: {go_map(item)} does not contain declared merge key: {merge_key}")
+            raise Unmergeable(
+                f"map: {go_map(item)} does not contain declared merge key: {merge_key}"
+            )
         return item[merge_key]
 
     return key_of
@@ -184,16 +194,23 @@ def _directives_done(
     return ([], ordinary) if replace else (items, ordinary)
 
 
-def _in_order(items: list[Any], order: list[Any], server: list[Any], identity: Callable[[Any], Any]) -> list[Any]:
-    """Items the patch names in the patch's order, interleaved with the server's own by the server's order.
+def _in_order(
+    items: list[Any], order: list[Any], server: list[Any], identity: Callable[[Any], Any]
+) -> list[Any]:
+    """Items the patch names in the patch's order, interleaved with the server's own by the server's
+    order.
 
-    The relative order of both groups is kept; a server item goes before the first named item that followed it.
+    The relative order of both groups is kept; a server item goes before the first named item that
+    followed it.
     """
     wanted = {_hashable(identity(item)): at for at, item in reversed(list(enumerate(order)))}
     was = {_hashable(identity(item)): at for at, item in reversed(list(enumerate(server)))}
     keyed = [(item, _hashable(identity(item))) for item in items]
     named = sorted((pair for pair in keyed if pair[1] in wanted), key=lambda pair: wanted[pair[1]])
-    own = sorted((pair for pair in keyed if pair[1] not in wanted), key=lambda pair: was.get(pair[1], len(server)))
+    own = sorted(
+        (pair for pair in keyed if pair[1] not in wanted),
+        key=lambda pair: was.get(pair[1], len(server)),
+    )
     result: list[Any] = []
     i = 0
     for item, key in named:

@@ -1,8 +1,9 @@
-"""The user-facing ClusterRoles `admin`, `edit` and `view`, and the controller that adds ClusterRoles up.
+"""The user-facing ClusterRoles `admin`, `edit` and `view`, and the controller that adds
+ClusterRoles up.
 
-A role with an `aggregationRule` has the rules of all roles that its selectors name, in the order of their names, each
-rule once; whatever else is written into it is written over. As a controller manager does it, on store events: between
-two turns of the loop, never inside a write.
+A role with an `aggregationRule` has the rules of all roles that its selectors name, in the order of
+their names, each rule once; whatever else is written into it is written over. As a controller
+manager does it, on store events: between two turns of the loop, never inside a write.
 """
 
 import asyncio
@@ -24,7 +25,8 @@ _UIDS: Final = uuid.UUID("6f1c2f0a-5c0e-4d43-9d7e-5d8f3b0d7a11")
 """Names of roles are hashed with it, so that uids of what comes later are drawn as they were."""
 
 _PASSES: Final = 10
-"""One role may be part of another that is part of a third; roles in a ring would never come to rest."""
+"""One role may be part of another that is part of a third; roles in a ring would never come to
+rest."""
 
 _READ: Final = "get list watch"
 _WRITE: Final = "create delete deletecollection patch update"
@@ -41,7 +43,8 @@ _OWN: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         (
             _WRITE,
             "",
-            "configmaps persistentvolumeclaims replicationcontrollers replicationcontrollers/scale secrets "
+            "configmaps persistentvolumeclaims replicationcontrollers replicationcontrollers/scale"
+            " secrets "
             "serviceaccounts services services/proxy",
         ),
         ("create", "", "serviceaccounts/token"),
@@ -49,7 +52,8 @@ _OWN: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         (
             _WRITE,
             "apps",
-            "daemonsets deployments deployments/rollback deployments/scale replicasets replicasets/scale statefulsets "
+            "daemonsets deployments deployments/rollback deployments/scale replicasets"
+            " replicasets/scale statefulsets "
             "statefulsets/scale",
         ),
         (_WRITE, "autoscaling", "horizontalpodautoscalers"),
@@ -57,25 +61,32 @@ _OWN: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         (
             _WRITE,
             "extensions",
-            "daemonsets deployments deployments/rollback deployments/scale ingresses networkpolicies replicasets "
+            "daemonsets deployments deployments/rollback deployments/scale ingresses"
+            " networkpolicies replicasets "
             "replicasets/scale replicationcontrollers/scale",
         ),
         (_WRITE, "policy", "poddisruptionbudgets"),
         (_WRITE, "networking.k8s.io", "ingresses networkpolicies"),
-        ("create delete deletecollection get list patch update watch", "coordination.k8s.io", "leases"),
+        (
+            "create delete deletecollection get list patch update watch",
+            "coordination.k8s.io",
+            "leases",
+        ),
         (_WRITE, "resource.k8s.io", "resourceclaims resourceclaimtemplates"),
     ),
     "view": (
         (
             _READ,
             "",
-            "configmaps endpoints persistentvolumeclaims persistentvolumeclaims/status pods replicationcontrollers "
+            "configmaps endpoints persistentvolumeclaims persistentvolumeclaims/status pods"
+            " replicationcontrollers "
             "replicationcontrollers/scale serviceaccounts services services/status",
         ),
         (
             _READ,
             "",
-            "bindings limitranges namespaces/status pods/log pods/status replicationcontrollers/status resourcequotas "
+            "bindings limitranges namespaces/status pods/log pods/status"
+            " replicationcontrollers/status resourcequotas "
             "resourcequotas/status",
         ),
         (_READ, "", "namespaces"),
@@ -84,28 +95,34 @@ _OWN: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         (
             _READ,
             "apps",
-            "controllerrevisions daemonsets daemonsets/status deployments deployments/scale deployments/status "
-            "replicasets replicasets/scale replicasets/status statefulsets statefulsets/scale statefulsets/status",
+            "controllerrevisions daemonsets daemonsets/status deployments deployments/scale"
+            " deployments/status "
+            "replicasets replicasets/scale replicasets/status statefulsets statefulsets/scale"
+            " statefulsets/status",
         ),
         (_READ, "autoscaling", "horizontalpodautoscalers horizontalpodautoscalers/status"),
         (_READ, "batch", "cronjobs cronjobs/status jobs jobs/status"),
         (
             _READ,
             "extensions",
-            "daemonsets daemonsets/status deployments deployments/scale deployments/status ingresses ingresses/status "
-            "networkpolicies replicasets replicasets/scale replicasets/status replicationcontrollers/scale",
+            "daemonsets daemonsets/status deployments deployments/scale deployments/status"
+            " ingresses ingresses/status "
+            "networkpolicies replicasets replicasets/scale replicasets/status"
+            " replicationcontrollers/scale",
         ),
         (_READ, "policy", "poddisruptionbudgets poddisruptionbudgets/status"),
         (_READ, "networking.k8s.io", "ingresses ingresses/status networkpolicies"),
         (_READ, "resource.k8s.io", "resourceclaims resourceclaims/status resourceclaimtemplates"),
     ),
 }
-"""Role -> (verbs, API groups, resources) of what it has beyond the role below it, as Kubernetes 1.36 ships them."""
+"""Role -> (verbs, API groups, resources) of what it has beyond the role below it, as Kubernetes
+1.36 ships them."""
 _ABOVE: Final = {"view": "edit", "edit": "admin"}
 
 
 def user_facing() -> Iterator[JsonObject]:
-    """The six roles as a new server has them: `admin`, `edit` and `view` are empty until they are added up."""
+    """The six roles as a new server has them: `admin`, `edit` and `view` are empty until they are
+    added up."""
     for name, rows in _OWN.items():
         own = f"system:aggregate-to-{name}"
         rules = [
@@ -123,8 +140,12 @@ def _named(name: str, labels: dict[str, str]) -> JsonObject:
 
 
 def added_up(role: JsonObject, roles: Iterable[JsonObject]) -> list[Any]:
-    """The rules that an aggregated role has to have. `roles`: all there are, in the order of their names."""
-    chosen = [selectors.from_dict(selector) for selector in role["aggregationRule"].get("clusterRoleSelectors") or ()]
+    """The rules that an aggregated role has to have. `roles`: all there are, in the order of their
+    names."""
+    chosen = [
+        selectors.from_dict(selector)
+        for selector in role["aggregationRule"].get("clusterRoleSelectors") or ()
+    ]
     rules: list[Any] = []
     for source in roles:
         labels = source["metadata"].get("labels") or {}
@@ -154,7 +175,9 @@ class Aggregation:
     def _run(self) -> None:
         self._due = True  # its own writes call for no other run
         for _ in range(_PASSES):
-            wrote = [self._add_up(revision.obj) for revision in list(self._store.items(self._roles))]
+            wrote = [
+                self._add_up(revision.obj) for revision in list(self._store.items(self._roles))
+            ]
             if not any(wrote):
                 break
         self._due = False

@@ -1,7 +1,8 @@
-"""What a new server has before anybody speaks to it: its first namespaces, and the roles everybody is bound to.
+"""What a new server has before anybody speaks to it: its first namespaces, and the roles everybody
+is bound to.
 
-Called once by `server`; the roles are those of a Kubernetes 1.36 server that users meet (without the parts for its
-own components).
+Called once by `server`; the roles are those of a Kubernetes 1.36 server that users meet (without
+the parts for its own components).
 """
 
 from typing import Final
@@ -29,7 +30,11 @@ _ROLES: Final[dict[str, tuple[list[str], list[JsonObject]]]] = {
         [_AUTHENTICATED],
         [
             {"apiGroups": ["authorization.k8s.io"], "resources": _REVIEWS, "verbs": ["create"]},
-            {"apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"], "verbs": ["create"]},
+            {
+                "apiGroups": ["authentication.k8s.io"],
+                "resources": ["selfsubjectreviews"],
+                "verbs": ["create"],
+            },
         ],
     ),
     "system:discovery": ([_AUTHENTICATED], [{"nonResourceURLs": _DISCOVERY, "verbs": ["get"]}]),
@@ -55,18 +60,30 @@ def furnish(store: Store, registry: Registry) -> None:
                 "status": {"phase": "Active"},
             },
         )
-    roles, bindings = registry.get(GROUP, "clusterroles"), registry.get(GROUP, "clusterrolebindings")
+    roles, bindings = (
+        registry.get(GROUP, "clusterroles"),
+        registry.get(GROUP, "clusterrolebindings"),
+    )
     for role in aggregation.user_facing():
         metadata = role["metadata"]
         present = _metadata(metadata["name"])
-        merged = {**present, "uid": metadata["uid"], "labels": {**present["labels"], **metadata["labels"]}}
-        store.create(roles, {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRole", **role, "metadata": merged})
+        merged = {
+            **present,
+            "uid": metadata["uid"],
+            "labels": {**present["labels"], **metadata["labels"]},
+        }
+        store.create(
+            roles, {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRole", **role, "metadata": merged}
+        )
     for name, (groups, rules) in _ROLES.items():
         head = {"apiVersion": f"{GROUP}/v1", "metadata": _metadata(name)}
         store.create(roles, {**head, "kind": "ClusterRole", "rules": rules})
         subjects = [{"kind": "Group", "apiGroup": GROUP, "name": group} for group in groups]
         reference = {"apiGroup": GROUP, "kind": "ClusterRole", "name": name}
-        store.create(bindings, {**head, "kind": "ClusterRoleBinding", "subjects": subjects, "roleRef": reference})
+        store.create(
+            bindings,
+            {**head, "kind": "ClusterRoleBinding", "subjects": subjects, "roleRef": reference},
+        )
 
 
 def _metadata(name: str) -> JsonObject:

@@ -1,10 +1,12 @@
 """Nobody grants what they do not hold: the check of Kubernetes on writes of roles and of bindings.
 
-Whoever writes a Role or ClusterRole must hold every right in it, or have the verb `escalate` on it. Whoever binds a
-role must hold every right of that role, or have the verb `bind` on it. A ClusterRole with an aggregationRule may
-collect anything, so that it needs every right there is. Administrators (`system:masters`) are not asked.
+Whoever writes a Role or ClusterRole must hold every right in it, or have the verb `escalate` on it.
+Whoever binds a role must hold every right of that role, or have the verb `bind` on it. A
+ClusterRole with an aggregationRule may collect anything, so that it needs every right there is.
+Administrators (`system:masters`) are not asked.
 
-Source: https://kubernetes.io/docs/reference/access-authn-authz/rbac/#privilege-escalation-prevention-and-bootstrapping
+Source:
+https://kubernetes.io/docs/reference/access-authn-authz/rbac/#privilege-escalation-prevention-and-bootstrapping
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -25,11 +27,18 @@ _COLLECTED: Final = frozenset({"ownerReferences", "finalizers", "managedFields",
 """Fields of metadata that a garbage collector may write whatever rights the object grants."""
 
 
-def check(rbac: Rbac, caller: Caller, target: Target, obj: JsonObject, old: JsonObject | None) -> None:
-    """Refuses (403) a role or binding that grants more than the caller holds. Raises `Refusal` 404 for a binding to a
-    role that is not there, of a caller without the verb `bind`."""
+def check(
+    rbac: Rbac, caller: Caller, target: Target, obj: JsonObject, old: JsonObject | None
+) -> None:
+    """Refuses (403) a role or binding that grants more than the caller holds. Raises `Refusal` 404
+    for a binding to a role that is not there, of a caller without the verb `bind`."""
     info = target.info
-    if info.group != GROUP or target.subresource or caller.is_master or (old is not None and _same(obj, old)):
+    if (
+        info.group != GROUP
+        or target.subresource
+        or caller.is_master
+        or (old is not None and _same(obj, old))
+    ):
         return
     if info.plural in ROLES:
         _check_role(rbac, caller, target, obj, old)
@@ -37,7 +46,9 @@ def check(rbac: Rbac, caller: Caller, target: Target, obj: JsonObject, old: Json
         _check_binding(rbac, caller, target, obj)
 
 
-def _check_role(rbac: Rbac, caller: Caller, target: Target, obj: JsonObject, old: JsonObject | None) -> None:
+def _check_role(
+    rbac: Rbac, caller: Caller, target: Target, obj: JsonObject, old: JsonObject | None
+) -> None:
     info = target.info
     wanted = Attributes("escalate", GROUP, info.plural, namespace=target.space, name=target.name)
     if rbac.decide(caller, wanted).allowed:
@@ -62,17 +73,26 @@ def _check_binding(rbac: Rbac, caller: Caller, target: Target, obj: JsonObject) 
         return
     rules = rbac.rules_of(plural, target.space if plural == "roles" else "", role)
     if rules is None:
-        raise refusals.not_found(GROUP, target.info.plural, role)  # sic: a real server names the role so
+        # sic: a real server names the role so
+        raise refusals.not_found(GROUP, target.info.plural, role)
     lacking = missing(rbac, caller, target.space, rules)
     if lacking:
         name = obj["metadata"].get("name") or ""
         raise refusals.forbidden(GROUP, target.info.plural, name, _why(caller, lacking))
 
 
-def missing(rbac: Rbac, caller: Caller, namespace: str, rules: Iterable[JsonObject]) -> list[JsonObject]:
-    """What of the rules the caller does not hold, in atoms: one group, resource, name and verb each."""
+def missing(
+    rbac: Rbac, caller: Caller, namespace: str, rules: Iterable[JsonObject]
+) -> list[JsonObject]:
+    """What of the rules the caller does not hold, in atoms: one group, resource, name and verb
+    each."""
     held, _ = rbac.rules(caller, namespace)
-    return [atom for rule in rules for atom in _atoms(rule) if not any(_covers(other, atom) for other in held)]
+    return [
+        atom
+        for rule in rules
+        for atom in _atoms(rule)
+        if not any(_covers(other, atom) for other in held)
+    ]
 
 
 def _atoms(rule: JsonObject) -> Iterator[JsonObject]:
@@ -82,13 +102,16 @@ def _atoms(rule: JsonObject) -> Iterator[JsonObject]:
             for verb in verbs:
                 atom = {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
                 names = rule.get("resourceNames") or ()
-                yield from ({**atom, "resourceNames": [name]} for name in names) if names else (atom,)
+                yield from (
+                    ({**atom, "resourceNames": [name]} for name in names) if names else (atom,)
+                )
     for url in rule.get("nonResourceURLs") or ():
         yield from ({"nonResourceURLs": [url], "verbs": [verb]} for verb in verbs)
 
 
 def _covers(held: JsonObject, atom: JsonObject) -> bool:
-    """Whether one rule grants an atom. A rule for named objects does not cover one for all names."""
+    """Whether one rule grants an atom. A rule for named objects does not cover one for all
+    names."""
     if not _has(held.get("verbs"), atom["verbs"][0]):
         return False
     if "nonResourceURLs" in atom:
@@ -100,7 +123,9 @@ def _covers(held: JsonObject, atom: JsonObject) -> bool:
     names = held.get("resourceNames")
     if names and (atom.get("resourceNames") or [None])[0] not in names:
         return False
-    return _has(held.get("apiGroups"), atom["apiGroups"][0]) and _has_resource(held, atom["resources"][0])
+    return _has(held.get("apiGroups"), atom["apiGroups"][0]) and _has_resource(
+        held, atom["resources"][0]
+    )
 
 
 def _has(listed: Collection[str] | None, wanted: str) -> bool:
@@ -114,11 +139,13 @@ def _has_resource(held: JsonObject, wanted: str) -> bool:
 
 
 def _why(caller: Caller, lacking: list[JsonObject]) -> str:
-    """A real server's sentence: the rights that are missing, verbs of one resource put together, sorted."""
+    """A real server's sentence: the rights that are missing, verbs of one resource put together,
+    sorted."""
     groups = _quoted(caller.groups)
     listed = "\n".join(sorted({_shown(rule) for rule in _compact(lacking)}))
     return (
-        f'user "{caller.name}" (groups={groups}) is attempting to grant RBAC permissions not currently held:\n{listed}'
+        f'user "{caller.name}" (groups={groups}) is attempting to grant RBAC permissions'
+        f" not currently held:\n{listed}"
     )
 
 
@@ -142,7 +169,11 @@ def _shown(rule: JsonObject) -> str:
         ("ResourceNames", "resourceNames"),
         ("Verbs", "verbs"),
     )
-    return "{" + ", ".join(f"{shown}:{_quoted(rule[field])}" for shown, field in fields if rule.get(field)) + "}"
+    return (
+        "{"
+        + ", ".join(f"{shown}:{_quoted(rule[field])}" for shown, field in fields if rule.get(field))
+        + "}"
+    )
 
 
 def _quoted(texts: Iterable[str]) -> str:

@@ -1,6 +1,8 @@
-"""What a body says it is, against what the path of its request says: apiVersion, kind, name and namespace.
+"""What a body says it is, against what the path of its request says: apiVersion, kind, name and
+namespace.
 
-Called by everything that reads an object from a request, with a real server's words. Nothing is decoded here.
+Called by everything that reads an object from a request, with a real server's words. Nothing is
+decoded here.
 """
 
 from federator.embedded.schema import builtins
@@ -12,17 +14,25 @@ from federator.embedded.storage.revisions import JsonObject
 _QUOTED_MAX = 30
 
 
-def check_kind(given: JsonObject, info: ResourceInfo, raw: bytes, field_validation: str = "Warn") -> None:
-    """apiVersion and kind. Builtins may leave both out; custom resources must name them. Raises `Refusal`.
+def check_kind(
+    given: JsonObject, info: ResourceInfo, raw: bytes, field_validation: str = "Warn"
+) -> None:
+    """apiVersion and kind. Builtins may leave both out; custom resources must name them. Raises
+    `Refusal`.
 
     `raw` is the body as sent, which messages quote.
     """
     if str(given.get("apiVersion")).count("/") > 1:
         text = raw.decode(errors="replace")
         why = f"unexpected GroupVersion string: {given['apiVersion']} ({_head(text)})"
-        raise refusals.bad_request(f"the object provided is unrecognized (must be of type {info.kind}): {why}")
+        raise refusals.bad_request(
+            f"the object provided is unrecognized (must be of type {info.kind}): {why}"
+        )
     if info.is_builtin:
-        api_version, kind = given.get("apiVersion") or info.api_version, given.get("kind") or info.kind
+        api_version, kind = (
+            given.get("apiVersion") or info.api_version,
+            given.get("kind") or info.kind,
+        )
         if kind != info.kind or api_version != info.api_version:
             raise refusals.bad_request(_wrong_kind(info, api_version, kind))
         return
@@ -34,10 +44,13 @@ def check_kind(given: JsonObject, info: ResourceInfo, raw: bytes, field_validati
                 head = f'{info.kind} in version "{info.version}" cannot be handled as a {info.kind}'
                 raise refusals.bad_request(f"{head}: Object '{field}' is missing in '{text}'")
             why = f"Object '{field}' is missing in '{text}' ({_head(text)})"
-            raise refusals.bad_request(f"the object provided is unrecognized (must be of type {info.kind}): {why}")
+            raise refusals.bad_request(
+                f"the object provided is unrecognized (must be of type {info.kind}): {why}"
+            )
     if api_version != info.api_version:
         why = (
-            f"the API version in the data ({api_version}) does not match the expected API version ({info.api_version})"
+            f"the API version in the data ({api_version}) does not match the expected API version"
+            f" ({info.api_version})"
         )
         raise refusals.bad_request(why)
 
@@ -71,7 +84,10 @@ def check_names(given: JsonObject, target: Target) -> None:
 
 def unnamed(target: Target) -> refusals.Refusal:
     """400: an object must say the name that the path says."""
-    why = f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
+    why = (
+        f"the name of the object ({target.name} based on URL) was undeterminable: name must be"
+        " provided"
+    )
     return refusals.bad_request(why)
 
 
@@ -82,7 +98,16 @@ def _head(text: str) -> str:
 def _wrong_kind(info: ResourceInfo, api_version: str, kind: str) -> str:
     version = api_version.rpartition("/")[2]
     head = f'{kind} in version "{version}" cannot be handled as a {info.kind}: '
-    if any(other.kind == kind and other.api_version == api_version for other in builtins.resource_infos()):
+    if any(
+        other.kind == kind and other.api_version == api_version
+        for other in builtins.resource_infos()
+    ):
         package = info.group.partition(".")[0] or "core"
-        return head + f"converting ({version}.{kind}) to ({package}.{info.kind}): unknown conversion"
-    return head + f'no kind "{kind}" is registered for version "{api_version}" in scheme "pkg/runtime/scheme.go:111"'
+        return (
+            head + f"converting ({version}.{kind}) to ({package}.{info.kind}): unknown conversion"
+        )
+    return (
+        head
+        + f'no kind "{kind}" is registered for version "{api_version}"'
+        + ' in scheme "pkg/runtime/scheme.go:111"'
+    )

@@ -11,20 +11,29 @@ _USER, _GROUP, _UID = "impersonate-user", "impersonate-group", "impersonate-uid"
 
 
 def actor(request: ApiRequest, authorizer: Rbac) -> Caller | None:
-    """Who the request acts as: its caller, or whom its headers name; None when the caller may not act as that one.
+    """Who the request acts as: its caller, or whom its headers name; None when the caller may not
+    act as that one.
 
     Raises `Refusal` 400 for groups or a uid without a user.
     """
     name = request.headers.get(_USER, "")
-    groups = tuple(group.strip() for group in request.headers.get(_GROUP, "").split(",") if group.strip())
+    groups = tuple(
+        group.strip() for group in request.headers.get(_GROUP, "").split(",") if group.strip()
+    )
     uid = request.headers.get(_UID, "")
     if not name:
         if groups or uid:
-            raise refusals.bad_request("impersonation of groups or uids without a user is not allowed")
+            raise refusals.bad_request(
+                "impersonation of groups or uids without a user is not allowed"
+            )
         return request.caller
-    space, _, account = name.removeprefix(SERVICE_ACCOUNT).partition(":") if _is_account(name) else ("", "", "")
+    space, _, account = (
+        name.removeprefix(SERVICE_ACCOUNT).partition(":") if _is_account(name) else ("", "", "")
+    )
     if account:
-        wanted = [Attributes("impersonate", resource="serviceaccounts", namespace=space, name=account)]
+        wanted = [
+            Attributes("impersonate", resource="serviceaccounts", namespace=space, name=account)
+        ]
     else:
         wanted = [Attributes("impersonate", resource="users", name=name)]
     wanted += [Attributes("impersonate", resource="groups", name=group) for group in groups]

@@ -1,8 +1,10 @@
-"""Who may do what: the RBAC objects of one server, evaluated on every request that no administrator makes.
+"""Who may do what: the RBAC objects of one server, evaluated on every request that no administrator
+makes.
 
-Rules only ever allow. Roles, ClusterRoles and their bindings are read from the store; matching follows the rules of
-Kubernetes (`*`, `*/subresource`, resourceNames, nonResourceURLs with a trailing `*`). Roles are added up by
-`aggregation`; that nobody grants what they do not hold is `escalation`'s.
+Rules only ever allow. Roles, ClusterRoles and their bindings are read from the store; matching
+follows the rules of Kubernetes (`*`, `*/subresource`, resourceNames, nonResourceURLs with a
+trailing `*`). Roles are added up by `aggregation`; that nobody grants what they do not hold is
+`escalation`'s.
 """
 
 from collections.abc import Iterator
@@ -32,7 +34,8 @@ class Attributes:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`reason`: by which binding it is allowed, or what went wrong when it is not; may be empty either way."""
+    """`reason`: by which binding it is allowed, or what went wrong when it is not; may be empty
+    either way."""
 
     allowed: bool
     reason: str = ""
@@ -59,24 +62,34 @@ class Rbac:
         return Decision(False, f"RBAC: {listed}")
 
     def rules(self, caller: Caller, namespace: str) -> tuple[list[JsonObject], list[str]]:
-        """The rules that hold for the caller in a namespace, and the roles that are bound but missing."""
+        """The rules that hold for the caller in a namespace, and the roles that are bound but
+        missing."""
         missing: list[str] = []
         return [rule for _, rule in self._granted(caller, namespace, missing)], missing
 
     def rules_of(self, plural: str, namespace: str, name: str) -> list[JsonObject] | None:
-        """The rules of a role (`namespace` is "" for a ClusterRole); None when there is no such role."""
+        """The rules of a role (`namespace` is "" for a ClusterRole); None when there is no such
+        role."""
         role = self._store.get(self._registry.get(GROUP, plural), namespace, name)
         return None if role is None else list(role.obj.get("rules") or ())
 
-    def _granted(self, caller: Caller, namespace: str, missing: list[str]) -> Iterator[tuple[str, JsonObject]]:
-        """(where it comes from, rule) of every rule bound to the caller; fills `missing` on the way."""
+    def _granted(
+        self, caller: Caller, namespace: str, missing: list[str]
+    ) -> Iterator[tuple[str, JsonObject]]:
+        """(where it comes from, rule) of every rule bound to the caller; fills `missing` on the
+        way."""
         spaces = [""] if not namespace else ["", namespace]
         for space in spaces:
             plural = "rolebindings" if space else "clusterrolebindings"
             for revision in self._store.items(self._registry.get(GROUP, plural), space):
                 binding = revision.obj
                 subject = next(
-                    (subject for subject in binding.get("subjects") or () if _is(caller, subject, space)), None
+                    (
+                        subject
+                        for subject in binding.get("subjects") or ()
+                        if _is(caller, subject, space)
+                    ),
+                    None,
                 )
                 if subject is None:
                     continue
@@ -85,7 +98,9 @@ class Rbac:
                 resource = self._registry.get(GROUP, "clusterroles" if clusterwide else "roles")
                 role = self._store.get(resource, "" if clusterwide else space, reference["name"])
                 if role is None:
-                    missing.append(f'{reference["kind"].lower()}.{GROUP} "{reference["name"]}" not found')
+                    missing.append(
+                        f'{reference["kind"].lower()}.{GROUP} "{reference["name"]}" not found'
+                    )
                     continue
                 source = _source(binding, subject, space)
                 for rule in role.obj.get("rules") or ():
@@ -130,7 +145,9 @@ def _one_of(listed: list[str] | None, wanted: str) -> bool:
 
 
 def _same_path(allowed: str, path: str) -> bool:
-    return allowed in {"*", path} or (allowed.endswith("*") and path.startswith(allowed.rstrip("*")))
+    return allowed in {"*", path} or (
+        allowed.endswith("*") and path.startswith(allowed.rstrip("*"))
+    )
 
 
 def account_groups(namespace: str) -> tuple[str, ...]:

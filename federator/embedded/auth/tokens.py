@@ -1,8 +1,10 @@
-"""Bearer tokens: the administrator's, and those of service accounts, which are signed and carry whose they are.
+"""Bearer tokens: the administrator's, and those of service accounts, which are signed and carry
+whose they are.
 
-A service account's token is a JWT like a real one, signed with a key of this server (HS256 where a real server signs
-with RS256: nobody else verifies it). It counts as long as its account lives, its time has not come, and what it is
-bound to is still there with the same uid. Tokens are secrets: never log them.
+A service account's token is a JWT like a real one, signed with a key of this server (HS256 where a
+real server signs with RS256: nobody else verifies it). It counts as long as its account lives, its
+time has not come, and what it is bound to is still there with the same uid. Tokens are secrets:
+never log them.
 """
 
 import base64
@@ -27,7 +29,8 @@ _TOKEN_MAX: Final = 8192
 
 
 class Tokens:
-    """Who a bearer token belongs to on one server. `admins` are the tokens that stand for a caller by themselves."""
+    """Who a bearer token belongs to on one server. `admins` are the tokens that stand for a caller
+    by themselves."""
 
     def __init__(self, store: Store, key: bytes) -> None:
         self.admins: dict[str, Caller] = {}
@@ -46,14 +49,29 @@ class Tokens:
         claims = self._verified(token)
         if claims is None:
             return None
-        return self._legacy(token, claims) if claims.get("iss") == _LEGACY_ISSUER else self._bound(claims)
+        return (
+            self._legacy(token, claims)
+            if claims.get("iss") == _LEGACY_ISSUER
+            else self._bound(claims)
+        )
 
-    def issue(self, account: JsonObject, *, audiences: list[str], lifetime_s: int, bound: JsonObject | None) -> str:
-        """A token for a stored ServiceAccount that ends after `lifetime_s` seconds, or with the object `bound`."""
+    def issue(
+        self,
+        account: JsonObject,
+        *,
+        audiences: list[str],
+        lifetime_s: int,
+        bound: JsonObject | None,
+    ) -> str:
+        """A token for a stored ServiceAccount that ends after `lifetime_s` seconds, or with the
+        object `bound`."""
         metadata, now = account["metadata"], int(self._store.clock.now())
         about: JsonObject = {"namespace": metadata["namespace"]}
         if bound is not None:
-            about[bound["kind"].lower()] = {"name": bound["metadata"]["name"], "uid": bound["metadata"]["uid"]}
+            about[bound["kind"].lower()] = {
+                "name": bound["metadata"]["name"],
+                "uid": bound["metadata"]["uid"],
+            }
         about["serviceaccount"] = {"name": metadata["name"], "uid": metadata["uid"]}
         return self._signed(
             {
@@ -97,7 +115,9 @@ class Tokens:
         if not hmac.compare_digest(signature, self._signature(text)):
             return None
         body = text.partition(".")[2]
-        claims: JsonObject = msgspec.json.decode(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+        claims: JsonObject = msgspec.json.decode(
+            base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))
+        )
         return claims
 
     def _legacy(self, token: str, claims: JsonObject) -> Caller | None:
@@ -106,7 +126,10 @@ class Tokens:
         kept = ((stored.obj.get("data") or {}) if stored is not None else {}).get("token")
         if kept != base64.b64encode(token.encode()).decode():
             return None
-        name, uid = claims[f"{_LEGACY}service-account.name"], claims[f"{_LEGACY}service-account.uid"]
+        name, uid = (
+            claims[f"{_LEGACY}service-account.name"],
+            claims[f"{_LEGACY}service-account.uid"],
+        )
         return self._account(namespace, name, uid)
 
     def _bound(self, claims: JsonObject) -> Caller | None:

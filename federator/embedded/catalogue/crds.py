@@ -1,7 +1,8 @@
-"""CustomResourceDefinitions: whether one may be stored, its status, and the resources it brings into being.
+"""CustomResourceDefinitions: whether one may be stored, its status, and the resources it brings
+into being.
 
-Conversion between versions is `None` only: objects keep their fields and change their apiVersion. Schema rules are in
-`crd_rules`.
+Conversion between versions is `None` only: objects keep their fields and change their apiVersion.
+Schema rules are in `crd_rules`.
 """
 
 import functools
@@ -13,8 +14,20 @@ from typing import Any, Final
 
 import msgspec
 
-from federator.embedded.storage.field_errors import FieldError, forbidden, go_json, invalid, not_supported, required
-from federator.embedded.storage.resources import PrinterColumn, ResourceInfo, ScalePaths, Subresource
+from federator.embedded.storage.field_errors import (
+    FieldError,
+    forbidden,
+    go_json,
+    invalid,
+    not_supported,
+    required,
+)
+from federator.embedded.storage.resources import (
+    PrinterColumn,
+    ResourceInfo,
+    ScalePaths,
+    Subresource,
+)
 from federator.embedded.storage.schema import LazyNode, Node
 from federator.embedded.validation import crd_rules, metadata_rules
 
@@ -25,14 +38,27 @@ _AGE: Final = PrinterColumn(
     type="date",
     json_path=".metadata.creationTimestamp",
     description=(
-        "CreationTimestamp is a timestamp representing the server time when this object was created. It is not "
-        "guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It "
-        "is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More "
-        "info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+        "CreationTimestamp is a timestamp representing the server time when this object was"
+        " created. It is not "
+        "guaranteed to be set in happens-before order across separate operations. Clients may not"
+        " set this value. It "
+        "is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null"
+        " for lists. More "
+        "info:"
+        " https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
     ),
 )
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
-_COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
+_COLUMN_FORMATS: Final = (
+    "byte",
+    "date",
+    "date-time",
+    "double",
+    "float",
+    "int32",
+    "int64",
+    "password",
+)
 _JSON_PATH: Final = re.compile(r"^\.[a-zA-Z_][\w-]*(\.[a-zA-Z_][\w-]*)*$")
 
 Crd = dict[str, Any]
@@ -49,7 +75,9 @@ def resource_infos(crd: Crd) -> list[ResourceInfo]:
 @functools.lru_cache(maxsize=256)
 def _infos(encoded: bytes) -> tuple[ResourceInfo, ...]:
     spec = msgspec.json.decode(encoded)
-    return tuple(_info(spec, version) for version in spec.get("versions") or () if version.get("served"))
+    return tuple(
+        _info(spec, version) for version in spec.get("versions") or () if version.get("served")
+    )
 
 
 def _info(spec: dict[str, Any], version: dict[str, Any]) -> ResourceInfo:
@@ -61,7 +89,9 @@ def _info(spec: dict[str, Any], version: dict[str, Any]) -> ResourceInfo:
     scale = subresources.get("scale")
     if scale:
         sub["scale"] = Subresource("autoscaling", "v1", "Scale", _SUB_VERBS)
-    schema = (version.get("schema") or {}).get("openAPIV3Schema") or {"x-kubernetes-preserve-unknown-fields": True}
+    schema = (version.get("schema") or {}).get("openAPIV3Schema") or {
+        "x-kubernetes-preserve-unknown-fields": True
+    }
     shared = _shared(schema)
     columns = tuple(_column(column) for column in version.get("additionalPrinterColumns") or ())
     deprecation = ""
@@ -82,7 +112,9 @@ def _info(spec: dict[str, Any], version: dict[str, Any]) -> ResourceInfo:
         categories=tuple(names.get("categories") or ()),
         subresources=sub,
         printer_columns=columns or (_AGE,),
-        selectable_fields=tuple(field["jsonPath"] for field in version.get("selectableFields") or ()),
+        selectable_fields=tuple(
+            field["jsonPath"] for field in version.get("selectableFields") or ()
+        ),
         scale=_scale(scale) if scale else None,
         storage=bool(version.get("storage")),
         deprecation=deprecation,
@@ -98,8 +130,8 @@ class _Shared:
 
 
 _SHARED: dict[bytes, _Shared] = {}
-"""By digest. Hundreds of clusters install the same few definitions, each of megabytes once parsed; emptied when
-outgrown.
+"""By digest. Hundreds of clusters install the same few definitions, each of megabytes once parsed;
+emptied when outgrown.
 """
 _SHARED_LIMIT: Final = 256
 
@@ -115,7 +147,8 @@ def _shared(schema: dict[str, Any]) -> _Shared:
 
 
 def share_schemas(crd: Crd) -> None:
-    """Puts the process-wide copy of each schema into a fresh CRD; stored objects never change, so it may be shared."""
+    """Puts the process-wide copy of each schema into a fresh CRD; stored objects never change, so
+    it may be shared."""
     for version in crd["spec"].get("versions") or ():
         holder = version.get("schema") or {}
         if holder.get("openAPIV3Schema"):
@@ -123,7 +156,9 @@ def share_schemas(crd: Crd) -> None:
 
 
 def _scale(scale: dict[str, Any]) -> ScalePaths:
-    return ScalePaths(scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath", ""))
+    return ScalePaths(
+        scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath", "")
+    )
 
 
 def _column(column: dict[str, Any]) -> PrinterColumn:
@@ -140,12 +175,19 @@ def _column(column: dict[str, Any]) -> PrinterColumn:
 
 def initial_status(crd: Crd) -> dict[str, Any]:
     """The status of a CRD nobody has looked at yet."""
-    stored = [version["name"] for version in crd["spec"].get("versions") or () if version.get("storage")]
-    return {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored[:1]}
+    stored = [
+        version["name"] for version in crd["spec"].get("versions") or () if version.get("storage")
+    ]
+    return {
+        "conditions": None,
+        "acceptedNames": {"plural": "", "kind": ""},
+        "storedVersions": stored[:1],
+    }
 
 
 def established_status(crd: Crd, now: str) -> dict[str, Any]:
-    """The status of a CRD whose names are accepted and which is served; times that need not change stay."""
+    """The status of a CRD whose names are accepted and which is served; times that need not change
+    stay."""
     before = crd.get("status") or {}
     by_type = {condition["type"]: condition for condition in before.get("conditions") or ()}
     wanted = (
@@ -157,14 +199,20 @@ def established_status(crd: Crd, now: str) -> dict[str, Any]:
         condition = {"type": kind, "status": "True", "reason": reason, "message": message}
         old = by_type.get(kind, {})
         time = old.get("lastTransitionTime") if old.get("status") == "True" else None
-        conditions.append({"type": kind, "status": "True", "lastTransitionTime": time or now, **condition})
+        conditions.append(
+            {"type": kind, "status": "True", "lastTransitionTime": time or now, **condition}
+        )
     stored = list(before.get("storedVersions") or ())
     stored += [
         version["name"]
         for version in crd["spec"].get("versions") or ()
         if version.get("storage") and version["name"] not in stored
     ]
-    return {"conditions": conditions, "acceptedNames": dict(crd["spec"]["names"]), "storedVersions": stored}
+    return {
+        "conditions": conditions,
+        "acceptedNames": dict(crd["spec"]["names"]),
+        "storedVersions": stored,
+    }
 
 
 def is_established(crd: Crd) -> bool:
@@ -185,7 +233,9 @@ def check(crd: Crd, old: Crd | None = None) -> list[FieldError]:
     errors += _spec_problems(spec, names)
     errors += _known_schema_problems(msgspec.json.encode(spec))
     if not any(version.get("storage") for version in spec.get("versions") or ()):
-        errors.append(invalid("status.storedVersions", None, "must have at least one stored version"))
+        errors.append(
+            invalid("status.storedVersions", None, "must have at least one stored version")
+        )
     if old is not None:
         errors += _fixed(spec, old.get("spec") or {})
     return errors
@@ -232,7 +282,9 @@ def _name_problems(names: dict[str, Any]) -> Iterator[FieldError]:
             text = "may have mixed case, but should otherwise match: " + ",".join(problems)
             yield invalid(f"spec.names.{key}", names[key], text)
     if names.get("kind") and names.get("kind") == names.get("listKind"):
-        yield invalid("spec.names.listKind", names["listKind"], "kind and listKind may not be the same")
+        yield invalid(
+            "spec.names.listKind", names["listKind"], "kind and listKind may not be the same"
+        )
     for key in ("shortNames", "categories"):
         for index, value in enumerate(names.get(key) or ()):
             problems = metadata_rules.dns_1035(value)
@@ -246,7 +298,9 @@ def _version_problems(versions: list[dict[str, Any]]) -> Iterator[FieldError]:
             yield required(f"spec.versions[{index}].schema.openAPIV3Schema")
         problems = metadata_rules.dns_1035(version.get("name", ""))
         if problems:
-            yield invalid(f"spec.versions[{index}].name", version.get("name", ""), ",".join(problems))
+            yield invalid(
+                f"spec.versions[{index}].name", version.get("name", ""), ",".join(problems)
+            )
         at = f"spec.versions[{index}]" if len(versions) > 1 else "spec"
         yield from _column_problems(version, at)
         yield from _subresource_problems(version.get("subresources") or {}, f"{at}.subresources")
@@ -263,7 +317,8 @@ def _version_problems(versions: list[dict[str, Any]]) -> Iterator[FieldError]:
 
 
 def _about_versions(versions: list[dict[str, Any]], text: str) -> FieldError:
-    """A complaint about all versions; a real server prints them as its Go structs, the schemas left out."""
+    """A complaint about all versions; a real server prints them as its Go structs, the schemas left
+    out."""
     printed = [
         {
             "Name": version.get("name", ""),
@@ -278,7 +333,11 @@ def _about_versions(versions: list[dict[str, Any]], text: str) -> FieldError:
         }
         for version in versions
     ]
-    return FieldError("spec.versions", "FieldValueInvalid", f"Invalid value: {go_json(printed, sort=False)}: {text}")
+    return FieldError(
+        "spec.versions",
+        "FieldValueInvalid",
+        f"Invalid value: {go_json(printed, sort=False)}: {text}",
+    )
 
 
 def _column_problems(version: dict[str, Any], at: str) -> Iterator[FieldError]:
@@ -292,7 +351,9 @@ def _column_problems(version: dict[str, Any], at: str) -> Iterator[FieldError]:
         elif kind not in _COLUMN_TYPES:
             yield invalid(f"{path}.type", kind, f"must be one of {','.join(_COLUMN_TYPES)}")
         if column.get("format") and column["format"] not in _COLUMN_FORMATS:
-            yield invalid(f"{path}.format", column["format"], f"must be one of {','.join(_COLUMN_FORMATS)}")
+            yield invalid(
+                f"{path}.format", column["format"], f"must be one of {','.join(_COLUMN_FORMATS)}"
+            )
         if not column.get("jsonPath"):
             yield required(f"{path}.JSONPath")
 
@@ -311,7 +372,8 @@ def _selectable_problems(version: dict[str, Any], at: str) -> Iterator[FieldErro
             yield invalid(where, path, "is an invalid path: does not refer to a valid field")
         elif schema.get("type") not in ("string", "boolean", "integer"):
             text = (
-                "must point to a field of type string, boolean or integer. Enum string fields and strings with formats"
+                "must point to a field of type string, boolean or integer. Enum string fields and"
+                " strings with formats"
             )
             yield invalid(where, path, f"{text} are allowed.")
 
@@ -327,7 +389,9 @@ def _subresource_problems(subresources: dict[str, Any], at: str) -> Iterator[Fie
         elif not _JSON_PATH.match(path):
             yield invalid(f"{at}.scale.{key}", path, "must be a simple json path starting with .")
         elif not path.startswith(root):
-            yield invalid(f"{at}.scale.{key}", path, f"should be a json path under {root.rstrip('.')}")
+            yield invalid(
+                f"{at}.scale.{key}", path, f"should be a json path under {root.rstrip('.')}"
+            )
     selector = scale.get("labelSelectorPath")
     if selector and not selector.startswith((".spec.", ".status.")):
         text = "should be a json path under either .spec or .status"
@@ -346,7 +410,9 @@ def _schema_problems(spec: dict[str, Any]) -> Iterator[FieldError]:
     if schemas and all(schema == schemas[0] for schema in schemas):
         # Equal schemas are one schema to a real server, and it says so in its paths.
         if schemas[0]:
-            yield from crd_rules.check(schemas[0], "spec.validation.openAPIV3Schema", "status" in _subs(versions[0]))
+            yield from crd_rules.check(
+                schemas[0], "spec.validation.openAPIV3Schema", "status" in _subs(versions[0])
+            )
         return
     for index, schema in enumerate(schemas):
         if schema:

@@ -1,9 +1,9 @@
-"""What a real API server does to an object between decoding and storing: the create and update strategies, and
-admission.
+"""What a real API server does to an object between decoding and storing: the create and update
+strategies, and admission.
 
-All functions write into a fresh object. Status cannot be set on create, nor through the main resource; spec cannot be
-set through the status sub-resource. Builtins get what their strategy generates: a Job's selector, a Pod's phase and
-tolerations, and so on.
+All functions write into a fresh object. Status cannot be set on create, nor through the main
+resource; spec cannot be set through the status sub-resource. Builtins get what their strategy
+generates: a Job's selector, a Pod's phase and tolerations, and so on.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,8 @@ def prepare_create(obj: Object, info: ResourceInfo, *, uid: str) -> None:
 
 
 def prepare_update(obj: Object, old: Object, info: ResourceInfo) -> None:
-    """Shapes a changed object: its status is the old one, generated values stay when the update leaves them out."""
+    """Shapes a changed object: its status is the old one, generated values stay when the update
+    leaves them out."""
     if "status" in info.subresources:
         if "status" in old:
             obj["status"] = old["status"]
@@ -51,7 +52,8 @@ def prepare_update(obj: Object, old: Object, info: ResourceInfo) -> None:
 def prepare_status(obj: Object, old: Object, info: ResourceInfo) -> None:
     """Shapes a write to the status sub-resource: everything but the status is the old object's.
 
-    Of metadata only what a status write may change survives: nothing for custom resources, most for builtins.
+    Of metadata only what a status write may change survives: nothing for custom resources, most for
+    builtins.
     """
     for key in [key for key in obj if key not in ("status", *_SERVER_FIELDS)]:
         if key not in old:
@@ -107,7 +109,10 @@ def _namespace(namespace: Object, uid: str) -> None:
         finalizers.append("kubernetes")
     namespace["status"] = {"phase": "Active"}
     metadata = namespace["metadata"]
-    metadata["labels"] = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata.get("name", "")}
+    metadata["labels"] = {
+        **(metadata.get("labels") or {}),
+        "kubernetes.io/metadata.name": metadata.get("name", ""),
+    }
 
 
 def _daemon_set(ds: Object, uid: str) -> None:

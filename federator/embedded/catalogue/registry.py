@@ -1,7 +1,8 @@
-"""Which resources one embedded server serves now: the builtins plus what its CustomResourceDefinitions declare.
+"""Which resources one embedded server serves now: the builtins plus what its
+CustomResourceDefinitions declare.
 
-Follows the CRDs in the store by itself. Read by routing, discovery, OpenAPI and the stand-in controllers; `edition`
-rises with every change so that documents made from it can be cached.
+Follows the CRDs in the store by itself. Read by routing, discovery, OpenAPI and the stand-in
+controllers; `edition` rises with every change so that documents made from it can be cached.
 """
 
 import re
@@ -18,7 +19,8 @@ _STABILITY = {"alpha": 0, "beta": 1, None: 2}
 
 
 def version_rank(version: str) -> tuple[int, int, int, int]:
-    """Sorts versions as Kubernetes prefers them, best last: v1alpha1 < v1beta1 < v1 < v2; unknown forms are worst."""
+    """Sorts versions as Kubernetes prefers them, best last: v1alpha1 < v1beta1 < v1 < v2; unknown
+    forms are worst."""
     match = _VERSION.fullmatch(version)
     if match is None:
         return (0, 0, 0, 0)
@@ -53,7 +55,8 @@ class Registry:
         return self._by_kind.get((api_version, kind))
 
     def all(self) -> Iterable[ResourceInfo]:
-        """Every served (resource, version): builtins in their order, then custom ones by name of their definition."""
+        """Every served (resource, version): builtins in their order, then custom ones by name of
+        their definition."""
         return self._by_path.values()
 
     def stored(self) -> list[ResourceInfo]:
@@ -61,19 +64,28 @@ class Registry:
         return [info for info in self._by_key.values() if info.is_stored]
 
     def groups(self) -> dict[str, dict[str, list[ResourceInfo]]]:
-        """group -> version -> resources; versions best first, groups in the order of a real server's discovery."""
+        """group -> version -> resources; versions best first, groups in the order of a real
+        server's discovery."""
         by_group: dict[str, dict[str, list[ResourceInfo]]] = {}
         for info in self._by_path.values():
             by_group.setdefault(info.group, {}).setdefault(info.version, []).append(info)
         return {
-            group: dict(sorted(versions.items(), key=lambda item: version_rank(item[0]), reverse=True))
-            for group, versions in sorted(by_group.items(), key=lambda item: builtins.group_rank(item[0]))
+            group: dict(
+                sorted(versions.items(), key=lambda item: version_rank(item[0]), reverse=True)
+            )
+            for group, versions in sorted(
+                by_group.items(), key=lambda item: builtins.group_rank(item[0])
+            )
         }
 
     def _on_crd(self, event: Event) -> None:
         name = event.key[1]
         previous = event.previous
-        if event.type is not DELETED and previous is not None and _same_service(previous.obj, event.current.obj):
+        if (
+            event.type is not DELETED
+            and previous is not None
+            and _same_service(previous.obj, event.current.obj)
+        ):
             return
         if event.type is DELETED or not crds.is_established(event.current.obj):
             if self._custom.pop(name, None) is None:

@@ -1,7 +1,8 @@
-"""The token controller: fills Secrets of type kubernetes.io/service-account-token, and removes those of accounts that
-are gone.
+"""The token controller: fills Secrets of type kubernetes.io/service-account-token, and removes
+those of accounts that are gone.
 
-Nobody waits for it but the reader of the Secret; who made the Secret named the account in an annotation.
+Nobody waits for it but the reader of the Secret; who made the Secret named the account in an
+annotation.
 """
 
 import base64
@@ -49,7 +50,9 @@ class AccountTokens:
     def _settle(self, secret: JsonObject) -> None:
         kinds, metadata = self._world.kinds, secret["metadata"]
         annotations = metadata.get("annotations") or {}
-        account = self._world.get(kinds.serviceaccounts, (metadata["namespace"], annotations.get(_ACCOUNT_NAME, "")))
+        account = self._world.get(
+            kinds.serviceaccounts, (metadata["namespace"], annotations.get(_ACCOUNT_NAME, ""))
+        )
         uid = None if account is None else account["metadata"]["uid"]
         if account is None or annotations.get(_ACCOUNT_UID, uid) != uid:
             self._world.delete(kinds.secrets, secret)
@@ -60,6 +63,8 @@ class AccountTokens:
             wanted["ca.crt"] = self._world.root_ca
         if not data.get("token"):
             wanted["token"] = self._tokens.issue_legacy(account, metadata["name"])
-        data.update({name: base64.b64encode(text.encode()).decode() for name, text in wanted.items()})
+        data.update(
+            {name: base64.b64encode(text.encode()).decode() for name, text in wanted.items()}
+        )
         owned = {**metadata, "annotations": {**annotations, _ACCOUNT_UID: uid}}
         self._world.store.update(kinds.secrets, {**secret, "metadata": owned, "data": data})

@@ -1,7 +1,7 @@
 """Things to do later and things to do now: one timer for everybody, and queues without duplicates.
 
-The agenda rounds due times up to a tenth of a second, so that a thousand pods starting together are one batch and one
-wake-up. Nothing polls: without entries there is no timer.
+The agenda rounds due times up to a tenth of a second, so that a thousand pods starting together are
+one batch and one wake-up. Nothing polls: without entries there is no timer.
 """
 
 import asyncio
@@ -16,7 +16,8 @@ TICKS_PER_SECOND = 10
 
 
 class Dirty(Generic[K]):
-    """An ordered set used as a queue: a key waits at most once, in the order of its first mention."""
+    """An ordered set used as a queue: a key waits at most once, in the order of its first
+    mention."""
 
     __slots__ = ("_keys",)
 
@@ -42,12 +43,18 @@ class Dirty(Generic[K]):
 
 
 class Backoff:
-    """Tries again after each failure of a key, twice as late as the time before, as a rate-limited work queue does."""
+    """Tries again after each failure of a key, twice as late as the time before, as a rate-limited
+    work queue does."""
 
     __slots__ = ("_agenda", "_failures", "_first_s", "_most_s", "_retry", "_waiting")
 
     def __init__(
-        self, agenda: "Agenda", retry: Callable[[Any], None], *, first_s: float = 0.005, most_s: float = 1000.0
+        self,
+        agenda: "Agenda",
+        retry: Callable[[Any], None],
+        *,
+        first_s: float = 0.005,
+        most_s: float = 1000.0,
     ) -> None:
         self._agenda = agenda
         self._retry = retry
@@ -79,7 +86,8 @@ class Backoff:
 
 
 class Agenda:
-    """Calls actions when their time has come. Actions only mark work; they cannot be taken back, so they must check."""
+    """Calls actions when their time has come. Actions only mark work; they cannot be taken back, so
+    they must check."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         """`wake` is called from a loop timer when something is due."""
@@ -90,7 +98,8 @@ class Agenda:
         self._armed_for = -1
 
     def after(self, seconds: float, action: Callable[..., None], *args: Any) -> None:
-        """Calls `action(*args)` no earlier than `seconds` from now (loop time), less than 0.1 s late."""
+        """Calls `action(*args)` no earlier than `seconds` from now (loop time), less than 0.1 s
+        late."""
         due = asyncio.get_running_loop().time() + seconds
         tick = math.ceil(due * TICKS_PER_SECOND - 1e-6)
         waiting = self._actions.get(tick)

@@ -1,7 +1,8 @@
 """Kubernetes Events of the main transitions, bounded in number and in rate.
 
-Bursts beyond the bucket are dropped and repeats are counted on one object, as client-go's recorder does; when a cluster
-holds more than `limit` events, the oldest go. Events are for people; no controller reads them.
+Bursts beyond the bucket are dropped and repeats are counted on one object, as client-go's recorder
+does; when a cluster holds more than `limit` events, the oldest go. Events are for people; no
+controller reads them.
 """
 
 import collections
@@ -21,7 +22,9 @@ _PER_SECOND: Final = 5.0
 class Recorder:
     """Writes events for one cluster. `limit` 0 writes none."""
 
-    def __init__(self, store: Store, clock: Clock, rng: random.Random, kinds: Kinds, *, limit: int) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, rng: random.Random, kinds: Kinds, *, limit: int
+    ) -> None:
         self._store = store
         self._clock = clock
         self._rng = rng
@@ -29,9 +32,13 @@ class Recorder:
         self._limit = limit
         self._tokens = min(_BURST, float(limit))
         self._filled_at: float | None = None
-        self._names: collections.OrderedDict[tuple[str, str, str], tuple[str, str]] = collections.OrderedDict()
+        self._names: collections.OrderedDict[tuple[str, str, str], tuple[str, str]] = (
+            collections.OrderedDict()
+        )
 
-    def emit(self, about: JsonObject, reason: str, message: str, component: str, *, warning: bool = False) -> None:
+    def emit(
+        self, about: JsonObject, reason: str, message: str, component: str, *, warning: bool = False
+    ) -> None:
         """Records one event about a stored object, or drops it when there are too many."""
         if not self._take():
             return
@@ -42,7 +49,9 @@ class Recorder:
             revision = self._store.get(self._kinds.events, *key)
             if revision is not None:
                 event = revision.obj
-                self._store.update(self._kinds.events, {**event, "count": event["count"] + 1, "lastTimestamp": now})
+                self._store.update(
+                    self._kinds.events, {**event, "count": event["count"] + 1, "lastTimestamp": now}
+                )
                 return
         namespace = about["metadata"].get("namespace") or "default"
         if self._closing(namespace):
@@ -92,7 +101,15 @@ class Recorder:
 
 
 def _event(
-    about: JsonObject, *, namespace: str, name: str, kind: str, reason: str, message: str, component: str, now: str
+    about: JsonObject,
+    *,
+    namespace: str,
+    name: str,
+    kind: str,
+    reason: str,
+    message: str,
+    component: str,
+    now: str,
 ) -> JsonObject:
     metadata = about["metadata"]
     involved: dict[str, Any] = {

@@ -1,7 +1,8 @@
-"""Nodes: descriptions of pools, the Node objects made of them, and the free capacity of each, kept as changes come in.
+"""Nodes: descriptions of pools, the Node objects made of them, and the free capacity of each, kept
+as changes come in.
 
-`Fleet` follows the nodes and the pods bound to them; the scheduler reads it. Amounts are integers: cpu in milli, all
-else in base units.
+`Fleet` follows the nodes and the pods bound to them; the scheduler reads it. Amounts are integers:
+cpu in milli, all else in base units.
 """
 
 import collections
@@ -23,11 +24,17 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 
 @dataclass(frozen=True, slots=True)
 class NodePool:
-    """`count` equal nodes `<name>-0`, `<name>-1`, ...; `annotations` may say how pods behave there (`behaviour`)."""
+    """`count` equal nodes `<name>-0`, `<name>-1`, ...; `annotations` may say how pods behave there
+    (`behaviour`)."""
 
     count: int = 3
     allocatable: Mapping[str, str] = field(
-        default_factory=lambda: {"cpu": "16", "memory": "64Gi", "pods": "110", "ephemeral-storage": "100Gi"}
+        default_factory=lambda: {
+            "cpu": "16",
+            "memory": "64Gi",
+            "pods": "110",
+            "ephemeral-storage": "100Gi",
+        }
     )
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[Mapping[str, str]] = ()
@@ -67,7 +74,8 @@ class Node:
         self.ready = False
         self.address = ""
         self.version = 0
-        """Grows with every change of what is used, so that remembered scores can be told from true ones."""
+        """Grows with every change of what is used, so that remembered scores can be told from true
+        ones."""
         self._emptiness = (-1, 0)
 
     def describe(self, obj: JsonObject) -> None:
@@ -77,20 +85,30 @@ class Node:
         metadata = obj["metadata"]
         self.labels = metadata.get("labels") or {}
         self.annotations = metadata.get("annotations") or {}
-        self.allocatable = dict(requests.amounts(status.get("allocatable") or status.get("capacity") or {}))
+        self.allocatable = dict(
+            requests.amounts(status.get("allocatable") or status.get("capacity") or {})
+        )
         self.allocatable.setdefault("pods", 110)
         taints_there = tuple(taints.taint_from_dict(taint) for taint in spec.get("taints") or ())
         self.taints = tuple(taint for taint in taints_there if taint.effect in taints.REFUSING)
-        self.soft_taints = tuple(taint for taint in taints_there if taint.effect not in taints.REFUSING)
+        self.soft_taints = tuple(
+            taint for taint in taints_there if taint.effect not in taints.REFUSING
+        )
         self.unschedulable = bool(spec.get("unschedulable"))
         ready = condition(status.get("conditions"), "Ready")
         self.ready = ready is None or ready["status"] == "True"
         self.address = next(
-            (entry["address"] for entry in status.get("addresses") or () if entry["type"] == "InternalIP"), ""
+            (
+                entry["address"]
+                for entry in status.get("addresses") or ()
+                if entry["type"] == "InternalIP"
+            ),
+            "",
         )
 
     def emptiness(self) -> int:
-        """The score: thousandths of cpu and memory still free, added up; soft taints count against the node."""
+        """The score: thousandths of cpu and memory still free, added up; soft taints count against
+        the node."""
         if self._emptiness[0] != self.version:
             total = -10_000 * len(self.soft_taints)
             for name in ("cpu", "memory"):
@@ -119,7 +137,8 @@ class Node:
 
 
 class Fleet:
-    """All nodes by name. `freed` grows whenever room may have appeared, so that waiting pods are tried again."""
+    """All nodes by name. `freed` grows whenever room may have appeared, so that waiting pods are
+    tried again."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -217,13 +236,19 @@ def node_object(pool: NodePool, name: str, number: int, now: str) -> JsonObject:
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {**labels, **pool.labels}, "annotations": dict(pool.annotations)},
+        "metadata": {
+            "name": name,
+            "labels": {**labels, **pool.labels},
+            "annotations": dict(pool.annotations),
+        },
         "spec": spec,
         "status": {
             "addresses": [
                 {
                     "type": "InternalIP",
-                    "address": f"172.{18 + number // 65536 % 14}.{number // 256 % 256}.{number % 256}",
+                    "address": (
+                        f"172.{18 + number // 65536 % 14}.{number // 256 % 256}.{number % 256}"
+                    ),
                 },
                 {"type": "Hostname", "address": name},
             ],
@@ -248,7 +273,12 @@ def node_object(pool: NodePool, name: str, number: int, now: str) -> JsonObject:
 
 
 _CONDITIONS: Final = (
-    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    (
+        "MemoryPressure",
+        "False",
+        "KubeletHasSufficientMemory",
+        "kubelet has sufficient memory available",
+    ),
     ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
     ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
     ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),

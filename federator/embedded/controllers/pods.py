@@ -1,7 +1,8 @@
-"""The pods of one cluster as the controllers need them: small records, grouped by owner, with running counts.
+"""The pods of one cluster as the controllers need them: small records, grouped by owner, with
+running counts.
 
-`PodIndex.notice` turns each change of a pod into one (old, new) pair for its listeners: no controller ever rescans
-pods.
+`PodIndex.notice` turns each change of a pod into one (old, new) pair for its listeners: no
+controller ever rescans pods.
 """
 
 from collections.abc import Callable
@@ -77,7 +78,8 @@ class Pod:
 
 
 class Group:
-    """The pods of one controller. `ready` counts active ready ones; `terminating` deleted ones that still run."""
+    """The pods of one controller. `ready` counts active ready ones; `terminating` deleted ones that
+    still run."""
 
     __slots__ = ("active", "pods", "ready", "terminating")
 
@@ -99,7 +101,8 @@ class Group:
 
 
 Listener = Callable[[Pod | None, Pod | None], None]
-"""(old, new): old is None for an added pod, new is None for a deleted one (then old is its last state)."""
+"""(old, new): old is None for an added pod, new is None for a deleted one (then old is its last
+state)."""
 
 _EMPTY: Final = Group()
 

@@ -1,4 +1,5 @@
-"""What a pod asks of a node, as the scheduler counts it: containers, init containers, sidecars, overhead, one pod slot.
+"""What a pod asks of a node, as the scheduler counts it: containers, init containers, sidecars,
+overhead, one pod slot.
 
 Pure. Cached by the identity of the containers list, which all pods of one template share.
 """
@@ -11,7 +12,8 @@ from federator.model.errors import FieldError
 from federator.model.kubernetes import quantity
 
 Amounts = tuple[tuple[str, int], ...]
-"""(resource, amount) pairs sorted by name, zero amounts left out: cpu in milli, all else in base units."""
+"""(resource, amount) pairs sorted by name, zero amounts left out: cpu in milli, all else in base
+units."""
 
 _CACHE_MAX: Final = 4096
 
@@ -31,7 +33,8 @@ def amounts(quantities: Mapping[str, str | int]) -> Amounts:
 
 
 def of_spec(spec: Mapping[str, Any]) -> Amounts:
-    """The larger of (containers and sidecars) and (any init container with its earlier sidecars), overhead, a slot."""
+    """The larger of (containers and sidecars) and (any init container with its earlier sidecars),
+    overhead, a slot."""
     total: dict[str, int] = {}
     for container in spec.get("containers") or ():
         _add(total, _wanted(container))

@@ -1,8 +1,9 @@
-"""`Controllers`: all stand-ins of one cluster in one task, driven by the store's changes and one timer.
+"""`Controllers`: all stand-ins of one cluster in one task, driven by the store's changes and one
+timer.
 
-Started by whoever runs the cluster. A change wakes the task once per loop turn; it then works until nothing is left,
-giving the loop back every few hundred small steps. A new instance on the same store takes over where another was
-cancelled.
+Started by whoever runs the cluster. A change wakes the task once per loop turn; it then works until
+nothing is left, giving the loop back every few hundred small steps. A new instance on the same
+store takes over where another was cancelled.
 """
 
 import asyncio
@@ -57,9 +58,10 @@ class Controllers:
         events: int = 500,
         tokens: Tokens | None = None,
     ) -> None:
-        """`workloads` False: namespaces, tokens and garbage collection only, as on a dedicated host. `resources`: all
-        kinds served now. `defaults`: pod behaviour without annotations. `events`: how many Event objects are kept, 0
-        for none. `tokens`: what makes tokens for Secrets of service accounts; without it they stay empty.
+        """`workloads` False: namespaces, tokens and garbage collection only, as on a dedicated
+        host. `resources`: all kinds served now. `defaults`: pod behaviour without annotations.
+        `events`: how many Event objects are kept, 0 for none. `tokens`: what makes tokens for
+        Secrets of service accounts; without it they stay empty.
         """
         self._store = store
         self._resources = resources
@@ -124,7 +126,8 @@ class Controllers:
         self._wake.set()
 
     async def run(self) -> None:
-        """Works until cancelled. Raises what a controller raises: a stand-in's error is a bug, not weather."""
+        """Works until cancelled. Raises what a controller raises: a stand-in's error is a bug, not
+        weather."""
         self._prime()
         subscription = self._store.subscribe_all(self._note)
         try:

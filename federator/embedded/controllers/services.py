@@ -1,7 +1,8 @@
-"""Endpoints and outside addresses: EndpointSlices of Services with a selector, load balancer and Ingress status.
+"""Endpoints and outside addresses: EndpointSlices of Services with a selector, load balancer and
+Ingress status.
 
-Follows pods through the index; slices are rewritten at most once a second per Service. Traffic itself is nobody's
-business here.
+Follows pods through the index; slices are rewritten at most once a second per Service. Traffic
+itself is nobody's business here.
 """
 
 import hashlib
@@ -130,7 +131,9 @@ class Services:
     def _write(self, key: Key, service: JsonObject) -> Iterator[None]:
         pods = [self._pods.by_key[key[0], name] for name in sorted(self._members.get(key, ()))]
         endpoints = [_endpoint_object(pod) for pod in pods if _endpoint(pod)[0]]
-        chunks = [endpoints[at : at + _PER_SLICE] for at in range(0, len(endpoints), _PER_SLICE)] or [[]]
+        chunks = [
+            endpoints[at : at + _PER_SLICE] for at in range(0, len(endpoints), _PER_SLICE)
+        ] or [[]]
         ports = _ports(service, pods)
         resource = self._world.kinds.endpointslices
         for number, chunk in enumerate(chunks):
@@ -158,10 +161,14 @@ class Services:
             if have is None:
                 self._world.store.create(resource, obj)
             elif any(have.get(field) != obj[field] for field in ("endpoints", "ports")):
-                self._world.store.update(resource, {**obj, "metadata": {**have["metadata"], **metadata}})
+                self._world.store.update(
+                    resource, {**obj, "metadata": {**have["metadata"], **metadata}}
+                )
             yield
         number = len(chunks)
-        while (extra := self._world.get(resource, (key[0], slice_name(key[1], number)))) is not None:
+        while (
+            extra := self._world.get(resource, (key[0], slice_name(key[1], number)))
+        ) is not None:
             self._world.delete(resource, extra)
             number += 1
 
@@ -202,7 +209,9 @@ def _balanced(world: World, resource: ResourceInfo, key: Key, uid: str) -> None:
     entry: dict[str, Any] = {"ip": address_of(uid)}
     if resource is world.kinds.services:
         entry["ipMode"] = "VIP"
-    world.set_status(resource, obj, {**(obj.get("status") or {}), "loadBalancer": {"ingress": [entry]}})
+    world.set_status(
+        resource, obj, {**(obj.get("status") or {}), "loadBalancer": {"ingress": [entry]}}
+    )
 
 
 def address_of(uid: str) -> str:
@@ -212,7 +221,8 @@ def address_of(uid: str) -> str:
 
 
 def slice_name(service: str, number: int) -> str:
-    """The name of a Service's n-th EndpointSlice: as long and as odd as a generated one, yet always the same."""
+    """The name of a Service's n-th EndpointSlice: as long and as odd as a generated one, yet always
+    the same."""
     alphabet = "bcdfghjklmnpqrstvwxz2456789"
     digest = hashlib.sha256(f"{service}/{number}".encode()).digest()
     return f"{service}-" + "".join(alphabet[byte % len(alphabet)] for byte in digest[:5])
@@ -228,7 +238,11 @@ def _endpoint_object(pod: Pod) -> JsonObject:
     address, ready, terminating = _endpoint(pod)
     return {
         "addresses": [address],
-        "conditions": {"ready": ready and not terminating, "serving": ready, "terminating": terminating},
+        "conditions": {
+            "ready": ready and not terminating,
+            "serving": ready,
+            "terminating": terminating,
+        },
         "nodeName": pod.node,
         "targetRef": {"kind": "Pod", "namespace": pod.key[0], "name": pod.name, "uid": pod.uid},
     }
@@ -240,8 +254,14 @@ def _ports(service: JsonObject, pods: list[Pod]) -> list[dict[str, Any]]:
         target = port.get("targetPort", port["port"])
         number = target if isinstance(target, int) else _named_port(pods, target)
         if number is not None:
-            entry = {"name": port.get("name", ""), "port": number, "protocol": port.get("protocol", "TCP")}
-            ports.append({**entry, "appProtocol": port["appProtocol"]} if port.get("appProtocol") else entry)
+            entry = {
+                "name": port.get("name", ""),
+                "port": number,
+                "protocol": port.get("protocol", "TCP"),
+            }
+            ports.append(
+                {**entry, "appProtocol": port["appProtocol"]} if port.get("appProtocol") else entry
+            )
     return ports
 
 

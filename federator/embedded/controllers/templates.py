@@ -1,8 +1,9 @@
-"""Pods from pod templates: what ReplicaSet, Job, StatefulSet and DaemonSet controllers hand to the API server.
+"""Pods from pod templates: what ReplicaSet, Job, StatefulSet and DaemonSet controllers hand to the
+API server.
 
-All pods of one template share its dicts (labels, spec): stored objects are immutable, and sharing keeps thousands of
-pods small and lets caches work by identity. What a real API server's admission adds to a pod is added once per
-template.
+All pods of one template share its dicts (labels, spec): stored objects are immutable, and sharing
+keeps thousands of pods small and lets caches work by identity. What a real API server's admission
+adds to a pod is added once per template.
 """
 
 from typing import Any, Final
@@ -14,8 +15,18 @@ from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.revisions import JsonObject
 
 _TOLERATIONS: Final = [
-    {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
-    {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
+    {
+        "key": "node.kubernetes.io/not-ready",
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": 300,
+    },
+    {
+        "key": "node.kubernetes.io/unreachable",
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": 300,
+    },
 ]
 
 
@@ -51,12 +62,16 @@ class Mould:
         """Labels of the namespace, and what they have against the template."""
 
     def refusal(self, name: str) -> str:
-        """Why an API server would not take a pod of this name in the words of its answer; empty when it does."""
+        """Why an API server would not take a pod of this name in the words of its answer; empty
+        when it does."""
         namespace = self._world.get(self._world.kinds.namespaces, ("", self.namespace))
         labels = None if namespace is None else namespace["metadata"].get("labels")
         if labels is not self._judged[0]:
             # What controllers add to a template for each pod, no standard has anything against.
-            self._judged = (labels, pod_security.why_refused(self.template, pod_security.policy(labels or {}).enforce))
+            self._judged = (
+                labels,
+                pod_security.why_refused(self.template, pod_security.policy(labels or {}).enforce),
+            )
         why = self._judged[1]
         return refusals.forbidden("", "pods", name, why).message if why else ""
 
@@ -69,7 +84,8 @@ class Mould:
         annotations: dict[str, str] | None = None,
         spec: dict[str, Any] | None = None,
     ) -> JsonObject:
-        """A Pending pod. `labels` and `annotations` come on top of the template's; `spec` replaces fields of it."""
+        """A Pending pod. `labels` and `annotations` come on top of the template's; `spec` replaces
+        fields of it."""
         metadata: dict[str, Any] = {
             "name": name,
             "namespace": self.namespace,
@@ -79,7 +95,9 @@ class Mould:
         if generate_name:
             metadata["generateName"] = generate_name
         if annotations or self._annotations:
-            metadata["annotations"] = {**self._annotations, **annotations} if annotations else self._annotations
+            metadata["annotations"] = (
+                {**self._annotations, **annotations} if annotations else self._annotations
+            )
         if self._finalizers:
             metadata["finalizers"] = self._finalizers
         return {
@@ -137,21 +155,35 @@ def admitted(world: World, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def priority_of(world: World, spec: dict[str, Any]) -> tuple[str, int, str]:
-    """(class name, priority, preemption policy) of a pod spec, from its PriorityClass or the cluster's default one."""
+    """(class name, priority, preemption policy) of a pod spec, from its PriorityClass or the
+    cluster's default one."""
     name = spec.get("priorityClassName")
     if name:
         priority_class = world.get(world.kinds.priorityclasses, ("", name))
         candidates = [priority_class] if priority_class else []
     else:
-        candidates = [r.obj for r in world.store.items(world.kinds.priorityclasses) if r.obj.get("globalDefault")]
+        candidates = [
+            r.obj
+            for r in world.store.items(world.kinds.priorityclasses)
+            if r.obj.get("globalDefault")
+        ]
     if not candidates:
-        return name or "", spec.get("priority") or 0, spec.get("preemptionPolicy") or "PreemptLowerPriority"
+        return (
+            name or "",
+            spec.get("priority") or 0,
+            spec.get("preemptionPolicy") or "PreemptLowerPriority",
+        )
     best = candidates[0]
-    return best["metadata"]["name"], best.get("value", 0), best.get("preemptionPolicy") or "PreemptLowerPriority"
+    return (
+        best["metadata"]["name"],
+        best.get("value", 0),
+        best.get("preemptionPolicy") or "PreemptLowerPriority",
+    )
 
 
 def qos_class(spec: dict[str, Any]) -> str:
-    """Guaranteed when every container's cpu and memory limits equal its requests, BestEffort when none has any."""
+    """Guaranteed when every container's cpu and memory limits equal its requests, BestEffort when
+    none has any."""
     guaranteed, some = True, False
     for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
         resources = container.get("resources") or {}

@@ -1,5 +1,5 @@
-"""What all stand-in controllers of one cluster share: the store, time, chance, the agenda, and the small writes they
-have in common.
+"""What all stand-in controllers of one cluster share: the store, time, chance, the agenda, and the
+small writes they have in common.
 
 A controller gets a `World` and nothing else. Objects are never changed in place.
 """
@@ -28,12 +28,14 @@ SCHEDULER: Final = "kube-scheduler"
 
 
 class Controller(Protocol):
-    """One stand-in. `notice` runs inside writes and only takes notes; `steps` does the work in small pieces."""
+    """One stand-in. `notice` runs inside writes and only takes notes; `steps` does the work in
+    small pieces."""
 
     def notice(self, event: Event) -> None: ...
 
     def steps(self) -> Iterator[None]:
-        """Works until nothing is left, yielding after each piece of work of at most a few dozen microseconds."""
+        """Works until nothing is left, yielding after each piece of work of at most a few dozen
+        microseconds."""
         ...
 
 
@@ -42,7 +44,9 @@ class World:
 
     __slots__ = ("agenda", "clock", "events", "kinds", "rng", "root_ca", "store")
 
-    def __init__(self, store: Store, clock: Clock, rng: random.Random, agenda: Agenda, events: int) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, rng: random.Random, agenda: Agenda, events: int
+    ) -> None:
         self.store = store
         self.clock = clock
         self.rng = rng
@@ -73,10 +77,12 @@ class World:
         annotations: Mapping[str, str] | None = None,
         manager: str = MANAGER,
     ) -> Revision:
-        """Replaces the status of `obj`, which must be the stored version, and its annotations where they are given.
+        """Replaces the status of `obj`, which must be the stored version, and its annotations where
+        they are given.
 
-        Equal ones write nothing. Where somebody owns fields of the object the writer owns these, as a real server
-        notes it: an annotation that nobody owns would go with the last one that somebody stops to apply.
+        Equal ones write nothing. Where somebody owns fields of the object the writer owns these, as
+        a real server notes it: an annotation that nobody owns would go with the last one that
+        somebody stops to apply.
         """
         metadata = obj["metadata"]
         if annotations is not None:
@@ -90,15 +96,21 @@ class World:
     def delete_pod(self, pod: JsonObject) -> None:
         """Deletes gracefully as the API server does: at once when it never ran or has ended."""
         metadata = pod["metadata"]
-        self.store.delete(self.kinds.pods, metadata["namespace"], metadata["name"], grace_s=grace_s(pod))
+        self.store.delete(
+            self.kinds.pods, metadata["namespace"], metadata["name"], grace_s=grace_s(pod)
+        )
 
-    def delete(self, resource: ResourceInfo, obj: JsonObject, finalizers: list[str] | None = None) -> None:
+    def delete(
+        self, resource: ResourceInfo, obj: JsonObject, finalizers: list[str] | None = None
+    ) -> None:
         """Deletes any object; one that is gone or going already is no error."""
         metadata = obj["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         grace = grace_s(obj) if resource is self.kinds.pods else 0
         try:
-            self.store.delete(resource, namespace, name, uid=metadata["uid"], grace_s=grace, finalizers=finalizers)
+            self.store.delete(
+                resource, namespace, name, uid=metadata["uid"], grace_s=grace, finalizers=finalizers
+            )
         except refusals.Refusal as refusal:
             if refusal.code not in (404, 409):
                 raise
@@ -106,7 +118,10 @@ class World:
 
 def grace_s(pod: JsonObject) -> int:
     """Seconds a pod is given to stop."""
-    if not pod["spec"].get("nodeName") or pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+    if not pod["spec"].get("nodeName") or pod.get("status", {}).get("phase") in (
+        "Succeeded",
+        "Failed",
+    ):
         return 0
     return int(pod["spec"].get("terminationGracePeriodSeconds", _GRACE_DEFAULT_S))
 

@@ -1,7 +1,7 @@
 """The front door of one embedded API server: a request in, an answer out, synchronously.
 
-Routes a path to its handler, asks for permission, counts, and turns refusals into Status answers. Transports (in
-process, HTTP) only carry; whatever they share is here.
+Routes a path to its handler, asks for permission, counts, and turns refusals into Status answers.
+Transports (in process, HTTP) only carry; whatever they share is here.
 """
 
 import email.utils
@@ -12,12 +12,27 @@ from urllib.parse import unquote
 
 from federator.embedded.auth import impersonation
 from federator.embedded.auth.rbac import Attributes
-from federator.embedded.rest import deleting, discovery, field_selectors, patching, reading, watching, writing
+from federator.embedded.rest import (
+    deleting,
+    discovery,
+    field_selectors,
+    patching,
+    reading,
+    watching,
+    writing,
+)
 from federator.embedded.rest.context import Context
 from federator.embedded.rest.subresources import reviews, subresources
 from federator.embedded.rest.subresources.subresources import Handler
 from federator.embedded.storage import refusals
-from federator.embedded.storage.messages import Answer, ApiRequest, Caller, Target, json_answer, text_answer
+from federator.embedded.storage.messages import (
+    Answer,
+    ApiRequest,
+    Caller,
+    Target,
+    json_answer,
+    text_answer,
+)
 from federator.embedded.storage.resources import ResourceInfo
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
@@ -26,8 +41,8 @@ _NAMESPACES = ("", "namespaces")
 
 
 class Api:
-    """One server's request handling. `requests` counts (verb, "plural.group/subresource") for budgets and metrics; the
-    verbs of requests that only try something begin with "dry-run "."""
+    """One server's request handling. `requests` counts (verb, "plural.group/subresource") for
+    budgets and metrics; the verbs of requests that only try something begin with "dry-run "."""
 
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
@@ -37,7 +52,8 @@ class Api:
         self._date = ""
 
     def date(self) -> str:
-        """What every answer says in its Date header: this cluster's own clock, cut to the second."""
+        """What every answer says in its Date header: this cluster's own clock, cut to the
+        second."""
         second = int(self.ctx.clock.now())
         if second != self._second:
             self._second, self._date = second, email.utils.formatdate(second, usegmt=True)
@@ -52,7 +68,9 @@ class Api:
         except refusals.Refusal as refusal:
             return json_answer(refusal.status(), refusal.code, refusal.warnings)
         except RecursionError:
-            return json_answer(refusals.bad_request("the object is nested too deeply").status(), 400)
+            return json_answer(
+                refusals.bad_request("the object is nested too deeply").status(), 400
+            )
 
     def _answer(self, request: ApiRequest) -> Answer:
         target = self._route(request.path)
@@ -65,7 +83,11 @@ class Api:
         verb = _verb(request, target)
         info = target.info
         request = self._permit(request, _attributes(request, verb, target))
-        counted = f"{info.qualified_resource}/{target.subresource}" if target.subresource else info.qualified_resource
+        counted = (
+            f"{info.qualified_resource}/{target.subresource}"
+            if target.subresource
+            else info.qualified_resource
+        )
         self.requests[(f"dry-run {verb}" if request.param("dryRun") else verb, counted)] += 1
         answer = self._handler(request.method, verb, target)(self.ctx, request, target)
         if info.deprecation:
@@ -109,7 +131,8 @@ class Api:
         return request if caller is request.caller else replace(request, caller=caller)
 
     def _route(self, path: str) -> Target | None:
-        """The resource a path names; None for discovery and health. Raises `Refusal` 404 for an unknown resource."""
+        """The resource a path names; None for discovery and health. Raises `Refusal` 404 for an
+        unknown resource."""
         parts = [unquote(part) for part in path.strip("/").split("/")]
         if parts[0] == "api" and len(parts) > 2:
             group, version, rest = "", parts[1], parts[2:]
@@ -159,8 +182,14 @@ def _forbidden(caller: Caller, attributes: Attributes, reason: str) -> refusals.
     if attributes.path:
         why = f'User "{caller.name}" cannot {attributes.verb} path "{attributes.path}"{because}'
         return refusals.Refusal(403, "Forbidden", f"forbidden: {why}", {})
-    resource = attributes.resource + (f"/{attributes.subresource}" if attributes.subresource else "")
-    scope = f'in the namespace "{attributes.namespace}"' if attributes.namespace else "at the cluster scope"
+    resource = attributes.resource + (
+        f"/{attributes.subresource}" if attributes.subresource else ""
+    )
+    scope = (
+        f'in the namespace "{attributes.namespace}"'
+        if attributes.namespace
+        else "at the cluster scope"
+    )
     why = (
         f'User "{caller.name}" cannot {attributes.verb} resource "{resource}" '
         f'in API group "{attributes.group}" {scope}{because}'

@@ -1,4 +1,5 @@
-"""Reading request bodies: JSON, YAML or protobuf, patches and delete options, with a real server's words for nonsense.
+"""Reading request bodies: JSON, YAML or protobuf, patches and delete options, with a real server's
+words for nonsense.
 
 Nothing here knows schemas; what comes out is a plain tree that belongs to the caller.
 """
@@ -40,7 +41,9 @@ def read_object(request: ApiRequest, info: ResourceInfo) -> JsonObject:
             value = _decode(request.body)
         except _BROKEN:
             why, head = json_trouble(request.body)
-            raise _unrecognized(info, f"couldn't get version/kind; json parse error: {why}", head) from None
+            raise _unrecognized(
+                info, f"couldn't get version/kind; json parse error: {why}", head
+            ) from None
     elif kind == protobuf.MEDIA_TYPE:
         try:
             value = protobuf.decode(request.body)
@@ -51,7 +54,9 @@ def read_object(request: ApiRequest, info: ResourceInfo) -> JsonObject:
     if not isinstance(value, dict):
         why = f"json: cannot unmarshal {_go_kind(value)} into Go value of type struct"
         raise _unrecognized(
-            info, f"couldn't get version/kind; json parse error: {why}", request.body[:64].decode("utf-8", "replace")
+            info,
+            f"couldn't get version/kind; json parse error: {why}",
+            request.body[:64].decode("utf-8", "replace"),
         )
     return value
 
@@ -71,19 +76,31 @@ def read_patch(request: ApiRequest, media: str) -> Any:
     if media == "application/apply-patch+yaml":
         value = _yaml(
             request.body,
-            lambda why, _: refusals.bad_request(f"error decoding YAML: error converting YAML to JSON: yaml: {why}"),
+            lambda why, _: refusals.bad_request(
+                f"error decoding YAML: error converting YAML to JSON: yaml: {why}"
+            ),
         )
         if not isinstance(value, dict):
-            raise refusals.bad_request(f"error decoding YAML: cannot unmarshal {_go_kind(value)} into an object")
+            raise refusals.bad_request(
+                f"error decoding YAML: cannot unmarshal {_go_kind(value)} into an object"
+            )
         return value
     # Whoever ignores unknown fields has the document read by a library with its own words.
     ignoring = request.param("fieldValidation") == "Ignore"
     lenient = media == "application/json-patch+json" and ignoring
-    prefix = "" if media == "application/strategic-merge-patch+json" or lenient else "error decoding patch: "
+    prefix = (
+        ""
+        if media == "application/strategic-merge-patch+json" or lenient
+        else "error decoding patch: "
+    )
     try:
         value = _decode(request.body)
     except _BROKEN:
-        trouble = "Invalid JSON Patch" if media == _MERGE and ignoring else prefix + json_trouble(request.body)[0]
+        trouble = (
+            "Invalid JSON Patch"
+            if media == _MERGE and ignoring
+            else prefix + json_trouble(request.body)[0]
+        )
         raise refusals.bad_request(trouble) from None
     is_list = media == "application/json-patch+json"
     target = "[]handlers.jsonPatchOp" if is_list else "map[string]interface {}"
@@ -96,8 +113,14 @@ def read_patch(request: ApiRequest, media: str) -> Any:
     if isinstance(value, str | int | float) and media == _MERGE and ignoring:
         raise refusals.bad_request("Invalid JSON Patch")
     if not isinstance(value, list if is_list else dict):
-        raise refusals.bad_request(f"{prefix}json: cannot unmarshal {_go_kind(value)} into Go value of type {target}")
-    odd = next((step for step in value if not isinstance(step, dict | None)), None) if lenient else None
+        raise refusals.bad_request(
+            f"{prefix}json: cannot unmarshal {_go_kind(value)} into Go value of type {target}"
+        )
+    odd = (
+        next((step for step in value if not isinstance(step, dict | None)), None)
+        if lenient
+        else None
+    )
     if odd is not None:
         text = f"json: cannot unmarshal {_go_kind(odd)} into Go value of type jsonpatch.Operation"
         raise refusals.bad_request(text)
@@ -121,12 +144,15 @@ def read_options(request: ApiRequest) -> JsonObject:
         except _BROKEN:
             raise refusals.bad_request(json_trouble(request.body)[0]) from None
     if not isinstance(value, dict):
-        raise refusals.bad_request(f"json: cannot unmarshal {_go_kind(value)} into Go value of type v1.DeleteOptions")
+        raise refusals.bad_request(
+            f"json: cannot unmarshal {_go_kind(value)} into Go value of type v1.DeleteOptions"
+        )
     return value
 
 
 def json_trouble(body: bytes) -> tuple[str, str]:
-    """Why `body` is no JSON, in the words of Go's decoder, and its beginning as messages show it."""
+    """Why `body` is no JSON, in the words of Go's decoder, and its beginning as messages show
+    it."""
     text = body.decode("utf-8", "replace")
     if not text.strip():
         return "unexpected end of JSON input", "<empty>"
@@ -135,7 +161,11 @@ def json_trouble(body: bytes) -> tuple[str, str]:
     except json.JSONDecodeError as error:
         if error.pos >= len(text):
             return "unexpected end of JSON input", text[:128]
-        looking = "beginning of object key string" if "property name" in error.msg else "beginning of value"
+        looking = (
+            "beginning of object key string"
+            if "property name" in error.msg
+            else "beginning of value"
+        )
         return f"invalid character '{text[error.pos]}' looking for {looking}", text[:128]
     except ValueError:  # Python reads no integer of more than 4300 digits
         return "number out of range", text[:128]
@@ -144,7 +174,8 @@ def json_trouble(body: bytes) -> tuple[str, str]:
 
 def _yaml(body: bytes, refuse: Any) -> Any:
     try:
-        # Most of what is called YAML is JSON (kubectl's and our own applies), which is far cheaper to read.
+        # Most of what is called YAML is JSON (kubectl's and our own applies), which is far cheaper
+        # to read.
         return _decode(body)
     except _BROKEN:
         pass
@@ -159,8 +190,9 @@ def _yaml(body: bytes, refuse: Any) -> Any:
 
 
 def _scan(body: bytes) -> None:
-    """Raises ValueError for what would take for ever, or the whole stack, to be built: merge keys that double what
-    they merge, aliases that stand for trees without end, deep nests. Parsing alone does neither.
+    """Raises ValueError for what would take for ever, or the whole stack, to be built: merge keys
+    that double what they merge, aliases that stand for trees without end, deep nests. Parsing alone
+    does neither.
     """
     weights: dict[str, int] = {}
     open_nodes: list[tuple[str | None, int]] = [(None, 0)]
@@ -187,8 +219,8 @@ def _scan(body: bytes) -> None:
 
 
 def _plain(value: Any, left: list[int]) -> Any:
-    """A YAML value as the JSON a client would have sent. `left` bounds the nodes: aliases can stand for trees without
-    end. Raises ValueError.
+    """A YAML value as the JSON a client would have sent. `left` bounds the nodes: aliases can stand
+    for trees without end. Raises ValueError.
     """
     left[0] -= 1
     if left[0] < 0:
@@ -221,13 +253,21 @@ _PlainLoader.yaml_implicit_resolvers = {
 
 
 def _unrecognized(info: ResourceInfo, why: str, head: str) -> refusals.Refusal:
-    return refusals.bad_request(f"the object provided is unrecognized (must be of type {info.kind}): {why} ({head})")
+    return refusals.bad_request(
+        f"the object provided is unrecognized (must be of type {info.kind}): {why} ({head})"
+    )
 
 
 def _go_kind(value: Any) -> str:
     if isinstance(value, bool):
         return "bool"
-    for type_, name in ((dict, "object"), (list, "array"), (str, "string"), (int, "number"), (float, "number")):
+    for type_, name in (
+        (dict, "object"),
+        (list, "array"),
+        (str, "string"),
+        (int, "number"),
+        (float, "number"),
+    ):
         if isinstance(value, type_):
             return name
     return "null"

@@ -1,4 +1,5 @@
-"""What servers on loopback show: one certificate of this process, made anew for each, and nothing of it in files."""
+"""What servers on loopback show: one certificate of this process, made anew for each, and nothing
+of it in files."""
 
 import functools
 import ssl
@@ -21,7 +22,10 @@ class ServerIdentity:
 def server_identity() -> ServerIdentity:
     """The one identity of this process, for 127.0.0.1, ::1 and localhost."""
     made = selfsigned.made(
-        "federator embedded API", dns=("localhost",), addresses=("127.0.0.1", "::1"), now_s=time.time()
+        "federator embedded API",
+        dns=("localhost",),
+        addresses=("127.0.0.1", "::1"),
+        now_s=time.time(),
     )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -1,5 +1,5 @@
-"""What every request handler of one embedded server needs: its store, its registry, its clock, its address pool,
-and who may do what.
+"""What every request handler of one embedded server needs: its store, its registry, its clock, its
+address pool, and who may do what.
 """
 
 import random
@@ -22,7 +22,8 @@ _GENERATED_BASE_MAX = 58
 
 
 class ServiceAddresses:
-    """Cluster IPs and node ports in use, kept from the store's own changes; hands out free ones in order.
+    """Cluster IPs and node ports in use, kept from the store's own changes; hands out free ones in
+    order.
 
     Addresses come from 10.96.0.0/12 and ports from 30000-32767, the ranges of a default cluster.
     """
@@ -39,8 +40,9 @@ class ServiceAddresses:
         store.subscribe(builtins.info("", "services"), self._on_service)
 
     def give(self, service: JsonObject, old: JsonObject | None, *, dry_run: bool = False) -> None:
-        """Fills in what a new Service, or a changed one, lacks. Raises `Refusal` 422 for what it asks for and others
-        have, or nobody can have; a trial is not told the latter of ports, by a real server either."""
+        """Fills in what a new Service, or a changed one, lacks. Raises `Refusal` 422 for what it
+        asks for and others have, or nobody can have; a trial is not told the latter of ports, by a
+        real server either."""
         spec, before = service["spec"], (old or {}).get("spec") or {}
         wanted = spec.get("clusterIP")
         is_new = old is None or before.get("type") == "ExternalName"
@@ -50,10 +52,14 @@ class ServiceAddresses:
         if spec.get("type") in ("NodePort", "LoadBalancer"):
             before_ports = _node_ports(before)
             for index, item in enumerate(spec.get("ports") or ()):
-                self._check_port(service, index, item.get("nodePort", 0), before_ports, dry_run=dry_run)
+                self._check_port(
+                    service, index, item.get("nodePort", 0), before_ports, dry_run=dry_run
+                )
         service_addresses.allocate(service, self.pick, self.pick_port)
 
-    def _check_port(self, service: JsonObject, index: int, port: int, taken: set[int], *, dry_run: bool) -> None:
+    def _check_port(
+        self, service: JsonObject, index: int, port: int, taken: set[int], *, dry_run: bool
+    ) -> None:
         if not port or port in taken:
             return
         why = "already allocated" if port in self._used_ports else ""
@@ -61,7 +67,9 @@ class ServiceAddresses:
             last = self._FIRST_PORT + self._PORTS - 1
             why = f"not in the valid range. The range of valid ports is {self._FIRST_PORT}-{last}"
         if why:
-            raise _refused(service, f"spec.ports[{index}].nodePort", f"{port}: provided port is {why}")
+            raise _refused(
+                service, f"spec.ports[{index}].nodePort", f"{port}: provided port is {why}"
+            )
 
     def pick(self) -> str:
         """The next address nobody uses, in order, so that a run can be repeated."""
@@ -96,7 +104,10 @@ class ServiceAddresses:
 
 
 def _node_ports(spec: JsonObject) -> set[int]:
-    ports = (*(port.get("nodePort", 0) for port in spec.get("ports") or ()), spec.get("healthCheckNodePort", 0))
+    ports = (
+        *(port.get("nodePort", 0) for port in spec.get("ports") or ()),
+        spec.get("healthCheckNodePort", 0),
+    )
     return {port for port in ports if port}
 
 
@@ -125,9 +136,19 @@ class Context:
 
     def labels_of(self, namespace: str) -> Mapping[str, str]:
         """The labels of a namespace; none for one that is not there."""
-        namespace_revision = self.store.get(self.registry.get("", "namespaces"), "", namespace) if namespace else None
-        return (namespace_revision.obj["metadata"].get("labels") or {}) if namespace_revision is not None else {}
+        namespace_revision = (
+            self.store.get(self.registry.get("", "namespaces"), "", namespace)
+            if namespace
+            else None
+        )
+        return (
+            (namespace_revision.obj["metadata"].get("labels") or {})
+            if namespace_revision is not None
+            else {}
+        )
 
     def generated_name(self, base: str) -> str:
         """`base` and five random letters, as for generateName."""
-        return base[:_GENERATED_BASE_MAX] + "".join(self.rng.choice(_NAME_ALPHABET) for _ in range(5))
+        return base[:_GENERATED_BASE_MAX] + "".join(
+            self.rng.choice(_NAME_ALPHABET) for _ in range(5)
+        )

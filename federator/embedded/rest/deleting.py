@@ -1,6 +1,8 @@
-"""DELETE of one object and of a collection: grace, propagation, preconditions, and what a real server answers.
+"""DELETE of one object and of a collection: grace, propagation, preconditions, and what a real
+server answers.
 
-The garbage collector and the kubelets among the stand-in controllers finish what is only marked here.
+The garbage collector and the kubelets among the stand-in controllers finish what is only marked
+here.
 """
 
 from federator.embedded.rest import field_selectors, options, reading, views, writing
@@ -17,7 +19,8 @@ _PODS = ("", "pods")
 _NAMESPACES = ("", "namespaces")
 _JOBS = ("batch", "jobs")
 _CHILDREN_STAY = (
-    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background"
+    " to remove them or set "
     "propagationPolicy=Orphan to suppress this warning"
 )
 _ORPHAN_POLICY = "Orphan"
@@ -25,9 +28,17 @@ _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 _POD_GRACE_S = 30
 _ANSWERED_WITH_OBJECT = frozenset(
     ("", plural)
-    for plural in ("pods", "services", "serviceaccounts", "namespaces", "persistentvolumeclaims", "resourcequotas")
+    for plural in (
+        "pods",
+        "services",
+        "serviceaccounts",
+        "namespaces",
+        "persistentvolumeclaims",
+        "resourcequotas",
+    )
 )
-"""Resources whose deletion is answered with the object even when it is gone (their registries say so)."""
+"""Resources whose deletion is answered with the object even when it is gone (their registries say
+so)."""
 
 
 def delete(ctx: Context, request: ApiRequest, target: Target) -> Answer:
@@ -39,7 +50,12 @@ def delete(ctx: Context, request: ApiRequest, target: Target) -> Answer:
         old = reading.existing(ctx.store, target)
         revision, gone = remove(ctx, info, old, opts)
     if gone and info.key not in _ANSWERED_WITH_OBJECT:
-        details = {"name": target.name, "group": info.group, "kind": info.plural, "uid": old.obj["metadata"]["uid"]}
+        details = {
+            "name": target.name,
+            "group": info.group,
+            "kind": info.plural,
+            "uid": old.obj["metadata"]["uid"],
+        }
         return json_answer(
             {
                 "kind": "Status",
@@ -51,7 +67,11 @@ def delete(ctx: Context, request: ApiRequest, target: Target) -> Answer:
             warnings=warnings,
         )
     status = 202 if opts.is_cascade_asked and not gone else 200
-    return Answer(status=status, body=views.view(request, info, ctx.clock.now).one(revision), warnings=warnings)
+    return Answer(
+        status=status,
+        body=views.view(request, info, ctx.clock.now).one(revision),
+        warnings=warnings,
+    )
 
 
 def _warnings(info: ResourceInfo, opts: DeleteOptions) -> tuple[str, ...]:
@@ -62,7 +82,9 @@ def delete_collection(ctx: Context, request: ApiRequest, target: Target) -> Answ
     """Deletes every object that the selectors match; answers with the list of them."""
     info = target.info
     opts = options.delete_options(request)
-    matches = field_selectors.predicate(info, request.param("labelSelector"), request.param("fieldSelector"))
+    matches = field_selectors.predicate(
+        info, request.param("labelSelector"), request.param("fieldSelector")
+    )
     revisions = ctx.store.items(event_groups.home(info), target.namespace)
     chosen = [item for item in revisions if matches is None or matches(item.obj)]
     with writing.warning(_warnings(info, opts)):
@@ -75,8 +97,11 @@ def delete_collection(ctx: Context, request: ApiRequest, target: Target) -> Answ
     return Answer(body=view.many(chosen, metadata), warnings=_warnings(info, opts))
 
 
-def remove(ctx: Context, info: ResourceInfo, old: Revision, opts: DeleteOptions) -> tuple[Revision, bool]:
-    """Deletes or marks one stored object by these options; returns its last version and whether it is gone."""
+def remove(
+    ctx: Context, info: ResourceInfo, old: Revision, opts: DeleteOptions
+) -> tuple[Revision, bool]:
+    """Deletes or marks one stored object by these options; returns its last version and whether it
+    is gone."""
     metadata = old.obj["metadata"]
     name = metadata["name"]
     if info.key == _NAMESPACES and name in _IMMORTAL:
@@ -85,7 +110,8 @@ def remove(ctx: Context, info: ResourceInfo, old: Revision, opts: DeleteOptions)
     finalizers = _wanted_finalizers(info, old.obj, opts)
     left_s = metadata.get("deletionGracePeriodSeconds", 0)
     if left_s and (opts.grace_s is None or opts.grace_s >= left_s):
-        # The time of a deletion under way may only be shortened, and without that other wishes are not heard.
+        # The time of a deletion under way may only be shortened, and without that other wishes are
+        # not heard.
         grace_s, finalizers = left_s, None
     return ctx.store.delete(
         event_groups.home(info),
@@ -114,17 +140,22 @@ def _grace_s(info: ResourceInfo, obj: JsonObject, asked: int | None) -> int:
 
 
 def _propagation(info: ResourceInfo, metadata: JsonObject, opts: DeleteOptions) -> str:
-    """What becomes of dependents. The pods of a Job stay when nobody says anything, as its first clients expected."""
+    """What becomes of dependents. The pods of a Job stay when nobody says anything, as its first
+    clients expected."""
     if info.kind == "Event":
         # Nothing depends on an event.
         return ""
     if info.key == _JOBS and not opts.is_policy_given:
         # What was wished before is not taken back by saying nothing.
-        return "" if {_ORPHAN, _FOREGROUND} & set(metadata.get("finalizers") or ()) else _ORPHAN_POLICY
+        return (
+            "" if {_ORPHAN, _FOREGROUND} & set(metadata.get("finalizers") or ()) else _ORPHAN_POLICY
+        )
     return opts.propagation
 
 
-def _wanted_finalizers(info: ResourceInfo, obj: JsonObject, opts: DeleteOptions) -> list[str] | None:
+def _wanted_finalizers(
+    info: ResourceInfo, obj: JsonObject, opts: DeleteOptions
+) -> list[str] | None:
     metadata = obj["metadata"]
     if info.key != _NAMESPACES or not obj["spec"].get("finalizers"):
         return _finalizers(metadata, _propagation(info, metadata, opts))
@@ -137,7 +168,9 @@ def _held(metadata: JsonObject, opts: DeleteOptions) -> list[str] | None:
     if not opts.is_policy_given:
         return None
     foreground = opts.propagation == "Foreground" or opts.is_cascade_asked
-    wanted = [_ORPHAN] if opts.propagation == _ORPHAN_POLICY else [_FOREGROUND] if foreground else []
+    wanted = (
+        [_ORPHAN] if opts.propagation == _ORPHAN_POLICY else [_FOREGROUND] if foreground else []
+    )
     finalizers = metadata.get("finalizers") or []
     kept = [name for name in finalizers if name in wanted or name not in {_ORPHAN, _FOREGROUND}]
     return kept + [name for name in wanted if name not in finalizers]

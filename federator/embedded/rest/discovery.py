@@ -1,7 +1,8 @@
-"""Discovery: which groups, versions and resources there are, in both the classic and the aggregated form, and the
-version.
+"""Discovery: which groups, versions and resources there are, in both the classic and the aggregated
+form, and the version.
 
-Documents are made once per edition of the registry and kept as bytes; a controller's start-up asks for them all.
+Documents are made once per edition of the registry and kept as bytes; a controller's start-up asks
+for them all.
 """
 
 import base64
@@ -42,12 +43,18 @@ class Discovery:
         if path in {"/api", "/apis"} and _wants_aggregated(request):
             key = f"{path}#aggregated"
             aggregated = self._cached(key, lambda: self._aggregated(path == "/api"))
-            return Answer(body=aggregated, content_type=_AGGREGATED, extra_headers={"vary": "Accept"})
+            return Answer(
+                body=aggregated, content_type=_AGGREGATED, extra_headers={"vary": "Accept"}
+            )
         parts = path.strip("/").split("/")
         body = self._document(path, parts)
         if body is None:
             raise NoSuchPage()
-        extra = {"etag": f'"{hashlib.sha256(body).hexdigest().upper()}"'} if path.startswith("/openapi") else {}
+        extra = (
+            {"etag": f'"{hashlib.sha256(body).hexdigest().upper()}"'}
+            if path.startswith("/openapi")
+            else {}
+        )
         return Answer(body=body, extra_headers=extra)
 
     def _document(self, path: str, parts: list[str]) -> bytes | None:
@@ -69,10 +76,13 @@ class Discovery:
             infos = groups[group][version]
             return self._cached(path, lambda: _resource_list(group, version, infos))
         return self._cached(
-            path, lambda: {"kind": "APIGroup", "apiVersion": "v1", **_group(group, list(groups[group]))}
+            path,
+            lambda: {"kind": "APIGroup", "apiVersion": "v1", **_group(group, list(groups[group]))},
         )
 
-    def _openapi(self, path: str, parts: list[str], groups: dict[str, dict[str, list[ResourceInfo]]]) -> bytes | None:
+    def _openapi(
+        self, path: str, parts: list[str], groups: dict[str, dict[str, list[ResourceInfo]]]
+    ) -> bytes | None:
         group, version = _group_version(parts)
         if group is None or not version or version not in groups.get(group, {}):
             return None
@@ -89,7 +99,16 @@ class Discovery:
         return self._made[key]
 
     def _paths(self) -> JsonObject:
-        paths = ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]
+        paths = [
+            "/api",
+            "/api/v1",
+            "/apis",
+            "/healthz",
+            "/livez",
+            "/openapi/v3",
+            "/readyz",
+            "/version",
+        ]
         for group, versions in self._registry.groups().items():
             if group:
                 paths.append(f"/apis/{group}")
@@ -97,7 +116,11 @@ class Discovery:
         return {"paths": sorted(paths)}
 
     def _group_list(self) -> JsonObject:
-        groups = [_group(name, list(versions)) for name, versions in self._registry.groups().items() if name]
+        groups = [
+            _group(name, list(versions))
+            for name, versions in self._registry.groups().items()
+            if name
+        ]
         return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
     def _aggregated(self, legacy: bool) -> JsonObject:
@@ -114,7 +137,12 @@ class Discovery:
                 for version, infos in versions.items()
             ]
             items.append({"metadata": {"name": name} if name else {}, "versions": shown})
-        return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
+        return {
+            "kind": "APIGroupDiscoveryList",
+            "apiVersion": "apidiscovery.k8s.io/v2",
+            "metadata": {},
+            "items": items,
+        }
 
 
 class NoSuchPage(refusals.Refusal):
@@ -143,7 +171,11 @@ def version() -> JsonObject:
 
 def served_subresources(info: ResourceInfo) -> dict[str, Subresource]:
     """The sub-resources of a kind that this server answers, by name."""
-    return {name: info.subresources[name] for name in sorted(info.subresources) if name in subresources.HANDLERS}
+    return {
+        name: info.subresources[name]
+        for name in sorted(info.subresources)
+        if name in subresources.HANDLERS
+    }
 
 
 def _group_version(parts: list[str]) -> tuple[str | None, str]:
@@ -157,7 +189,8 @@ def _group_version(parts: list[str]) -> tuple[str | None, str]:
 def _wants_aggregated(request: ApiRequest) -> bool:
     ranges = media_ranges(request.headers.get("accept", ""))
     return any(
-        parameters.get("as") == "APIGroupDiscoveryList" and parameters.get("v") == "v2" for _, parameters in ranges
+        parameters.get("as") == "APIGroupDiscoveryList" and parameters.get("v") == "v2"
+        for _, parameters in ranges
     )
 
 
@@ -187,7 +220,11 @@ def _resource_list(group: str, version: str, infos: list[ResourceInfo]) -> JsonO
                 shown |= {"group": sub.group, "version": sub.version}
             resources.append(shown)
     group_version = f"{group}/{version}" if group else version
-    head = {"kind": "APIResourceList"} if not group else {"kind": "APIResourceList", "apiVersion": "v1"}
+    head = (
+        {"kind": "APIResourceList"}
+        if not group
+        else {"kind": "APIResourceList", "apiVersion": "v1"}
+    )
     return {**head, "groupVersion": group_version, "resources": resources}
 
 

@@ -1,7 +1,8 @@
 """Label and field selectors of list, watch and deletecollection requests.
 
-Field selectors follow the grammar of apimachinery's `fields.ParseSelector` (`a=b,c!=d`, with backslash escapes) and
-only name what the resource declares. The result is one predicate on objects; None means that everything matches.
+Field selectors follow the grammar of apimachinery's `fields.ParseSelector` (`a=b,c!=d`, with
+backslash escapes) and only name what the resource declares. The result is one predicate on objects;
+None means that everything matches.
 """
 
 import functools
@@ -23,7 +24,8 @@ _TERM = re.compile(r"((?:[^\\,=!]|\\.)*)(!=|==|=)((?:[^\\,=]|\\.)*)")
 
 
 def predicate(info: ResourceInfo, label_text: str, field_text: str) -> Predicate | None:
-    """Both selectors as one predicate. Raises `Refusal` 400 for a selector that cannot be read or is not supported."""
+    """Both selectors as one predicate. Raises `Refusal` 400 for a selector that cannot be read or
+    is not supported."""
     checks: list[Predicate] = []
     if label_text:
         checks.append(_labels(label_text))
@@ -66,7 +68,9 @@ def _labels(text: str) -> Predicate:
     except FieldError as error:
         key = _BAD_KEY.match(error.message)
         if key is not None:
-            problem = field_errors.invalid("<nil>", key[1], "; ".join(metadata_rules.qualified_name(key[1])))
+            problem = field_errors.invalid(
+                "<nil>", key[1], "; ".join(metadata_rules.qualified_name(key[1]))
+            )
             raise refusals.bad_request(f"unable to parse requirement: {problem.line()}") from error
         raise refusals.bad_request(_server_words(error.message)) from error
     return lambda obj: selector.matches(obj["metadata"].get("labels") or {})
@@ -91,7 +95,10 @@ def _server_words(message: str) -> str:
     if wanted == "','":
         return f"found '{expected}', expected: ',' or 'end of string'"
     comma = "" if wanted == "'('" else ","
-    return f"unable to parse requirement: found '{expected}'{comma} expected: {_EXPECTED.get(wanted, wanted)}"
+    return (
+        f"unable to parse requirement: found '{expected}'{comma} expected:"
+        f" {_EXPECTED.get(wanted, wanted)}"
+    )
 
 
 def _split(text: str) -> list[str]:
@@ -138,7 +145,8 @@ def _source(event: dict[str, Any]) -> str:
 
 
 def _text_at(obj: Any, steps: tuple[str, ...]) -> str:
-    """The value at a path as selectors compare it: booleans in lower case, absent as the empty string."""
+    """The value at a path as selectors compare it: booleans in lower case, absent as the empty
+    string."""
     for step in steps:
         if not isinstance(obj, dict):
             return ""

@@ -1,8 +1,8 @@
-"""The in-process transport: the client's requests carried to an embedded server without sockets, on real or virtual
-time.
+"""The in-process transport: the client's requests carried to an embedded server without sockets, on
+real or virtual time.
 
-Every request costs one turn of the event loop, no more; there are no artificial delays. Faults and latencies are
-decorators of the transport, not part of it.
+Every request costs one turn of the event loop, no more; there are no artificial delays. Faults and
+latencies are decorators of the transport, not part of it.
 """
 
 import asyncio
@@ -27,7 +27,8 @@ class InProcessTransport:
         self._opened = 0
 
     async def request(self, request: Request) -> Response:
-        """Hands the request over and returns the head of the answer. Raises `errors.Unreachable` once closed."""
+        """Hands the request over and returns the head of the answer. Raises `errors.Unreachable`
+        once closed."""
         await asyncio.sleep(0)
         if self._closed:
             raise errors.Unreachable(f"the connection to {self._name} is closed")
@@ -42,7 +43,9 @@ class InProcessTransport:
         self._opened += 1
         number = self._opened
         forget = functools.partial(self._open.pop, number, None)
-        response = InProcessResponse(answer, self._api.date(), request.read_timeout_s, self._name, forget)
+        response = InProcessResponse(
+            answer, self._api.date(), request.read_timeout_s, self._name, forget
+        )
         self._open[number] = response
         return response
 
@@ -57,7 +60,12 @@ class InProcessResponse:
     """An answer as the client's `Response`."""
 
     def __init__(
-        self, answer: Answer, date: str, read_timeout_s: float, name: str, on_close: Callable[[], object] | None = None
+        self,
+        answer: Answer,
+        date: str,
+        read_timeout_s: float,
+        name: str,
+        on_close: Callable[[], object] | None = None,
     ) -> None:
         self.status = answer.status
         self.headers: Mapping[str, str] = {**answer.headers(), "date": date}
@@ -68,7 +76,8 @@ class InProcessResponse:
         self._closed = False
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body; a stream that is silent for longer than the read time-out raises `errors.Unreachable`."""
+        """The body; a stream that is silent for longer than the read time-out raises
+        `errors.Unreachable`."""
         stream = self._answer.stream
         if stream is None:
             if self._answer.body:
@@ -81,7 +90,9 @@ class InProcessResponse:
                     chunk = await anext(lines, None)
             except TimeoutError:
                 await self.close()
-                silence = f"{self._name} was silent for {self._read_timeout_s:g} s on an open stream"
+                silence = (
+                    f"{self._name} was silent for {self._read_timeout_s:g} s on an open stream"
+                )
                 raise errors.Unreachable(silence) from None
             if chunk is None:
                 break

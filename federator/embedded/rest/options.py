@@ -1,5 +1,5 @@
-"""The query parameters of writes: dryRun, fieldValidation, fieldManager, force, propagation; checked as a real server
-does.
+"""The query parameters of writes: dryRun, fieldValidation, fieldManager, force, propagation;
+checked as a real server does.
 """
 
 from dataclasses import dataclass, replace
@@ -27,18 +27,27 @@ class WriteOptions:
 
 
 def write_options(request: ApiRequest, kind: str, *, applies: bool = False) -> WriteOptions:
-    """Reads and checks the options of a POST, PUT or PATCH. `kind` names them in errors (CreateOptions, ...).
+    """Reads and checks the options of a POST, PUT or PATCH. `kind` names them in errors
+    (CreateOptions, ...).
 
     Raises `Refusal` 422.
     """
     causes = []
     manager = request.param("fieldManager")
     if applies and not manager:
-        causes.append(_cause("fieldManager", "Required", "Required value: is required for apply patch"))
+        causes.append(
+            _cause("fieldManager", "Required", "Required value: is required for apply patch")
+        )
     if "force" in request.query and kind == "PatchOptions" and not applies:
-        causes.append(_cause("force", "Forbidden", "Forbidden: may not be specified for non-apply patch"))
+        causes.append(
+            _cause("force", "Forbidden", "Forbidden: may not be specified for non-apply patch")
+        )
     if len(manager) > _MANAGER_MAX:
-        causes.append(_cause("fieldManager", "TooLong", f"Too long: may not be more than {_MANAGER_MAX} bytes"))
+        causes.append(
+            _cause(
+                "fieldManager", "TooLong", f"Too long: may not be more than {_MANAGER_MAX} bytes"
+            )
+        )
     causes += _dry_run_causes(request)
     validation = request.param("fieldValidation")
     if validation not in _VALIDATION:
@@ -66,7 +75,8 @@ class DeleteOptions:
     uid: str | None
     resource_version: str | None
     is_cascade_asked: bool = False
-    """orphanDependents=false was said in so many words; then a deletion that has only begun is answered with 202."""
+    """orphanDependents=false was said in so many words; then a deletion that has only begun is
+    answered with 202."""
     is_policy_given: bool = False
     """Whether the client said anything about dependents."""
 
@@ -79,7 +89,9 @@ def delete_options(request: ApiRequest) -> DeleteOptions:
         request = replace(request, query={"dryRun": _listed(body.get("dryRun"))})
     grace = _grace(request, body)
     propagation = body.get("propagationPolicy") or request.param("propagationPolicy")
-    orphan = body.get("orphanDependents", request.flag("orphanDependents") if _says_orphan(request) else None)
+    orphan = body.get(
+        "orphanDependents", request.flag("orphanDependents") if _says_orphan(request) else None
+    )
     causes = []
     if propagation and propagation not in _PROPAGATION:
         supported = ", ".join(f'"{value}"' for value in (*_PROPAGATION, "nil"))
@@ -121,7 +133,9 @@ def _grace(request: ApiRequest, body: dict[str, Any]) -> int | None:
 
 
 def _unsupported(field: str, value: str, supported: str) -> dict[str, str]:
-    return _cause(field, "NotSupported", f"Unsupported value: {value}: supported values: {supported}")
+    return _cause(
+        field, "NotSupported", f"Unsupported value: {value}: supported values: {supported}"
+    )
 
 
 def _dry_run_causes(request: ApiRequest) -> list[dict[str, str]]:
@@ -137,5 +151,6 @@ def _cause(field: str, reason: str, text: str) -> dict[str, str]:
 
 
 def _manager_from_agent(request: ApiRequest) -> str:
-    """The program's name at the front of User-Agent, as a real server names managers that do not name themselves."""
+    """The program's name at the front of User-Agent, as a real server names managers that do not
+    name themselves."""
     return request.headers.get("user-agent", "").partition("/")[0][:_MANAGER_MAX] or "unknown"

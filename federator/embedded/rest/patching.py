@@ -1,7 +1,8 @@
-"""PATCH: JSON merge, JSON patch, strategic merge and server-side apply of objects and of their status.
+"""PATCH: JSON merge, JSON patch, strategic merge and server-side apply of objects and of their
+status.
 
-A patch makes a new state out of the stored one; from there on it is an update like any other. There is one writer at
-a time in this process, so a patch never has to be tried again.
+A patch makes a new state out of the stored one; from there on it is an update like any other. There
+is one writer at a time in this process, so a patch never has to be tried again.
 """
 
 from dataclasses import replace
@@ -54,7 +55,8 @@ def patch(ctx: Context, request: ApiRequest, target: Target) -> Answer:
 
 
 def patched_tree(old: JsonObject, document: Any, media: str, info: ResourceInfo) -> JsonObject:
-    """The stored object with the patch applied; shares what the patch left alone. Raises `Refusal` 400 or 422."""
+    """The stored object with the patch applied; shares what the patch left alone. Raises `Refusal`
+    400 or 422."""
     try:
         if media == MERGE:
             merged: JsonObject = patches.merge(old, document)
@@ -94,7 +96,9 @@ def about_patch(patched: Any, document: Any, media: str, why: str) -> refusals.R
     """422: what a patch made cannot be decoded."""
     shown = go_map(document) if media == STRATEGIC else msgspec.json.encode(patched).decode()
     text = f"Invalid value: {msgspec.json.encode(shown).decode()}: {why}"
-    return refusals.invalid("", "", "", [{"reason": "FieldValueInvalid", "message": text, "field": "patch"}])
+    return refusals.invalid(
+        "", "", "", [{"reason": "FieldValueInvalid", "message": text, "field": "patch"}]
+    )
 
 
 def go_map(value: Any) -> str:
@@ -108,7 +112,9 @@ def go_map(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _apply(ctx: Context, request: ApiRequest, target: Target, document: JsonObject, opts: WriteOptions) -> Answer:
+def _apply(
+    ctx: Context, request: ApiRequest, target: Target, document: JsonObject, opts: WriteOptions
+) -> Answer:
     """Server-side apply: merges by ownership; creates what is not there (201)."""
     info = target.info
     live = event_groups.get(ctx.store, info, target.space, target.name)
@@ -118,7 +124,13 @@ def _apply(ctx: Context, request: ApiRequest, target: Target, document: JsonObje
     now = ctx.clock.rfc3339()
     try:
         merged = ownership.apply(
-            None if live is None else live.obj, document, opts.manager, opts.force, info, now, target.subresource
+            None if live is None else live.obj,
+            document,
+            opts.manager,
+            opts.force,
+            info,
+            now,
+            target.subresource,
         )
     except ownership.Untypable as error:
         raise refusals.Refusal(500, "", str(error)) from None
@@ -132,17 +144,24 @@ def _apply(ctx: Context, request: ApiRequest, target: Target, document: JsonObje
     if live is None:
         uid = (document.get("metadata") or {}).get("uid")
         if uid:
-            why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            why = (
+                f"uid mismatch: the provided object specified uid {uid}, and no existing object"
+                " was found"
+            )
             raise refusals.conflict(info.group, info.plural, target.name, why)
         revision = writing.create_object(ctx, target, fresh, opts, applied=True)
         warnings = writing.warnings_about(ctx, revision.obj, None, info)
         return writing.shown(ctx, request, info, revision, status=201, warnings=warnings)
     revision = writing.update_object(ctx, target, live, fresh, opts, applied=True)
-    warnings = () if target.subresource else writing.warnings_about(ctx, revision.obj, live.obj, info)
+    warnings = (
+        () if target.subresource else writing.warnings_about(ctx, revision.obj, live.obj, info)
+    )
     return writing.shown(ctx, request, info, revision, warnings=warnings)
 
 
-def _converted(merged: JsonObject, document: JsonObject, target: Target, opts: WriteOptions) -> JsonObject:
+def _converted(
+    merged: JsonObject, document: JsonObject, target: Target, opts: WriteOptions
+) -> JsonObject:
     """What an apply made, decoded. Raises `Refusal` 500 for values that their type cannot hold."""
     info = target.info
     try:
@@ -156,7 +175,8 @@ def _converted(merged: JsonObject, document: JsonObject, target: Target, opts: W
         raise refusals.Refusal(
             500,
             "",
-            f"failed to convert new object ({namespace}/{target.name}; {kind}) to proper version: unable to convert "
+            f"failed to convert new object ({namespace}/{target.name}; {kind}) to proper version:"
+            " unable to convert "
             f"unstructured object to {kind}: {why}",
         ) from None
     return fresh
@@ -185,4 +205,6 @@ def owned_by_others(conflicts: list[ownership.Conflict]) -> refusals.Refusal:
         {"reason": "FieldManagerConflict", "message": conflict.message, "field": conflict.field}
         for conflict in conflicts
     ]
-    return refusals.Refusal(409, "Conflict", ownership.conflict_message(conflicts), {"causes": causes})
+    return refusals.Refusal(
+        409, "Conflict", ownership.conflict_message(conflicts), {"causes": causes}
+    )

@@ -1,7 +1,8 @@
-"""GET of one object and of a collection: selectors, versions and chunks as a real API server treats them.
+"""GET of one object and of a collection: selectors, versions and chunks as a real API server treats
+them.
 
-Called by `api` after routing and permission. Lists are consistent: a chunked list shows one version from its first
-chunk to its last, rebuilt from the store's history.
+Called by `api` after routing and permission. Lists are consistent: a chunked list shows one version
+from its first chunk to its last, rebuilt from the store's history.
 """
 
 import base64
@@ -22,9 +23,12 @@ from federator.embedded.storage.store import Store
 _WHATEVER_IS = -1
 """As the version of a continue token: go on with the collection as it is now."""
 _CONTINUE_EXPIRED = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
-    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
-    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "The provided continue parameter is too old to display a consistent list result. You can start"
+    " a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder"
+    " of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were"
+    " created, modified, or "
     "deleted between the time the first chunk was returned and now may show up in the list."
 )
 
@@ -63,13 +67,16 @@ def listing(store: Store, request: ApiRequest, target: Target) -> Answer:
         # Lists of custom resources always say it.
         metadata["continue"] = ""
     if after is not None:
-        revisions = revisions[bisect.bisect_right(revisions, after, key=lambda revision: revision.key) :]
+        revisions = revisions[
+            bisect.bisect_right(revisions, after, key=lambda revision: revision.key) :
+        ]
     if request.param("resourceVersion") == "0" and not request.param("continue"):
         # Answered from the cache, which does not cut lists into chunks.
         limit = 0
     if matches is not None:
         matching = (revision for revision in revisions if matches(revision.obj))
-        # No further than to know whether there is more: the next chunk would look at the rest again.
+        # No further than to know whether there is more: the next chunk would look at the rest
+        # again.
         revisions = list(itertools.islice(matching, limit + 1 if limit > 0 else None))
     if 0 < limit < len(revisions):
         remaining, revisions = len(revisions) - limit, revisions[:limit]
@@ -80,14 +87,18 @@ def listing(store: Store, request: ApiRequest, target: Target) -> Answer:
     return Answer(body=view.many(revisions, metadata))
 
 
-def _versions(store: Store, request: ApiRequest, target: Target) -> tuple[int, tuple[str, str] | None, list[Revision]]:
+def _versions(
+    store: Store, request: ApiRequest, target: Target
+) -> tuple[int, tuple[str, str] | None, list[Revision]]:
     """(version, key to start after, all objects of the collection at that version)."""
     home = event_groups.home(target.info)
     token, given = request.param("continue"), request.param("resourceVersion")
     match = request.param("resourceVersionMatch")
     if token:
         if given not in {"", "0"}:
-            raise refusals.bad_request("specifying resource version is not allowed when using continue")
+            raise refusals.bad_request(
+                "specifying resource version is not allowed when using continue"
+            )
         number, after = _parse_token(token)
         if number == _WHATEVER_IS:
             return store.revision, after, store.items(home, target.namespace)
@@ -103,7 +114,9 @@ def _versions(store: Store, request: ApiRequest, target: Target) -> tuple[int, t
         try:
             return number, None, store.items_at(home, target.namespace, number)
         except refusals.Refusal as error:
-            raise refusals.expired("The resourceVersion for the provided list is too old.") from error
+            raise refusals.expired(
+                "The resourceVersion for the provided list is too old."
+            ) from error
     return store.revision, None, _current(store, request, target)
 
 
@@ -117,7 +130,8 @@ def _current(store: Store, request: ApiRequest, target: Target) -> list[Revision
 
 
 def check_not_ahead(store: Store, text: str) -> int:
-    """The version a request names (0 when it names none). Raises 400 for nonsense, 504 for one that is yet to come."""
+    """The version a request names (0 when it names none). Raises 400 for nonsense, 504 for one that
+    is yet to come."""
     if not text:
         return 0
     number = parse_version(text, lists=True)
@@ -127,9 +141,13 @@ def check_not_ahead(store: Store, text: str) -> int:
 
 
 def parse_version(text: str, *, lists: bool = False) -> int:
-    """A resourceVersion of a query as an integer. Raises `Refusal`, 400 for lists, else 500, as a real server does."""
+    """A resourceVersion of a query as an integer. Raises `Refusal`, 400 for lists, else 500, as a
+    real server does."""
     if not (text.isascii() and text.isdigit()):
-        why = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        why = (
+            f'resourceVersion: Invalid value: "{text}":'
+            f' strconv.ParseUint: parsing "{text}": invalid syntax'
+        )
         if lists:
             raise refusals.bad_request(f"invalid resource version: {why}")
         raise refusals.Refusal(500, "", why)
@@ -144,7 +162,9 @@ def too_large(number: int, current: int) -> refusals.Refusal:
 
 
 def _check_match(request: ApiRequest) -> None:
-    match, given, token = (request.param(name) for name in ("resourceVersionMatch", "resourceVersion", "continue"))
+    match, given, token = (
+        request.param(name) for name in ("resourceVersionMatch", "resourceVersion", "continue")
+    )
     if not match:
         return
     why = ""

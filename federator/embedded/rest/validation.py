@@ -1,8 +1,8 @@
 """The one door to validation: whether an object may be stored, and the words when it may not.
 
-Builtins go to `native_rules`, CustomResourceDefinitions also to `crds`, custom resources to `custom_rules`; pods and
-what makes them are held against the labels of their namespace. Called by the REST layer after defaulting; trusted
-writers (the stand-in controllers) do not pass here.
+Builtins go to `native_rules`, CustomResourceDefinitions also to `crds`, custom resources to
+`custom_rules`; pods and what makes them are held against the labels of their namespace. Called by
+the REST layer after defaulting; trusted writers (the stand-in controllers) do not pass here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,15 @@ from federator.embedded.validation import (
     service_rules,
 )
 
-__all__ = ["FieldError", "admit", "check", "invalid_message", "security_warnings", "unknown_fields", "warnings"]
+__all__ = [
+    "FieldError",
+    "admit",
+    "check",
+    "invalid_message",
+    "security_warnings",
+    "unknown_fields",
+    "warnings",
+]
 
 Labels = Mapping[str, str]
 
@@ -41,7 +49,8 @@ _ANY_FINALIZER: Final = frozenset(
 def check(
     obj: dict[str, Any], old: dict[str, Any] | None, info: ResourceInfo, subresource: str = ""
 ) -> list[FieldError]:
-    """Complaints about storing `obj` in the place of `old` (None on create), in the order a real server gives them."""
+    """Complaints about storing `obj` in the place of `old` (None on create), in the order a real
+    server gives them."""
     if not info.is_builtin:
         return custom_rules.check(obj, old, info, subresource)
     meta = obj.get("metadata") or {}
@@ -57,9 +66,13 @@ def check(
     return errors + native_rules.check(obj, old, info, subresource)
 
 
-def invalid_message(info: ResourceInfo, name: str, errors: Sequence[FieldError], kind: str = "") -> str:
-    """The message of the 422: `Deployment.apps "web" is invalid: ...`; `kind` when the object says another one."""
-    return f'{refusals.qualified(info.group, kind or info.kind)} "{name}" is invalid: {aggregate(errors)}'
+def invalid_message(
+    info: ResourceInfo, name: str, errors: Sequence[FieldError], kind: str = ""
+) -> str:
+    """The message of the 422: `Deployment.apps "web" is invalid: ...`; `kind` when the object says
+    another one."""
+    qualified = refusals.qualified(info.group, kind or info.kind)
+    return f'{qualified} "{name}" is invalid: {aggregate(errors)}'
 
 
 def unknown_fields(obj: dict[str, Any], info: ResourceInfo) -> list[str]:
@@ -76,12 +89,16 @@ def warnings(obj: dict[str, Any], old: dict[str, Any] | None, info: ResourceInfo
     return metadata_rules.finalizer_warnings(obj.get("metadata") or {}, (old or {}).get("metadata"))
 
 
-def admit(obj: dict[str, Any], old: dict[str, Any] | None, info: ResourceInfo, labels: Labels) -> None:
-    """The PodSecurity plugin: pods within the level of their namespace, whose `labels` these are, and namespaces with
-    levels that there are. Raises `Refusal` 403 or 422."""
+def admit(
+    obj: dict[str, Any], old: dict[str, Any] | None, info: ResourceInfo, labels: Labels
+) -> None:
+    """The PodSecurity plugin: pods within the level of their namespace, whose `labels` these are,
+    and namespaces with levels that there are. Raises `Refusal` 403 or 422."""
     if info.key == pod_security.NAMESPACES:
         _admit_namespace(obj, old, info)
-    elif info.key == pod_security.PODS and (old is None or pod_security.changes_containers(obj, old)):
+    elif info.key == pod_security.PODS and (
+        old is None or pod_security.changes_containers(obj, old)
+    ):
         name = obj["metadata"]["name"]
         if why := pod_security.why_refused(obj, pod_security.policy(labels).enforce):
             raise refusals.forbidden(info.group, info.plural, name, why)
@@ -89,7 +106,9 @@ def admit(obj: dict[str, Any], old: dict[str, Any] | None, info: ResourceInfo, l
 
 def _admit_namespace(obj: dict[str, Any], old: dict[str, Any] | None, info: ResourceInfo) -> None:
     errors = pod_security.label_errors(obj["metadata"].get("labels") or {})
-    if errors and (old is None or errors != pod_security.label_errors(old["metadata"].get("labels") or {})):
+    if errors and (
+        old is None or errors != pod_security.label_errors(old["metadata"].get("labels") or {})
+    ):
         name = obj["metadata"]["name"]
         refusal = refusals.invalid(info.group, info.kind, name, [error.cause() for error in errors])
         refusal.message = invalid_message(info, name, errors)
@@ -103,15 +122,24 @@ def security_warnings(
     labels: Labels,
     pods: Iterable[dict[str, Any]],
 ) -> list[str]:
-    """What the PodSecurity plugin warns of: a level that is not enforced, or one that `pods` of a namespace break."""
+    """What the PodSecurity plugin warns of: a level that is not enforced, or one that `pods` of a
+    namespace break."""
     if info.key == pod_security.NAMESPACES:
         meta = obj["metadata"]
         before = None if old is None else old["metadata"].get("labels") or {}
         if before is None:
             return []
         return pod_security.new_level_warnings(meta["name"], meta.get("labels") or {}, before, pods)
-    if info.key == pod_security.PODS and old is not None and not pod_security.changes_containers(obj, old):
+    if (
+        info.key == pod_security.PODS
+        and old is not None
+        and not pod_security.changes_containers(obj, old)
+    ):
         return []
     template = pod_security.template_of(obj, info.key)
-    sentence = None if template is None else pod_security.warning(template, pod_security.policy(labels).warn)
+    sentence = (
+        None
+        if template is None
+        else pod_security.warning(template, pod_security.policy(labels).warn)
+    )
     return [sentence] if sentence else []

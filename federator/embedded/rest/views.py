@@ -1,7 +1,8 @@
-"""How stored objects are shown: whole, as metadata only, or as rows of a Table; in the version that was asked for.
+"""How stored objects are shown: whole, as metadata only, or as rows of a Table; in the version that
+was asked for.
 
-The Accept header chooses (`application/json;as=Table;v=v1;g=meta.k8s.io`). Whole objects are passed on as the bytes
-the store already holds; nothing is copied or decoded for them.
+The Accept header chooses (`application/json;as=Table;v=v1;g=meta.k8s.io`). Whole objects are passed
+on as the bytes the store already holds; nothing is copied or decoded for them.
 """
 
 from collections.abc import Callable
@@ -45,12 +46,17 @@ def chosen_form(accept: str) -> tuple[str, str]:
         if not form:
             return ("", "")
         supported = form in {"Table", "PartialObjectMetadata", "PartialObjectMetadataList"}
-        if supported and parameters.get("g") == "meta.k8s.io" and parameters.get("v") in {"v1", "v1beta1"}:
+        if (
+            supported
+            and parameters.get("g") == "meta.k8s.io"
+            and parameters.get("v") in {"v1", "v1beta1"}
+        ):
             return (form, parameters["v"])
     raise refusals.Refusal(
         406,
         "NotAcceptable",
-        "406: Not Acceptable\n\nAvailable representations: application/json, application/json;stream=watch",
+        "406: Not Acceptable\n\nAvailable representations: application/json,"
+        " application/json;stream=watch",
         {},
     )
 
@@ -75,7 +81,8 @@ class View:
         return self._plain(revision)
 
     def event(self, type_: str, revision: Revision, headers: bool) -> bytes:
-        """One line of a watch. Table events carry their column definitions when `headers` is set (the first event)."""
+        """One line of a watch. Table events carry their column definitions when `headers` is set
+        (the first event)."""
         if self.form != "Table":
             body = self._plain(revision)
         else:
@@ -90,10 +97,17 @@ class View:
         metadata: JsonObject = {"resourceVersion": str(number)}
         if initial_end:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
-        stub = Revision({"kind": self.info.kind, "apiVersion": self.info.api_version, "metadata": metadata}, number)
+        stub = Revision(
+            {"kind": self.info.kind, "apiVersion": self.info.api_version, "metadata": metadata},
+            number,
+        )
         if self.form == "Table":
             table = self._table([], str(number))
-            row = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+            row = {
+                "kind": "PartialObjectMetadata",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": metadata,
+            }
             table["rows"] = [{"cells": [], "object": row}]
             if not headers:
                 table["columnDefinitions"] = None
@@ -119,11 +133,15 @@ class View:
         return b'%s,"items":[%s]}' % (head[:-1], items)
 
     def _items(self, revisions: list[Revision]) -> list[bytes]:
-        """The items of a list. Lists of builtins leave kind and apiVersion out of them, which are the first bytes."""
+        """The items of a list. Lists of builtins leave kind and apiVersion out of them, which are
+        the first bytes."""
         whole = [self._plain(revision) for revision in revisions]
         if not self.info.is_builtin or self.form:
             return whole
-        prefix = b'{"kind":"%s","apiVersion":"%s",' % (self.info.kind.encode(), self.info.api_version.encode())
+        prefix = b'{"kind":"%s","apiVersion":"%s",' % (
+            self.info.kind.encode(),
+            self.info.api_version.encode(),
+        )
         cut = len(prefix)
         return [b"{" + item[cut:] if item.startswith(prefix) else item for item in whole]
 
@@ -146,7 +164,11 @@ class View:
 
 def partial(obj: JsonObject, version: str) -> JsonObject:
     """Only the metadata of an object."""
-    return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": obj["metadata"]}
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": obj["metadata"],
+    }
 
 
 def view(request: ApiRequest, info: ResourceInfo, now: Callable[[], float]) -> View:

@@ -1,8 +1,8 @@
 """Watches: the stream of changes of one collection, from a version on, with bookmarks.
 
-A `Watch` takes note of store events as they happen and makes lines of them when its reader asks. It ends on close,
-after `timeoutSeconds`, or when its reader is too slow; silence between events is broken by a bookmark about once a
-minute.
+A `Watch` takes note of store events as they happen and makes lines of them when its reader asks. It
+ends on close, after `timeoutSeconds`, or when its reader is too slow; silence between events is
+broken by a bookmark about once a minute.
 """
 
 import asyncio
@@ -23,10 +23,12 @@ BOOKMARK_EVERY_S = 60.0
 """About how often a watch that asked for bookmarks gets one."""
 
 DEFAULT_TIMEOUT_S = (1800, 3600)
-"""A watch without timeoutSeconds ends at a random time in this range, as with --min-request-timeout=1800."""
+"""A watch without timeoutSeconds ends at a random time in this range, as with
+--min-request-timeout=1800."""
 
 BACKLOG_MAX = 20_000
-"""Changes a reader may lag behind before its watch is ended; it resumes from the last version it saw."""
+"""Changes a reader may lag behind before its watch is ended; it resumes from the last version it
+saw."""
 
 _CHUNK_LINES = 256
 _BOOKMARK = "BOOKMARK"
@@ -39,7 +41,9 @@ _Item = tuple[str, Revision | int]
 class Watch:
     """One open watch. `chunks()` yields whole lines, as many as are there (at most 256 at once)."""
 
-    def __init__(self, view: views.View, namespace: str | None, matches: Predicate | None, after: int) -> None:
+    def __init__(
+        self, view: views.View, namespace: str | None, matches: Predicate | None, after: int
+    ) -> None:
         self._view = view
         self._namespace = namespace
         self._matches = matches
@@ -67,7 +71,9 @@ class Watch:
     def take_initial(self, revisions: list[Revision]) -> None:
         """Queues the present objects as ADDED events."""
         matches = self._matches
-        self._items.extend((ADDED, item) for item in revisions if matches is None or matches(item.obj))
+        self._items.extend(
+            (ADDED, item) for item in revisions if matches is None or matches(item.obj)
+        )
 
     def take_bookmark(self, number: int, *, initial_end: bool = False) -> None:
         """Queues a bookmark; one that nobody has read yet is replaced."""
@@ -79,8 +85,11 @@ class Watch:
         self._notify()
 
     def take(self, event: Event) -> None:
-        """Queues a change as this watch sees it: entering the selection is ADDED, leaving it is DELETED."""
-        if event.number <= self._after or (self._namespace is not None and event.key[0] != self._namespace):
+        """Queues a change as this watch sees it: entering the selection is ADDED, leaving it is
+        DELETED."""
+        if event.number <= self._after or (
+            self._namespace is not None and event.key[0] != self._namespace
+        ):
             return
         item = self._seen(event)
         if item is None:
@@ -96,7 +105,9 @@ class Watch:
         try:
             while True:
                 if self._items:
-                    yield b"".join([self._line(self._items.popleft()) for _ in range(self._ready())])
+                    yield b"".join(
+                        [self._line(self._items.popleft()) for _ in range(self._ready())]
+                    )
                 elif self._closed:
                     return
                 else:
@@ -135,7 +146,8 @@ class Watch:
 
 
 class _Failed:
-    """A watch that could not begin: one ERROR line and the end, with status 200, as a real server answers."""
+    """A watch that could not begin: one ERROR line and the end, with status 200, as a real server
+    answers."""
 
     def __init__(self, refusal: refusals.Refusal) -> None:
         self._refusal = refusal
@@ -182,14 +194,24 @@ def _streams_initial(request: ApiRequest) -> bool | None:
         if not match:
             return None
         causes.append(
-            ("Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided", "Forbidden")
+            (
+                "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents"
+                " is provided",
+                "Forbidden",
+            )
         )
     elif match != "NotOlderThan":
         causes.append(
-            ("Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan", "Forbidden")
+            (
+                "Forbidden: sendInitialEvents requires setting resourceVersionMatch to"
+                " NotOlderThan",
+                "Forbidden",
+            )
         )
     if match and match != "NotOlderThan":
-        causes.append((f'Unsupported value: "{match}": supported values: "NotOlderThan"', "NotSupported"))
+        causes.append(
+            (f'Unsupported value: "{match}": supported values: "NotOlderThan"', "NotSupported")
+        )
     if causes:
         listed = [reading.cause("resourceVersionMatch", *each) for each in causes]
         raise refusals.invalid("meta.k8s.io", "ListOptions", "", listed)

@@ -1,8 +1,9 @@
-"""POST and PUT: from a request's body to a stored object, through the same gates in the same order as a real server.
+"""POST and PUT: from a request's body to a stored object, through the same gates in the same order
+as a real server.
 
-decode -> identity (kind, name, namespace) -> prune -> defaults -> strategy -> validation -> ownership -> store. PATCH
-and the sub-resources make their own object and join at `admit`. Stored objects are never changed; every step works on
-a fresh tree.
+decode -> identity (kind, name, namespace) -> prune -> defaults -> strategy -> validation ->
+ownership -> store. PATCH and the sub-resources make their own object and join at `admit`. Stored
+objects are never changed; every step works on a fresh tree.
 """
 
 import contextlib
@@ -32,14 +33,25 @@ CREATED_BY_UPDATES = frozenset(
         ("", "endpoints"),
         ("", "limitranges"),
         ("coordination.k8s.io", "leases"),
-        *((_RBAC, plural) for plural in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")),
+        *(
+            (_RBAC, plural)
+            for plural in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
+        ),
     }
 )
 """Resources that a PUT creates when they are not there (their registries allow it)."""
-_VERSIONED_UPDATES = frozenset({("coordination.k8s.io", "leases"), ("policy", "poddisruptionbudgets")})
+_VERSIONED_UPDATES = frozenset(
+    {("coordination.k8s.io", "leases"), ("policy", "poddisruptionbudgets")}
+)
 """Builtins that refuse a PUT without a resourceVersion, as custom resources do."""
 _NEVER_NEW_GENERATION = frozenset({("scheduling.k8s.io", "priorityclasses")})
-_SYSTEM_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+_SYSTEM_FIELDS = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+)
 
 
 def create(ctx: Context, request: ApiRequest, target: Target) -> Answer:
@@ -51,11 +63,15 @@ def create(ctx: Context, request: ApiRequest, target: Target) -> Answer:
         return _created(ctx, request, target, fresh, opts, warnings=warnings)
 
 
-def _given(request: ApiRequest, target: Target, opts: WriteOptions) -> tuple[JsonObject, tuple[str, ...]]:
+def _given(
+    request: ApiRequest, target: Target, opts: WriteOptions
+) -> tuple[JsonObject, tuple[str, ...]]:
     """The object of the body, decoded, and what there is to warn of."""
     given = bodies.read_object(request, target.info)
     identities.check_kind(given, target.info, request.body, opts.field_validation)
-    return decode(given, target.info, opts, bodies.duplicates(request, given) if _strict(opts) else [])
+    return decode(
+        given, target.info, opts, bodies.duplicates(request, given) if _strict(opts) else []
+    )
 
 
 def _created(
@@ -74,7 +90,8 @@ def _created(
 
 @contextlib.contextmanager
 def warning(warnings: tuple[str, ...]) -> Iterator[None]:
-    """Lets a refusal within the block carry the warnings about the body, as a real server sends them."""
+    """Lets a refusal within the block carry the warnings about the body, as a real server sends
+    them."""
     try:
         yield
     except refusals.Refusal as refusal:
@@ -102,7 +119,8 @@ def create_object(
     # What strategies generate has no owner, so ownership is written down before they run.
     if not applied:
         _own(None, fresh, ctx, info, opts)
-    # A name that is drawn comes after defaults, so that what they make of a name (a label) has no owner then.
+    # A name that is drawn comes after defaults, so that what they make of a name (a label) has no
+    # owner then.
     _name(ctx, metadata)
     natives.prepare_create(fresh, info, uid=metadata["uid"])
     if info.key == _SERVICES:
@@ -112,7 +130,9 @@ def create_object(
         validation.admit(fresh, None, info, ctx.labels_of(metadata.get("namespace", "")))
         # A trial does not come as far as the storage, which is what minds.
         if has_version and not opts.dry_run:
-            raise refusals.Refusal(500, "", "resourceVersion should not be set on objects to be created")
+            raise refusals.Refusal(
+                500, "", "resourceVersion should not be set on objects to be created"
+            )
         return _stored(ctx, info, fresh, opts)
 
 
@@ -154,7 +174,12 @@ def _replaced(
             raise refusals.not_found(info.group, info.plural, target.name)
         if metadata.get("uid"):
             raise refusals.uid_mismatch(
-                info.group, info.plural, target.space, target.name, wanted=metadata["uid"], actual=""
+                info.group,
+                info.plural,
+                target.space,
+                target.name,
+                wanted=metadata["uid"],
+                actual="",
             )
         metadata.pop("resourceVersion", None)
         return _created(ctx, request, target, fresh, opts, warnings=warnings)
@@ -174,9 +199,16 @@ def _replaced(
 
 
 def update_object(
-    ctx: Context, target: Target, old: Revision, fresh: JsonObject, opts: WriteOptions, *, applied: bool = False
+    ctx: Context,
+    target: Target,
+    old: Revision,
+    fresh: JsonObject,
+    opts: WriteOptions,
+    *,
+    applied: bool = False,
 ) -> Revision:
-    """Stores a decoded new state of an existing object, or of its status when the target says so."""
+    """Stores a decoded new state of an existing object, or of its status when the target says
+    so."""
     info, before = target.info, old.obj["metadata"]
     metadata = fresh["metadata"]
     if target.namespace is None:
@@ -187,7 +219,8 @@ def update_object(
         raise refusals.conflict(info.group, info.plural, target.name, refusals.MODIFIED)
     _keep_system_fields(metadata, before)
     status = target.subresource == "status"
-    # Defaults first: what the strategies take from the stored object is shared with it and must not be written to.
+    # Defaults first: what the strategies take from the stored object is shared with it and must not
+    # be written to.
     defaults.fill(fresh, info)
     if not applied:
         _own(old.obj, fresh, ctx, info, opts, subresource=target.subresource)
@@ -197,7 +230,9 @@ def update_object(
         natives.prepare_update(fresh, old.obj, info)
         if info.key == _SERVICES:
             ctx.addresses.give(fresh, old.obj, dry_run=opts.dry_run)
-    _refuse_errors(info, target.name, validation.check(fresh, old.obj, info, target.subresource), fresh["kind"])
+    _refuse_errors(
+        info, target.name, validation.check(fresh, old.obj, info, target.subresource), fresh["kind"]
+    )
     if not target.subresource:
         validation.admit(fresh, old.obj, info, ctx.labels_of(target.space))
     if info.key == ctx.registry.crd.key and not status:
@@ -206,11 +241,16 @@ def update_object(
     return event_groups.update(ctx.store, info, fresh, same_generation=same, dry_run=opts.dry_run)
 
 
-def warnings_about(ctx: Context, obj: JsonObject, old: JsonObject | None, info: ResourceInfo) -> tuple[str, ...]:
+def warnings_about(
+    ctx: Context, obj: JsonObject, old: JsonObject | None, info: ResourceInfo
+) -> tuple[str, ...]:
     """What there is to warn of about an object that was written."""
     pods: list[JsonObject] = []
     if info.key == NAMESPACES:
-        pods = [pod.obj for pod in ctx.store.items(ctx.registry.get("", "pods"), obj["metadata"]["name"])]
+        pods = [
+            pod.obj
+            for pod in ctx.store.items(ctx.registry.get("", "pods"), obj["metadata"]["name"])
+        ]
     labels = ctx.labels_of(obj["metadata"].get("namespace", ""))
     texts = validation.warnings(obj, old, info)
     return (*texts, *validation.security_warnings(obj, old, info, labels, pods))
@@ -292,7 +332,9 @@ def _check_namespace(ctx: Context, info: ResourceInfo, metadata: JsonObject) -> 
     if stored is None:
         raise refusals.not_found(*NAMESPACES, namespace)
     if "deletionTimestamp" in stored.obj["metadata"]:
-        why = f"unable to create new content in namespace {namespace} because it is being terminated"
+        why = (
+            f"unable to create new content in namespace {namespace} because it is being terminated"
+        )
         refusal = refusals.forbidden(info.group, info.plural, metadata.get("name", ""), why)
         cause = {
             "reason": "NamespaceTerminating",
@@ -306,11 +348,14 @@ def _check_namespace(ctx: Context, info: ResourceInfo, metadata: JsonObject) -> 
 def _check_uid(info: ResourceInfo, target: Target, metadata: JsonObject, old: Revision) -> None:
     uid, ours = metadata.get("uid"), old.obj["metadata"]["uid"]
     if uid and uid != ours:
-        raise refusals.uid_mismatch(info.group, info.plural, target.space, target.name, wanted=uid, actual=ours)
+        raise refusals.uid_mismatch(
+            info.group, info.plural, target.space, target.name, wanted=uid, actual=ours
+        )
 
 
 def _keep_system_fields(metadata: JsonObject, before: JsonObject) -> None:
-    """What only the server writes comes from the stored object; a uid that differs is left for validation to refuse."""
+    """What only the server writes comes from the stored object; a uid that differs is left for
+    validation to refuse."""
     metadata.pop("selfLink", None)
     if not metadata.get("uid"):
         metadata["uid"] = before["uid"]
@@ -336,8 +381,13 @@ def _own(
     *,
     subresource: str = "",
 ) -> None:
-    """Writes down who set which field. An object that nobody owns anything of stays so until somebody applies."""
-    if old is not None and not old["metadata"].get("managedFields") and not fresh["metadata"].get("managedFields"):
+    """Writes down who set which field. An object that nobody owns anything of stays so until
+    somebody applies."""
+    if (
+        old is not None
+        and not old["metadata"].get("managedFields")
+        and not fresh["metadata"].get("managedFields")
+    ):
         fresh["metadata"].pop("managedFields", None)
         return
     # Who scales is written down without a time, on a real server too.
@@ -349,7 +399,9 @@ def _own(
         fresh["metadata"].pop("managedFields", None)
 
 
-def _refuse_errors(info: ResourceInfo, name: str, errors: list[validation.FieldError], kind: str = "") -> None:
+def _refuse_errors(
+    info: ResourceInfo, name: str, errors: list[validation.FieldError], kind: str = ""
+) -> None:
     if errors:
         info = event_groups.home(info)
         # A custom resource that calls itself something else is refused under that name.

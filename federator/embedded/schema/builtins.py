@@ -1,4 +1,5 @@
-"""The resources every embedded cluster serves, from trimmed Kubernetes API data (`data/k8s-openapi.json.gz`).
+"""The resources every embedded cluster serves, from trimmed Kubernetes API data
+(`data/k8s-openapi.json.gz`).
 
 The data are the published API description of Kubernetes 1.36 (Apache-2.0), made by
 `tests/controlplane/trim_openapi.py`. Read once per process and shared by all embedded clusters.
@@ -31,7 +32,8 @@ STATUS_RESETS: Mapping[tuple[str, str], tuple[str, ...]] = {
         "ownerReferences",
     ),
 }
-"""Fields of metadata that a write to the status sub-resource leaves as they are; it may set all others of a builtin."""
+"""Fields of metadata that a write to the status sub-resource leaves as they are; it may set all
+others of a builtin."""
 
 _SELECTABLE = {
     ("", "pods"): (
@@ -80,7 +82,11 @@ _SELECTABLE = {
 
 @functools.cache
 def _data() -> Mapping[str, Any]:
-    packed = package_data.files("federator.embedded").joinpath("data", "k8s-openapi.json.gz").read_bytes()
+    packed = (
+        package_data.files("federator.embedded")
+        .joinpath("data", "k8s-openapi.json.gz")
+        .read_bytes()
+    )
     document: Mapping[str, Any] = msgspec.json.decode(gzip.decompress(packed))
     return document
 
@@ -103,14 +109,19 @@ def definition_as_published(name: str) -> JSON:
 
 @functools.cache
 def definition(name: str) -> JSON:
-    """One builtin schema by name, with `x-omit` and `x-null` (see `Node.omit`) added. Raises KeyError."""
+    """One builtin schema by name, with `x-omit` and `x-null` (see `Node.omit`) added. Raises
+    KeyError."""
     zero = _data()["zero"].get(name)
     schema = definitions()[name]
     if zero is None:
         return schema
     # An empty list of managed fields is a request (forget all owners) and must survive decoding.
     # Empty lists that must be there are null on the wire: they are left out on reading, too.
-    omit = [field for field in (*zero.get("omit", ()), *zero.get("null", ())) if field != "managedFields"]
+    omit = [
+        field
+        for field in (*zero.get("omit", ()), *zero.get("null", ()))
+        if field != "managedFields"
+    ]
     return {**schema, "x-omit": omit, "x-null": zero.get("null", ())}
 
 
@@ -174,7 +185,8 @@ _GROUP_ORDER = (
     "coordination.k8s.io",
     "discovery.k8s.io",
 )
-"""In which order a real server lists its groups (`kubectl get all` follows it); custom groups come last, by name."""
+"""In which order a real server lists its groups (`kubectl get all` follows it); custom groups come
+last, by name."""
 
 
 def group_rank(group: str) -> tuple[int, str]:

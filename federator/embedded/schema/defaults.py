@@ -1,7 +1,8 @@
-"""Fills in what a request left out, in place: CRD schema defaults, and what a real server adds to builtins.
+"""Fills in what a request left out, in place: CRD schema defaults, and what a real server adds to
+builtins.
 
-Give it a fresh tree (the result of `pruning.prune`, or a copy): it writes into it. Values that depend on the cluster
-(addresses, uids) are not made here but in `natives`.
+Give it a fresh tree (the result of `pruning.prune`, or a copy): it writes into it. Values that
+depend on the cluster (addresses, uids) are not made here but in `natives`.
 """
 
 from collections.abc import Callable
@@ -31,7 +32,8 @@ def fill_native(value: Any, node: Node) -> None:
 
 
 def zero(node: Node) -> dict[str, Any]:
-    """The zero value of a builtin as its wire form shows it: structs present and empty, required scalars zero."""
+    """The zero value of a builtin as its wire form shows it: structs present and empty, required
+    scalars zero."""
     value: dict[str, Any] = {}
     for key, field in node.fields.items():
         if field.default == {}:
@@ -43,12 +45,15 @@ def zero(node: Node) -> dict[str, Any]:
 
 
 def _fill_custom(value: Any, node: Node) -> None:
-    """Structural defaults: declared properties with a default that are absent (or null where null is not allowed)."""
+    """Structural defaults: declared properties with a default that are absent (or null where null
+    is not allowed)."""
     if type(value) is dict:
         defaults: list[tuple[str, Node]] | None = node.compiled.get("defaults")
         if defaults is None:
             defaults = [
-                (k, field) for k, field in node.fields.items() if field.has_default and field.default is not None
+                (k, field)
+                for k, field in node.fields.items()
+                if field.has_default and field.default is not None
             ]
             node.compiled["defaults"] = defaults
         for key, field in defaults:
@@ -92,10 +97,11 @@ def _nothing(_: Any) -> None:
 
 
 def _struct_filler(node: Node) -> Filler:
-    """Struct-valued fields first (a Go struct is never absent), then the kind's own rule, then below, then scalar
-    defaults.
+    """Struct-valued fields first (a Go struct is never absent), then the kind's own rule, then
+    below, then scalar defaults.
 
-    Outer before inner, as a real server does: a container's rule may see what its pod's rule has set.
+    Outer before inner, as a real server does: a container's rule may see what its pod's rule has
+    set.
     """
     structs = tuple(k for k, field in node.fields.items() if field.default == {})
     scalars = tuple(

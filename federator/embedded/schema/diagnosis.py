@@ -1,6 +1,8 @@
-"""Finds and words what decoding did not like: the paths of unknown fields, and the first value of a wrong type.
+"""Finds and words what decoding did not like: the paths of unknown fields, and the first value of a
+wrong type.
 
-The slow second look, taken only when `pruning`'s fast walk stumbled. Wordings are those of a real server.
+The slow second look, taken only when `pruning`'s fast walk stumbled. Wordings are those of a real
+server.
 """
 
 from collections.abc import Iterator
@@ -14,12 +16,15 @@ _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
 def unknown_fields(obj: dict[str, Any], info: ResourceInfo) -> list[str]:
-    """Paths of fields the schema does not know: in the order met for builtins, sorted for custom resources."""
+    """Paths of fields the schema does not know: in the order met for builtins, sorted for custom
+    resources."""
     if info.is_builtin:
         return list(_unknown_typed(obj, info.node, ""))
     unknown = sorted(_unknown_custom(obj, info.node, "", root=True))
     # Metadata is decoded first on a real server, so its complaints come first.
-    return [p for p in unknown if p.startswith("metadata.")] + [p for p in unknown if not p.startswith("metadata.")]
+    return [p for p in unknown if p.startswith("metadata.")] + [
+        p for p in unknown if not p.startswith("metadata.")
+    ]
 
 
 def _joined(path: str, key: str) -> str:
@@ -42,7 +47,9 @@ def _unknown_typed(value: Any, node: Node | None, path: str) -> Iterator[str]:
             yield from _unknown_typed(child, node.items, f"{path}[{index}]")
 
 
-def _unknown_custom(value: Any, node: Node | None, path: str, *, root: bool = False) -> Iterator[str]:
+def _unknown_custom(
+    value: Any, node: Node | None, path: str, *, root: bool = False
+) -> Iterator[str]:
     if isinstance(value, list):
         for index, child in enumerate(value):
             if node is None or node.items is not None or not node.preserve:
@@ -80,7 +87,11 @@ def _go_type(node: Node) -> str:
         package = "v1"
         return f"{package}.{node.name}"
     if node.kind == "object":
-        return f"map[string]{_go_type(node.values)}" if node.values is not None else "map[string]interface {}"
+        return (
+            f"map[string]{_go_type(node.values)}"
+            if node.values is not None
+            else "map[string]interface {}"
+        )
     if node.kind == "array":
         return f"[]{_go_type(node.items)}" if node.items is not None else "[]interface {}"
     if node.kind == "integer":
@@ -97,7 +108,10 @@ def _json_type(value: Any) -> str:
 
 
 def _mismatch(value: Any, node: Node, path: str, struct: str) -> str:
-    return f"json: cannot unmarshal {_json_type(value)} into Go struct field {struct}.{path} of type {_go_type(node)}"
+    return (
+        f"json: cannot unmarshal {_json_type(value)} into Go struct field {struct}.{path} of type"
+        f" {_go_type(node)}"
+    )
 
 
 def _wrong(value: Any, node: Node, path: str, struct: str) -> Iterator[str]:
@@ -147,7 +161,11 @@ def _special(value: Any, node: Node) -> list[str] | None:
         return _tried(lambda: scalars.quantity(str(value)))
     if node.name == "IntOrString":
         bad = isinstance(value, bool | float | dict | list)
-        return [f"json: cannot unmarshal {_json_type(value)} into Go value of type int32"] if bad else []
+        return (
+            [f"json: cannot unmarshal {_json_type(value)} into Go value of type int32"]
+            if bad
+            else []
+        )
     if node.name in ("Time", "MicroTime"):
         if not isinstance(value, str):
             return [f"json: cannot unmarshal {_json_type(value)} into Go value of type string"]

@@ -1,8 +1,9 @@
 """Events: one storage behind two resources, core/v1 and events.k8s.io/v1, as on a real server.
 
-They are kept as core/v1 events, which is how the stand-in controllers write them. Readers and writers of the REST
-layer turn a resource into its `home` before they ask the store, and objects with `inward` and `outward`. The other
-group only has other names for the same fields, so conversion is renaming.
+They are kept as core/v1 events, which is how the stand-in controllers write them. Readers and
+writers of the REST layer turn a resource into its `home` before they ask the store, and objects
+with `inward` and `outward`. The other group only has other names for the same fields, so conversion
+is renaming.
 """
 
 from typing import Final, TypeVar
@@ -40,7 +41,11 @@ def core_event(event: JsonObject) -> JsonObject:
     """An event of either group as core/v1 has it; shares everything below."""
     if event.get("apiVersion") != _LATER_VERSION:
         return event
-    return {**_REPORTER, **{_CORE_NAMES.get(field, field): value for field, value in event.items()}, "apiVersion": "v1"}
+    return {
+        **_REPORTER,
+        **{_CORE_NAMES.get(field, field): value for field, value in event.items()},
+        "apiVersion": "v1",
+    }
 
 
 def inward(info: ResourceInfo, obj: JsonObject) -> JsonObject:
@@ -55,7 +60,10 @@ def outward(info: ResourceInfo, obj: JsonObject) -> JsonObject:
     if info.key != _LATER_EVENTS:
         return {**obj, "apiVersion": info.api_version}
     kept = {field: value for field, value in obj.items() if value or field not in _REPORTER}
-    return {**{_LATER_NAMES.get(field, field): value for field, value in kept.items()}, "apiVersion": info.api_version}
+    return {
+        **{_LATER_NAMES.get(field, field): value for field, value in kept.items()},
+        "apiVersion": info.api_version,
+    }
 
 
 def selected(info: ResourceInfo, path: str) -> str:
@@ -74,17 +82,27 @@ def get(store: Store, info: ResourceInfo, namespace: str, name: str) -> Revision
 def create(store: Store, info: ResourceInfo, obj: JsonObject, *, dry_run: bool = False) -> Revision:
     """`store.create` of an object of `info`; returns it as `info` shows it."""
     resource, metadata = home(info), obj["metadata"]
-    if resource is not info and store.get(resource, metadata["namespace"], metadata["name"]) is not None:
+    if (
+        resource is not info
+        and store.get(resource, metadata["namespace"], metadata["name"]) is not None
+    ):
         raise refusals.already_exists(info.group, info.plural, metadata["name"])
     return _outward(info, store.create(resource, inward(info, obj), dry_run=dry_run))
 
 
 def update(
-    store: Store, info: ResourceInfo, obj: JsonObject, *, same_generation: bool = False, dry_run: bool = False
+    store: Store,
+    info: ResourceInfo,
+    obj: JsonObject,
+    *,
+    same_generation: bool = False,
+    dry_run: bool = False,
 ) -> Revision:
     """`store.update` by an object of `info`; returns it as `info` shows it."""
     kept = inward(info, obj)
-    return _outward(info, store.update(home(info), kept, same_generation=same_generation, dry_run=dry_run))
+    return _outward(
+        info, store.update(home(info), kept, same_generation=same_generation, dry_run=dry_run)
+    )
 
 
 def _outward(info: ResourceInfo, revision: _Found) -> _Found:

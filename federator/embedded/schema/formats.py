@@ -1,4 +1,5 @@
-"""String formats that a real API server enforces on custom resources. Unknown formats are not checked, as there."""
+"""String formats that a real API server enforces on custom resources. Unknown formats are not
+checked, as there."""
 
 import base64
 import binascii
@@ -10,7 +11,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 _UUID: Final = r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?%s[0-9a-f]{3}-?%s[0-9a-f]{3}-?[0-9a-f]{12}$"
-_DATE_TIME: Final = re.compile(r"^\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-]\d{2}:?\d{2})$", re.ASCII)
+_DATE_TIME: Final = re.compile(
+    r"^\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-]\d{2}:?\d{2})$", re.ASCII
+)
 _DURATION_PART: Final = re.compile(r"\d+(\.\d*)?\s*(ns|us|µs|ms|s|m|h|d|w)", re.ASCII)
 _HOSTNAME: Final = re.compile(r"^([a-zA-Z0-9\u00a1-\uffff]([a-zA-Z0-9\u00a1-\uffff-]{0,62})\.?)+$")
 _EMAIL: Final = re.compile(r"^[^@\s<>]+@[^@\s<>]+$")
@@ -89,7 +92,9 @@ CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
     "hostname": _hostname,
     "ipv4": _succeeds(ipaddress.IPv4Address),
     "ipv6": _succeeds(ipaddress.IPv6Address),
-    "cidr": _succeeds(lambda text: ipaddress.ip_network(text, strict=False) if "/" in text else int("x")),
+    "cidr": _succeeds(
+        lambda text: ipaddress.ip_network(text, strict=False) if "/" in text else int("x")
+    ),
     "mac": _matching(_MAC),
     "byte": _succeeds(lambda text: base64.b64decode(text, validate=True)),
     "hexcolor": _matching(_HEX_COLOR),

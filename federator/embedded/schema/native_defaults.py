@@ -1,8 +1,9 @@
-"""What a real API server fills into builtin objects, one rule per type, called by `defaults` on every struct of that
-type.
+"""What a real API server fills into builtin objects, one rule per type, called by `defaults` on
+every struct of that type.
 
-Rules write into the dict they get; struct-valued fields are already there. Facts of the Kubernetes 1.36 API, feature
-gates at their defaults. Zero values that the wire form leaves out (`false`, `0`, empty lists) are absent here too.
+Rules write into the dict they get; struct-valued fields are already there. Facts of the Kubernetes
+1.36 API, feature gates at their defaults. Zero values that the wire form leaves out (`false`, `0`,
+empty lists) are absent here too.
 """
 
 import base64
@@ -13,7 +14,8 @@ Struct = dict[str, Any]
 
 
 def _image_pull_policy(image: str) -> str:
-    """Always for `:latest` or neither tag nor digest; IfNotPresent otherwise, also where the name cannot be read."""
+    """Always for `:latest` or neither tag nor digest; IfNotPresent otherwise, also where the name
+    cannot be read."""
     name, _, digest = image.partition("@")
     repository, _, tag = name.rpartition(":")
     if not repository or "/" in tag:
@@ -115,7 +117,9 @@ def _daemon_set(ds: Struct) -> None:
         rolling.setdefault("maxUnavailable", 1)
         rolling.setdefault("maxSurge", 0)
     spec.setdefault("revisionHistoryLimit", 10)
-    ds["metadata"].setdefault("annotations", {}).setdefault("deprecated.daemonset.template.generation", "0")
+    ds["metadata"].setdefault("annotations", {}).setdefault(
+        "deprecated.daemonset.template.generation", "0"
+    )
 
 
 def _stateful_set(ss: Struct) -> None:
@@ -147,7 +151,9 @@ def _job(job: Struct) -> None:
         job["metadata"]["labels"] = dict(labels)
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)
-    spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
+    spec.setdefault(
+        "podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed"
+    )
     spec.setdefault("manualSelector", False)
 
 
@@ -173,7 +179,9 @@ def _service(service: Struct) -> None:
         port.setdefault("protocol", "TCP")
         if not port.get("targetPort"):
             port["targetPort"] = port.get("port", 0)
-    external = kind in ("NodePort", "LoadBalancer") or (kind == "ClusterIP" and spec.get("externalIPs"))
+    external = kind in ("NodePort", "LoadBalancer") or (
+        kind == "ClusterIP" and spec.get("externalIPs")
+    )
     if external and not spec.get("externalTrafficPolicy"):
         spec["externalTrafficPolicy"] = "Cluster"
     if kind in ("ClusterIP", "NodePort", "LoadBalancer"):
@@ -231,7 +239,10 @@ _SCALE_UP: Final = {
         {"type": "Percent", "value": 100, "periodSeconds": 15},
     ),
 }
-_SCALE_DOWN: Final = {"selectPolicy": "Max", "policies": ({"type": "Percent", "value": 100, "periodSeconds": 15},)}
+_SCALE_DOWN: Final = {
+    "selectPolicy": "Max",
+    "policies": ({"type": "Percent", "value": 100, "periodSeconds": 15},),
+}
 
 
 def _autoscaler(hpa: Struct) -> None:
@@ -349,4 +360,5 @@ RULES: Final[Mapping[str, Callable[[Struct], None]]] = {
     "MatchResources": _match_resources,
     "CustomResourceDefinition": _definition,
 }
-"""Type name -> rule; types of one name in two groups (`EndpointPort`, `ServiceReference`) share theirs."""
+"""Type name -> rule; types of one name in two groups (`EndpointPort`, `ServiceReference`) share
+theirs."""

@@ -1,8 +1,9 @@
-"""OpenAPI v3 documents, one per group and version: what `kubectl explain`, `apply`, `diff` and `edit` read.
+"""OpenAPI v3 documents, one per group and version: what `kubectl explain`, `apply`, `diff` and
+`edit` read.
 
-Builtins come from the published schemas as they are, custom resources from their CRDs with the references a real server
-adds. Paths hold what clients look for: methods, query parameters, kinds. Documents of builtin groups are made once per
-process.
+Builtins come from the published schemas as they are, custom resources from their CRDs with the
+references a real server adds. Paths hold what clients look for: methods, query parameters, kinds.
+Documents of builtin groups are made once per process.
 """
 
 import functools
@@ -22,12 +23,14 @@ _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _SCALE: Final = "io.k8s.api.autoscaling.v1.Scale"
 _REF: Final = "#/components/schemas/"
 _API_VERSION: Final = (
-    "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized "
+    "APIVersion defines the versioned schema of this representation of an object. Servers should"
+    " convert recognized "
     "schemas to the latest internal value, and may reject unrecognized values. More info: "
     "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources"
 )
 _KIND: Final = (
-    "Kind is a string value representing the REST resource this object represents. Servers may infer this from the "
+    "Kind is a string value representing the REST resource this object represents. Servers may"
+    " infer this from the "
     "endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: "
     "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds"
 )
@@ -42,13 +45,25 @@ _LIST_META: Final = (
 
 _LIST_PARAMETERS: Final = {
     "allowWatchBookmarks": ("boolean", "Whether a watch may send events of type BOOKMARK."),
-    "continue": ("string", "Where the next part of a chunked list starts, as the previous part said."),
-    "fieldSelector": ("string", "Restricts the list to objects with these field values. Defaults to everything."),
-    "labelSelector": ("string", "Restricts the list to objects with these labels. Defaults to everything."),
+    "continue": (
+        "string",
+        "Where the next part of a chunked list starts, as the previous part said.",
+    ),
+    "fieldSelector": (
+        "string",
+        "Restricts the list to objects with these field values. Defaults to everything.",
+    ),
+    "labelSelector": (
+        "string",
+        "Restricts the list to objects with these labels. Defaults to everything.",
+    ),
     "limit": ("integer", "Most objects to return at once; more are had with `continue`."),
     "resourceVersion": ("string", "Which versions the answer may be served from."),
     "resourceVersionMatch": ("string", "How resourceVersion is applied to a list."),
-    "sendInitialEvents": ("boolean", "Whether a watch begins with events for the objects that exist."),
+    "sendInitialEvents": (
+        "boolean",
+        "Whether a watch begins with events for the objects that exist.",
+    ),
     "timeoutSeconds": ("integer", "How long a list or watch may take."),
     "watch": ("boolean", "Watch for changes instead of listing."),
 }
@@ -64,7 +79,10 @@ _FORCE: Final = {"force": ("boolean", "Take over fields that others own. For app
 _DELETE_PARAMETERS: Final = {
     "dryRun": ("string", "`All`: do everything but store the result."),
     "gracePeriodSeconds": ("integer", "How long the object may take to end; zero means at once."),
-    "propagationPolicy": ("string", "What happens to dependents: Orphan, Background or Foreground."),
+    "propagationPolicy": (
+        "string",
+        "What happens to dependents: Orphan, Background or Foreground.",
+    ),
 }
 _PATCH_TYPES: Final = (
     "application/apply-patch+yaml",
@@ -81,7 +99,8 @@ def path_of(group: str, version: str) -> str:
 
 
 def index(infos: Iterable[ResourceInfo]) -> Json:
-    """The body of `/openapi/v3`: every group and version with an address that changes with its content."""
+    """The body of `/openapi/v3`: every group and version with an address that changes with its
+    content."""
     grouped: dict[str, list[ResourceInfo]] = {}
     for info in infos:
         grouped.setdefault(path_of(info.group, info.version), []).append(info)
@@ -165,7 +184,8 @@ def _references(schema: Any) -> Iterator[str]:
 
 
 def schema_name(info: ResourceInfo) -> str:
-    """The name of a kind's schema: `io.k8s.api.apps.v1.Deployment`, or `com.pinterest.v1beta1.PinterestService`."""
+    """The name of a kind's schema: `io.k8s.api.apps.v1.Deployment`, or
+    `com.pinterest.v1beta1.PinterestService`."""
     if info.is_builtin:
         return builtins.schema_names()[(info.group, info.version, info.kind)]
     return ".".join([*reversed(info.group.split(".")), info.version, info.kind])
@@ -176,7 +196,8 @@ def _gvk(info: ResourceInfo, kind: str) -> Json:
 
 
 def _custom_schema(info: ResourceInfo) -> JSON:
-    """A CRD's schema as a real server publishes it: type and object metadata added, int-or-string spelt out."""
+    """A CRD's schema as a real server publishes it: type and object metadata added, int-or-string
+    spelt out."""
     published = _published(info.node.raw)
     properties = {
         "apiVersion": {"description": _API_VERSION, "type": "string"},
@@ -206,7 +227,10 @@ def _published(schema: JSON) -> Json:
         described = {
             "apiVersion": {"description": _API_VERSION, "type": "string"},
             "kind": {"description": _KIND, "type": "string"},
-            "metadata": {"description": _OBJECT_META, "allOf": [{"$ref": f"{_REF}{_META}ObjectMeta"}]},
+            "metadata": {
+                "description": _OBJECT_META,
+                "allOf": [{"$ref": f"{_REF}{_META}ObjectMeta"}],
+            },
         }
         result["properties"] = {**described, **(result.get("properties") or {})}
     return result
@@ -234,13 +258,20 @@ def _list_schema(info: ResourceInfo, name: str) -> JSON:
 def _paths(info: ResourceInfo, name: str) -> Json:
     base = f"/{path_of(info.group, info.version)}"
     paths: Json = {}
-    collection = f"{base}/namespaces/{{namespace}}/{info.plural}" if info.namespaced else f"{base}/{info.plural}"
+    collection = (
+        f"{base}/namespaces/{{namespace}}/{info.plural}"
+        if info.namespaced
+        else f"{base}/{info.plural}"
+    )
     at_collection = _operations(info, name, ("list", "create", "deletecollection"))
     if at_collection:
         paths[collection] = {**at_collection, "parameters": _path_parameters(info, of_object=False)}
     at_object = _operations(info, name, ("get", "update", "patch", "delete"))
     if at_object:
-        paths[f"{collection}/{{name}}"] = {**at_object, "parameters": _path_parameters(info, of_object=True)}
+        paths[f"{collection}/{{name}}"] = {
+            **at_object,
+            "parameters": _path_parameters(info, of_object=True),
+        }
     for sub_name, sub in info.subresources.items():
         kind_schema = name if (sub.group, sub.kind) == (info.group, info.kind) else ""
         if sub.kind == "Scale":
@@ -249,7 +280,9 @@ def _paths(info: ResourceInfo, name: str) -> Json:
             verbs = tuple(verb for verb in ("get", "update", "patch") if verb in sub.verbs)
             operations = {
                 _METHODS[verb]: _operation(
-                    verb, kind_schema, {"group": sub.group, "kind": sub.kind, "version": sub.version}
+                    verb,
+                    kind_schema,
+                    {"group": sub.group, "kind": sub.kind, "version": sub.version},
                 )
                 for verb in verbs
             }
@@ -287,7 +320,10 @@ def _operation(verb: str, schema: str, gvk: Json) -> Json:
         "description": f"{verb} {gvk['kind']}",
         "parameters": _query_parameters(verb),
         "responses": {
-            "200": {"description": "OK", "content": {"application/json": {"schema": {"$ref": _REF + schema}}}},
+            "200": {
+                "description": "OK",
+                "content": {"application/json": {"schema": {"$ref": _REF + schema}}},
+            },
             "401": {"description": "Unauthorized"},
         },
         "x-kubernetes-action": _ACTIONS.get(verb, verb),
@@ -310,7 +346,10 @@ def _query_parameters(verb: str) -> list[Json]:
     if verb == "list":
         parameters: Mapping[str, tuple[str, str]] = _LIST_PARAMETERS
     elif verb == "deletecollection":
-        parameters = {**_DELETE_PARAMETERS, **{k: v for k, v in _LIST_PARAMETERS.items() if k != "watch"}}
+        parameters = {
+            **_DELETE_PARAMETERS,
+            **{k: v for k, v in _LIST_PARAMETERS.items() if k != "watch"},
+        }
     elif verb == "delete":
         parameters = _DELETE_PARAMETERS
     elif verb == "patch":
@@ -318,7 +357,12 @@ def _query_parameters(verb: str) -> list[Json]:
     else:
         parameters = {} if verb == "get" else _WRITE_PARAMETERS
     return [
-        {"name": name, "in": "query", "description": text, "schema": {"type": kind, "uniqueItems": True}}
+        {
+            "name": name,
+            "in": "query",
+            "description": text,
+            "schema": {"type": kind, "uniqueItems": True},
+        }
         for name, (kind, text) in sorted(parameters.items())
     ]
 

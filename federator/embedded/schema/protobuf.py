@@ -1,7 +1,9 @@
-"""Reading Kubernetes protobuf bodies: what kubectl's typed commands (`create namespace`, `auth can-i`, ...) post.
+"""Reading Kubernetes protobuf bodies: what kubectl's typed commands (`create namespace`, `auth
+can-i`, ...) post.
 
-Only decoding: answers are always JSON, which every client accepts beside protobuf. Field numbers come from
-`data/k8s-protobuf.json.gz` (made by `tests/controlplane/trim_protobuf.py`). Never given more than a bounded body.
+Only decoding: answers are always JSON, which every client accepts beside protobuf. Field numbers
+come from `data/k8s-protobuf.json.gz` (made by `tests/controlplane/trim_protobuf.py`). Never given
+more than a bounded body.
 """
 
 import base64
@@ -31,7 +33,11 @@ class Undecodable(ValueError):
 
 @functools.cache
 def _data() -> Mapping[str, Any]:
-    packed = package_data.files("federator.embedded").joinpath("data", "k8s-protobuf.json.gz").read_bytes()
+    packed = (
+        package_data.files("federator.embedded")
+        .joinpath("data", "k8s-protobuf.json.gz")
+        .read_bytes()
+    )
     data: Mapping[str, Any] = msgspec.json.decode(gzip.decompress(packed))
     return data
 
@@ -48,7 +54,9 @@ def decode(body: bytes) -> dict[str, Any]:
         name = "v1/DeleteOptions" if kind == "DeleteOptions" else f"{api_version}/{kind}"
         full = _data()["kinds"].get(name)
         if full is None:
-            raise Undecodable(f'no kind "{kind}" is registered for version "{api_version}" as protobuf')
+            raise Undecodable(
+                f'no kind "{kind}" is registered for version "{api_version}" as protobuf'
+            )
         return {"kind": kind, "apiVersion": api_version, **_message(full, envelope.get(2, b""), 0)}
     except (IndexError, struct.error, UnicodeDecodeError, AttributeError, TypeError) as error:
         raise Undecodable(f"the protobuf message is malformed: {error}") from error
@@ -106,10 +114,13 @@ def _message(full: str, data: bytes, depth: int) -> dict[str, Any]:
             message.setdefault(name, []).append(_value(type_[2:], raw, depth))
         elif type_.startswith("{}"):
             entry = dict(_fields(raw))
-            message.setdefault(name, {})[entry.get(1, b"").decode()] = _value(type_[2:], entry.get(2, b""), depth)
+            message.setdefault(name, {})[entry.get(1, b"").decode()] = _value(
+                type_[2:], entry.get(2, b""), depth
+            )
         else:
             value = _value(type_, raw, depth)
-            # Fields that are no pointers are always on the wire; JSON leaves them out when they are zero.
+            # Fields that are no pointers are always on the wire; JSON leaves them out when they are
+            # zero.
             if value is not None and (kept or value not in (0, "", False)):
                 message[name] = value
     return message

@@ -1,7 +1,9 @@
-"""Decoding: a fresh copy of a request's object with only the fields its schema knows, as a real server would read it.
+"""Decoding: a fresh copy of a request's object with only the fields its schema knows, as a real
+server would read it.
 
-One walk does copying, pruning, null handling and, for builtins, type checks and canonical scalars. Walkers are compiled
-once per schema node. Called by the REST layer on every body; never by trusted writers. It never changes its input.
+One walk does copying, pruning, null handling and, for builtins, type checks and canonical scalars.
+Walkers are compiled once per schema node. Called by the REST layer on every body; never by trusted
+writers. It never changes its input.
 """
 
 import base64
@@ -17,7 +19,8 @@ from federator.embedded.storage.schema import Node
 
 _META: Final = ("apiVersion", "kind", "metadata")
 Walker = Callable[[Any, list[str]], Any]
-"""(value, names of dropped fields) -> fresh value. Raises `Mistyped` where a builtin cannot be decoded."""
+"""(value, names of dropped fields) -> fresh value. Raises `Mistyped` where a builtin cannot be
+decoded."""
 
 
 class Mistyped(Exception):
@@ -30,7 +33,8 @@ class Undecodable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """`obj` shares nothing with the input; `unknown` names the dropped fields as `spec.containers[0].imagee`."""
+    """`obj` shares nothing with the input; `unknown` names the dropped fields as
+    `spec.containers[0].imagee`."""
 
     obj: dict[str, Any]
     unknown: list[str]
@@ -49,7 +53,8 @@ _CONTAINERS: Final = frozenset((dict, list))
 
 
 def prune(obj: dict[str, Any], info: ResourceInfo) -> Pruned:
-    """The object as the server stores it, before defaults. Raises `Undecodable` for builtins (and for bad metadata)."""
+    """The object as the server stores it, before defaults. Raises `Undecodable` for builtins (and
+    for bad metadata)."""
     dropped: list[str] = []
     walk = _root_walker(info)
     try:
@@ -60,8 +65,11 @@ def prune(obj: dict[str, Any], info: ResourceInfo) -> Pruned:
 
 
 def strict_error(unknown: list[str], duplicates: list[str] | tuple[str, ...] = ()) -> str:
-    """What a Strict request is answered about unknown and duplicate fields (also the text of Warn, one item each)."""
-    problems = [f'duplicate field "{name}"' for name in duplicates] + [f'unknown field "{name}"' for name in unknown]
+    """What a Strict request is answered about unknown and duplicate fields (also the text of Warn,
+    one item each)."""
+    problems = [f'duplicate field "{name}"' for name in duplicates] + [
+        f'unknown field "{name}"' for name in unknown
+    ]
     return "strict decoding error: " + ", ".join(problems)
 
 
@@ -80,8 +88,8 @@ def _remember_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def duplicate_fields(raw_json: bytes) -> list[str]:
-    """Dotted paths of keys that a JSON body gives twice, in the order met. Call it only when somebody asks (Strict,
-    Warn).
+    """Dotted paths of keys that a JSON body gives twice, in the order met. Call it only when
+    somebody asks (Strict, Warn).
     """
     duplicates: list[str] = []
 
@@ -155,7 +163,8 @@ def _typed_struct(node: Node) -> Walker:
                     continue
                 step = table[key] = _typed(field)
             kept = step(child, dropped)
-            # The wire form of a builtin has no empty lists, zero numbers or false flags where its type says so.
+            # The wire form of a builtin has no empty lists, zero numbers or false flags where its
+            # type says so.
             if kept or key not in omit:
                 fresh[key] = kept
         return fresh
@@ -164,7 +173,9 @@ def _typed_struct(node: Node) -> Walker:
 
 
 def _zero(node: Node) -> Any:
-    return {"object": {}, "array": [], "integer": 0, "number": 0, "boolean": False}.get(node.kind, "")
+    return {"object": {}, "array": [], "integer": 0, "number": 0, "boolean": False}.get(
+        node.kind, ""
+    )
 
 
 def _typed_map(values: Node) -> Walker:
@@ -278,19 +289,30 @@ def _moment(value: Any, micro: bool) -> Any:
 
 
 def _schema_or(_: Node) -> Walker:
-    """`items`, `additionalProperties`, `dependencies` of a CRD's schema: a schema, or something else that is kept."""
+    """`items`, `additionalProperties`, `dependencies` of a CRD's schema: a schema, or something
+    else that is kept."""
 
     def walk(value: Any, dropped: list[str]) -> Any:
         if type(value) is dict and "Schema" not in value:
-            step = _typed(builtins.node("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"))
-            # A custom decoder reads these on a real server: what it does not know goes without a word.
+            step = _typed(
+                builtins.node(
+                    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+                )
+            )
+            # A custom decoder reads these on a real server: what it does not know goes without a
+            # word.
             return step(value, [])
         return copy_json(value)
 
     return walk
 
 
-_SCALARS: Final[dict[str, Walker]] = {"string": _string, "integer": _integer, "number": _number, "boolean": _boolean}
+_SCALARS: Final[dict[str, Walker]] = {
+    "string": _string,
+    "integer": _integer,
+    "number": _number,
+    "boolean": _boolean,
+}
 _TYPED_BY_NAME: Final[dict[str, Callable[[Node], Walker]]] = {
     "Quantity": lambda _: _quantity,
     "IntOrString": lambda _: _int_or_string,
@@ -354,9 +376,15 @@ def _custom_container(node: Node, embedded: bool) -> Walker:
         if type(value) is list:
             items = node.items
             if items is None:
-                return copy_json(value) if keep_unknown else [_emptied(child, dropped) for child in value]
+                return (
+                    copy_json(value)
+                    if keep_unknown
+                    else [_emptied(child, dropped) for child in value]
+                )
             step = _custom(items)
-            return [step(child, dropped) if type(child) in _CONTAINERS else child for child in value]
+            return [
+                step(child, dropped) if type(child) in _CONTAINERS else child for child in value
+            ]
         return value
 
     return walk

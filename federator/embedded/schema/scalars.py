@@ -1,7 +1,7 @@
 """Canonical forms of the builtin scalar types, as a real server stores them: quantities and times.
 
-A real server reads `1000m` and stores `1`, reads `+01:00` times and stores `Z`. Pure functions, cached; called while
-pruning.
+A real server reads `1000m` and stores `1`, reads `+01:00` times and stores `Z`. Pure functions,
+cached; called while pruning.
 """
 
 import datetime
@@ -15,8 +15,12 @@ _EXPONENT: Final = re.compile(r"[eE]([+-]?\d+)", re.ASCII)
 _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _DECIMAL: Final = {-3: "n", -2: "u", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 4: "T", 5: "P", 6: "E"}
 _DECIMAL_EXPONENT: Final = {suffix: power for power, suffix in _DECIMAL.items()}
-_TIME: Final = re.compile(r"^(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)$", re.ASCII)
-QUANTITY_PATTERN: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_TIME: Final = re.compile(
+    r"^(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)$", re.ASCII
+)
+QUANTITY_PATTERN: Final = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
 BAD_SUFFIX: Final = "unable to parse quantity's suffix"
 BAD_NUMBER: Final = "unable to parse numeric part of quantity"
 FINEST: Final = -9
@@ -25,7 +29,8 @@ FINEST: Final = -9
 
 @functools.lru_cache(maxsize=8192)
 def _parsed(text: str) -> tuple[Fraction, str]:
-    """(exact value, suffix as written: a binary or decimal one, `e` for an exponent). Raises ValueError."""
+    """(exact value, suffix as written: a binary or decimal one, `e` for an exponent). Raises
+    ValueError."""
     match = _QUANTITY.fullmatch(text)
     if match is None or not text:
         raise ValueError(QUANTITY_PATTERN)
@@ -53,8 +58,8 @@ def amount(text: str) -> Fraction:
 
 @functools.lru_cache(maxsize=8192)
 def quantity(text: str) -> str:
-    """The stored form of a quantity: largest suffix that keeps a whole number, at most nano precision (rounded away
-    from zero).
+    """The stored form of a quantity: largest suffix that keeps a whole number, at most nano
+    precision (rounded away from zero).
 
     Raises ValueError with the real server's wording.
     """
@@ -73,7 +78,11 @@ def quantity(text: str) -> str:
 def rounded_to_milli(text: str) -> str:
     """A quantity rounded up (away from zero) to whole milli units."""
     milli = amount(text) * 1000
-    whole = -(-milli.numerator // milli.denominator) if milli >= 0 else milli.numerator // milli.denominator
+    whole = (
+        -(-milli.numerator // milli.denominator)
+        if milli >= 0
+        else milli.numerator // milli.denominator
+    )
     return quantity(f"{whole}m")
 
 
@@ -112,8 +121,8 @@ def _in_exponent(value: Fraction) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def time(text: str, micro: bool) -> str:
-    """An RFC 3339 time in UTC, in whole seconds (or six digits for `micro`). Raises ValueError with the server's
-    wording.
+    """An RFC 3339 time in UTC, in whole seconds (or six digits for `micro`). Raises ValueError with
+    the server's wording.
     """
     match = _TIME.match(text)
     layout = "2006-01-02T15:04:05.000000Z07:00" if micro else "2006-01-02T15:04:05Z07:00"
@@ -124,7 +133,9 @@ def time(text: str, micro: bool) -> str:
         long = len(fraction or "") > 7
         rest = (fraction or "")[7 if long else 0 :] + zone
         wanted = "Z07:00" if long else ".000000"
-        raise ValueError(f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as "{wanted}"')
+        raise ValueError(
+            f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as "{wanted}"'
+        )
     offset = "+00:00" if zone in "Zz" else zone
     try:
         moment = datetime.datetime.fromisoformat(f"{date}T{clock}{offset}").astimezone(datetime.UTC)

@@ -1,4 +1,5 @@
-"""One complaint about one field, worded as a real API server words it; the `Invalid` status is made of these.
+"""One complaint about one field, worded as a real API server words it; the `Invalid` status is made
+of these.
 
 Pure values. Produced by every kind of validation, turned into answers by the REST layer.
 """
@@ -11,7 +12,8 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """`field` is the path as the server prints it (`spec.ports[0].name`), `reason` as in a `StatusCause`."""
+    """`field` is the path as the server prints it (`spec.ports[0].name`), `reason` as in a
+    `StatusCause`."""
 
     field: str
     reason: str
@@ -31,7 +33,8 @@ class GoStruct(dict[str, Any]):
 
 
 def shown(value: Any) -> str:
-    """A value as the server prints it: strings quoted, objects and lists as compact JSON with sorted keys."""
+    """A value as the server prints it: strings quoted, objects and lists as compact JSON with
+    sorted keys."""
     if isinstance(value, dict | list):
         return go_json(value, sort=not isinstance(value, GoStruct))
     return json.dumps(value, ensure_ascii=False)
@@ -42,12 +45,16 @@ _HTML: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 def go_json(value: Any, *, sort: bool = True) -> str:
     """Compact JSON as Go writes it, with the characters escaped that could be HTML."""
-    return json.dumps(value, separators=(",", ":"), sort_keys=sort, ensure_ascii=False).translate(_HTML)
+    return json.dumps(value, separators=(",", ":"), sort_keys=sort, ensure_ascii=False).translate(
+        _HTML
+    )
 
 
 def required(field: str, detail: str = "") -> FieldError:
     """A value that must be there and is not."""
-    return FieldError(field, "FieldValueRequired", f"Required value: {detail}" if detail else "Required value")
+    return FieldError(
+        field, "FieldValueRequired", f"Required value: {detail}" if detail else "Required value"
+    )
 
 
 def invalid(field: str, value: Any, detail: str) -> FieldError:
@@ -63,7 +70,11 @@ def mistyped(field: str, value: Any, detail: str) -> FieldError:
 def not_supported(field: str, value: Any, supported: Iterable[str]) -> FieldError:
     """A value outside an enumeration; `supported` in the order to print."""
     values = ", ".join(json.dumps(item) for item in supported)
-    return FieldError(field, "FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {values}")
+    return FieldError(
+        field,
+        "FieldValueNotSupported",
+        f"Unsupported value: {shown(value)}: supported values: {values}",
+    )
 
 
 def forbidden(field: str, detail: str) -> FieldError:
@@ -88,7 +99,9 @@ def too_long(field: str, limit: int) -> FieldError:
 
 def too_many(field: str, actual: int, limit: int) -> FieldError:
     """A list or map with more than `limit` items."""
-    return FieldError(field, "FieldValueTooMany", f"Too many: {actual}: must have at most {limit} items")
+    return FieldError(
+        field, "FieldValueTooMany", f"Too many: {actual}: must have at most {limit} items"
+    )
 
 
 def aggregate(errors: Sequence[FieldError]) -> str:

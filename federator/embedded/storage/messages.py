@@ -1,6 +1,8 @@
-"""The messages of the REST layer: what comes in, who asks, and what goes out, free of any transport.
+"""The messages of the REST layer: what comes in, who asks, and what goes out, free of any
+transport.
 
-Made by the in-process transport and by the HTTP server; consumed by `api`. Bodies are bytes; a watch is a stream.
+Made by the in-process transport and by the HTTP server; consumed by `api`. Bodies are bytes; a
+watch is a stream.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -33,7 +35,8 @@ ADMIN = Caller("kubernetes-admin", ("system:masters", "system:authenticated"))
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """One request. Header names are in lower case; `query` maps each name to its values in order."""
+    """One request. Header names are in lower case; `query` maps each name to its values in
+    order."""
 
     method: str
     path: str
@@ -48,7 +51,8 @@ class ApiRequest:
         return values[0] if values else default
 
     def flag(self, name: str) -> bool:
-        """A boolean parameter as Kubernetes reads it: absent, "false" and "0" are false, everything else is true."""
+        """A boolean parameter as Kubernetes reads it: absent, "false" and "0" are false, everything
+        else is true."""
         values = self.query.get(name)
         return values is not None and values[0].lower() not in {"false", "0"}
 
@@ -94,7 +98,11 @@ class Answer:
 
     def headers(self) -> dict[str, str]:
         """Lower-case headers; several warnings are joined as one header value (RFC 9110)."""
-        headers = {"content-type": self.content_type, "cache-control": "no-cache, private", **self.extra_headers}
+        headers = {
+            "content-type": self.content_type,
+            "cache-control": "no-cache, private",
+            **self.extra_headers,
+        }
         if self.warnings:
             headers["warning"] = ", ".join(warning_value(text) for text in self.warnings)
         return headers

@@ -1,7 +1,8 @@
-"""How the embedded API says no: one exception that is a Kubernetes `Status`, and the wordings a real server uses.
+"""How the embedded API says no: one exception that is a Kubernetes `Status`, and the wordings a
+real server uses.
 
-Raised by the store, the schema layers and the REST layer; the REST layer turns it into the answer. Stand-in
-controllers catch it by `reason`. Nothing here decides anything.
+Raised by the store, the schema layers and the REST layer; the REST layer turns it into the answer.
+Stand-in controllers catch it by `reason`. Nothing here decides anything.
 """
 
 from collections.abc import Sequence
@@ -11,9 +12,12 @@ Causes = Sequence[dict[str, str]]
 
 
 class Refusal(Exception):
-    """An answer other than success: `code` the HTTP status, `reason` and `details` as in `Status`."""
+    """An answer other than success: `code` the HTTP status, `reason` and `details` as in
+    `Status`."""
 
-    def __init__(self, code: int, reason: str, message: str, details: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, code: int, reason: str, message: str, details: dict[str, Any] | None = None
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
@@ -54,7 +58,12 @@ def _details(group: str, plural: str, name: str) -> dict[str, Any]:
 
 def not_found(group: str, plural: str, name: str) -> Refusal:
     """404 for one object."""
-    return Refusal(404, "NotFound", f'{qualified(group, plural)} "{name}" not found', _details(group, plural, name))
+    return Refusal(
+        404,
+        "NotFound",
+        f'{qualified(group, plural)} "{name}" not found',
+        _details(group, plural, name),
+    )
 
 
 def no_such_path() -> Refusal:
@@ -74,7 +83,9 @@ def conflict(group: str, plural: str, name: str, why: str) -> Refusal:
     return Refusal(409, "Conflict", message, _details(group, plural, name))
 
 
-MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+MODIFIED = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
 
 
 def invalid(group: str, kind: str, name: str, causes: Causes) -> Refusal:
@@ -100,21 +111,32 @@ def forbidden(group: str, plural: str, name: str, why: str) -> Refusal:
 
 def method_not_allowed() -> Refusal:
     """405."""
-    return Refusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
+    return Refusal(
+        405,
+        "MethodNotAllowed",
+        "the server does not allow this method on the requested resource",
+        {},
+    )
 
 
 def unsupported_media(accepted: Sequence[str]) -> Refusal:
     """415 for a body type that this resource does not take."""
-    message = "the body of the request was in an unknown format - accepted media types include: " + ", ".join(accepted)
+    message = (
+        "the body of the request was in an unknown format - accepted media types include: "
+        + ", ".join(accepted)
+    )
     return Refusal(415, "UnsupportedMediaType", message)
 
 
-def uid_mismatch(group: str, plural: str, namespace: str, name: str, *, wanted: str, actual: str) -> Refusal:
+def uid_mismatch(
+    group: str, plural: str, namespace: str, name: str, *, wanted: str, actual: str
+) -> Refusal:
     """409 because an update names another uid, in the words of the storage of a real server."""
     home = f"{group}/{plural}" if "." in group and not group.endswith(".k8s.io") else plural
     key = "/".join(part for part in ("/registry", home, namespace, name) if part)
     why = (
-        f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+        f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0,"
+        " AdditionalErrorMsg: "
         f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}"
     )
     return conflict(group, plural, name, why)

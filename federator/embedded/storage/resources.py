@@ -1,8 +1,8 @@
 """What the embedded API serves: one `ResourceInfo` per resource and version.
 
-Builtins come from `builtins.py`, custom ones from `crds.resource_infos`. A `ResourceInfo` never changes; an updated CRD
-makes new ones. Everything schema-driven (pruning, defaults, validation, ownership, OpenAPI) hangs on
-`ResourceInfo.node`.
+Builtins come from `builtins.py`, custom ones from `crds.resource_infos`. A `ResourceInfo` never
+changes; an updated CRD makes new ones. Everything schema-driven (pruning, defaults, validation,
+ownership, OpenAPI) hangs on `ResourceInfo.node`.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,8 @@ from federator.embedded.storage.schema import LazyNode, Node
 
 @dataclass(frozen=True, slots=True)
 class Subresource:
-    """One sub-resource as discovery shows it. `kind` may be of another group (Scale is autoscaling/v1)."""
+    """One sub-resource as discovery shows it. `kind` may be of another group (Scale is
+    autoscaling/v1)."""
 
     group: str
     version: str
@@ -24,7 +25,8 @@ class Subresource:
 
 @dataclass(frozen=True, slots=True)
 class PrinterColumn:
-    """A column of the server-side table. `priority` 0 is always shown, larger ones with `-o wide`."""
+    """A column of the server-side table. `priority` 0 is always shown, larger ones with `-o
+    wide`."""
 
     name: str
     type: str
@@ -36,7 +38,8 @@ class PrinterColumn:
 
 @dataclass(frozen=True, slots=True)
 class ScalePaths:
-    """Where the scale sub-resource reads and writes: JSON paths such as `.spec.replicas`. `selector` may be empty."""
+    """Where the scale sub-resource reads and writes: JSON paths such as `.spec.replicas`.
+    `selector` may be empty."""
 
     spec: str
     status: str
@@ -45,7 +48,8 @@ class ScalePaths:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResourceInfo:
-    """One served resource in one version. Compared by identity: two versions of one CRD object are different infos."""
+    """One served resource in one version. Compared by identity: two versions of one CRD object are
+    different infos."""
 
     group: str
     version: str
@@ -64,7 +68,8 @@ class ResourceInfo:
     printer_columns: tuple[PrinterColumn, ...] = ()
     """Of custom resources only; the Table of builtins is code."""
     selectable_fields: tuple[str, ...] = ()
-    """JSON paths (`.spec.color`) that a field selector may name besides metadata.name and metadata.namespace."""
+    """JSON paths (`.spec.color`) that a field selector may name besides metadata.name and
+    metadata.namespace."""
     scale: ScalePaths | None = None
     is_builtin: bool = False
     storage: bool = True

@@ -1,6 +1,7 @@
 """The records a store keeps: versions of objects, changes, and per resource a shelf of both.
 
-Made and filled by `store.Store`; read by watches. Plain data with the history window's arithmetic; no clock, no I/O.
+Made and filled by `store.Store`; read by watches. Plain data with the history window's arithmetic;
+no clock, no I/O.
 """
 
 import bisect
@@ -48,12 +49,18 @@ class Revision:
 
 
 class Event:
-    """One change. `current` of a DELETED event is the last state, stamped with the version of the deletion."""
+    """One change. `current` of a DELETED event is the last state, stamped with the version of the
+    deletion."""
 
     __slots__ = ("current", "key", "number", "previous", "resource", "type")
 
     def __init__(
-        self, type_: str, resource: ResourceInfo, key: Key, current: Revision, previous: Revision | None
+        self,
+        type_: str,
+        resource: ResourceInfo,
+        key: Key,
+        current: Revision,
+        previous: Revision | None,
     ) -> None:
         self.type = type_
         self.resource = resource
@@ -92,7 +99,8 @@ class Shelf:
     def __init__(self, floor: int) -> None:
         self.spaces: dict[str, dict[str, Revision]] = {}
         self._ordered: list[Revision] | None = None
-        """Everything in order, as long as nothing changes: a list read in chunks is not sorted for each of them."""
+        """Everything in order, as long as nothing changes: a list read in chunks is not sorted for
+        each of them."""
         self.events: list[Event] = []
         self.callbacks: list[Callback] = []
         self.floor = floor

@@ -1,8 +1,8 @@
 """A structural schema, parsed once into nodes that walkers can read without looking anything up.
 
-Two sources: the builtin types (OpenAPI with `$ref` and `allOf`, resolved lazily: a reference is followed when a walker
-first goes there) and CRDs (already inline). Nodes are shared by all clusters of the process and never change after
-parsing.
+Two sources: the builtin types (OpenAPI with `$ref` and `allOf`, resolved lazily: a reference is
+followed when a walker first goes there) and CRDs (already inline). Nodes are shared by all clusters
+of the process and never change after parsing.
 """
 
 from collections.abc import Callable, Mapping
@@ -50,15 +50,19 @@ class Node:
     def __init__(self, raw: JSON, resolve: Callable[[str], JSON] | None, name: str = "") -> None:
         self.resolve = resolve
         self.name: str = name
-        """Last word of the builtin definition this node is, such as `DeploymentSpec`; empty in CRDs and inline schemas.
+        """Last word of the builtin definition this node is, such as `DeploymentSpec`; empty in CRDs
+        and inline schemas.
         """
         raw, merged = merged_reference(raw, resolve)
         self.name = merged or name
         self.raw: JSON = raw
         self.kind: str = raw.get("type", "")
-        """"object", "array", "string", "integer", "number", "boolean", or "" where anything may stand."""
+        """"object", "array", "string", "integer", "number", "boolean", or "" where anything may
+        stand."""
         self.format: str = raw.get("format", "")
-        self.int_or_string: bool = bool(raw.get("x-kubernetes-int-or-string")) or self.format == "int-or-string"
+        self.int_or_string: bool = (
+            bool(raw.get("x-kubernetes-int-or-string")) or self.format == "int-or-string"
+        )
         self.preserve: bool = bool(raw.get("x-kubernetes-preserve-unknown-fields"))
         self.embedded: bool = bool(raw.get("x-kubernetes-embedded-resource"))
         self.nullable: bool = bool(raw.get("nullable"))
@@ -88,7 +92,11 @@ class Node:
         fields = self._fields
         if fields is None:
             properties = self.raw.get("properties")
-            fields = {k: Node(v, self.resolve) for k, v in properties.items()} if properties else _NO_FIELDS
+            fields = (
+                {k: Node(v, self.resolve) for k, v in properties.items()}
+                if properties
+                else _NO_FIELDS
+            )
             self._fields = fields
         return fields
 
@@ -103,7 +111,8 @@ class Node:
 
     @property
     def values(self) -> "Node | None":
-        """Schema of a map's values (`additionalProperties`), or None where there are none or no schema is given."""
+        """Schema of a map's values (`additionalProperties`), or None where there are none or no
+        schema is given."""
         if self._values is None:
             raw = self.raw.get("additionalProperties")
             if isinstance(raw, Mapping):
@@ -122,8 +131,8 @@ class Node:
 
 
 def merged_reference(raw: JSON, resolve: Callable[[str], JSON] | None) -> tuple[JSON, str]:
-    """`$ref` and the one-element `allOf` around it replaced by what they name (keys beside them win), and that name's
-    last word.
+    """`$ref` and the one-element `allOf` around it replaced by what they name (keys beside them
+    win), and that name's last word.
     """
     name = ""
     while resolve is not None:

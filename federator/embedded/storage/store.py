@@ -1,9 +1,9 @@
 """Versioned objects of one embedded API server: what etcd and the watch cache are to a real one.
 
-Synchronous and without I/O. The REST layer and the stand-in controllers call it; it checks versions and keeps
-metadata true (resourceVersion, uid, timestamps, generation, finalizers), and nothing else: names, schemas and
-permissions are the REST layer's business. Stored objects are immutable by agreement: whoever changes one makes new
-dicts along the changed path.
+Synchronous and without I/O. The REST layer and the stand-in controllers call it; it checks versions
+and keeps metadata true (resourceVersion, uid, timestamps, generation, finalizers), and nothing
+else: names, schemas and permissions are the REST layer's business. Stored objects are immutable by
+agreement: whoever changes one makes new dicts along the changed path.
 """
 
 import random
@@ -32,25 +32,31 @@ _NAMESPACES = ("", "namespaces")
 _GRACE = "deletionGracePeriodSeconds"
 _UNVERSIONED = frozenset({"apiVersion", "kind", "metadata"})
 _CORE_WITHOUT = (
-    "namespaces services configmaps secrets serviceaccounts nodes endpoints events persistentvolumes"
+    "namespaces services configmaps secrets serviceaccounts nodes endpoints events"
+    " persistentvolumes"
     " persistentvolumeclaims limitranges resourcequotas"
 )
 _RBAC = "roles rolebindings clusterroles clusterrolebindings"
 _WITHOUT_GENERATION = frozenset(
     [("", plural) for plural in _CORE_WITHOUT.split(" ")]
     + [("rbac.authorization.k8s.io", plural) for plural in _RBAC.split(" ")]
-    + [("events.k8s.io", "events"), ("coordination.k8s.io", "leases"), ("autoscaling", "horizontalpodautoscalers")]
+    + [
+        ("events.k8s.io", "events"),
+        ("coordination.k8s.io", "leases"),
+        ("autoscaling", "horizontalpodautoscalers"),
+    ]
     + [("apps", "controllerrevisions")]
 )
-"""Built-in resources whose objects carry no metadata.generation (from the registry strategies of Kubernetes 1.36)."""
+"""Built-in resources whose objects carry no metadata.generation (from the registry strategies of
+Kubernetes 1.36)."""
 
 
 class Store:
     """The objects of one server under one version counter. Not for threads."""
 
     def __init__(self, clock: clocks.Clock, rng: random.Random, *, history: int = 2000) -> None:
-        """`history`: how many changes per resource a watch may lag behind before it must list again (at least that
-        many).
+        """`history`: how many changes per resource a watch may lag behind before it must list again
+        (at least that many).
         """
         self.clock = clock
         self.rng = rng
@@ -72,8 +78,11 @@ class Store:
         shelf = self._shelves.get(resource.key)
         return [] if shelf is None else shelf.items(namespace)
 
-    def items_at(self, resource: ResourceInfo, namespace: str | None, number: int) -> list[Revision]:
-        """What `items` answered at version `number`. Raises `Refusal` 410 when history no longer reaches back."""
+    def items_at(
+        self, resource: ResourceInfo, namespace: str | None, number: int
+    ) -> list[Revision]:
+        """What `items` answered at version `number`. Raises `Refusal` 410 when history no longer
+        reaches back."""
         shelf = self._shelf(resource)
         later = shelf.since(number)
         if not later:
@@ -88,7 +97,8 @@ class Store:
         return ordered(spaces, namespace)
 
     def open(self, resource: ResourceInfo) -> None:
-        """Begins the history of a resource that is served from now on: older versions are too old to watch from."""
+        """Begins the history of a resource that is served from now on: older versions are too old
+        to watch from."""
         shelf = self._shelf(resource)
         if not shelf.events:
             shelf.floor = self.revision
@@ -100,11 +110,14 @@ class Store:
 
     # Watching
 
-    def subscribe(self, resource: ResourceInfo, callback: Callback, *, after: int | None = None) -> Subscription:
-        """Calls `callback` with every later change, first with those after version `after` when it is given.
+    def subscribe(
+        self, resource: ResourceInfo, callback: Callback, *, after: int | None = None
+    ) -> Subscription:
+        """Calls `callback` with every later change, first with those after version `after` when it
+        is given.
 
-        The callback runs inside the write: it must only take note (fill a queue, mark a key), never write or raise.
-        Raises `Refusal` 410 when `after` is older than the history kept.
+        The callback runs inside the write: it must only take note (fill a queue, mark a key), never
+        write or raise. Raises `Refusal` 410 when `after` is older than the history kept.
         """
         shelf = self._shelf(resource)
         if after is not None:
@@ -117,7 +130,8 @@ class Store:
         return Subscription(self._callbacks_of_all, callback)
 
     def compact(self, resource: ResourceInfo | None = None) -> None:
-        """Forgets the history of one resource, or of all: watches and chunks from before are answered 410."""
+        """Forgets the history of one resource, or of all: watches and chunks from before are
+        answered 410."""
         shelves = [self._shelf(resource)] if resource else list(self._shelves.values())
         for shelf in shelves:
             shelf.events.clear()
@@ -126,10 +140,11 @@ class Store:
     # Writing
 
     def create(self, resource: ResourceInfo, obj: JsonObject, *, dry_run: bool = False) -> Revision:
-        """Stores a new object under its metadata.namespace and name. Raises `Refusal` 409 AlreadyExists.
+        """Stores a new object under its metadata.namespace and name. Raises `Refusal` 409
+        AlreadyExists.
 
-        Sets uid, creationTimestamp, generation and resourceVersion; keeps a uid that is given. `dry_run` stores
-        nothing and returns what would be stored, without a resourceVersion.
+        Sets uid, creationTimestamp, generation and resourceVersion; keeps a uid that is given.
+        `dry_run` stores nothing and returns what would be stored, without a resourceVersion.
         """
         given = obj["metadata"]
         key = (given.get("namespace", ""), given["name"])
@@ -148,7 +163,8 @@ class Store:
         return self._commit(shelf, resource, key, ADDED, obj, metadata, None)
 
     def restore(self, resource: ResourceInfo, obj: JsonObject) -> Revision:
-        """Puts an object back as a backup has it, with its uid, times and generation; only its version is a new one."""
+        """Puts an object back as a backup has it, with its uid, times and generation; only its
+        version is a new one."""
         metadata = dict(obj["metadata"])
         key = (metadata.get("namespace", ""), metadata["name"])
         return self._commit(self._shelf(resource), resource, key, ADDED, obj, metadata, None)
@@ -164,10 +180,10 @@ class Store:
     ) -> Revision:
         """Replaces the object that has obj's namespace and name; status and spec alike.
 
-        `expect`: the resourceVersion it must still have, else `Refusal` 409 Conflict; 404 when it is not there. The
-        server's fields (uid, creationTimestamp, deletionTimestamp, generation) are taken from the stored object. An
-        equal object writes nothing and returns the stored revision. Removing the last finalizer of a deleted object
-        removes the object.
+        `expect`: the resourceVersion it must still have, else `Refusal` 409 Conflict; 404 when it
+        is not there. The server's fields (uid, creationTimestamp, deletionTimestamp, generation)
+        are taken from the stored object. An equal object writes nothing and returns the stored
+        revision. Removing the last finalizer of a deleted object removes the object.
         """
         given = obj["metadata"]
         key = (given.get("namespace", ""), given["name"])
@@ -188,7 +204,11 @@ class Store:
         unchanged = metadata == before
         if unchanged and _same_below(old.obj, obj):
             return old
-        if not same_generation and "generation" in before and _bumps_generation(resource, old.obj, obj, metadata):
+        if (
+            not same_generation
+            and "generation" in before
+            and _bumps_generation(resource, old.obj, obj, metadata)
+        ):
             metadata["generation"] = before["generation"] + 1
         if dry_run:
             return Revision(_dressed(obj, metadata), old.number)
@@ -211,11 +231,12 @@ class Store:
         marks_first: bool = False,
         dry_run: bool = False,
     ) -> tuple[Revision, bool]:
-        """Deletes, or marks as being deleted; returns the last version and whether the object is gone.
+        """Deletes, or marks as being deleted; returns the last version and whether the object is
+        gone.
 
-        `uid`, `expect`: preconditions (409 when they fail). `grace_s` > 0 marks only, until a later delete with 0.
-        `finalizers` replaces the finalizers first (orphan, foregroundDeletion). `marks_first` makes what goes at once
-        be seen as being deleted before. Raises `Refusal` 404.
+        `uid`, `expect`: preconditions (409 when they fail). `grace_s` > 0 marks only, until a later
+        delete with 0. `finalizers` replaces the finalizers first (orphan, foregroundDeletion).
+        `marks_first` makes what goes at once be seen as being deleted before. Raises `Refusal` 404.
         """
         shelf, key = self._shelf(resource), (namespace, name)
         old = shelf.get(key)
@@ -237,7 +258,8 @@ class Store:
                 before = old.obj["metadata"]
             if dry_run:
                 return old, True
-            # Gone at once: the last state a watcher sees is the one that lived, as on a real server.
+            # Gone at once: the last state a watcher sees is the one that lived, as on a real
+            # server.
             return self._commit(shelf, resource, key, DELETED, old.obj, dict(before), old), True
         body = _terminating(old.obj) if resource.key == _NAMESPACES else old.obj
         if dry_run or metadata == before:
@@ -245,14 +267,16 @@ class Store:
         return self._commit(shelf, resource, key, MODIFIED, body, metadata, old), False
 
     def _mark(self, resource: ResourceInfo, metadata: JsonObject, grace_s: int) -> None:
-        """Marks metadata as being deleted `grace_s` seconds from now; a later mark may only shorten the wait."""
+        """Marks metadata as being deleted `grace_s` seconds from now; a later mark may only shorten
+        the wait."""
         first, now = "deletionTimestamp" not in metadata, self.clock.now()
         until = now + grace_s
         if not first:
             before = metadata.get(_GRACE, 0)
             if grace_s >= before:
                 return
-            # The time counts from the first wish. What is over already keeps a second for whoever ends it.
+            # The time counts from the first wish. What is over already keeps a second for whoever
+            # ends it.
             until = clocks.parse(metadata["deletionTimestamp"]) - before + grace_s
             if until < now:
                 until, grace_s = now, min(grace_s, 1)
@@ -266,7 +290,15 @@ class Store:
         """Removes every object of a resource at once, finalizers or not: its definition is gone."""
         for revision in self.items(resource):
             key, shelf = revision.key, self._shelf(resource)
-            self._commit(shelf, resource, key, DELETED, revision.obj, dict(revision.obj["metadata"]), revision)
+            self._commit(
+                shelf,
+                resource,
+                key,
+                DELETED,
+                revision.obj,
+                dict(revision.obj["metadata"]),
+                revision,
+            )
 
     def new_uid(self) -> str:
         """A version 4 UUID from the injected generator."""
@@ -308,18 +340,25 @@ class Store:
 
 
 def _dressed(obj: JsonObject, metadata: JsonObject) -> JsonObject:
-    """The object with this metadata; kind, apiVersion and metadata come first, as a real server writes them.
+    """The object with this metadata; kind, apiVersion and metadata come first, as a real server
+    writes them.
 
-    Lists of builtins leave kind and apiVersion out of their items: with this order that is cutting off a prefix.
+    Lists of builtins leave kind and apiVersion out of their items: with this order that is cutting
+    off a prefix.
     """
-    dressed: JsonObject = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], "metadata": metadata}
+    dressed: JsonObject = {
+        "kind": obj["kind"],
+        "apiVersion": obj["apiVersion"],
+        "metadata": metadata,
+    }
     dressed.update(obj)
     dressed["metadata"] = metadata
     return dressed
 
 
 def may_go(obj: JsonObject, metadata: JsonObject) -> bool:
-    """Whether nothing holds a deleted object back: no finalizers, no grace period, no namespace content."""
+    """Whether nothing holds a deleted object back: no finalizers, no grace period, no namespace
+    content."""
     if metadata.get("finalizers") or metadata.get(_GRACE, 0) > 0:
         return False
     return obj["kind"] != "Namespace" or not (obj.get("spec") or {}).get("finalizers")
@@ -329,13 +368,21 @@ def _same_below(old: JsonObject, new: JsonObject) -> bool:
     """Whether two objects are equal outside metadata."""
     if old.keys() != new.keys():
         return False
-    return all(old[field] is value or old[field] == value for field, value in new.items() if field != "metadata")
+    return all(
+        old[field] is value or old[field] == value
+        for field, value in new.items()
+        if field != "metadata"
+    )
 
 
-def _bumps_generation(resource: ResourceInfo, old: JsonObject, new: JsonObject, metadata: JsonObject) -> bool:
-    """Whether what people ask for changed: anything outside metadata and (where it is a subresource) status.
+def _bumps_generation(
+    resource: ResourceInfo, old: JsonObject, new: JsonObject, metadata: JsonObject
+) -> bool:
+    """Whether what people ask for changed: anything outside metadata and (where it is a
+    subresource) status.
 
-    A Deployment's annotations and an EndpointSlice's labels count as well: their registry strategies say so.
+    A Deployment's annotations and an EndpointSlice's labels count as well: their registry
+    strategies say so.
     """
     has_status = resource.is_builtin or "status" in resource.subresources
     for field in (old.keys() | new.keys()) - _UNVERSIONED:
@@ -357,18 +404,25 @@ def _check_preconditions(
     why = ""
     if uid is not None and uid != metadata["uid"]:
         why = (
-            f"the UID in the precondition ({uid}) does not match the UID in record ({metadata['uid']}). "
+            f"the UID in the precondition ({uid}) does not match the UID in record"
+            f" ({metadata['uid']}). "
             "The object might have been deleted and then recreated"
         )
     elif expect is not None and expect != metadata["resourceVersion"]:
         why = (
-            f"the ResourceVersion in the precondition ({expect}) does not match the ResourceVersion in record "
+            f"the ResourceVersion in the precondition ({expect}) does not match the"
+            " ResourceVersion in record "
             f"({metadata['resourceVersion']}). The object might have been modified"
         )
     if why and resource.key == _NAMESPACES:
-        wanted, actual = (uid, metadata["uid"]) if "UID" in why else (expect, metadata["resourceVersion"])
+        wanted, actual = (
+            (uid, metadata["uid"]) if "UID" in why else (expect, metadata["resourceVersion"])
+        )
         what = "UID" if "UID" in why else "ResourceVersion"
-        why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {actual}"
+        why = (
+            f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta:"
+            f" {actual}"
+        )
         raise refusals.conflict(resource.group, resource.plural, name, why)
     if why:
         # Delete preconditions name the kind where other conflicts name the resource.

@@ -1,4 +1,5 @@
-"""Durations as kubectl shows them: `47s`, `3m12s`, `5h30m`, `12d`. The rules are apimachinery's `HumanDuration`."""
+"""Durations as kubectl shows them: `47s`, `3m12s`, `5h30m`, `12d`. The rules are apimachinery's
+`HumanDuration`."""
 
 from federator.kube import clock
 

@@ -1,4 +1,5 @@
-"""Table rows of networking, nodes, configuration and everything else built in. Used by `columns` only."""
+"""Table rows of networking, nodes, configuration and everything else built in. Used by `columns`
+only."""
 
 from typing import Any
 
@@ -12,7 +13,12 @@ def service(obj: JsonObject, now: float) -> list[Any]:
     internal = (spec.get("clusterIPs") or [spec.get("clusterIP") or rowcells.NONE])[0]
     ports = ",".join(_port(port) for port in spec.get("ports") or ()) or rowcells.NONE
     cells = [spec.get("type", ""), internal, _external(obj), ports]
-    return [rowcells.name_of(obj), *cells, rowcells.age_of(obj, now), rowcells.labels_text(spec.get("selector"))]
+    return [
+        rowcells.name_of(obj),
+        *cells,
+        rowcells.age_of(obj, now),
+        rowcells.labels_text(spec.get("selector")),
+    ]
 
 
 def _port(port: JsonObject) -> str:
@@ -52,20 +58,31 @@ def ingress_class(obj: JsonObject, now: float) -> list[Any]:
     if parameters:
         group = f".{parameters['apiGroup']}" if parameters.get("apiGroup") else ""
         shown = f"{parameters['kind']}{group}/{parameters['name']}"
-    return [rowcells.name_of(obj), obj["spec"].get("controller", ""), shown, rowcells.age_of(obj, now)]
+    return [
+        rowcells.name_of(obj),
+        obj["spec"].get("controller", ""),
+        shown,
+        rowcells.age_of(obj, now),
+    ]
 
 
 def endpoints(obj: JsonObject, now: float) -> list[Any]:
     listed = []
     for subset in obj.get("subsets") or ():
         ports = [f":{port['port']}" for port in subset.get("ports") or ()] or [""]
-        listed += [f"{address['ip']}{port}" for port in ports for address in subset.get("addresses") or ()]
+        listed += [
+            f"{address['ip']}{port}" for port in ports for address in subset.get("addresses") or ()
+        ]
     return [rowcells.name_of(obj), rowcells.listed(listed), rowcells.age_of(obj, now)]
 
 
 def endpoint_slice(obj: JsonObject, now: float) -> list[Any]:
     ports = [str(port.get("port", port.get("name", "*"))) for port in obj.get("ports") or ()]
-    addresses = [address for endpoint in obj.get("endpoints") or () for address in endpoint.get("addresses") or ()]
+    addresses = [
+        address
+        for endpoint in obj.get("endpoints") or ()
+        for address in endpoint.get("addresses") or ()
+    ]
     shown = [
         rowcells.listed(ports).replace(rowcells.NONE, "<unset>"),
         rowcells.listed(addresses).replace(rowcells.NONE, "<unset>"),
@@ -88,7 +105,9 @@ def node(obj: JsonObject, now: float) -> list[Any]:
     kernel = node.get("kernelVersion") or "<unknown>"
     if node.get("architecture"):
         kernel += f" ({node['architecture']})"
-    addresses = {entry["type"]: entry["address"] for entry in reversed(status.get("addresses") or [])}
+    addresses = {
+        entry["type"]: entry["address"] for entry in reversed(status.get("addresses") or [])
+    }
     return [
         rowcells.name_of(obj),
         ",".join(states),
@@ -133,11 +152,20 @@ def event(obj: JsonObject, now: float) -> list[Any]:
 
 
 def namespace(obj: JsonObject, now: float) -> list[Any]:
-    return [rowcells.name_of(obj), rowcells.status_of(obj).get("phase", ""), rowcells.age_of(obj, now)]
+    return [
+        rowcells.name_of(obj),
+        rowcells.status_of(obj).get("phase", ""),
+        rowcells.age_of(obj, now),
+    ]
 
 
 def secret(obj: JsonObject, now: float) -> list[Any]:
-    return [rowcells.name_of(obj), obj.get("type", ""), len(obj.get("data") or ()), rowcells.age_of(obj, now)]
+    return [
+        rowcells.name_of(obj),
+        obj.get("type", ""),
+        len(obj.get("data") or ()),
+        rowcells.age_of(obj, now),
+    ]
 
 
 def config_map(obj: JsonObject, now: float) -> list[Any]:
@@ -153,7 +181,11 @@ def name_and_age(obj: JsonObject, now: float) -> list[Any]:
 
 
 def lease(obj: JsonObject, now: float) -> list[Any]:
-    return [rowcells.name_of(obj), (obj.get("spec") or {}).get("holderIdentity") or "", rowcells.age_of(obj, now)]
+    return [
+        rowcells.name_of(obj),
+        (obj.get("spec") or {}).get("holderIdentity") or "",
+        rowcells.age_of(obj, now),
+    ]
 
 
 def priority_class(obj: JsonObject, now: float) -> list[Any]:
@@ -168,20 +200,34 @@ def binding(obj: JsonObject, now: float) -> list[Any]:
         named.setdefault(subject["kind"], []).append(prefix + subject["name"])
     wide = [", ".join(named[kind]) for kind in ("User", "Group", "ServiceAccount")]
     role = obj["roleRef"]
-    return [rowcells.name_of(obj), f"{role['kind']}/{role['name']}", rowcells.age_of(obj, now), *wide]
+    return [
+        rowcells.name_of(obj),
+        f"{role['kind']}/{role['name']}",
+        rowcells.age_of(obj, now),
+        *wide,
+    ]
 
 
 def admission_policy(obj: JsonObject, now: float) -> list[Any]:
     spec = obj.get("spec") or {}
     kind = spec.get("paramKind")
     shown = f"{kind.get('apiVersion')}/{kind.get('kind')}" if kind else "<unset>"
-    return [rowcells.name_of(obj), len(spec.get("validations") or ()), shown, rowcells.age_of(obj, now)]
+    return [
+        rowcells.name_of(obj),
+        len(spec.get("validations") or ()),
+        shown,
+        rowcells.age_of(obj, now),
+    ]
 
 
 def admission_binding(obj: JsonObject, now: float) -> list[Any]:
     spec = obj.get("spec") or {}
     reference = spec.get("paramRef") or {}
-    shown = f"{reference.get('namespace') or '*'}/{reference['name']}" if reference.get("name") else "<unset>"
+    shown = (
+        f"{reference.get('namespace') or '*'}/{reference['name']}"
+        if reference.get("name")
+        else "<unset>"
+    )
     return [rowcells.name_of(obj), spec.get("policyName", ""), shown, rowcells.age_of(obj, now)]
 
 
@@ -203,7 +249,12 @@ def storage_class(obj: JsonObject, now: float) -> list[Any]:
         obj.get("volumeBindingMode") or "Immediate",
     ]
     growing = obj.get("allowVolumeExpansion", False)
-    return [rowcells.name_of(obj) + " (default)" * default, *cells, growing, rowcells.age_of(obj, now)]
+    return [
+        rowcells.name_of(obj) + " (default)" * default,
+        *cells,
+        growing,
+        rowcells.age_of(obj, now),
+    ]
 
 
 def volume(obj: JsonObject, now: float) -> list[Any]:
@@ -227,16 +278,24 @@ def volume(obj: JsonObject, now: float) -> list[Any]:
 
 
 def controller_revision(obj: JsonObject, now: float) -> list[Any]:
-    owners = [owner for owner in obj["metadata"].get("ownerReferences") or () if owner.get("controller")]
+    owners = [
+        owner for owner in obj["metadata"].get("ownerReferences") or () if owner.get("controller")
+    ]
     controller = rowcells.NONE
     if owners:
         group = owners[0]["apiVersion"].partition("/")[0] if "/" in owners[0]["apiVersion"] else ""
         kind = owners[0]["kind"].lower()
-        controller = f"{kind}.{group}/{owners[0]['name']}" if group else f"{kind}/{owners[0]['name']}"
+        controller = (
+            f"{kind}.{group}/{owners[0]['name']}" if group else f"{kind}/{owners[0]['name']}"
+        )
     return [rowcells.name_of(obj), controller, obj.get("revision", 0), rowcells.age_of(obj, now)]
 
 
 def pod_template(obj: JsonObject, now: float) -> list[Any]:
     template = obj.get("template") or {}
     labels = (template.get("metadata") or {}).get("labels")
-    return [rowcells.name_of(obj), *rowcells.containers_of(template.get("spec") or {}), rowcells.labels_text(labels)]
+    return [
+        rowcells.name_of(obj),
+        *rowcells.containers_of(template.get("spec") or {}),
+        rowcells.labels_text(labels),
+    ]

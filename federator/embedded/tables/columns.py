@@ -1,7 +1,7 @@
 """The Table columns of builtin resources, as the printers of Kubernetes 1.36 define them.
 
-`LAYOUTS` maps (group, plural) to its columns and to the function that makes one row's cells; pods have their own
-module.
+`LAYOUTS` maps (group, plural) to its columns and to the function that makes one row's cells; pods
+have their own module.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,13 +37,16 @@ class Column:
 
 
 def _columns(text: str) -> tuple[Column, ...]:
-    """`Name Ready Age#` ...: `|` separates, a trailing `+` means wide only, `#` an integer, `?` a boolean."""
+    """`Name Ready Age#` ...: `|` separates, a trailing `+` means wide only, `#` an integer, `?` a
+    boolean."""
     columns = []
     for part in text.split("|"):
         name = part.rstrip("+#?")
         marks = part[len(name) :]
         type_ = "integer" if "#" in marks else "boolean" if "?" in marks else "string"
-        columns.append(Column(name, type_, "name" if name == "Name" else "", 1 if "+" in marks else 0))
+        columns.append(
+            Column(name, type_, "name" if name == "Name" else "", 1 if "+" in marks else 0)
+        )
     return tuple(columns)
 
 
@@ -57,20 +60,27 @@ _EVENT_COLUMNS = "Last Seen|Type|Reason|Object|Subobject+|Source+|Message|First 
 
 
 _TEXT_LAYOUTS: Mapping[tuple[str, str], tuple[str, Cells]] = {
-    ("", "pods"): ("Name|Ready|Status|Restarts|Age|IP+|Node+|Nominated Node+|Readiness Gates+", pod_rows.cells),
+    ("", "pods"): (
+        "Name|Ready|Status|Restarts|Age|IP+|Node+|Nominated Node+|Readiness Gates+",
+        pod_rows.cells,
+    ),
     ("", "namespaces"): ("Name|Status|Age", cluster_rows.namespace),
     ("", "nodes"): (
         "Name|Status|Roles|Age|Version|Internal-IP+|External-IP+|OS-Image+|Kernel-Version+|Container-Runtime+",
         cluster_rows.node,
     ),
-    ("", "services"): ("Name|Type|Cluster-IP|External-IP|Port(s)|Age|Selector+", cluster_rows.service),
+    ("", "services"): (
+        "Name|Type|Cluster-IP|External-IP|Port(s)|Age|Selector+",
+        cluster_rows.service,
+    ),
     ("", "endpoints"): ("Name|Endpoints|Age", cluster_rows.endpoints),
     ("", "events"): (_EVENT_COLUMNS, cluster_rows.event),
     ("", "configmaps"): ("Name|Data|Age", cluster_rows.config_map),
     ("", "secrets"): ("Name|Type|Data|Age", cluster_rows.secret),
     ("", "serviceaccounts"): ("Name|Age", cluster_rows.name_and_age),
     ("", "persistentvolumeclaims"): (
-        "Name|Status|Volume|Capacity|Access Modes|StorageClass|VolumeAttributesClass|Age|VolumeMode+",
+        "Name|Status|Volume|Capacity|Access"
+        " Modes|StorageClass|VolumeAttributesClass|Age|VolumeMode+",
         workload_rows.claim,
     ),
     ("", "resourcequotas"): ("Name|Request|Limit|Age", workload_rows.quota),
@@ -84,18 +94,31 @@ _TEXT_LAYOUTS: Mapping[tuple[str, str], tuple[str, Cells]] = {
     ),
     ("apps", "statefulsets"): ("Name|Ready|Age|Containers+|Images+", workload_rows.stateful_set),
     ("apps", "daemonsets"): (
-        "Name|Desired#|Current#|Ready#|Up-to-date#|Available#|Node Selector|Age|Containers+|Images+|Selector+",
+        "Name|Desired#|Current#|Ready#|Up-to-date#|Available#|Node"
+        " Selector|Age|Containers+|Images+|Selector+",
         workload_rows.daemon_set,
     ),
-    ("batch", "jobs"): ("Name|Status|Completions|Duration|Age|Containers+|Images+|Selector+", workload_rows.job),
+    ("batch", "jobs"): (
+        "Name|Status|Completions|Duration|Age|Containers+|Images+|Selector+",
+        workload_rows.job,
+    ),
     ("batch", "cronjobs"): (
         "Name|Schedule|Timezone|Suspend?|Active#|Last Schedule|Age|Containers+|Images+|Selector+",
         workload_rows.cron_job,
     ),
-    ("networking.k8s.io", "ingresses"): ("Name|Class|Hosts|Address|Ports|Age", cluster_rows.ingress),
-    ("networking.k8s.io", "ingressclasses"): ("Name|Controller|Parameters|Age", cluster_rows.ingress_class),
+    ("networking.k8s.io", "ingresses"): (
+        "Name|Class|Hosts|Address|Ports|Age",
+        cluster_rows.ingress,
+    ),
+    ("networking.k8s.io", "ingressclasses"): (
+        "Name|Controller|Parameters|Age",
+        cluster_rows.ingress_class,
+    ),
     ("coordination.k8s.io", "leases"): ("Name|Holder|Age", cluster_rows.lease),
-    ("discovery.k8s.io", "endpointslices"): ("Name|AddressType|Ports|Endpoints|Age", cluster_rows.endpoint_slice),
+    ("discovery.k8s.io", "endpointslices"): (
+        "Name|AddressType|Ports|Endpoints|Age",
+        cluster_rows.endpoint_slice,
+    ),
     ("policy", "poddisruptionbudgets"): (
         "Name|Min Available|Max Unavailable|Allowed Disruptions#|Age",
         workload_rows.disruption_budget,
@@ -119,19 +142,32 @@ _TEXT_LAYOUTS: Mapping[tuple[str, str], tuple[str, Cells]] = {
         "Name|PolicyName|ParamRef|Age",
         cluster_rows.admission_binding,
     ),
-    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): ("Name|Webhooks#|Age", cluster_rows.webhooks),
-    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): ("Name|Webhooks#|Age", cluster_rows.webhooks),
-    ("networking.k8s.io", "networkpolicies"): ("Name|Pod-Selector|Age", cluster_rows.network_policy),
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): (
+        "Name|Webhooks#|Age",
+        cluster_rows.webhooks,
+    ),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): (
+        "Name|Webhooks#|Age",
+        cluster_rows.webhooks,
+    ),
+    ("networking.k8s.io", "networkpolicies"): (
+        "Name|Pod-Selector|Age",
+        cluster_rows.network_policy,
+    ),
     ("storage.k8s.io", "storageclasses"): (
         "Name|Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age",
         cluster_rows.storage_class,
     ),
     ("", "persistentvolumes"): (
-        "Name|Capacity|Access Modes|Reclaim Policy|Status|Claim|StorageClass|VolumeAttributesClass|Reason|Age"
+        "Name|Capacity|Access Modes|Reclaim"
+        " Policy|Status|Claim|StorageClass|VolumeAttributesClass|Reason|Age"
         "|VolumeMode+",
         cluster_rows.volume,
     ),
-    ("apps", "controllerrevisions"): ("Name|Controller|Revision|Age", cluster_rows.controller_revision),
+    ("apps", "controllerrevisions"): (
+        "Name|Controller|Revision|Age",
+        cluster_rows.controller_revision,
+    ),
     ("", "podtemplates"): ("Name|Containers|Images|Pod Labels", cluster_rows.pod_template),
 }
 

@@ -1,5 +1,5 @@
-"""The Table row of a pod: what `kubectl get pods` says about its containers, as the printers of Kubernetes 1.36 derive
-it.
+"""The Table row of a pod: what `kubectl get pods` says about its containers, as the printers of
+Kubernetes 1.36 derive it.
 
 Also the metric cell of an autoscaler, the other row that needs more than a line.
 """
@@ -13,7 +13,8 @@ _NONE = "<none>"
 
 
 def cells(pod: JsonObject, now: float) -> list[Any]:
-    """Name, Ready, Status, Restarts, Age, and the wide ones: IP, Node, Nominated Node, Readiness Gates."""
+    """Name, Ready, Status, Restarts, Age, and the wide ones: IP, Node, Nominated Node, Readiness
+    Gates."""
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     ready, total, reason, restarts, restarted_at = _summary(spec, status)
     phase = status.get("phase", "")
@@ -22,16 +23,34 @@ def cells(pod: JsonObject, now: float) -> list[Any]:
             reason = "Unknown"
         elif phase not in {"Succeeded", "Failed"}:
             reason = "Terminating"
-    shown = f"{restarts} ({ages.since(restarted_at, now)} ago)" if restarts and restarted_at else str(restarts)
+    shown = (
+        f"{restarts} ({ages.since(restarted_at, now)} ago)"
+        if restarts and restarted_at
+        else str(restarts)
+    )
     addresses = status.get("podIPs") or [{}]
-    wide = [addresses[0].get("ip"), spec.get("nodeName"), status.get("nominatedNodeName"), _gates(spec, status)]
+    wide = [
+        addresses[0].get("ip"),
+        spec.get("nodeName"),
+        status.get("nominatedNodeName"),
+        _gates(spec, status),
+    ]
     age = ages.since(metadata.get("creationTimestamp"), now)
-    return [metadata["name"], f"{ready}/{total}", reason, shown, age, *(cell or _NONE for cell in wide)]
+    return [
+        metadata["name"],
+        f"{ready}/{total}",
+        reason,
+        shown,
+        age,
+        *(cell or _NONE for cell in wide),
+    ]
 
 
 def _summary(spec: JsonObject, status: JsonObject) -> tuple[int, int, str, int, str]:
     """(ready containers, all containers, status word, restarts, time of the last restart)."""
-    sidecars = {c["name"] for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"}
+    sidecars = {
+        c["name"] for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"
+    }
     total = len(spec.get("containers") or ()) + len(sidecars)
     conditions = {c["type"]: c for c in status.get("conditions") or ()}
     reason = status.get("reason") or status.get("phase") or ""
@@ -75,7 +94,8 @@ def _initial(statuses: list[JsonObject], sidecars: set[str], count: int) -> tupl
 
 
 def _main(statuses: list[JsonObject]) -> tuple[int, str, str]:
-    """(running and ready containers, the first container's word or "", the word of one that failed or "")."""
+    """(running and ready containers, the first container's word or "", the word of one that failed
+    or "")."""
     running, word, failure = 0, "", ""
     for container in reversed(statuses):
         state = container.get("state") or {}
@@ -99,7 +119,10 @@ def _ended(terminated: JsonObject) -> str:
 
 
 def _restarts(statuses: list[JsonObject]) -> tuple[int, str]:
-    times = [((c.get("lastState") or {}).get("terminated") or {}).get("finishedAt") or "" for c in statuses]
+    times = [
+        ((c.get("lastState") or {}).get("terminated") or {}).get("finishedAt") or ""
+        for c in statuses
+    ]
     return sum(c.get("restartCount", 0) for c in statuses), max(times, default="")
 
 

@@ -1,4 +1,5 @@
-"""Small pieces that rows of Tables are made of: names, ages, containers, selectors, shortened lists."""
+"""Small pieces that rows of Tables are made of: names, ages, containers, selectors, shortened
+lists."""
 
 from collections.abc import Mapping, Sequence
 
@@ -26,7 +27,10 @@ def status_of(obj: JsonObject) -> JsonObject:
 def containers_of(spec: JsonObject) -> list[str]:
     """Names and images of a pod spec's containers, each joined by commas."""
     containers = spec.get("containers") or []
-    return [",".join(container.get(field, "") for container in containers) for field in ("name", "image")]
+    return [
+        ",".join(container.get(field, "") for container in containers)
+        for field in ("name", "image")
+    ]
 
 
 def pod_of(obj: JsonObject) -> JsonObject:

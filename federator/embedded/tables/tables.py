@@ -1,4 +1,5 @@
-"""Server-side Tables: the columns `kubectl get` prints, for builtins from code and for custom resources from their CRD.
+"""Server-side Tables: the columns `kubectl get` prints, for builtins from code and for custom
+resources from their CRD.
 
 Called by `views`; one row per object. Which builtin has which columns is a table in `columns`.
 """
@@ -28,8 +29,11 @@ _STEP = re.compile(
 Step = Callable[[Any], list[Any]]
 
 
-def table(info: ResourceInfo, objects: Sequence[JsonObject], version: str, *, include: str, now: float) -> JsonObject:
-    """A `meta.k8s.io/v1` Table. `include`: what rows carry besides cells, Metadata | Object | None."""
+def table(
+    info: ResourceInfo, objects: Sequence[JsonObject], version: str, *, include: str, now: float
+) -> JsonObject:
+    """A `meta.k8s.io/v1` Table. `include`: what rows carry besides cells, Metadata | Object |
+    None."""
     definitions, row = _layout(info)
     return {
         "kind": "Table",
@@ -93,7 +97,10 @@ def _custom_layout(info: ResourceInfo) -> tuple[list[JsonObject], columns.Cells]
         finders.append(("date", path(".metadata.creationTimestamp")))
 
     def cells(obj: JsonObject, now: float) -> list[Any]:
-        return [obj["metadata"]["name"], *(_cell(type_, first(steps, obj), now) for type_, steps in finders)]
+        return [
+            obj["metadata"]["name"],
+            *(_cell(type_, first(steps, obj), now) for type_, steps in finders),
+        ]
 
     return definitions, cells
 
@@ -108,7 +115,11 @@ def _cell(type_: str, value: Any, now: float) -> Any:
         return ages.since(value, now) if isinstance(value, str) else None
     if type_ == "boolean":
         return value if isinstance(value, bool) else None
-    if type_ in {"integer", "number"} and isinstance(value, int | float) and not isinstance(value, bool):
+    if (
+        type_ in {"integer", "number"}
+        and isinstance(value, int | float)
+        and not isinstance(value, bool)
+    ):
         return int(value) if type_ == "integer" else float(value)
     return None
 
@@ -130,7 +141,9 @@ def path(text: str) -> list[Step]:
         elif match["index"]:
             steps.append(functools.partial(_at, match["index"]))
         else:
-            steps.append(functools.partial(_field, match["quoted"] or match["field"].replace("\\", "")))
+            steps.append(
+                functools.partial(_field, match["quoted"] or match["field"].replace("\\", ""))
+            )
     return steps
 
 
@@ -150,7 +163,13 @@ def _field(name: str, value: Any) -> list[Any]:
 
 def _at(index: str, value: Any) -> list[Any]:
     if index == "*":
-        return list(value.values()) if isinstance(value, dict) else list(value) if isinstance(value, list) else []
+        return (
+            list(value.values())
+            if isinstance(value, dict)
+            else list(value)
+            if isinstance(value, list)
+            else []
+        )
     return value[int(index) :][:1] if isinstance(value, list) else []
 
 

@@ -1,4 +1,5 @@
-"""Table rows of workloads and what they claim, as the printers of Kubernetes 1.36 make them. Used by `columns` only."""
+"""Table rows of workloads and what they claim, as the printers of Kubernetes 1.36 make them. Used
+by `columns` only."""
 
 from typing import Any
 
@@ -21,7 +22,11 @@ def deployment(obj: JsonObject, now: float) -> list[Any]:
 
 def replica_set(obj: JsonObject, now: float) -> list[Any]:
     status = rowcells.status_of(obj)
-    counts = [obj["spec"].get("replicas", 0), status.get("replicas", 0), status.get("readyReplicas", 0)]
+    counts = [
+        obj["spec"].get("replicas", 0),
+        status.get("replicas", 0),
+        status.get("readyReplicas", 0),
+    ]
     return [
         rowcells.name_of(obj),
         *counts,
@@ -33,7 +38,12 @@ def replica_set(obj: JsonObject, now: float) -> list[Any]:
 
 def stateful_set(obj: JsonObject, now: float) -> list[Any]:
     ready = f"{rowcells.status_of(obj).get('readyReplicas', 0)}/{obj['spec'].get('replicas', 0)}"
-    return [rowcells.name_of(obj), ready, rowcells.age_of(obj, now), *rowcells.containers_of(rowcells.pod_of(obj))]
+    return [
+        rowcells.name_of(obj),
+        ready,
+        rowcells.age_of(obj, now),
+        *rowcells.containers_of(rowcells.pod_of(obj)),
+    ]
 
 
 def daemon_set(obj: JsonObject, now: float) -> list[Any]:
@@ -64,7 +74,8 @@ _JOB_STATES = (
     ("FailureTarget", "FailureTarget"),
     ("SuccessCriteriaMet", "SuccessCriteriaMet"),
 )
-"""(condition that is True, word shown) in the order they are tried; the empty one means being deleted."""
+"""(condition that is True, word shown) in the order they are tried; the empty one means being
+deleted."""
 
 
 def job(obj: JsonObject, now: float) -> list[Any]:
@@ -80,7 +91,10 @@ def job(obj: JsonObject, now: float) -> list[Any]:
     state = next((word for condition, word in _JOB_STATES if condition in true), "Running")
     start, end = status.get("startTime"), status.get("completionTime")
     took = "" if not start else ages.since(start, ages.epoch(end) if end else now)
-    wide = [*rowcells.containers_of(rowcells.pod_of(obj)), rowcells.selector_text(spec.get("selector"))]
+    wide = [
+        *rowcells.containers_of(rowcells.pod_of(obj)),
+        rowcells.selector_text(spec.get("selector")),
+    ]
     return [rowcells.name_of(obj), state, completions, took, rowcells.age_of(obj, now), *wide]
 
 
@@ -90,7 +104,12 @@ def cron_job(obj: JsonObject, now: float) -> list[Any]:
     job = (spec.get("jobTemplate") or {}).get("spec") or {}
     pod = (job.get("template") or {}).get("spec") or {}
     suspend = str(spec.get("suspend", "<unset>"))
-    cells = [spec.get("schedule"), spec.get("timeZone") or rowcells.NONE, suspend, len(status.get("active") or ())]
+    cells = [
+        spec.get("schedule"),
+        spec.get("timeZone") or rowcells.NONE,
+        suspend,
+        len(status.get("active") or ()),
+    ]
     seen = ages.since(last, now) if last else rowcells.NONE
     return [
         rowcells.name_of(obj),
@@ -120,7 +139,11 @@ def autoscaler(obj: JsonObject, now: float) -> list[Any]:
         pod_rows.metric(metric, status.get("currentMetrics") or [], i)
         for i, metric in enumerate(spec.get("metrics") or [])
     ]
-    counts = [str(spec.get("minReplicas", "<unset>")), spec.get("maxReplicas", 0), status.get("currentReplicas", 0)]
+    counts = [
+        str(spec.get("minReplicas", "<unset>")),
+        spec.get("maxReplicas", 0),
+        status.get("currentReplicas", 0),
+    ]
     return [
         rowcells.name_of(obj),
         f"{target['kind']}/{target['name']}",
@@ -138,14 +161,21 @@ def claim(obj: JsonObject, now: float) -> list[Any]:
     modes = rowcells.access_modes(status.get("accessModes")) if volume else ""
     cells = [phase, volume, size, modes, spec.get("storageClassName") or ""]
     attributes = spec.get("volumeAttributesClassName") or "<unset>"
-    return [rowcells.name_of(obj), *cells, attributes, rowcells.age_of(obj, now), spec.get("volumeMode") or "<unset>"]
+    return [
+        rowcells.name_of(obj),
+        *cells,
+        attributes,
+        rowcells.age_of(obj, now),
+        spec.get("volumeMode") or "<unset>",
+    ]
 
 
 def quota(obj: JsonObject, now: float) -> list[Any]:
     status = rowcells.status_of(obj)
     used = status.get("used") or {}
     rows = [
-        (name, f"{name}: {used.get(name, '0')}/{hard}") for name, hard in sorted((status.get("hard") or {}).items())
+        (name, f"{name}: {used.get(name, '0')}/{hard}")
+        for name, hard in sorted((status.get("hard") or {}).items())
     ]
     requests = ", ".join(text for name, text in rows if not name.startswith("limits."))
     limits = ", ".join(text for name, text in rows if name.startswith("limits."))

@@ -1,4 +1,5 @@
-"""Validation of a pod's affinity and of the ids in its security contexts, with a real API server's words.
+"""Validation of a pod's affinity and of the ids in its security contexts, with a real API server's
+words.
 
 Called by `pod_rules`. Pure.
 """

@@ -1,5 +1,5 @@
-"""Validation of what claims of volumes ask for, with a real API server's words. `native_rules` calls it for claims,
-`workload_rules` for the templates of claims in StatefulSets.
+"""Validation of what claims of volumes ask for, with a real API server's words. `native_rules`
+calls it for claims, `workload_rules` for the templates of claims in StatefulSets.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,14 +1,22 @@
-"""Rules for the schemas of CRDs: structural, without what a real server refuses, with CEL rules that compile.
+"""Rules for the schemas of CRDs: structural, without what a real server refuses, with CEL rules
+that compile.
 
-The words and paths of Kubernetes 1.36. The cost budget of CEL rules is not estimated here; a real server may refuse a
-rule over unbounded lists that passes.
+The words and paths of Kubernetes 1.36. The cost budget of CEL rules is not estimated here; a real
+server may refuse a rule over unbounded lists that passes.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from federator.embedded.storage.field_errors import FieldError, forbidden, go_json, invalid, not_supported, required
+from federator.embedded.storage.field_errors import (
+    FieldError,
+    forbidden,
+    go_json,
+    invalid,
+    not_supported,
+    required,
+)
 from federator.embedded.storage.schema import Node
 from federator.embedded.validation import schema_rules
 from federator.embedded.validation.cel import rules
@@ -16,9 +24,17 @@ from federator.embedded.validation.cel import rules
 Schema = Mapping[str, Any]
 
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
-_UNSUPPORTED: Final = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
+_UNSUPPORTED: Final = (
+    "id",
+    "additionalItems",
+    "patternProperties",
+    "definitions",
+    "dependencies",
+    "$ref",
+)
 _HIDE_STRUCTURE: Final = tuple(f".{key}" for key in (*_UNSUPPORTED, "uniqueItems", "items"))
-"""With one of these a schema cannot be read as a structural one, and nothing is said about its structure."""
+"""With one of these a schema cannot be read as a structural one, and nothing is said about its
+structure."""
 _JUNCTORS: Final = ("allOf", "anyOf", "oneOf")
 _INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
 _NESTED_FORBIDDEN: Final = (
@@ -36,11 +52,17 @@ _NESTED_FORBIDDEN: Final = (
     ("x-kubernetes-map-type", "must be undefined to be structural"),
     ("x-kubernetes-validations", "must be empty to be structural"),
 )
-_REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
+_REASONS: Final = (
+    "FieldValueDuplicate",
+    "FieldValueForbidden",
+    "FieldValueInvalid",
+    "FieldValueRequired",
+)
 
 
 def check(schema: Schema, path: str, has_status: bool) -> list[FieldError]:
-    """Complaints about one version's schema. `has_status`: the status sub-resource restricts the root."""
+    """Complaints about one version's schema. `has_status`: the status sub-resource restricts the
+    root."""
     errors = list(_root(schema, path, has_status))
     unsupported = list(_supported(schema, path))
     structural: list[FieldError] = []
@@ -57,7 +79,10 @@ def check(schema: Schema, path: str, has_status: bool) -> list[FieldError]:
 
 def _root(schema: Schema, path: str, has_status: bool) -> Iterator[FieldError]:
     if has_status and schema.get("type", "object") != "object":
-        text = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
+        text = (
+            'only "object" is allowed as the type at the root of the schema'
+            " if the status subresource is enabled"
+        )
         yield invalid(f"{path}.type", schema["type"], text)
     if schema.get("nullable"):
         yield forbidden(f"{path}.nullable", "nullable cannot be true at the root")
@@ -84,14 +109,21 @@ def _supported(schema: Schema, path: str) -> Iterator[FieldError]:
         yield forbidden(f"{path}.uniqueItems", text)
     if schema.get("properties") and "additionalProperties" in schema:
         # Whatever it says: with properties, unknown ones are pruned, not refused.
-        yield forbidden(f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive")
+        yield forbidden(
+            f"{path}.additionalProperties",
+            "additionalProperties and properties are mutual exclusive",
+        )
     kind = schema.get("type", "")
     if kind and kind not in _TYPES:
         yield not_supported(f"{path}.type", kind, _TYPES)
     if kind == "null":
-        yield forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")
+        yield forbidden(
+            f"{path}.type", "type cannot be set to null, use nullable as an alternative"
+        )
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
-        yield invalid(f"{path}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
+        yield invalid(
+            f"{path}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined"
+        )
     for key in _UNSUPPORTED:
         if key in schema and schema[key] not in (None, "", {}, []):
             yield forbidden(f"{path}.{key}", f"{key} is not supported")
@@ -112,7 +144,9 @@ def _extensions(schema: Schema, path: str, kind: str) -> Iterator[FieldError]:
         if kind != "array":
             yield _wrong_kind(path, kind, "must be array if x-kubernetes-list-type is specified")
         if list_type not in ("atomic", "set", "map"):
-            yield not_supported(f"{path}.x-kubernetes-list-type", list_type, ("atomic", "set", "map"))
+            yield not_supported(
+                f"{path}.x-kubernetes-list-type", list_type, ("atomic", "set", "map")
+            )
     if list_type == "set":
         yield from _set_items(schema.get("items") or {}, f"{path}.items")
     keys = schema.get("x-kubernetes-list-map-keys") or []
@@ -150,7 +184,9 @@ def _map_items(schema: Schema, keys: list[str], path: str) -> Iterator[FieldErro
         yield invalid(f"{path}.items.type", items.get("type", ""), text)
         return
     if items.get("nullable"):
-        yield forbidden(f"{path}.items.nullable", "cannot be nullable when x-kubernetes-list-type is map")
+        yield forbidden(
+            f"{path}.items.nullable", "cannot be nullable when x-kubernetes-list-type is map"
+        )
     properties = items.get("properties") or {}
     for key in keys:
         if key not in properties:
@@ -161,7 +197,10 @@ def _map_items(schema: Schema, keys: list[str], path: str) -> Iterator[FieldErro
             text = "must be a scalar type if parent array's x-kubernetes-list-type is map"
             yield invalid(f"{at}.type", items.get("type", ""), text)
         if "default" not in properties[key] and key not in (items.get("required") or ()):
-            text = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
+            text = (
+                "this property is in x-kubernetes-list-map-keys, so it must have a default or be a"
+                " required property"
+            )
             yield required(f"{at}.default", text)
         if properties[key].get("nullable"):
             text = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable"
@@ -213,7 +252,8 @@ def _type_rules(schema: Schema, kind: str, level: str, path: str) -> Iterator[Fi
         yield invalid(f"{path}.type", kind, "must be object at the root")
     if embedded and not preserve and not schema.get("properties"):
         text = (
-            "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields"
+            "must not be empty if x-kubernetes-embedded-resource is true without"
+            " x-kubernetes-preserve-unknown-fields"
         )
         yield required(f"{path}.properties", text)
     pattern = schema.get("pattern")
@@ -250,8 +290,15 @@ def _metadata(schema: Schema, path: str) -> Iterator[FieldError]:
     if metadata.get("type") != "object":
         yield invalid(f"{at}.type", metadata.get("type", ""), "must be object")
     allowed = {"name", "generateName"}
-    if set(metadata.get("properties") or {}) - allowed or set(metadata) - {"type", "properties", "description"}:
-        text = "must not specify anything other than name and generateName, but metadata is implicitly specified"
+    if set(metadata.get("properties") or {}) - allowed or set(metadata) - {
+        "type",
+        "properties",
+        "description",
+    }:
+        text = (
+            "must not specify anything other than name and generateName, but metadata is"
+            " implicitly specified"
+        )
         yield forbidden(at, text)
 
 
@@ -274,7 +321,9 @@ def _nested(schema: Schema, level: str, path: str, either: bool) -> Iterator[Fie
     for key, child in (schema.get("properties") or {}).items():
         yield from _nested(child, "field", f"{path}.properties[{key}]", False)
         if key == "metadata":
-            yield forbidden(f"{path}.properties[metadata]", "must not be specified in a nested context")
+            yield forbidden(
+                f"{path}.properties[metadata]", "must not be specified in a nested context"
+            )
     for key, text in _NESTED_FORBIDDEN:
         if schema.get(key) not in (None, "", False, [], {}):
             yield forbidden(f"{path}.{key}", text)
@@ -296,7 +345,9 @@ def _mentioned(nested: Schema, outside: Schema, path: str, at: str) -> Iterator[
             where = f"{at}.properties[{key}]"
             yield required(where, f"because it is defined in {path}.properties[{key}]")
         else:
-            yield from _mentioned(child, described, f"{path}.properties[{key}]", f"{at}.properties[{key}]")
+            yield from _mentioned(
+                child, described, f"{path}.properties[{key}]", f"{at}.properties[{key}]"
+            )
     if isinstance(nested.get("items"), Mapping):
         if not isinstance(outside.get("items"), Mapping):
             yield required(f"{at}.items", f"because it is defined in {path}.items")
@@ -343,7 +394,9 @@ def _compiles(raw: Schema, key: str, node: Node, where: str) -> Iterator[FieldEr
         # A real server prints the rule as its Go struct.
         printed = {go: raw.get(name, empty) for go, name, empty in _RULE_FIELDS}
         yield FieldError(
-            f"{where}.{key}", "FieldValueInvalid", f"Invalid value: {go_json(printed, sort=False)}: {error}"
+            f"{where}.{key}",
+            "FieldValueInvalid",
+            f"Invalid value: {go_json(printed, sort=False)}: {error}",
         )
 
 

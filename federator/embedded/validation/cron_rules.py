@@ -11,7 +11,20 @@ from federator.embedded.validation.pod_rules import nonnegative
 
 Struct = Mapping[str, Any]
 
-_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTHS: Final = (
+    "jan",
+    "feb",
+    "mar",
+    "apr",
+    "may",
+    "jun",
+    "jul",
+    "aug",
+    "sep",
+    "oct",
+    "nov",
+    "dec",
+)
 _DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _FIELDS: Final[tuple[tuple[int, int, Mapping[str, int]], ...]] = (
     (0, 59, {}),
@@ -20,7 +33,15 @@ _FIELDS: Final[tuple[tuple[int, int, Mapping[str, int]], ...]] = (
     (1, 12, {name: number for number, name in enumerate(_MONTHS, 1)}),
     (0, 6, {name: number for number, name in enumerate(_DAYS)}),
 )
-_DESCRIPTORS: Final = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
+_DESCRIPTORS: Final = (
+    "@yearly",
+    "@annually",
+    "@monthly",
+    "@weekly",
+    "@daily",
+    "@midnight",
+    "@hourly",
+)
 
 
 def _is_zone(name: str) -> bool:
@@ -48,7 +69,9 @@ def cron_job(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
     policy = spec.get("concurrencyPolicy")
     if policy not in ("Allow", "Forbid", "Replace"):
         yield not_supported("spec.concurrencyPolicy", policy, ("Allow", "Forbid", "Replace"))
-    yield from workload_rules.job_spec((spec.get("jobTemplate") or {}).get("spec") or {}, "spec.jobTemplate.spec")
+    yield from workload_rules.job_spec(
+        (spec.get("jobTemplate") or {}).get("spec") or {}, "spec.jobTemplate.spec"
+    )
     for key in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
         yield from nonnegative(spec.get(key), f"spec.{key}")
 
@@ -96,7 +119,9 @@ def _number(text: str, names: Mapping[str, int]) -> int:
     if value is not None:
         return value
     if not re.fullmatch(r"[+-]?\d+", text, re.ASCII):
-        raise ValueError(f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": invalid syntax')
+        raise ValueError(
+            f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": invalid syntax'
+        )
     if int(text) < 0:
         raise ValueError(f"negative number ({int(text)}) not allowed: {text}")
     return int(text)

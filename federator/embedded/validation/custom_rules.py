@@ -1,5 +1,5 @@
-"""Validation of custom resources: schema, embedded resources, list keys, scale paths and CEL rules, in the server's
-order.
+"""Validation of custom resources: schema, embedded resources, list keys, scale paths and CEL rules,
+in the server's order.
 """
 
 import json
@@ -24,13 +24,17 @@ _BLOCKING = frozenset(
 _UNCHECKED = FieldError(
     "<nil>",
     "FieldValueInvalid",
-    "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing "
+    "Invalid value: null: some validation rules were not checked because the object was invalid;"
+    " correct the existing "
     "errors to complete validation",
 )
 
 
-def check(obj: dict[str, Any], old: dict[str, Any] | None, info: ResourceInfo, subresource: str) -> list[FieldError]:
-    """Complaints about a custom resource. For the status sub-resource only the status is held against the schema."""
+def check(
+    obj: dict[str, Any], old: dict[str, Any] | None, info: ResourceInfo, subresource: str
+) -> list[FieldError]:
+    """Complaints about a custom resource. For the status sub-resource only the status is held
+    against the schema."""
     node = info.node
     errors = list(_type_meta(obj, info))
     if not errors:
@@ -53,8 +57,11 @@ def check(obj: dict[str, Any], old: dict[str, Any] | None, info: ResourceInfo, s
 
 
 def _in_characters(error: FieldError) -> FieldError:
-    """Names of custom resources are measured in characters where those of natives are in bytes, say the words."""
-    return FieldError(error.field, error.reason, error.message.replace(" 253 bytes", " 253 characters"))
+    """Names of custom resources are measured in characters where those of natives are in bytes, say
+    the words."""
+    return FieldError(
+        error.field, error.reason, error.message.replace(" 253 bytes", " 253 characters")
+    )
 
 
 def _type_meta(obj: dict[str, Any], info: ResourceInfo) -> Iterator[FieldError]:
@@ -64,7 +71,9 @@ def _type_meta(obj: dict[str, Any], info: ResourceInfo) -> Iterator[FieldError]:
         yield invalid("apiVersion", obj.get("apiVersion"), f"must be {info.api_version}")
 
 
-def _against_schema(obj: dict[str, Any], old: dict[str, Any] | None, node: Node, subresource: str) -> list[FieldError]:
+def _against_schema(
+    obj: dict[str, Any], old: dict[str, Any] | None, node: Node, subresource: str
+) -> list[FieldError]:
     if subresource != "status":
         return schema_rules.check(obj, old, node)
     status = node.fields.get("status")
@@ -101,7 +110,11 @@ def _reached(obj: Any, path: str, wanted: type, name: str) -> tuple[Any, str]:
             return None, ""
         if not isinstance(obj, dict):
             kind = _GO_TYPES.get(type(obj), "")
-            return None, f"{path} accessor error: {_go(obj)} is of the type {kind}, expected map[string]interface{{}}"
+            return (
+                None,
+                f"{path} accessor error: {_go(obj)} is of the type {kind}, expected"
+                f" map[string]interface{{}}",
+            )
         if step not in obj:
             return None, ""
         obj = obj[step]
@@ -126,7 +139,9 @@ def _embedded(value: Any, node: Node, path: str, *, root: bool = False) -> Itera
                     yield required(f"{path}.{key}", "must not be empty" if key in value else "")
             meta = value.get("metadata") or {}
             yield from metadata_rules.labels(meta.get("labels"), f"{path}.metadata.labels")
-            yield from metadata_rules.annotations(meta.get("annotations"), f"{path}.metadata.annotations")
+            yield from metadata_rules.annotations(
+                meta.get("annotations"), f"{path}.metadata.annotations"
+            )
         for key, child in value.items():
             below = node.fields.get(key, node.values)
             if below is not None:
@@ -139,7 +154,10 @@ def _embedded(value: Any, node: Node, path: str, *, root: bool = False) -> Itera
 def _has_embedded(node: Node) -> bool:
     cached: bool | None = node.compiled.get("has_embedded")
     if cached is None:
-        below = [*node.fields.values(), *(child for child in (node.items, node.values) if child is not None)]
+        below = [
+            *node.fields.values(),
+            *(child for child in (node.items, node.values) if child is not None),
+        ]
         cached = node.embedded or any(_has_embedded(child) for child in below)
         node.compiled["has_embedded"] = cached
     return cached
@@ -148,7 +166,10 @@ def _has_embedded(node: Node) -> bool:
 def _has_unique_lists(node: Node) -> bool:
     cached: bool | None = node.compiled.get("has_unique_lists")
     if cached is None:
-        below = [*node.fields.values(), *(child for child in (node.items, node.values) if child is not None)]
+        below = [
+            *node.fields.values(),
+            *(child for child in (node.items, node.values) if child is not None),
+        ]
         cached = node.list_type in (SET, MAP) or any(_has_unique_lists(child) for child in below)
         node.compiled["has_unique_lists"] = cached
     return cached
@@ -191,12 +212,19 @@ def _duplicates(value: list[Any], node: Node, path: str) -> Iterator[FieldError]
 
 
 def _identity(item: Any, node: Node) -> Any:
-    """What makes two items the same: the item itself in sets, its keys (with their defaults) in maps."""
+    """What makes two items the same: the item itself in sets, its keys (with their defaults) in
+    maps."""
     if node.list_type != MAP or type(item) is not dict:
         return item
     filled: dict[str, Any] | None = node.compiled.get("key_defaults")
     if filled is None:
         fields = node.items.fields if node.items is not None else {}
-        filled = {key: fields[key].default for key in node.keys if key in fields and fields[key].has_default}
+        filled = {
+            key: fields[key].default
+            for key in node.keys
+            if key in fields and fields[key].has_default
+        }
         node.compiled["key_defaults"] = filled
-    return {key: item.get(key, filled.get(key)) for key in node.keys if key in item or key in filled}
+    return {
+        key: item.get(key, filled.get(key)) for key in node.keys if key in item or key in filled
+    }

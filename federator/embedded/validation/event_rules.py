@@ -1,6 +1,7 @@
 """Validation of events: lenient for what the core group sends, strict for events.k8s.io/v1.
 
-Rules and words from Kubernetes 1.36. Errors name the fields of core/v1 in both groups, except the reporter.
+Rules and words from Kubernetes 1.36. Errors name the fields of core/v1 in both groups, except the
+reporter.
 """
 
 from collections.abc import Iterator, Mapping

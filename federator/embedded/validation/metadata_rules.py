@@ -7,7 +7,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from federator.embedded.storage.field_errors import FieldError, forbidden, invalid, required, too_long
+from federator.embedded.storage.field_errors import (
+    FieldError,
+    forbidden,
+    invalid,
+    required,
+    too_long,
+)
 from federator.embedded.storage.resources import ResourceInfo
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -19,26 +25,35 @@ _NAME_PART: Final = re.compile("([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _LABEL_VALUE: Final = re.compile("(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 
 _SUBDOMAIN_TEXT: Final = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
-    f"end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or"
+    " '.', and must start and "
+    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is"
+    f" '{_SUBDOMAIN}')"
 )
 _LABEL_TEXT: Final = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
-    f"an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and"
+    " must start and end with "
+    "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is"
+    f" '{_LABEL}')"
 )
 _DNS_1035_TEXT: Final = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
-    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an"
+    " alphabetic character, "
+    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for"
+    " validation is "
     "'[a-z]([-a-z0-9]*[a-z0-9])?')"
 )
 _NAME_PART_TEXT: Final = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end"
+    " with an alphanumeric "
     "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
 _LABEL_VALUE_TEXT: Final = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.',"
+    " and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used"
+    " for validation is "
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
 MAX_ANNOTATIONS_BYTES: Final = 256 * 1024
@@ -72,7 +87,11 @@ def path_segment(name: str) -> list[str]:
 
 
 def _at_most(limit: int, rule: NameRule) -> NameRule:
-    return lambda name: [f"must be no more than {limit} characters", *rule(name)] if len(name) > limit else rule(name)
+    return lambda name: (
+        [f"must be no more than {limit} characters", *rule(name)]
+        if len(name) > limit
+        else rule(name)
+    )
 
 
 def _undotted(name: str) -> list[str]:
@@ -95,18 +114,26 @@ _NAME_RULES: Final[Mapping[tuple[str, str], NameRule]] = {
 
 
 def qualified_name(name: str) -> list[str]:
-    """Complaints about a label key, annotation key or finalizer: an optional DNS prefix, a slash, a name part."""
+    """Complaints about a label key, annotation key or finalizer: an optional DNS prefix, a slash, a
+    name part."""
     prefix, slash, part = name.rpartition("/")
     problems: list[str] = []
     if slash:
         if "/" in prefix:
             return [
-                "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end "
-                "with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for "
-                "validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain "
+                "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and"
+                " must start and end "
+                "with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc',"
+                " regex used for "
+                "validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS"
+                " subdomain "
                 "prefix and '/' (e.g. 'example.com/MyName')"
             ]
-        problems += ["prefix part must be non-empty"] if not prefix else [f"prefix part {p}" for p in subdomain(prefix)]
+        problems += (
+            ["prefix part must be non-empty"]
+            if not prefix
+            else [f"prefix part {p}" for p in subdomain(prefix)]
+        )
     if not part:
         problems.append("name part must be non-empty")
     elif len(part) > 63:
@@ -123,7 +150,8 @@ def label_value(value: str) -> list[str]:
 
 
 _GOOD_LABELS: set[tuple[str, str]] = set()
-"""Pairs found good before: the same few labels are on every object of a cluster. Bounded by `_GOOD_LIMIT`."""
+"""Pairs found good before: the same few labels are on every object of a cluster. Bounded by
+`_GOOD_LIMIT`."""
 _GOOD_LIMIT: Final = 16_384
 
 
@@ -165,7 +193,8 @@ def _owners(owners: list[Any], path: str) -> Iterator[FieldError]:
             if not owner.get(key):
                 yield invalid(f"{path}.{key}", "", "must not be empty")
         if kind == "Event" and version in ("v1", "events.k8s.io/v1"):
-            # As Go prints a group, a version and a kind: the core group is nothing before the slash.
+            # As Go prints a group, a version and a kind: the core group is nothing before the
+            # slash.
             shown = version if "/" in version else f"/{version}"
             yield invalid(path, owner, f"{shown}, Kind=Event is disallowed from being an owner")
         if owner.get("controller"):
@@ -181,7 +210,8 @@ def name_problems(name: str, info: ResourceInfo) -> list[str]:
 
 
 def on_create(meta: Mapping[str, Any], info: ResourceInfo) -> Iterator[FieldError]:
-    """Complaints about the metadata of a new object (its name already generated, if it asked for that)."""
+    """Complaints about the metadata of a new object (its name already generated, if it asked for
+    that)."""
     prefix = meta.get("generateName")
     if prefix:
         for text in name_problems(prefix[:-1] + "a" if prefix.endswith("-") else prefix, info):
@@ -214,7 +244,8 @@ _STANDARD_FINALIZERS: Final = ("orphan", "foregroundDeletion", "kubernetes")
 
 
 def builtin_finalizers(meta: Mapping[str, Any]) -> Iterator[FieldError]:
-    """Complaints about finalizers that builtin kinds do not take; custom resources take them with a warning."""
+    """Complaints about finalizers that builtin kinds do not take; custom resources take them with a
+    warning."""
     for index, name in enumerate(meta.get("finalizers") or ()):
         if "/" not in name and name not in _STANDARD_FINALIZERS:
             text = "name is neither a standard finalizer name nor is it fully qualified"
@@ -238,7 +269,8 @@ def on_update(meta: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Field
         if added:
             changed_fields = _go_strings(added)
             text = (
-                f"no new finalizers can be added if the object is being deleted, found new finalizers {changed_fields}"
+                "no new finalizers can be added if the object is being deleted, found new"
+                f" finalizers {changed_fields}"
             )
             yield forbidden("metadata.finalizers", text)
     for key in _FIXED:
@@ -261,7 +293,8 @@ def finalizer_warnings(meta: Mapping[str, Any], old: Mapping[str, Any] | None) -
             continue
         path = "including a path (/) " if "." in name else ""
         warnings.append(
-            f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name {path}to avoid accidental '
+            f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name {path}to'
+            " avoid accidental "
             "conflicts with other finalizer writers"
         )
     return warnings

@@ -1,4 +1,5 @@
-"""Validation of the other builtins (ConfigMap, Secret, claims, RBAC, ...), and the table of all rules by kind.
+"""Validation of the other builtins (ConfigMap, Secret, claims, RBAC, ...), and the table of all
+rules by kind.
 
 A kind without a row is stored as its schema lets it through.
 """
@@ -35,7 +36,8 @@ Rule = Callable[[Struct, Struct | None], Iterator[FieldError]]
 _MAX_DATA_BYTES: Final = 1024 * 1024
 _CONFIG_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+")
 _CONFIG_KEY_TEXT: Final = (
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',"
+    "  or 'KEY_NAME',  or "
     "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
 _EVICTION: Final = ("AlwaysAllow", "IfHealthyBudget")
@@ -43,8 +45,11 @@ _PREEMPTION: Final = ("PreemptLowerPriority", "Never")
 _HIGHEST_PRIORITY: Final = 1_000_000_000
 
 
-def check(obj: Struct, old: Struct | None, info: ResourceInfo, subresource: str) -> list[FieldError]:
-    """Complaints about a builtin beyond its metadata. A status write is not held against the rules of the spec."""
+def check(
+    obj: Struct, old: Struct | None, info: ResourceInfo, subresource: str
+) -> list[FieldError]:
+    """Complaints about a builtin beyond its metadata. A status write is not held against the rules
+    of the spec."""
     if subresource == "status":
         return list(status_rules.check(obj, info.key))
     rule = _RULES.get(info.key)
@@ -68,13 +73,18 @@ def _pod(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
             image = container.get("image", "")
             # In templates a real server lets it pass.
             if image != image.strip():
-                yield invalid(f"spec.{kind}[{index}].image", image, "must not have leading or trailing whitespace")
+                yield invalid(
+                    f"spec.{kind}[{index}].image",
+                    image,
+                    "must not have leading or trailing whitespace",
+                )
     if old is not None:
         yield from _pod_update(spec, old.get("spec") or {})
 
 
 _POD_FIXED_TEXT: Final = (
-    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "pod updates may not change fields other than"
+    " `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
@@ -85,22 +95,36 @@ def _pod_update(spec: Struct, before: Struct) -> Iterator[FieldError]:
         if len(spec.get(kind) or ()) != len(before.get(kind) or ()):
             yield forbidden(f"spec.{kind}", "pod updates may not add or remove containers")
             return
-    if any(toleration not in (spec.get("tolerations") or ()) for toleration in before.get("tolerations") or ()):
-        yield forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
+    if any(
+        toleration not in (spec.get("tolerations") or ())
+        for toleration in before.get("tolerations") or ()
+    ):
+        yield forbidden(
+            "spec.tolerations",
+            "existing toleration can not be modified except its tolerationSeconds",
+        )
     gates_before = [gate.get("name") for gate in before.get("schedulingGates") or ()]
     for index, gate in enumerate(spec.get("schedulingGates") or ()):
         if gate.get("name") not in gates_before:
-            text = f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'"
+            text = (
+                f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'"
+            )
             yield forbidden(f"spec.schedulingGates[{index}].name", text)
     if not same(_fixed_pod(spec), _fixed_pod(before)):
         yield forbidden("spec", _POD_FIXED_TEXT)
 
 
 def _fixed_pod(spec: Struct) -> dict[str, Any]:
-    fixed = {k: v for k, v in spec.items() if k not in ("activeDeadlineSeconds", "tolerations", "schedulingGates")}
+    fixed = {
+        k: v
+        for k, v in spec.items()
+        if k not in ("activeDeadlineSeconds", "tolerations", "schedulingGates")
+    }
     for kind in ("containers", "initContainers"):
         if kind in fixed:
-            fixed[kind] = [{k: v for k, v in container.items() if k != "image"} for container in fixed[kind]]
+            fixed[kind] = [
+                {k: v for k, v in container.items() if k != "image"} for container in fixed[kind]
+            ]
     return fixed
 
 
@@ -154,7 +178,9 @@ def _secret(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
         yield too_long("data", _MAX_DATA_BYTES)
     needed = _SECRET_NEEDS.get(obj.get("type", ""), ())
     # One of the two is enough for a password.
-    if obj.get("type") != "kubernetes.io/basic-auth" or not any(key in (obj.get("data") or {}) for key in needed):
+    if obj.get("type") != "kubernetes.io/basic-auth" or not any(
+        key in (obj.get("data") or {}) for key in needed
+    ):
         for key in needed:
             if key not in (obj.get("data") or {}):
                 yield required(f"data[{key}]")
@@ -206,7 +232,9 @@ def _autoscaler(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
             yield required(f"spec.scaleTargetRef.{key}")
     version = target.get("apiVersion", "")
     if "/" not in version:
-        yield invalid("spec.scaleTargetRef.apiVersion", version, "apiVersion must specify API group")
+        yield invalid(
+            "spec.scaleTargetRef.apiVersion", version, "apiVersion must specify API group"
+        )
 
 
 def _claim(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
@@ -224,10 +252,14 @@ def _lease(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
 def _priority_class(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
     name, value = (obj.get("metadata") or {}).get("name", ""), obj.get("value", 0)
     if name.startswith("system-") and old is None:
-        text = "priority class names with 'system-' prefix are reserved for system use only. error: "
+        text = (
+            "priority class names with 'system-' prefix are reserved for system use only. error: "
+        )
         yield forbidden("metadata.name", f"{text}{name} is not a known system priority class")
     if value > _HIGHEST_PRIORITY and old is None:
-        yield forbidden("value", f"maximum allowed value of a user defined priority is {_HIGHEST_PRIORITY}")
+        yield forbidden(
+            "value", f"maximum allowed value of a user defined priority is {_HIGHEST_PRIORITY}"
+        )
     if old is not None and value != old.get("value", 0):
         yield forbidden("value", "may not be changed in an update.")
     policy = obj.get("preemptionPolicy")
@@ -249,12 +281,18 @@ def _role_binding(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
         if not subject.get("name"):
             yield required(f"{at}.name")
         if subject.get("kind") not in ("ServiceAccount", "User", "Group"):
-            yield not_supported(f"{at}.kind", subject.get("kind"), ("ServiceAccount", "User", "Group"))
-        elif subject["kind"] == "ServiceAccount" and not namespaced and not subject.get("namespace"):
+            yield not_supported(
+                f"{at}.kind", subject.get("kind"), ("ServiceAccount", "User", "Group")
+            )
+        elif (
+            subject["kind"] == "ServiceAccount" and not namespaced and not subject.get("namespace")
+        ):
             yield required(f"{at}.namespace")
     if old is not None and not same(reference, old.get("roleRef")):
         shown = GoStruct(
-            APIGroup=reference.get("apiGroup", ""), Kind=reference.get("kind", ""), Name=reference.get("name", "")
+            APIGroup=reference.get("apiGroup", ""),
+            Kind=reference.get("kind", ""),
+            Name=reference.get("name", ""),
         )
         yield invalid("roleRef", shown, "cannot change roleRef")
 

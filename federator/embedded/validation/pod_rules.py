@@ -1,7 +1,8 @@
-"""Validation of pod specs and what they hold, with a real API server's words. Used for pods and for every template.
+"""Validation of pod specs and what they hold, with a real API server's words. Used for pods and for
+every template.
 
-Covers what people get wrong: names, images, ports, resources, volumes and their mounts, probes, tolerations, spread.
-Rare corners (Windows, projected details, device claims) are not checked.
+Covers what people get wrong: names, images, ports, resources, volumes and their mounts, probes,
+tolerations, spread. Rare corners (Windows, projected details, device claims) are not checked.
 """
 
 import re
@@ -19,7 +20,13 @@ from federator.embedded.storage.field_errors import (
     required,
 )
 from federator.embedded.validation import affinity_rules
-from federator.embedded.validation.metadata_rules import dns_label, label_value, labels, qualified_name, subdomain
+from federator.embedded.validation.metadata_rules import (
+    dns_label,
+    label_value,
+    labels,
+    qualified_name,
+    subdomain,
+)
 
 Struct = Mapping[str, Any]
 
@@ -112,19 +119,27 @@ def spec(value: Struct, path: str) -> Iterator[FieldError]:
     yield from one_of(value.get("restartPolicy"), _RESTART, f"{path}.restartPolicy")
     yield from one_of(value.get("dnsPolicy"), _DNS, f"{path}.dnsPolicy")
     yield from labels(value.get("nodeSelector"), f"{path}.nodeSelector")
-    yield from _spread(value.get("topologySpreadConstraints") or [], f"{path}.topologySpreadConstraints")
+    yield from _spread(
+        value.get("topologySpreadConstraints") or [], f"{path}.topologySpreadConstraints"
+    )
     for key, rule in (("serviceAccountName", subdomain), ("nodeName", subdomain)):
         if value.get(key):
             yield from named(value[key], rule, f"{path}.{key}")
     deadline = value.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= 2**31 - 1:
-        yield invalid(f"{path}.activeDeadlineSeconds", deadline, f"must be between 1 and {2**31 - 1}, inclusive")
+        yield invalid(
+            f"{path}.activeDeadlineSeconds",
+            deadline,
+            f"must be between 1 and {2**31 - 1}, inclusive",
+        )
     for key in ("hostname", "subdomain"):
         if value.get(key):
             yield from named(value[key], dns_label, f"{path}.{key}")
     yield from tolerations(value.get("tolerations") or [], f"{path}.tolerations")
     yield from affinity_rules.affinity(value.get("affinity") or {}, f"{path}.affinity")
-    yield from affinity_rules.ids(value.get("securityContext") or {}, f"{path}.securityContext", _POD_IDS)
+    yield from affinity_rules.ids(
+        value.get("securityContext") or {}, f"{path}.securityContext", _POD_IDS
+    )
     if value.get("priorityClassName"):
         yield from named(value["priorityClassName"], subdomain, f"{path}.priorityClassName")
 
@@ -136,9 +151,14 @@ def _volumes(volumes: list[Struct], path: str) -> tuple[list[FieldError], set[st
     for index, volume in enumerate(volumes):
         at, name = f"{path}[{index}]", volume.get("name", "")
         sources = sorted(key for key in volume if key != "name")
-        problems = [forbidden(f"{at}.{extra}", "may not specify more than 1 volume type") for extra in sources[1:]]
+        problems = [
+            forbidden(f"{at}.{extra}", "may not specify more than 1 volume type")
+            for extra in sources[1:]
+        ]
         problems += _source(volume, sources, at)
-        problems += [required(f"{at}.name")] if not name else list(named(name, dns_label, f"{at}.name"))
+        problems += (
+            [required(f"{at}.name")] if not name else list(named(name, dns_label, f"{at}.name"))
+        )
         if name in names:
             problems.append(duplicate(f"{at}.name", name))
         if not problems:
@@ -176,7 +196,9 @@ def _containers(containers: list[Struct], volumes: set[str], path: str) -> Itera
     yield from _host_ports(containers, path)
 
 
-def _init_containers(inits: list[Struct], regular: list[Struct], volumes: set[str], path: str) -> Iterator[FieldError]:
+def _init_containers(
+    inits: list[Struct], regular: list[Struct], volumes: set[str], path: str
+) -> Iterator[FieldError]:
     names = {container.get("name", "") for container in regular}
     for index, container in enumerate(inits):
         at = f"{path}[{index}]"
@@ -192,7 +214,9 @@ def _init_containers(inits: list[Struct], regular: list[Struct], volumes: set[st
             continue
         for key in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe"):
             if key in container:
-                yield forbidden(f"{at}.{key}", "may not be set for init containers without restartPolicy=Always")
+                yield forbidden(
+                    f"{at}.{key}", "may not be set for init containers without restartPolicy=Always"
+                )
 
 
 def _container(container: Struct, volumes: set[str], at: str) -> Iterator[FieldError]:
@@ -207,7 +231,9 @@ def _container(container: Struct, volumes: set[str], at: str) -> Iterator[FieldE
     yield from _mounts(container.get("volumeMounts") or [], volumes, f"{at}.volumeMounts")
     yield from one_of(container.get("imagePullPolicy"), _PULL, f"{at}.imagePullPolicy")
     yield from resources(container.get("resources") or {}, f"{at}.resources")
-    yield from affinity_rules.ids(container.get("securityContext") or {}, f"{at}.securityContext", _IDS)
+    yield from affinity_rules.ids(
+        container.get("securityContext") or {}, f"{at}.securityContext", _IDS
+    )
 
 
 def _container_ports(ports: list[Struct], path: str) -> Iterator[FieldError]:
@@ -247,17 +273,26 @@ def _environment(variables: list[Struct], path: str) -> Iterator[FieldError]:
         if not name:
             yield required(f"{at}.name")
         elif "=" in name:
-            text = "a valid environment variable name must consist only of printable ASCII characters other than '='"
+            text = (
+                "a valid environment variable name must consist only of printable ASCII characters"
+                " other than '='"
+            )
             yield invalid(f"{at}.name", name, text)
         source = variable.get("valueFrom")
         if source is not None:
             if variable.get("value"):
-                yield invalid(f"{at}.valueFrom", "", "may not be specified when `value` is not empty")
+                yield invalid(
+                    f"{at}.valueFrom", "", "may not be specified when `value` is not empty"
+                )
             if not source:
                 kinds = "fieldRef, resourceFieldRef, configMapKeyRef, secretKeyRef or fileKeyRef"
-                yield invalid(f"{at}.valueFrom", "", f"must specify one of: `{kinds.replace(', ', '`, `')}`")
+                yield invalid(
+                    f"{at}.valueFrom", "", f"must specify one of: `{kinds.replace(', ', '`, `')}`"
+                )
             elif len(source) > 1:
-                yield invalid(f"{at}.valueFrom", "", "may not have more than one field specified at a time")
+                yield invalid(
+                    f"{at}.valueFrom", "", "may not have more than one field specified at a time"
+                )
 
 
 def _mounts(mounts: list[Struct], volumes: set[str], path: str) -> Iterator[FieldError]:
@@ -288,11 +323,15 @@ def resources(value: Struct, path: str) -> Iterator[FieldError]:
             if kind == "requests" and limit is not None:
                 yield from _within(name, amount, limit, f"{path}.requests")
             elif kind == "requests" and "/" in name and not _overcommittable(name):
-                yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
+                yield required(
+                    f"{path}.limits", "Limit must be set for non overcommitable resources"
+                )
 
 
 def _overcommittable(name: str) -> bool:
-    return not name.startswith("hugepages-") and ("/" not in name or name.rpartition("/")[0].endswith("kubernetes.io"))
+    return not name.startswith("hugepages-") and (
+        "/" not in name or name.rpartition("/")[0].endswith("kubernetes.io")
+    )
 
 
 def _within(name: str, amount: str, limit: str, path: str) -> Iterator[FieldError]:
@@ -323,8 +362,16 @@ def _probes(container: Struct, at: str) -> Iterator[FieldError]:
             yield forbidden(f"{at}.{key}.{extra}", "may not specify more than 1 handler type")
         for kind in ("httpGet", "tcpSocket"):
             if kind in probe:
-                yield from port_or_name((probe[kind] or {}).get("port", 0), f"{at}.{key}.{kind}.port")
-        for field in ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"):
+                yield from port_or_name(
+                    (probe[kind] or {}).get("port", 0), f"{at}.{key}.{kind}.port"
+                )
+        for field in (
+            "initialDelaySeconds",
+            "timeoutSeconds",
+            "periodSeconds",
+            "successThreshold",
+            "failureThreshold",
+        ):
             yield from nonnegative(probe.get(field), f"{at}.{key}.{field}")
         if key != "readinessProbe" and probe.get("successThreshold", 1) != 1:
             yield invalid(f"{at}.{key}.successThreshold", probe["successThreshold"], "must be 1")
@@ -340,22 +387,33 @@ def taint(value: Struct, path: str) -> Iterator[FieldError]:
 def tolerations(values: list[Struct], path: str) -> Iterator[FieldError]:
     """Tolerations of a pod."""
     for index, toleration in enumerate(values):
-        at, key, operator = f"{path}[{index}]", toleration.get("key", ""), toleration.get("operator", "")
+        at, key, operator = (
+            f"{path}[{index}]",
+            toleration.get("key", ""),
+            toleration.get("operator", ""),
+        )
         if key:
             yield from named(key, qualified_name, f"{at}.key")
         elif operator != "Exists":
-            text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+            text = (
+                "operator must be Exists when `key` is empty,"
+                ' which means "match all values and all keys"'
+            )
             yield invalid(f"{at}.operator", operator, text)
         effect, value = toleration.get("effect", ""), toleration.get("value", "")
         if "tolerationSeconds" in toleration and effect != "NoExecute":
-            yield invalid(f"{at}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
+            yield invalid(
+                f"{at}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set"
+            )
         if operator in ("", "Equal"):
             problems = label_value(value)
             if problems:
                 yield invalid(f"{at}.operator", value, ";".join(problems))
         elif operator == "Exists":
             if value:
-                yield invalid(f"{at}.operator", value, "value must be empty when `operator` is 'Exists'")
+                yield invalid(
+                    f"{at}.operator", value, "value must be empty when `operator` is 'Exists'"
+                )
         else:
             yield not_supported(f"{at}.operator", operator, ("Equal", "Exists"))
         if effect and effect not in _EFFECTS:
@@ -367,7 +425,9 @@ def _spread(constraints: list[Struct], path: str) -> Iterator[FieldError]:
     for index, constraint in enumerate(constraints):
         at = f"{path}[{index}]"
         if constraint.get("maxSkew", 0) <= 0:
-            yield invalid(f"{at}.maxSkew", constraint.get("maxSkew", 0), "must be greater than zero")
+            yield invalid(
+                f"{at}.maxSkew", constraint.get("maxSkew", 0), "must be greater than zero"
+            )
         if not constraint.get("topologyKey"):
             yield required(f"{at}.topologyKey", "can not be empty")
         action = constraint.get("whenUnsatisfiable", "")

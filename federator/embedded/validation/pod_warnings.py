@@ -35,8 +35,11 @@ def of(obj: Struct, old: Struct | None, info: ResourceInfo) -> list[str]:
 
 
 def _is_same(obj: Struct, old: Struct) -> bool:
-    """Whether an update leaves the generation alone; then nothing is said. A Deployment's annotations count."""
-    if obj.get("kind") == "Deployment" and obj["metadata"].get("annotations") != old["metadata"].get("annotations"):
+    """Whether an update leaves the generation alone; then nothing is said. A Deployment's
+    annotations count."""
+    if obj.get("kind") == "Deployment" and obj["metadata"].get("annotations") != old[
+        "metadata"
+    ].get("annotations"):
         return False
     return bool(old.get("spec") == obj.get("spec"))
 
@@ -64,7 +67,11 @@ def _about(spec: Struct, path: str) -> Iterator[str]:
     ]
     for container, at in listed:
         yield from _environment(container, at)
-    serving = [each for each in listed if ".initContainers[" not in each[1] or each[0].get("restartPolicy") == "Always"]
+    serving = [
+        each
+        for each in listed
+        if ".initContainers[" not in each[1] or each[0].get("restartPolicy") == "Always"
+    ]
     yield from _port_definitions(serving)
     yield from _port_names(serving)
 
@@ -89,7 +96,10 @@ def _environment(container: Struct, at: str) -> Iterator[str]:
     for index, variable in enumerate(container.get("env") or ()):
         name = variable.get("name", "")
         if name in seen:
-            yield (f'{at}.env[{index}]: hides previous definition of "{name}", which may be dropped when using apply')
+            yield (
+                f'{at}.env[{index}]: hides previous definition of "{name}", which may be dropped'
+                " when using apply"
+            )
         seen[name] = index
 
 
@@ -102,7 +112,9 @@ def _ports(listed: list[tuple[Struct, str]]) -> Iterator[tuple[Struct, str]]:
 def _port_definitions(listed: list[tuple[Struct, str]]) -> Iterator[str]:
     seen: dict[tuple[Any, ...], str] = {}
     for port, here in _ports(listed):
-        key = tuple(port.get(field) for field in ("containerPort", "protocol", "hostPort", "hostIP"))
+        key = tuple(
+            port.get(field) for field in ("containerPort", "protocol", "hostPort", "hostIP")
+        )
         if key in seen:
             yield f"{here}: duplicate port definition with {seen[key]}"
         seen.setdefault(key, here)
@@ -114,7 +126,8 @@ def _port_names(listed: list[tuple[Struct, str]]) -> Iterator[str]:
         name = port.get("name")
         if name and name in seen:
             yield (
-                f'{here}: duplicate port name "{name}" with {seen[name]}, services and probes that select ports by '
+                f'{here}: duplicate port name "{name}" with {seen[name]}, services and probes that'
+                " select ports by "
                 f"name will use {seen[name]}"
             )
         elif name:

@@ -1,8 +1,9 @@
-"""Validation of custom resources against their structural schema, with a real server's words and ratcheting.
+"""Validation of custom resources against their structural schema, with a real server's words and
+ratcheting.
 
-Two passes: `fits`, compiled per node and without paths, says yes to almost every object; only when it does not,
-`problems` walks again, slowly, and words each complaint. On updates, complaints about values that did not change are
-dropped (ratcheting).
+Two passes: `fits`, compiled per node and without paths, says yes to almost every object; only when
+it does not, `problems` walks again, slowly, and words each complaint. On updates, complaints about
+values that did not change are dropped (ratcheting).
 """
 
 import functools
@@ -43,7 +44,8 @@ def check(value: Any, old: Any, node: Node) -> list[FieldError]:
 
 
 def check_part(value: Any, old: Any, node: Node, prefix: str) -> list[FieldError]:
-    """Complaints about one part (the status), whose paths begin at the part and are reported below `prefix`."""
+    """Complaints about one part (the status), whose paths begin at the part and are reported below
+    `prefix`."""
     if _fits(node)(value):
         return []
     return list(problems(value, _ABSENT if old is None else old, node, "", prefix))
@@ -77,17 +79,23 @@ def _scalar_fits(node: Node, bounded: bool) -> Fits:
     if wanted is None or (bounded and not _QUICK.issuperset(_BOUNDS & raw.keys())):
         return lambda value: not any(problems(value, _ABSENT, node, "", ""))
     if not bounded:
-        return lambda value: type(value) is wanted or not any(problems(value, _ABSENT, node, "", ""))
+        return lambda value: (
+            type(value) is wanted or not any(problems(value, _ABSENT, node, "", ""))
+        )
     if "enum" in raw:
         candidates = [item for item in raw["enum"] if type(item) is wanted]
-        allowed = frozenset(item for item in candidates if not any(problems(item, _ABSENT, node, "", "")))
+        allowed = frozenset(
+            item for item in candidates if not any(problems(item, _ABSENT, node, "", ""))
+        )
         return lambda value: (
-            (type(value) is wanted and value in allowed) or not any(problems(value, _ABSENT, node, "", ""))
+            (type(value) is wanted and value in allowed)
+            or not any(problems(value, _ABSENT, node, "", ""))
         )
     if wanted is int:
         low, high = _integer_range(node)
         return lambda value: (
-            (type(value) is int and low <= value <= high) or not any(problems(value, _ABSENT, node, "", ""))
+            (type(value) is int and low <= value <= high)
+            or not any(problems(value, _ABSENT, node, "", ""))
         )
     shortest, longest = raw.get("minLength", 0), raw.get("maxLength", 2**63)
     matches = _searches(raw["pattern"]).search if "pattern" in raw else None
@@ -108,7 +116,8 @@ _QUICK: Final = frozenset({"minimum", "maximum", "minLength", "maxLength", "patt
 
 
 def _integer_range(node: Node) -> tuple[float, float]:
-    """Bounds within which an integer is surely fine; exclusive ones and formats make them narrower."""
+    """Bounds within which an integer is surely fine; exclusive ones and formats make them
+    narrower."""
     raw = node.raw
     bits = {"int32": 31}.get(node.format, 63)
     low = max(raw.get("minimum", -(2**bits)) + bool(raw.get("exclusiveMinimum")), -(2**bits))
@@ -118,7 +127,12 @@ def _integer_range(node: Node) -> tuple[float, float]:
 
 def _object_fits(node: Node, bounded: bool) -> Fits:
     table: dict[str, Fits] = {}
-    names, needed, values, nullable = node.raw.get("properties", {}), node.required, node.values, node.nullable
+    names, needed, values, nullable = (
+        node.raw.get("properties", {}),
+        node.required,
+        node.values,
+        node.nullable,
+    )
     optional_type = not node.kind
 
     def fits(value: Any) -> bool:
@@ -163,7 +177,8 @@ def _list_fits(node: Node, bounded: bool) -> Fits:
 
 
 def problems(value: Any, old: Any, node: Node, path: str, prefix: str) -> Iterator[FieldError]:
-    """Complaints about `value`, none when it equals `old` (the value this one replaces, or `_ABSENT`)."""
+    """Complaints about `value`, none when it equals `old` (the value this one replaces, or
+    `_ABSENT`)."""
     if old is not _ABSENT and same(value, old):
         return
     wrong_type = _type_problem(value, node, path, prefix)
@@ -181,7 +196,9 @@ def _under(prefix: str, path: str) -> str:
     return at or "<nil>"
 
 
-def _field_problems(value: dict[str, Any], old: Any, node: Node, path: str, prefix: str) -> Iterator[FieldError]:
+def _field_problems(
+    value: dict[str, Any], old: Any, node: Node, path: str, prefix: str
+) -> Iterator[FieldError]:
     before = old if type(old) is dict and node.map_type != "atomic" else {}
     for key in sorted(value):
         field = node.fields.get(key)
@@ -194,7 +211,9 @@ def _field_problems(value: dict[str, Any], old: Any, node: Node, path: str, pref
             yield required(_under(prefix, f"{path}.{key}" if path else key))
 
 
-def _item_problems(value: list[Any], old: Any, node: Node, path: str, prefix: str) -> Iterator[FieldError]:
+def _item_problems(
+    value: list[Any], old: Any, node: Node, path: str, prefix: str
+) -> Iterator[FieldError]:
     if node.items is None:
         return
     before: dict[Any, Any] = {}
@@ -214,7 +233,9 @@ def _json_type(value: Any) -> str:
         return "null"
     if isinstance(value, bool):
         return "boolean"
-    return {str: "string", int: "integer", float: "number", list: "array", dict: "object"}[type(value)]
+    return {str: "string", int: "integer", float: "number", list: "array", dict: "object"}[
+        type(value)
+    ]
 
 
 def _type_problem(value: Any, node: Node, path: str, prefix: str) -> FieldError | None:
@@ -224,20 +245,30 @@ def _type_problem(value: Any, node: Node, path: str, prefix: str) -> FieldError 
     actual = _json_type(value)
     if value is None:
         return None if node.nullable else _not_of_type(path, prefix, wanted, "null")
-    whole = actual == "number" and value == int(value) if actual == "number" and abs(value) < 2**63 else False
+    whole = (
+        actual == "number" and value == int(value)
+        if actual == "number" and abs(value) < 2**63
+        else False
+    )
     fits = (
-        actual in wanted.split(",") or (actual == "integer" and wanted == "number") or (whole and wanted == "integer")
+        actual in wanted.split(",")
+        or (actual == "integer" and wanted == "number")
+        or (whole and wanted == "integer")
     )
     if fits:
         return None
     format_name = node.format if node.kind in ("integer", "number") else ""
     if format_name and actual not in ("string", "array"):
-        return _not_of_type(path, prefix, format_name, {"number": "float64", "integer": "int64"}.get(actual, ""))
+        return _not_of_type(
+            path, prefix, format_name, {"number": "float64", "integer": "int64"}.get(actual, "")
+        )
     return _not_of_type(path, prefix, wanted, actual)
 
 
 def _not_of_type(path: str, prefix: str, wanted: str, actual: str) -> FieldError:
-    return mistyped(_under(prefix, path), actual, f'{path} in body must be of type {wanted}: "{actual}"')
+    return mistyped(
+        _under(prefix, path), actual, f'{path} in body must be of type {wanted}: "{actual}"'
+    )
 
 
 def _own_problems(value: Any, node: Node, path: str, prefix: str) -> Iterator[FieldError]:
@@ -251,14 +282,22 @@ def _own_problems(value: Any, node: Node, path: str, prefix: str) -> Iterator[Fi
         yield from _number_problems(value, node, path, at)
     elif type(value) is list:
         if "minItems" in raw and len(value) < raw["minItems"]:
-            yield invalid(at, len(value), f"{path} in body should have at least {raw['minItems']} items")
+            yield invalid(
+                at, len(value), f"{path} in body should have at least {raw['minItems']} items"
+            )
         if "maxItems" in raw and len(value) > raw["maxItems"]:
             yield too_many(at, len(value), raw["maxItems"])
     if "enum" in raw and not any(same(value, allowed) for allowed in raw["enum"]):
-        yield not_supported(at, value, [item if isinstance(item, str) else repr(item) for item in raw["enum"]])
+        yield not_supported(
+            at, value, [item if isinstance(item, str) else repr(item) for item in raw["enum"]]
+        )
     if type(value) is dict:
         if "minProperties" in raw and len(value) < raw["minProperties"]:
-            yield invalid(at, len(value), f"{path} in body should have at least {raw['minProperties']} properties")
+            yield invalid(
+                at,
+                len(value),
+                f"{path} in body should have at least {raw['minProperties']} properties",
+            )
         if "maxProperties" in raw and len(value) > raw["maxProperties"]:
             yield too_many(at, len(value), raw["maxProperties"])
 
@@ -330,19 +369,27 @@ def _branches(node: Node, key: str) -> list[Node]:
     branches: list[Node] | None = node.compiled.get(key)
     if branches is None:
         raw = node.raw[key]
-        branches = node.compiled[key] = [Node(item, node.resolve) for item in (raw if isinstance(raw, list) else [raw])]
+        branches = node.compiled[key] = [
+            Node(item, node.resolve) for item in (raw if isinstance(raw, list) else [raw])
+        ]
     return branches
 
 
 def _combination_problems(value: Any, node: Node, path: str, prefix: str) -> Iterator[FieldError]:
     raw = node.raw
     if "anyOf" in raw and not node.int_or_string:
-        failures = [list(problems(value, _ABSENT, branch, path, prefix)) for branch in _branches(node, "anyOf")]
+        failures = [
+            list(problems(value, _ABSENT, branch, path, prefix))
+            for branch in _branches(node, "anyOf")
+        ]
         if all(failures):
             yield _composite(f'"{path}" must validate at least one schema (anyOf)')
             yield from min(failures, key=len)
     if "oneOf" in raw:
-        failures = [list(problems(value, _ABSENT, branch, path, prefix)) for branch in _branches(node, "oneOf")]
+        failures = [
+            list(problems(value, _ABSENT, branch, path, prefix))
+            for branch in _branches(node, "oneOf")
+        ]
         valid = sum(not failure for failure in failures)
         if valid != 1:
             problem = f"Found {valid} valid alternatives" if valid else "Found none valid"
@@ -350,7 +397,10 @@ def _combination_problems(value: Any, node: Node, path: str, prefix: str) -> Ite
             if not valid:
                 yield from min(failures, key=len)
     if "allOf" in raw:
-        failures = [list(problems(value, _ABSENT, branch, path, prefix)) for branch in _branches(node, "allOf")]
+        failures = [
+            list(problems(value, _ABSENT, branch, path, prefix))
+            for branch in _branches(node, "allOf")
+        ]
         if any(failures):
             none = "" if not all(failures) else ". None validated"
             yield _composite(f'"{path}" must validate all the schemas (allOf){none}')

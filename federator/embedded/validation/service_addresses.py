@@ -1,8 +1,10 @@
-"""Addresses and ports of Services: what an update keeps, follows or gives up, and what is drawn for it.
+"""Addresses and ports of Services: what an update keeps, follows or gives up, and what is drawn for
+it.
 
-`natives` calls `keep` for every update, `writing` calls `allocate` before it validates. The rules are those of a real
-API server's storage of Services (allocated values are patched in, `clusterIP` and `clusterIPs` follow each other, a
-change of type drops what the new type has no use for). Nothing here validates or reads the store.
+`natives` calls `keep` for every update, `writing` calls `allocate` before it validates. The rules
+are those of a real API server's storage of Services (allocated values are patched in, `clusterIP`
+and `clusterIPs` follow each other, a change of type drops what the new type has no use for).
+Nothing here validates or reads the store.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +24,9 @@ def keep(service: Object, old: Object) -> None:
                 spec[key] = before[key]
         if not spec.get("ipFamilyPolicy") and before.get("ipFamilyPolicy"):
             spec["ipFamilyPolicy"] = before["ipFamilyPolicy"]
-    if spec.get("clusterIP", "") != before.get("clusterIP", "") and _same(spec, before, "clusterIPs"):
+    if spec.get("clusterIP", "") != before.get("clusterIP", "") and _same(
+        spec, before, "clusterIPs"
+    ):
         spec.pop("clusterIPs", None)
         if spec.get("clusterIP"):
             spec["clusterIPs"] = [spec["clusterIP"]]
@@ -35,17 +39,24 @@ def keep(service: Object, old: Object) -> None:
 def _keep_node_ports(spec: Object, before: Object) -> None:
     if _draws_ports(spec) and _draws_ports(before):
         wanted = {port.get("nodePort", 0) for port in spec.get("ports") or ()}
-        ports_before = {port.get("name", ""): port.get("nodePort", 0) for port in before.get("ports") or ()}
+        ports_before = {
+            port.get("name", ""): port.get("nodePort", 0) for port in before.get("ports") or ()
+        }
         for port in spec.get("ports") or ():
             number = ports_before.get(port.get("name", ""), 0)
             if not port.get("nodePort") and number and number not in wanted:
                 port["nodePort"] = number
-    if needs_health_check(spec) and needs_health_check(before) and not spec.get("healthCheckNodePort"):
+    if (
+        needs_health_check(spec)
+        and needs_health_check(before)
+        and not spec.get("healthCheckNodePort")
+    ):
         spec["healthCheckNodePort"] = before["healthCheckNodePort"]
 
 
 def _drop(spec: Object, before: Object) -> None:
-    """Takes away what the new type does not use, unless the update says something else about it too."""
+    """Takes away what the new type does not use, unless the update says something else about it
+    too."""
     if _needs_address(before) and not _needs_address(spec):
         if _same(spec, before, "clusterIP") and _same(spec, before, "clusterIPs"):
             spec.pop("clusterIP", None)
@@ -55,7 +66,11 @@ def _drop(spec: Object, before: Object) -> None:
                 spec.pop(key, None)
     ports = [port.get("nodePort", 0) for port in spec.get("ports") or ()]
     old_ports = {port.get("nodePort", 0) for port in before.get("ports") or ()}
-    if _has_ports(before) and not _has_ports(spec) and all(not port or port in old_ports for port in ports):
+    if (
+        _has_ports(before)
+        and not _has_ports(spec)
+        and all(not port or port in old_ports for port in ports)
+    ):
         for port in spec.get("ports") or ():
             port.pop("nodePort", None)
     gone = {
@@ -115,7 +130,9 @@ def _has_ports(spec: Object) -> bool:
 
 
 def _draws_ports(spec: Object) -> bool:
-    return spec.get("type") == "NodePort" or (_balances(spec) and spec.get("allocateLoadBalancerNodePorts", True))
+    return spec.get("type") == "NodePort" or (
+        _balances(spec) and spec.get("allocateLoadBalancerNodePorts", True)
+    )
 
 
 def _is_outside(spec: Object) -> bool:

@@ -14,7 +14,12 @@ from federator.embedded.storage.field_errors import (
     required,
 )
 from federator.embedded.validation import pod_rules
-from federator.embedded.validation.metadata_rules import dns_label, label_value, qualified_name, subdomain
+from federator.embedded.validation.metadata_rules import (
+    dns_label,
+    label_value,
+    qualified_name,
+    subdomain,
+)
 from federator.embedded.validation.pod_rules import named, one_of, port_number, port_or_name
 from federator.embedded.validation.service_addresses import needs_health_check
 
@@ -39,13 +44,19 @@ def service(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
         else:
             yield from named(spec["externalName"].removesuffix("."), subdomain, "spec.externalName")
     elif kind == "LoadBalancer" and headless:
-        yield invalid("spec.clusterIPs[0]", "None", "may not be set to 'None' for LoadBalancer services")
+        yield invalid(
+            "spec.clusterIPs[0]", "None", "may not be set to 'None' for LoadBalancer services"
+        )
     elif kind == "NodePort" and headless:
-        yield invalid("spec.clusterIPs[0]", "None", "may not be set to 'None' for NodePort services")
+        yield invalid(
+            "spec.clusterIPs[0]", "None", "may not be set to 'None' for NodePort services"
+        )
     names: set[str] = set()
     for index, port in enumerate(ports):
         if kind == "ClusterIP" and port.get("nodePort"):
-            yield forbidden(f"spec.ports[{index}].nodePort", "may not be used when `type` is 'ClusterIP'")
+            yield forbidden(
+                f"spec.ports[{index}].nodePort", "may not be used when `type` is 'ClusterIP'"
+            )
         yield from _service_port(port, f"spec.ports[{index}]", len(ports) > 1, names)
     yield from _service_selector(spec)
     affinity = spec.get("sessionAffinity")
@@ -64,22 +75,32 @@ _FAMILY_POLICIES: Final = ("PreferDualStack", "RequireDualStack", "SingleStack")
 
 def _policies(spec: Struct) -> Iterator[FieldError]:
     family, traffic, inside = (
-        spec.get(key) for key in ("ipFamilyPolicy", "externalTrafficPolicy", "internalTrafficPolicy")
+        spec.get(key)
+        for key in ("ipFamilyPolicy", "externalTrafficPolicy", "internalTrafficPolicy")
     )
     if family is not None and family not in _FAMILY_POLICIES:
         yield not_supported("spec.ipFamilyPolicy", family, _FAMILY_POLICIES)
     anywhere = spec.get("clusterIP") == "None" and not spec.get("selector")
     if spec.get("type") != "ExternalName" and not anywhere:
         if family == "RequireDualStack":
-            yield invalid("spec.ipFamilyPolicy", family, "this cluster is not configured for dual-stack services")
+            yield invalid(
+                "spec.ipFamilyPolicy",
+                family,
+                "this cluster is not configured for dual-stack services",
+            )
         for index, ip_family in enumerate(spec.get("ipFamilies") or ()):
             if ip_family == "IPv6":
-                yield invalid(f"spec.ipFamilies[{index}]", ip_family, "not configured on this cluster")
+                yield invalid(
+                    f"spec.ipFamilies[{index}]", ip_family, "not configured on this cluster"
+                )
     external = spec.get("type") in ("NodePort", "LoadBalancer") or spec.get("externalIPs")
     if traffic is not None and not external:
         text = "may only be set for externally-accessible services"
         yield invalid("spec.externalTrafficPolicy", traffic, text)
-    for key, value in (("externalTrafficPolicy", traffic if external else None), ("internalTrafficPolicy", inside)):
+    for key, value in (
+        ("externalTrafficPolicy", traffic if external else None),
+        ("internalTrafficPolicy", inside),
+    ):
         if value is not None and value not in ("Cluster", "Local"):
             yield not_supported(f"spec.{key}", value, ("Cluster", "Local"))
 
@@ -89,7 +110,9 @@ def _balancer(spec: Struct, old: Struct | None) -> Iterator[FieldError]:
     wanted, port = spec.get("loadBalancerClass"), spec.get("healthCheckNodePort", 0)
     if spec.get("type") != "LoadBalancer":
         if wanted is not None:
-            yield forbidden("spec.loadBalancerClass", "may only be used when `type` is 'LoadBalancer'")
+            yield forbidden(
+                "spec.loadBalancerClass", "may only be used when `type` is 'LoadBalancer'"
+            )
     else:
         if before.get("type") == "LoadBalancer" and wanted != before.get("loadBalancerClass"):
             yield invalid("spec.loadBalancerClass", wanted, "may not change once set")
@@ -97,7 +120,10 @@ def _balancer(spec: Struct, old: Struct | None) -> Iterator[FieldError]:
             yield from named(wanted, qualified_name, "spec.loadBalancerClass")
     if not needs_health_check(spec):
         if port:
-            text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+            text = (
+                "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is"
+                " 'Local'"
+            )
             yield invalid("spec.healthCheckNodePort", port, text)
     elif needs_health_check(before) and port != before.get("healthCheckNodePort"):
         yield forbidden("spec.healthCheckNodePort", "field is immutable")
@@ -132,7 +158,9 @@ def _port_uniqueness(ports: list[Struct]) -> Iterator[FieldError]:
     for index, port in enumerate(ports):
         key = (port.get("protocol"), port.get("port"))
         if key in seen:
-            printed = GoStruct(Name="", Protocol=key[0], AppProtocol=None, Port=key[1], TargetPort=0, NodePort=0)
+            printed = GoStruct(
+                Name="", Protocol=key[0], AppProtocol=None, Port=key[1], TargetPort=0, NodePort=0
+            )
             yield duplicate(f"spec.ports[{index}]", printed)
         seen.add(key)
 
@@ -140,7 +168,11 @@ def _port_uniqueness(ports: list[Struct]) -> Iterator[FieldError]:
 def _addresses(spec: Struct) -> Iterator[FieldError]:
     single, several = spec.get("clusterIP", ""), spec.get("clusterIPs") or []
     if spec.get("type") != "ExternalName" and single != (several or [""])[0]:
-        text = "first value must match `clusterIP`" if single else "must be empty when `clusterIP` is not specified"
+        text = (
+            "first value must match `clusterIP`"
+            if single
+            else "must be empty when `clusterIP` is not specified"
+        )
         yield invalid("spec.clusterIPs", several, text)
     for index, address in enumerate(spec.get("clusterIPs") or ()):
         if address == "None":

@@ -11,9 +11,21 @@ from federator.embedded.validation.pod_rules import nonnegative
 
 Struct = Mapping[str, Any]
 
-_WORKLOADS: Final = frozenset({("apps", "deployments"), ("apps", "replicasets"), ("apps", "statefulsets")})
-_COUNTED: Final = _WORKLOADS | {("apps", "daemonsets"), ("batch", "jobs"), ("policy", "poddisruptionbudgets")}
-_PARTS: Final = ("updatedReplicas", "readyReplicas", "availableReplicas", "currentReplicas", "fullyLabeledReplicas")
+_WORKLOADS: Final = frozenset(
+    {("apps", "deployments"), ("apps", "replicasets"), ("apps", "statefulsets")}
+)
+_COUNTED: Final = _WORKLOADS | {
+    ("apps", "daemonsets"),
+    ("batch", "jobs"),
+    ("policy", "poddisruptionbudgets"),
+}
+_PARTS: Final = (
+    "updatedReplicas",
+    "readyReplicas",
+    "availableReplicas",
+    "currentReplicas",
+    "fullyLabeledReplicas",
+)
 
 
 def check(obj: Struct, key: tuple[str, str]) -> Iterator[FieldError]:
@@ -34,13 +46,17 @@ def check(obj: Struct, key: tuple[str, str]) -> Iterator[FieldError]:
 
 def _balancer(kind: str) -> Iterator[FieldError]:
     if kind != "LoadBalancer":
-        yield forbidden("status.loadBalancer.ingress", "may only be used when `spec.type` is 'LoadBalancer'")
+        yield forbidden(
+            "status.loadBalancer.ingress", "may only be used when `spec.type` is 'LoadBalancer'"
+        )
 
 
 def _parts(status: Struct) -> Iterator[FieldError]:
     for name in _PARTS:
         if status.get(name, 0) > status.get("replicas", 0):
-            yield invalid(f"status.{name}", status.get(name, 0), "cannot be greater than status.replicas")
+            yield invalid(
+                f"status.{name}", status.get(name, 0), "cannot be greater than status.replicas"
+            )
     if status.get("availableReplicas", 0) > status.get("readyReplicas", 0):
         text = "cannot be greater than status.readyReplicas"
         yield invalid("status.availableReplicas", status.get("availableReplicas", 0), text)
@@ -50,4 +66,6 @@ def _namespace(status: Struct, *, is_leaving: bool) -> Iterator[FieldError]:
     phase, wanted = status.get("phase", ""), "Terminating" if is_leaving else "Active"
     if phase != wanted:
         when = "is not empty" if is_leaving else "is empty"
-        yield invalid("status.Phase", phase, f"may only be '{wanted}' if `deletionTimestamp` {when}")
+        yield invalid(
+            "status.Phase", phase, f"may only be '{wanted}' if `deletionTimestamp` {when}"
+        )

@@ -1,11 +1,19 @@
-"""Validation of Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs, with a real API server's words."""
+"""Validation of Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs, with a real API
+server's words."""
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from federator.embedded.apply.patches import same
-from federator.embedded.storage.field_errors import FieldError, GoStruct, forbidden, invalid, not_supported, required
+from federator.embedded.storage.field_errors import (
+    FieldError,
+    GoStruct,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
 from federator.embedded.validation import claim_rules, pod_rules
 from federator.embedded.validation.metadata_rules import dns_label, label_value, qualified_name
 from federator.embedded.validation.pod_rules import NONNEGATIVE, nonnegative
@@ -14,7 +22,8 @@ Struct = Mapping[str, Any]
 
 _PERCENT: Final = re.compile(r"^[0-9]+%$")
 _PERCENT_TEXT: Final = (
-    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or"
+    " '93%', regex used for "
     "validation is '[0-9]+%')"
 )
 _MAX_INDEXED: Final = 100_000
@@ -36,7 +45,9 @@ def selector(value: Struct | None, path: str) -> Iterator[FieldError]:
         if operator in ("In", "NotIn") and not values:
             yield required(f"{at}.values", "must be specified when `operator` is 'In' or 'NotIn'")
         elif operator in ("Exists", "DoesNotExist") and values:
-            yield forbidden(f"{at}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+            yield forbidden(
+                f"{at}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            )
         elif operator not in _OPERATORS:
             yield invalid(f"{at}.operator", operator, "not a valid selector operator")
         for text in qualified_name(expression.get("key", "")):
@@ -82,12 +93,16 @@ def _selected(spec: Struct, kind: str) -> Iterator[FieldError]:
             yield invalid("spec.selector", wanted, f"empty selector is invalid for {kind}")
 
 
-def _template_matches(spec: Struct, unreadable: str = "invalid label selector") -> Iterator[FieldError]:
+def _template_matches(
+    spec: Struct, unreadable: str = "invalid label selector"
+) -> Iterator[FieldError]:
     wanted, labels = spec.get("selector"), _template_labels(spec)
     if any(selector(wanted, "")):
         yield invalid("spec.selector", wanted, unreadable)
     elif (wanted is None or not _is_empty(wanted)) and not matches(wanted, labels or {}):
-        yield invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+        yield invalid(
+            "spec.template.metadata.labels", labels, "`selector` does not match template `labels`"
+        )
 
 
 def _always_running(spec: Struct, owner: str) -> Iterator[FieldError]:
@@ -158,7 +173,9 @@ def deployment(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
         yield from nonnegative(spec.get(key), f"spec.{key}")
     deadline = spec.get("progressDeadlineSeconds")
     if deadline is not None and deadline <= spec.get("minReadySeconds", 0):
-        yield invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
+        yield invalid(
+            "spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds"
+        )
     yield from _immutable(obj, old, "selector")
 
 
@@ -248,20 +265,28 @@ def stateful_set(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
     yield from pod_rules.template(_with_claims(spec), "spec.template")
     yield from _always_running(spec, "StatefulSet")
     for index, claim in enumerate(spec.get("volumeClaimTemplates") or () if old is None else ()):
-        yield from claim_rules.claim(claim.get("spec") or {}, f"spec.volumeClaimTemplates[{index}].spec")
+        yield from claim_rules.claim(
+            claim.get("spec") or {}, f"spec.volumeClaimTemplates[{index}].spec"
+        )
     if old is not None:
         before = old.get("spec") or {}
         keys = (set(spec) | set(before)) - set(_STATEFUL_MUTABLE)
         if any(not same(spec.get(key), before.get(key)) for key in keys):
             names = ", ".join(f"'{name}'" for name in _STATEFUL_MUTABLE[:-1])
-            text = f"updates to statefulset spec for fields other than {names} and 'minReadySeconds' are forbidden"
+            text = (
+                f"updates to statefulset spec for fields other than {names} and 'minReadySeconds'"
+                " are forbidden"
+            )
             yield forbidden("spec", text)
 
 
 def _with_claims(spec: Struct) -> Struct:
     """The template as its pods will have it: claims are volumes too."""
     template = spec.get("template") or {}
-    claims = [(claim.get("metadata") or {}).get("name", "") for claim in spec.get("volumeClaimTemplates") or ()]
+    claims = [
+        (claim.get("metadata") or {}).get("name", "")
+        for claim in spec.get("volumeClaimTemplates") or ()
+    ]
     if not claims:
         return template
     pod = template.get("spec") or {}
@@ -289,7 +314,8 @@ def job(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
 
 
 def _generated_selector(obj: Struct, spec: Struct) -> Iterator[FieldError]:
-    """A job that does not select by hand has the labels that the server gave its pods, and selects by them alone."""
+    """A job that does not select by hand has the labels that the server gave its pods, and selects
+    by them alone."""
     if spec.get("manualSelector") or spec.get("selector") is None:
         return
     uid, name = obj["metadata"]["uid"], obj["metadata"].get("name", "")
@@ -313,12 +339,22 @@ def _job_update(obj: Struct, old: Struct) -> Iterator[FieldError]:
         if spec.get("completionMode") != "Indexed":
             yield invalid("spec.completions", completions, "field is immutable")
         elif completions is not None and completions != spec.get("parallelism"):
-            yield invalid("spec.completions", completions, "can only be modified in tandem with spec.parallelism")
+            yield invalid(
+                "spec.completions",
+                completions,
+                "can only be modified in tandem with spec.parallelism",
+            )
     yield from _immutable(obj, old, "selector")
     if not same(_fixed_template(spec, before), _fixed_template(before, before)):
         yield invalid("spec.template", spec.get("template"), "field is immutable")
     yield from _immutable(
-        obj, old, "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"
+        obj,
+        old,
+        "completionMode",
+        "podFailurePolicy",
+        "backoffLimitPerIndex",
+        "managedBy",
+        "successPolicy",
     )
 
 
@@ -359,10 +395,14 @@ def job_spec(spec: Struct, path: str) -> Iterator[FieldError]:
             if spec.get(key) is not None:
                 yield invalid(f"{path}.{key}", spec[key], "requires indexed completion mode")
         if spec.get("successPolicy") is not None:
-            yield invalid(f"{path}.successPolicy", spec["successPolicy"], "requires indexed completion mode")
+            yield invalid(
+                f"{path}.successPolicy", spec["successPolicy"], "requires indexed completion mode"
+            )
     replacement = spec.get("podReplacementPolicy")
     if replacement not in (None, "TerminatingOrFailed", "Failed"):
-        yield not_supported(f"{path}.podReplacementPolicy", replacement, ("Failed", "TerminatingOrFailed"))
+        yield not_supported(
+            f"{path}.podReplacementPolicy", replacement, ("Failed", "TerminatingOrFailed")
+        )
     template = spec.get("template") or {}
     yield from pod_rules.template(template, f"{path}.template")
     policy = (template.get("spec") or {}).get("restartPolicy", "")
@@ -384,6 +424,10 @@ def _indexed(spec: Struct, path: str) -> Iterator[FieldError]:
         yield invalid(f"{path}.parallelism", parallelism, text)
     failed = spec.get("maxFailedIndexes")
     if failed is not None and completions is not None and failed > completions:
-        yield invalid(f"{path}.maxFailedIndexes", failed, "must be less than or equal to completions")
+        yield invalid(
+            f"{path}.maxFailedIndexes", failed, "must be less than or equal to completions"
+        )
     if failed is not None and failed > _MAX_INDEXED:
-        yield invalid(f"{path}.maxFailedIndexes", failed, f"must be less than or equal to {_MAX_INDEXED}")
+        yield invalid(
+            f"{path}.maxFailedIndexes", failed, f"must be less than or equal to {_MAX_INDEXED}"
+        )

@@ -1,7 +1,8 @@
-"""What a member says of a slice, cut to what it was given: the one way from a member's report to an observation that
-decisions, stepping and folds may read.
+"""What a member says of a slice, cut to what it was given: the one way from a member's report to an
+observation that decisions, stepping and folds may read.
 
-What a cluster was given stands in the decision, whatever its slice shows: a member may show any mark. Reads memory.
+What a cluster was given stands in the decision, whatever its slice shows: a member may show any
+mark. Reads memory.
 """
 
 from collections.abc import Mapping
@@ -33,7 +34,9 @@ def heard(
     return kept, tuple(replace(one, message=f"{workload.key}: {one.message}") for one in against)
 
 
-def counted(state: HubState, workload: Workload, record: Record | None, seen: SliceSeen) -> SliceObservation:
+def counted(
+    state: HubState, workload: Workload, record: Record | None, seen: SliceSeen
+) -> SliceObservation:
     """What counts of it."""
     return heard(state, workload, record, seen)[0]
 
@@ -46,14 +49,22 @@ def counters(workload: Workload, record: Record | None, seen: SliceSeen) -> Mapp
         found = allowed(workload, record, seen)
         told, count = givens.cut(told, found)[0], found.count
     most = {"replicas": told.actual, "readyReplicas": told.ready, "availableReplicas": told.ready}
-    return {name: min(figure, most.get(name, max(told.actual, count))) for name, figure in seen.native.items()}
+    return {
+        name: min(figure, most.get(name, max(told.actual, count)))
+        for name, figure in seen.native.items()
+    }
 
 
 def _fitting(workload: Workload, record: Record | None, seen: SliceSeen) -> Share | None:
-    """The share of this slice's cluster, if it neither asks for nor tells of more copies than that: then nothing is
-    cut, whatever else the cluster was ever given. That is so nearly always, and of each change asked several times."""
+    """The share of this slice's cluster, if it neither asks for nor tells of more copies than that:
+    then nothing is cut, whatever else the cluster was ever given. That is so nearly always, and of
+    each change asked several times."""
     share = record.share_of(seen.cluster) if record is not None else None
-    if share is None or workload.verbs.unit is not Unit.REPLICAS or seen.observation.desired > share.count:
+    if (
+        share is None
+        or workload.verbs.unit is not Unit.REPLICAS
+        or seen.observation.desired > share.count
+    ):
         return None
     return share if givens.fits(seen.observation, share.count) else None
 
@@ -62,7 +73,8 @@ def allowed(workload: Workload, record: Record | None, seen: SliceSeen) -> Given
     """What the cluster of a slice was given of the workload, as the host's decisions know it."""
     unit = workload.verbs.unit
     if record is None:
-        return Given(unit, explained=True)  # its decision is to be heard of still, or was lost with a backup
+        # its decision is to be heard of still, or was lost with a backup
+        return Given(unit, explained=True)
     share, had = record.share_of(seen.cluster), record.had(seen.cluster)
     unrecorded = _unrecorded(record, share, seen)
     if unit is Unit.SHARDS:
@@ -79,8 +91,8 @@ def allowed(workload: Workload, record: Record | None, seen: SliceSeen) -> Given
 
 
 def _unrecorded(record: Record, share: Share | None, seen: SliceSeen) -> bool:
-    """Whether this slice is what a decision before the present one left, which was made by a version that did not
-    record what clusters had."""
+    """Whether this slice is what a decision before the present one left, which was made by a
+    version that did not record what clusters had."""
     if record.facts.records_given or seen.mark is None:
         return False
     return seen.mark.seq < share.seq if share is not None else seen.cluster in record.terms.leaving

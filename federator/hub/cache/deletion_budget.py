@@ -1,8 +1,9 @@
-"""How many slices may be deleted because their workloads are gone from the host (FAULTS.md F50), or because an edit of
-a policy or of labels moves them. Pure.
+"""How many slices may be deleted because their workloads are gone from the host (FAULTS.md F50), or
+because an edit of a policy or of labels moves them. Pure.
 
-A host that lost objects by accident looks the same as people who deleted them. So deletions are spread: a share of all
-slices a minute, and never fewer than a floor, below which nobody has to wait.
+A host that lost objects by accident looks the same as people who deleted them. So deletions are
+spread: a share of all slices a minute, and never fewer than a floor, below which nobody has to
+wait.
 """
 
 MINUTE_S = 60.0

@@ -1,7 +1,7 @@
 """What is heard of members: filed in memory, and then whose turn it is by the router's table.
 
-Members and their connections call this; it waits for nobody. A change maps to a member's name or to a workload's key;
-what was heard itself is dropped, and each turn looks at memory as it is then.
+Members and their connections call this; it waits for nobody. A change maps to a member's name or to
+a workload's key; what was heard itself is dropped, and each turn looks at memory as it is then.
 """
 
 from federator.hub.cache import restored
@@ -41,7 +41,10 @@ class MemberNews:
 
     def capacity_changed(self, member: Member) -> None:
         """Its ClusterCapacity: whose it is, how far its numbers go, and its room."""
-        host, now_s = member.report.host if member.report is not None else "", self.clock.monotonic()
+        host, now_s = (
+            member.report.host if member.report is not None else "",
+            self.clock.monotonic(),
+        )
         name, signals = member.name, self.state.signals
         if self._hosts.get(name, "") != host:
             self._hosts[name] = host
@@ -50,7 +53,8 @@ class MemberNews:
             self.state.heard_seq(member, member.report.capacity.includes_seq, now_s)
             if member.note_bounds(now_s):
                 signals.member_changed(MemberChanged.DOUBTED, member)
-            if self._reports.get(name) != member.report.told:  # else only what it was asked has changed
+            # else only what it was asked has changed
+            if self._reports.get(name) != member.report.told:
                 self._reports[name] = member.report.told
                 self.state.commitments.reported(member.name, member.report.capacity.includes_seq)
         signals.member_changed(MemberChanged.ROOM, member)
@@ -76,7 +80,8 @@ class MemberNews:
         if not self.view.is_as_decided(member, workload, seen):
             state.changed(Changed.UNLIKE, key)
         elif seen is not None and seen.observation.reason == MISSING:
-            state.signals.slice_changed(SliceChanged.LACKING, member, key)  # what it misses may be ours to give
+            # what it misses may be ours to give
+            state.signals.slice_changed(SliceChanged.LACKING, member, key)
         self._compare_decisions(member, key)
         state.changed(Changed.SLICE, key)
 
@@ -114,12 +119,15 @@ class MemberNews:
         return self.state.members.get(member.name) is member
 
     def _judge_identity(self, member: Member) -> None:
-        """Two MemberClusters of one real cluster: the one that joined first keeps it, the others get nothing (F36)."""
+        """Two MemberClusters of one real cluster: the one that joined first keeps it, the others
+        get nothing (F36)."""
         members = self.state.members
         known = self._identities.get(member.name)
         if known == (member.identity, member.seniority) and len(self._identities) == len(members):
             return
-        self._identities = {other.name: (other.identity, other.seniority) for other in members.values()}
+        self._identities = {
+            other.name: (other.identity, other.seniority) for other in members.values()
+        }
         for freed in duplicates.told_apart(members.values()):
             for key in freed.slice_keys():
                 self.state.observe_slice(freed.name, key)

@@ -1,5 +1,5 @@
-"""The pause object: the switch that every hub watches, and what is said of a pause. Read by the hub and by commands.
-Pure."""
+"""The pause object: the switch that every hub watches, and what is said of a pause. Read by the hub
+and by commands. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,8 @@ from typing import Any
 from federator.api import raw
 
 PAUSE_OBJECT = "federator"
-"""ConfigMap in the system namespace; `paused: "true"` in its data stops all writes of placing and dispatching."""
+"""ConfigMap in the system namespace; `paused: "true"` in its data stops all writes of placing and
+dispatching."""
 FACTS_MAX = 400
 """Characters of what is said of a pause in a condition."""
 
@@ -28,14 +29,22 @@ def read(obj: Mapping[str, Any]) -> Pause | None:
 
 
 def facts(obj: Mapping[str, Any] | None) -> str | None:
-    """Since when, by whom and why there is a pause, as far as the object says (" since T by U (why)"); None without a
-    pause. One that was set by hand is told by its field manager."""
+    """Since when, by whom and why there is a pause, as far as the object says (" since T by U
+    (why)"); None without a pause. One that was set by hand is told by its field manager."""
     obj = obj or {}
     if raw.text(obj, "data", "paused") != "true":
         return None
     since, by, why = (raw.text(obj, "data", name) for name in ("since", "by", "reason"))
     if not since:
-        last = max(raw.objects(obj, "metadata", "managedFields"), key=lambda one: raw.text(one, "time"), default={})
+        last = max(
+            raw.objects(obj, "metadata", "managedFields"),
+            key=lambda one: raw.text(one, "time"),
+            default={},
+        )
         since, by = raw.text(last, "time"), by or raw.text(last, "manager")
-    parts = (f" since {since}" if since else "", f" by {by}" if by else "", f" ({why})" if why else "")
+    parts = (
+        f" since {since}" if since else "",
+        f" by {by}" if by else "",
+        f" ({why})" if why else "",
+    )
     return "".join(parts)[:FACTS_MAX]

@@ -15,7 +15,8 @@ from federator.placement.quota import quota
 
 
 def asked(workload: Workload, rules: Policies, bindings: Bindings) -> Ask | None:
-    """The workload's ask under the policies in force, with what its quotas charge; None when it cannot be read."""
+    """The workload's ask under the policies in force, with what its quotas charge; None when it
+    cannot be read."""
     if workload.ask is None:
         return None
     who = subject(workload, bindings)
@@ -35,10 +36,11 @@ def subject(workload: Workload, bindings: Bindings) -> Subject:
 
 
 def in_force(who: Subject, placement: Mapping[str, Any], rules: Policies) -> Policy:
-    """The workload's own fields, the policy it names, the best match, or the default; and with it what Required
-    policies ask for.
+    """The workload's own fields, the policy it names, the best match, or the default; and with it
+    what Required policies ask for.
 
-    One that cannot be found or read comes back with its `problem`: it places nothing new and says why.
+    One that cannot be found or read comes back with its `problem`: it places nothing new and says
+    why.
     """
     return enforcing.combined(_own(who, placement, rules), rules.demands(who))
 
@@ -54,7 +56,8 @@ def _own(who: Subject, placement: Mapping[str, Any], rules: Policies) -> Policy:
 
 
 def rule_of(kind: str, obj: Mapping[str, Any]) -> Rule:
-    """A policy object as a rule. One that cannot be read matches as it says, and carries its `problem`."""
+    """A policy object as a rule. One that cannot be read matches as it says, and carries its
+    `problem`."""
     matching = placementpolicy.matching({**obj, "kind": kind})
     try:
         policy = placementpolicy.to_policy(obj, "match")

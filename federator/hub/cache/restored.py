@@ -1,10 +1,11 @@
-"""What members know better than the host: slices with a seq above the host's decisions, and slices of nobody.
+"""What members know better than the host: slices with a seq above the host's decisions, and slices
+of nobody.
 
-Both are seen after a host was restored from an older backup (FAULTS.md F51). The first are taken for what the
-decisions that were lost had said, so that nothing moves that need not; the second are only reported, unless `orphans`
-has proof that they were deleted.
-A number in a member moves only the numbers of that member (`mark`), never the host's. Reads memory; called by placing
-and reporting.
+Both are seen after a host was restored from an older backup (FAULTS.md F51). The first are taken
+for what the decisions that were lost had said, so that nothing moves that need not; the second are
+only reported, unless `orphans` has proof that they were deleted. A number in a member moves only
+the numbers of that member (`mark`), never the host's. Reads memory; called by placing and
+reporting.
 """
 
 from collections.abc import Iterator
@@ -28,8 +29,9 @@ STALE = "StaleSlice"
 
 
 def overtaken(record: Record | None, seen: SliceSeen) -> bool:
-    """Whether this slice was written for a later decision than the one the host has. A decision is always written
-    before its slices, so the host has lost some. One that says what its share says anyway tells nothing of them."""
+    """Whether this slice was written for a later decision than the one the host has. A decision is
+    always written before its slices, so the host has lost some. One that says what its share says
+    anyway tells nothing of them."""
     if seen.mark is None:
         return False
     if record is None:
@@ -41,7 +43,8 @@ def overtaken(record: Record | None, seen: SliceSeen) -> bool:
 
 
 def _believed(state: HubState, record: Record | None, seen: SliceSeen) -> bool:
-    """Whether it is to be taken for one of a later decision: not if its member has told so too often lately."""
+    """Whether it is to be taken for one of a later decision: not if its member has told so too
+    often lately."""
     member = state.members.get(seen.cluster)
     if member is None or seen.key in member.disbelieved:
         return False
@@ -49,8 +52,9 @@ def _believed(state: HubState, record: Record | None, seen: SliceSeen) -> bool:
 
 
 def is_stale(seen: SliceSeen) -> bool:
-    """Whether the member process refuses this slice because it has seen a later one of the same workload, which is
-    gone: only a new seq helps. What it says must be about the slice as it is now."""
+    """Whether the member process refuses this slice because it has seen a later one of the same
+    workload, which is gone: only a new seq helps. What it says must be about the slice as it is
+    now."""
     observed = seen.observation
     return observed.reason == STALE and observed.observed_generation >= observed.generation
 
@@ -64,7 +68,9 @@ def mark(state: HubState, record: Record | None, cluster: str) -> int:
 
 def refusing(state: HubState, workload: Workload) -> frozenset[str]:
     """Clusters that refuse the slice they have of the workload (`is_stale`)."""
-    return frozenset(seen.cluster for seen in state.slices_with_uid(workload.key, workload.uid) if is_stale(seen))
+    return frozenset(
+        seen.cluster for seen in state.slices_with_uid(workload.key, workload.uid) if is_stale(seen)
+    )
 
 
 def marks(state: HubState, workload: Workload, record: Record | None) -> dict[str, int]:
@@ -85,8 +91,8 @@ def numbered(state: HubState, decision: Decision) -> None:
 
 
 def told(state: HubState, workload: Workload, now_s: float) -> None:
-    """The workload is decided by what members hold of later decisions. Counts that: a host is restored once, and a
-    member that has something new each time is not believed for a while."""
+    """The workload is decided by what members hold of later decisions. Counts that: a host is
+    restored once, and a member that has something new each time is not believed for a while."""
     for seen in state.slices_of(workload.key).values():
         if is_later(state, workload, seen):
             member = state.members[seen.cluster]
@@ -94,7 +100,10 @@ def told(state: HubState, workload: Workload, now_s: float) -> None:
             member.later.written(seen.key, "", now_s)
             if member.later.paused_until_s(seen.key, "", now_s):
                 member.disbelieved.add(seen.key)
-                message = f"It shows another decision on {seen.key} each time it is answered, up to seq {_seq(seen)}."
+                message = (
+                    f"It shows another decision on {seen.key} each time it is answered, up to seq"
+                    f" {_seq(seen)}."
+                )
                 found = Contradiction(SEQ_NOT_ISSUED, message)
                 state.hold_against(member, (NUMBERS, seen.key), found, now_s)
 
@@ -108,8 +117,8 @@ def forget(state: HubState, member: Member, key: WorkloadKey, now_s: float) -> N
 
 
 def believe_again(state: HubState, key: WorkloadKey, now_s: float) -> float:
-    """Believes the members that are to be believed again; returns after how many seconds the next one is, 0.0 for
-    none."""
+    """Believes the members that are to be believed again; returns after how many seconds the next
+    one is, 0.0 for none."""
     waits = 0.0
     for cluster in state.holders.get(key, ()):
         member = state.members.get(cluster)
@@ -125,7 +134,11 @@ def believe_again(state: HubState, key: WorkloadKey, now_s: float) -> float:
 
 def is_later(state: HubState, workload: Workload, seen: SliceSeen) -> bool:
     """Whether this very slice tells of a decision on this workload that the host does not have."""
-    ours = seen.ours(state.options.fleet) and seen.mark is not None and seen.mark.workload_uid == workload.uid
+    ours = (
+        seen.ours(state.options.fleet)
+        and seen.mark is not None
+        and seen.mark.workload_uid == workload.uid
+    )
     return ours and _believed(state, state.record_of(workload), seen)
 
 
@@ -137,25 +150,37 @@ def behind(state: HubState, workload: Workload) -> bool:
 def shares(state: HubState, workload: Workload, record: Record | None) -> tuple[Share, ...]:
     """What the workload has: by its decision, and where the members hold later slices, by those.
 
-    A member is untrusted: what it claims never takes from the others, whose decided shares count first.
+    A member is untrusted: what it claims never takes from the others, whose decided shares count
+    first.
     """
     decided = {share.cluster: share for share in record.shares} if record is not None else {}
-    seen = {found.cluster: found for found in state.slices_with_uid(workload.key, workload.uid) if not found.deleting}
+    seen = {
+        found.cluster: found
+        for found in state.slices_with_uid(workload.key, workload.uid)
+        if not found.deleting
+    }
     later = {cluster for cluster, found in seen.items() if _believed(state, record, found)}
     if not later:
         return tuple(decided.values())
-    lost = any(_seq(seen[cluster]) > (record.seq if record is not None else -1) for cluster in later)
+    lost = any(
+        _seq(seen[cluster]) > (record.seq if record is not None else -1) for cluster in later
+    )
     have: list[Share] = []
     for cluster, share in sorted(decided.items()):
-        # What is heard to be gone was moved by a decision that the host has lost. Where a foreign object of that name
-        # stands it was never there.
+        # What is heard to be gone was moved by a decision that the host has lost. Where a foreign
+        # object of that name stands it was never there.
         gone = lost and cluster not in seen and _heard_empty(state, workload.key, cluster)
         if cluster not in later and not gone:
             have.append(share)
-    wanted = max(record.terms.wanted if record is not None else 0, workload.ask.count if workload.ask else 0)
+    wanted = max(
+        record.terms.wanted if record is not None else 0, workload.ask.count if workload.ask else 0
+    )
     claims = {cluster: _share_of(seen[cluster], decided.get(cluster)) for cluster in sorted(later)}
     # What the host has decided, too, is theirs before any of them is given more.
-    due = {cluster: min(claims[cluster].count, decided[cluster].count) for cluster in later & decided.keys()}
+    due = {
+        cluster: min(claims[cluster].count, decided[cluster].count)
+        for cluster in later & decided.keys()
+    }
     for cluster, claim in claims.items():
         due.pop(cluster, None)
         claimed = _within(claim, have, wanted, sum(due.values()))
@@ -165,8 +190,8 @@ def shares(state: HubState, workload: Workload, record: Record | None) -> tuple[
 
 
 def _within(claimed: Share, have: list[Share], wanted: int, due: int) -> Share:
-    """As much of a claim as nobody else has. `due`: copies that are others' before they are claimed; shards have
-    numbers, and nobody claims another's."""
+    """As much of a claim as nobody else has. `due`: copies that are others' before they are
+    claimed; shards have numbers, and nobody claims another's."""
     if claimed.ranges:
         taken = shards.normal([one for share in have for one in share.ranges])
         universe = ((0, wanted - 1),) if wanted > 0 else ()
@@ -178,7 +203,8 @@ def _within(claimed: Share, have: list[Share], wanted: int, due: int) -> Share:
 
 
 def strangers(state: HubState, member: Member) -> Iterator[WorkloadKey]:
-    """Slices of this fleet in one member that no workload and no decision of the host accounts for."""
+    """Slices of this fleet in one member that no workload and no decision of the host accounts
+    for."""
     return (key for key in member.slice_keys() if is_stranger(state, member, key))
 
 

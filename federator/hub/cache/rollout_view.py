@@ -1,5 +1,5 @@
-"""What is there beside what was decided: how far each cluster carries its share, and what is next there. From memory
-only; read by dispatching, which does it, and by the status, which tells of it.
+"""What is there beside what was decided: how far each cluster carries its share, and what is next
+there. From memory only; read by dispatching, which does it, and by the status, which tells of it.
 """
 
 from collections.abc import Mapping
@@ -36,17 +36,23 @@ class RolloutView:
         return sorted(found)
 
     def plan(self, workload: Workload, record: Record) -> Mapping[str, Action]:
-        """What is next in every cluster of this workload, from memory only. `record` may have been overtaken while
-        its turn waited for an answer: its clusters are looked at beside those of the decision in force."""
+        """What is next in every cluster of this workload, from memory only. `record` may have been
+        overtaken while its turn waited for an answer: its clusters are looked at beside those of
+        the decision in force."""
         workload = self.state.serving(workload, record)
         clusters = {*self.clusters(workload.key), *record.clusters}
-        observed = {cluster: self._observed(cluster, workload, record) for cluster in sorted(clusters)}
+        observed = {
+            cluster: self._observed(cluster, workload, record) for cluster in sorted(clusters)
+        }
         actions = rollout.plan(
             workload.ask.unit if workload.ask is not None else Unit.REPLICAS,
             record.shares,
             observed,
-            # What is asked for now has not been decided: a part of a larger count may be all that there is.
-            max_unavailable=workload.max_unavailable if self.state.is_current(workload, record) else 0,
+            # What is asked for now has not been decided: a part of a larger count may be all that
+            # there is.
+            max_unavailable=workload.max_unavailable
+            if self.state.is_current(workload, record)
+            else 0,
             max_clusters_at_once=record.terms.max_clusters_at_once,
         )
         return {action.cluster: action for action in actions}
@@ -54,7 +60,9 @@ class RolloutView:
     def _observed(self, cluster: str, workload: Workload, record: Record) -> Observed:
         member = self.state.holder(cluster)
         if member is None or not member.heard:
-            return Observed(cluster, known=False, exists=cluster in self.state.slices_of(workload.key))
+            return Observed(
+                cluster, known=False, exists=cluster in self.state.slices_of(workload.key)
+            )
         seen = member.slice_of(workload.key)
         if seen is None:
             return Observed(cluster, known=member.knows(workload.key.kind))
@@ -82,15 +90,16 @@ class RolloutView:
         )
 
     def _safe(self, workload: Workload, observed: SliceObservation) -> bool:
-        """Whether the host's status holds everything that a cluster completed (the host's copy is the durable
-        truth)."""
+        """Whether the host's status holds everything that a cluster completed (the host's copy is
+        the durable truth)."""
         recorded = workload.progress()
         return not shards.minus(observed.completed, recorded.completed) and not shards.minus(
             observed.failed, shards.union(recorded.failed, recorded.completed)
         )
 
     def carries(self, member: Member, workload: Workload, share: Share, seen: SliceSeen) -> bool:
-        """Whether this slice is the workload's and just what the share says, by what is heard of the member now."""
+        """Whether this slice is the workload's and just what the share says, by what is heard of
+        the member now."""
         heard = member.heard and not seen.deleting and self.is_this(seen, workload)
         return heard and self.standing(member, workload, share, seen).current
 
@@ -100,30 +109,45 @@ class RolloutView:
         share = record.share_of(member.name) if record is not None else None
         return self.standing(member, self.state.serving(workload, record), share, seen)
 
-    def is_as_decided(self, member: Member, workload: Workload | None, seen: SliceSeen | None) -> bool:
-        """Whether there is nothing to do about a slice: it is there, stays, and is what it should be."""
+    def is_as_decided(
+        self, member: Member, workload: Workload | None, seen: SliceSeen | None
+    ) -> bool:
+        """Whether there is nothing to do about a slice: it is there, stays, and is what it should
+        be."""
         if workload is None or seen is None or seen.deleting:
             return False
         return self.standing_now(member, workload, seen).current
 
-    def standing(self, member: Member, workload: Workload, share: Share | None, seen: SliceSeen) -> Standing:
+    def standing(
+        self, member: Member, workload: Workload, share: Share | None, seen: SliceSeen
+    ) -> Standing:
         """What is known of a slice of this workload beside what it should be, from memory only."""
         profile = self.profile_of(workload)
         verified = member.verified.of(seen)
         if verified is not None:
-            content = bool(verified.content) and (verified.content, verified.profile) == (workload.content, profile)
-            return Standing(True, content, content and share is not None and verified.share == share)
+            content = bool(verified.content) and (verified.content, verified.profile) == (
+                workload.content,
+                profile,
+            )
+            return Standing(
+                True, content, content and share is not None and verified.share == share
+            )
         if slices.proves_itself(seen, workload):
             mark = seen.mark
             content = mark is not None and (mark.profile_name, mark.profile_hash) == profile
             fleet = self.state.options.fleet
-            current = content and share is not None and slices.carries(seen, workload, share, fleet, profile)
+            current = (
+                content
+                and share is not None
+                and slices.carries(seen, workload, share, fleet, profile)
+            )
             return Standing(True, content, current)
         # It was rendered from what the workload said before: no need to read it to know that.
         return Standing(known=seen.plain and seen.live == self.state.former.get(workload.key))
 
     def profile_of(self, workload: Workload) -> Profile:
-        """Name and hash of the RuntimeProfile this workload's pods get; empty where there is none."""
+        """Name and hash of the RuntimeProfile this workload's pods get; empty where there is
+        none."""
         found = self.state.profiles.get(workload.profile) if workload.profile else None
         return (workload.profile, found["hash"]) if found is not None else ("", "")
 

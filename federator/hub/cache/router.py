@@ -1,8 +1,9 @@
-"""What changed -> whose turn it is: one table in three parts, for workloads, for members, and for slices in members.
+"""What changed -> whose turn it is: one table in three parts, for workloads, for members, and for
+slices in members.
 
-Whoever files a change says which of these it is (`HubState.changed`, `Signals.member_changed` and `slice_changed`), and
-nobody gives turns by other ways. Each turn looks at everything anew, so that a turn too many costs a look and one too
-few is a bug. Printed in docs/internals/router.md.
+Whoever files a change says which of these it is (`HubState.changed`, `Signals.member_changed` and
+`slice_changed`), and nobody gives turns by other ways. Each turn looks at everything anew, so that
+a turn too many costs a look and one too few is a bug. Printed in docs/internals/router.md.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +36,9 @@ class Changed(StrEnum):
     POLICY = "what may speak for it: a policy, a quota, the clusters there are"
     BINDING = "who may use its project"
     DECISION = "the host shows another decision on it"
-    OTHERWISE = "its decision was made for other inputs, or somebody changed it or asks for a rebalance"
+    OTHERWISE = (
+        "its decision was made for other inputs, or somebody changed it or asks for a rebalance"
+    )
     LOST = "the object of its decision is gone, and the workload is not"
     ORPHANED = "the object of its decision is gone, and so is the workload"
     ENDED = "its decision is gone"
@@ -51,7 +54,9 @@ class Changed(StrEnum):
     UNLIKE = "a slice of it is not as was decided"
     LATER = "a slice of it is of a later decision than the host has"
     EMPTIED = "a cluster that it leaves holds nothing of it any more"
-    LEFT_BEHIND = "a slice of it is there, and the workload is gone or its decision is being deleted"
+    LEFT_BEHIND = (
+        "a slice of it is there, and the workload is gone or its decision is being deleted"
+    )
     NUMBERED = "a slice of it bears a higher number than its decision says"
     COMPARED = "a slice of it was compared with what it should be"
     ANSWERED = "a member refused what was written of it, or does not any more"
@@ -233,7 +238,8 @@ Routes = Mapping[Any, Sequence[StrEnum]]
 
 
 def tables() -> tuple[str, str, str]:
-    """The parts of the table as the documents show them: of workloads, of members, of slices in members."""
+    """The parts of the table as the documents show them: of workloads, of members, of slices in
+    members."""
     return (
         _table("what changed about a workload", Turn, ROUTES),
         _listing("what changed about a member", MEMBER_ROUTES),

@@ -1,4 +1,5 @@
-"""Who is told of a change in the hub's memory. A listener takes note (adds keys to a queue) and returns."""
+"""Who is told of a change in the hub's memory. A listener takes note (adds keys to a queue) and
+returns."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -71,7 +72,9 @@ class Signals:
     def member_changed(self, what: MemberChanged, member: Member) -> None:
         """Gives the turns that are due because of a change about one member."""
         for turn in MEMBER_ROUTES[what]:
-            for listener in self.of_member.get(turn, ()) if self.heeded or turn not in LEADERS else ():
+            for listener in (
+                self.of_member.get(turn, ()) if self.heeded or turn not in LEADERS else ()
+            ):
                 listener(member)
 
     def slice_changed(self, what: SliceChanged, member: Member, key: WorkloadKey) -> None:

@@ -1,7 +1,7 @@
-"""Everything the hub's controllers share: what was last heard of host and members, and who wants to know of a change.
+"""The hub's memory: what was read from host and members, and what was decided.
 
-One instance per hub process, written on the event loop only. Controllers subscribe with plain callbacks; a callback
-takes note (adds keys to a queue) and returns.
+There is one instance per hub process, written only on the event loop. Controllers subscribe with
+plain callbacks; a callback adds keys to a queue and returns.
 """
 
 import asyncio
@@ -46,17 +46,18 @@ from federator.status.given import SEQ_NOT_ISSUED, Contradiction
 log = logging.getLogger(__name__)
 
 TERM_LEAP = 1 << 10
-"""Terms by which a decision may be ahead of the Lease's count and still be believed: a hand has lowered the count."""
+"""How far the term of a decision may be ahead of the Lease's count: somebody may have lowered the
+count by hand."""
 TERMS_WITHOUT_LEASE = 1 << 20
-"""The highest term of a decision that is believed where no Lease says how many there have been."""
+"""The highest term that is accepted in a decision when no Lease tells the count."""
 
 NUMBERS = "numbers"
-"""What a contradiction is about that no workload alone shows (`hold_against`)."""
+"""Subject of a contradiction about seqs, which belongs to no single workload (`hold_against`)."""
 
 
 @dataclass(slots=True)
 class HubState:
-    """The hub's memory. Rebuilt from the host and the members at every start; nothing of it is persisted."""
+    """The hub's memory. Rebuilt from host and members at every start; nothing of it is stored."""
 
     options: HubOptions
     metrics: Metrics | None = None
@@ -66,55 +67,56 @@ class HubState:
     records: dict[ObjectName, Record] = field(default_factory=dict)
     """Every PlacementDecision by (namespace, name)."""
     refused: dict[ObjectName, Record] = field(default_factory=dict)
-    """Decisions with a seq that this host never issued, as last heard: nobody obeys them (`hub/placing/foreign.py`)."""
+    """Decisions with a seq that this host never issued, as last read (`hub/placing/foreign.py`)."""
     by_workload: dict[WorkloadKey, tuple[ObjectName, ...]] = field(default_factory=dict)
     members: dict[str, Member] = field(default_factory=dict)
     holders: dict[WorkloadKey, tuple[str, ...]] = field(default_factory=dict)
-    """Clusters in which an object of the workload's kind and name was seen, in order."""
+    """Clusters in which an object with the workload's kind and name was seen, sorted."""
     served: dict[WorkloadKey, Served] = field(default_factory=dict)
-    """Of workloads with an edit that is held back, as far as it is loaded (`hub.host.in_force`)."""
+    """Specs in force of workloads with an edit held back, once loaded (`hub.host.in_force`)."""
     former: dict[WorkloadKey, bytes] = field(default_factory=dict)
-    """What `Workload.content` was before it changed last."""
+    """`Workload.content` before its last change."""
     rules: Policies = field(init=False)
-    """Every placement policy."""
+    """All placement policies."""
     _namespaces: dict[str, set[WorkloadKey]] = field(default_factory=dict)
     """Workloads by namespace."""
     _bindings: Bindings | None = None
     seals: Seals = field(default_factory=Seals)
-    """By what our own decisions are known."""
+    """Signatures by which the hub recognises its own decisions."""
     quotas: dict[str, QuotaAccount] = field(default_factory=dict)
     spaces: dict[str, Enforced] = field(default_factory=dict)
-    """Namespaces of the host, and which Pod Security level each asks for."""
+    """Namespace of the host -> the Pod Security level that it enforces."""
     levels: Mapping[str, Level] = field(default_factory=dict)
-    """Of namespaces that ask for another level than the default; replaced, never changed."""
+    """Namespaces that enforce another level than the default; replaced, never changed."""
     profiles: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     shapes: "OrderedDict[str, PodShape]" = field(default_factory=OrderedDict)
-    """Shapes that members are asked about, least recently used first."""
+    """Shapes that members report capacity for, least recently used first."""
     deletions: DeletionBudget = field(init=False)
-    """How many slices may be deleted in a minute: one budget for everybody who deletes what no person took away."""
+    """Slices that may be deleted per minute: shared by all deletions that no person asked for."""
     tombstones: Tombstones = field(default_factory=Tombstones)
-    """Workloads that are proven to be deleted."""
+    """Workloads whose deletion is proven."""
     in_use: dict[str, asyncio.Event] = field(default_factory=dict)
-    """Kinds of which the host or a member has, or had, anything: only their slices need to be watched."""
+    """Kind -> set once host or members have an object of it; others' slices are not watched."""
     pause: Pause | None = None
     ready: bool = False
-    """The host's lists are in and every member was heard or given up: only then may anything be placed or deleted."""
+    """Host lists are in and members read or given up: only then is anything placed or deleted."""
     leader_gate: Callable[[], bool] = lambda: True
-    """Whether this hub leads, asked anew before every write; always where nobody else can."""
+    """Whether this hub leads, evaluated before every write; always true without an election."""
     term: int = 0
-    """Of the decisions this hub makes: above every term seen before it began to."""
+    """Term of the decisions this hub makes, above every term it has read."""
     _counter: int = 0
 
     evaluated: dict[WorkloadKey, str] = field(default_factory=dict)
-    """Hash of the inputs that placing last computed for the present object; absent while that is due."""
+    """Hash of the inputs that placing last computed; absent while that is due."""
 
     def __post_init__(self) -> None:
         options = self.options
         self.rules = Policies(in_force_max=options.policies_per_namespace)
-        self.deletions = DeletionBudget(floor=options.deletions_floor, permille=options.deletions_permille)
+        floor, permille = options.deletions_floor, options.deletions_permille
+        self.deletions = DeletionBudget(floor=floor, permille=permille)
 
     def changed(self, what: Changed, key: WorkloadKey) -> None:
-        """Gives the turns that are due because of a change about one workload."""
+        """Queues the turns that are due after a change of one workload."""
         for turn in ROUTES[what]:
             if turn is Turn.FINALIZE:
                 for record in self.records_of(key):
@@ -127,7 +129,7 @@ class HubState:
                 self.signals.aggregate(key)
 
     def snapshot(self, clock: Clock) -> FleetSnapshot:
-        """The fleet as of now, from what is in memory."""
+        """The fleet as it is in memory now."""
         now, stale_after_s = clock.now(), self.options.capacity_stale_after_s
         views = {
             name: member.view(now, clock, stale_after_s=stale_after_s)
@@ -144,18 +146,20 @@ class HubState:
 
     @property
     def leading(self) -> bool:
-        """Whether this hub may write at this very moment."""
+        """Whether this hub may write at this moment."""
         return self.leader_gate()
 
     def begin_term(self, transitions: int) -> int:
-        """This hub leads from now on, by the Lease's count `transitions`; returns the term. Decisions must be read.
+        """Begins to lead at the Lease's count `transitions`; returns the term. Decisions must have
+        been read.
 
-        A Lease that was wiped and counts from the beginning does not take the term back below what decisions say. But
-        decisions alone move it by little: one with a term that no election can have reached is nobody's of this host.
+        A Lease that was deleted and counts from zero does not lower the term below that of the
+        decisions. But a decision raises it by a bounded step only: a term that no election can have
+        reached was not issued by this host.
         """
         most = transitions + TERM_LEAP if transitions > 1 else TERMS_WITHOUT_LEASE
         terms = {seqs.term(record.seq) for record in self.records.values()}
-        known = max((one for one in terms if one <= most), default=0)
+        known = max((term for term in terms if term <= most), default=0)
         self.term = min(max(self.term, transitions, known + 1), seqs.TERM_MAX)
         self._counter = 0
         for name, record in list(self.records.items()):
@@ -170,11 +174,11 @@ class HubState:
         return seqs.make(self.term, self._counter)
 
     def is_current(self, workload: Workload, record: Record) -> bool:
-        """Whether the decision was made for what is asked now."""
+        """Whether the decision was made for the workload's present inputs."""
         return self.evaluated.get(workload.key) == record.facts.inputs_hash
 
     def serving(self, workload: Workload, record: Record | None) -> Workload:
-        """The workload as its members are to have it: as it was admitted, while an edit of it is held back."""
+        """The workload as members are to have it: as admitted, while an edit is held back."""
         served = self.served.get(workload.key)
         if record is None or not record.terms.held_back or served is None:
             return workload
@@ -191,8 +195,8 @@ class HubState:
         )
 
     def unjudged(self, workload: Workload, record: Record) -> bool:
-        """Whether the workload asks for other than its decision charges, and placing has not judged that yet: nothing
-        of it may reach a member before."""
+        """Whether placing must judge the workload before members may get it: it asks for something
+        else than its decision charges."""
         ask, charged = workload.ask, record.terms.charged
         if ask is None or charged is None:
             return False
@@ -203,66 +207,66 @@ class HubState:
         return more or raised or (ask.project, ask.tier) != (charged.project, charged.tier)
 
     def observe_edit(self, key: WorkloadKey, before: bytes) -> None:
-        """What a workload's members are given is another content than `before`."""
+        """Records the content that members had before the latest change."""
         self.former[key] = before
 
     def judge(self, key: WorkloadKey, inputs: str) -> None:
-        """Placing has looked at what a workload asks for, and its inputs have this hash."""
+        """Placing has evaluated the workload; `inputs` is the hash of its inputs."""
         self.evaluated[key] = inputs
 
     def unjudge(self, key: WorkloadKey) -> None:
-        """A workload asks for something that placing has not looked at."""
+        """The workload has changed and placing has not evaluated it."""
         self.evaluated.pop(key, None)
 
     def serve(self, key: WorkloadKey, served: Served | None) -> None:
-        """What members are to have while an edit is held back; None when none is."""
+        """Sets the spec in force while an edit is held back; None when no edit is."""
         if served is None:
             self.served.pop(key, None)
         else:
             self.served[key] = served
 
     def add_member(self, member: Member) -> None:
-        """A member of which nothing is known yet, in the place of any of its name."""
+        """Adds a member about which nothing is known yet; replaces one of the same name."""
         self.members[member.name] = member
 
     def remove_member(self, name: str) -> None:
-        """A cluster has left the fleet."""
+        """Removes a cluster that has left the fleet."""
         del self.members[name]
 
     def lead(self) -> None:
-        """This hub works from now on: everybody is told of changes."""
+        """This hub works from now on: changes are passed to the controllers."""
         self.ready = self.signals.heeded = True
 
     def stand_by(self) -> None:
-        """This hub does not lead any more."""
+        """This hub no longer leads."""
         self.ready = self.signals.heeded = False
 
     def prove_gone(self, uid: str) -> None:
-        """A workload is proven to be deleted: what comes late of it may be removed."""
+        """A workload is proven deleted: slices of it that turn up later may be removed."""
         self.tombstones.add(uid)
 
     def stand_again(self, uid: str) -> None:
-        """The decision of a workload stands: nothing of it may be removed as left behind."""
+        """The decision of a workload is in force: its slices are not leftovers."""
         self.tombstones.discard(uid)
 
     def inherit(self, notes: Mapping[str, str]) -> None:
-        """What the leader before us knew to be deleted."""
+        """Takes over the tombstones of the former leader."""
         self.tombstones.inherit(notes)
 
     def observe_kind(self, kind: str) -> None:
-        """Something of this kind is, or was, there."""
+        """An object of this kind exists or existed."""
         self.use_of(kind).set()
 
     def observe_rule(self, rule: Rule) -> list[Rule]:
-        """Files a placement policy as it is now; returns what it and others in force were and are."""
+        """Stores a placement policy. Returns the rules that it affects, before and after."""
         return self.rules.put(rule)
 
     def forget_rule(self, key: ObjectName) -> list[Rule]:
-        """A placement policy is gone; returns what it and others in force were and are."""
+        """Removes a placement policy. Returns the rules that this affects, before and after."""
         return self.rules.drop(key)
 
     def observe_quota(self, name: str, account: QuotaAccount | None) -> None:
-        """Files a FederatedQuota, or forgets one that is gone."""
+        """Stores a FederatedQuota; None removes it."""
         if account is None:
             self.quotas.pop(name, None)
         else:
@@ -270,7 +274,7 @@ class HubState:
         self._bindings = None
 
     def observe_profile(self, name: str, profile: Mapping[str, Any] | None) -> None:
-        """Files a RuntimeProfile (its object, its hash and the copy for members), or forgets one that is gone."""
+        """Stores a RuntimeProfile (object, hash and the copy for members); None removes it."""
         if profile is None:
             self.profiles.pop(name, None)
         else:
@@ -281,35 +285,28 @@ class HubState:
         self.pause = pause
 
     def observe_status(self, key: WorkloadKey, uid: str, obj: Mapping[str, Any]) -> None:
-        """Takes the answer to our own status write, so that the next fold compares with what is there."""
-        known = self.workloads.get(key)
-        if (
-            known is not None
-            and known.uid == uid
-            and version_number(known.resource_version) < version_number(obj["metadata"].get("resourceVersion", ""))
-        ):
-            self.observe_workload(
-                dataclasses.replace(
-                    known,
-                    status=packing.packed(obj.get("status") or {}),
-                    resource_version=obj["metadata"]["resourceVersion"],
-                )
-            )
+        """Stores the response to our own status write, so that the next fold compares with it."""
+        known, version = self.workloads.get(key), obj["metadata"].get("resourceVersion", "")
+        if known is None or known.uid != uid:
+            return
+        if version_number(known.resource_version) < version_number(version):
+            status = packing.packed(obj.get("status") or {})
+            new = dataclasses.replace(known, status=status, resource_version=version)
+            self.observe_workload(new)
 
     def observe_workload(self, new: Workload) -> None:
-        """Files a workload as it is now. What its status records as done holds nothing from now on, whether we wrote
-        that ourselves, or heard of it by a list or by the watch."""
+        """Stores a workload. Shards that its status records as done are no longer charged."""
         known = self.workloads.get(new.key)
         self.workloads[new.key] = new
         self._namespaces.setdefault(new.key.namespace, set()).add(new.key)
         if known is not None and known.uid != new.uid:
             self._forget_progress(known.uid, new.key)
-        if new.verbs.unit is Unit.SHARDS and self.commitments.progressed(new.uid, new.progress().done):
+        sharded = new.verbs.unit is Unit.SHARDS
+        if sharded and self.commitments.progressed(new.uid, new.progress().done):
             self.signals.freed()
 
     def forget_workload(self, key: WorkloadKey) -> None:
-        """Forgets a workload that is gone from the host. Its decision may stay for a while: what it was done with
-        then holds nothing still."""
+        """Removes a workload that is gone. While its decision stays, finished shards stay free."""
         known = self.workloads.pop(key, None)
         self.evaluated.pop(key, None)
         self.former.pop(key, None)
@@ -321,14 +318,14 @@ class HubState:
             self._forget_progress(known.uid, key)
 
     def _forget_progress(self, uid: str, key: WorkloadKey) -> None:
-        """Nobody needs it any more once both the workload and its decision are gone."""
+        """Drops the progress once both the workload and its decision are gone."""
         workload = self.workloads.get(key)
         gone = workload is None or workload.uid != uid
         if gone and all(record.workload_uid != uid for record in self.records_of(key)):
             self.commitments.progressed(uid, ())
 
     def observe_namespace(self, name: str, new: Enforced | None) -> None:
-        """Files a namespace of the host, or forgets one that is gone."""
+        """Stores a namespace of the host; None removes it."""
         levels = {space: level for space, level in self.levels.items() if space != name}
         if new is None:
             self.spaces.pop(name, None)
@@ -339,78 +336,83 @@ class HubState:
         self.levels = levels
 
     def refusal(self, workload: Workload) -> Refused | None:
-        """Why a workload may not run as it is written now; None when it may, or cannot be read."""
+        """Why a workload may not run as it is written; None when it may, or cannot be read."""
         if workload.ask is None:
             return None
         return permitted.refusal(workload.ask, self.levels, self.quotas.values())
 
     def refused_in(self, space: str) -> WorkloadKey | None:
-        """A workload of a namespace that runs somewhere and may not, as it is written now; None where there is none."""
-        placed = (one for key, one in self.workloads.items() if key.namespace == space and self.record_of(one))
-        return next((one.key for one in placed if self.refusal(one) is not None), None)
+        """A workload of a namespace that has a decision but may not run as it is written."""
+        for key, workload in self.workloads.items():
+            placed = key.namespace == space and self.record_of(workload) is not None
+            if placed and self.refusal(workload) is not None:
+                return key
+        return None
 
     def workloads_in(self, namespace: str) -> list[WorkloadKey]:
-        """The workloads of a namespace, in order; of all for ""."""
+        """The workloads of a namespace, sorted; of all namespaces for ""."""
         return sorted(self._namespaces.get(namespace, ()) if namespace else self.workloads)
 
     def bindings(self) -> Bindings:
-        """Which projects a namespace may speak for, by the quotas as they are."""
+        """Which projects a namespace may use, by the present quotas."""
         if self._bindings is None:
             self._bindings = Bindings(self.quotas.values())
         return self._bindings
 
     def refuses_native(self, kind: str) -> bool:
-        """Whether the host would run this kind itself, so that it must not be carried to members too."""
+        """Whether the host itself would run this kind, so that members must not get it too."""
         return self.options.shared_host and registry.KINDS[kind].model is None
 
     def may_delete(self, slices: int, now_s: float) -> float:
-        """Seconds to wait before so many slices may be deleted; 0.0 for now, and then they are counted. The one way to
-        the budget: whoever deletes what no person took away asks here."""
+        """Seconds to wait before that many slices may be deleted. 0.0 means now, and counts them.
+        Every deletion that no person asked for goes through this budget."""
         return self.deletions.take(slices, self._slices(), now_s)
 
     @property
     def deletions_a_minute(self) -> int:
-        """How many slices may be deleted in a minute, as many as there are now."""
+        """Slices that may be deleted per minute, given how many there are now."""
         return self.deletions.rate(self._slices())
 
     def _slices(self) -> int:
         return sum(member.slices_held for member in self.members.values())
 
     def next_seq(self) -> int:
-        """The seq of the next decision: above every one that this host has issued. Raises ValueError when this term
-        has none left; well before that an election is asked for."""
-        found = seqs.make(self.term, self._counter + 1)
+        """The seq of the next decision, above all that this host has issued. Raises ValueError when
+        this term has none left; a new election is requested well before that."""
+        seq = seqs.make(self.term, self._counter + 1)
         self._counter += 1
         if seqs.COUNTER_MAX - self._counter == seqs.SPARE:
             self.signals.used_up()
-        return found
+        return seq
 
     def holder(self, cluster: str) -> Member | None:
-        """The member of this name, if decisions have to do with it: not one that was let go (`Member.let_go`)."""
+        """The member of this name unless it was released (`Member.let_go`)."""
         member = self.members.get(cluster)
         return None if member is None or member.let_go else member
 
-    def hold_against(self, member: Member, subject: Hashable, found: Contradiction | None, now_s: float) -> None:
-        """What a member said of a subject (a workload's key, or a kind) contradicts what it was given, or does not any
-        more (None). Tells whoever cares when that changes the verdict on it."""
+    def hold_against(
+        self, member: Member, subject: Hashable, found: Contradiction | None, now_s: float
+    ) -> None:
+        """Records that a member's report on a subject (a workload's key, or a kind) contradicts
+        what it was given; `found` None ends that. Signals a changed verdict on the member."""
         if member.trust.note(subject, found, now_s):
             self.signals.member_changed(MemberChanged.DOUBTED, member)
 
     def heard_seq(self, member: Member, seq: int, now_s: float) -> None:
-        """A slice or a report in a member bears this number: it moves the numbers of that member, and nobody else's."""
+        """Records a seq read in a slice or report of a member."""
         if member.heard_seq(seq):
             message = (
-                f"It shows numbers of decisions up to {member.highest_seq}, of {seqs.MAX} that there are: this host has"
-                f" issued {self.issued}."
+                f"It shows numbers of decisions up to {member.highest_seq}, of {seqs.MAX} that"
+                f" there are: this host has issued {self.issued}."
             )
             self.hold_against(member, NUMBERS, Contradiction(SEQ_NOT_ISSUED, message), now_s)
 
     def use_of(self, kind: str) -> asyncio.Event:
-        """Set from the time at which the first workload, decision or slice of this kind is heard of."""
+        """Set as soon as the first workload, decision or slice of this kind is seen."""
         return self.in_use.setdefault(kind, asyncio.Event())
 
     def record_of(self, workload: Workload) -> Record | None:
-        """The decision of this very workload (not of an earlier one of the same name)."""
+        """The decision of exactly this workload, not of an earlier one with its name."""
         for name in self.by_workload.get(workload.key, ()):  # hardly ever more than one
             record = self.records[name]
             if record.workload_uid == workload.uid:
@@ -421,26 +423,23 @@ class HubState:
         return [self.records[name] for name in self.by_workload.get(key, ())]
 
     def read_record(self, obj: Mapping[str, Any]) -> Record:
-        """A decision's row. Both the watch and the answer to our own write show every state that we make: what was
-        read of it first is not read a second time."""
+        """The record of a decision object. A version that is already known is not parsed again."""
         meta = obj["metadata"]
         known = self.records.get((raw.text(meta, "namespace"), raw.text(meta, "name")))
         state = (meta.get("uid"), meta.get("resourceVersion"), raw.at(obj, "spec", "seq"))
-        checked = known is not None and (known.sealed or not self.seals.known)
-        if checked and known is not None and (known.uid, known.resource_version, known.seq) == state:
-            return known
-        return decisions.summarise(obj, self.seals)
+        if known is None or (known.uid, known.resource_version, known.seq) != state:
+            return decisions.summarise(obj, self.seals)
+        checked = known.sealed or not self.seals.known
+        return known if checked else decisions.summarise(obj, self.seals)
 
     def observe_member(self, member: Member, answer: Mapping[str, Any]) -> None:
-        """Files the answer to our own write of a MemberCluster, unless the watch told of something later while it
-        was on its way: of that nobody would hear again."""
+        """Stores the response to our own write of a MemberCluster, unless it is outdated."""
         before, after = (obj["metadata"]["resourceVersion"] for obj in (member.obj, answer))
         if version_number(after) >= version_number(before):
             member.obj = answer
 
     def observe_decision(self, namespace: str, new: Record) -> bool:
-        """Files a record unless a newer one is there; tells whether it was news. A higher seq is newer, then the
-        version."""
+        """Stores a record unless a higher (seq, version) is there; returns whether it did."""
         name = interning.listed((namespace, new.name))  # as its store has it
         old = self.records.get(name)
         if not self._is_ours(old, new):
@@ -457,22 +456,21 @@ class HubState:
         return True
 
     def _is_ours(self, old: Record | None, new: Record) -> bool:
-        """Whether this is a decision of a hub of this fleet, as far as that can be told."""
+        """Whether a hub of this federation wrote the decision, as far as can be told."""
         if self.ready and self.leading and new.seq > self.issued:
-            return False  # while this hub leads, nobody else has issued any
+            return False  # while this hub leads, no other hub issues seqs
         if not self.seals.known:
             return True
         if new.sealed:
-            # Our own words of earlier are no decision of today: somebody deleted the decision and put them back.
+            # An earlier decision of ours that somebody deleted and created again is not in force.
             return old is None or old.uid == new.uid or not old.sealed or new.seq >= old.seq
         if self.seals.complete:
             return False
-        # Of a release that sealed none: as it was when this hub began to lead.
+        # Written by a release without seals: accepted as it was when this hub began to lead.
         return not self.ready or (old is not None and not old.sealed and old.says(new))
 
     def _refuse(self, name: ObjectName, old: Record | None, new: Record) -> None:
-        """Nobody obeys this decision: what stands is what the hub decided itself. What was read before the key was
-        known counts for no more than this."""
+        """Stores a decision that is not obeyed; drops a record read before the key was known."""
         if old is not None and self.seals.complete and not (old.sealed or old.lost):
             self.forget_decision(*name, old.uid)
         known = self.refused.get(name)
@@ -491,14 +489,15 @@ class HubState:
         return f"it was written by {refused.author}, and bears no seal of this fleet's hubs"
 
     def refused_of(self, workload: Workload) -> Record | None:
-        """What stands on the host under the name of this workload's decision, and is not the hub's."""
+        """The object with the name of this workload's decision that the hub did not write."""
         if not self.refused:
             return None
-        return self.refused.get((workload.key.namespace, decisions.name_of(workload.key, workload.uid)))
+        name = decisions.name_of(workload.key, workload.uid)
+        return self.refused.get((workload.key.namespace, name))
 
     def drop_refused(self, namespace: str, name: str, uid: str) -> None:
-        """A decision that was refused is gone. What this hub had decided stands: it is to be written anew or, where its
-        workload is gone, to be finalized without an object."""
+        """A refused decision was deleted. The hub's own decision stays: it is written again or,
+        when its workload is gone, finalized without an object."""
         refused = self.refused.get((namespace, name))
         if refused is None or refused.uid != uid:
             return
@@ -512,32 +511,36 @@ class HubState:
         self.changed(Changed.LOST, refused.key)
 
     def lose_record(self, namespace: str, name: str, uid: str) -> bool:
-        """The object of a decision is gone, and nobody here let go of it. What was decided stands: it is to be written
-        anew or, where the workload is gone and has slices, to be finalized without an object. Tells whether
-        that is so."""
+        """Somebody else deleted a decision's object. It is written again or, when its workload is
+        gone and has slices, finalized without an object. Returns False when neither is needed."""
         record = self.records.get((namespace, name))
-        if record is None or record.uid != uid or name != decisions.name_of(record.key, record.workload_uid):
+        if record is None or record.uid != uid:
             return False
-        workload = self.workloads.get(record.key)
-        lives = workload is not None and workload.uid == record.workload_uid and not workload.deleting
-        left = self.ready and self.leading and any(True for _ in self.slices_with_uid(record.key, record.workload_uid))
-        if not (lives or left):
+        key, workload_uid = record.key, record.workload_uid
+        if name != decisions.name_of(key, workload_uid):
+            return False
+        workload = self.workloads.get(key)
+        lives = workload is not None and workload.uid == workload_uid and not workload.deleting
+        leads = self.ready and self.leading
+        if not lives and not (leads and any(self.slices_with_uid(key, workload_uid))):
             return False
         self.records[namespace, name] = record.as_lost()
         if lives:
-            log.warning("the decision %s/%s was deleted, and its workload lives: it is written anew", namespace, name)
+            why = "its workload exists, so it is written again"
+            log.warning("the decision %s/%s was deleted: %s", namespace, name, why)
             self.changed(Changed.LOST, record.key)
         else:
             self.changed(Changed.ORPHANED, record.key)
         return True
 
     def forget_decision(self, namespace: str, name: str, uid: str) -> Record | None:
-        """Forgets a decision that is gone, if it is still the one with this uid, and what it held."""
+        """Removes a decision with this uid, and its charge. Returns it; None if not there."""
         old = self.records.get((namespace, name))
         if old is None or old.uid != uid:
             return None
         del self.records[namespace, name]
-        names = tuple(one for one in self.by_workload.get(old.key, ()) if one != (namespace, name))
+        others = self.by_workload.get(old.key, ())
+        names = tuple(other for other in others if other != (namespace, name))
         if names:
             self.by_workload[old.key] = names
         else:
@@ -552,15 +555,15 @@ class HubState:
             self.by_workload[key] = tuple(sorted((*known, name)))
 
     def observe_slice(self, cluster: str, key: WorkloadKey) -> None:
-        """Something was heard of this object in this member."""
+        """An object of this key was seen in this member."""
         self.use_of(key.kind).set()
         known = self.holders.get(key, ())
         if cluster not in known:
             self.holders[key] = interning.texts(sorted((*known, cluster)))
 
     def slices_of(self, key: WorkloadKey) -> dict[str, SliceSeen]:
-        """The objects of this kind and name in all members, as last heard, in cluster order."""
-        found: dict[str, SliceSeen] = {}
+        """The objects of this kind and name in all members, as last seen, in cluster order."""
+        slices: dict[str, SliceSeen] = {}
         holders = self.holders.get(key, ())
         for cluster in holders:
             member = self.members.get(cluster)
@@ -568,21 +571,22 @@ class HubState:
                 continue
             seen = member.slice_of(key) if member is not None else None
             if seen is not None:
-                found[cluster] = seen
-            elif left := interning.texts(one for one in self.holders[key] if one != cluster):
+                slices[cluster] = seen
+            elif left := interning.texts(name for name in self.holders[key] if name != cluster):
                 self.holders[key] = left
             else:
                 del self.holders[key]
-        return found
+        return slices
 
     def slices_with_uid(self, key: WorkloadKey, workload_uid: str) -> Iterator[SliceSeen]:
-        """The slices of one workload, in cluster order; only those that this fleet wrote."""
+        """The slices of one workload that this federation wrote, in cluster order."""
         for seen in self.slices_of(key).values():
-            if seen.ours(self.options.fleet) and seen.mark is not None and seen.mark.workload_uid == workload_uid:
+            ours = seen.ours(self.options.fleet) and seen.mark is not None
+            if ours and seen.mark is not None and seen.mark.workload_uid == workload_uid:
                 yield seen
 
     def want_shape(self, shape: PodShape) -> bool:
-        """Notes that decisions need answers about this shape; tells whether that is new."""
+        """Adds a shape that members are to report capacity for; returns whether it is new."""
         new = shape.id not in self.shapes
         self.shapes[shape.id] = shape
         self.shapes.move_to_end(shape.id)

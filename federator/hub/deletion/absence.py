@@ -1,8 +1,8 @@
 """Whether members hold nothing of a workload any more, proven rather than not seen.
 
-A watch can fall silent before an earlier leader makes a slice: until the next probes fail, its member looks heard and
-empty. Finalizing therefore lets a decision go only when every member that it names was seen to lose its slice, or says
-itself that there is none.
+A watch can fall silent before an earlier leader makes a slice: until the next probes fail, its
+member looks heard and empty. Finalizing therefore lets a decision go only when every member that it
+names was seen to lose its slice, or says itself that there is none.
 """
 
 import logging
@@ -39,7 +39,9 @@ class AbsenceProof:
         left: list[str] = []
         for cluster in sorted(record.clusters - self._proven.get(record.uid, set())):
             member = self.state.holder(cluster)
-            given_up = cluster in record.given_up and (member is None or not member.knows(record.key.kind))
+            given_up = cluster in record.given_up and (
+                member is None or not member.knows(record.key.kind)
+            )
             if member is None or given_up:
                 continue
             if await self._is_empty(member, record):
@@ -49,8 +51,13 @@ class AbsenceProof:
         return tuple(left)
 
     async def _is_empty(self, member: Member, record: Record) -> bool:
-        """Asks the member itself. One that does not answer its probes is not asked: that would keep others waiting."""
-        if member.client is None or member.applier is None or member.reachability.state is not Reachability.LIVE:
+        """Asks the member itself. One that does not answer its probes is not asked: that would keep
+        others waiting."""
+        if (
+            member.client is None
+            or member.applier is None
+            or member.reachability.state is not Reachability.LIVE
+        ):
             return False
         ref = registry.KINDS[record.key.kind].ref(record.key.namespace, record.key.name)
         try:
@@ -60,7 +67,12 @@ class AbsenceProof:
         except errors.NotFound:
             return await self._is_itself(member)
         except errors.ApiError as trouble:
-            log.info("%s: whether it holds a slice of %s cannot be read: %s", member.name, record.key, trouble)
+            log.info(
+                "%s: whether it holds a slice of %s cannot be read: %s",
+                member.name,
+                record.key,
+                trouble,
+            )
             return False
         found = slices.summarise(record.key.kind, member.name, live)
         if found.mark is None or not found.ours(self.state.options.fleet):
@@ -68,14 +80,21 @@ class AbsenceProof:
         if found.mark.workload_uid != record.workload_uid:
             return True
         if member.claimed and not found.deleting:
-            log.info("%s: it holds a slice of %s that was never seen; removing it", member.name, record.key)
+            log.info(
+                "%s: it holds a slice of %s that was never seen; removing it",
+                member.name,
+                record.key,
+            )
             outcome = await member.applier.apply(Delete(ref, found.uid), record.key)
             if outcome.error is not None:
-                log.info("%s: slice of %s not removed yet: %s", member.name, record.key, outcome.error)
+                log.info(
+                    "%s: slice of %s not removed yet: %s", member.name, record.key, outcome.error
+                )
         return False
 
     async def _is_itself(self, member: Member) -> bool:
-        """Whether the cluster that was joined gave the answer: what another one lacks proves nothing (F35)."""
+        """Whether the cluster that was joined gave the answer: what another one lacks proves
+        nothing (F35)."""
         if member.client is None:
             return False
         try:

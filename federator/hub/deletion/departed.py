@@ -1,11 +1,13 @@
 """Clusters that were removed as lost: what they still hold is stale, and goes when they join again.
 
-The hub cannot reach them, so the host remembers them, in one ConfigMap: by the uid of the cluster, the seq below which
-everything there was written before it was given up. When such a cluster joins again, under whatever name, it takes no
-new work until all slices up to that seq are gone; then it is struck from the list. Bounded: beyond `KEPT` clusters the
-oldest is forgotten, and what it holds is only reported (UnknownSlices).
+The hub cannot reach them, so the host remembers them, in one ConfigMap: by the uid of the cluster,
+the seq below which everything there was written before it was given up. When such a cluster joins
+again, under whatever name, it takes no new work until all slices up to that seq are gone; then it
+is struck from the list. Bounded: beyond `KEPT` clusters the oldest is forgotten, and what it holds
+is only reported (UnknownSlices).
 
-That a MemberCluster is gone at all is the host's word about its name, and never just its absence from a list.
+That a MemberCluster is gone at all is the host's word about its name, and never just its absence
+from a list.
 """
 
 import logging
@@ -63,11 +65,15 @@ def parse(data: Mapping[str, str]) -> dict[str, Entry]:
 def render(entries: Mapping[str, Entry]) -> dict[str, str]:
     """The data of the ConfigMap, the newest entries only."""
     newest = sorted(entries.values(), key=lambda entry: (entry.seq, entry.uid))[-KEPT:]
-    return {names.short_hash(entry.uid, length=16): f"{entry.seq} {entry.name} {entry.uid}" for entry in newest}
+    return {
+        names.short_hash(entry.uid, length=16): f"{entry.seq} {entry.name} {entry.uid}"
+        for entry in newest
+    }
 
 
 class Departed:
-    """The list, and the cleaning of clusters on it that are back. Keys of its queue are members' names."""
+    """The list, and the cleaning of clusters on it that are back. Keys of its queue are members'
+    names."""
 
     def __init__(
         self,
@@ -88,7 +94,9 @@ class Departed:
 
     @property
     def ref(self) -> ObjectRef:
-        return ObjectRef("v1", "configmaps", self.state.options.system_namespace, OBJECT, "ConfigMap")
+        return ObjectRef(
+            "v1", "configmaps", self.state.options.system_namespace, OBJECT, "ConfigMap"
+        )
 
     async def load(self) -> None:
         """Reads the list, before anything is decided. Raises ApiErrors."""
@@ -102,9 +110,9 @@ class Departed:
         self.entries = parse(raw.text_map(found, "data"))
 
     async def confirms(self, cluster: str, uid: str = "") -> bool:
-        """Whether the host, asked for the MemberCluster by name, says that it is gone (the one of that uid, where a uid
-        is given): lists and watches may come of an API server that lags behind, and not show it (F11). Raises
-        ApiErrors."""
+        """Whether the host, asked for the MemberCluster by name, says that it is gone (the one of
+        that uid, where a uid is given): lists and watches may come of an API server that lags
+        behind, and not show it (F11). Raises ApiErrors."""
         try:
             found = await self.host.get(registry.KINDS["MemberCluster"].ref("", cluster))
         except errors.NotServed:
@@ -112,9 +120,12 @@ class Departed:
         except errors.NotFound:
             return True
         except errors.Denied as refused:
-            # An upgrade that left the manifests as they were: as before, lists are believed, rather than nobody leads.
+            # An upgrade that left the manifests as they were: as before, lists are believed, rather
+            # than nobody leads.
             log.warning(
-                "%s left the list, and nobody can be asked by name (apply deploy/host/access): %s", cluster, refused
+                "%s left the list, and nobody can be asked by name (apply deploy/host/access): %s",
+                cluster,
+                refused,
             )
             return True
         return bool(uid) and raw.text(found, "metadata", "uid") != uid
@@ -135,7 +146,9 @@ class Departed:
             return
         member.heard_seq(entry.seq)  # what it is given from now on is newer than all that is stale
         if not member.cleaning:
-            member.cleaning = "it was removed as lost, and what it held at that time is removed first"
+            member.cleaning = (
+                "it was removed as lost, and what it held at that time is removed first"
+            )
         self.queue.add(member.name)
 
     async def remember(self, member: Member) -> None:
@@ -146,12 +159,22 @@ class Departed:
         seq = max(self.state.next_seq(), member.highest_seq)
         entries = {**self.entries, uid: Entry(uid, member.name, seq)}
         await self._write(entries)
-        log.warning("%s (%s) was given up as lost; what it holds is removed if it joins again", member.name, uid)
+        log.warning(
+            "%s (%s) was given up as lost; what it holds is removed if it joins again",
+            member.name,
+            uid,
+        )
 
     async def turn(self, name: str) -> RequeueAfter | None:
         """One member that is back: its stale slices go. Raises ApiErrors."""
         member = self.state.members.get(name)
-        if member is None or not self.state.ready or self.state.paused or not member.heard or member.let_go:
+        if (
+            member is None
+            or not self.state.ready
+            or self.state.paused
+            or not member.heard
+            or member.let_go
+        ):
             return None
         entry = self.entries.get(member.identity)
         if entry is None or member.identity != member.uid:
@@ -167,13 +190,21 @@ class Departed:
             return None
         if not member.claimed:
             self.state.signals.member_changed(MemberChanged.UNCLAIMED, member)
-            return RequeueAfter(name, RECHECK_S, "it is being recorded there which host it belongs to")
+            return RequeueAfter(
+                name, RECHECK_S, "it is being recorded there which host it belongs to"
+            )
         for key, seen in stale:
             if seen.deleting or member.applier is None:
                 continue
             if wait_s := self.state.may_delete(1, self.clock.monotonic()):
-                return RequeueAfter(name, min(wait_s, SLOW_RECHECK_S), "deletions are spread over time")
-            log.info("%s: removing the slice of %s, which is of the time before it was given up", name, key)
+                return RequeueAfter(
+                    name, min(wait_s, SLOW_RECHECK_S), "deletions are spread over time"
+                )
+            log.info(
+                "%s: removing the slice of %s, which is of the time before it was given up",
+                name,
+                key,
+            )
             outcome = await member.applier.apply(
                 Delete(registry.KINDS[key.kind].ref(key.namespace, key.name), seen.uid), key
             )
@@ -184,14 +215,23 @@ class Departed:
     def _stale(self, member: Member, entry: Entry) -> Iterator[tuple[WorkloadKey, SliceSeen]]:
         for key in dict.fromkeys((*member.slice_keys(), *member.own_writes)):
             seen = member.slice_of(key)
-            if seen is None or seen.mark is None or not seen.ours(member.fleet) or seen.mark.seq > entry.seq:
+            if (
+                seen is None
+                or seen.mark is None
+                or not seen.ours(member.fleet)
+                or seen.mark.seq > entry.seq
+            ):
                 continue
-            if not any(self._decided(record.share_of(member.name), seen) for record in self.state.records_of(key)):
+            if not any(
+                self._decided(record.share_of(member.name), seen)
+                for record in self.state.records_of(key)
+            ):
                 yield key, seen
 
     @staticmethod
     def _decided(share: Any, seen: SliceSeen) -> bool:
-        """Whether the slice is of a decision in force: the host was restored to a time before the cluster was lost."""
+        """Whether the slice is of a decision in force: the host was restored to a time before the
+        cluster was lost."""
         return share is not None and seen.mark is not None and share.seq == seen.mark.seq
 
     async def _write(self, entries: Mapping[str, Entry]) -> None:

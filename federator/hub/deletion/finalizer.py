@@ -1,10 +1,13 @@
-"""Finalizing: a decision whose workload is gone empties the members and only then lets go of its finalizer.
+"""Finalizing: a decision whose workload is gone empties the members and only then lets go of its
+finalizer.
 
-One that somebody deleted although its workload lives is let go at once, and written anew: it is not its workload's end.
+One that somebody deleted although its workload lives is let go at once, and written anew: it is not
+its workload's end.
 
 The decision is the tombstone. Members that cannot be reached keep it alive, and are named
-(`spec.deletion.waitingFor`), until they return or are removed from the fleet. Nothing is deleted in a member before
-its lists are in. When many workloads vanish at once, a budget spreads the deletions.
+(`spec.deletion.waitingFor`), until they return or are removed from the fleet. Nothing is deleted in
+a member before its lists are in. When many workloads vanish at once, a budget spreads the
+deletions.
 """
 
 import logging
@@ -47,8 +50,8 @@ class Finalizing:
         clock: Clock,
         rng: random.Random,
     ) -> None:
-        """`hand_on` leaves the tombstones for the next leader to find, and is False when that may have failed; None
-        where there is no second hub."""
+        """`hand_on` leaves the tombstones for the next leader to find, and is False when that may
+        have failed; None where there is no second hub."""
         self._note = hand_on
         self.state = state
         self.host = host
@@ -85,8 +88,8 @@ class Finalizing:
         if workload is not None and lives and record.deleting and not workload.deleting:
             if not await is_there(self.host, record.key, record.workload_uid):
                 return self._recheck(name, "its workload goes, too, as its watch is about to tell")
-            # Until it is written anew only the Lease tells the next leader that, should the workload go in between,
-            # what members hold of it may be removed.
+            # Until it is written anew only the Lease tells the next leader that, should the
+            # workload go in between, what members hold of it may be removed.
             self.state.prove_gone(record.workload_uid)
             if not await self._hand_on():
                 return self._recheck(name, "the lease does not say yet which decision is let go")
@@ -112,7 +115,8 @@ class Finalizing:
                 return None
             if answer.get("kind") != ref.kind:
                 return self._recheck(name, "the deletion is on its way")
-            # The answer shows the decision as it now is: a watch that lags would have it deleted every second.
+            # The answer shows the decision as it now is: a watch that lags would have it deleted
+            # every second.
             record = self.state.read_record(answer)
             self.state.observe_decision(name[0], record)
         blocked, busy = await self._empty(record)
@@ -123,8 +127,8 @@ class Finalizing:
             return RequeueAfter(name, BLOCKED_RECHECK_S, f"not heard: {', '.join(blocked)}")
         if unproven := await self._absence.unproven(record):
             return self._recheck(name, f"it is not proven that {', '.join(unproven)} hold nothing")
-        # The decision is the proof until it goes. From then on only the Lease tells the next leader that a slice which
-        # comes late may be removed.
+        # The decision is the proof until it goes. From then on only the Lease tells the next leader
+        # that a slice which comes late may be removed.
         self.state.prove_gone(record.workload_uid)
         if not await self._hand_on():
             return self._recheck(name, "the lease does not say yet which workloads are finalized")
@@ -132,8 +136,8 @@ class Finalizing:
         return None
 
     async def _finalize_lost(self, name: ObjectName, record: Record) -> RequeueAfter | None:
-        """A decision without an object, of a workload that is gone: the tombstone lets its slices be removed, those of
-        members that are not heard when they return."""
+        """A decision without an object, of a workload that is gone: the tombstone lets its slices
+        be removed, those of members that are not heard when they return."""
         await confirm_absence(self.host, record.key, record.workload_uid)
         self.state.prove_gone(record.workload_uid)
         if not await self._hand_on():
@@ -141,7 +145,9 @@ class Finalizing:
         slices = sum(1 for _ in self.state.slices_with_uid(record.key, record.workload_uid))
         if slices and record.workload_uid not in self._paid:
             if wait_s := self.state.may_delete(slices, self.clock.monotonic()):
-                return RequeueAfter(name, min(wait_s, BLOCKED_RECHECK_S), "deletions are spread over time")
+                return RequeueAfter(
+                    name, min(wait_s, BLOCKED_RECHECK_S), "deletions are spread over time"
+                )
             self._paid.add(record.workload_uid)
         if (await self._empty(record))[1]:
             return self._recheck(name, "slices are being removed")
@@ -149,7 +155,8 @@ class Finalizing:
         return None
 
     def _recheck(self, name: ObjectName, why: str) -> RequeueAfter:
-        """Watches tell what comes of a deletion; a watch that tells nothing must not have it sent every second."""
+        """Watches tell what comes of a deletion; a watch that tells nothing must not have it sent
+        every second."""
         delay_s = min(RECHECK_S * 2 ** min(self._rechecks[name], 8), BLOCKED_RECHECK_S)
         self._rechecks[name] += 1
         return RequeueAfter(name, delay_s, why)
@@ -165,12 +172,15 @@ class Finalizing:
             self._count_waiting(name, waits=False)
             return None
         if name not in self._waiting:
-            log.warning("the deletion of %s waits for the budget of slices deleted in a minute", record.key)
+            log.warning(
+                "the deletion of %s waits for the budget of slices deleted in a minute", record.key
+            )
         self._count_waiting(name, waits=True)
         rate = self.state.deletions_a_minute
         message = (
             f"The workload is gone from the host. Its {slices} slices wait, because at most {rate}"
-            " slices are deleted in a minute (settings hub.deletions_permille and hub.deletions_floor)."
+            " slices are deleted in a minute (settings hub.deletions_permille and"
+            " hub.deletions_floor)."
         )
         await self._say(name, record, "DeletionBudget", message)
         return RequeueAfter(name, min(wait_s, BLOCKED_RECHECK_S), "deletions are spread over time")
@@ -181,17 +191,23 @@ class Finalizing:
             self.state.metrics.child("federator_deletions_waiting").set(len(self._waiting))
 
     async def _give_up(self, record: Record, blocked: tuple[str, ...]) -> tuple[str, ...]:
-        """The clusters that the deletion still waits for, after those that an operator has given up."""
+        """The clusters that the deletion still waits for, after those that an operator has given
+        up."""
         left = []
         for cluster in blocked:
             member = self.state.holder(cluster)
-            if cluster in record.given_up and member is not None and await self.forgetting.remember(member, record):
+            if (
+                cluster in record.given_up
+                and member is not None
+                and await self.forgetting.remember(member, record)
+            ):
                 continue
             left.append(cluster)
         return tuple(left)
 
     async def _empty(self, record: Record) -> tuple[tuple[str, ...], bool]:
-        """Deletes what reachable members hold. Returns the clusters that cannot be asked, and whether slices remain."""
+        """Deletes what reachable members hold. Returns the clusters that cannot be asked, and
+        whether slices remain."""
         busy = False
         for seen in self.state.slices_with_uid(record.key, record.workload_uid):
             member = self.state.members[seen.cluster]
@@ -207,11 +223,16 @@ class Finalizing:
             ref = registry.KINDS[record.key.kind].ref(record.key.namespace, record.key.name)
             outcome = await member.applier.apply(Delete(ref, seen.uid), record.key)
             if outcome.error is not None:
-                log.info("%s: slice of %s not removed yet: %s", seen.cluster, record.key, outcome.error)
+                log.info(
+                    "%s: slice of %s not removed yet: %s", seen.cluster, record.key, outcome.error
+                )
         blocked = tuple(
             cluster
-            for cluster in sorted(record.clusters | {seen.cluster for seen in self._hidden_slices(record)})
-            if (holder := self.state.holder(cluster)) is not None and not holder.knows(record.key.kind)
+            for cluster in sorted(
+                record.clusters | {seen.cluster for seen in self._hidden_slices(record)}
+            )
+            if (holder := self.state.holder(cluster)) is not None
+            and not holder.knows(record.key.kind)
         )
         return blocked, busy
 
@@ -222,22 +243,36 @@ class Finalizing:
             if not self.state.members[seen.cluster].knows(record.key.kind)
         ]
 
-    async def _say_blocked(self, name: ObjectName, record: Record, blocked: tuple[str, ...]) -> None:
+    async def _say_blocked(
+        self, name: ObjectName, record: Record, blocked: tuple[str, ...]
+    ) -> None:
         """Names on the decision, once per change, who keeps it from going."""
         if blocked == record.terms.waiting_for:
             return
-        waits = f"{len(blocked)} clusters that are not heard or do not serve {record.key.kind}: {', '.join(blocked)}"
+        waits = (
+            f"{len(blocked)} clusters that are not heard or do not serve {record.key.kind}:"
+            f" {', '.join(blocked)}"
+        )
         await self._say(name, record, "DeletionBlocked", f"Waiting for {waits}.", blocked)
         log.info("deletion of %s is blocked by %s", record.key, ", ".join(blocked))
         self.events.about_decision(name, record, "DeletionBlocked", f"waiting for {waits}")
 
     async def _say(
-        self, name: ObjectName, record: Record, reason: str, message: str = "", blocked: tuple[str, ...] = ()
+        self,
+        name: ObjectName,
+        record: Record,
+        reason: str,
+        message: str = "",
+        blocked: tuple[str, ...] = (),
     ) -> None:
         """Writes on the decision, once per change, why it still stands; "" for no reason."""
         if (reason, blocked) == (record.terms.deletion_reason, record.terms.waiting_for):
             return
-        deletion = {"reason": reason, "message": message[:1024], "waitingFor": list(blocked)} if reason else None
+        deletion = (
+            {"reason": reason, "message": message[:1024], "waitingFor": list(blocked)}
+            if reason
+            else None
+        )
         patch = {"metadata": {"uid": record.uid}, "spec": {"deletion": deletion}}
         try:
             written = await self.host.patch(registry.KINDS["PlacementDecision"].ref(*name), patch)
@@ -258,7 +293,11 @@ class Finalizing:
             live = await self.host.get(ref)
             if live["metadata"].get("uid") != record.uid:
                 return
-            rest = [text for text in live["metadata"].get("finalizers") or () if text != DECISION_FINALIZER]
+            rest = [
+                text
+                for text in live["metadata"].get("finalizers") or ()
+                if text != DECISION_FINALIZER
+            ]
             await self.host.patch(
                 ref,
                 {
@@ -283,7 +322,8 @@ class Finalizing:
 
 
 async def is_there(host: clients.Client, key: WorkloadKey, uid: str) -> bool:
-    """Reads the workload itself: presence in a cache is not proof enough to let its decision go. Raises ApiErrors."""
+    """Reads the workload itself: presence in a cache is not proof enough to let its decision go.
+    Raises ApiErrors."""
     try:
         found = await host.get(registry.KINDS[key.kind].ref(key.namespace, key.name))
     except errors.NotServed:
@@ -294,12 +334,13 @@ async def is_there(host: clients.Client, key: WorkloadKey, uid: str) -> bool:
 
 
 async def confirm_absence(host: clients.Client, key: WorkloadKey, uid: str) -> None:
-    """Reads the workload itself: absence in a cache is not proof enough for a delete. Raises `errors.Conflict` while it
-    is there, and other ApiErrors."""
+    """Reads the workload itself: absence in a cache is not proof enough for a delete. Raises
+    `errors.Conflict` while it is there, and other ApiErrors."""
     try:
         found = await host.get(registry.KINDS[key.kind].ref(key.namespace, key.name))
     except errors.NotServed:
-        raise  # the kind is not served, or something else answered: that proves no workload's absence
+        # the kind is not served, or something else answered: that proves no workload's absence
+        raise
     except errors.NotFound:
         return
     if found["metadata"].get("uid") == uid:

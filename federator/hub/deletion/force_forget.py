@@ -1,9 +1,9 @@
-"""Forgetting: deletions that an operator did not want to wait for an unreachable cluster, and what is left to do when
-it returns.
+"""Forgetting: deletions that an operator did not want to wait for an unreachable cluster, and what
+is left to do when it returns.
 
-`remember` writes a tombstone to the MemberCluster's status before the decision lets go (finalizing calls it); `turn`
-empties the cluster of what is remembered once it is heard, and strikes it from the list. Bounded: a list that is full
-takes no more, and the deletion stays blocked.
+`remember` writes a tombstone to the MemberCluster's status before the decision lets go (finalizing
+calls it); `turn` empties the cluster of what is remembered once it is heard, and strikes it from
+the list. Bounded: a list that is full takes no more, and the deletion stays blocked.
 """
 
 import logging
@@ -29,7 +29,8 @@ RECHECK_S = 1.0
 
 
 class Forgetting:
-    """Keeps and settles the tombstones of given-up deletions. Keys of its queue are members' names."""
+    """Keeps and settles the tombstones of given-up deletions. Keys of its queue are members'
+    names."""
 
     def __init__(self, state: HubState, host: clients.Client, *, rng: random.Random) -> None:
         self.state = state
@@ -48,23 +49,35 @@ class Forgetting:
             self.queue.add(name)
 
     async def remember(self, member: Member, record: Record) -> bool:
-        """Writes that this workload was given up in a member; False when no more can be remembered. Raises
-        ApiErrors."""
+        """Writes that this workload was given up in a member; False when no more can be remembered.
+        Raises ApiErrors."""
         entries = list(forgotten(member))
         if any(entry.get("workloadUID") == record.workload_uid for entry in entries):
             return True
         if len(entries) >= FORGOTTEN_MAX:
             return False
         key = record.key
-        entry = {"workloadUID": record.workload_uid, "kind": key.kind, "namespace": key.namespace, "name": key.name}
+        entry = {
+            "workloadUID": record.workload_uid,
+            "kind": key.kind,
+            "namespace": key.namespace,
+            "name": key.name,
+        }
         await self._write(member, [*entries, entry])
         log.warning("%s: the deletion of %s does not wait for it any more", member.name, key)
         return True
 
     async def turn(self, name: str) -> RequeueAfter | None:
-        """One member: removes what was given up there. Nothing before it is heard, nothing without a uid."""
+        """One member: removes what was given up there. Nothing before it is heard, nothing without
+        a uid."""
         member = self.state.members.get(name)
-        if member is None or member.let_go or not member.heard or not self.state.ready or self.state.paused:
+        if (
+            member is None
+            or member.let_go
+            or not member.heard
+            or not self.state.ready
+            or self.state.paused
+        ):
             return None
         entries = forgotten(member)
         left = [entry for entry in entries if self._still_there(member, entry)]
@@ -74,7 +87,9 @@ class Forgetting:
             return None
         if not member.claimed:
             self.state.signals.member_changed(MemberChanged.UNCLAIMED, member)
-            return RequeueAfter(name, RECHECK_S, "it is being recorded there which host it belongs to")
+            return RequeueAfter(
+                name, RECHECK_S, "it is being recorded there which host it belongs to"
+            )
         for entry in left:
             await self._remove(member, key_of(entry))
         return RequeueAfter(name, RECHECK_S, "slices are being removed")
@@ -117,4 +132,6 @@ def forgotten(member: Member) -> list[Mapping[str, Any]]:
 
 
 def key_of(entry: Mapping[str, Any]) -> WorkloadKey:
-    return WorkloadKey(raw.text(entry, "kind"), raw.text(entry, "namespace"), raw.text(entry, "name"))
+    return WorkloadKey(
+        raw.text(entry, "kind"), raw.text(entry, "namespace"), raw.text(entry, "name")
+    )

@@ -1,9 +1,10 @@
-"""Removes slices that came back although their workload was finalized: their cluster was restored from a backup, or a
-write came late.
+"""Removes slices that came back although their workload was finalized: their cluster was restored
+from a backup, or a write came late.
 
-Called for every slice that no workload and no decision accounts for. Nothing is deleted without the proof in
-`tombstones`, a look at the host that finds neither workload nor decision, and the uid that was judged; and only so many
-in a minute. What cannot be proven is left alone and reported (`restored.strangers`).
+Called for every slice that no workload and no decision accounts for. Nothing is deleted without the
+proof in `tombstones`, a look at the host that finds neither workload nor decision, and the uid that
+was judged; and only so many in a minute. What cannot be proven is left alone and reported
+(`restored.strangers`).
 """
 
 import logging
@@ -31,7 +32,9 @@ Place = tuple[str, WorkloadKey]
 class Orphans:
     """One queue of (cluster, key)."""
 
-    def __init__(self, state: HubState, host: clients.Client, *, clock: Clock, rng: random.Random) -> None:
+    def __init__(
+        self, state: HubState, host: clients.Client, *, clock: Clock, rng: random.Random
+    ) -> None:
         self.state = state
         self.host = host
         self.clock = clock
@@ -62,10 +65,20 @@ class Orphans:
         """One slice: removed when it is proven to be nobody's. Raises ApiErrors."""
         cluster, key = place
         member = self.state.members.get(cluster)
-        if member is None or not self.state.ready or self.state.paused or not (member.heard and member.claimed):
+        if (
+            member is None
+            or not self.state.ready
+            or self.state.paused
+            or not (member.heard and member.claimed)
+        ):
             return None
         seen = member.slice_of(key)
-        if member.let_go or seen is None or seen.mark is None or not restored.is_stranger(self.state, member, key):
+        if (
+            member.let_go
+            or seen is None
+            or seen.mark is None
+            or not restored.is_stranger(self.state, member, key)
+        ):
             return None
         uid = seen.mark.workload_uid
         if uid not in self.state.tombstones or member.applier is None:
@@ -74,7 +87,12 @@ class Orphans:
         await self._confirm_no_decision(key, uid)
         if wait_s := self.state.may_delete(1, self.clock.monotonic()):
             return RequeueAfter(place, wait_s, "deletions are spread over time")
-        log.warning("%s: slice of %s came back, whose workload %s was deleted; removing it", cluster, key, uid)
+        log.warning(
+            "%s: slice of %s came back, whose workload %s was deleted; removing it",
+            cluster,
+            key,
+            uid,
+        )
         outcome = await member.applier.apply(
             Delete(registry.KINDS[key.kind].ref(key.namespace, key.name), seen.uid), key
         )
@@ -92,4 +110,6 @@ class Orphans:
             raise
         except errors.NotFound:
             return
-        raise errors.Conflict(f"the decision {key.namespace}/{name} is still there", reason="Conflict")
+        raise errors.Conflict(
+            f"the decision {key.namespace}/{name} is still there", reason="Conflict"
+        )

@@ -1,10 +1,12 @@
-"""Removing: a MemberCluster that is deleted stays until the cluster was emptied, or let go as its operator asked.
+"""Removing: a MemberCluster that is deleted stays until the cluster was emptied, or let go as its
+operator asked.
 
-Every MemberCluster carries our finalizer. Copies leave a cluster that is being removed as placing finds room for them
-elsewhere; what cannot leave is named (condition Removing). At the end it is proven that no slice of ours is left, what
-else we made there is taken away, and the finalizer goes. With the annotation `Orphan` everything stays where it is and
-only decisions let go of the cluster; with `Lost` the same, for one that is not heard, and what it holds is remembered
-as stale (`departed`).
+Every MemberCluster carries our finalizer. Copies leave a cluster that is being removed as placing
+finds room for them elsewhere; what cannot leave is named (condition Removing). At the end it is
+proven that no slice of ours is left, what else we made there is taken away, and the finalizer goes.
+With the annotation `Orphan` everything stays where it is and only decisions let go of the cluster;
+with `Lost` the same, for one that is not heard, and what it holds is remembered as stale
+(`departed`).
 """
 
 import functools
@@ -86,34 +88,41 @@ class Removing:
             self.queue.add(name)
 
     async def turn(self, name: str) -> RequeueAfter | None:
-        """One member: marked with the finalizer while it is in the fleet, taken through its end when it is deleted.
-        Raises ApiErrors."""
+        """One member: marked with the finalizer while it is in the fleet, taken through its end
+        when it is deleted. Raises ApiErrors."""
         member = self.state.members.get(name)
         if member is None or not self.state.ready:
             return None
         held = CLUSTER_FINALIZER in raw.texts(member.obj, "metadata", "finalizers")
         if member.removal is Removal.NONE:
             if not held and not self.state.paused:
-                await self._write_finalizers(member, [*raw.texts(member.obj, "metadata", "finalizers"), *_OURS])
+                await self._write_finalizers(
+                    member, [*raw.texts(member.obj, "metadata", "finalizers"), *_OURS]
+                )
             return None
         if not held:
             return None  # somebody else's finalizer keeps it: for us it is over
         if self.state.paused:
             self._say(member, "Paused", "Nothing is moved or removed until `federator resume`.")
             return None
-        named = [record for _, record in sorted(self.state.records.items()) if name in record.clusters]
+        named = [
+            record for _, record in sorted(self.state.records.items()) if name in record.clusters
+        ]
         if member.let_go:
             return await self._let_go(member, named)
         return await self._empty(member, named)
 
-    # -- emptied ---------------------------------------------------------------------------------------------------
+    # -- emptied --------------------------------------------------------------
 
     async def _empty(self, member: Member, named: Sequence[Record]) -> RequeueAfter | None:
         """What we made there goes first."""
         if not member.heard:
             return await self._unheard(member, named)
         if member.removal is Removal.LOST:
-            log.info("%s was to be given up as lost, and is heard: it is emptied as any other", member.name)
+            log.info(
+                "%s was to be given up as lost, and is heard: it is emptied as any other",
+                member.name,
+            )
         found = self._slices(member)
         if found or named:
             reason, message = self._remaining(member, named, found)
@@ -122,15 +131,22 @@ class Removing:
                 self.state.signals.member_changed(MemberChanged.UNCLAIMED, member)
             return RequeueAfter(member.name, RECHECK_S, message)
         if missed := await self._still_there(member):
-            self._say(member, "Emptying", f"Slices are there that were not seen before: {_shown(missed)}.")
-            return RequeueAfter(member.name, WAITING_RECHECK_S, "its watches have still to show what it holds")
+            self._say(
+                member, "Emptying", f"Slices are there that were not seen before: {_shown(missed)}."
+            )
+            return RequeueAfter(
+                member.name, WAITING_RECHECK_S, "its watches have still to show what it holds"
+            )
         member.released = True
         stays = await self.tidying.leave(member)
-        await self._finish(member, "Removed", "It was emptied." + "".join(f" {text}" for text in stays))
+        await self._finish(
+            member, "Removed", "It was emptied." + "".join(f" {text}" for text in stays)
+        )
         return None
 
     async def _unheard(self, member: Member, named: Sequence[Record]) -> RequeueAfter | None:
-        """It cannot be asked what it holds. One that never joined, and was given nothing, holds nothing of ours."""
+        """It cannot be asked what it holds. One that never joined, and was given nothing, holds
+        nothing of ours."""
         never = not raw.text(member.obj, "status", "clusterUID") and not member.uid
         if never and not named and member.known_or_unknown:
             await self._finish(member, "Removed", "It had never been heard and was given nothing.")
@@ -138,7 +154,8 @@ class Removing:
         _, why = member.readiness()
         also = f" {_workloads(named, member.name)} are there by their decisions." if named else ""
         message = (
-            f"It cannot be emptied: {why}.{also} If it is gone for good, run `federator cluster remove {member.name}"
+            f"It cannot be emptied: {why}.{also} If it is gone for good, run `federator cluster"
+            f" remove {member.name}"
             " --lost`."
         )
         self._say(member, "NotHeard", message)
@@ -147,27 +164,49 @@ class Removing:
     def _slices(self, member: Member) -> list[WorkloadKey]:
         """What it holds of this fleet, by its watches and the answers to our own writes."""
         keys = dict.fromkeys((*member.slice_keys(), *member.own_writes))
-        return [key for key in keys if (seen := member.slice_of(key)) is not None and seen.ours(member.fleet)]
+        return [
+            key
+            for key in keys
+            if (seen := member.slice_of(key)) is not None and seen.ours(member.fleet)
+        ]
 
-    def _remaining(self, member: Member, named: Sequence[Record], found: Sequence[WorkloadKey]) -> tuple[str, str]:
+    def _remaining(
+        self, member: Member, named: Sequence[Record], found: Sequence[WorkloadKey]
+    ) -> tuple[str, str]:
         """(reason, message): what is still there, and why it does not move."""
         name = member.name
-        shown = f"{_workloads(named, name)} remain" if named else f"Slices of {_shown(found)} remain"
+        shown = (
+            f"{_workloads(named, name)} remain" if named else f"Slices of {_shown(found)} remain"
+        )
         stays = self._stands_still(member, named)
-        stuck = [one for one in named if one.share_of(name) is not None and self._is_held(one, stays=stays)]
+        stuck = [
+            one
+            for one in named
+            if one.share_of(name) is not None and self._is_held(one, stays=stays)
+        ]
         if suspended := [one for one in stuck if self._is_left_alone(one)]:
             names = _shown([one.key for one in suspended])
             return "Suspended", f"{shown}. Suspended workloads are left as they are: {names}."
         if stuck:
             why = f": {stuck[0].terms.message}" if stuck[0].terms.message else ""
-            text = f"{shown}. These have nowhere else to be: {_shown([one.key for one in stuck])}{why}"
+            text = (
+                f"{shown}. These have nowhere else to be: {_shown([one.key for one in stuck])}{why}"
+            )
             return "NowhereToGo", text.removesuffix(".") + "."
-        keys = {record.key for record in named} | {key for key in found if key in self.state.workloads}
-        known = {raw.text(entry, "workloadUID") for entry in raw.objects(member.obj, "status", "forgotten")}
-        strange = [key for key in found if key not in keys and not self._is_known(member, key, known)]
+        keys = {record.key for record in named} | {
+            key for key in found if key in self.state.workloads
+        }
+        known = {
+            raw.text(entry, "workloadUID")
+            for entry in raw.objects(member.obj, "status", "forgotten")
+        }
+        strange = [
+            key for key in found if key not in keys and not self._is_known(member, key, known)
+        ]
         if strange and not named:
             return "UnknownSlices", (
-                f"Slices that no workload of this host accounts for are there: {_shown(strange)}. Delete them there, or"
+                f"Slices that no workload of this host accounts for are there: {_shown(strange)}."
+                " Delete them there, or"
                 f" leave them with `federator cluster remove {name} --orphan`."
             )
         return "Emptying", f"{shown}; they leave when they have somewhere to be."
@@ -177,18 +216,24 @@ class Removing:
         seen = member.slice_of(key)
         if seen is None or seen.mark is None or seen.deleting:
             return True
-        return seen.mark.workload_uid in forgotten or seen.mark.workload_uid in self.state.tombstones
+        return (
+            seen.mark.workload_uid in forgotten or seen.mark.workload_uid in self.state.tombstones
+        )
 
     def _is_left_alone(self, record: Record) -> bool:
-        """Whether nothing of it is placed anew: it is suspended, or may not run as it is written."""
+        """Whether nothing of it is placed anew: it is suspended, or may not run as it is
+        written."""
         workload = self.state.workloads.get(record.key)
         if workload is None or workload.ask is None:
             return False
         return workload.ask.suspended or self.state.refusal(workload) is not None
 
     def _stands_still(self, member: Member, named: Sequence[Record]) -> bool:
-        """Whether decisions have given it the same for a while: they were made anew since the removal began."""
-        given = {record.uid: share.count for record in named if (share := record.share_of(member.name))}
+        """Whether decisions have given it the same for a while: they were made anew since the
+        removal began."""
+        given = {
+            record.uid: share.count for record in named if (share := record.share_of(member.name))
+        }
         uid, now = str(member.obj["metadata"].get("uid", "")), self.clock.monotonic()
         before, since_s = self._given.get(uid, ({}, now))
         if before != given:
@@ -204,8 +249,8 @@ class Removing:
         return self._is_left_alone(record) or (stays and self.state.is_current(workload, record))
 
     async def _still_there(self, member: Member) -> list[WorkloadKey]:
-        """Slices of ours by lists that are read now, from the cluster that joined: the first of each kind, if there
-        are any. Raises ApiErrors."""
+        """Slices of ours by lists that are read now, from the cluster that joined: the first of
+        each kind, if there are any. Raises ApiErrors."""
         if member.client is None or member.reachability.state is not Reachability.LIVE:
             raise errors.Unreachable(f"{member.name}: there is no connection")
         left: list[WorkloadKey] = []
@@ -218,10 +263,12 @@ class Removing:
                 kind.api_version, kind.plural, ours, most=COUNTED, label_selector=chosen
             )
         if (uid := await member.client.kube_system_uid()) != member.uid:
-            raise errors.Conflict(f"{member.name} answers as {uid}, and was {member.uid} at the last probe")
+            raise errors.Conflict(
+                f"{member.name} answers as {uid}, and was {member.uid} at the last probe"
+            )
         return left
 
-    # -- let go ----------------------------------------------------------------------------------------------------
+    # -- let go ---------------------------------------------------------------
 
     async def _let_go(self, member: Member, named: Sequence[Record]) -> RequeueAfter | None:
         """What is there stays; decisions forget the cluster, and only then its object goes."""
@@ -231,29 +278,50 @@ class Removing:
         if named:
             for record in named:
                 await self._drop(record, member.name)
-            self._say(member, "LettingGo", f"{_workloads(named, member.name)} are being placed without it.")
+            self._say(
+                member,
+                "LettingGo",
+                f"{_workloads(named, member.name)} are being placed without it.",
+            )
             return RequeueAfter(member.name, RECHECK_S, "decisions still name it")
         if member.duplicate_of:
-            await self._finish(member, "Removed", f"It was the same cluster as {member.duplicate_of}, which stays.")
+            await self._finish(
+                member, "Removed", f"It was the same cluster as {member.duplicate_of}, which stays."
+            )
         elif member.other_host:
-            await self._finish(member, "Removed", f"What is there belongs to the host {member.other_host}.")
+            await self._finish(
+                member, "Removed", f"What is there belongs to the host {member.other_host}."
+            )
         elif lost:
-            stale = " What it held is removed if it joins again." if membercluster.recorded_uid(member.obj) else ""
-            await self._finish(member, "RemovedAsLost", f"It was given up without being emptied.{stale}")
+            stale = (
+                " What it held is removed if it joins again."
+                if membercluster.recorded_uid(member.obj)
+                else ""
+            )
+            await self._finish(
+                member, "RemovedAsLost", f"It was given up without being emptied.{stale}"
+            )
         else:
             return await self._orphan(member)
         return None
 
     async def _drop(self, record: Record, cluster: str) -> None:
-        """Has a decision made without the cluster; takes the cluster out of one that is not made anew."""
+        """Has a decision made without the cluster; takes the cluster out of one that is not made
+        anew."""
         workload = self.state.workloads.get(record.key)
-        live = workload is not None and workload.uid == record.workload_uid and not workload.deleting
-        placed = workload is not None and workload.ask is not None and not self._is_left_alone(record)
+        live = (
+            workload is not None and workload.uid == record.workload_uid and not workload.deleting
+        )
+        placed = (
+            workload is not None and workload.ask is not None and not self._is_left_alone(record)
+        )
         clear = not any(one.deleting for one in self.state.records_of(record.key))
         if live and placed and clear and not self.state.refuses_native(record.key.kind):
             self.state.changed(Changed.DROPPED, record.key)
             return
-        written = await decision_writer.strike(self.host, record, cluster, self.state.next_seq(), self.state.seals)
+        written = await decision_writer.strike(
+            self.host, record, cluster, self.state.next_seq(), self.state.seals
+        )
         if written is not None:
             new = self.state.read_record(written)
             self.state.observe_decision(record.key.namespace, new)
@@ -266,7 +334,8 @@ class Removing:
         if not member.heard or member.client is None:
             _, why = member.readiness()
             message = (
-                f"It does not know yet that it is nobody's: {why}. If it is gone for good, run `federator cluster"
+                f"It does not know yet that it is nobody's: {why}. If it is gone for good, run"
+                " `federator cluster"
                 f" remove {member.name} --lost`."
             )
             self._say(member, "NotHeard", message)
@@ -274,11 +343,15 @@ class Removing:
         found = self._slices(member)
         member.released = True
         await self.tidying.release(member)
-        left = f" {len(found)} slices run on there beside what replaces them: {_shown(found)}." if found else ""
+        left = (
+            f" {len(found)} slices run on there beside what replaces them: {_shown(found)}."
+            if found
+            else ""
+        )
         await self._finish(member, "Orphaned", f"It was left as it is.{left}", warning=bool(found))
         return None
 
-    # -- told and written ------------------------------------------------------------------------------------------
+    # -- told and written -----------------------------------------------------
 
     def _say(self, member: Member, reason: str, message: str) -> None:
         """Sets the condition Removing, and tells a change of its reason."""
@@ -291,11 +364,19 @@ class Removing:
         if self._told.get(uid) != reason:
             self._told[uid] = reason
             waits = reason not in ("Emptying", "LettingGo")
-            self.events.about_cluster(member, "RemovalWaits" if waits else "Removing", message, warning=waits)
+            self.events.about_cluster(
+                member, "RemovalWaits" if waits else "Removing", message, warning=waits
+            )
 
-    async def _finish(self, member: Member, reason: str, message: str, *, warning: bool = False) -> None:
+    async def _finish(
+        self, member: Member, reason: str, message: str, *, warning: bool = False
+    ) -> None:
         """Drops the finalizer."""
-        rest = [text for text in raw.texts(member.obj, "metadata", "finalizers") if text != CLUSTER_FINALIZER]
+        rest = [
+            text
+            for text in raw.texts(member.obj, "metadata", "finalizers")
+            if text != CLUSTER_FINALIZER
+        ]
         self.events.about_cluster(member, reason, message, warning=warning)
         await self._write_finalizers(member, rest)
         uid = str(member.obj["metadata"].get("uid", ""))
@@ -305,9 +386,17 @@ class Removing:
 
     async def _write_finalizers(self, member: Member, finalizers: list[str]) -> None:
         meta = member.obj["metadata"]
-        body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], "finalizers": finalizers}}
+        body = {
+            "metadata": {
+                "uid": meta["uid"],
+                "resourceVersion": meta["resourceVersion"],
+                "finalizers": finalizers,
+            }
+        }
         try:
-            answer = await self.host.patch(registry.KINDS["MemberCluster"].ref("", member.name), body)
+            answer = await self.host.patch(
+                registry.KINDS["MemberCluster"].ref("", member.name), body
+            )
         except errors.NotServed:
             raise
         except errors.NotFound:
@@ -332,10 +421,17 @@ def _shown(keys: Sequence[WorkloadKey]) -> str:
 
 def _workloads(named: Sequence[Record], cluster: str) -> str:
     """`12 copies of 3 workloads (PinterestService/feed/web 9, ...)`, by decisions."""
-    counts = [(record.key, share.count if (share := record.share_of(cluster)) else 0) for record in named]
+    counts = [
+        (record.key, share.count if (share := record.share_of(cluster)) else 0) for record in named
+    ]
     total = sum(count for _, count in counts)
     most = sorted(counts, key=lambda one: (-one[1], one[0]))
-    shown = ", ".join(f"{key} {count}" if count else f"{key} leaving" for key, count in most[:SHOWN])
+    shown = ", ".join(
+        f"{key} {count}" if count else f"{key} leaving" for key, count in most[:SHOWN]
+    )
     more = f" and {len(most) - SHOWN} more" if len(most) > SHOWN else ""
-    copies, workloads = "copy" if total == 1 else "copies", "workload" if len(named) == 1 else "workloads"
+    copies, workloads = (
+        "copy" if total == 1 else "copies",
+        "workload" if len(named) == 1 else "workloads",
+    )
     return f"{total} {copies} of {len(named)} {workloads} ({shown}{more})"

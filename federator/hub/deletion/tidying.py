@@ -1,10 +1,12 @@
-"""Tidying: what the hub made in members beside slices is as the host wants it, and goes when it is of no use any more.
+"""Tidying: what the hub made in members beside slices is as the host wants it, and goes when it is
+of no use any more.
 
-A namespace that the hub made in a member goes when the host's is gone, or when the member leaves the fleet: only one
-that bears our mark, and only when nothing of others is in it, by all that the hub may list there (`CONTENTS`; see
-docs/decisions/0020-namespaces-in-members.md). What cannot be known is taken for somebody's. Copies of RuntimeProfiles
-and the record of the host go with the member. While it stays, such a namespace bears the Pod Security level of the
-host's; one that was there before us is never changed.
+A namespace that the hub made in a member goes when the host's is gone, or when the member leaves
+the fleet: only one that bears our mark, and only when nothing of others is in it, by all that the
+hub may list there (`CONTENTS`; see docs/decisions/0020-namespaces-in-members.md). What cannot be
+known is taken for somebody's. Copies of RuntimeProfiles and the record of the host go with the
+member. While it stays, such a namespace bears the Pod Security level of the host's; one that was
+there before us is never changed.
 """
 
 import logging
@@ -43,7 +45,8 @@ CONTENTS = (
     ("batch/v1", "cronjobs"),
     ("networking.k8s.io/v1", "ingresses"),
 )
-"""(version, plural) of what is looked for in a namespace before it goes. Secrets too, where the hub may list them."""
+"""(version, plural) of what is looked for in a namespace before it goes. Secrets too, where the hub
+may list them."""
 SECRETS = ("v1", "secrets")
 BY_THE_CLUSTER = frozenset({("configmaps", "kube-root-ca.crt"), ("serviceaccounts", "default")})
 """What a cluster puts into every namespace itself."""
@@ -52,13 +55,16 @@ KEPT_RECHECK_S = 300.0
 """A namespace that has something of others in it is looked at again after so long."""
 LEVELS = "pod-security.kubernetes.io/"
 MARKED_MAX = 20_000
-"""Objects of one kind with our mark that are looked at in one member at a time: a cluster has 10,000 namespaces."""
+"""Objects of one kind with our mark that are looked at in one member at a time: a cluster has
+10,000 namespaces."""
 
 
 class Tidying:
     """Keys of its queue are members' names."""
 
-    def __init__(self, state: HubState, host: clients.Client, *, clock: Clock, rng: random.Random) -> None:
+    def __init__(
+        self, state: HubState, host: clients.Client, *, clock: Clock, rng: random.Random
+    ) -> None:
         self.state = state
         self.host = host
         self.clock = clock
@@ -82,10 +88,15 @@ class Tidying:
         self.queue.add_after(member.name, RECHECK_S)
 
     async def turn(self, name: str) -> RequeueAfter | None:
-        """One member: namespaces that we made there, which bear another level than the host's, or which the host has no
-        more. Raises ApiErrors."""
+        """One member: namespaces that we made there, which bear another level than the host's, or
+        which the host has no more. Raises ApiErrors."""
         member = self.state.members.get(name)
-        if member is None or not self.state.ready or self.state.paused or not self._may_write(member):
+        if (
+            member is None
+            or not self.state.ready
+            or self.state.paused
+            or not self._may_write(member)
+        ):
             return None
         wait_s = 0.0
         for obj in await self._marked(member, "v1", "namespaces"):
@@ -105,30 +116,55 @@ class Tidying:
             await self._confirm_absence(member, space)
             if pause_s := self.state.may_delete(1, self.clock.monotonic()):
                 return RequeueAfter(name, pause_s, "deletions are spread over time")
-            log.info("%s: the namespace %s, which we made, is gone from the host; removing it", name, space)
+            log.info(
+                "%s: the namespace %s, which we made, is gone from the host; removing it",
+                name,
+                space,
+            )
             await self._delete(member, obj, "namespaces")
             member.namespaces.discard(space)
         return RequeueAfter(name, wait_s, "namespaces are in use") if wait_s else None
 
     async def _label(self, member: Member, obj: dict[str, Any], space: str) -> bool:
-        """Gives a namespace of ours the Pod Security level of the host's; False when it has another one still. One
-        that was made before there were levels gets the default only when nothing that was placed there needs more:
-        what runs is not taken down."""
+        """Gives a namespace of ours the Pod Security level of the host's; False when it has another
+        one still. One that was made before there were levels gets the default only when nothing
+        that was placed there needs more: what runs is not taken down."""
         wanted, meta = self.state.spaces[space], obj["metadata"]
         labels = raw.mapping(meta, "labels")
-        if all(labels.get(name) == value for name, value in wanted.labels.items()) or member.applier is None:
+        if (
+            all(labels.get(name) == value for name, value in wanted.labels.items())
+            or member.applier is None
+        ):
             return True
-        if not wanted.explicit and pod_security.ENFORCE not in labels and (needy := self.state.refused_in(space)):
-            log.info("%s: the namespace %s keeps no Pod Security level yet: %s needs more", member.name, space, needy)
+        if (
+            not wanted.explicit
+            and pod_security.ENFORCE not in labels
+            and (needy := self.state.refused_in(space))
+        ):
+            log.info(
+                "%s: the namespace %s keeps no Pod Security level yet: %s needs more",
+                member.name,
+                space,
+                needy,
+            )
             return False
         ref = ObjectRef("v1", "namespaces", "", space, "Namespace")
         patch = Patch(
-            ref, {"metadata": {"labels": wanted.labels}}, uid=meta["uid"], resource_version=meta["resourceVersion"]
+            ref,
+            {"metadata": {"labels": wanted.labels}},
+            uid=meta["uid"],
+            resource_version=meta["resourceVersion"],
         )
         outcome = await member.applier.apply(patch)
         if isinstance(outcome.error, errors.Denied):
-            # By the rights of an older version, or because a level is not allowed there: the check on the host holds.
-            log.warning("%s: the namespace %s keeps its Pod Security level: %s", member.name, space, outcome.error)
+            # By the rights of an older version, or because a level is not allowed there: the check
+            # on the host holds.
+            log.warning(
+                "%s: the namespace %s keeps its Pod Security level: %s",
+                member.name,
+                space,
+                outcome.error,
+            )
             return False
         if outcome.error is not None:
             raise outcome.error
@@ -145,16 +181,20 @@ class Tidying:
         return any(namespace == space for namespace, _ in self.state.records)
 
     async def _confirm_absence(self, member: Member, space: str) -> None:
-        """Reads the host itself, and who it is: absence in a cache is not proof enough for a delete. Raises
-        `errors.Conflict` while the namespace is there, and other ApiErrors."""
-        if (await self.host.list("v1", "namespaces", field_selector=f"metadata.name={space}")).items:
+        """Reads the host itself, and who it is: absence in a cache is not proof enough for a
+        delete. Raises `errors.Conflict` while the namespace is there, and other ApiErrors."""
+        if (
+            await self.host.list("v1", "namespaces", field_selector=f"metadata.name={space}")
+        ).items:
             raise errors.Conflict(f"the namespace {space} is still there", reason="Conflict")
         if (uid := await self.host.kube_system_uid()) != member.host_uid:
-            raise errors.Conflict(f"the host answers as {uid}, and was {member.host_uid}", reason="Conflict")
+            raise errors.Conflict(
+                f"the host answers as {uid}, and was {member.host_uid}", reason="Conflict"
+            )
 
     async def leave(self, member: Member) -> tuple[str, ...]:
-        """Takes away what we made in a member that leaves the fleet and holds no slice any more, its host's record
-        last. Returns a sentence for each thing that stays. Raises ApiErrors."""
+        """Takes away what we made in a member that leaves the fleet and holds no slice any more,
+        its host's record last. Returns a sentence for each thing that stays. Raises ApiErrors."""
         stays: list[str] = []
         if member.claimed:
             stays += await self._tried(member, "copies of RuntimeProfiles", self._drop_profiles)
@@ -200,33 +240,45 @@ class Tidying:
         member.note_capacity(await member.client.patch(ref, body))
 
     async def _marked(self, member: Member, api_version: str, plural: str) -> list[dict[str, Any]]:
-        """What of a kind bears our mark there, as far as this module looks at it. Raises ApiErrors."""
+        """What of a kind bears our mark there, as far as this module looks at it. Raises
+        ApiErrors."""
         if member.client is None:
             raise errors.Unreachable(f"{member.name}: there is no connection")
         chosen = f"{names.FLEET_LABEL}={member.fleet}"
         try:
-            return list(await member.client.collect(api_version, plural, _slim, most=MARKED_MAX, label_selector=chosen))
+            return list(
+                await member.client.collect(
+                    api_version, plural, _slim, most=MARKED_MAX, label_selector=chosen
+                )
+            )
         except errors.NotServed:
             return []
 
     async def _stays(self, member: Member, space: str) -> str:
-        """What is in a namespace that is not ours, as `pods web`; "" for nothing. Raises ApiErrors."""
+        """What is in a namespace that is not ours, as `pods web`; "" for nothing. Raises
+        ApiErrors."""
         if member.client is None:
             raise errors.Unreachable(f"{member.name}: there is no connection")
 
         def others(obj: dict[str, Any]) -> str | None:
-            return raw.text(obj, "metadata", "name") if self._is_others(member, plural, obj) else None
+            return (
+                raw.text(obj, "metadata", "name") if self._is_others(member, plural, obj) else None
+            )
 
         looked = [*CONTENTS, SECRETS] if await self._may_list_secrets(member, space) else CONTENTS
         for api_version, plural in looked:
             try:
-                found = await member.client.collect(api_version, plural, others, most=1, namespace=space)
+                found = await member.client.collect(
+                    api_version, plural, others, most=1, namespace=space
+                )
             except errors.NotServed:
                 continue
             if found:
                 return f"{plural} {found[0]}"
         if (uid := await member.client.kube_system_uid()) != member.uid:
-            raise errors.Conflict(f"{member.name} answers as {uid}, and was {member.uid} at the last probe")
+            raise errors.Conflict(
+                f"{member.name} answers as {uid}, and was {member.uid} at the last probe"
+            )
         return ""
 
     def _is_others(self, member: Member, plural: str, obj: dict[str, Any]) -> bool:
@@ -238,18 +290,28 @@ class Tidying:
     async def _may_list_secrets(self, member: Member, space: str) -> bool:
         """The hub is not meant to read Secrets of members; where it may, they count."""
         assert member.client is not None
-        ref = ObjectRef("authorization.k8s.io/v1", "selfsubjectaccessreviews", "", "", "SelfSubjectAccessReview")
+        ref = ObjectRef(
+            "authorization.k8s.io/v1", "selfsubjectaccessreviews", "", "", "SelfSubjectAccessReview"
+        )
         attributes = {"namespace": space, "resource": "secrets", "verb": "list"}
-        body = {"apiVersion": ref.api_version, "kind": ref.kind, "spec": {"resourceAttributes": attributes}}
+        body = {
+            "apiVersion": ref.api_version,
+            "kind": ref.kind,
+            "spec": {"resourceAttributes": attributes},
+        }
         return raw.flag(await member.client.create(ref, body), "status", "allowed")
 
     async def _delete(self, member: Member, obj: dict[str, Any], plural: str) -> None:
         if member.applier is None:
             raise errors.Unreachable(f"{member.name}: there is no connection")
         meta = obj["metadata"]
-        api_version = "v1" if plural == "namespaces" else registry.KINDS["RuntimeProfile"].api_version
+        api_version = (
+            "v1" if plural == "namespaces" else registry.KINDS["RuntimeProfile"].api_version
+        )
         ref = ObjectRef(api_version, plural, "", meta["name"], obj.get("kind", ""))
-        outcome = await member.applier.apply(Delete(ref, meta["uid"], resource_version=meta["resourceVersion"]))
+        outcome = await member.applier.apply(
+            Delete(ref, meta["uid"], resource_version=meta["resourceVersion"])
+        )
         if outcome.error is not None:
             raise outcome.error
 
@@ -257,6 +319,12 @@ class Tidying:
 def _slim(obj: Mapping[str, Any]) -> dict[str, Any]:
     """What is looked at of an object with our mark: a member may hold many, and large ones."""
     meta = obj["metadata"]
-    found = {name: meta[name] for name in ("name", "uid", "resourceVersion", "deletionTimestamp") if name in meta}
-    levels = {name: text for name, text in raw.text_map(meta, "labels").items() if name.startswith(LEVELS)}
+    found = {
+        name: meta[name]
+        for name in ("name", "uid", "resourceVersion", "deletionTimestamp")
+        if name in meta
+    }
+    levels = {
+        name: text for name, text in raw.text_map(meta, "labels").items() if name.startswith(LEVELS)
+    }
     return {"kind": obj.get("kind", ""), "metadata": {**found, "labels": levels}}

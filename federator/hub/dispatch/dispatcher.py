@@ -1,8 +1,9 @@
-"""Dispatching: compares decisions with what members hold and carries out the next step, member by member.
+"""Dispatching: compares decisions with what members hold and carries out the next step, member by
+member.
 
-Every member has its own queue and workers, so a slow one costs only its own slices. A turn is level-triggered: it
-plans the whole workload from memory and does its own cluster's part. Nothing is deleted before the member's lists are
-in, and never without the uid it was judged by.
+Every member has its own queue and workers, so a slow one costs only its own slices. A turn is
+level-triggered: it plans the whole workload from memory and does its own cluster's part. Nothing is
+deleted before the member's lists are in, and never without the uid it was judged by.
 """
 
 import logging
@@ -32,12 +33,14 @@ from federator.scheduling.rollout import Action, ActionKind
 log = logging.getLogger(__name__)
 
 HOLD_RECHECK_S = 15.0
-"""A held step is planned again when something about the workload changes, and at least this often."""
+"""A held step is planned again when something about the workload changes, and at least this often.
+"""
 
 NO_EFFECT_S = 5.0
 """A slice that is not as it was written is written again after so long."""
 FUTILE = (
-    "it has drifted: {} writes in a row were changed back by somebody else, or were not kept by the API server;"
+    "it has drifted: {} writes in a row were changed back by somebody else, or were not kept by"
+    " the API server;"
     " it is left alone for a while"
 )
 ENDING = "the namespace {} is being deleted there; the slice is made when that is over"
@@ -72,28 +75,36 @@ class Dispatching:
         state.signals.to_dispatch.append(self.spread)
         state.signals.to_aggregate.append(self.release)
         state.signals.on_slice(SliceTurn.DRIFT, self._note_drift)
-        state.signals.on_slice(SliceTurn.DISPATCH, lambda member, key: self.look_at(member.name, key))
+        state.signals.on_slice(
+            SliceTurn.DISPATCH, lambda member, key: self.look_at(member.name, key)
+        )
 
     def queue_of(self, member: Member) -> WorkQueue[WorkloadKey]:
         found = self.queues.get(member.name)
         if found is None:
             found = self.queues[member.name] = WorkQueue(
-                f"dispatch-{member.name}", rng=self.rng, group=names.namespace_of, metrics=self.state.metrics
+                f"dispatch-{member.name}",
+                rng=self.rng,
+                group=names.namespace_of,
+                metrics=self.state.metrics,
             )
         return found
 
     async def run(self, member: Member) -> None:
-        """Serves one member until cancelled, and forgets its queue then: what waits in it is another leader's."""
+        """Serves one member until cancelled, and forgets its queue then: what waits in it is
+        another leader's."""
         queue = self.queue_of(member)
         try:
-            await queue.run(lambda key: self.turn(member, key), workers=self.state.options.lane_writes_in_flight)
+            await queue.run(
+                lambda key: self.turn(member, key), workers=self.state.options.lane_writes_in_flight
+            )
         finally:
             if self.queues.get(member.name) is queue:
                 self.forget(member.name)
 
     def forget(self, cluster: str) -> None:
-        """A connection is closed. The next one gets a queue of its own, however long the workers of this one take to
-        end."""
+        """A connection is closed. The next one gets a queue of its own, however long the workers of
+        this one take to end."""
         self.queues.pop(cluster, None)
 
     def spread(self, key: WorkloadKey) -> None:
@@ -102,14 +113,19 @@ class Dispatching:
             self.look_at(cluster, key)
 
     def look_at(self, cluster: str, key: WorkloadKey) -> None:
-        """Signals one member alone: the others are not concerned, or wait for it and are released when it moves."""
+        """Signals one member alone: the others are not concerned, or wait for it and are released
+        when it moves."""
         queue = self.queues.get(cluster)
         if queue is not None:
             queue.add(key)
 
     def _note_drift(self, member: Member, key: WorkloadKey) -> None:
         """What the first list shows is not told: the hub before may have told it."""
-        told = self.state.signals.heeded and key.kind in member.stores and member.stores[key.kind].synced
+        told = (
+            self.state.signals.heeded
+            and key.kind in member.stores
+            and member.stores[key.kind].synced
+        )
         self.drift.heard(member, key, self.state.workloads.get(key), told=told)
 
     def release(self, key: WorkloadKey) -> None:
@@ -118,62 +134,88 @@ class Dispatching:
             self.look_at(cluster, key)
 
     async def turn(self, member: Member, key: WorkloadKey) -> RequeueAfter | None:
-        """This member's part of one workload."""
+        """Does what is next for one workload in this member."""
         if (due := self._due(member, key)) is None:
             return None
         workload, record = due
-        if restored.behind(self.state, workload):
-            return RequeueAfter(key, HOLD_RECHECK_S, "members hold slices of later decisions: it is decided anew first")
-        if not member.claimed:
-            self.state.signals.member_changed(MemberChanged.UNCLAIMED, member)
-            return RequeueAfter(key, CLAIM_RECHECK_S, "it is being recorded there which host it belongs to")
-        host, served = workload, await self.in_force.load(workload, record)
+        if (wait := self._wait_for_hub(member, workload)) is not None:
+            return wait
+        served = await self.in_force.load(workload, record)
         if served is None:
-            return RequeueAfter(
-                key, HOLD_RECHECK_S, "what is in force of it while an edit is held back is not known yet"
-            )
+            why = "the spec in force while an edit is held back is not loaded yet"
+            return RequeueAfter(key, HOLD_RECHECK_S, why)
         if self.in_force.undercharged(workload, record):
             self.state.changed(Changed.UNDERCHARGED, key)
-            return RequeueAfter(key, HOLD_RECHECK_S, "what is in force of it asks for more than its decision charges")
-        workload = served
+            why = "the spec in force asks for more than its decision charges"
+            return RequeueAfter(key, HOLD_RECHECK_S, why)
         seen = member.slice_of(key)
-        if (
-            seen is not None
-            and self.view.is_this(seen, workload)
-            and not self.view.standing_now(member, workload, seen).known
-        ):
+        if seen is not None and self.view.is_this(seen, served):
+            await self._compare(member, served, record, seen)
+        return await self._act(member, workload, served, record, seen)
+
+    def _wait_for_hub(self, member: Member, workload: Workload) -> RequeueAfter | None:
+        """Why nothing may be written before the hub has done something else; None when it may."""
+        if restored.behind(self.state, workload):
+            why = "members hold slices of later decisions: it is decided again first"
+            return RequeueAfter(workload.key, HOLD_RECHECK_S, why)
+        if not member.claimed:
+            self.state.signals.member_changed(MemberChanged.UNCLAIMED, member)
+            why = "the host's claim on the member is being written"
+            return RequeueAfter(workload.key, CLAIM_RECHECK_S, why)
+        return None
+
+    async def _compare(
+        self, member: Member, workload: Workload, record: Record, seen: SliceSeen
+    ) -> None:
+        """Reads a slice whose content is unknown, and writes a RuntimeProfile that it misses."""
+        if not self.view.standing_now(member, workload, seen).known:
             await self.writer.verify(member, workload, record, seen)
-            self.state.changed(
-                Changed.COMPARED, key
-            )  # a status that was written meanwhile could not say that it had come
-        if seen is not None and seen.observation.reason == MISSING and self.view.is_this(seen, workload):
+            # A status written before this could not say that the slice is up to date.
+            self.state.changed(Changed.COMPARED, workload.key)
+        if seen.observation.reason == MISSING:
             await self.writer.restore_profile(member, workload, seen)
+
+    async def _act(
+        self,
+        member: Member,
+        host: Workload,
+        workload: Workload,
+        record: Record,
+        seen: SliceSeen | None,
+    ) -> RequeueAfter | None:
+        """Plans the next action and carries it out. `host` is the workload as the host has it,
+        `workload` as members are to have it."""
+        key = workload.key
         action = self._action(member, workload, record, seen)
         waits = action is not None and not _is_final(action, record.share_of(member.name))
         self._note_hold(key, member.name, waits)
-        if action is not None and (wait_s := self._wait_for_budget(record, action)):
+        if action is None:
+            self._left_as_it_is(member, workload, record, seen)
+            return None
+        if wait_s := self._wait_for_budget(record, action):
             return RequeueAfter(key, wait_s, "deletions are spread over time")
-        if action is not None and action.kind is not ActionKind.DELETE and self._stays_as_it_is(workload):
+        if action.kind is not ActionKind.DELETE and self._stays_as_it_is(workload):
             self._accepted(member, key)
             return None
-        if action is not None and seen is not None and self._is_numbered_higher(member, workload, record, action, seen):
-            return RequeueAfter(key, HOLD_RECHECK_S, "its slice bears a higher number than the decision says")
-        if action is not None and action.kind not in (ActionKind.NOTHING, ActionKind.HOLD):
+        if seen is not None and self._is_numbered_higher(member, workload, record, action, seen):
+            why = "its slice has a higher seq than its decision"
+            return RequeueAfter(key, HOLD_RECHECK_S, why)
+        if action.kind in (ActionKind.NOTHING, ActionKind.HOLD):
+            self._left_as_it_is(member, workload, record, seen)
+        else:
             try:
                 again = await self._do(member, workload, record, action)
             except errors.ApiError:
-                # The queue tries again by itself, later each time: that others move is no reason to knock sooner.
+                # The queue retries with back-off. Progress elsewhere must not retry sooner.
                 self._note_hold(key, member.name, waits=False)
                 raise
             if again is not None:
                 return again
             if self._overtaken(host, record):
-                # A new decision without this cluster told only the clusters it names and those seen to hold a slice:
-                # what was made here meanwhile is nobody's but ours to look at again.
+                # A new decision without this cluster queued only the clusters that it names or
+                # that were seen to hold a slice. It could not know what was just created here.
                 self.queue_of(member).add(key)
-        else:
-            self._left_as_it_is(member, workload, record, seen)
-        return RequeueAfter(key, HOLD_RECHECK_S, action.why) if action is not None and waits else None
+        return RequeueAfter(key, HOLD_RECHECK_S, action.why) if waits else None
 
     def _due(self, member: Member, key: WorkloadKey) -> tuple[Workload, Record] | None:
         """The workload and its decision; None while nothing of them may reach this member."""
@@ -181,7 +223,11 @@ class Dispatching:
         if not self.state.ready or self.state.paused or workload is None or workload.deleting:
             return None
         record = self.state.record_of(workload)
-        if record is None or record.deleting or (workload.ask is not None and workload.ask.suspended):
+        if (
+            record is None
+            or record.deleting
+            or (workload.ask is not None and workload.ask.suspended)
+        ):
             return None
         if member.applier is None or not member.heard or member.let_go:
             return None
@@ -189,17 +235,27 @@ class Dispatching:
             return None  # placing says when it has
         return workload, record
 
-    def _left_as_it_is(self, member: Member, workload: Workload, record: Record, seen: SliceSeen | None) -> None:
+    def _left_as_it_is(
+        self, member: Member, workload: Workload, record: Record, seen: SliceSeen | None
+    ) -> None:
         if seen is not None and self.view.is_as_decided(member, workload, seen):
-            self.drift.in_place(member, workload, record.share_of(member.name), self.view.profile_of(workload))
-        self._accepted(member, workload.key)  # a write whose reply was lost may have been taken all the same
+            self.drift.in_place(
+                member, workload, record.share_of(member.name), self.view.profile_of(workload)
+            )
+        # a write whose reply was lost may have been taken all the same
+        self._accepted(member, workload.key)
 
     def _is_numbered_higher(
         self, member: Member, workload: Workload, record: Record, action: Action, seen: SliceSeen
     ) -> bool:
-        """Whether a slice that is to be changed bears a higher seq than its share: API servers refuse a lower one, and
-        a higher one stands in the decision first. Has that done, unless the slice changes its number all the time."""
-        if action.kind is not ActionKind.UPDATE or seen.mark is None or not self.view.is_this(seen, workload):
+        """Whether a slice that is to be changed bears a higher seq than its share: API servers
+        refuse a lower one, and a higher one stands in the decision first. Has that done, unless the
+        slice changes its number all the time."""
+        if (
+            action.kind is not ActionKind.UPDATE
+            or seen.mark is None
+            or not self.view.is_this(seen, workload)
+        ):
             return False
         if seen.mark.seq <= record.mark(member.name):
             return False
@@ -209,21 +265,24 @@ class Dispatching:
         return True
 
     def _stays_as_it_is(self, workload: Workload) -> bool:
-        """Whether nothing of what a workload says now may reach a member: it cannot be read, or may not run. Asked at
-        the last moment: the decision in force may have been made before it was so."""
+        """Whether nothing of what a workload says now may reach a member: it cannot be read, or may
+        not run. Asked at the last moment: the decision in force may have been made before it was
+        so."""
         return workload.ask is None or self.state.refusal(workload) is not None
 
     def _wait_for_budget(self, record: Record, action: Action) -> float:
-        """Seconds for which a slice must stay that its workload leaves because of an edit of a policy or of labels; 0.0
-        for one that may go, or that a person took away."""
+        """Seconds for which a slice must stay that its workload leaves because of an edit of a
+        policy or of labels; 0.0 for one that may go, or that a person took away."""
         if action.kind is not ActionKind.DELETE or not record.terms.moved:
             return 0.0
         return self.state.may_delete(1, self.clock.monotonic())
 
-    def _action(self, member: Member, workload: Workload, record: Record, seen: SliceSeen | None) -> Action | None:
-        """What is next in this member. A slice that is not there yet is made whatever the others hold, and nothing is
-        done to one that is as decided. Most turns find that, and a look at all clusters in the turn of each would grow
-        with their square."""
+    def _action(
+        self, member: Member, workload: Workload, record: Record, seen: SliceSeen | None
+    ) -> Action | None:
+        """What is next in this member. A slice that is not there yet is made whatever the others
+        hold, and nothing is done to one that is as decided. Most turns find that, and a look at all
+        clusters in the turn of each would grow with their square."""
         share = record.share_of(member.name)
         if share is not None and share.count > 0:
             if seen is None and member.knows(workload.key.kind):
@@ -239,21 +298,32 @@ class Dispatching:
             self.holding.pop(key, None)
 
     def _overtaken(self, workload: Workload, record: Record) -> bool:
-        """Whether another decision, or another state of the workload, has come since this turn read them."""
+        """Whether another decision, or another state of the workload, has come since this turn read
+        them."""
         now = self.state.workloads.get(workload.key)
         return now is None or not now.asks_like(workload) or self.state.record_of(now) is not record
 
-    async def _do(self, member: Member, workload: Workload, record: Record, action: Action) -> RequeueAfter | None:
+    async def _do(
+        self, member: Member, workload: Workload, record: Record, action: Action
+    ) -> RequeueAfter | None:
         """Carries an action out; what the member would not take is remembered for the fold."""
         key = workload.key
         share, before = record.share_of(member.name), member.slice_of(key)
-        if share is not None and (before is None or before.mark is None or before.mark.seq < share.seq):
+        if share is not None and (
+            before is None or before.mark is None or before.mark.seq < share.seq
+        ):
             self.state.commitments.in_flight(
                 member.name, workload.uid, share.seq
             )  # decided by an earlier leader, perhaps
         want, now = self.writer.wish(workload, record, action), self.clock.monotonic()
-        if action.kind is not ActionKind.DELETE and (until_s := member.write_fights.paused_until_s(key, want, now)):
-            self._refused(member, key, ("CannotConverge", FUTILE.format(self.state.options.futile_writes), True))
+        if action.kind is not ActionKind.DELETE and (
+            until_s := member.write_fights.paused_until_s(key, want, now)
+        ):
+            self._refused(
+                member,
+                key,
+                ("CannotConverge", FUTILE.format(self.state.options.futile_writes), True),
+            )
             return RequeueAfter(key, until_s - now, "what is written there does not last")
         profile = self.view.profile_of(workload)
         undoes = self.drift.undoes(member, workload, share, profile)
@@ -261,7 +331,11 @@ class Dispatching:
             wrote = await self.writer.carry_out(member, workload, record, action)
         except errors.Denied as refusal:
             ending = errors.ends_namespace(refusal)
-            why = ("NamespaceTerminating", ENDING.format(key.namespace)) if ending else ("Denied", str(refusal))
+            why = (
+                ("NamespaceTerminating", ENDING.format(key.namespace))
+                if ending
+                else ("Denied", str(refusal))
+            )
             self._refused(member, key, (*why, not ending))
             raise
         except (errors.Invalid, errors.AlreadyExists) as refusal:
@@ -285,8 +359,8 @@ class Dispatching:
         return None
 
     def _refused(self, member: Member, key: WorkloadKey, why: tuple[str, str, bool]) -> None:
-        """Remembers a refusal. Only news is told: a fold lets everybody of this workload plan again, who would be
-        refused again at once."""
+        """Remembers a refusal. Only news is told: a fold lets everybody of this workload plan
+        again, who would be refused again at once."""
         if member.refused.get(key) != why:
             member.refused[key] = why
             self.state.changed(Changed.ANSWERED, key)

@@ -1,9 +1,10 @@
-"""Drift of slices: what was seen in a member just as decided, and was put back after somebody else changed or deleted
-it there (FAULTS.md F45). Told on the workload.
+"""Drift of slices: what was seen in a member just as decided, and was put back after somebody else
+changed or deleted it there (FAULTS.md F45). Told on the workload.
 
-A wish is what a slice is made from. A write for the very wish that was in place before undoes what somebody else did:
-shares that move, roll-outs and new profiles are other wishes. Nothing is known of the time before this process, so that
-what another version of the hub wrote otherwise is no drift.
+A wish is what a slice is made from. A write for the very wish that was in place before undoes what
+somebody else did: shares that move, roll-outs and new profiles are other wishes. Nothing is known
+of the time before this process, so that what another version of the hub wrote otherwise is no
+drift.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,14 +29,18 @@ class Drift:
     def __init__(self, events: Events) -> None:
         self._events = events
 
-    def in_place(self, member: Member, workload: Workload, share: Share | None, profile: Profile) -> None:
+    def in_place(
+        self, member: Member, workload: Workload, share: Share | None, profile: Profile
+    ) -> None:
         """The slice is just what this share, content and profile make."""
         if share is not None:
             member.in_place[workload.key] = _wish(workload, share, profile)
 
-    def undoes(self, member: Member, workload: Workload, share: Share | None, profile: Profile) -> bool:
-        """Whether a write for this wish, which is about to begin, undoes what somebody else did. Another wish than was
-        in place ends what was: going back to it is a wish as well."""
+    def undoes(
+        self, member: Member, workload: Workload, share: Share | None, profile: Profile
+    ) -> bool:
+        """Whether a write for this wish, which is about to begin, undoes what somebody else did.
+        Another wish than was in place ends what was: going back to it is a wish as well."""
         wish = _wish(workload, share, profile) if share is not None else None
         if wish is not None and member.in_place.get(workload.key) == wish:
             return True
@@ -43,22 +48,34 @@ class Drift:
         return False
 
     def tell(self, member: Member, workload: Workload, fields: Sequence[str]) -> None:
-        """Of a write that undid a change of these fields, or the deletion of the slice when there are none: once in ten
-        minutes for each cluster."""
+        """Of a write that undid a change of these fields, or the deletion of the slice when there
+        are none: once in ten minutes for each cluster."""
         if self._events.repeats(workload.uid, f"{RESTORED} {member.name}"):
             return
-        what = f"was changed there ({_named(fields)}) and put back" if fields else "was deleted there and made anew"
+        what = (
+            f"was changed there ({_named(fields)}) and put back"
+            if fields
+            else "was deleted there and made anew"
+        )
         self._tell(member, workload, f"its slice {what}")
 
-    def heard(self, member: Member, key: WorkloadKey, workload: Workload | None, *, told: bool) -> None:
-        """Something was heard of a slice: tells what the member process there has put back since. `told`: False for
-        what the first list shows, which the hub before may have told."""
+    def heard(
+        self, member: Member, key: WorkloadKey, workload: Workload | None, *, told: bool
+    ) -> None:
+        """Something was heard of a slice: tells what the member process there has put back since.
+        `told`: False for what the first list shows, which the hub before may have told."""
         seen = member.slice_of(key)
         text = seen.observation.drift if seen is not None else ""
         if text == member.put_back.get(key, ""):
             return
         member.put_back.pop(key, None)
-        if not text or workload is None or seen is None or seen.mark is None or seen.mark.workload_uid != workload.uid:
+        if (
+            not text
+            or workload is None
+            or seen is None
+            or seen.mark is None
+            or seen.mark.workload_uid != workload.uid
+        ):
             return
         member.put_back[key] = text
         if told and not self._events.repeats(workload.uid, f"{RESTORED} natives {member.name}"):
@@ -66,7 +83,9 @@ class Drift:
 
     def _tell(self, member: Member, workload: Workload, what: str) -> None:
         note = f"{member.name}: {what}; edit the workload on the host instead"
-        self._events.tell(workload.key, workload.uid, RESTORED, note, action="Restore", warning=True)
+        self._events.tell(
+            workload.key, workload.uid, RESTORED, note, action="Restore", warning=True
+        )
 
 
 def fields_of(patch: Mapping[str, Any]) -> tuple[str, ...]:

@@ -1,9 +1,9 @@
-"""Writes slices: renders what a member should hold, compares it with what it holds, and carries the difference out as
-steps.
+"""Writes slices: renders what a member should hold, compares it with what it holds, and carries the
+difference out as steps.
 
-Called by dispatching, one action at a time per slice. Also makes what a slice needs around it in the member: its
-namespace and the copy of the RuntimeProfile that it pins. Never adopts: an object that was there before us is the
-caller's to report.
+Called by dispatching, one action at a time per slice. Also makes what a slice needs around it in
+the member: its namespace and the copy of the RuntimeProfile that it pins. Never adopts: an object
+that was there before us is the caller's to report.
 """
 
 import dataclasses
@@ -47,14 +47,19 @@ class Difference:
 class SliceWriter:
     """Turns actions into requests to one member at a time."""
 
-    def __init__(self, state: HubState, view: RolloutView, documents: Documents, history: Revisions) -> None:
+    def __init__(
+        self, state: HubState, view: RolloutView, documents: Documents, history: Revisions
+    ) -> None:
         self.state = state
         self.view = view
         self.documents = documents
         self.history = history
 
-    async def verify(self, member: Member, workload: Workload, record: Record, seen: SliceSeen) -> None:
-        """Reads a slice that this process has not compared yet, and remembers what it covers. Raises ApiErrors."""
+    async def verify(
+        self, member: Member, workload: Workload, record: Record, seen: SliceSeen
+    ) -> None:
+        """Reads a slice that this process has not compared yet, and remembers what it covers.
+        Raises ApiErrors."""
         obj = await self.documents.fetch(workload)
         if obj is None or member.client is None:
             return
@@ -65,18 +70,26 @@ class SliceWriter:
         found = slices.summarise(workload.key.kind, member.name, live)
         self._compare(member, workload, obj, live, share, seen=found)
         if found.resource_version != seen.resource_version:
-            # The verdict is about a state that the watch has not shown yet, and may not show for long: filed, or every
-            # turn until then would read it again.
+            # The verdict is about a state that the watch has not shown yet, and may not show for
+            # long: filed, or every turn until then would read it again.
             member.note(found)
 
     async def restore_profile(self, member: Member, workload: Workload, seen: SliceSeen) -> None:
-        """Of a slice that misses something: puts back the copy of the RuntimeProfile it pins, if it is that. A version
-        of the past cannot be: the slice is on its way to the present one. Raises ApiErrors."""
+        """Of a slice that misses something: puts back the copy of the RuntimeProfile it pins, if it
+        is that. A version of the past cannot be: the slice is on its way to the present one. Raises
+        ApiErrors."""
         profile, mark = self.view.profile_of(workload), seen.mark
-        if member.client is None or mark is None or (mark.profile_name, mark.profile_hash) != profile or not profile[0]:
+        if (
+            member.client is None
+            or mark is None
+            or (mark.profile_name, mark.profile_hash) != profile
+            or not profile[0]
+        ):
             return
         try:
-            await member.client.get(registry.KINDS["RuntimeProfile"].ref("", runtimeprofile.member_name(*profile)))
+            await member.client.get(
+                registry.KINDS["RuntimeProfile"].ref("", runtimeprofile.member_name(*profile))
+            )
         except errors.NotFound:
             member.profiles.discard("-".join(profile))
             await self._ensure_profile(member, profile)
@@ -84,16 +97,19 @@ class SliceWriter:
     async def carry_out(
         self, member: Member, workload: Workload, record: Record, action: Action
     ) -> tuple[str, ...] | None:
-        """Creates, updates or deletes one slice; returns the fields that were changed, none for one that was made, None
-        when nothing was written into it. Raises ApiErrors."""
+        """Creates, updates or deletes one slice; returns the fields that were changed, none for one
+        that was made, None when nothing was written into it. Raises ApiErrors."""
         if action.kind is ActionKind.DELETE:
             await self._delete(member, workload.key)
             return None
         obj = await self.documents.fetch(workload)
         if obj is None or obj["metadata"].get("generation", 0) != workload.generation:
-            return None  # gone, or newer than what was judged: the watch brings that, and with it the next turn
+            # gone, or newer than what was judged: the watch brings that, and with it the next turn
+            return None
         changed: tuple[str, ...] = ()
-        share = record.share_of(member.name) or Share(member.name, action.count, 0, record.mark(member.name))
+        share = record.share_of(member.name) or Share(
+            member.name, action.count, 0, record.mark(member.name)
+        )
         if not share.ranges and action.count != share.count:
             share = dataclasses.replace(share, count=action.count, slots=action.count)
         await self._ensure_profile(member, self.view.profile_of(workload))
@@ -101,7 +117,9 @@ class SliceWriter:
             live = await self._create(member, workload, self._rendered(workload, obj, share))
             seen = member.made(workload.key.kind, live)
         else:
-            found = await self._update(member, workload, obj, share, keep_template=action.keep_template)
+            found = await self._update(
+                member, workload, obj, share, keep_template=action.keep_template
+            )
             if found is None:
                 return None
             live, changed = found
@@ -109,27 +127,43 @@ class SliceWriter:
         if not self._proven(member, workload, share, seen):
             self._compare(member, workload, obj, live, share, seen=seen, answered=True)
         member.note(seen)
-        log.info("%s: %s slice of %s, share %d", member.name, action.kind.value.lower(), workload.key, share.count)
+        log.info(
+            "%s: %s slice of %s, share %d",
+            member.name,
+            action.kind.value.lower(),
+            workload.key,
+            share.count,
+        )
         return changed
 
     def wish(self, workload: Workload, record: Record, action: Action) -> str:
         """What an action wants a slice to be, as a digest: the same again is the same wish."""
         share = record.share_of(action.cluster)
-        given = f"{share.slots}/{share.seq}/{share.ranges}" if share is not None else str(record.mark(action.cluster))
+        given = (
+            f"{share.slots}/{share.seq}/{share.ranges}"
+            if share is not None
+            else str(record.mark(action.cluster))
+        )
         content = f"{workload.content.hex()}/{'-'.join(self.view.profile_of(workload))}"
-        return names.short_hash(content, given, str(action.count), str(action.keep_template), length=16)
+        return names.short_hash(
+            content, given, str(action.count), str(action.keep_template), length=16
+        )
 
     def _rendered(
         self, workload: Workload, obj: Mapping[str, Any], share: Share, origin: int | None = None
     ) -> dict[str, Any]:
         fleet, profile = self.state.options.fleet, self.view.profile_of(workload)
-        return slices.render(workload.verbs, obj, share, fleet=fleet, profile=profile, origin=origin)
+        return slices.render(
+            workload.verbs, obj, share, fleet=fleet, profile=profile, origin=origin
+        )
 
     def _proven(self, member: Member, workload: Workload, share: Share, seen: SliceSeen) -> bool:
-        """Whether a live slice shows by its digest, mark and amount that it is just what it should be: then nothing
-        has to be rendered a second time to see that."""
+        """Whether a live slice shows by its digest, mark and amount that it is just what it should
+        be: then nothing has to be rendered a second time to see that."""
         fleet, profile = self.state.options.fleet, self.view.profile_of(workload)
-        proven = slices.proves_itself(seen, workload) and slices.carries(seen, workload, share, fleet, profile)
+        proven = slices.proves_itself(seen, workload) and slices.carries(
+            seen, workload, share, fleet, profile
+        )
         if proven:
             member.verified.forget(workload.key)
         return proven
@@ -145,28 +179,41 @@ class SliceWriter:
         seen: SliceSeen,
         answered: bool = False,
     ) -> Difference:
-        """Compares the live object with what it should be, notes the verdict, and returns what to write. `answered`:
-        it is the answer to our own write."""
+        """Compares the live object with what it should be, notes the verdict, and returns what to
+        write. `answered`: it is the answer to our own write."""
         mark = workload.verbs.read_mark(live)
-        kept = self._rendered(workload, obj, share, mark.origin_generation if mark is not None else None)
+        kept = self._rendered(
+            workload, obj, share, mark.origin_generation if mark is not None else None
+        )
         found = slices.difference(live, kept, answered=answered)
         part = slices.share_part(found, kept, workloads.neutral(workload.verbs, obj))
-        if mark is not None and (mark.profile_name, mark.profile_hash) != self.view.profile_of(workload):
-            part = slices.without_profile(part)  # another version of it is a roll-out, which has its turn
+        if mark is not None and (mark.profile_name, mark.profile_hash) != self.view.profile_of(
+            workload
+        ):
+            # another version of it is a roll-out, which has its turn
+            part = slices.without_profile(part)
         if slices.proves_itself(seen, workload):
             member.verified.forget(workload.key)
         else:
             content = workload.content if found == part else b""
-            member.verified.note(seen, content, self.view.profile_of(workload), None if found else share)
+            member.verified.note(
+                seen, content, self.view.profile_of(workload), None if found else share
+            )
         if not found:
             return Difference({}, {})
         return Difference(slices.difference(live, self._rendered(workload, obj, share)), part)
 
     async def _update(
-        self, member: Member, workload: Workload, obj: Mapping[str, Any], share: Share, *, keep_template: bool
+        self,
+        member: Member,
+        workload: Workload,
+        obj: Mapping[str, Any],
+        share: Share,
+        *,
+        keep_template: bool,
     ) -> tuple[Mapping[str, Any], tuple[str, ...]] | None:
-        """Patches what differs, on the condition that nobody wrote since it was read; returns the answer and the fields
-        that did, None when none does."""
+        """Patches what differs, on the condition that nobody wrote since it was read; returns the
+        answer and the fields that did, None when none does."""
         if member.client is None:
             return None
         ref = _ref(workload.key)
@@ -180,14 +227,18 @@ class SliceWriter:
             return None
         mark, profile = seen.mark, self.view.profile_of(workload)
         if mark is not None and revisions.rolls_out(
-            mark.origin_generation < workload.generation or (mark.profile_name, mark.profile_hash) != profile, patch
+            mark.origin_generation < workload.generation
+            or (mark.profile_name, mark.profile_hash) != profile,
+            patch,
         ):
             await self.history.before_roll_out(workload, obj, profile, live)
         meta = live["metadata"]
         step = Patch(ref, patch, uid=meta["uid"], resource_version=meta["resourceVersion"])
         return await _done(member, step, workload.key), drift.fields_of(patch)
 
-    async def _create(self, member: Member, workload: Workload, want: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _create(
+        self, member: Member, workload: Workload, want: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
         """POSTs the slice; makes the namespace when it turns out to be missing."""
         key = workload.key
         step = Create(_ref(key), want)
@@ -199,8 +250,11 @@ class SliceWriter:
         await self._ensure_namespace(member, key.namespace)
         record = self.state.record_of(workload)
         if record is None or record.deleting or record.share_of(member.name) is None:
-            # A member that answers slowly: meanwhile the workload was deleted or moved, and its end may be over.
-            raise errors.Conflict(f"{key} is not wanted in {member.name} any more", reason="Conflict")
+            # A member that answers slowly: meanwhile the workload was deleted or moved, and its end
+            # may be over.
+            raise errors.Conflict(
+                f"{key} is not wanted in {member.name} any more", reason="Conflict"
+            )
         return await _done(member, step, key)
 
     async def _delete(self, member: Member, key: WorkloadKey) -> None:
@@ -212,22 +266,32 @@ class SliceWriter:
             await _done(member, Delete(_ref(key), seen.uid), key)
             return
         try:
-            # What its shards completed since it was heard of would be lost with it, and run again elsewhere.
-            await _done(member, Delete(_ref(key), seen.uid, resource_version=seen.resource_version), key)
+            # What its shards completed since it was heard of would be lost with it, and run again
+            # elsewhere.
+            await _done(
+                member, Delete(_ref(key), seen.uid, resource_version=seen.resource_version), key
+            )
         except errors.Conflict:
             if member.client is not None:
-                member.note(slices.summarise(key.kind, member.name, await member.client.get(_ref(key))))
+                member.note(
+                    slices.summarise(key.kind, member.name, await member.client.get(_ref(key)))
+                )
             raise
 
     async def _ensure_namespace(self, member: Member, namespace: str) -> None:
-        """Makes the namespace if it is not there. Ours is marked, and has the Pod Security level of the host's; one
-        that is there already is taken as it is (`tidying` brings ours up to date)."""
+        """Makes the namespace if it is not there. Ours is marked, and has the Pod Security level of
+        the host's; one that is there already is taken as it is (`tidying` brings ours up to date).
+        """
         if member.client is None or namespace in member.namespaces:
             return
         ref = ObjectRef("v1", "namespaces", "", namespace, "Namespace")
         level = self.state.spaces.get(namespace, pod_security.Enforced())
         labels = {names.FLEET_LABEL: self.state.options.fleet, **level.labels}
-        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": namespace, "labels": labels},
+        }
         try:
             await member.client.get(ref)
         except errors.NotFound:

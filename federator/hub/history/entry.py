@@ -1,7 +1,8 @@
 """One entry of the history: what changed, from what to what, and why. Pure.
 
-A line of JSON each, `{v, at, seq, kind, key, from, to, cause, evidence, inputsHash}`; what is empty is left out. A
-reader skips lines that it cannot read: the last one of a process that was killed, or those of a later version.
+A line of JSON each, `{v, at, seq, kind, key, from, to, cause, evidence, inputsHash}`; what is empty
+is left out. A reader skips lines that it cannot read: the last one of a process that was killed, or
+those of a later version.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,15 +31,18 @@ class Kind(StrEnum):
     CLUSTER = "Cluster"
     """A member stopped or began to take new work."""
     LEADER = "Leader"
-    """A hub began to lead: `to` is its term, `from` the last one of which something is written here."""
+    """A hub began to lead: `to` is its term, `from` the last one of which something is written
+    here."""
     GAP = "Gap"
-    """Something happened between `from` and `to` (epoch seconds) that is not written here: another hub led."""
+    """Something happened between `from` and `to` (epoch seconds) that is not written here: another
+    hub led."""
     LOST = "Lost"
     """Entries that could not be written."""
 
 
 ABOUT_ALL: Final = frozenset({Kind.LEADER, Kind.GAP, Kind.LOST})
-"""Kinds that are shown beside the entries of any object: without them an empty history could mean anything."""
+"""Kinds that are shown beside the entries of any object: without them an empty history could mean
+anything."""
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -65,7 +69,9 @@ _decoder = msgspec.json.Decoder(Entry)
 
 def line(entry: Entry) -> bytes:
     """The entry as a line, with its end."""
-    cut = msgspec.structs.replace(entry, v=VERSION, cause=entry.cause[:TEXT_MAX], evidence=entry.evidence[:TEXT_MAX])
+    cut = msgspec.structs.replace(
+        entry, v=VERSION, cause=entry.cause[:TEXT_MAX], evidence=entry.evidence[:TEXT_MAX]
+    )
     return _encoder.encode(cut) + b"\n"
 
 
@@ -78,7 +84,9 @@ def read(text: bytes) -> Entry | None:
     return entry if entry.v == VERSION else None
 
 
-def of_decision(key: WorkloadKey, before: Record | None, decision: Decision, *, at: float, cause: str) -> Entry:
+def of_decision(
+    key: WorkloadKey, before: Record | None, decision: Decision, *, at: float, cause: str
+) -> Entry:
     """A decision that was written. `cause` is the reason in a word, of its Event."""
     return Entry(
         at=at,
@@ -94,7 +102,12 @@ def of_decision(key: WorkloadKey, before: Record | None, decision: Decision, *, 
 
 
 def of_conditions(
-    key: WorkloadKey, was: Sequence[Mapping[str, Any]], now: Iterable[Condition], *, at: float, seq: int
+    key: WorkloadKey,
+    was: Sequence[Mapping[str, Any]],
+    now: Iterable[Condition],
+    *,
+    at: float,
+    seq: int,
 ) -> Iterator[Entry]:
     """One entry for each condition that changed its status or its reason."""
     for condition in now:
@@ -120,5 +133,12 @@ def _shares(shares: Iterable[Any]) -> dict[str, int]:
 
 def _evidence(decision: Decision) -> str:
     placed = sum(share.count for share in decision.shares)
-    said = f"{placed} of {decision.wanted} placed under policy {decision.policy_name or decision.policy_origin}"
-    return f"{said}; {decision.message}" if decision.shortfall or decision.held or decision.surplus else said
+    said = (
+        f"{placed} of {decision.wanted} placed under policy"
+        f" {decision.policy_name or decision.policy_origin}"
+    )
+    return (
+        f"{said}; {decision.message}"
+        if decision.shortfall or decision.held or decision.surplus
+        else said
+    )

@@ -1,7 +1,7 @@
 """The hub's side of the history: notes entries at once, and has them written by a thread.
 
-Whoever notes never waits, and nothing that goes wrong with the files stops the hub: what could not be written is
-counted, and told by an entry as soon as one can be written again.
+Whoever notes never waits, and nothing that goes wrong with the files stops the hub: what could not
+be written is counted, and told by an entry as soon as one can be written again.
 """
 
 import asyncio
@@ -34,7 +34,9 @@ Compute = Callable[[Callable[[Callable[[], bool]], Found]], Awaitable[Found]]
 class Journal:
     """One for each hub process. Where no folder is set nothing is kept, and `read` says so."""
 
-    def __init__(self, options: HistoryOptions, clock: Clock, metrics: Metrics | None = None) -> None:
+    def __init__(
+        self, options: HistoryOptions, clock: Clock, metrics: Metrics | None = None
+    ) -> None:
         self._options = options
         self._clock = clock
         self._metrics = metrics
@@ -44,19 +46,27 @@ class Journal:
         self._segments: Segments | None = None
         if options.directory:
             folder = Path(options.directory).expanduser()
-            self._segments = Segments(folder, segment_bytes=options.segment_bytes, segments=options.segments)
+            self._segments = Segments(
+                folder, segment_bytes=options.segment_bytes, segments=options.segments
+            )
 
     @property
     def kept(self) -> bool:
         """Whether there is a history."""
         return self._segments is not None
 
-    def decided(self, key: WorkloadKey, before: Record | None, decision: Decision, cause: str) -> None:
+    def decided(
+        self, key: WorkloadKey, before: Record | None, decision: Decision, cause: str
+    ) -> None:
         """A decision is on the host."""
         if self.kept:
-            self._note(entries.of_decision(key, before, decision, at=self._clock.now(), cause=cause))
+            self._note(
+                entries.of_decision(key, before, decision, at=self._clock.now(), cause=cause)
+            )
 
-    def turned(self, key: WorkloadKey, was: Sequence[Mapping[str, Any]], now: Sequence[Condition], seq: int) -> None:
+    def turned(
+        self, key: WorkloadKey, was: Sequence[Mapping[str, Any]], now: Sequence[Condition], seq: int
+    ) -> None:
         """A status of a workload is on the host."""
         if self.kept:
             for entry in entries.of_conditions(key, was, now, at=self._clock.now(), seq=seq):
@@ -87,7 +97,8 @@ class Journal:
         self._work.set()
 
     async def lead(self, term: int, identity: str) -> None:
-        """This hub begins to lead, in this term: tells it, and what is missing since it led last."""
+        """This hub begins to lead, in this term: tells it, and what is missing since it led
+        last."""
         if self._segments is None:
             return
         now = self._clock.now()
@@ -100,7 +111,16 @@ class Journal:
             cause = f"other hubs led, or none, for {term - last[0] - 1} terms"
             self._note(Entry(at=now, kind=Kind.GAP, before=last[1], after=now, cause=cause))
         before = last[0] if last is not None else None
-        self._note(Entry(at=now, kind=Kind.LEADER, before=before, after=term, cause="BeganToLead", evidence=identity))
+        self._note(
+            Entry(
+                at=now,
+                kind=Kind.LEADER,
+                before=before,
+                after=term,
+                cause="BeganToLead",
+                evidence=identity,
+            )
+        )
 
     async def run(self) -> None:
         """Writes what was noted, until cancelled; then what is left."""
@@ -139,7 +159,8 @@ class Journal:
             self._metrics.child("federator_history_lost_total").inc(count)
 
     async def read(self, wanted: Wanted, compute: Compute) -> Found:
-        """What is kept, read in a thread of `compute`. Raises OSError, and what `compute` raises."""
+        """What is kept, read in a thread of `compute`. Raises OSError, and what `compute`
+        raises."""
         segments = self._segments
         if segments is None:
             return Found((), more=False, begins=None)

@@ -1,4 +1,5 @@
-"""What an operator may set for the history. Filled by `settings`; every field says its unit, and why it is so."""
+"""What an operator may set for the history. Filled by `settings`; every field says its unit, and
+why it is so."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -8,7 +9,8 @@ from pydantic import Field
 
 @dataclass(frozen=True, slots=True)
 class HistoryOptions:
-    """Where a hub keeps what it decided and saw change. Its files hold names, figures and messages, and no secrets."""
+    """Where a hub keeps what it decided and saw change. Its files hold names, figures and messages,
+    and no secrets."""
 
     directory: str = ""
     """Folder of the files, made when it is not there; empty: nothing is kept. One for each hub."""

@@ -1,7 +1,7 @@
 """The files of the history: numbered segments in one folder. Blocks; called in threads.
 
-A hub appends to the newest segment until it is full. What is read is bounded by what is kept: `segments` files of at
-most `segment_bytes` and one line each.
+A hub appends to the newest segment until it is full. What is read is bounded by what is kept:
+`segments` files of at most `segment_bytes` and one line each.
 """
 
 import os
@@ -38,7 +38,8 @@ class Found:
     more: bool
     """Older ones that fit were left out."""
     begins: float | None
-    """When the oldest entry that is kept was written, whatever it is about; None where nothing is."""
+    """When the oldest entry that is kept was written, whatever it is about; None where nothing is.
+    """
 
 
 class Segments:
@@ -64,7 +65,8 @@ class Segments:
             file.write((b"\n" if _is_torn(current) else b"") + b"".join(lines))
 
     def last_term(self) -> tuple[int, float] | None:
-        """(term, epoch seconds) of the last entry that tells of a leader, with the time of the last entry of all."""
+        """(term, epoch seconds) of the last entry that tells of a leader, with the time of the last
+        entry of all."""
         last: Entry | None = None
         for entry in self._newest_first(lambda: False):
             last = last or entry
@@ -78,7 +80,9 @@ class Segments:
         more = False
         begins: float | None = None
         for entry in self._newest_first(stop, wanted.key):
-            if entry.at > wanted.until or (wanted.key not in ("", entry.key) and entry.kind not in ABOUT_ALL):
+            if entry.at > wanted.until or (
+                wanted.key not in ("", entry.key) and entry.kind not in ABOUT_ALL
+            ):
                 continue
             if entry.at < wanted.since:
                 break
@@ -94,7 +98,8 @@ class Segments:
         return Found(found[::-1], more, begins)
 
     def _newest_first(self, stop: Stop, key: str = "") -> Iterator[Entry]:
-        """Entries from the last one back. With a `key` lines that cannot be about it are not decoded."""
+        """Entries from the last one back. With a `key` lines that cannot be about it are not
+        decoded."""
         about = [f'"{kind}"'.encode() for kind in sorted(ABOUT_ALL)]
         words = [key.encode(), *about] if key else []
         for path in reversed(self._files()):
@@ -107,7 +112,9 @@ class Segments:
                     yield entry
 
     def _files(self) -> list[Path]:
-        return sorted((path for path in self._folder.glob(PATTERN) if _number(path) > 0), key=_number)
+        return sorted(
+            (path for path in self._folder.glob(PATTERN) if _number(path) > 0), key=_number
+        )
 
     def _numbered(self, number: int) -> Path:
         return self._folder / PATTERN.replace("*", f"{number:08d}")

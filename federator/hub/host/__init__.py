@@ -1,1 +1,2 @@
-"""What is read from the host and kept on it: watches, whole objects, revisions, decisions, Events."""
+"""What is read from the host and kept on it: watches, whole objects, revisions, decisions,
+Events."""

@@ -1,6 +1,8 @@
-"""Which PlacementPolicies are not in force because their namespace has too many: told in a condition on each of them.
+"""Which PlacementPolicies are not in force because their namespace has too many: told in a
+condition on each of them.
 
-Written on change only, a few at a time: who makes 20,000 policies does not get 20,000 writes at once for it.
+Written on change only, a few at a time: who makes 20,000 policies does not get 20,000 writes at
+once for it.
 """
 
 import itertools
@@ -32,7 +34,9 @@ PAUSE_S: Final = 2.0
 class Crowding:
     """Owns the condition `InForce` of PlacementPolicies; `queue` holds namespaces."""
 
-    def __init__(self, state: HubState, host: clients.Client, *, clock: Clock, rng: random.Random) -> None:
+    def __init__(
+        self, state: HubState, host: clients.Client, *, clock: Clock, rng: random.Random
+    ) -> None:
         self.state = state
         self.host = host
         self.clock = clock
@@ -66,26 +70,48 @@ class Crowding:
         """Brings the conditions of one namespace up to date, some at a time."""
         beyond, marked = self.state.rules.beyond(namespace), self._marked.get(namespace, set())
         again = set(marked).difference(beyond)
-        due = list(itertools.islice((*sorted(again), *(one for one in beyond if one not in marked)), WRITES + 1))
+        due = list(
+            itertools.islice(
+                (*sorted(again), *(one for one in beyond if one not in marked)), WRITES + 1
+            )
+        )
         for which in due[:WRITES]:
             await self._write(which, beyond=which not in again)
-        return RequeueAfter(namespace, PAUSE_S, "more policies are to be told") if len(due) > WRITES else None
+        return (
+            RequeueAfter(namespace, PAUSE_S, "more policies are to be told")
+            if len(due) > WRITES
+            else None
+        )
 
     async def _write(self, which: ObjectName, *, beyond: bool) -> None:
         obj = self.policies.get(which)
         if obj is None:
             return
         meta, live = obj["metadata"], raw.mapping(obj, "status")
-        message = f"only the {self.state.rules.in_force_max} oldest PlacementPolicies of a namespace are in force"
+        message = (
+            f"only the {self.state.rules.in_force_max} oldest PlacementPolicies of a namespace are"
+            " in force"
+        )
         generation = raw.integer(meta, "generation")
-        told = (Condition(placementpolicy.IN_FORCE, conditions.FALSE, "TooManyPolicies", message, generation),)
+        told = (
+            Condition(
+                placementpolicy.IN_FORCE, conditions.FALSE, "TooManyPolicies", message, generation
+            ),
+        )
         known = raw.objects(live, "conditions")
-        wanted = conditions.merge(known, told if beyond else (), self.clock.rfc3339(), (placementpolicy.IN_FORCE,))
+        wanted = conditions.merge(
+            known, told if beyond else (), self.clock.rfc3339(), (placementpolicy.IN_FORCE,)
+        )
         if not (patch := diffs.replacement_patch(live, {**live, "conditions": wanted})):
             return
-        body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}, "status": patch}
+        body = {
+            "metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]},
+            "status": patch,
+        }
         try:
-            await self.host.patch(registry.KINDS[placementpolicy.KIND].ref(*which), body, subresource="status")
+            await self.host.patch(
+                registry.KINDS[placementpolicy.KIND].ref(*which), body, subresource="status"
+            )
         except errors.NotFound:
             return
         self._note(which, marked=beyond)

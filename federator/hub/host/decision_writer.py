@@ -20,7 +20,8 @@ async def write(
 ) -> Mapping[str, Any]:
     """Writes the decision of a workload, and answers with what the host has now. Raises ApiErrors.
 
-    One request, no read before it: the whole spec is replaced on the condition that nobody wrote in between.
+    One request, no read before it: the whole spec is replaced on the condition that nobody wrote in
+    between.
     """
     kind = registry.KINDS["PlacementDecision"]
     name = decisions.name_of(key, uid)
@@ -35,16 +36,22 @@ async def write(
         body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": spec}
         return await host.create(ref, body)
     operations: list[dict[str, Any]] = [
-        {"op": "replace", "path": "/metadata/resourceVersion", "value": before.facts.resource_version},
+        {
+            "op": "replace",
+            "path": "/metadata/resourceVersion",
+            "value": before.facts.resource_version,
+        },
         {"op": "replace", "path": "/spec", "value": spec},
     ]
     return await host.patch(ref, operations, kind="json")
 
 
-async def strike(host: Client, record: Record, cluster: str, seq: int, seals: Seals) -> Mapping[str, Any] | None:
-    """Takes a cluster that was let go out of a decision that is not made anew by itself (its workload is suspended, or
-    cannot be read, or is gone). `seq`: of the decision from now on. Answers with the decision, None where it is gone.
-    Raises ApiErrors."""
+async def strike(
+    host: Client, record: Record, cluster: str, seq: int, seals: Seals
+) -> Mapping[str, Any] | None:
+    """Takes a cluster that was let go out of a decision that is not made anew by itself (its
+    workload is suspended, or cannot be read, or is gone). `seq`: of the decision from now on.
+    Answers with the decision, None where it is gone. Raises ApiErrors."""
     kind = registry.KINDS["PlacementDecision"]
     ref = kind.ref(record.key.namespace, record.name)
     try:
@@ -74,5 +81,8 @@ async def strike(host: Client, record: Record, cluster: str, seq: int, seals: Se
     whole = {name: value for name, value in {**spec, **changed}.items() if value is not None}
     if seal := seals.of(ref.namespace, ref.name, whole):
         changed["seal"] = seal
-    body = {"metadata": {"uid": record.uid, "resourceVersion": meta["resourceVersion"]}, "spec": changed}
+    body = {
+        "metadata": {"uid": record.uid, "resourceVersion": meta["resourceVersion"]},
+        "spec": changed,
+    }
     return await host.patch(ref, body)

@@ -1,5 +1,5 @@
-"""Whole workloads of the host: a bounded cache of those that were seen last, keyed by resourceVersion. The rest is read
-again.
+"""Whole workloads of the host: a bounded cache of those that were seen last, keyed by
+resourceVersion. The rest is read again.
 """
 
 from collections import OrderedDict
@@ -25,7 +25,8 @@ FORMER_MAX = 256
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """One host object without its status and without who owns which field; as JSON it takes a fifth of the room."""
+    """One host object without its status and without who owns which field; as JSON it takes a fifth
+    of the room."""
 
     uid: str
     generation: int
@@ -45,11 +46,14 @@ class Documents:
         self._kept: OrderedDict[WorkloadKey, _Kept] = OrderedDict()
         self._former: OrderedDict[WorkloadKey, _Kept] = OrderedDict()
         self._open: OrderedDict[WorkloadKey, tuple[_Kept, dict[str, Any]]] = OrderedDict()
-        """The last ones that were fetched, decoded: every member asks for the same one at the same time."""
+        """The last ones that were fetched, decoded: every member asks for the same one at the same
+        time."""
 
-    def offer(self, key: WorkloadKey, obj: Mapping[str, Any], summary: Workload | None = None) -> None:
-        """Keeps an object that has just been seen anyway, unless only its status may be new. `summary` is what was
-        made of it."""
+    def offer(
+        self, key: WorkloadKey, obj: Mapping[str, Any], summary: Workload | None = None
+    ) -> None:
+        """Keeps an object that has just been seen anyway, unless only its status may be new.
+        `summary` is what was made of it."""
         meta = obj["metadata"]
         uid, generation = meta.get("uid", ""), meta.get("generation", 0)
         marks = (meta.get("labels"), meta.get("annotations"))
@@ -61,22 +65,36 @@ class Documents:
                 while len(self._former) > FORMER_MAX:
                     self._former.popitem(last=False)
             content = {name: value for name, value in obj.items() if name != "status"}
-            content["metadata"] = {name: value for name, value in meta.items() if name != "managedFields"}
+            content["metadata"] = {
+                name: value for name, value in meta.items() if name != "managedFields"
+            }
             self._kept[key] = _Kept(uid, generation, marks, msgspec.json.encode(content), summary)
         self._kept.move_to_end(key)
         while len(self._kept) > self._limit:
             self._kept.popitem(last=False)
 
     def renewed(self, key: WorkloadKey, obj: Mapping[str, Any]) -> Workload | None:
-        """The summary of an object of which nothing but the status may have changed since it was kept; None where that
-        is not so, or not known."""
+        """The summary of an object of which nothing but the status may have changed since it was
+        kept; None where that is not so, or not known."""
         kept, meta = self._kept.get(key), obj["metadata"]
-        if kept is None or kept.summary is None or kept.summary.profile or "deletionTimestamp" in meta:
+        if (
+            kept is None
+            or kept.summary is None
+            or kept.summary.profile
+            or "deletionTimestamp" in meta
+        ):
             return None
         marks = (meta.get("labels"), meta.get("annotations"))
-        if (kept.uid, kept.generation, kept.marks) != (meta.get("uid", ""), meta.get("generation", 0), marks):
+        if (kept.uid, kept.generation, kept.marks) != (
+            meta.get("uid", ""),
+            meta.get("generation", 0),
+            marks,
+        ):
             return None
-        version, status = meta.get("resourceVersion", ""), packing.packed(raw.mapping(obj, "status"))
+        version, status = (
+            meta.get("resourceVersion", ""),
+            packing.packed(raw.mapping(obj, "status")),
+        )
         return replace(kept.summary, resource_version=version, status=status)
 
     def drop(self, key: WorkloadKey) -> None:
@@ -84,7 +102,8 @@ class Documents:
             book.pop(key, None)
 
     def former(self, workload: Workload) -> Mapping[str, Any] | None:
-        """The object as it was before its generation rose last, if this process saw that not long ago."""
+        """The object as it was before its generation rose last, if this process saw that not long
+        ago."""
         kept = self._former.get(workload.key)
         if kept is None or kept.uid != workload.uid:
             return None
@@ -92,11 +111,13 @@ class Documents:
         return found
 
     async def fetch(self, workload: Workload) -> Mapping[str, Any] | None:
-        """The object without its status as `workload` summarises it, or newer, with the spec that is in force; None
-        when it is gone. It is not to be changed. Raises ApiError."""
+        """The object without its status as `workload` summarises it, or newer, with the spec that
+        is in force; None when it is gone. It is not to be changed. Raises ApiError."""
         kept = self._kept.get(workload.key)
         if kept is not None and kept.uid == workload.uid and kept.generation >= workload.generation:
-            return workloads.composed(self._opened(workload.key, kept), workload.served, workload.generation)
+            return workloads.composed(
+                self._opened(workload.key, kept), workload.served, workload.generation
+            )
         key = workload.key
         try:
             obj = await self._host.get(registry.KINDS[key.kind].ref(key.namespace, key.name))

@@ -1,8 +1,8 @@
-"""Events on the user's object, on transitions only, and the same in the history. Best effort: an Event that cannot be
-written is dropped and counted.
+"""Events on the user's object, on transitions only, and the same in the history. Best effort: an
+Event that cannot be written is dropped and counted.
 
-Queued and written by one task, so that no decision or write ever waits for an Event. Counted apart from the write
-budget.
+Queued and written by one task, so that no decision or write ever waits for an Event. Counted apart
+from the write budget.
 """
 
 import asyncio
@@ -49,19 +49,48 @@ class Events:
         was = {share.cluster: share.count for share in before.shares} if before is not None else {}
         self._journal.decided(workload.key, before, decision, _named(was, now, before, decision))
         if now != was:
-            where = ", ".join(f"{cluster} {count}" for cluster, count in sorted(now.items())) or "nowhere"
-            note = f"{sum(now.values())} of {decision.wanted} placed: {where}{_cause(before, decision)}"
-            self.tell(workload.key, workload.uid, _named(was, now, before, decision), note, action="Place")
+            where = (
+                ", ".join(f"{cluster} {count}" for cluster, count in sorted(now.items()))
+                or "nowhere"
+            )
+            note = (
+                f"{sum(now.values())} of {decision.wanted} placed:"
+                f" {where}{_cause(before, decision)}"
+            )
+            self.tell(
+                workload.key, workload.uid, _named(was, now, before, decision), note, action="Place"
+            )
         short_before = before.terms.shortfall if before is not None else 0
         if decision.shortfall and (decision.shortfall != short_before or before is None):
-            self.tell(workload.key, workload.uid, decision.reason.value, decision.message, action="Place", warning=True)
+            self.tell(
+                workload.key,
+                workload.uid,
+                decision.reason.value,
+                decision.message,
+                action="Place",
+                warning=True,
+            )
 
         held_before = before.terms.reason if before is not None and before.terms.held else None
         if decision.held and not decision.shortfall and decision.reason is not held_before:
-            self.tell(workload.key, workload.uid, decision.reason.value, decision.message, action="Place", warning=True)
+            self.tell(
+                workload.key,
+                workload.uid,
+                decision.reason.value,
+                decision.message,
+                action="Place",
+                warning=True,
+            )
 
         if decision.surplus and not (before is not None and before.terms.surplus):
-            self.tell(workload.key, workload.uid, "CopiesKept", decision.message, action="Place", warning=True)
+            self.tell(
+                workload.key,
+                workload.uid,
+                "CopiesKept",
+                decision.message,
+                action="Place",
+                warning=True,
+            )
 
     def turned(self, member: Member, reason: str, note: str, *, lost: bool) -> None:
         """A member takes no new work any more, or does again."""
@@ -71,13 +100,19 @@ class Events:
         self._journal.cluster(member.name, reason, note, lost=lost)
 
     def changed(
-        self, key: WorkloadKey, was: Sequence[Mapping[str, Any]], now: Sequence[Condition], record: Record | None
+        self,
+        key: WorkloadKey,
+        was: Sequence[Mapping[str, Any]],
+        now: Sequence[Condition],
+        record: Record | None,
     ) -> None:
-        """A status of a workload was written: what changed of its conditions goes into the history."""
+        """A status of a workload was written: what changed of its conditions goes into the
+        history."""
         self._journal.turned(key, was, now, record.seq if record is not None else 0)
 
     def repeats(self, uid: str, reason: str) -> bool:
-        """Whether this trouble of this workload was told a short while ago: pods that crash come and go."""
+        """Whether this trouble of this workload was told a short while ago: pods that crash come
+        and go."""
         now_s = self._clock.monotonic()
         told_s = self._told.pop((uid, reason), float("-inf"))
         again = now_s - told_s < REPEAT_S
@@ -91,7 +126,9 @@ class Events:
         regarding = registry.KINDS["PlacementDecision"].ref(*name)
         self._enqueue(EmitEvent(regarding, record.uid, reason, note, warning=True, action="Delete"))
 
-    def about_cluster(self, member: Member, reason: str, note: str, *, warning: bool = False) -> None:
+    def about_cluster(
+        self, member: Member, reason: str, note: str, *, warning: bool = False
+    ) -> None:
         """An Event on a MemberCluster that is being removed."""
         uid = str(member.obj["metadata"].get("uid", ""))
         regarding = registry.KINDS["MemberCluster"].ref("", member.name)
@@ -99,13 +136,25 @@ class Events:
 
     def member_went_back(self, member: Member) -> None:
         """An Event on a MemberCluster."""
-        note = "its API server tells of an older state than before, as after a restore; its slices are compared anew"
+        note = (
+            "its API server tells of an older state than before, as after a restore; its slices"
+            " are compared anew"
+        )
         uid = str(member.obj["metadata"].get("uid", ""))
         regarding = registry.KINDS["MemberCluster"].ref("", member.name)
-        self._enqueue(EmitEvent(regarding, uid, "MemberWentBack", note, warning=True, action="Compare"))
+        self._enqueue(
+            EmitEvent(regarding, uid, "MemberWentBack", note, warning=True, action="Compare")
+        )
 
     def tell(
-        self, key: WorkloadKey, uid: str, reason: str, note: str, *, action: str = "Reconcile", warning: bool = False
+        self,
+        key: WorkloadKey,
+        uid: str,
+        reason: str,
+        note: str,
+        *,
+        action: str = "Reconcile",
+        warning: bool = False,
     ) -> None:
         """Queues one Event on a workload; when too many wait, it is dropped and counted."""
         regarding: ObjectRef = registry.KINDS[key.kind].ref(key.namespace, key.name)
@@ -126,8 +175,11 @@ class Events:
                 log.debug("event dropped: %s", outcome.error)
 
 
-def _named(was: Mapping[str, int], now: Mapping[str, int], before: Record | None, decision: Decision) -> str:
-    """The reason of an Event on shares: a scale is what somebody asked for; Rebalanced says that copies moved."""
+def _named(
+    was: Mapping[str, int], now: Mapping[str, int], before: Record | None, decision: Decision
+) -> str:
+    """The reason of an Event on shares: a scale is what somebody asked for; Rebalanced says that
+    copies moved."""
     if before is None:
         return "Placed"
     if before.terms.wanted != decision.wanted:
@@ -136,7 +188,8 @@ def _named(was: Mapping[str, int], now: Mapping[str, int], before: Record | None
 
 
 def _cause(before: Record | None, decision: Decision) -> str:
-    """That another policy, or an edit of it or of the workload, is why copies moved; "" where it is not."""
+    """That another policy, or an edit of it or of the workload, is why copies moved; "" where it is
+    not."""
     if before is None or before.terms.wanted != decision.wanted:
         return ""
     if before.terms.policy_name != decision.policy_name:

@@ -1,7 +1,8 @@
-"""What the hub hears from the host: one reflector per kind, each keeping the shared state and telling who must act.
+"""What the hub hears from the host: one reflector per kind, each keeping the shared state and
+telling who must act.
 
-A change maps to workload keys; the event itself is dropped. Create, update, delete, restart and missed events take
-one path.
+A change maps to workload keys; the event itself is dropped. Create, update, delete, restart and
+missed events take one path.
 """
 
 import asyncio
@@ -45,8 +46,8 @@ KEY_S = 5.0
 
 
 def asking_again(rng: random.Random) -> Backoff:
-    """Pauses between tries at one object of the host that a hub cannot do without: soon, and less often than once a
-    second on average while the host refuses everybody."""
+    """Pauses between tries at one object of the host that a hub cannot do without: soon, and less
+    often than once a second on average while the host refuses everybody."""
     return Backoff(rng, base_s=0.5, cap_s=3.0, floor=0.5)
 
 
@@ -69,21 +70,31 @@ class Hosting:
         self.clock = clock
         self.rng = rng
         self.on_member = on_member
-        self.refreshing: WorkQueue[WorkloadKey] = WorkQueue("refreshing", rng=rng, metrics=state.metrics)
+        self.refreshing: WorkQueue[WorkloadKey] = WorkQueue(
+            "refreshing", rng=rng, metrics=state.metrics
+        )
         """Workloads whose summary was made with a RuntimeProfile that has changed since."""
         self.requeueing = Requeueing(state)
         self.crowding = Crowding(state, host, clock=clock, rng=rng)
         self._profiles = self._reflector("RuntimeProfile", _identity, self._profile_changed)
         self._workloads = [
-            self._reflector(kind.kind, self._projection(kind.kind), self._workload_changed, own_version)
+            self._reflector(
+                kind.kind, self._projection(kind.kind), self._workload_changed, own_version
+            )
             for kind in registry.WORKLOADS.values()
         ]
-        policies = self._reflector("PlacementPolicy", _identity, self._policy_listener("PlacementPolicy"))
+        policies = self._reflector(
+            "PlacementPolicy", _identity, self._policy_listener("PlacementPolicy")
+        )
         self.crowding.policies = policies.store
         self._others = [
-            self._reflector("PlacementDecision", state.read_record, self._record_changed, own_version),
+            self._reflector(
+                "PlacementDecision", state.read_record, self._record_changed, own_version
+            ),
             policies,
-            self._reflector("ClusterPlacementPolicy", _identity, self._policy_listener("ClusterPlacementPolicy")),
+            self._reflector(
+                "ClusterPlacementPolicy", _identity, self._policy_listener("ClusterPlacementPolicy")
+            ),
             self._reflector("FederatedQuota", federatedquota.to_account, self._quota_changed),
             self._reflector("MemberCluster", _identity, self._member_changed),
             self._reflector_of_namespaces(),
@@ -100,7 +111,8 @@ class Hosting:
         return [reflector.store for reflector in self.reflectors]
 
     async def run(self) -> None:
-        """Keeps everything heard until cancelled. Profiles come first: asks are computed with them."""
+        """Keeps everything heard until cancelled. Profiles come first: asks are computed with
+        them."""
         async with asyncio.TaskGroup() as group:
             _begin(group, self._profiles)
             await self._profiles.store.wait_synced()
@@ -115,8 +127,8 @@ class Hosting:
             group.create_task(self.refreshing.run(self._refresh, workers=8), name="host refreshing")
 
     async def wait_synced(self) -> None:
-        """Returns when every list of the host is in, and whether there is a pause is known: one that began before this
-        process did holds from its first write on."""
+        """Returns when every list of the host is in, and whether there is a pause is known: one
+        that began before this process did holds from its first write on."""
         for store in (*self.stores, self._pause_reflector.store):
             while not store.synced:
                 try:
@@ -124,16 +136,20 @@ class Hosting:
                         await store.wait_synced()
                 except TimeoutError:
                     log.warning(
-                        "%s has not been listed yet; where the host does not serve it, run `federator crd install`",
+                        "%s has not been listed yet; where the host does not serve it, run"
+                        " `federator crd install`",
                         store.name,
                     )
 
     async def _take_key(self) -> None:
-        """The key by which decisions of ours are known, before the first is read; none yet where no hub ever led."""
+        """The key by which decisions of ours are known, before the first is read; none yet where no
+        hub ever led."""
         waits = asking_again(self.rng)
         while True:
             try:
-                await self.state.seals.load(self.host, self.state.options.system_namespace, make=False)
+                await self.state.seals.load(
+                    self.host, self.state.options.system_namespace, make=False
+                )
             except errors.ApiError as trouble:
                 log.warning("the key of decisions could not be read: %s", trouble)
                 await asyncio.sleep(waits.next())
@@ -141,8 +157,8 @@ class Hosting:
                 return
 
     async def _await_key(self) -> None:
-        """A standby that began before the first leader made a key looks for it, and then at its decisions again:
-        whoever takes over need not."""
+        """A standby that began before the first leader made a key looks for it, and then at its
+        decisions again: whoever takes over need not."""
         seals = self.state.seals
         while not (seals.known or seals.off):
             await asyncio.sleep(KEY_S * self.rng.uniform(0.8, 1.2))
@@ -156,10 +172,10 @@ class Hosting:
                     log.info("decisions are looked at again by whoever takes over: %s", trouble)
 
     async def reread_decisions(self) -> None:
-        """Files every decision as it is now and forgets those that are gone: the last words of the leader before us may
-        not have come by watch yet. What decisions hold of room and quota must be on the commitments before anything is
-        decided, and no member may hear of what the host records no longer. Watches that wait to be opened again are
-        opened now."""
+        """Files every decision as it is now and forgets those that are gone: the last words of the
+        leader before us may not have come by watch yet. What decisions hold of room and quota must
+        be on the commitments before anything is decided, and no member may hear of what the host
+        records no longer. Watches that wait to be opened again are opened now."""
         for reflector in self.reflectors:
             reflector.hurry()
         kind = registry.KINDS["PlacementDecision"]
@@ -171,13 +187,15 @@ class Hosting:
 
         async for page in self.host.pages(kind.api_version, kind.plural):
             version = version_number(page.metadata.resourceVersion)
-            # Page by page, and only what is news: all of them at once would take several times the hub's memory.
+            # Page by page, and only what is news: all of them at once would take several times the
+            # hub's memory.
             for name, obj in decode.changed_items(page, known):
                 self._record_changed(name, None, self.state.read_record(obj))
             await asyncio.sleep(0)
         for name in sorted(unseen):
             record = self.state.records.get(name)
-            # A list may be older than what we know (F11), and proves nothing about what is newer than it.
+            # A list may be older than what we know (F11), and proves nothing about what is newer
+            # than it.
             if record is not None and 0 <= version_number(record.resource_version) <= version:
                 self._record_changed(name, record, None)
 
@@ -231,7 +249,8 @@ class Hosting:
             self.state.changed(Changed.NAMESPACE, workload)
 
     async def _refresh(self, key: WorkloadKey) -> None:
-        """Makes a workload's summary anew from the object as it is, with its RuntimeProfile as that is now."""
+        """Makes a workload's summary anew from the object as it is, with its RuntimeProfile as that
+        is now."""
         old = self.state.workloads.get(key)
         if old is None:
             return
@@ -239,13 +258,15 @@ class Hosting:
         if obj is None:
             return
         if self.state.workloads.get(key) is not old:
-            self.refreshing.add(key)  # the answer to a status write came meanwhile, perhaps: it says nothing of asks
+            # the answer to a status write came meanwhile, perhaps: it says nothing of asks
+            self.refreshing.add(key)
             return
         new = self._summarised(key.kind, dict(obj))
         # Of status and version the watch knows more than what was kept of the object.
         same = dataclasses.replace(new, status=old.status, resource_version=old.resource_version)
         self._workload_changed(None, old, same)
-        # Whatever it asks for now: its slices pin the version they were made with, which no Ask shows.
+        # Whatever it asks for now: its slices pin the version they were made with, which no Ask
+        # shows.
         self.state.changed(Changed.PROFILE, key)
 
     def _projection(self, kind: str) -> Callable[[dict[str, Any]], Workload]:
@@ -262,12 +283,15 @@ class Hosting:
         return summary
 
     def _known(self, kind: str, obj: Mapping[str, Any]) -> Workload | None:
-        """What is known of this state of this object already: all of it, by the answer to our own status write, or all
-        but its status."""
+        """What is known of this state of this object already: all of it, by the answer to our own
+        status write, or all but its status."""
         meta = obj["metadata"]
         key = WorkloadKey(kind, raw.text(meta, "namespace"), raw.text(meta, "name"))
         known = self.state.workloads.get(key)
-        if known is not None and (known.uid, known.resource_version) == (meta.get("uid"), meta.get("resourceVersion")):
+        if known is not None and (known.uid, known.resource_version) == (
+            meta.get("uid"),
+            meta.get("resourceVersion"),
+        ):
             return known
         return self.documents.renewed(key, obj)
 
@@ -306,11 +330,13 @@ class Hosting:
             return
         if not self.state.observe_decision(namespace, new):
             return
-        # Our own decisions are filed and booked when they are written: what is news here was written before our time.
+        # Our own decisions are filed and booked when they are written: what is news here was
+        # written before our time.
         if (commitment := new.commitment()) is not None:
             self.state.commitments.record(commitment)
         self.state.changed(Changed.DECISION, new.key)
-        # One of ours whose answer was lost may be heard of late: made for inputs that have changed again since.
+        # One of ours whose answer was lost may be heard of late: made for inputs that have changed
+        # again since.
         made_for = new.facts.inputs_hash
         asked = old is not None and old.rebalance != new.rebalance
         if (
@@ -329,7 +355,9 @@ class Hosting:
         def follow(key: ObjectName, old: Any, new: Any) -> None:
             if new is None:
                 told = self.state.forget_rule(key)
-            elif old is not None and _generation(old) == _generation(new) and _uid(old) == _uid(new):
+            elif (
+                old is not None and _generation(old) == _generation(new) and _uid(old) == _uid(new)
+            ):
                 return
             else:
                 told = self.state.observe_rule(policying.rule_of(kind, new))
@@ -345,7 +373,8 @@ class Hosting:
         self.requeueing.everything(tell=_binds(old) != _binds(new))
 
     def _profile_changed(self, key: ObjectName, old: Any, new: Any) -> None:
-        """Brings everybody who uses it up to date; of a profile that is deleted, that there is none."""
+        """Brings everybody who uses it up to date; of a profile that is deleted, that there is
+        none."""
         name = key[1]
         if new is None:
             self.state.observe_profile(name, None)
@@ -357,7 +386,10 @@ class Hosting:
             self.state.observe_profile(name, {"object": new, "hash": content, "copy": copy})
         for workload in list(self.state.workloads.values()):
             served = self.state.served.get(workload.key)
-            if name in (workload.profile, served.profile if served is not None else workload.profile):
+            if name in (
+                workload.profile,
+                served.profile if served is not None else workload.profile,
+            ):
                 self.refreshing.add(workload.key)
 
     def _member_changed(self, key: ObjectName, old: Any, new: Any) -> None:
@@ -425,4 +457,8 @@ def _uid(obj: Mapping[str, Any]) -> str:
 
 def _placed_by(cluster: Mapping[str, Any]) -> tuple[Any, ...]:
     """What decisions read of a MemberCluster, status apart."""
-    return _generation(cluster), cluster["metadata"].get("labels") or {}, membercluster.removal(cluster)
+    return (
+        _generation(cluster),
+        cluster["metadata"].get("labels") or {},
+        membercluster.removal(cluster),
+    )

@@ -1,8 +1,10 @@
-"""What stays in force while an edit of a workload is held back: the spec that members hold, kept on the host.
+"""What stays in force while an edit of a workload is held back: the spec that members hold, kept on
+the host.
 
-A decision that holds an edit back names a ControllerRevision, owned by the decision, with the workload's spec as it was
-admitted. New slices are made from it, whoever leads; it goes when the edit is admitted, or with the decision. Called by
-placing before such a decision is written, and by dispatching.
+A decision that holds an edit back names a ControllerRevision, owned by the decision, with the
+workload's spec as it was admitted. New slices are made from it, whoever leads; it goes when the
+edit is admitted, or with the decision. Called by placing before such a decision is written, and by
+dispatching.
 """
 
 import logging
@@ -40,7 +42,9 @@ Spec = tuple[int, Mapping[str, Any]]
 class InForce:
     """The only writer of the ControllerRevisions that decisions own."""
 
-    def __init__(self, state: HubState, client: Client, applier: Applier, documents: Documents) -> None:
+    def __init__(
+        self, state: HubState, client: Client, applier: Applier, documents: Documents
+    ) -> None:
         self._state = state
         self._client = client
         self._applier = applier
@@ -49,46 +53,62 @@ class InForce:
         """(uid of the workload, revision, spec) of workloads with an edit that is held back."""
 
     async def keep(self, workload: Workload, record: Record) -> str:
-        """Keeps the spec in force before a decision holds an edit back; returns the revision's name, "" when nobody
-        can tell what is in force (then nothing new is made from it). Raises ApiErrors."""
+        """Keeps the spec in force before a decision holds an edit back; returns the revision's
+        name, "" when nobody can tell what is in force (then nothing new is made from it). Raises
+        ApiErrors."""
         if record.terms.held_back and record.terms.revision:
             return record.terms.revision
         found = await self._present(workload, record)
         if found is None:
-            log.warning("%s: an edit is held back, and no slice tells what was before it", workload.key)
+            log.warning(
+                "%s: an edit is held back, and no slice tells what was before it", workload.key
+            )
             return ""
         name, body = self._body(workload, record, found)
-        outcome = await self._applier.apply(Create(_ref(workload.key, name), body), workload.key.namespace)
+        outcome = await self._applier.apply(
+            Create(_ref(workload.key, name), body), workload.key.namespace
+        )
         if outcome.error is not None and not isinstance(outcome.error, errors.AlreadyExists):
             raise outcome.error
         self._specs[workload.key] = (workload.uid, name, found)
         return name
 
     async def adopt(self, workload: Workload, record: Record) -> None:
-        """A decision that holds an edit back was written anew: its revision is the new object's, for what the old one
-        owned goes with it. Without it, after a restart, members are asked."""
+        """A decision that holds an edit back was written anew: its revision is the new object's,
+        for what the old one owned goes with it. Without it, after a restart, members are asked."""
         try:
             spec = await self._spec(workload, record)
             if spec is None:
                 return
             name, body = self._body(workload, record, spec)
             if name != record.terms.revision:
-                # What members tell is not what was kept: nobody would read it under this name, nor remove it.
+                # What members tell is not what was kept: nobody would read it under this name, nor
+                # remove it.
                 log.warning(
-                    "%s: %s cannot be kept again, what is known is %s", workload.key, record.terms.revision, name
+                    "%s: %s cannot be kept again, what is known is %s",
+                    workload.key,
+                    record.terms.revision,
+                    name,
                 )
                 return
             ref = _ref(workload.key, name)
             live = await self._live(ref)
             if live is not None:
-                if any(owner.get("uid") == record.uid for owner in raw.objects(live, "metadata", "ownerReferences")):
+                if any(
+                    owner.get("uid") == record.uid
+                    for owner in raw.objects(live, "metadata", "ownerReferences")
+                ):
                     return
-                await self._applier.apply(Delete(ref, live["metadata"]["uid"]), workload.key.namespace)
+                await self._applier.apply(
+                    Delete(ref, live["metadata"]["uid"]), workload.key.namespace
+                )
             outcome = await self._applier.apply(Create(ref, body), workload.key.namespace)
             if outcome.error is not None:
                 raise outcome.error
         except errors.ApiError as trouble:
-            log.info("%s: the revision in force is not the new decision's: %s", workload.key, trouble)
+            log.info(
+                "%s: the revision in force is not the new decision's: %s", workload.key, trouble
+            )
 
     async def _live(self, ref: ObjectRef) -> Mapping[str, Any] | None:
         try:
@@ -107,16 +127,23 @@ class InForce:
         except errors.ApiError as trouble:
             log.info("%s: %s could not be read: %s", key, revision, trouble)
             return
-        outcome = await self._applier.apply(Delete(_ref(key, revision), live["metadata"]["uid"]), key.namespace)
+        outcome = await self._applier.apply(
+            Delete(_ref(key, revision), live["metadata"]["uid"]), key.namespace
+        )
         if outcome.error is not None:
             log.info("%s: %s stays until its decision goes: %s", key, revision, outcome.error)
 
     async def load(self, workload: Workload, record: Record) -> Workload | None:
-        """The workload as its members are to have it; None while that cannot be told. Raises ApiErrors."""
+        """The workload as its members are to have it; None while that cannot be told. Raises
+        ApiErrors."""
         if not record.terms.held_back:
             return workload
         served = self._state.served.get(workload.key)
-        if served is not None and served.serves(workload, record.terms.revision) and served.base == workload.content:
+        if (
+            served is not None
+            and served.serves(workload, record.terms.revision)
+            and served.base == workload.content
+        ):
             return self._state.serving(workload, record)
         spec = await self._spec(workload, record)
         obj = await self._documents.fetch(workload)
@@ -138,41 +165,53 @@ class InForce:
         return self._state.serving(workload, record)
 
     def admitted(self, workload: Workload, record: Record) -> Admitted | None:
-        """What the decision in force charges, None where it does not say. While an edit is held back, with what its
-        RuntimeProfile is now: that is an operator's, reaches the pods of the spec in force, and is admitted."""
+        """What the decision in force charges, None where it does not say. While an edit is held
+        back, with what its RuntimeProfile is now: that is an operator's, reaches the pods of the
+        spec in force, and is admitted."""
         charged, served = record.terms.charged, self._state.served.get(workload.key)
         if charged is None or not record.terms.held_back or served is None:
             return charged
         if not served.serves(workload, record.terms.revision):
             return charged
         entry = self._state.profiles.get(served.profile)
-        found = workloads.requests(workload, served.spec, entry["object"] if entry is not None else None)
+        found = workloads.requests(
+            workload, served.spec, entry["object"] if entry is not None else None
+        )
         if found is None:
             return charged
-        requests = quota.with_defaults(found[0], self._state.bindings().accounts(charged.project), found[1])
+        requests = quota.with_defaults(
+            found[0], self._state.bindings().accounts(charged.project), found[1]
+        )
         if workload.verbs.unit is Unit.SHARDS:
-            requests = requests.upper(charged.shape.requests)  # shards that have begun keep their template
+            # shards that have begun keep their template
+            requests = requests.upper(charged.shape.requests)
         return replace(charged, shape=replace(charged.shape, requests=requests))
 
     def undercharged(self, workload: Workload, record: Record) -> bool:
-        """Whether the spec in force asks for more than its decision charges: no member may hear of it before."""
+        """Whether the spec in force asks for more than its decision charges: no member may hear of
+        it before."""
         charged, now = record.terms.charged, self.admitted(workload, record)
         if charged is None or now is None:
             return False
         return not now.shape.requests.within(charged.shape.requests)
 
     def came_to_nothing(self, workload: Workload, record: Record) -> bool:
-        """Whether no cluster has got what the decision in force gives it, and nobody can tell any more what that was to
-        be: the hub died before the first slice, and the workload was edited, or its RuntimeProfile adds more to its
-        pods now. Nothing runs that could stay in force."""
+        """Whether no cluster has got what the decision in force gives it, and nobody can tell any
+        more what that was to be: the hub died before the first slice, and the workload was edited,
+        or its RuntimeProfile adds more to its pods now. Nothing runs that could stay in force."""
         charged = record.terms.charged
         if charged is None or record.terms.revision or not record.shares or not charged.content:
             return False
-        as_written = charged.generation == workload.generation or charged.content == workload.content
+        as_written = (
+            charged.generation == workload.generation or charged.content == workload.content
+        )
         if as_written and (workload.ask is None or charged.shape == workload.ask.shape):
             return False
         before = self._documents.former(workload)
-        if before is not None and raw.integer(before, "metadata", "generation") == charged.generation:
+        if (
+            before is not None
+            and raw.integer(before, "metadata", "generation") == charged.generation
+        ):
             return False
         holders = [self._state.holder(share.cluster) for share in record.shares]
         return all(member is not None and member.lacks(workload.key) for member in holders)
@@ -196,9 +235,10 @@ class InForce:
         return found
 
     async def _present(self, workload: Workload, record: Record) -> Spec | None:
-        """What a member holds and the decision's seal proves; by one without a digest, what members hold where all
-        agree. The host's object as it was before is the same without what a member's server fills in; it is taken where
-        the slice proves that, or where the decision was made for that very generation. Raises ApiErrors."""
+        """What a member holds and the decision's seal proves; by one without a digest, what members
+        hold where all agree. The host's object as it was before is the same without what a member's
+        server fills in; it is taken where the slice proves that, or where the decision was made for
+        that very generation. Raises ApiErrors."""
         fleet, charged = self._state.options.fleet, record.terms.charged
         seen = [
             one
@@ -209,17 +249,23 @@ class InForce:
         before = self._documents.former(workload)
         if before is not None:
             generation = raw.integer(before, "metadata", "generation")
-            digest = workloads.content_digest(workload.verbs, workloads.neutral(workload.verbs, before))
+            digest = workloads.content_digest(
+                workload.verbs, workloads.neutral(workload.verbs, before)
+            )
             # One proves it: another may have been edited in its member.
             proven = any(one.live == digest for one in seen if _origin(one) == newest)
             if proven or (charged is not None and charged.generation == generation):
                 return generation, _kept(raw.mapping(before, "spec"))
         if charged is not None and charged.generation:
-            # A member may claim any generation: what is newer than what was admitted does not count.
+            # A member may claim any generation: what is newer than what was admitted does not
+            # count.
             seen = [one for one in seen if _origin(one) <= charged.generation]
         sealed = bool(record.terms.revision) or (charged is not None and bool(charged.content))
         if not sealed and len({one.live for one in seen}) > 1:
-            log.warning("%s: members hold different specs, and nobody can tell which is in force", workload.key)
+            log.warning(
+                "%s: members hold different specs, and nobody can tell which is in force",
+                workload.key,
+            )
             return None
         for one in sorted(seen, key=lambda one: one.cluster):
             member = self._state.holder(one.cluster)
@@ -238,7 +284,12 @@ class InForce:
         generation, kept = spec
         name = f"{record.name[:200]}-{_digest(generation, kept)}"
         kind = registry.KINDS["PlacementDecision"]
-        owner = {"apiVersion": kind.api_version, "kind": kind.kind, "name": record.name, "uid": record.uid}
+        owner = {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "name": record.name,
+            "uid": record.uid,
+        }
         metadata = {
             "name": name,
             "namespace": workload.key.namespace,
@@ -246,13 +297,20 @@ class InForce:
             "ownerReferences": [owner],
         }
         head = {"apiVersion": revisions.API_VERSION, "kind": revisions.KIND, "metadata": metadata}
-        return name, {**head, "revision": max(generation, 1), "data": {"generation": generation, "spec": dict(kept)}}
+        return name, {
+            **head,
+            "revision": max(generation, 1),
+            "data": {"generation": generation, "spec": dict(kept)},
+        }
 
 
-def _proven(workload: Workload, record: Record, live: Mapping[str, Any], found: Spec) -> Spec | None:
-    """What the slice `live` tells, where it is what was admitted: by the name of the revision, or by the digest that
-    the decision charges, both of which are sealed. A member may hold anything, and may be edited by its administrator;
-    the digest says nothing of the generation, so that of the decision counts."""
+def _proven(
+    workload: Workload, record: Record, live: Mapping[str, Any], found: Spec
+) -> Spec | None:
+    """What the slice `live` tells, where it is what was admitted: by the name of the revision, or
+    by the digest that the decision charges, both of which are sealed. A member may hold anything,
+    and may be edited by its administrator; the digest says nothing of the generation, so that of
+    the decision counts."""
     charged, revision = record.terms.charged, record.terms.revision
     if revision and revision.endswith(f"-{_digest(*found)}"):
         return found
@@ -267,8 +325,9 @@ def _digest(generation: int, kept: Mapping[str, Any]) -> str:
 
 
 def _read(name: str, obj: Mapping[str, Any]) -> Spec | None:
-    """What a revision holds; None where that is not what its name was made from. The name stands in the decision, which
-    is sealed; the revision lies in the tenant's namespace, where people may delete it and write another."""
+    """What a revision holds; None where that is not what its name was made from. The name stands in
+    the decision, which is sealed; the revision lies in the tenant's namespace, where people may
+    delete it and write another."""
     data = raw.mapping(obj, "data")
     generation, spec = raw.integer(data, "generation"), raw.mapping(data, "spec")
     return (generation, spec) if name.endswith(f"-{_digest(generation, spec)}") else None

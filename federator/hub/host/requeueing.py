@@ -1,8 +1,8 @@
 """Which workloads are placed again when something changes that many decisions may depend on.
 
-A changed policy concerns those that it selected or selects. They are looked for in slices with a turn of the event loop
-after each, so that neither 20,000 policies of one namespace nor 100,000 workloads of one policy keep the lease from
-being renewed.
+A changed policy concerns those that it selected or selects. They are looked for in slices with a
+turn of the event loop after each, so that neither 20,000 policies of one namespace nor 100,000
+workloads of one policy keep the lease from being renewed.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ from federator.placement.policy.policies import Rule
 SLICE: Final = 200
 """Workloads looked at before other work gets its turn: a few milliseconds."""
 RULES_MAX: Final = 16
-"""With more changed policies than this, all workloads that they could select are placed again: to compare each of them
-with every policy would cost more."""
+"""With more changed policies than this, all workloads that they could select are placed again: to
+compare each of them with every policy would cost more."""
 
 
 class Requeueing:
@@ -57,8 +57,8 @@ class Requeueing:
         self._told.set()
 
     def everything(self, *, tell: bool = False) -> None:
-        """Something that any decision may depend on changed; those whose inputs did not are left alone. With `tell`
-        their status says so, too."""
+        """Something that any decision may depend on changed; those whose inputs did not are left
+        alone. With `tell` their status says so, too."""
         if self.state.signals.heeded:
             self._tell = self._tell or tell
             self._all.add("")
@@ -89,7 +89,8 @@ class Requeueing:
                 await self._place(namespace, rules)
 
     async def _place(self, namespace: str, rules: list[Rule] | None, *, tell: bool = False) -> None:
-        """Of the workloads there, places those anew that one of the rules may speak for; all without rules."""
+        """Of the workloads there, places those anew that one of the rules may speak for; all
+        without rules."""
         for number, key in enumerate(self.state.workloads_in(namespace), 1):
             if rules is None or self._concerned(key, rules):
                 self.state.changed(Changed.BINDING if tell else Changed.POLICY, key)
@@ -106,5 +107,7 @@ class Requeueing:
         if named:
             chosen = named == rule.policy.name
         else:
-            chosen = not workload.placement and rule.matches(policying.subject(workload, self.state.bindings()))
+            chosen = not workload.placement and rule.matches(
+                policying.subject(workload, self.state.bindings())
+            )
         return chosen or rule.binds(policying.subject(workload, self.state.bindings()))

@@ -1,8 +1,9 @@
-"""Revisions: before a roll-out reaches the first member, what the pods were made from and what they will be made from
-is kept on the host, as ControllerRevisions of the workload.
+"""Revisions: before a roll-out reaches the first member, what the pods were made from and what they
+will be made from is kept on the host, as ControllerRevisions of the workload.
 
-A workload that never changed its pods has none: the first roll-out writes two, every other one. The last ten are kept.
-Called by the slice writer, with the leader's own host client; a history that cannot be written holds no roll-out up.
+A workload that never changed its pods has none: the first roll-out writes two, every other one. The
+last ten are kept. Called by the slice writer, with the leader's own host client; a history that
+cannot be written holds no roll-out up.
 """
 
 import asyncio
@@ -29,26 +30,34 @@ from federator.model.steps import Create, Delete, ObjectRef, Step
 log = logging.getLogger(__name__)
 
 REMEMBERED = 4096
-"""Workloads of which it is remembered that their present revision is kept; of others it is looked up again."""
+"""Workloads of which it is remembered that their present revision is kept; of others it is looked
+up again."""
 
 
 class Revisions:
     """The only writer of ControllerRevisions of workloads on the host."""
 
-    def __init__(self, client: Client, applier: Applier, documents: Documents, *, fleet: str) -> None:
+    def __init__(
+        self, client: Client, applier: Applier, documents: Documents, *, fleet: str
+    ) -> None:
         self._client = client
         self._applier = applier
         self._documents = documents
         self._fleet = fleet
         self._kept: OrderedDict[WorkloadKey, tuple[int, str]] = OrderedDict()
-        """The newest revision by what this process wrote or read: generation of the workload, name of the revision."""
-        self._turns: weakref.WeakValueDictionary[WorkloadKey, asyncio.Lock] = weakref.WeakValueDictionary()
-        """Members are written side by side: the first of them keeps the revision, the others wait for it."""
+        """The newest revision by what this process wrote or read: generation of the workload, name
+        of the revision."""
+        self._turns: weakref.WeakValueDictionary[WorkloadKey, asyncio.Lock] = (
+            weakref.WeakValueDictionary()
+        )
+        """Members are written side by side: the first of them keeps the revision, the others wait
+        for it."""
 
     async def before_roll_out(
         self, workload: Workload, obj: Mapping[str, Any], profile: Profile, live: Mapping[str, Any]
     ) -> None:
-        """Keeps the revision that `obj` makes, and the one that the slice `live` still has where none was kept yet."""
+        """Keeps the revision that `obj` makes, and the one that the slice `live` still has where
+        none was kept yet."""
         if workload.verbs.unit is not Unit.REPLICAS:
             return  # shards keep what they began with: there is nothing to go back to
         parts = workload.verbs.pods(obj)
@@ -89,17 +98,21 @@ class Revisions:
         if not kept:
             before, pinned = self._former(workload, obj, live)
             if (before, pinned) != (parts, profile):
-                first = revisions.body(obj, kind.kind, kind.api_version, before, pinned, number=1, fleet=self._fleet)
+                first = revisions.body(
+                    obj, kind.kind, kind.api_version, before, pinned, number=1, fleet=self._fleet
+                )
                 kept = [revisions.read(await self._apply(Create(_ref(first), first)))]
         number = kept[-1].number + 1 if kept else 1
         cause = revisions.cause_of(obj)
-        wanted = revisions.body(obj, kind.kind, kind.api_version, parts, profile, number=number, fleet=self._fleet)
+        wanted = revisions.body(
+            obj, kind.kind, kind.api_version, parts, profile, number=number, fleet=self._fleet
+        )
         wanted["metadata"] |= {"annotations": {revisions.CHANGE_CAUSE: cause}} if cause else {}
         again = next((one for one in kept if one.name == wanted["metadata"]["name"]), None)
         if again is None or again is not kept[-1]:
             if again is not None:
-                # Made anew under its new number: API servers compare its data byte by byte, as somebody once sent them,
-                # and refuse a patch that leaves them alone.
+                # Made anew under its new number: API servers compare its data byte by byte, as
+                # somebody once sent them, and refuse a patch that leaves them alone.
                 await self._apply(Delete(_ref(wanted), again.uid))
             await self._apply(Create(_ref(wanted), wanted))
         await self._prune(workload, [one for one in kept if one is not again])
@@ -112,8 +125,8 @@ class Revisions:
     def _former(
         self, workload: Workload, obj: Mapping[str, Any], live: Mapping[str, Any]
     ) -> tuple[dict[str, Any], Profile]:
-        """What the pods were made from: by the host's object as it was before, if that was seen; else by the slice,
-        into which a member's own admission may have put more."""
+        """What the pods were made from: by the host's object as it was before, if that was seen;
+        else by the slice, into which a member's own admission may have put more."""
         mark = workload.verbs.read_mark(live)
         pinned = (mark.profile_name, mark.profile_hash) if mark is not None else ("", "")
         before = self._documents.former(workload)
@@ -130,8 +143,9 @@ class Revisions:
 
 
 def rolls_out(live_mark_is_old: bool, patch: Mapping[str, Any]) -> bool:
-    """Whether a patch of a slice changes what its pods are made from. One that only puts a drift back does not begin a
-    roll-out: `live_mark_is_old` says that the workload, or its profile, has changed since the slice was written."""
+    """Whether a patch of a slice changes what its pods are made from. One that only puts a drift
+    back does not begin a roll-out: `live_mark_is_old` says that the workload, or its profile, has
+    changed since the slice was written."""
     spec = raw.mapping(patch, "spec")
     return live_mark_is_old and (
         any(name in spec for name in podparts.FIELDS) or "profile" in raw.mapping(spec, "slice")

@@ -1,4 +1,5 @@
-"""What the hub remembers of a member's ClusterCapacity: the room it tells of, what it was asked, and whose it is.
+"""What the hub remembers of a member's ClusterCapacity: the room it tells of, what it was asked,
+and whose it is.
 
 `of` is the projection of the member's reflector, and reads the answers to our own writes.
 """
@@ -34,7 +35,8 @@ class CapacityReport:
 
 
 def only(obj: Mapping[str, Any], fleet: str) -> CapacityReport | None:
-    """The same for the one object of the kind that there is; None for any other that a member may make up."""
+    """The same for the one object of the kind that there is; None for any other that a member may
+    make up."""
     return of(obj, fleet) if obj["metadata"].get("name") == clustercapacity.NAME else None
 
 
@@ -54,4 +56,8 @@ def of(obj: Mapping[str, Any], fleet: str) -> CapacityReport:
 
 
 def _digest(status: Mapping[str, Any]) -> bytes:
-    return hashlib.blake2b(msgspec.json.encode(status, order="sorted"), digest_size=12).digest() if status else b""
+    return (
+        hashlib.blake2b(msgspec.json.encode(status, order="sorted"), digest_size=12).digest()
+        if status
+        else b""
+    )

@@ -1,8 +1,9 @@
-"""Whose member a cluster is: each host writes its own identity once into every member, and believes no other.
+"""Whose member a cluster is: each host writes its own identity once into every member, and believes
+no other.
 
-The claim is an annotation on the member's ClusterCapacity, one per fleet, so that nothing is pruned by an older schema
-there. A host that finds another's claim writes and deletes nothing until an operator says that it has taken the
-other's place (FAULTS.md F51). Pure.
+The claim is an annotation on the member's ClusterCapacity, one per fleet, so that nothing is pruned
+by an older schema there. A host that finds another's claim writes and deletes nothing until an
+operator says that it has taken the other's place (FAULTS.md F51). Pure.
 """
 
 from collections.abc import Mapping
@@ -35,7 +36,9 @@ def given_up(member_cluster: Mapping[str, Any]) -> str:
 def sentence(name: str, other: str, ours: str) -> str:
     """Why nothing is written in a member that another host has claimed, and what to do about it."""
     return (
-        f"its slices belong to the host {other}, and this host is {ours} (kube-system uids), so nothing is written or"
-        f" deleted there; if this host has taken the other's place for good, run `federator cluster take-over {name}`"
+        f"its slices belong to the host {other}, and this host is {ours} (kube-system uids), so"
+        " nothing is written or"
+        " deleted there; if this host has taken the other's place for good, run `federator"
+        f" cluster take-over {name}`"
         f" (it sets spec.takeOverFrom: {other})"
     )

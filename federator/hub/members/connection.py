@@ -1,8 +1,9 @@
 """Connections: one to each MemberCluster, opened, probed, judged and closed.
 
-For every MemberCluster object one task runs `Connection.run`: it fetches the credentials, pins the identity, starts the
-reflectors and probes. What it learns goes into the shared `Member`; what people should see goes to
-MemberCluster.status through `report`. A member's trouble never raises beyond its own connection.
+For every MemberCluster object one task runs `Connection.run`: it fetches the credentials, pins the
+identity, starts the reflectors and probes. What it learns goes into the shared `Member`; what
+people should see goes to MemberCluster.status through `report`. A member's trouble never raises
+beyond its own connection.
 """
 
 import asyncio
@@ -28,8 +29,8 @@ from federator.kube.wire.transport import TakesToken, Transport
 from federator.model.steps import ObjectRef
 
 Connect = Callable[[Mapping[str, Any], Mapping[str, Any]], Awaitable[Transport]]
-"""From a MemberCluster and its credentials Secret to a Transport. Raises `errors.ApiError` or ValueError with a
-sentence; `errors.OwnShortage` is never held against the member."""
+"""From a MemberCluster and its credentials Secret to a Transport. Raises `errors.ApiError` or
+ValueError with a sentence; `errors.OwnShortage` is never held against the member."""
 
 log = logging.getLogger(__name__)
 
@@ -40,23 +41,28 @@ VERSION_MAX = 64
 OPENINGS_MAX = 32
 """Members that are connected to for the first time at once."""
 OPENING_S = 2.0
-"""For so long, in seconds, one of them counts: those that do not answer must not keep the others waiting."""
+"""For so long, in seconds, one of them counts: those that do not answer must not keep the others
+waiting."""
 IDENTITY_STANDS_S = 120.0
 """For so long a member that says it is ready is heard although it does not say who it is."""
 TAKEN_WITHIN_S = 60.0
-"""So long after a token was due, in seconds, a hub that does not lead looks whether the leader has renewed it."""
+"""So long after a token was due, in seconds, a hub that does not lead looks whether the leader has
+renewed it."""
 LISTS_MAX = 16
 """Lists that are read from all members at once (F37)."""
 LISTS_OF_ONE_MAX = 2
-"""Lists that are read from one member at once: each takes a connection, of which every member would keep some."""
+"""Lists that are read from one member at once: each takes a connection, of which every member would
+keep some."""
 
 
 class HostSilent(Exception):
-    """The host did not answer when a member's credentials were asked for: a member is never judged by that."""
+    """The host did not answer when a member's credentials were asked for: a member is never judged
+    by that."""
 
 
 class ConnectionLimits:
-    """Bounds on what all connections do at once: a thousand members that answer in one second are met in turn."""
+    """Bounds on what all connections do at once: a thousand members that answer in one second are
+    met in turn."""
 
     def __init__(self) -> None:
         self.openings = asyncio.Semaphore(OPENINGS_MAX)
@@ -103,7 +109,8 @@ class Connection:
         self._was_ready = False
         """As it was told last: by a probe that was answered, or with the first lists."""
         self._short_since_s: float | None = None
-        """Since when there has been no descriptor for one of its lists or watches; None while all are there."""
+        """Since when there has been no descriptor for one of its lists or watches; None while all
+        are there."""
         self._named = ""
         """What the MemberCluster said of credentials when the present connection was made."""
         self._secret: object = None
@@ -124,7 +131,9 @@ class Connection:
                     transport = await self._open()
             except HostSilent as trouble:
                 log.info("member %s cannot be asked: %s", member.name, trouble)
-                member.reachability = reachability.excused(member.reachability, str(trouble), self.clock.monotonic())
+                member.reachability = reachability.excused(
+                    member.reachability, str(trouble), self.clock.monotonic()
+                )
                 await self._pause()
                 continue
             except errors.OwnShortage as ours:
@@ -132,7 +141,9 @@ class Connection:
                 await self._pause()
                 continue
             except (errors.ApiError, ValueError) as trouble:
-                result = ProbeResult.REJECTS if isinstance(trouble, ValueError) else ProbeResult.SILENT
+                result = (
+                    ProbeResult.REJECTS if isinstance(trouble, ValueError) else ProbeResult.SILENT
+                )
                 self._judge(result, str(trouble))
                 await self._pause()
                 continue
@@ -147,7 +158,8 @@ class Connection:
                 await transport.close()
 
     async def _open(self) -> Transport:
-        """Credentials from the one namespace where they live, then a transport that is already probed once."""
+        """Credentials from the one namespace where they live, then a transport that is already
+        probed once."""
         self._named = _credentials_named(self.member)
         secret = await self._credentials()
         self._note_secret(secret)
@@ -156,13 +168,16 @@ class Connection:
             async with asyncio.timeout(within_s):
                 return await self.connect(self.member.obj, secret)
         except TimeoutError:
-            raise errors.Unreachable(f"no connection to {self.member.name} within {within_s:g} s") from None
+            raise errors.Unreachable(
+                f"no connection to {self.member.name} within {within_s:g} s"
+            ) from None
 
     async def _credentials(self) -> Mapping[str, Any]:
         """The Secret that the member's spec names; empty where it names none.
 
-        Raises ValueError when there is none, ApiErrors when the host keeps it from us, and `HostSilent` when nothing is
-        heard of the host: then nothing was learnt of the member either.
+        Raises ValueError when there is none, ApiErrors when the host keeps it from us, and
+        `HostSilent` when nothing is heard of the host: then nothing was learnt of the member
+        either.
         """
         name = secret_name(self.member)
         if not name:
@@ -179,7 +194,9 @@ class Connection:
             raise
         except errors.Denied as refused:
             hint = f"`federator cluster grant {self.member.name}` on the host lets it"
-            raise ValueError(f"the hub may not read the Secret {namespace}/{name}: {hint} ({refused})") from None
+            raise ValueError(
+                f"the hub may not read the Secret {namespace}/{name}: {hint} ({refused})"
+            ) from None
         except errors.ApiError as trouble:
             try:
                 await self.host.ready(timeout_s=self.options.probe_timeout_s)
@@ -190,12 +207,15 @@ class Connection:
     def _note_secret(self, secret: Mapping[str, Any]) -> None:
         """What the connection is made from, and until when that is good."""
         self._secret = secret.get("data")
-        self.member.token = tokens.read(access.token) if (access := _access(secret)) is not None else None
+        self.member.token = (
+            tokens.read(access.token) if (access := _access(secret)) is not None else None
+        )
         self.member.reread.clear()
         self._reread_s = self._overdue_s()
 
     def _overdue_s(self) -> float:
-        """By the wall clock: when the leader, which may be another process, must have renewed the token."""
+        """By the wall clock: when the leader, which may be another process, must have renewed the
+        token."""
         token = self.member.token
         if token is None or token.ends_s is None:
             return float("inf")
@@ -203,8 +223,8 @@ class Connection:
         return max(token.renewable_s(age_s), self.clock.now() + TAKEN_WITHIN_S)
 
     async def _renewed(self, transport: Transport) -> bool:
-        """Whether the Secret says something else than the connection was made from, for which another is needed. A new
-        token alone is taken as it is: what is open stays open."""
+        """Whether the Secret says something else than the connection was made from, for which
+        another is needed. A new token alone is taken as it is: what is open stays open."""
         name = secret_name(self.member)
         if not name:
             return False
@@ -225,9 +245,10 @@ class Connection:
         return False
 
     async def _serve(self, transport: Transport) -> None:
-        """Probes until the credentials are refused for longer than a blip, or are not those of the Secret any more that
-        the MemberCluster names. A Secret is read again while something is wrong (a member that moved, or was given
-        another certificate authority, is heard no more and rejects nothing), and when its token was due."""
+        """Probes until the credentials are refused for longer than a blip, or are not those of the
+        Secret any more that the MemberCluster names. A Secret is read again while something is
+        wrong (a member that moved, or was given another certificate authority, is heard no more and
+        rejects nothing), and when its token was due."""
         member = self.member
         client = clients.Client(transport, member.name)
         served: frozenset[str] | None = None
@@ -237,8 +258,8 @@ class Connection:
             async with asyncio.TaskGroup() as group:
                 tasks: list[asyncio.Task[None]] = []
                 while _credentials_named(member) == self._named and served in (None, member.apis):
-                    # A first probe makes connections: many at once would be late because of each other, and a probe
-                    # that comes late is taken for silence.
+                    # A first probe makes connections: many at once would be late because of each
+                    # other, and a probe that comes late is taken for silence.
                     openings = () if probed else (self.limits.openings,)
                     async with place_in(*openings, hold_s=OPENING_S):
                         await self._probe(client)
@@ -251,13 +272,19 @@ class Connection:
                     if not tasks and live:
                         member.attach(client, self.clock)
                         lists = (asyncio.Semaphore(LISTS_OF_ONE_MAX), self.limits.lists)
-                        made = member.make_reflectors(client, self.clock, self.rng, lists=lists, use_of=self.use_of)
+                        made = member.make_reflectors(
+                            client, self.clock, self.rng, lists=lists, use_of=self.use_of
+                        )
                         tasks = [
-                            *(group.create_task(one.run(), name=f"{member.name} {one.plural}") for one in made),
+                            *(
+                                group.create_task(one.run(), name=f"{member.name} {one.plural}")
+                                for one in made
+                            ),
                             group.create_task(self._tell_when_synced(), name=f"sync {member.name}"),
                         ]
                     if served not in (None, member.apis):
-                        break  # kinds that are served anew are listed now, and not after the next probe
+                        # kinds that are served anew are listed now, and not after the next probe
+                        break
                     unwell = not live or bool(member.vitals.auth_trouble)
                     due = member.reread.is_set() or self.clock.now() >= self._reread_s
                     if member.reachability.state is Reachability.REFUSED:
@@ -274,7 +301,8 @@ class Connection:
             await self._pause()
 
     async def _estranged(self) -> bool:
-        """Waits for the next probe; True at once when another cluster answers at the address meanwhile."""
+        """Waits for the next probe; True at once when another cluster answers at the address
+        meanwhile."""
         member = self.member
         try:
             async with asyncio.timeout(self._interval_s()):
@@ -284,12 +312,14 @@ class Connection:
         if trouble := member.identity_trouble(member.other_uid, self.host_uid()):
             self._judge(ProbeResult.REFUSES, trouble, reason="IdentityChanged")
         elif member.uid != member.other_uid:
-            member.on_other(member)  # not at the next probe: without the host no connection is made anew until then
+            # not at the next probe: without the host no connection is made anew until then
+            member.on_other(member)
         return True
 
     async def _tell_when_synced(self) -> None:
-        """The first lists of a member are news: from now on an absence there is an absence. The next probe need not
-        tell again what they have made of it: every telling has all of the member's work looked at."""
+        """The first lists of a member are news: from now on an absence there is an absence. The
+        next probe need not tell again what they have made of it: every telling has all of the
+        member's work looked at."""
         await self.member.wait_synced()
         self._was_ready, _ = self.member.readiness()
         self._spoke = self.member.process.speaks
@@ -302,7 +332,9 @@ class Connection:
         try:
             async with asyncio.timeout(self.options.probe_timeout_s):
                 asked_s = self.clock.now()
-                self._note_clock(member_conditions.skew_s(await client.ready(), asked_s, self.clock.now()))
+                self._note_clock(
+                    member_conditions.skew_s(await client.ready(), asked_s, self.clock.now())
+                )
                 answered = True
                 uid = await client.kube_system_uid()
                 if trouble := member.identity_trouble(uid, self.host_uid()):
@@ -319,10 +351,12 @@ class Connection:
                     await self._discover(client)
                     self._discovered_s = now
         except (errors.Unauthenticated, errors.Denied) as refusal:
-            self._judge(ProbeResult.REJECTS, f"the member does not accept our credentials: {refusal}")
+            self._judge(
+                ProbeResult.REJECTS, f"the member does not accept our credentials: {refusal}"
+            )
         except (errors.ApiError, TimeoutError) as trouble:
-            # An "ok" beside a page of HTML in place of kube-system is a portal's and no API server's (F34): only an
-            # API server that is in trouble keeps its name for a while.
+            # An "ok" beside a page of HTML in place of kube-system is a portal's and no API
+            # server's (F34): only an API server that is in trouble keeps its name for a while.
             stranger = isinstance(trouble, errors.Malformed) and self._identified_s != now
             if answered and not stranger and self._known(now):
                 log.info("member %s answers, but not everything: %s", member.name, trouble)
@@ -330,18 +364,24 @@ class Connection:
             elif isinstance(trouble, errors.OwnShortage):
                 self._excuse(str(trouble))
             else:
-                self._judge(ProbeResult.SILENT, str(trouble) or f"no answer within {self.options.probe_timeout_s:g} s")
+                self._judge(
+                    ProbeResult.SILENT,
+                    str(trouble) or f"no answer within {self.options.probe_timeout_s:g} s",
+                )
         else:
             self._hear()
 
     def _known(self, now_s: float) -> bool:
-        """Whether a member that says it is ready may be taken as heard although it did not answer the rest of a probe
-        (429, discovery that fails, F40 and F48): who it is was told, and which kinds it serves."""
+        """Whether a member that says it is ready may be taken as heard although it did not answer
+        the rest of a probe (429, discovery that fails, F40 and F48): who it is was told, and which
+        kinds it serves."""
         member = self.member
         if not member.apis and self._identified_s == now_s:
             member.apis = frozenset(raw.texts(member.obj, "status", "apis"))
         told_s = now_s - self._identified_s
-        return bool(member.apis) and told_s <= (IDENTITY_STANDS_S if member.reachability.trusted else 0.0)
+        return bool(member.apis) and told_s <= (
+            IDENTITY_STANDS_S if member.reachability.trusted else 0.0
+        )
 
     async def _discover(self, client: clients.Client) -> None:
         """What it serves, and which version it is."""
@@ -358,7 +398,9 @@ class Connection:
         """The member answers: it is judged, and what it is besides is told if it is news."""
         member = self.member
         self._judge(ProbeResult.HEARD, "answers", reason="Ready")
-        failing = [plural for plural, reflector in member.reflectors.items() if reflector.watch_failing]
+        failing = [
+            plural for plural, reflector in member.reflectors.items() if reflector.watch_failing
+        ]
         ready, _ = member.readiness()
         news = member.vitals.note_watches(failing)
         now_s = self.clock.monotonic()
@@ -379,8 +421,9 @@ class Connection:
             self.changed(self.member)
 
     def _excuse(self, why: str) -> None:
-        """It could not be asked for want of something of our own: that says nothing of it. After the time for which
-        silence is borne its present state is not known any more, and it is told so."""
+        """It could not be asked for want of something of our own: that says nothing of it. After
+        the time for which silence is borne its present state is not known any more, and it is told
+        so."""
         member, now_s = self.member, self.clock.monotonic()
         before = member.reachability
         member.reachability = reachability.excused(
@@ -389,14 +432,21 @@ class Connection:
         heard_s = before.heard_at_s if before.heard_at_s is not None else before.since_s
         if not member.unasked and now_s - heard_s >= self.options.unready_after_s:
             log.info("member %s is not known any more: %s", member.name, why)
-            member.unasked = f"it has not been asked for {now_s - heard_s:.0f} s, which is no fault of its own: {why}"
+            member.unasked = (
+                f"it has not been asked for {now_s - heard_s:.0f} s, which is no fault of its own:"
+                f" {why}"
+            )
             self.changed(member)
 
     def _unwatched(self, now_s: float) -> str:
-        """Why what a member holds is not known although it answers: for longer than silence is borne there was no
-        descriptor for a list or watch. "" while that is not so."""
+        """Why what a member holds is not known although it answers: for longer than silence is
+        borne there was no descriptor for a list or watch. "" while that is not so."""
         member = self.member
-        troubles = [one.trouble for one in member.reflectors.values() if isinstance(one.trouble, errors.OwnShortage)]
+        troubles = [
+            one.trouble
+            for one in member.reflectors.values()
+            if isinstance(one.trouble, errors.OwnShortage)
+        ]
         if not troubles:
             self._short_since_s = None
             return ""
@@ -407,7 +457,8 @@ class Connection:
             return ""
         return (
             member.unasked
-            or f"what it holds has not been read for {lasted_s:.0f} s, which is no fault of its own: {troubles[0]}"
+            or f"what it holds has not been read for {lasted_s:.0f} s,"
+            f" which is no fault of its own: {troubles[0]}"
         )
 
     def _judge(self, result: ProbeResult, why: str, reason: str = "") -> None:
@@ -415,10 +466,13 @@ class Connection:
         before = member.reachability
         member.probes += 1
         now_s = self.clock.monotonic()
-        member.reachability = reachability.after(before, result, why, now_s, self.options.unready_after_s)
+        member.reachability = reachability.after(
+            before, result, why, now_s, self.options.unready_after_s
+        )
         unasked = self._unwatched(now_s) if result is ProbeResult.HEARD else ""
         if result is ProbeResult.SILENT and member.reachability.trusted:
-            unasked = member.unasked  # one that could be asked again and said nothing is not known any better
+            # one that could be asked again and said nothing is not known any better
+            unasked = member.unasked
         excused, member.unasked = bool(member.unasked) is not bool(unasked), unasked
         if reachability.explains(member.reachability.state, result):
             member.reachability_reason = reason or {
@@ -429,7 +483,13 @@ class Connection:
             why if result is ProbeResult.REJECTS else ""
         )
         if member.reachability.state is not before.state:
-            log.info("member %s: %s -> %s (%s)", member.name, before.state.value, member.reachability.state.value, why)
+            log.info(
+                "member %s: %s -> %s (%s)",
+                member.name,
+                before.state.value,
+                member.reachability.state.value,
+                why,
+            )
             if member.reachability.state is Reachability.LIVE:
                 for reflector in member.reflectors.values():
                     reflector.hurry()
@@ -455,14 +515,17 @@ def secret_name(member: Member) -> str:
 
 
 def _access(secret: Mapping[str, Any]) -> MemberAccess | None:
-    """What a Secret says, for comparison; None where that is no kubeconfig. Loopback is refused when connecting."""
+    """What a Secret says, for comparison; None where that is no kubeconfig. Loopback is refused
+    when connecting."""
     try:
         return kubeconfigs.member_access(kubeconfigs.in_secret(secret, ""), allow_loopback=True)
     except ValueError:
         return None
 
 
-def _only_token(before: MemberAccess | None, now: MemberAccess | None, transport: Transport) -> bool:
+def _only_token(
+    before: MemberAccess | None, now: MemberAccess | None, transport: Transport
+) -> bool:
     """Whether nothing but the token is another, and the transport has taken it."""
     if before is None or now is None or not now.token or replace(before, token=now.token) != now:
         return False

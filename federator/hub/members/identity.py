@@ -1,9 +1,11 @@
-"""Is whoever answers at a member's address still the cluster that the last probe found? Asked before lists and watches
-are believed: what another cluster lacks is not lost, and must not be made a second time (FAULTS.md F35).
+"""Is whoever answers at a member's address still the cluster that the last probe found? Asked
+before lists and watches are believed: what another cluster lacks is not lost, and must not be made
+a second time (FAULTS.md F35).
 
-Called by a member's reflectors. Whoever made it is told at once of another cluster, because between two probes
-nothing else would stop what is being written there. Several that ask at once share one answer, and many questions have
-pauses between them: streams that break all the time do not make it a flood.
+Called by a member's reflectors. Whoever made it is told at once of another cluster, because between
+two probes nothing else would stop what is being written there. Several that ask at once share one
+answer, and many questions have pauses between them: streams that break all the time do not make it
+a flood.
 """
 
 import asyncio
@@ -28,7 +30,9 @@ class Asked(Protocol):
 class Sameness:
     """Of one connection. `check` raises `errors.ServerTrouble` when another cluster answers."""
 
-    def __init__(self, client: Asked, cluster: str, uid: str, clock: Clock, other: Callable[[str], None]) -> None:
+    def __init__(
+        self, client: Asked, cluster: str, uid: str, clock: Clock, other: Callable[[str], None]
+    ) -> None:
         """`other` is told the uid of another cluster that answers."""
         self._client = client
         self._cluster = cluster
@@ -43,17 +47,22 @@ class Sameness:
         """When all questions so far would have been put with pauses between them."""
 
     async def check(self) -> None:
-        """Returns after an answer to a question that was put after this call began. Raises ApiErrors."""
+        """Returns after an answer to a question that was put after this call began. Raises
+        ApiErrors."""
         enough = self._begun + 1
         async with self._one:
             if self._good >= enough:
                 return
-            await asyncio.sleep(max(0.0, self._earned_s - AT_ONCE * PAUSE_S - self._clock.monotonic()))
+            await asyncio.sleep(
+                max(0.0, self._earned_s - AT_ONCE * PAUSE_S - self._clock.monotonic())
+            )
             self._begun += 1
             number = self._begun
             self._earned_s = max(self._earned_s, self._clock.monotonic()) + PAUSE_S
             uid = await self._client.kube_system_uid()
             if uid != self._uid:
                 self._other(uid)
-                raise errors.ServerTrouble(f"{self._cluster} answers as {uid}, and was {self._uid} at the last probe.")
+                raise errors.ServerTrouble(
+                    f"{self._cluster} answers as {uid}, and was {self._uid} at the last probe."
+                )
             self._good = number

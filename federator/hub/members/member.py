@@ -1,7 +1,9 @@
-"""One member as the hub holds it in memory: connection, slices and capacity report. One object per MemberCluster.
+"""One member as the hub holds it in memory: connection, slices and capacity report. One object per
+MemberCluster.
 
-Written by its connection and its reflectors; read by placing, dispatching and status aggregation. Lives as long as the
-MemberCluster object; a closed connection leaves the last seen slices in place, because silence is not absence.
+Written by its connection and its reflectors; read by placing, dispatching and status aggregation.
+Lives as long as the MemberCluster object; a closed connection leaves the last seen slices in place,
+because silence is not absence.
 """
 
 import asyncio
@@ -40,7 +42,8 @@ from federator.model.steps import ObjectRef
 from federator.status.given import BEYOND_BOUNDS, Contradiction
 
 REPORTS_MAX = 64
-"""Objects of the kind ClusterCapacity in one member: there is one, and whatever else somebody makes is not kept."""
+"""Objects of the kind ClusterCapacity in one member: there is one, and whatever else somebody makes
+is not kept."""
 
 
 @dataclass(slots=True)
@@ -58,7 +61,8 @@ class Member:
     on_rewind: Callable[["Member"], None]
     """Its API server tells of an older state than it did: everything here is of another history."""
     on_other: Callable[["Member"], None]
-    """Everything here is of a cluster that never joined; another one answers in its place, which may."""
+    """Everything here is of a cluster that never joined; another one answers in its place, which
+    may."""
     lane: Lane
     """All writes to it pass here, whatever connection they take."""
     fleet: str
@@ -67,10 +71,11 @@ class Member:
     reachability: ReachabilityState = field(default_factory=ReachabilityState)
     reachability_reason: str = "NotProbed"
     unasked: str = ""
-    """Why its present state is not known, although nothing is known against it: this process could not ask, for want
-    of something of its own, for longer than silence is borne. "" otherwise."""
+    """Why its present state is not known, although nothing is known against it: this process could
+    not ask, for want of something of its own, for longer than silence is borne. "" otherwise."""
     token: Token | None = None
-    """What the token that we show there says of itself; None for a certificate, or a token of another kind."""
+    """What the token that we show there says of itself; None for a certificate, or a token of
+    another kind."""
     reread: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when its Secret holds another token: its connection takes that with the next probe."""
     uid: str = ""
@@ -89,7 +94,9 @@ class Member:
     own_writes: dict[WorkloadKey, SliceSeen] = field(default_factory=dict)
     """Slices as the answers to our writes showed them, until the watch has caught up."""
     reports: Store[CapacityReport] = field(
-        default_factory=lambda: Store[CapacityReport]("capacity", bound=Bound(objects=REPORTS_MAX, bytes=0))
+        default_factory=lambda: Store[CapacityReport](
+            "capacity", bound=Bound(objects=REPORTS_MAX, bytes=0)
+        )
     )
     reflectors: dict[str, Reflector[Any]] = field(default_factory=dict)
     """By plural; those of the present connection, or of the last one."""
@@ -122,26 +129,31 @@ class Member:
     disbelieved: set[WorkloadKey] = field(default_factory=set)
     """Slices that were taken for that too often: for a while what they say is no news."""
     to_number: set[WorkloadKey] = field(default_factory=set)
-    """Slices that are to be changed and bear a higher seq than their share: the decision has to say so first."""
+    """Slices that are to be changed and bear a higher seq than their share: the decision has to say
+    so first."""
     other_uid: str = ""
-    """Identity of another cluster that was found at its address between two probes of this connection."""
+    """Identity of another cluster that was found at its address between two probes of this
+    connection."""
     estranged: asyncio.Event = field(default_factory=asyncio.Event)
     """Set with `other_uid`: the connection is closed and made anew."""
     duplicate_of: str = ""
     released: bool = False
     """Its removal has come so far that nothing is written there any more."""
     cleaning: str = ""
-    """What is still to be removed there of the time before it was given up as lost; "" for nothing."""
+    """What is still to be removed there of the time before it was given up as lost; "" for
+    nothing."""
     unlisted_since_s: float | None = None
-    """Monotonic time since which it answers and what it holds is not known; None while that is not so."""
+    """Monotonic time since which it answers and what it holds is not known; None while that is not
+    so."""
     reported: bool = False
     probes: int = 0
     """Probes that were answered or given up."""
 
     @property
     def synced(self) -> bool:
-        """Every kind that it serves was listed in this process's life: only then is an absence an absence. A kind
-        whose definition was removed before it could be listed is nobody's absence (`knows`)."""
+        """Every kind that it serves was listed in this process's life: only then is an absence an
+        absence. A kind whose definition was removed before it could be listed is nobody's absence
+        (`knows`)."""
         for kind, store in self.stores.items():
             if not store.synced and serves(self.apis, kind):
                 return False
@@ -149,7 +161,8 @@ class Member:
 
     @property
     def heard(self) -> bool:
-        """The stores may be taken for its present state. Slices of a double, or of another host, are never its own."""
+        """The stores may be taken for its present state. Slices of a double, or of another host,
+        are never its own."""
         return self.told and self.synced and not self.duplicate_of and not self.other_host
 
     @property
@@ -158,25 +171,39 @@ class Member:
         return self.reachability.trusted and not self.unasked
 
     def knows(self, kind: str) -> bool:
-        """Whether a slice of this kind that is not in the stores is not there: of a kind that the member does not serve
-        now (FAULTS.md F48), or has just begun to, what it holds can neither be seen nor removed; of one of which it
-        holds more than is kept, what is not there may have been left out."""
-        return self.heard and kind in self.stores and self.stores[kind].complete and serves(self.apis, kind)
+        """Whether a slice of this kind that is not in the stores is not there: of a kind that the
+        member does not serve now (FAULTS.md F48), or has just begun to, what it holds can neither
+        be seen nor removed; of one of which it holds more than is kept, what is not there may have
+        been left out."""
+        return (
+            self.heard
+            and kind in self.stores
+            and self.stores[kind].complete
+            and serves(self.apis, kind)
+        )
 
     def speaks_of(self, kind: str) -> bool:
-        """Whether what a slice of this kind says of its copies may be taken for the present state. Its member process
-        writes that; the status of a carried native kind is written by the cluster itself."""
+        """Whether what a slice of this kind says of its copies may be taken for the present state.
+        Its member process writes that; the status of a carried native kind is written by the
+        cluster itself."""
         return self.heard and (self.process.speaks or registry.KINDS[kind].model is None)
 
     def lacks(self, key: WorkloadKey) -> bool:
-        """Whether it holds no slice of this workload, by stores that its last probe shows to be of now."""
-        return self.reachability.state is Reachability.LIVE and self.knows(key.kind) and self.slice_of(key) is None
+        """Whether it holds no slice of this workload, by stores that its last probe shows to be of
+        now."""
+        return (
+            self.reachability.state is Reachability.LIVE
+            and self.knows(key.kind)
+            and self.slice_of(key) is None
+        )
 
     @property
     def claim_known(self) -> bool:
         """Whether it was read which host its slices belong to, or that nothing there can say so."""
         reflector = self.reflectors.get("clustercapacities")
-        return self.reports.synced or (reflector is not None and isinstance(reflector.trouble, errors.NotFound))
+        return self.reports.synced or (
+            reflector is not None and isinstance(reflector.trouble, errors.NotFound)
+        )
 
     @property
     def claimed(self) -> bool:
@@ -186,7 +213,11 @@ class Member:
     @property
     def other_host(self) -> str:
         """Another host that is recorded there; "" when it is ours, or none."""
-        return self.report.host if self.report is not None and self.report.host != self.host_uid else ""
+        return (
+            self.report.host
+            if self.report is not None and self.report.host != self.host_uid
+            else ""
+        )
 
     @property
     def identity(self) -> str:
@@ -200,14 +231,21 @@ class Member:
 
     @property
     def let_go(self) -> bool:
-        """Whether decisions have nothing to do with it any more, although its object is still there: it is being
-        removed and not to be emptied, or holds nothing that is this host's."""
+        """Whether decisions have nothing to do with it any more, although its object is still
+        there: it is being removed and not to be emptied, or holds nothing that is this host's."""
         removal = self.removal
         if removal is Removal.NONE:
             return False
-        if removal is Removal.ORPHAN or self.duplicate_of or (self.reachability.trusted and self.other_host):
+        if (
+            removal is Removal.ORPHAN
+            or self.duplicate_of
+            or (self.reachability.trusted and self.other_host)
+        ):
             return True
-        return removal is Removal.LOST and self.reachability.state in (Reachability.LOST, Reachability.REFUSED)
+        return removal is Removal.LOST and self.reachability.state in (
+            Reachability.LOST,
+            Reachability.REFUSED,
+        )
 
     @property
     def seniority(self) -> tuple[str, str]:
@@ -215,7 +253,8 @@ class Member:
         return str(self.obj["metadata"].get("creationTimestamp", "")), self.name
 
     def heard_seq(self, seq: int) -> bool:
-        """A slice or a report there bears this number. Tells whether its numbers have thereby come to their end."""
+        """A slice or a report there bears this number. Tells whether its numbers have thereby come
+        to their end."""
         before, self.highest_seq = self.highest_seq, max(self.highest_seq, seqs.clamped(seq))
         return seqs.used_up(self.highest_seq) and not seqs.used_up(before)
 
@@ -262,13 +301,18 @@ class Member:
         self.client = self.applier = None
 
     def note_bounds(self, now_s: float) -> bool:
-        """Holds against it what it has beyond the bounds; tells whether the verdict on it is another than before."""
+        """Holds against it what it has beyond the bounds; tells whether the verdict on it is
+        another than before."""
         verdicts = [
             self.trust.note(("kept", kind), _beyond(self.name, kind, store), now_s)
             for kind, store in self.stores.items()
         ]
         excess = self.report.excess if self.report is not None else ""
-        found = Contradiction(BEYOND_BOUNDS, f"its ClusterCapacity says what cannot be: {excess}") if excess else None
+        found = (
+            Contradiction(BEYOND_BOUNDS, f"its ClusterCapacity says what cannot be: {excess}")
+            if excess
+            else None
+        )
         verdicts.append(self.trust.note(("kept", "ClusterCapacity"), found, now_s))
         return any(verdicts)
 
@@ -279,23 +323,28 @@ class Member:
         self.estranged.set()
 
     def made(self, kind: str, obj: Mapping[str, Any]) -> SliceSeen:
-        """The row of an object that our own write has just made; the one of the watch, if that was sooner."""
+        """The row of an object that our own write has just made; the one of the watch, if that was
+        sooner."""
         meta = obj["metadata"]
         row = self._row(WorkloadKey(kind, raw.text(meta, "namespace"), raw.text(meta, "name")))
-        if row is not None and (row.uid, row.resource_version) == (meta.get("uid"), meta.get("resourceVersion")):
+        if row is not None and (row.uid, row.resource_version) == (
+            meta.get("uid"),
+            meta.get("resourceVersion"),
+        ):
             return row
         return slices.summarise(kind, self.name, obj)
 
     def note(self, seen: SliceSeen) -> None:
-        """Files the answer to our own write, so that nobody waits for the watch to tell us what we did."""
+        """Files the answer to our own write, so that nobody waits for the watch to tell us what we
+        did."""
         if self._row(seen.key) is seen:
             return  # the watch was sooner, and has told
         self.own_writes[seen.key] = seen
         self.on_slice(self, seen.key)
 
     def identity_trouble(self, uid: str, host_uid: str) -> str:
-        """Why a cluster that says it is `uid` is not the one that was joined; "" when it is. One that was neither
-        recorded on the host nor claimed has not joined."""
+        """Why a cluster that says it is `uid` is not the one that was joined; "" when it is. One
+        that was neither recorded on the host nor claimed has not joined."""
         if uid and uid == host_uid:
             return "it is the host itself, which cannot be its own member"
         if self.duplicate_of:
@@ -314,7 +363,9 @@ class Member:
             if (kind.api_version, kind.kind) in served
         )
 
-    async def hear_process(self, client: clients.Client, namespace: str, clock: Clock, grace_s: float) -> None:
+    async def hear_process(
+        self, client: clients.Client, namespace: str, clock: Clock, grace_s: float
+    ) -> None:
         """Looks at the member process's lease."""
         ref = ObjectRef("coordination.k8s.io/v1", "leases", namespace, LEASE, "Lease")
         lease: Mapping[str, Any] | None = None
@@ -332,14 +383,17 @@ class Member:
         lists: Sequence[asyncio.Semaphore],
         use_of: Callable[[str], asyncio.Event],
     ) -> list[Reflector[Any]]:
-        """Those of a new connection, which keep slices and the capacity report in memory while they run. `lists` bounds
-        how many lists are read at once; kinds whose `use_of` is not set are not watched: a watch costs a connection."""
+        """Those of a new connection, which keep slices and the capacity report in memory while they
+        run. `lists` bounds how many lists are read at once; kinds whose `use_of` is not set are not
+        watched: a watch costs a connection."""
         verify = Sameness(client, self.name, self.uid, clock, self.meet_other).check
         made: list[Reflector[Any]] = []
         for kind in registry.WORKLOADS.values():
             if f"{kind.kind}.{kind.group}" not in self.apis:
                 continue
-            store = self.stores.setdefault(kind.kind, slice_store(f"{self.name}/{kind.plural}", self.bound))
+            store = self.stores.setdefault(
+                kind.kind, slice_store(f"{self.name}/{kind.plural}", self.bound)
+            )
             made.append(
                 Reflector(
                     client,
@@ -348,7 +402,9 @@ class Member:
                     store,
                     project=self._projection(kind.kind, store),
                     shape=SliceShape,
-                    label_selector="" if kind.model is not None else slices.fleet_selector(self.fleet),
+                    label_selector=""
+                    if kind.model is not None
+                    else slices.fleet_selector(self.fleet),
                     on_change=self._slice_changed,
                     on_rewind=lambda: self.on_rewind(self),
                     bounds=lists,
@@ -378,8 +434,8 @@ class Member:
         return made
 
     async def wait_synced(self) -> None:
-        """Returns when every kind that the member serves has been listed, and whose it is was read. Its reflectors must
-        have been made."""
+        """Returns when every kind that the member serves has been listed, and whose it is was read.
+        Its reflectors must have been made."""
         for kind, store in list(self.stores.items()):
             if serves(self.apis, kind):
                 await store.wait_synced()
@@ -399,9 +455,14 @@ class Member:
             meta = shown.metadata
             if self.own_writes:
                 own = self.own_writes.get(WorkloadKey(kind, meta.namespace, meta.name))
-                if own is not None and (own.uid, own.resource_version) == (meta.uid, meta.resourceVersion):
+                if own is not None and (own.uid, own.resource_version) == (
+                    meta.uid,
+                    meta.resourceVersion,
+                ):
                     return own  # the answer to our own write showed this very state
-            return slices.summarise(kind, self.name, shown.as_object(), store.get((meta.namespace, meta.name)))
+            return slices.summarise(
+                kind, self.name, shown.as_object(), store.get((meta.namespace, meta.name))
+            )
 
         return project
 
@@ -414,13 +475,17 @@ class Member:
         if seen is None:
             return
         if new is not None and self.own_writes.get(new.key) is new:
-            del self.own_writes[new.key]  # the watch shows what we wrote: everybody was told when it was answered
+            # the watch shows what we wrote: everybody was told when it was answered
+            del self.own_writes[new.key]
             return
         self.on_slice(self, seen.key)
 
-    def _capacity_changed(self, old: CapacityReport | None, new: CapacityReport | None, clock: Clock) -> None:
+    def _capacity_changed(
+        self, old: CapacityReport | None, new: CapacityReport | None, clock: Clock
+    ) -> None:
         if old is not None and new is not None and old.told != new.told:
-            # Only the member process writes that: it lives, whatever the last probe saw of its lease.
+            # Only the member process writes that: it lives, whatever the last probe saw of its
+            # lease.
             self.process.report(clock.monotonic())
         self.report = new
         self.report_heard_s = clock.monotonic()
@@ -465,13 +530,22 @@ class Member:
 
     @property
     def known_or_unknown(self) -> bool:
-        """Whether we know its present state, or know that we do not: only then may anything be decided at start-up."""
+        """Whether we know its present state, or know that we do not: only then may anything be
+        decided at start-up."""
         strange = bool(self.duplicate_of or self.other_host)
-        return self.heard or bool(self.unasked) or (self.probes > 0 and (not self.reachability.trusted or strange))
+        return (
+            self.heard
+            or bool(self.unasked)
+            or (self.probes > 0 and (not self.reachability.trusted or strange))
+        )
 
     @property
     def lost(self) -> bool:
-        return self.reachability.state in (Reachability.LOST, Reachability.REFUSED, Reachability.NEW)
+        return self.reachability.state in (
+            Reachability.LOST,
+            Reachability.REFUSED,
+            Reachability.NEW,
+        )
 
     @property
     def unready_reason(self) -> str:
@@ -480,7 +554,11 @@ class Member:
             return membercluster.NOT_ASKED
         if self.lost:
             return self.reachability_reason
-        return claims.REASON if self.other_host and not self.duplicate_of else membercluster.NOT_REPORTING
+        return (
+            claims.REASON
+            if self.other_host and not self.duplicate_of
+            else membercluster.NOT_REPORTING
+        )
 
 
 def slice_store(name: str, bound: Bound | None = None) -> Store[SliceSeen]:
@@ -491,7 +569,8 @@ def _beyond(cluster: str, kind: str, store: Store[SliceSeen]) -> Contradiction |
     if not store.left_out or store.bound is None:
         return None
     message = (
-        f"It holds more than is kept of {kind}: {len(store)} objects of at most {store.bound.objects},"
+        f"It holds more than is kept of {kind}: {len(store)} objects of at most"
+        f" {store.bound.objects},"
         f" {store.bytes} of at most {store.bound.bytes} bytes, and {store.left_out} left out"
     )
     return Contradiction(BEYOND_BOUNDS, message)

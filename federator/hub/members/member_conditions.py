@@ -1,7 +1,9 @@
-"""How well a member is, beyond whether it answers: its clock, our watches, our credentials, slices of nobody.
+"""How well a member is, beyond whether it answers: its clock, our watches, our credentials, slices
+of nobody.
 
-Kept per member, fed by its connection and by reporting, shown as conditions of the MemberCluster. None of them makes a
-member NotReady by itself. Every judgement needs more than one look, so that nothing flaps. Pure.
+Kept per member, fed by its connection and by reporting, shown as conditions of the MemberCluster.
+None of them makes a member NotReady by itself. Every judgement needs more than one look, so that
+nothing flaps. Pure.
 """
 
 import email.utils
@@ -11,7 +13,14 @@ from dataclasses import dataclass, field
 from federator.model.names import WorkloadKey
 from federator.status.conditions import FALSE, TRUE, Condition
 
-OWNED = ("ClockSynced", "Watching", "Authenticated", "SlicesKnown", "CredentialsRenewed", "Removing")
+OWNED = (
+    "ClockSynced",
+    "Watching",
+    "Authenticated",
+    "SlicesKnown",
+    "CredentialsRenewed",
+    "Removing",
+)
 """Condition types made here; all of them but Removing are True when all is well."""
 LOOKS = 3
 """So many measurements in a row change the verdict on a clock."""
@@ -22,8 +31,8 @@ SLOWEST_S = 2.0
 
 
 def skew_s(date: str, asked_s: float, answered_s: float) -> float | None:
-    """By how many seconds a server's clock is ahead of ours, by its Date header and when we asked and were answered.
-    None where it cannot be told."""
+    """By how many seconds a server's clock is ahead of ours, by its Date header and when we asked
+    and were answered. None where it cannot be told."""
     if not date or not 0 <= answered_s - asked_s <= SLOWEST_S:
         return None
     try:
@@ -35,7 +44,8 @@ def skew_s(date: str, asked_s: float, answered_s: float) -> float | None:
 
 @dataclass(slots=True)
 class ClockWatch:
-    """Whether a member's clock is within the limit of ours, with hysteresis: it must be back well within it."""
+    """Whether a member's clock is within the limit of ours, with hysteresis: it must be back well
+    within it."""
 
     limit_s: float = 5.0
     skewed: bool = False
@@ -53,7 +63,9 @@ class ClockWatch:
         elif self.shown_s is None:
             if against:
                 return False  # the first word on a clock is not said before it is sure
-        elif not self.skewed or off <= self.limit_s or abs(measured_s - self.shown_s) <= self.limit_s:
+        elif (
+            not self.skewed or off <= self.limit_s or abs(measured_s - self.shown_s) <= self.limit_s
+        ):
             return False
         before, self.shown_s = self.shown_s, round(measured_s) if self.skewed else 0
         return before != self.shown_s
@@ -62,9 +74,16 @@ class ClockWatch:
         if self.shown_s is None:
             return None
         if not self.skewed:
-            return Condition("ClockSynced", TRUE, "Synced", f"Its clock is within {self.limit_s:g} s of the hub's.")
+            return Condition(
+                "ClockSynced",
+                TRUE,
+                "Synced",
+                f"Its clock is within {self.limit_s:g} s of the hub's.",
+            )
         way = "ahead of" if self.shown_s > 0 else "behind"
-        message = f"Its clock is {abs(self.shown_s)} s {way} the hub's, more than {self.limit_s:g} s."
+        message = (
+            f"Its clock is {abs(self.shown_s)} s {way} the hub's, more than {self.limit_s:g} s."
+        )
         return Condition("ClockSynced", FALSE, "ClockSkew", message)
 
 
@@ -94,7 +113,8 @@ class Vitals:
         return news
 
     def note_watches(self, failing: Sequence[str]) -> bool:
-        """Takes the collections whose watches do not stand now; those of two looks in a row count."""
+        """Takes the collections whose watches do not stand now; those of two looks in a row
+        count."""
         lasting, self._failing = self._failing & set(failing), frozenset(failing)
         trouble = ", ".join(sorted(lasting)) if failing else ""
         news, self.watch_trouble = trouble != self.watch_trouble, trouble
@@ -106,19 +126,26 @@ class Vitals:
         self._met = frozenset(found)
 
     def conditions(self) -> tuple[Condition, ...]:
-        """What there is to say; an aspect of which nothing is known, or nothing is wrong, is left out."""
+        """What there is to say; an aspect of which nothing is known, or nothing is wrong, is left
+        out."""
         found = [self.clock.condition()]
         if self.auth_trouble:
-            found.append(Condition("Authenticated", FALSE, "AuthFailed", _sentence(self.auth_trouble)))
+            found.append(
+                Condition("Authenticated", FALSE, "AuthFailed", _sentence(self.auth_trouble))
+            )
         if self.watch_trouble:
             message = (
-                f"Watches of {self.watch_trouble} end as soon as they begin; what is known of it comes from lists."
+                f"Watches of {self.watch_trouble} end as soon as they begin; what is known of it"
+                " comes from lists."
             )
             found.append(Condition("Watching", FALSE, "WatchFailing", message))
         if self.strangers:
             shown = ", ".join(str(key) for key in self.strangers[:3])
             more = f" and {len(self.strangers) - 3} more" if len(self.strangers) > 3 else ""
-            message = f"No workload and no decision of this host accounts for {shown}{more}; they are left as they are."
+            message = (
+                f"No workload and no decision of this host accounts for {shown}{more}; they are"
+                " left as they are."
+            )
             found.append(Condition("SlicesKnown", FALSE, "UnknownSlices", message))
         found += [self.renewal, self.removal]
         return tuple(one for one in found if one is not None)

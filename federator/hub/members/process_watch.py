@@ -1,8 +1,9 @@
 """Whether a member's process lives: by its lease, and by the report that only it writes.
 
-What a slice's status says is that process's word. Silence longer than the grace makes its figures unknown; one that was
-silent is believed again when it has looked at everything there (`CATCHING_UP` is gone from its lease). Its own clock is
-not believed: what counts is that the lease moves. Pure: times are arguments, in seconds of the monotonic clock.
+What a slice's status says is that process's word. Silence longer than the grace makes its figures
+unknown; one that was silent is believed again when it has looked at everything there (`CATCHING_UP`
+is gone from its lease). Its own clock is not believed: what counts is that the lease moves. Pure:
+times are arguments, in seconds of the monotonic clock.
 """
 
 from collections.abc import Mapping
@@ -43,7 +44,9 @@ class ProcessWatch:
         if self._looked_s is None:
             self.silent_since = silent_since
 
-    def look(self, lease: Mapping[str, Any] | None, now_s: float, wall_s: float, grace_s: float) -> None:
+    def look(
+        self, lease: Mapping[str, Any] | None, now_s: float, wall_s: float, grace_s: float
+    ) -> None:
         """Takes the lease as it is now; None where there is none."""
         before_s, self._looked_s = self._looked_s, now_s
         renewed = raw.text(lease or {}, "spec", "renewTime")[:RENEWED_MAX]
@@ -71,9 +74,13 @@ class ProcessWatch:
             return ""
         if not self.silent_since:
             return f"no member process has reported there (lease federator-system/{LEASE})"
-        return f"its member process has not been heard since {self.silent_since} (lease federator-system/{LEASE})"
+        return (
+            f"its member process has not been heard since {self.silent_since} (lease"
+            f" federator-system/{LEASE})"
+        )
 
 
 def catching_up(lease: Mapping[str, Any] | None) -> bool:
-    """Whether the process that renews this lease has not looked at everything yet in its present life."""
+    """Whether the process that renews this lease has not looked at everything yet in its present
+    life."""
     return raw.text(lease or {}, "metadata", "annotations", names.CATCHING_UP) == "true"

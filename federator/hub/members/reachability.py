@@ -1,7 +1,8 @@
-"""Reachability of one member: one table next to one enum, driven by probes, read by filters and folds.
+"""Reachability of one member: one table next to one enum, driven by probes, read by filters and
+folds.
 
-Silence is not absence: a member that does not answer is SUSPECT, then LOST, but what it holds stays on the commitments
-until it is heard again. Time is an argument (seconds of the monotonic clock).
+Silence is not absence: a member that does not answer is SUSPECT, then LOST, but what it holds stays
+on the commitments until it is heard again. Time is an argument (seconds of the monotonic clock).
 """
 
 from collections.abc import Mapping
@@ -29,7 +30,8 @@ class ProbeResult(StrEnum):
     SILENT = "Silent"
     GRACE_OVER = "GraceOver"
     REJECTS = "Rejects"
-    """It does not accept our credentials, or we have none: they may be on their way (Secrets are replaced)."""
+    """It does not accept our credentials, or we have none: they may be on their way (Secrets are
+    replaced)."""
     REFUSES = "Refuses"
 
 
@@ -39,7 +41,8 @@ TRANSITIONS: Mapping[tuple[Reachability, ProbeResult], Reachability] = {
     (Reachability.NEW, ProbeResult.REJECTS): Reachability.REFUSED,
     (Reachability.NEW, ProbeResult.REFUSES): Reachability.REFUSED,
     (Reachability.LIVE, ProbeResult.SILENT): Reachability.SUSPECT,
-    # We were the ones asleep (a stopped process, a blocked loop): one failed probe is still only one.
+    # We were the ones asleep (a stopped process, a blocked loop): one failed probe is still only
+    # one.
     (Reachability.LIVE, ProbeResult.GRACE_OVER): Reachability.SUSPECT,
     (Reachability.LIVE, ProbeResult.REJECTS): Reachability.SUSPECT,
     (Reachability.LIVE, ProbeResult.REFUSES): Reachability.REFUSED,
@@ -71,12 +74,13 @@ class ReachabilityState:
 
     @property
     def trusted(self) -> bool:
-        """Whether what we last saw of it may be taken as the present state (SUSPECT still is: a blip flips nothing)."""
+        """Whether what we last saw of it may be taken as the present state (SUSPECT still is: a
+        blip flips nothing)."""
         return self.state in (Reachability.LIVE, Reachability.SUSPECT)
 
     def patience_s(self, grace_s: float) -> float:
-        """What is left of the grace of somebody who has never been heard. It is used up by silence that was met, and
-        not by time in which we ourselves were asleep and asked nobody."""
+        """What is left of the grace of somebody who has never been heard. It is used up by silence
+        that was met, and not by time in which we ourselves were asleep and asked nobody."""
         return grace_s - max((self.asked_at_s or 0.0) - self.counts_from_s, 0.0)
 
     def over(self, now_s: float, grace_s: float) -> bool:
@@ -84,14 +88,18 @@ class ReachabilityState:
         return now_s - self.counts_from_s >= grace_s
 
 
-def after(state: ReachabilityState, result: ProbeResult, why: str, now_s: float, grace_s: float) -> ReachabilityState:
-    """The state after one probe. A silent probe past `grace_s` since the last good one counts as GRACE_OVER, one that
-    does not accept us as REFUSES.
+def after(
+    state: ReachabilityState, result: ProbeResult, why: str, now_s: float, grace_s: float
+) -> ReachabilityState:
+    """The state after one probe. A silent probe past `grace_s` since the last good one counts as
+    GRACE_OVER, one that does not accept us as REFUSES.
 
-    The time of first silence is kept through further failures, so the grace measures the loss and not the last attempt.
+    The time of first silence is kept through further failures, so the grace measures the loss and
+    not the last attempt.
     """
     if state.asked_at_s is not None and now_s - state.asked_at_s >= grace_s:
-        state = excused(state, why, now_s)  # we were asleep: what that member was meanwhile nobody knows
+        # we were asleep: what that member was meanwhile nobody knows
+        state = excused(state, why, now_s)
     anchor = state.heard_at_s if state.heard_at_s is not None else state.since_s
     if now_s - max(anchor, state.counts_from_s) >= grace_s:
         if result is ProbeResult.SILENT:
@@ -107,10 +115,12 @@ def after(state: ReachabilityState, result: ProbeResult, why: str, now_s: float,
 
 
 def explains(state: Reachability, result: ProbeResult) -> bool:
-    """Whether the probe tells why a member is where it is: what keeps a refused one out is what it answered last."""
+    """Whether the probe tells why a member is where it is: what keeps a refused one out is what it
+    answered last."""
     return not (state is Reachability.REFUSED and result is ProbeResult.SILENT)
 
 
 def excused(state: ReachabilityState, why: str, now_s: float) -> ReachabilityState:
-    """The state when the member could not even be asked, for a reason that is not its own: its grace begins anew."""
+    """The state when the member could not even be asked, for a reason that is not its own: its
+    grace begins anew."""
     return replace(state, why=why, counts_from_s=now_s)

@@ -1,9 +1,10 @@
-"""Whether what a member says agrees with what it was given: its contradictions, and how long they are held against it.
+"""Whether what a member says agrees with what it was given: its contradictions, and how long they
+are held against it.
 
-One `Trust` per member, fed by whoever cuts its words (`status.given`), shown as the condition Untrustworthy of its
-MemberCluster. While that is True the cluster takes nothing new; what runs there stays and is told as far as it was
-given. It ends when nothing of the kind was seen for a while, or by an operator's word. Pure: times are arguments, in
-seconds of the monotonic clock.
+One `Trust` per member, fed by whoever cuts its words (`status.given`), shown as the condition
+Untrustworthy of its MemberCluster. While that is True the cluster takes nothing new; what runs
+there stays and is told as far as it was given. It ends when nothing of the kind was seen for a
+while, or by an operator's word. Pure: times are arguments, in seconds of the monotonic clock.
 """
 
 from collections.abc import Hashable, Mapping
@@ -16,11 +17,14 @@ from federator.status.conditions import TRUE, Condition
 from federator.status.given import Contradiction
 
 LASTING_S: Final = 60.0
-"""What a delay could explain counts after so long: watches, roll-outs and scaling take less where all is well."""
+"""What a delay could explain counts after so long: watches, roll-outs and scaling take less where
+all is well."""
 LOOK_MAX_S: Final = 30.0
-"""Between two looks at most so much counts as time without a contradiction: nobody looked for longer."""
+"""Between two looks at most so much counts as time without a contradiction: nobody looked for
+longer."""
 SUBJECTS_MAX: Final = 1000
-"""Subjects with a contradiction that are remembered by name; those beyond are found again by the next look."""
+"""Subjects with a contradiction that are remembered by name; those beyond are found again by the
+next look."""
 
 
 @dataclass(slots=True)
@@ -42,8 +46,8 @@ class Trust:
             self.found = Contradiction(raw.word(condition, "reason") or UNTRUSTWORTHY, told)
 
     def note(self, subject: Hashable, found: Contradiction | None, now_s: float) -> bool:
-        """Takes what was just seen of one subject (a workload's key, or a kind); None for no contradiction. Tells
-        whether the verdict on the member is another than before."""
+        """Takes what was just seen of one subject (a workload's key, or a kind); None for no
+        contradiction. Tells whether the verdict on the member is another than before."""
         if found is None:
             self._standing.pop(subject, None)
             return False
@@ -65,15 +69,19 @@ class Trust:
         return True
 
     def pardon(self) -> tuple[Hashable, ...]:
-        """An operator's word: everything so far is forgotten. Returns what there were contradictions about, to be
-        looked at anew."""
+        """An operator's word: everything so far is forgotten. Returns what there were
+        contradictions about, to be looked at anew."""
         subjects = tuple(self._standing)
         self._standing.clear()
         self.found = None
         return subjects
 
     def _judge(self, now_s: float) -> bool:
-        counting = [one for one, since_s in self._standing.values() if not one.lasting or now_s - since_s >= LASTING_S]
+        counting = [
+            one
+            for one, since_s in self._standing.values()
+            if not one.lasting or now_s - since_s >= LASTING_S
+        ]
         if not counting:
             return False
         self._clean_s = 0.0
@@ -82,8 +90,9 @@ class Trust:
 
     @property
     def why(self) -> str:
-        """For verdicts: what it is called untrustworthy for, in a word; "" while it is trusted. The evidence names
-        workloads, and verdicts are read by the owners of others: it is on the MemberCluster only."""
+        """For verdicts: what it is called untrustworthy for, in a word; "" while it is trusted. The
+        evidence names workloads, and verdicts are read by the owners of others: it is on the
+        MemberCluster only."""
         return self.found.reason if self.found is not None else ""
 
     def condition(self) -> Condition | None:
@@ -92,7 +101,8 @@ class Trust:
             return None
         more = f" ({len(self._standing)} such now)" if len(self._standing) > 1 else ""
         message = (
-            f"{self.found.message[:600].rstrip('.')}{more}. It takes nothing new; what it says counts as far as it was"
+            f"{self.found.message[:600].rstrip('.')}{more}. It takes nothing new; what it says"
+            " counts as far as it was"
             f" given. Ends when nothing of the kind is seen for {self.clears_after_s:.0f} s, or by"
             " federator cluster trust."
         )

@@ -1,8 +1,10 @@
-"""Decisions that no hub of this host made: their seq lies above everything that it has issued, or they bear no seal.
+"""Decisions that no hub of this host made: their seq lies above everything that it has issued, or
+they bear no seal.
 
-Somebody else has written them. Nobody obeys them (`HubState.observe_decision`), and because API servers take no lower
-seq in their place, the objects are removed; then the workload's decision is written anew, by what the hub remembers of
-it or, after a restart, by what the members hold. Whoever writes them again and again is answered later each time.
+Somebody else has written them. Nobody obeys them (`HubState.observe_decision`), and because API
+servers take no lower seq in their place, the objects are removed; then the workload's decision is
+written anew, by what the hub remembers of it or, after a restart, by what the members hold. Whoever
+writes them again and again is answered later each time.
 """
 
 import logging
@@ -33,7 +35,13 @@ class Foreign:
     """Removes them. Keys of its queue are (namespace, name) of decisions."""
 
     def __init__(
-        self, state: HubState, host: clients.Client, events: Events, *, clock: Clock, rng: random.Random
+        self,
+        state: HubState,
+        host: clients.Client,
+        events: Events,
+        *,
+        clock: Clock,
+        rng: random.Random,
     ) -> None:
         self.state = state
         self.host = host
@@ -41,7 +49,9 @@ class Foreign:
         self.clock = clock
         self._removed: Counter[ObjectName] = Counter()
         self._due_s: dict[ObjectName, float] = {}
-        self.queue: WorkQueue[ObjectName] = WorkQueue("foreign decisions", rng=rng, metrics=state.metrics)
+        self.queue: WorkQueue[ObjectName] = WorkQueue(
+            "foreign decisions", rng=rng, metrics=state.metrics
+        )
         state.signals.to_refuse.append(lambda namespace, name: self.queue.add((namespace, name)))
         state.signals.on_resumed.append(self.look_at_all)
 
@@ -69,12 +79,18 @@ class Foreign:
             live = await self.host.get(ref)
             if live["metadata"].get("uid") != refused.uid:
                 return None  # the watch tells of the one that is there now
-            rest = [text for text in live["metadata"].get("finalizers") or () if text != DECISION_FINALIZER]
+            rest = [
+                text
+                for text in live["metadata"].get("finalizers") or ()
+                if text != DECISION_FINALIZER
+            ]
             version = live["metadata"]["resourceVersion"]
-            body = {"metadata": {"finalizers": rest, "uid": refused.uid, "resourceVersion": version}}
-            # Before the deletion: one that is being deleted and held by our finalizer would be a tombstone, by which
-            # members are emptied. If this hub ends in between, the object stands there as before, without finalizer,
-            # and is refused and removed by the next.
+            body = {
+                "metadata": {"finalizers": rest, "uid": refused.uid, "resourceVersion": version}
+            }
+            # Before the deletion: one that is being deleted and held by our finalizer would be a
+            # tombstone, by which members are emptied. If this hub ends in between, the object
+            # stands there as before, without finalizer, and is refused and removed by the next.
             await self.host.patch(ref, body)
             await self.host.delete(ref, uid=refused.uid)
         except errors.NotServed:
@@ -98,4 +114,11 @@ class Foreign:
         self.events.about_decision(name, refused, REASON, note)
         workload = self.state.workloads.get(refused.key)
         if workload is not None and workload.uid == refused.workload_uid:
-            self.events.tell(refused.key, workload.uid, REASON, f"of {name[1]}: {note}", action="Place", warning=True)
+            self.events.tell(
+                refused.key,
+                workload.uid,
+                REASON,
+                f"of {name[1]}: {note}",
+                action="Place",
+                warning=True,
+            )

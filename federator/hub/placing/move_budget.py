@@ -1,8 +1,10 @@
-"""The move budget: at which pace edits of policies and of labels move running copies, over all workloads of a policy.
+"""The move budget: at which pace edits of policies and of labels move running copies, over all
+workloads of a policy.
 
-One owner of the buckets: placing asks before copies leave (`leave`), and says which workloads still have copies to move
-(`note`). One of them is looked at when the bucket can serve it, so that a thousand that wait cost one decision at a
-time. A leader that takes over counts what the decisions of the last minute say was moved.
+One owner of the buckets: placing asks before copies leave (`leave`), and says which workloads still
+have copies to move (`note`). One of them is looked at when the bucket can serve it, so that a
+thousand that wait cost one decision at a time. A leader that takes over counts what the decisions
+of the last minute say was moved.
 """
 
 import functools
@@ -23,14 +25,16 @@ from federator.placement.selection.leaving import Allowance, Leave
 
 MINUTE_S = 60.0
 COUNTED_FOR_S = 30.0
-"""How long the count of a policy's copies is good for: a percentage of them may be a little out of date."""
+"""How long the count of a policy's copies is good for: a percentage of them may be a little out of
+date."""
 LEAST_WAIT_S = 1.0
 PORTION_S = 5.0
-"""A workload with many copies to move is looked at when the bucket holds what this long puts into it."""
+"""A workload with many copies to move is looked at when the bucket holds what this long puts into
+it."""
 
 Account = tuple[str, str, str]
-"""Whose budget: namespace and name of a policy and "" ("required" for what it moves because it is Required), or the key
-of a workload that spells its placement out."""
+"""Whose budget: namespace and name of a policy and "" ("required" for what it moves because it is
+Required), or the key of a workload that spells its placement out."""
 REQUIRED: Final = "required"
 
 
@@ -49,7 +53,9 @@ class _Bucket:
 class MoveBuckets:
     """The buckets of all policies."""
 
-    def __init__(self, state: HubState, *, clock: Clock, later: Callable[[WorkloadKey, float], None]) -> None:
+    def __init__(
+        self, state: HubState, *, clock: Clock, later: Callable[[WorkloadKey, float], None]
+    ) -> None:
         self.state = state
         self.clock = clock
         self._later = later
@@ -68,8 +74,11 @@ class MoveBuckets:
         """What the engine asks when an edit would move copies of this workload."""
         return functools.partial(self._allowance, ask, record)
 
-    def _allowance(self, ask: Ask, record: Record | None, moving: int, forced: Mapping[str, int]) -> Allowance:
-        """What Required policies move has the pace of each of them, and is not held by a Lazy policy of one's own."""
+    def _allowance(
+        self, ask: Ask, record: Record | None, moving: int, forced: Mapping[str, int]
+    ) -> Allowance:
+        """What Required policies move has the pace of each of them, and is not held by a Lazy
+        policy of one's own."""
         policy, own = ask.policy, moving - sum(forced.values())
         self._short.pop(ask.key, None)
         taken: dict[Account, int] = {}
@@ -79,16 +88,23 @@ class MoveBuckets:
                 account = ("", demand.name, REQUIRED)
                 rate = self._rate(account, demand.moves)
                 taken[account] = self._take(ask.key, account, rate, copies)
-                paces.append(f"{rate} a minute at most over all workloads ({enforcing.of('moveBudget', demand)})")
+                paces.append(
+                    f"{rate} a minute at most over all workloads"
+                    f" ({enforcing.of('moveBudget', demand)})"
+                )
         self._by_force[ask.key] = dict(taken)
         if own > 0 and is_held(policy, record):
-            paces.append(f"when somebody asks for it: federator rebalance ({_field(policy)} is Lazy)")
+            paces.append(
+                f"when somebody asks for it: federator rebalance ({_field(policy)} is Lazy)"
+            )
         elif own > 0:
             account, rate = _account(ask), self._own_rate(ask)
             taken[account] = self._take(ask.key, account, rate, own)
             paces.append(f"{rate} a minute at most over all workloads ({_budget_field(policy)})")
         then = "; ".join(paces)
-        return Allowance(sum(taken.values()), f" {then}" if then.startswith("when") else f", {then}")
+        return Allowance(
+            sum(taken.values()), f" {then}" if then.startswith("when") else f", {then}"
+        )
 
     def _take(self, key: WorkloadKey, account: Account, rate: int, copies: int) -> int:
         bucket = self._bucket(account, rate)
@@ -99,7 +115,8 @@ class MoveBuckets:
         return taken
 
     def note(self, ask: Ask, decision: Decision) -> None:
-        """Remembers who still has copies to move, and sees to it that the next of them is looked at."""
+        """Remembers who still has copies to move, and sees to it that the next of them is looked
+        at."""
         key, account = ask.key, self._short.pop(ask.key, None)
         before = self._accounts.pop(key, None)
         if before is not None:
@@ -171,7 +188,9 @@ class MoveBuckets:
         now_s = self.clock.monotonic()
         bucket = self._buckets.get(account)
         if bucket is None:
-            bucket = self._buckets[account] = _Bucket(float(rate - self._moved_lately(account)), now_s)
+            bucket = self._buckets[account] = _Bucket(
+                float(rate - self._moved_lately(account)), now_s
+            )
         bucket.left = min(bucket.left + (now_s - bucket.at_s) * rate / MINUTE_S, float(rate))
         bucket.at_s, bucket.rate = now_s, rate
         return bucket
@@ -182,28 +201,32 @@ class MoveBuckets:
         return sum(
             record.terms.moved
             for record in self.state.records.values()
-            if record.terms.moved and record.facts.as_of > since_s and account in _accounts_of(record)
+            if record.terms.moved
+            and record.facts.as_of > since_s
+            and account in _accounts_of(record)
         )
 
 
 def is_held(policy: Policy, record: Record | None) -> bool:
-    """Whether running copies stay where they are under this policy: it is Lazy, and nobody has asked for a rebalance
-    since they lay as it wants them."""
+    """Whether running copies stay where they are under this policy: it is Lazy, and nobody has
+    asked for a rebalance since they lay as it wants them."""
     if not policy.lazy:
         return False
     return record is None or record.rebalance == record.terms.rebalanced
 
 
 def moved(record: Record | None, decision: Decision, now_s: float) -> int:
-    """What a decision says was moved: also what the one before it moved within the last minute, which would be
-    forgotten with it."""
+    """What a decision says was moved: also what the one before it moved within the last minute,
+    which would be forgotten with it."""
     recent = record is not None and record.facts.as_of > now_s - MINUTE_S
     return decision.moved + (record.terms.moved if record is not None and recent else 0)
 
 
 def _account(ask: Ask) -> Account:
     policy = ask.policy
-    return ("", "", str(ask.key)) if policy.origin == "inline" else (policy.namespace, policy.name, "")
+    return (
+        ("", "", str(ask.key)) if policy.origin == "inline" else (policy.namespace, policy.name, "")
+    )
 
 
 def _accounts_of(record: Record) -> set[Account]:

@@ -1,9 +1,9 @@
 """Placing: takes a batch of keys, runs one scheduling cycle over them, and writes its decisions.
 
-One batch is decided at a time, because room and quota are shared by everybody; its decisions are booked before the next
-is looked at, so that several may be written side by side. The cycle decides; this file gathers what it reads, writes
-what changed with a version check, and on a conflict simply takes the key again. A decision is on the host before any
-member hears of it.
+Batches are decided one at a time, because room and quota are shared. The decisions of a batch are
+charged before the next batch is decided, so that several batches may be written concurrently. The
+cycle decides; this module collects its inputs and writes what changed, with a version check. After
+a conflict the key is queued again. A decision is on the host before any member gets it.
 """
 
 import asyncio
@@ -32,9 +32,9 @@ from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
 from federator.kube.control.work_queue import Batch, WorkQueue
-from federator.model import names, plaintext
+from federator.model import names
 from federator.model.ask import Admitted, Ask, Unit
-from federator.model.decision import REFUSALS, Decision, Reason, Share
+from federator.model.decision import Decision, Reason, Share
 from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.names import WorkloadKey
 from federator.placement import inputs
@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Due:
-    """One key of a batch that has something to decide."""
+    """A key of a batch that needs a decision."""
 
     workload: Workload
     asked: Ask
@@ -65,14 +65,14 @@ class Due:
 
     @property
     def ask(self) -> Ask:
-        """What is charged: of a refused workload by what runs of it, not by what it says now."""
+        """What is charged: for a refused workload what runs of it, not what it asks for now."""
         if self.refused is None or self.record is None:
             return self.asked
         return as_charged(self.asked, self.record.terms.charged)
 
 
 class Placing:
-    """The only writer of PlacementDecisions' shares."""
+    """The only writer of the shares in PlacementDecisions."""
 
     def __init__(
         self,
@@ -95,45 +95,55 @@ class Placing:
             "placing", rng=rng, group=names.namespace_of, metrics=state.metrics
         )
         self.inadmissible = Queue()
-        """Workloads that lack something, and which hints could help them."""
+        """Workloads that wait for something, and the hints that could help each."""
         self.moves = MoveBuckets(state, clock=clock, later=self.queue.add_after)
         self._pledges = Pledges()
         self._unheard: dict[WorkloadKey, str] = {}
-        """Key -> uid of workloads that are charged for a first decision of which nobody knows whether it was taken."""
+        """Key -> uid of workloads whose first decision may have been written or not."""
         self._vetted: dict[WorkloadKey, tuple[str, int, bytes]] = {}
-        """(uid, generation, content) up to which edits ask for nothing that the decision in force does not charge."""
+        """(uid, generation, content) up to which edits stay within the decision in force."""
         state.signals.to_place.append(self.queue.add)
         state.signals.on_freed.append(lambda: self.requeue(Hint(HintKind.QUOTA)))
         state.signals.on_member(
-            MemberTurn.HINT_CLUSTER, lambda member: self.requeue(Hint(HintKind.CLUSTER, member.name))
+            MemberTurn.HINT_CLUSTER,
+            lambda member: self.requeue(Hint(HintKind.CLUSTER, member.name)),
         )
-        state.signals.on_member(MemberTurn.HINT_ROOM, lambda member: self.requeue(Hint(HintKind.ROOM, member.name)))
+        state.signals.on_member(
+            MemberTurn.HINT_ROOM, lambda member: self.requeue(Hint(HintKind.ROOM, member.name))
+        )
         state.signals.on_slice(SliceTurn.CAPS, self._note_unschedulable)
 
     async def run(self) -> None:
         options = self.state.options
         await self.queue.run_batches(
-            self.turn, most=options.batch_size, linger_s=options.batch_linger_s, at_once=options.batches_at_once
+            self.turn,
+            most=options.batch_size,
+            linger_s=options.batch_linger_s,
+            at_once=options.batches_at_once,
         )
 
     def requeue(self, hint: Hint) -> None:
-        """Room, quota or membership changed: those whom it could help are decided again."""
+        """Room, quota or membership changed: queues the workloads that this could help."""
         for key in self.inadmissible.requeued_by(hint):
             self.queue.add(key)
 
     def _note_unschedulable(self, member: Member, key: WorkloadKey) -> None:
-        """A slice was heard of: what its scheduler could not bind may have to go elsewhere, now or in a while."""
+        """A slice changed: pods that its scheduler could not bind may have to move."""
         if (in_s := self.caps.note(key, member.slice_of(key), member.name)) is not None:
             self.queue.add_after(key, in_s)
 
     async def turn(self, batch: Batch[WorkloadKey]) -> None:
-        """One batch: decide everything synchronously, then write concurrently, what gives something up first. The turn
-        of a workload ends when its own decision is written."""
+        """One batch: decides synchronously, then writes concurrently, decisions that free something
+        first. The turn of a workload ends when its own decision is written."""
         if self.state.paused:
             return
         snapshot = self.state.snapshot(self.clock)
         memo: dict[Any, Any] = {}
-        due = {item.workload.key: item for key in batch if (item := self._due(key, snapshot, memo)) is not None}
+        due = {
+            item.workload.key: item
+            for key in batch
+            if (item := self._due(key, snapshot, memo)) is not None
+        }
         for key in batch:
             if key not in due:
                 batch.ended(key)
@@ -152,7 +162,7 @@ class Placing:
         await self._write_all(made, due, batch)
 
     def _entry(self, item: Due) -> Entry:
-        """What the cycle reads of a workload that is due."""
+        """The cycle's input for a workload that is due."""
         return Entry(
             ask=item.asked,
             standing=self.standing(item.workload, item.record),
@@ -162,10 +172,12 @@ class Placing:
         )
 
     def standing(self, workload: Workload, record: Record | None) -> Standing:
-        """What a workload has, by its decision and by what its members say."""
+        """What a workload has, by its decision and by its members' reports."""
         state, key = self.state, workload.key
         overtaken = self.overtaken(key)
-        void = record is not None and not overtaken and self.in_force.came_to_nothing(workload, record)
+        void = (
+            record is not None and not overtaken and self.in_force.came_to_nothing(workload, record)
+        )
         return Standing(
             held=() if void else self.holdings(workload, record),
             recorded=record.recorded if record is not None else None,
@@ -179,31 +191,36 @@ class Placing:
         )
 
     def as_now(self, workload: Workload) -> Standing:
-        """The standing of a workload, or of an edit of one, for a trial in another thread: nothing of it changes any
-        more."""
+        """The standing of a workload, or of an edit of one, for a trial in another thread: a copy
+        that no longer changes."""
         standing = self.standing(workload, self.state.record_of(workload))
         known = self.state.workloads.get(workload.key)
         pods_as_they_are = known is not None and known.content == workload.content
-        return dataclasses.replace(standing, mark=no_mark, capped=standing.capped if pods_as_they_are else {})
+        return dataclasses.replace(
+            standing, mark=no_mark, capped=standing.capped if pods_as_they_are else {}
+        )
 
     def _assume(self, made: Cycle, due: Mapping[WorkloadKey, Due]) -> None:
-        """From now on the decisions count, although nobody has written them yet."""
+        """Charges the decisions from now on, although they are not written yet."""
         now_s = self.clock.monotonic()
-        for one in made.decided:
-            item = due[one.key]
-            if one.entry.standing.overtaken:
+        for decided in made.decided:
+            item = due[decided.key]
+            if decided.entry.standing.overtaken:
                 restored.told(self.state, item.workload, now_s)
-                if (in_s := restored.believe_again(self.state, one.key, now_s)) > 0:
-                    self.queue.add_after(one.key, in_s)
-            restored.numbered(self.state, one.decision)
-            self.state.commitments.assume(one.after)
-            self.moves.note(one.entry.ask, one.decision)
-        self.inadmissible.settle((one.key for one in made.decided), made.inadmissible)
+                if (in_s := restored.believe_again(self.state, decided.key, now_s)) > 0:
+                    self.queue.add_after(decided.key, in_s)
+            restored.numbered(self.state, decided.decision)
+            self.state.commitments.assume(decided.after)
+            self.moves.note(decided.entry.ask, decided.decision)
+        self.inadmissible.settle((decided.key for decided in made.decided), made.inadmissible)
         for key, in_s in made.requeues.items():
             self.queue.add_after(key, in_s)
 
-    async def _write_all(self, made: Cycle, due: Mapping[WorkloadKey, Due], batch: Batch[WorkloadKey]) -> None:
-        """Writes a batch in waves. What counted on something that was not given up after all is decided again."""
+    async def _write_all(
+        self, made: Cycle, due: Mapping[WorkloadKey, Due], batch: Batch[WorkloadKey]
+    ) -> None:
+        """Writes a batch in waves. If a wave fails, decisions that rely on what it should have
+        freed are made again."""
         async with self._pledges.made() as pledge:
             complete = True
             for which, wave in made.write_order:
@@ -212,12 +229,15 @@ class Placing:
                 if which is not Effect.FREES:
                     complete = complete and await pledge.earlier_kept()
                 if not complete:
-                    for one in wave:
-                        self._restore(due[one.key], one)
-                        self.queue.add(one.key)
+                    for decided in wave:
+                        self._restore(due[decided.key], decided)
+                        self.queue.add(decided.key)
                     continue
                 async with asyncio.TaskGroup() as group:
-                    written = [group.create_task(self._written(due[one.key], one, batch)) for one in wave]
+                    written = [
+                        group.create_task(self._written(due[decided.key], decided, batch))
+                        for decided in wave
+                    ]
                 complete = all(task.result() for task in written)
             pledge.settle(kept=complete)
         if made.hints:
@@ -225,14 +245,15 @@ class Placing:
         else:
             self.state.signals.booked()
 
-    async def _written(self, item: Due, one: Decided, batch: Batch[WorkloadKey]) -> bool:
-        trouble = await self._commit(item, one)
-        batch.ended(one.key, trouble)
+    async def _written(self, item: Due, decided: Decided, batch: Batch[WorkloadKey]) -> bool:
+        trouble = await self._commit(item, decided)
+        batch.ended(decided.key, trouble)
         return trouble is None
 
     def _due(self, key: WorkloadKey, snapshot: FleetSnapshot, memo: dict[Any, Any]) -> Due | None:
-        """What has to be decided for a key; None when the decision in force still is the right one. `memo`: what its
-        batch has computed of the snapshot already. The rule is `scheduling.due`; this gathers and files."""
+        """What has to be decided for a key; None when the decision in force is still right. `memo`
+        caches what the batch has computed from the snapshot. The rule is `scheduling.due`; this
+        method collects its inputs and stores the result."""
         workload = self.state.workloads.get(key)
         self._forget_unheard(key, workload)
         verdict = due_rule.look(self._presence(key, workload))
@@ -260,7 +281,7 @@ class Placing:
         return Due(workload, ask, record, inputs_hash, refused)
 
     def _presence(self, key: WorkloadKey, workload: Workload | None) -> due_rule.Presence:
-        """What is known of a workload before its inputs are looked at."""
+        """What is known of a workload before its inputs are compared."""
         if workload is None or workload.deleting or workload.ask is None:
             return due_rule.Presence(there=False)
         hosts_own = False
@@ -276,7 +297,7 @@ class Placing:
         )
 
     def _forget(self, key: WorkloadKey, workload: Workload | None) -> None:
-        """A workload is gone or going, or cannot be read."""
+        """A workload is gone or being deleted, or cannot be read."""
         self.inadmissible.forget(key)
         self._vetted.pop(key, None)
         self.moves.forget(key)
@@ -285,25 +306,36 @@ class Placing:
         else:
             self.caps.drop(key)
 
-    def _judge(self, workload: Workload, record: Record | None, inputs_hash: str, refused: Refused | None) -> None:
-        """Files that a workload was looked at with these inputs, if that is news."""
+    def _judge(
+        self, workload: Workload, record: Record | None, inputs_hash: str, refused: Refused | None
+    ) -> None:
+        """Records that a workload was evaluated with these inputs, if they are new."""
         key = workload.key
         if self.state.evaluated.get(key) == inputs_hash:
             return
         same = record is not None and record.facts.inputs_hash == inputs_hash
-        # The record's own copy of the hash: there are a hundred thousand of them.
-        self.state.judge(key, record.facts.inputs_hash if record is not None and same else inputs_hash)
-        self.state.changed(Changed.JUDGED, key)  # its status may say that it is being placed again, and now it is not
+        # Share the record's string: there are a hundred thousand of them.
+        self.state.judge(
+            key, record.facts.inputs_hash if record is not None and same else inputs_hash
+        )
+        # its status may still say that it is being placed
+        self.state.changed(Changed.JUDGED, key)
         if record is None or not same:
             return
         if refused is None:  # what may not run is never in force
             self._vet(workload, record)
-        self.state.changed(Changed.IN_FORCE, key)  # members wait for this where it asks for other than is charged
+        # members wait for this where it asks for something else than is charged
+        self.state.changed(Changed.IN_FORCE, key)
 
     def _compared(
-        self, ask: Ask, workload: Workload, record: Record | None, inputs_hash: str, refused: Refused | None
+        self,
+        ask: Ask,
+        workload: Workload,
+        record: Record | None,
+        inputs_hash: str,
+        refused: Refused | None,
     ) -> due_rule.Comparison:
-        """The decision in force beside what is asked for now."""
+        """The decision in force compared with what is asked for now."""
         if record is None:
             return due_rule.Comparison(decided=False)
         terms = record.terms
@@ -322,38 +354,51 @@ class Placing:
         )
 
     def _vet(self, workload: Workload, record: Record) -> None:
-        """The decision in force was made for what the workload asks for now, whatever its generation."""
+        """The decision in force fits the workload's present content, whatever its generation."""
         charged = record.terms.charged
-        if charged is not None and not record.terms.held_back and charged.generation != workload.generation:
+        if (
+            charged is not None
+            and not record.terms.held_back
+            and charged.generation != workload.generation
+        ):
             self._vetted[workload.key] = (workload.uid, workload.generation, workload.content)
 
     def _admitted(self, workload: Workload, record: Record | None) -> Admitted | None:
-        """What the decision in force charges; None for one that does not say, and without one."""
+        """What the decision in force charges; None without a decision, or when it does not say."""
         if record is None:
             return None
         charged = self.in_force.admitted(workload, record)
         uid, vetted, content = self._vetted.get(workload.key, ("", 0, b""))
-        if charged is None or record.terms.held_back or uid != workload.uid or vetted <= charged.generation:
+        if (
+            charged is None
+            or record.terms.held_back
+            or uid != workload.uid
+            or vetted <= charged.generation
+        ):
             return charged
         return dataclasses.replace(charged, generation=vetted, content=content)
 
     def _content(self, item: Due, generation: int) -> bytes:
-        """Digest of what is charged, by the generation of the workload that asked for it."""
+        """Digest of the content that is charged, by the generation that asked for it."""
         if generation == item.workload.generation:
             return item.workload.content
         admitted = self._admitted(item.workload, item.record)
         charged = item.record.terms.charged if item.record is not None else None
-        known = (one for one in (admitted, charged) if one is not None and one.generation == generation)
-        return next((one.content for one in known), b"")
+        known = (
+            entry
+            for entry in (admitted, charged)
+            if entry is not None and entry.generation == generation
+        )
+        return next((entry.content for entry in known), b"")
 
     def overtaken(self, key: WorkloadKey) -> bool:
-        """Whether members hold slices of later decisions than the host knows: it was restored from a backup."""
+        """Whether members hold slices of later decisions: the host was restored from a backup."""
         workload = self.state.workloads.get(key)
         return workload is not None and restored.behind(self.state, workload)
 
     def vacated(self, record: Record) -> tuple[str, ...]:
-        """Clusters that the decision still names as leaving although they hold nothing any more, or were let go: they
-        stay in the fleet until no decision names them."""
+        """Clusters that the decision still lists as leaving although they are empty or were
+        released. They stay in the fleet until no decision names them."""
         empty = tuple(
             cluster
             for cluster in sorted(record.terms.leaving)
@@ -362,9 +407,11 @@ class Placing:
         return (*empty, *self.let_go(record))
 
     def let_go(self, record: Record) -> tuple[str, ...]:
-        """Clusters that the decision names and has nothing to do with any more."""
+        """Clusters that the decision names but that were released."""
         members = self.state.members
-        return tuple(name for name in sorted(record.clusters) if name in members and members[name].let_go)
+        return tuple(
+            name for name in sorted(record.clusters) if name in members and members[name].let_go
+        )
 
     def _capped(self, key: WorkloadKey, record: Record) -> bool:
         capped = self.caps.capped(key)
@@ -375,15 +422,16 @@ class Placing:
         return policying.asked(workload, self.state.rules, self.state.bindings())
 
     def holdings(self, workload: Workload, record: Record | None) -> tuple[Holding, ...]:
-        """What the workload has, by its decision and what its members say."""
+        """What the workload has, by its decision and by its members' reports."""
         return decisions.holdings(restored.shares(self.state, workload, record), record)
 
-    async def _commit(self, item: Due, one: Decided) -> errors.ApiError | None:
-        """Writes a decision if it says anything new. Returns why it could not."""
-        decision = one.decision
+    async def _commit(self, item: Due, decided: Decided) -> errors.ApiError | None:
+        """Writes a decision if it says anything new. Returns the error when it could not."""
+        decision = decided.decision
         key = item.workload.key
-        told = item.record is not None and _same(item.record, decision) and not self.overtaken(key)
-        if item.record is not None and told and not (item.record.lost or self.vacated(item.record)):
+        record = item.record
+        said = record is not None and decisions.says(record, decision) and not self.overtaken(key)
+        if record is not None and said and not (record.lost or self.vacated(record)):
             self.state.changed(Changed.STANDS, key)
             return None
         try:
@@ -392,8 +440,8 @@ class Placing:
                 obj = await self._write(item, decision, revision)
         except errors.ApiError as trouble:
             self.moves.refund(item.ask, decision.moved)
-            if not _charge_kept(one, trouble):
-                self._restore(item, one)
+            if not _charge_kept(decided, trouble):
+                self._restore(item, decided)
             elif item.record is None:
                 self._unheard[key] = item.workload.uid
             return trouble
@@ -415,33 +463,34 @@ class Placing:
                 "reason": decision.reason.value,
             },
         )
-        if news:  # else the watch was sooner, and has told
+        if news:  # else the watch was faster and has signalled it
             self.state.changed(Changed.WRITTEN, key)
             now = self.state.workloads.get(key)
             if now is None or now.uid != record.workload_uid:
-                # It went while the decision was being written: who heard of that found nothing to finalize yet.
+                # It was deleted during the write, when there was no decision to finalize yet.
                 self.state.changed(Changed.GONE, key)
         return None
 
     async def _revision(self, item: Due, decision: Decision) -> str:
-        """What keeps the spec in force of a decision that holds an edit back; "" for any other."""
+        """Name of the object that keeps the spec in force while an edit is held back; ""
+        otherwise."""
         if not decision.held_back or item.record is None:
             return ""
         return await self.in_force.keep(item.workload, item.record)
 
-    def _restore(self, item: Due, one: Decided) -> None:
-        """A decision that could not be written charges nothing; the one in force does again."""
+    def _restore(self, item: Due, decided: Decided) -> None:
+        """Charges the decision in force again, in place of one that could not be written."""
         record = self.state.record_of(item.workload)
         if record is None:
             self.state.commitments.forget(item.workload.uid)
-        elif record is item.record and one.before is not None:
-            self.state.commitments.record(one.before)
+        elif record is item.record and decided.before is not None:
+            self.state.commitments.record(decided.before)
         elif (heard := record.commitment()) is not None:
             self.state.commitments.record(heard)
 
     def _forget_unheard(self, key: WorkloadKey, workload: Workload | None) -> None:
-        """A workload that is gone is charged for nothing any more; if its decision turns up after all, that is booked
-        again until it is finalized."""
+        """Releases the charge of a workload that is gone. If its decision turns up after all, it is
+        charged again until it is finalized."""
         uid = self._unheard.pop(key, "")
         gone = uid and (workload is None or workload.uid != uid)
         if gone and all(record.workload_uid != uid for record in self.state.records_of(key)):
@@ -451,18 +500,20 @@ class Placing:
     async def _write(self, item: Due, decision: Decision, revision: str) -> Mapping[str, Any]:
         leaving = self._leaving(item.record, decision)
         record = item.record
-        decision = dataclasses.replace(decision, moved=move_budget.moved(record, decision, decision.as_of))
-        asked, done = (record.rebalance, record.terms.rebalanced) if record is not None else ("", "")
-        rebalanced = done if decision.to_move or decision.held else asked
-        given = self._given(record, decision)
-        causes = self._causes(item)
+        decision = dataclasses.replace(
+            decision, moved=move_budget.moved(record, decision, decision.as_of)
+        )
+        rebalanced = ""
+        if record is not None:
+            unfinished = decision.to_move or decision.held
+            rebalanced = record.terms.rebalanced if unfinished else record.rebalance
         spec = placementdecision.to_spec(
             decision,
-            causes,
+            self._causes(item),
             item.ask,
             leaving,
             rebalanced=rebalanced,
-            given=given,
+            given=self._given(record, decision),
             revision=revision,
             content=self._content(item, (decision.under or item.ask).generation),
         )
@@ -474,45 +525,56 @@ class Placing:
         return written
 
     def _leaving(self, record: Record | None, decision: Decision) -> tuple[str, ...]:
-        """Clusters without a share any more that may still hold something: also those that left the fleet with it, so
-        that it is known of when they join again, and not left behind."""
+        """Clusters without a share that may still hold something. Clusters that left the fleet
+        count too: their slices must be known when they join again."""
         if record is None:
             return ()
         staying = {share.cluster for share in decision.shares}
         return tuple(
             cluster
             for cluster in sorted(record.clusters - staying)
-            if (member := self.state.members.get(cluster)) is None or not (member.let_go or member.lacks(decision.key))
+            if (member := self.state.members.get(cluster)) is None
+            or not (member.let_go or member.lacks(decision.key))
         )
 
     def _given(self, record: Record | None, decision: Decision) -> tuple[Share, ...]:
-        """What clusters had before this decision and have no more, until nothing of it can be told any more: shards are
-        told of for as long as the workload lives, copies until the slice is as small as its new share."""
+        """What clusters had before this decision and have no longer, while their reports may still
+        count it: shards as long as the workload exists, replicas until the slice is as small as its
+        share."""
         if record is None:
             return ()
         now = {share.cluster: share.count for share in decision.shares}
+        given = {share.cluster: share for share in record.facts.given}
+        sharded = record.terms.unit is Unit.SHARDS
         gone = {
             name
-            for name in {*record.clusters, *(one.cluster for one in record.facts.given)}
+            for name in {*record.clusters, *given}
             if (member := self.state.members.get(name)) is not None
-            and (member.let_go or (not _in_shards(record) and self._is_as_small(member, record.key, now.get(name, 0))))
+            and (
+                member.let_go
+                or (not sharded and self._is_as_small(member, record.key, now.get(name, 0)))
+            )
         }
-        return givens.former({one.cluster: one for one in record.facts.given}, record.shares, decision.shares, gone)
+        return givens.former(given, record.shares, decision.shares, gone)
 
     def _is_as_small(self, member: Member, key: WorkloadKey, count: int) -> bool:
         seen = member.slice_of(key)
         return member.lacks(key) if seen is None else seen.observation.desired <= count
 
     def _causes(self, item: Due) -> tuple[str, ...]:
-        """What led to this decision, in a few words, after what led to the ones before."""
+        """What led to this decision, in a few words, after the causes of the earlier ones."""
         record = item.record
         if self.overtaken(item.workload.key):
-            return (*(record.terms.causes if record is not None else ()), "members hold slices of later decisions")
+            return (
+                *(record.terms.causes if record is not None else ()),
+                "members hold slices of later decisions",
+            )
         if record is None:
             return ("created",)
         if item.refused is not None:
             return (*record.terms.causes, f"generation {item.workload.generation} may not run")
-        unbound = "a cluster could not schedule its share" if self._capped(item.workload.key, record) else ""
+        capped = self._capped(item.workload.key, record)
+        unbound = "a cluster could not schedule its share" if capped else ""
         if record.facts.inputs_hash != item.inputs:
             cause = f"generation {item.workload.generation} under policy {item.ask.policy.name}"
             cause += f", and {unbound}" if unbound else ""
@@ -527,48 +589,8 @@ class Placing:
         return (*record.terms.causes, cause)
 
 
-def _charge_kept(one: Decided, trouble: errors.ApiError) -> bool:
-    """Whether a decision that could not be written stays charged: nobody knows that it was not taken, or that it will
-    not be once it arrives, and it takes more than the one before it.
-    """
+def _charge_kept(decided: Decided, trouble: errors.ApiError) -> bool:
+    """Whether a decision that could not be written stays charged: the write may have taken effect,
+    and the decision takes more than the one before."""
     unknown = isinstance(trouble, errors.Unreachable | errors.ServerTrouble | errors.Malformed)
-    return unknown and write_order.effect(one.before, one.after) is not Effect.FREES
-
-
-def _in_shards(record: Record) -> bool:
-    return record.terms.unit is Unit.SHARDS
-
-
-def _then(message: str) -> str:
-    """What a decision says of when the rest moves: it changes with the policy."""
-    return message.partition(" are still to move")[2]
-
-
-def _charges_alike(record: Record, decision: Decision) -> bool:
-    """Whether what stays in force while an edit is held back is charged as before: no hash of what is asked for now
-    tells of a RuntimeProfile that only the former spec names."""
-    charged, under = record.terms.charged, decision.under
-    if not decision.held_back or charged is None or under is None:
-        return True
-    return charged.shape.requests == under.shape.requests
-
-
-def _same(record: Record, decision: Decision) -> bool:
-    """Whether writing the decision would tell nobody anything new. Its message may carry figures that move with the
-    room of the fleet; they are not worth a write (`explain` computes them afresh)."""
-    return (
-        record.facts.inputs_hash == decision.inputs_hash
-        and record.shares == decision.shares
-        and record.terms.shortfall == decision.shortfall
-        and record.terms.held == decision.held
-        and record.terms.held_back == decision.held_back
-        and _charges_alike(record, decision)
-        and record.terms.to_move == decision.to_move
-        and _then(record.terms.message) == _then(decision.message)
-        and record.terms.tolerated == decision.tolerated
-        and record.terms.per_cluster == decision.per_cluster
-        and record.terms.surplus == decision.surplus
-        and (record.rebalance == record.terms.rebalanced or bool(decision.to_move or decision.held))
-        and record.terms.reason is decision.reason
-        and (decision.reason not in REFUSALS or record.terms.message == plaintext.clipped(decision.message))
-    )
+    return unknown and write_order.effect(decided.before, decided.after) is not Effect.FREES

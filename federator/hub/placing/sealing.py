@@ -1,6 +1,8 @@
-"""Sealing: decisions of a release that sealed none get their seal once, and then none is obeyed without.
+"""Sealing: decisions of a release that sealed none get their seal once, and then none is obeyed
+without.
 
-Writes to the host only, a few at once; members hear nothing of it. Runs while this hub leads, and ends for good.
+Writes to the host only, a few at once; members hear nothing of it. Runs while this hub leads, and
+ends for good.
 """
 
 import asyncio
@@ -24,7 +26,9 @@ ROUND_S = 5.0
 class Sealing:
     """Brings an older fleet's decisions up to date."""
 
-    def __init__(self, state: HubState, host: clients.Client, *, clock: Clock, rng: random.Random) -> None:
+    def __init__(
+        self, state: HubState, host: clients.Client, *, clock: Clock, rng: random.Random
+    ) -> None:
         self.state = state
         self.host = host
         self.clock = clock
@@ -34,29 +38,47 @@ class Sealing:
         """Until every decision that is ours is sealed, and the Secret says so."""
         seals = self.state.seals
         while seals.known and not seals.complete:
-            due = [record for record in self.state.records.values() if not (record.sealed or record.lost)]
+            due = [
+                record
+                for record in self.state.records.values()
+                if not (record.sealed or record.lost)
+            ]
             try:
                 for at in range(0, len(due), AT_ONCE):
                     await asyncio.gather(*map(self._seal, due[at : at + AT_ONCE]))
                 if not due:
-                    await seals.finish(self.host, self.state.options.system_namespace, self.clock.rfc3339_micro())
+                    await seals.finish(
+                        self.host, self.state.options.system_namespace, self.clock.rfc3339_micro()
+                    )
                     return
             except errors.ApiError as trouble:
                 log.info("decisions could not be sealed yet: %s", trouble)
             await asyncio.sleep(ROUND_S * self.rng.uniform(0.8, 1.2))
 
     async def _seal(self, record: Record) -> None:
-        """Seals one decision, unless it is not as it was heard any more: then the watch tells of it."""
+        """Seals one decision, unless it is not as it was heard any more: then the watch tells of
+        it."""
         seals = self.state.seals
         ref = registry.KINDS["PlacementDecision"].ref(record.key.namespace, record.name)
         try:
             live = await self.host.get(ref)
             meta = live["metadata"]
-            if (meta.get("uid"), meta.get("resourceVersion")) != (record.uid, record.resource_version):
+            if (meta.get("uid"), meta.get("resourceVersion")) != (
+                record.uid,
+                record.resource_version,
+            ):
                 return
             operations = [
-                {"op": "replace", "path": "/metadata/resourceVersion", "value": record.resource_version},
-                {"op": "add", "path": "/spec/seal", "value": seals.of(ref.namespace, ref.name, live["spec"])},
+                {
+                    "op": "replace",
+                    "path": "/metadata/resourceVersion",
+                    "value": record.resource_version,
+                },
+                {
+                    "op": "add",
+                    "path": "/spec/seal",
+                    "value": seals.of(ref.namespace, ref.name, live["spec"]),
+                },
             ]
             written = await self.host.patch(ref, operations, kind="json")
         except (errors.NotFound, errors.Conflict):

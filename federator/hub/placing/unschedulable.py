@@ -1,9 +1,10 @@
-"""Unschedulable caps: what a member's scheduler could not bind for a while caps the cluster, so that the rest moves.
+"""Unschedulable caps: what a member's scheduler could not bind for a while caps the cluster, so
+that the rest moves.
 
-A cap holds for some minutes, also when nothing is left there, and then decays: the next decision may try the cluster
-again. It speaks of the pods as they are: with another template it is forgotten. How long copies wait is measured here,
-from when it was first heard: a member's clock may be minutes off (FAULTS.md, "by locally observed time"), and after a
-restart of the hub the time begins anew.
+A cap holds for some minutes, also when nothing is left there, and then decays: the next decision
+may try the cluster again. It speaks of the pods as they are: with another template it is forgotten.
+How long copies wait is measured here, from when it was first heard: a member's clock may be minutes
+off (FAULTS.md, "by locally observed time"), and after a restart of the hub the time begins anew.
 """
 
 from collections.abc import Mapping
@@ -42,8 +43,8 @@ class UnschedulableCaps:
         self.clock = clock
         self._caps: dict[WorkloadKey, _Caps] = {}
         self._waiting: dict[WorkloadKey, dict[str, tuple[float, float]]] = {}
-        """Copies that wait for a node, by cluster: since when by what their member says, and the monotonic time at
-        which it first said so."""
+        """Copies that wait for a node, by cluster: since when by what their member says, and the
+        monotonic time at which it first said so."""
 
     def capped(self, key: WorkloadKey) -> Mapping[str, int]:
         """cluster -> how many copies of a workload its scheduler could bind lately."""
@@ -51,11 +52,15 @@ class UnschedulableCaps:
         if workload is None or key not in self._caps:
             return {}
         now = self.clock.monotonic()
-        return {name: cap.most for name, cap in self._of(workload).by_cluster.items() if cap.until_s > now}
+        return {
+            name: cap.most
+            for name, cap in self._of(workload).by_cluster.items()
+            if cap.until_s > now
+        }
 
     def note(self, key: WorkloadKey, seen: SliceSeen | None, cluster: str) -> float | None:
-        """Looks at one slice. Returns in how many seconds placing should look at the workload (0: now), None for
-        never."""
+        """Looks at one slice. Returns in how many seconds placing should look at the workload (0:
+        now), None for never."""
         workload = self.state.workloads.get(key)
         if workload is None:
             self.drop(key)
@@ -66,17 +71,21 @@ class UnschedulableCaps:
         member = self.state.members.get(cluster)
         observed = cutting.counted(self.state, workload, self.state.record_of(workload), seen)
         if member is not None and not member.process.speaks:
-            return None  # what it wrote before it died may have changed: neither a cause for moves nor the end of one
+            # what it wrote before it died may have changed: neither a cause for moves nor the end
+            # of one
+            return None
         if not observed.unschedulable:
             self._waits_no_more(key, cluster)
             return None
         if observed.observed_generation < observed.generation:
-            return None  # what was said of a larger share counts once, and not against the smaller one too
+            # what was said of a larger share counts once, and not against the smaller one too
+            return None
         now = self.clock.monotonic()
         waited = now - self._waits_since(key, cluster, observed.unschedulable_since_s, now)
         if waited < self.state.options.unschedulable_after_s:
             return self.state.options.unschedulable_after_s - waited
-        # Of a share that has just shrunk, pods may still be waiting that are about to go: who is ready was scheduled.
+        # Of a share that has just shrunk, pods may still be waiting that are about to go: who is
+        # ready was scheduled.
         most = max(observed.ready, seen.due - observed.unschedulable)
         caps = self._of(workload).by_cluster
         before = caps.get(cluster)
@@ -86,8 +95,8 @@ class UnschedulableCaps:
         return 0.0
 
     def _waits_since(self, key: WorkloadKey, cluster: str, told_s: float, now_s: float) -> float:
-        """Monotonic time since which the copies that wait there have been known to. Later stamps are of other copies:
-        those before them found a node."""
+        """Monotonic time since which the copies that wait there have been known to. Later stamps
+        are of other copies: those before them found a node."""
         waits = self._waiting.setdefault(key, {})
         known = waits.get(cluster)
         if known is None or told_s > known[0]:
@@ -107,9 +116,11 @@ class UnschedulableCaps:
         return found
 
     def refresh(self, key: WorkloadKey) -> float | None:
-        """Brings the caps of one workload up to date, before it is placed. Returns in how many seconds it should be
-        looked at again, None for never."""
-        waits = [self.note(key, seen, cluster) for cluster, seen in self.state.slices_of(key).items()]
+        """Brings the caps of one workload up to date, before it is placed. Returns in how many
+        seconds it should be looked at again, None for never."""
+        waits = [
+            self.note(key, seen, cluster) for cluster, seen in self.state.slices_of(key).items()
+        ]
         return min((wait_s for wait_s in waits if wait_s), default=None)
 
     def drop(self, key: WorkloadKey) -> None:

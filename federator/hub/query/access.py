@@ -1,8 +1,8 @@
 """Who asks, and whether they may: decided by the host, for every request anew.
 
-A bearer token goes to the host's TokenReview; a client certificate was verified in the handshake against the host's own
-authority for clients. Then each right is asked for by SubjectAccessReview. Tokens are never kept: what is remembered
-for some seconds is whose a token's hash was.
+A bearer token goes to the host's TokenReview; a client certificate was verified in the handshake
+against the host's own authority for clients. Then each right is asked for by SubjectAccessReview.
+Tokens are never kept: what is remembered for some seconds is whose a token's hash was.
 """
 
 import asyncio
@@ -31,7 +31,9 @@ REVIEWS_WAITING_MAX = 64
 """Who comes when so many are asked for or wait is told to come back."""
 AUTHENTICATED = "system:authenticated"
 _TOKENS = ObjectRef("authentication.k8s.io/v1", "tokenreviews", "", "", "TokenReview")
-_RIGHTS = ObjectRef("authorization.k8s.io/v1", "subjectaccessreviews", "", "", "SubjectAccessReview")
+_RIGHTS = ObjectRef(
+    "authorization.k8s.io/v1", "subjectaccessreviews", "", "", "SubjectAccessReview"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,8 @@ class User:
 
 
 class Refused(Exception):
-    """The request is not answered: an HTTP status, a reason as Kubernetes has them, and a sentence."""
+    """The request is not answered: an HTTP status, a reason as Kubernetes has them, and a
+    sentence."""
 
     def __init__(self, status: int, reason: str, message: str, *, retry_after_s: int = 0) -> None:
         super().__init__(message)
@@ -56,7 +59,8 @@ class Refused(Exception):
 
 
 class Access:
-    """Asks the host. `reviews` must reach it whether or not this hub leads: a review changes nothing."""
+    """Asks the host. `reviews` must reach it whether or not this hub leads: a review changes
+    nothing."""
 
     def __init__(self, reviews: Client, *, clock: Clock) -> None:
         self._reviews = reviews
@@ -70,19 +74,24 @@ class Access:
         scheme, _, token = request.authorization.partition(" ")
         if request.authorization:
             if scheme.lower() != "bearer" or not token.strip():
-                raise Refused(401, "Unauthorized", "a bearer token or a client certificate is needed")
+                raise Refused(
+                    401, "Unauthorized", "a bearer token or a client certificate is needed"
+                )
             return await self._of_token(token.strip())
         if request.certificate is not None:
             return User(request.certificate.name, (*request.certificate.groups, AUTHENTICATED))
         raise Refused(401, "Unauthorized", "a bearer token or a client certificate is needed")
 
     async def allow(self, user: User, rights: tuple[Right, ...], namespace: str) -> None:
-        """Returns when the user has every one of these rights in the namespace. Raises `Refused` 403 otherwise."""
+        """Returns when the user has every one of these rights in the namespace. Raises `Refused`
+        403 otherwise."""
         allowed = await asyncio.gather(*(self._may(user, right, namespace) for right in rights))
         missing = [str(right) for right, yes in zip(rights, allowed, strict=True) if not yes]
         if missing:
             where = f'in the namespace "{namespace}" of the host'
-            raise Refused(403, "Forbidden", f'user "{user.name}" cannot {" and ".join(missing)} {where}')
+            raise Refused(
+                403, "Forbidden", f'user "{user.name}" cannot {" and ".join(missing)} {where}'
+            )
 
     async def _of_token(self, token: str) -> User:
         digest, now = hashlib.sha256(token.encode()).digest(), self._clock.monotonic()
@@ -105,7 +114,12 @@ class Access:
         if status.get("authenticated") is not True or not name:
             return None
         user = raw.mapping(status, "user")
-        return User(name, tuple(raw.texts(user, "groups")), raw.text(user, "uid"), raw.mapping(user, "extra"))
+        return User(
+            name,
+            tuple(raw.texts(user, "groups")),
+            raw.text(user, "uid"),
+            raw.mapping(user, "extra"),
+        )
 
     async def _may(self, user: User, right: Right, namespace: str) -> bool:
         attributes = {
@@ -125,13 +139,17 @@ class Access:
             spec["uid"] = user.uid
         if user.extra:
             spec["extra"] = dict(user.extra)
-        status = await self._asked(_RIGHTS, {"apiVersion": _RIGHTS.api_version, "kind": _RIGHTS.kind, "spec": spec})
+        status = await self._asked(
+            _RIGHTS, {"apiVersion": _RIGHTS.api_version, "kind": _RIGHTS.kind, "spec": spec}
+        )
         return status.get("allowed") is True and status.get("denied") is not True
 
     async def _asked(self, ref: ObjectRef, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """The status of a review. Its body may hold a token: no error of it is passed on."""
         if self._waiting >= REVIEWS_WAITING_MAX:
-            raise Refused(429, "TooManyRequests", "too many reviews wait for the host", retry_after_s=1)
+            raise Refused(
+                429, "TooManyRequests", "too many reviews wait for the host", retry_after_s=1
+            )
         self._waiting += 1
         try:
             async with asyncio.timeout(REVIEW_S), self._gate:

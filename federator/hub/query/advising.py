@@ -1,9 +1,10 @@
 """Questions that the engine is asked: why a workload is where it is, and where one would go.
 
-The owner of a workload cannot read what decisions depend on: clusters, quotas, cluster-wide policies, what others hold.
-The hub asks the engine for them, with a situation that has their own objects, the clusters, and of all others only
-sums; so that what is computed from it can name nobody else. The situation is taken in one turn of the event loop, and
-the computing is done beside it: in a thread, few at once, until nobody waits for it any more.
+The owner of a workload cannot read what decisions depend on: clusters, quotas, cluster-wide
+policies, what others hold. The hub asks the engine for them, with a situation that has their own
+objects, the clusters, and of all others only sums; so that what is computed from it can name nobody
+else. The situation is taken in one turn of the event loop, and the computing is done beside it: in
+a thread, few at once, until nobody waits for it any more.
 """
 
 import asyncio
@@ -69,14 +70,16 @@ class Inputs:
         try:
             return await self.compute(work)
         except Overloaded:
-            raise Refused(429, "TooManyRequests", "too many questions are being computed", retry_after_s=5) from None
+            raise Refused(
+                429, "TooManyRequests", "too many questions are being computed", retry_after_s=5
+            ) from None
         except TimeoutError:
             sentence = "it could not be computed in time: the hub has much to do, or it is much"
             raise Refused(503, "Timeout", sentence, retry_after_s=10) from None
 
     async def policy(self, namespace: str, name: str) -> dict[str, Any] | None:
-        """A PlacementPolicy; None where there is none. Raises `Refused`. Listed by its name: the hub's account may list
-        policies and get none."""
+        """A PlacementPolicy; None where there is none. Raises `Refused`. Listed by its name: the
+        hub's account may list policies and get none."""
         kind = registry.KINDS["PlacementPolicy"]
         try:
             async with asyncio.timeout(self.timeout_s):
@@ -97,18 +100,24 @@ async def explained(inputs: Inputs, key: WorkloadKey, explain: Explain) -> dict[
     kind = registry.KINDS[key.kind]
     obj = await inputs.read(kind.ref(key.namespace, key.name))
     if obj is None:
-        raise Refused(404, "NotFound", f'{kind.plural} "{key.name}" not found in namespace {key.namespace}')
+        raise Refused(
+            404, "NotFound", f'{kind.plural} "{key.name}" not found in namespace {key.namespace}'
+        )
     situation = await _situation(inputs, key.kind, obj)
-    found = await inputs.computed(lambda stop: explain(obj, situation, situation.workloads[key], stop))
+    found = await inputs.computed(
+        lambda stop: explain(obj, situation, situation.workloads[key], stop)
+    )
     shown: dict[str, Any] = plaintext.every(found)
     return shown
 
 
 async def tried(inputs: Inputs, kind: str, namespace: str, body: bytes) -> dict[str, Any]:
-    """The decision that the hub would make for a manifest, or for an edit if a workload of its name is there. Nothing
-    is written, nothing charged. Raises `Refused`."""
+    """The decision that the hub would make for a manifest, or for an edit if a workload of its name
+    is there. Nothing is written, nothing charged. Raises `Refused`."""
     if inputs.state.refuses_native(kind):
-        raise Refused(422, "Invalid", f"this host runs a {kind} itself, so it is not carried to members")
+        raise Refused(
+            422, "Invalid", f"this host runs a {kind} itself, so it is not carried to members"
+        )
     if namespace not in inputs.state.spaces:
         raise Refused(404, "NotFound", f'namespace "{namespace}" not found')
     key, given = await inputs.computed(lambda _: manifest(body, kind, namespace))
@@ -130,14 +139,18 @@ def manifest(body: bytes, kind: str, namespace: str) -> tuple[WorkloadKey, dict[
     try:
         objs = read.load_json(body)
         if len(objs) != 1:
-            raise Refused(400, "BadRequest", f"the body must hold one {kind}, and holds {len(objs)} objects")
+            raise Refused(
+                400, "BadRequest", f"the body must hold one {kind}, and holds {len(objs)} objects"
+            )
         read.check(objs[0])
     except read.InvalidObject as bad:
         raise Refused(422, "Invalid", plaintext.clipped(str(bad).replace("\n", "; "))) from None
     obj = objs[0]
     said, name = raw.text(obj, "metadata", "namespace"), raw.text(obj, "metadata", "name")
     if obj.get("kind") != kind or obj.get("apiVersion") != registry.KINDS[kind].api_version:
-        raise Refused(400, "BadRequest", f"the body must hold a {kind} of {registry.KINDS[kind].api_version}")
+        raise Refused(
+            400, "BadRequest", f"the body must hold a {kind} of {registry.KINDS[kind].api_version}"
+        )
     if said not in ("", namespace):
         raise Refused(400, "BadRequest", f"metadata.namespace: must be {namespace}, as in the path")
     if not name:
@@ -147,27 +160,43 @@ def manifest(body: bytes, kind: str, namespace: str) -> tuple[WorkloadKey, dict[
 
 
 def edited(given: Mapping[str, Any], live: Mapping[str, Any] | None, now: str) -> dict[str, Any]:
-    """The object as it would be once it is written: a new one, or `live` with the spec, labels and annotations that are
-    given."""
-    meta = {name: value for name, value in given["metadata"].items() if name in ("name", "namespace")}
+    """The object as it would be once it is written: a new one, or `live` with the spec, labels and
+    annotations that are given."""
+    meta = {
+        name: value for name, value in given["metadata"].items() if name in ("name", "namespace")
+    }
     for name in ("labels", "annotations"):
-        meta[name] = {**raw.text_map(raw.mapping(live, "metadata"), name), **raw.text_map(given["metadata"], name)}
-    head = {"apiVersion": given["apiVersion"], "kind": given["kind"], "spec": raw.mapping(given, "spec")}
+        meta[name] = {
+            **raw.text_map(raw.mapping(live, "metadata"), name),
+            **raw.text_map(given["metadata"], name),
+        }
+    head = {
+        "apiVersion": given["apiVersion"],
+        "kind": given["kind"],
+        "spec": raw.mapping(given, "spec"),
+    }
     if live is None:
         uid = f"{given['kind']}/{meta['namespace']}/{meta['name']}"  # ties break the same each time
         return {**head, "metadata": {**meta, "uid": uid, "generation": 1, "creationTimestamp": now}}
     known = raw.mapping(live, "metadata")
     kept = {name: known[name] for name in ("uid", "creationTimestamp") if name in known}
     generation = raw.integer(known, "generation") + 1
-    return {**head, "metadata": {**meta, **kept, "generation": generation}, "status": raw.mapping(live, "status")}
+    return {
+        **head,
+        "metadata": {**meta, **kept, "generation": generation},
+        "status": raw.mapping(live, "status"),
+    }
 
 
 async def _situation(inputs: Inputs, kind: str, obj: Mapping[str, Any]) -> Situation:
-    """What the engine needs for one workload: of other tenants it has sums and nothing else. Raises `Refused`."""
+    """What the engine needs for one workload: of other tenants it has sums and nothing else. Raises
+    `Refused`."""
     verbs, namespace = registry.verbs_of(kind), raw.text(obj, "metadata", "namespace")
     profile = inputs.state.profiles.get(verbs.profile(obj), {}).get("object")
     workload = workloads.summarise(kind, obj, profile)
-    decision = registry.KINDS["PlacementDecision"].ref(namespace, decisions.name_of(workload.key, workload.uid))
+    decision = registry.KINDS["PlacementDecision"].ref(
+        namespace, decisions.name_of(workload.key, workload.uid)
+    )
     situation = _taken(inputs, workload)
     ask = situation.ask_of(workload)
     mine = [{**obj, "apiVersion": registry.KINDS[kind].api_version, "kind": kind}]
@@ -187,8 +216,14 @@ def _taken(inputs: Inputs, workload: Workload) -> Situation:
     state = inputs.state
     snapshot, key = state.snapshot(inputs.clock), workload.key
     record: Record | None = state.record_of(workload)
-    counted = {name: view.capacity.includes_seq for name, view in snapshot.clusters.items() if view.capacity}
-    rules = (rule for rule in state.rules if rule.cluster_wide or rule.policy.namespace == key.namespace)
+    counted = {
+        name: view.capacity.includes_seq
+        for name, view in snapshot.clusters.items()
+        if view.capacity
+    }
+    rules = (
+        rule for rule in state.rules if rule.cluster_wide or rule.policy.namespace == key.namespace
+    )
     return Situation(
         snapshot=snapshot,
         rules=Policies(rules, in_force_max=state.rules.in_force_max),

@@ -1,7 +1,9 @@
-"""Where the leader's query port is: one annotation of the Lease, written by the leader and read by callers.
+"""Where the leader's query port is: one annotation of the Lease, written by the leader and read by
+callers.
 
-It names the hub that wrote it, so that the address of an earlier leader is never taken for that of the present one.
-Who may write the Lease says where tokens go: that is the hub's account alone (deploy/host/access).
+It names the hub that wrote it, so that the address of an earlier leader is never taken for that of
+the present one. Who may write the Lease says where tokens go: that is the hub's account alone
+(deploy/host/access).
 """
 
 import json
@@ -36,7 +38,8 @@ class Announcement:
 
 
 class NoPort(ValueError):
-    """The Lease names no port that answers. `waiting`: a leader has just changed, and its word may be on its way."""
+    """The Lease names no port that answers. `waiting`: a leader has just changed, and its word may
+    be on its way."""
 
     def __init__(self, message: str, *, waiting: bool = False) -> None:
         super().__init__(message)
@@ -66,25 +69,38 @@ def read(obj: Mapping[str, Any]) -> Announcement:
     except ValueError:
         raise NoPort(f"what the Lease says of the query port of {holder} cannot be read") from None
     said = Announcement(
-        raw.text(facts, "holder"), raw.text(facts, "address"), raw.text(facts, "serverName"), raw.text(facts, "ca")
+        raw.text(facts, "holder"),
+        raw.text(facts, "address"),
+        raw.text(facts, "serverName"),
+        raw.text(facts, "ca"),
     )
     if said.holder != holder:
         raise NoPort(f"the hub that leads ({holder}) has told of no query port", waiting=True)
     if not (said.address and said.server_name and said.ca_pem):
         raise NoPort(f"what the Lease says of the query port of {holder} cannot be read")
-    if len(said.address) > _ADDRESS_MAX or len(said.ca_pem) > _CA_MAX or set(said.address) & set("/@?#\\ \t\r\n"):
+    if (
+        len(said.address) > _ADDRESS_MAX
+        or len(said.ca_pem) > _CA_MAX
+        or set(said.address) & set("/@?#\\ \t\r\n")
+    ):
         raise NoPort(f"what the Lease says of the query port of {holder} cannot be read")
     return said
 
 
 def address(advertise: str, host: str, port: int) -> str:
-    """HOST:PORT from what an operator said, and where the port listens. Raises FieldError where nobody could reach
-    that."""
+    """HOST:PORT from what an operator said, and where the port listens. Raises FieldError where
+    nobody could reach that."""
     if advertise:
         given, colon, number = advertise.rpartition(":")
         if colon and number.isdecimal() and (not given.count(":") or given.endswith("]")):
             return advertise
-        return f"[{advertise}]:{port}" if ":" in advertise and not advertise.startswith("[") else f"{advertise}:{port}"
+        return (
+            f"[{advertise}]:{port}"
+            if ":" in advertise and not advertise.startswith("[")
+            else f"{advertise}:{port}"
+        )
     if host in ("", "0.0.0.0", "::"):
-        raise FieldError("query.advertise", "must say where callers find a port that listens on every address")
+        raise FieldError(
+            "query.advertise", "must say where callers find a port that listens on every address"
+        )
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

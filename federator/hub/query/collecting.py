@@ -1,7 +1,9 @@
-"""Pods and logs of one workload out of many clusters: asked side by side, bounded, and in part where some are away.
+"""Pods and logs of one workload out of many clusters: asked side by side, bounded, and in part
+where some are away.
 
-Used by the query port with the hub's connections, and by the command line with a person's own. A cluster that cannot be
-asked or does not answer in time costs the others nothing: it gets a row that says why.
+Used by the query port with the hub's connections, and by the command line with a person's own. A
+cluster that cannot be asked or does not answer in time costs the others nothing: it gets a row that
+says why.
 """
 
 import asyncio
@@ -71,15 +73,19 @@ class Wanted:
 async def pods(targets: Sequence[Target], selection: Selection, wanted: Wanted) -> dict[str, Any]:
     """The pods of all targets, and how each target answered."""
     each = max(1, wanted.pods_max // max(1, len(targets)))
-    found, clusters = await _from_each(targets, wanted, lambda target: _pods_of(target, selection, wanted, each))
+    found, clusters = await _from_each(
+        targets, wanted, lambda target: _pods_of(target, selection, wanted, each)
+    )
     return {"pods": [{"cluster": cluster, **row} for cluster, row in found], "clusters": clusters}
 
 
 async def logs(targets: Sequence[Target], selection: Selection, wanted: Wanted) -> dict[str, Any]:
-    """The ends of the logs of the chosen pods, one entry for each, and how each target answered. No more pods are
-    looked for than can be shown: `leftOut` counts those that were found besides."""
+    """The ends of the logs of the chosen pods, one entry for each, and how each target answered. No
+    more pods are looked for than can be shown: `leftOut` counts those that were found besides."""
     most = wanted.log_pods_max
-    rows, clusters = await _from_each(targets, wanted, lambda target: _pods_of(target, selection, wanted, most))
+    rows, clusters = await _from_each(
+        targets, wanted, lambda target: _pods_of(target, selection, wanted, most)
+    )
     rows = _in_turns(rows)
     chosen, left = rows[:most], rows[most:]
     by_cluster = {target.cluster: target for target in targets}
@@ -90,18 +96,29 @@ async def logs(targets: Sequence[Target], selection: Selection, wanted: Wanted) 
     return {"logs": list(entries), "clusters": clusters, "leftOut": len(left)}
 
 
-async def natives(targets: Sequence[Target], selection: Selection, wanted: Wanted) -> dict[str, Any]:
+async def natives(
+    targets: Sequence[Target], selection: Selection, wanted: Wanted
+) -> dict[str, Any]:
     """What the workload's slices were expanded to in each target, and how each target answered."""
-    found, clusters = await _from_each(targets, wanted, lambda target: _natives_of(target, selection, wanted))
-    return {"natives": [{"cluster": cluster, **row} for cluster, row in found], "clusters": clusters}
+    found, clusters = await _from_each(
+        targets, wanted, lambda target: _natives_of(target, selection, wanted)
+    )
+    return {
+        "natives": [{"cluster": cluster, **row} for cluster, row in found],
+        "clusters": clusters,
+    }
 
 
-async def _natives_of(target: Target, selection: Selection, wanted: Wanted) -> tuple[list[dict[str, Any]], bool]:
-    """By the status of the slice in one cluster; a carried native kind is its own native. None where another workload
-    of this name holds the place."""
+async def _natives_of(
+    target: Target, selection: Selection, wanted: Wanted
+) -> tuple[list[dict[str, Any]], bool]:
+    """By the status of the slice in one cluster; a carried native kind is its own native. None
+    where another workload of this name holds the place."""
     assert target.client is not None
     kind = registry.KINDS[selection.kind]
-    obj = await target.client.get(kind.ref(selection.namespace, selection.name), timeout_s=wanted.timeout_s)
+    obj = await target.client.get(
+        kind.ref(selection.namespace, selection.name), timeout_s=wanted.timeout_s
+    )
     mark = registry.verbs_of(selection.kind).read_mark(obj)
     if mark is None or mark.workload_uid != selection.uid:
         return [], False
@@ -109,14 +126,23 @@ async def _natives_of(target: Target, selection: Selection, wanted: Wanted) -> t
     if kind.model is None:
         judged = health.of(obj)
         state = "Healthy" if judged.healthy else "Degraded"
-        listed = [{"kind": selection.kind, "name": selection.name, "health": state, "reason": judged.reason}]
-    rows = [{field: selections.text(raw.text(row, field)) for field in NATIVE_FIELDS} for row in listed]
+        listed = [
+            {
+                "kind": selection.kind,
+                "name": selection.name,
+                "health": state,
+                "reason": judged.reason,
+            }
+        ]
+    rows = [
+        {field: selections.text(raw.text(row, field)) for field in NATIVE_FIELDS} for row in listed
+    ]
     return rows[:NATIVES_MAX], len(rows) > NATIVES_MAX
 
 
 def _in_turns(rows: Sequence[tuple[str, T]]) -> list[tuple[str, T]]:
-    """The rows with the first of every cluster first, then the second of each: where not all are shown, every cluster
-    is."""
+    """The rows with the first of every cluster first, then the second of each: where not all are
+    shown, every cluster is."""
     turns: Counter[str] = Counter()
     placed: list[tuple[int, int, str, T]] = []
     for cluster, row in rows:
@@ -130,7 +156,8 @@ async def _from_each(
     wanted: Wanted,
     ask: Callable[[Target], Awaitable[tuple[list[T], bool]]],
 ) -> tuple[list[tuple[str, T]], list[dict[str, Any]]]:
-    """(cluster, row) of every target in order, and one entry for each target: answered or why not."""
+    """(cluster, row) of every target in order, and one entry for each target: answered or why
+    not."""
     answers = await asyncio.gather(*(_within(target, wanted.timeout_s, ask) for target in targets))
     rows: list[tuple[str, T]] = []
     clusters: list[dict[str, Any]] = []
@@ -140,7 +167,9 @@ async def _from_each(
             continue
         some, more = answer
         rows += [(target.cluster, row) for row in some]
-        clusters.append({"cluster": target.cluster, "answered": True, "pods": len(some), "more": more})
+        clusters.append(
+            {"cluster": target.cluster, "answered": True, "pods": len(some), "more": more}
+        )
     return rows, clusters
 
 
@@ -158,7 +187,8 @@ async def _within(
 
 
 def why(trouble: Exception, timeout_s: float) -> str:
-    """Why a cluster did not answer, in words that hold nothing of what it said: that may be about others."""
+    """Why a cluster did not answer, in words that hold nothing of what it said: that may be about
+    others."""
     match trouble:
         case TimeoutError():
             return f"did not answer within {timeout_s:g} s"
@@ -186,29 +216,46 @@ async def _pods_of(
     token = ""
     while True:
         page = await _page(target, selection, wanted, token)
-        found += [row for row in selections.rows(page, selection, target.pieces) if _is_wanted(row, wanted)]
+        found += [
+            row
+            for row in selections.rows(page, selection, target.pieces)
+            if _is_wanted(row, wanted)
+        ]
         if len(found) > most or not page.metadata.continue_ or page.metadata.continue_ == token:
             found.sort(key=lambda row: (row.get("shard") or 0, str(row["name"])))
             return found[:most], len(found) > most
         token = page.metadata.continue_
 
 
-async def _page(target: Target, selection: Selection, wanted: Wanted, token: str) -> selections.Table:
+async def _page(
+    target: Target, selection: Selection, wanted: Wanted, token: str
+) -> selections.Table:
     assert target.client is not None
-    query = [("labelSelector", selection.labels), ("limit", str(PAGE)), ("includeObject", "Metadata")]
+    query = [
+        ("labelSelector", selection.labels),
+        ("limit", str(PAGE)),
+        ("includeObject", "Metadata"),
+    ]
     if wanted.pod:
         query.append(("fieldSelector", f"metadata.name={wanted.pod}"))
     if token:
         query.append(("continue", token))
     path = f"/api/v1/namespaces/{quote(selection.namespace, safe='')}/pods"
     body = await target.client.raw(
-        "GET", path, tuple(query), headers=TABLE, timeout_s=wanted.timeout_s, body_limit=PAGE_BYTES_MAX
+        "GET",
+        path,
+        tuple(query),
+        headers=TABLE,
+        timeout_s=wanted.timeout_s,
+        body_limit=PAGE_BYTES_MAX,
     )
     return selections.table(body)
 
 
 def _is_wanted(row: Mapping[str, Any], wanted: Wanted) -> bool:
-    return (not wanted.pod or row["name"] == wanted.pod) and (wanted.shard is None or row.get("shard") == wanted.shard)
+    return (not wanted.pod or row["name"] == wanted.pod) and (
+        wanted.shard is None or row.get("shard") == wanted.shard
+    )
 
 
 async def _log_of(
@@ -218,7 +265,8 @@ async def _log_of(
     container = wanted.container or selection.container
     entry: dict[str, Any] = {"cluster": target.cluster, "pod": row["name"], "container": container}
     query = (("container", container), *_bounds(wanted), ("limitBytes", str(bytes_max)))
-    path = f"/api/v1/namespaces/{quote(selection.namespace, safe='')}/pods/{quote(str(row['name']), safe='')}/log"
+    namespace, pod = quote(selection.namespace, safe=""), quote(str(row["name"]), safe="")
+    path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
     if row.get("shard") is not None:
         entry["shard"] = row["shard"]
     try:
@@ -229,7 +277,11 @@ async def _log_of(
         return {**entry, "reason": plaintext.visible(said)[:WHY_MAX]}
     except (errors.ApiError, TimeoutError) as trouble:
         return {**entry, "reason": why(trouble, wanted.timeout_s)}
-    return {**entry, "text": body[:bytes_max].decode("utf-8", "replace"), "cut": len(body) >= bytes_max}
+    return {
+        **entry,
+        "text": body[:bytes_max].decode("utf-8", "replace"),
+        "cut": len(body) >= bytes_max,
+    }
 
 
 def _bounds(wanted: Wanted) -> tuple[tuple[str, str], ...]:
@@ -237,11 +289,19 @@ def _bounds(wanted: Wanted) -> tuple[tuple[str, str], ...]:
     query = [("tailLines", str(wanted.tail))]
     if wanted.since_seconds:
         query.append(("sinceSeconds", str(wanted.since_seconds)))
-    query += [(name, "true") for name, yes in (("timestamps", wanted.timestamps), ("previous", wanted.previous)) if yes]
+    query += [
+        (name, "true")
+        for name, yes in (("timestamps", wanted.timestamps), ("previous", wanted.previous))
+        if yes
+    ]
     return tuple(query)
 
 
-async def _log(target: Target, path: str, query: tuple[tuple[str, str], ...], *, timeout_s: float, most: int) -> bytes:
+async def _log(
+    target: Target, path: str, query: tuple[tuple[str, str], ...], *, timeout_s: float, most: int
+) -> bytes:
     assert target.client is not None
     async with asyncio.timeout(timeout_s), target.gate:
-        return await target.client.raw("GET", path, query, timeout_s=timeout_s, body_limit=most + SLACK_BYTES)
+        return await target.client.raw(
+            "GET", path, query, timeout_s=timeout_s, body_limit=most + SLACK_BYTES
+        )

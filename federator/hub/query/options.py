@@ -1,4 +1,5 @@
-"""What an operator may set for the query port. Filled by `settings`; every field says its unit, and why it is so."""
+"""What an operator may set for the query port. Filled by `settings`; every field says its unit, and
+why it is so."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -19,12 +20,13 @@ class QueryOptions:
     advertise: str = ""
     """Where callers find it, as HOST or HOST:PORT, told in the Lease; empty: where it listens."""
     cert_file: str = ""
-    """PEM certificate to show, read again when it changes; empty: one is made at every start, its authority told in
-    the Lease."""
+    """PEM certificate to show, read again when it changes; empty: one is made at every start, its
+    authority told in the Lease."""
     key_file: str = ""
     """PEM key of `cert_file`."""
     ca_file: str = ""
-    """PEM authority of `cert_file`, told in the Lease; the certificate is for the host in `advertise`."""
+    """PEM authority of `cert_file`, told in the Lease; the certificate is for the host in
+    `advertise`."""
     requests_at_once: int = 16
     """More requests than this at once are told to come back."""
     requests_of_one_user: int = 4
@@ -32,10 +34,11 @@ class QueryOptions:
     requests_to_one_member: int = 4
     """Reads in one member at once, for all callers: its lane for writes is not touched."""
     member_timeout_s: float = 8.0
-    """A member that has not answered by then is named as away; the others are not waited for longer."""
+    """A member that has not answered by then is named as away; the others are not waited for
+    longer."""
     computed_at_once: Annotated[int, Field(ge=1, le=16)] = 1
-    """Answers to `explain` and `place` that are computed at once, each in a thread: the hub's own work has no less
-    right to the processor."""
+    """Answers to `explain` and `place` that are computed at once, each in a thread: the hub's own
+    work has no less right to the processor."""
     compute_timeout_s: float = 20.0
     """An answer that has not been computed by then is given up."""
     pods_max: int = 10_000

@@ -1,7 +1,9 @@
-"""One request to the query port, from who asks to the answer. Knows no socket: `serving` puts it behind one.
+"""One request to the query port, from who asks to the answer. Knows no socket: `serving` puts it
+behind one.
 
-The order is the point: bounds, then who asks, then whether this hub leads, and only then is the request read; what it
-needs is asked of the host, and then it is answered. Every refusal is a Kubernetes Status.
+The order is the point: bounds, then who asks, then whether this hub leads, and only then is the
+request read; what it needs is asked of the host, and then it is answered. Every refusal is a
+Kubernetes Status.
 """
 
 import logging
@@ -26,8 +28,9 @@ REASON_NOT_LEADING = "NotLeading"
 
 
 class QueryPort:
-    """Answers for one hub. `leader` names the hub that leads, "" when nobody is known to; `sources` are asked for anew
-    with every request, because a hub may begin another life in the same process."""
+    """Answers for one hub. `leader` names the hub that leads, "" when nobody is known to; `sources`
+    are asked for anew with every request, because a hub may begin another life in the same process.
+    """
 
     def __init__(
         self,
@@ -45,7 +48,8 @@ class QueryPort:
         self._by_user: Counter[str] = Counter()
 
     async def answer(self, request: Incoming) -> Outgoing:
-        """Total: whatever goes wrong is an answer, and one that names nothing of what went wrong inside."""
+        """Total: whatever goes wrong is an answer, and one that names nothing of what went wrong
+        inside."""
         asked = "other"
         self._running += 1
         try:
@@ -79,14 +83,21 @@ class QueryPort:
                 how = "POST with a manifest" if route.body_max else "GET without a body"
                 raise Refused(405, "MethodNotAllowed", f"{route.name} is asked by {how}")
             return route, questions.completed(given)
-        raise Refused(404, "NotFound", "there is no such question; see docs/reference/query-port.md")
+        raise Refused(
+            404, "NotFound", "there is no such question; see docs/reference/query-port.md"
+        )
 
     def _refuse_standby(self) -> None:
         state = self._sources().state
         if state.leading and state.ready:
             return
         if state.leading:
-            raise Refused(503, REASON_NOT_LEADING, "this hub has begun to lead and is not ready yet", retry_after_s=2)
+            raise Refused(
+                503,
+                REASON_NOT_LEADING,
+                "this hub has begun to lead and is not ready yet",
+                retry_after_s=2,
+            )
         named = self._leader()
         who = f"{named} leads" if named else "nobody is known to lead"
         raise Refused(503, REASON_NOT_LEADING, f"this hub does not lead; {who}", retry_after_s=2)
@@ -96,12 +107,18 @@ class QueryPort:
     ) -> Mapping[str, Any]:
         sources = self._sources()
         if self._by_user[user.name] >= sources.options.requests_of_one_user:
-            raise Refused(429, "TooManyRequests", "you have too many requests at once", retry_after_s=1)
+            raise Refused(
+                429, "TooManyRequests", "you have too many requests at once", retry_after_s=1
+            )
         self._by_user[user.name] += 1
         try:
             rights = tuple(right.filled(given) for right in route.rights)
             await self._access.allow(user, rights, given["namespace"])
-            body = await request.read_body(route.body_max) if route.body_max and request.read_body else b""
+            body = (
+                await request.read_body(route.body_max)
+                if route.body_max and request.read_body
+                else b""
+            )
             question = Question(given, router.parameters(route, request.query), body)
             what = f"{given['plural']} {given['namespace']}/{given.get('name', '')}"
             log.info("%s of %s for %s", route.name, what, selection.text(user.name))

@@ -1,7 +1,8 @@
 """The questions that the port answers: its table of routes, and what each of them asks.
 
-The next question is a row of `ROUTES`. An answer is computed from a snapshot taken in one turn of the event loop, and
-from what is asked of the host and members after that; it never waits for a controller.
+The next question is a row of `ROUTES`. An answer is computed from a snapshot taken in one turn of
+the event loop, and from what is asked of the host and members after that; it never waits for a
+controller.
 """
 
 import asyncio
@@ -55,7 +56,9 @@ class Sources:
     """By member: bounds what all callers together ask of it at once."""
 
     def gate(self, cluster: str) -> asyncio.Semaphore:
-        return self.gates.setdefault(cluster, asyncio.Semaphore(self.options.requests_to_one_member))
+        return self.gates.setdefault(
+            cluster, asyncio.Semaphore(self.options.requests_to_one_member)
+        )
 
 
 async def pods(sources: Sources, question: Question) -> Mapping[str, Any]:
@@ -84,13 +87,17 @@ async def explain(sources: Sources, question: Question) -> Mapping[str, Any]:
 
 async def place(sources: Sources, question: Question) -> Mapping[str, Any]:
     """Where a workload would go, if this manifest were applied."""
-    return await advising.tried(_inputs(sources), question.given["kind"], question.namespace, question.body)
+    return await advising.tried(
+        _inputs(sources), question.given["kind"], question.namespace, question.body
+    )
 
 
 async def history(sources: Sources, question: Question) -> Mapping[str, Any]:
     """What was decided about a workload and became of it, as far as this hub wrote it down."""
     if not sources.journal.kept:
-        raise Refused(404, "NotFound", "this hub keeps no history: its setting history.directory is empty")
+        raise Refused(
+            404, "NotFound", "this hub keeps no history: its setting history.directory is empty"
+        )
     key = WorkloadKey(question.given["kind"], question.namespace, question.given["name"])
     now = sources.clock.now()
     wanted = WantedEntries(
@@ -102,18 +109,32 @@ async def history(sources: Sources, question: Question) -> Mapping[str, Any]:
     try:
         found = await sources.journal.read(wanted, sources.compute)
     except Overloaded:
-        raise Refused(429, "TooManyRequests", "too much is computed already", retry_after_s=2) from None
+        raise Refused(
+            429, "TooManyRequests", "too much is computed already", retry_after_s=2
+        ) from None
     except TimeoutError:
-        raise Refused(504, "Timeout", "the history could not be read in time; ask for a shorter time") from None
+        raise Refused(
+            504, "Timeout", "the history could not be read in time; ask for a shorter time"
+        ) from None
     except OSError:
-        raise Refused(503, "ServiceUnavailable", "the files of the history cannot be read") from None
-    return {"entries": [_shown(entry) for entry in found.entries], "more": found.more, "begins": found.begins}
+        raise Refused(
+            503, "ServiceUnavailable", "the files of the history cannot be read"
+        ) from None
+    return {
+        "entries": [_shown(entry) for entry in found.entries],
+        "more": found.more,
+        "begins": found.begins,
+    }
 
 
 def _shown(entry: Entry) -> Any:
     """Who leads is told to nobody by name: only that another did."""
     found = msgspec.to_builtins(entry)
-    return {name: value for name, value in found.items() if entry.kind not in ABOUT_ALL or name != "evidence"}
+    return {
+        name: value
+        for name, value in found.items()
+        if entry.kind not in ABOUT_ALL or name != "evidence"
+    }
 
 
 def _inputs(sources: Sources) -> Inputs:
@@ -139,9 +160,11 @@ def _wanted(options: QueryOptions, question: Question) -> Wanted:
 
 
 def completed(given: Mapping[str, str]) -> dict[str, str]:
-    """The parts of a path with the group and the kind of their plural. Raises `Refused` 404 for a kind that we do not
-    know, and for names that no object can have."""
-    kind = next((kind for kind in registry.WORKLOADS.values() if kind.plural == given["plural"]), None)
+    """The parts of a path with the group and the kind of their plural. Raises `Refused` 404 for a
+    kind that we do not know, and for names that no object can have."""
+    kind = next(
+        (kind for kind in registry.WORKLOADS.values() if kind.plural == given["plural"]), None
+    )
     if kind is None:
         known = ", ".join(sorted(kind.plural for kind in registry.WORKLOADS.values()))
         raise Refused(404, "NotFound", f"there are no workloads of this kind; there are {known}")
@@ -152,28 +175,38 @@ def completed(given: Mapping[str, str]) -> dict[str, str]:
 
 
 async def _asked(sources: Sources, question: Question) -> tuple[list[Target], selection.Selection]:
-    """Which clusters are asked, for which pods. Raises `Refused` where the workload is not there."""
+    """Which clusters are asked, for which pods. Raises `Refused` where the workload is not
+    there."""
     kind = registry.KINDS[question.given["kind"]]
     namespace, name = question.namespace, question.given["name"]
     try:
-        obj = await sources.host.get(kind.ref(namespace, name), timeout_s=sources.options.member_timeout_s)
+        obj = await sources.host.get(
+            kind.ref(namespace, name), timeout_s=sources.options.member_timeout_s
+        )
         chosen = selection.of_workload(kind.kind, obj)
     except errors.NotFound:
-        raise Refused(404, "NotFound", f'{kind.plural} "{name}" not found in namespace {namespace}') from None
+        raise Refused(
+            404, "NotFound", f'{kind.plural} "{name}" not found in namespace {namespace}'
+        ) from None
     except errors.ApiError:
-        raise Refused(503, "ServiceUnavailable", "the host cannot be asked for it", retry_after_s=2) from None
+        raise Refused(
+            503, "ServiceUnavailable", "the host cannot be asked for it", retry_after_s=2
+        ) from None
     except FieldError as bad:
         raise Refused(422, "Invalid", str(bad)) from None
     found = targets(sources, WorkloadKey(kind.kind, namespace, name), chosen.uid)
     only = question.parameters.get("cluster", "")
     if only and only not in {target.cluster for target in found}:
         where = ", ".join(target.cluster for target in found) or "no cluster"
-        raise Refused(404, "NotFound", f"{only[:60]} has no part of {kind.singular} {name}; it is in {where}")
+        raise Refused(
+            404, "NotFound", f"{only[:60]} has no part of {kind.singular} {name}; it is in {where}"
+        )
     return [target for target in found if only in ("", target.cluster)], chosen
 
 
 def targets(sources: Sources, key: WorkloadKey, uid: str) -> list[Target]:
-    """Every cluster that holds a slice of this very workload, or was given a share of it, in order."""
+    """Every cluster that holds a slice of this very workload, or was given a share of it, in
+    order."""
     state, fleet = sources.state, sources.state.options.fleet
     records = [record for record in state.records_of(key) if record.workload_uid == uid]
     clusters = {cluster for record in records for cluster in record.clusters}
@@ -182,7 +215,9 @@ def targets(sources: Sources, key: WorkloadKey, uid: str) -> list[Target]:
     for cluster in sorted(clusters):
         member = state.members.get(cluster)
         shares = [share for record in records if (share := record.share_of(cluster)) is not None]
-        target = Target(cluster, pieces=shares[0].ranges if shares else (), gate=sources.gate(cluster))
+        target = Target(
+            cluster, pieces=shares[0].ranges if shares else (), gate=sources.gate(cluster)
+        )
         seen = member.slice_of(key) if member is not None else None
         if member is None:
             target = replace(target, away="is no member any more")
@@ -268,4 +303,5 @@ ROUTES: Final[tuple[Route, ...]] = (
         summary="The ends of the logs of a workload's pods.",
     ),
 )
-"""Path -> what it answers -> which rights on the host that takes, all of them in the namespace of the path."""
+"""Path -> what it answers -> which rights on the host that takes, all of them in the namespace of
+the path."""

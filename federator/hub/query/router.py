@@ -1,6 +1,7 @@
 """Which question a path asks, which rights it needs on the host, and how its parameters read. Pure.
 
-One row of a table is a question; `questions.ROUTES` is the table. A row that names no right cannot be made.
+One row of a table is a question; `questions.ROUTES` is the table. A row that names no right cannot
+be made.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,7 +17,8 @@ QUERY_MAX = 4096
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """What a caller must be allowed on the host. Parts in braces are filled from the path: `{plural}`."""
+    """What a caller must be allowed on the host. Parts in braces are filled from the path:
+    `{plural}`."""
 
     verb: str
     group: str
@@ -53,7 +55,8 @@ Read = Callable[[str], Any]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One row: `/v1/namespaces/{namespace}/{plural}/{name}/pods` -> what it answers, and which rights that takes."""
+    """One row: `/v1/namespaces/{namespace}/{plural}/{name}/pods` -> what it answers, and which
+    rights that takes."""
 
     path: str
     answer: Callable[[Any, Question], Awaitable[Mapping[str, Any]]]
@@ -63,7 +66,8 @@ class Route:
     summary: str
     """One line for people."""
     body_max: int = 0
-    """Bytes of a body at most; with 0 it is asked by GET and has none, else by POST. It changes nothing either way."""
+    """Bytes of a body at most; with 0 it is asked by GET and has none, else by POST. It changes
+    nothing either way."""
 
     def __post_init__(self) -> None:
         if not self.rights:
@@ -93,12 +97,15 @@ class Route:
 
 
 def parameters(route: Route, query: str) -> dict[str, Any]:
-    """The parameters of a query string, read. Raises FieldError for one that is unknown, given twice or no value."""
+    """The parameters of a query string, read. Raises FieldError for one that is unknown, given
+    twice or no value."""
     if len(query) > QUERY_MAX:
         raise FieldError("", f"the query is longer than {QUERY_MAX} characters")
     found: dict[str, Any] = {}
     try:
-        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query), max_num_fields=32)
+        pairs = parse_qsl(
+            query, keep_blank_values=True, strict_parsing=bool(query), max_num_fields=32
+        )
     except ValueError:
         raise FieldError("", "the query cannot be read") from None
     for name, text in pairs:

@@ -1,4 +1,5 @@
-"""Which pods of a cluster belong to a workload, and what is read of them. Pure; total on what a member may answer.
+"""Which pods of a cluster belong to a workload, and what is read of them. Pure; total on what a
+member may answer.
 
 How its pods are told from others is the kind's to say (`verbs.PodLookup`).
 """
@@ -74,7 +75,8 @@ _decoder = msgspec.json.Decoder(Table)
 
 
 def of_workload(kind: str, obj: Mapping[str, Any]) -> Selection:
-    """The pods of a workload as it stands on the host. Raises FieldError for one that selects none."""
+    """The pods of a workload as it stands on the host. Raises FieldError for one that selects
+    none."""
     meta = raw.mapping(obj, "metadata")
     name = raw.text(meta, "name")
     verbs = registry.verbs_of(kind)
@@ -82,7 +84,9 @@ def of_workload(kind: str, obj: Mapping[str, Any]) -> Selection:
     template = verbs.pod_template(obj)
     named = raw.text(template, "metadata", "annotations", DEFAULT_CONTAINER)
     first = next((raw.text(one, "name") for one in raw.objects(template, "spec", "containers")), "")
-    return Selection(kind, raw.text(meta, "namespace"), name, raw.text(meta, "uid"), labels, named or first)
+    return Selection(
+        kind, raw.text(meta, "namespace"), name, raw.text(meta, "uid"), labels, named or first
+    )
 
 
 def table(body: bytes) -> Table:
@@ -97,15 +101,17 @@ def table(body: bytes) -> Table:
 
 
 def rows(found: Table, selection: Selection, pieces: Ranges) -> list[dict[str, Any]]:
-    """The rows of pods that belong to the workload, each with its name, `CELLS`, and the shard of a job set's.
-    `pieces`: the ranges that the cluster was given, by which its Jobs are called."""
+    """The rows of pods that belong to the workload, each with its name, `CELLS`, and the shard of a
+    job set's. `pieces`: the ranges that the cluster was given, by which its Jobs are called."""
     places = {column.name.lower(): index for index, column in enumerate(found.columnDefinitions)}
     lookup = registry.verbs_of(selection.kind).lookup
     shard_of = lookup.shards(selection.name, pieces) if lookup.shards is not None else None
     shown = []
     for row in found.rows or ():
         meta = row.object.metadata if row.object is not None else _Meta()
-        owner = next((one for one in meta.ownerReferences or () if one.get("controller") is True), {})
+        owner = next(
+            (one for one in meta.ownerReferences or () if one.get("controller") is True), {}
+        )
         if not meta.name or not lookup.made_for(selection.name, owner, meta.labels or {}):
             continue
         known: dict[str, Any] = {"name": text(meta.name)}

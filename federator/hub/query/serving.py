@@ -1,7 +1,8 @@
-"""The query port behind a socket: its certificate, the authority of its clients, and what the Lease says of it.
+"""The query port behind a socket: its certificate, the authority of its clients, and what the Lease
+says of it.
 
-One for each hub process. Certificates from files, and the host's authority for clients, are looked at again once a
-minute: new connections get what is new.
+One for each hub process. Certificates from files, and the host's authority for clients, are looked
+at again once a minute: new connections get what is new.
 """
 
 import asyncio
@@ -30,13 +31,15 @@ log = logging.getLogger(__name__)
 
 REFRESH_S = 60.0
 READ_S = 5.0
-CLIENT_CA = ObjectRef("v1", "configmaps", "kube-system", "extension-apiserver-authentication", "ConfigMap")
+CLIENT_CA = ObjectRef(
+    "v1", "configmaps", "kube-system", "extension-apiserver-authentication", "ConfigMap"
+)
 """Where an API server says whose client certificates it takes, for servers beside it."""
 
 
 class QueryServer:
-    """Listens from `start` to `close`; `refresh` runs meanwhile. `reviews` is a client of the host that no gate of the
-    leader's holds back, on a connection of its own."""
+    """Listens from `start` to `close`; `refresh` runs meanwhile. `reviews` is a client of the host
+    that no gate of the leader's holds back, on a connection of its own."""
 
     def __init__(
         self,
@@ -60,12 +63,16 @@ class QueryServer:
         """Authorities of clients that the context knows."""
 
     async def start(self, holder: str) -> Announcement:
-        """Listens, and returns what is to be told. Raises FieldError for files that are no certificate and an address
-        that nobody could reach, and OSError."""
+        """Listens, and returns what is to be told. Raises FieldError for files that are no
+        certificate and an address that nobody could reach, and OSError."""
         options = self._options
         if options.cert_file:
             cert_pem, key_pem, ca_pem = await asyncio.to_thread(_files, options)
-            server_name = announcing.address(options.advertise, options.host, 0).rpartition(":")[0].strip("[]")
+            server_name = (
+                announcing.address(options.advertise, options.host, 0)
+                .rpartition(":")[0]
+                .strip("[]")
+            )
         else:
             cert_pem, key_pem, ca_pem = await asyncio.to_thread(_made, self._clock.now())
             server_name = announcing.SERVER_NAME
@@ -92,7 +99,8 @@ class QueryServer:
         await self._server.close()
 
     async def _trust_clients(self) -> None:
-        """Client certificates that the host takes are taken from now on. Where it says nothing of them, tokens are."""
+        """Client certificates that the host takes are taken from now on. Where it says nothing of
+        them, tokens are."""
         assert self._context is not None
         try:
             found = await self._reviews.get(CLIENT_CA, timeout_s=READ_S)
@@ -105,27 +113,35 @@ class QueryServer:
             try:
                 self._context.load_verify_locations(cadata=given)
             except (ssl.SSLError, ValueError):
-                log.warning("the host's authority for client certificates cannot be read; only tokens are taken")
+                log.warning(
+                    "the host's authority for client certificates cannot be read; only tokens are"
+                    " taken"
+                )
                 return
             self._context.verify_mode = ssl.CERT_OPTIONAL
             self._trusted = given
 
     async def _reload(self) -> None:
-        """Shows the certificate of the files, when it is another one. The old one is kept while they cannot be read."""
+        """Shows the certificate of the files, when it is another one. The old one is kept while
+        they cannot be read."""
         assert self._context is not None
         try:
             cert_pem, key_pem, _ = await asyncio.to_thread(_files, self._options)
             if _digest(cert_pem, key_pem) != self._shown:
-                await asyncio.to_thread(tlsserver.server_context, cert_pem, key_pem)  # a half-written pair is refused
+                # a half-written pair is refused
+                await asyncio.to_thread(tlsserver.server_context, cert_pem, key_pem)
                 tls.load_certificate(self._context, cert_pem, key_pem)
                 self._shown = _digest(cert_pem, key_pem)
                 log.info("the query port shows the certificate that is in its file now")
         except (OSError, ValueError, ssl.SSLError):
-            log.warning("the certificate of the query port cannot be read again; the old one is kept")
+            log.warning(
+                "the certificate of the query port cannot be read again; the old one is kept"
+            )
 
 
 def _made(now_s: float) -> tuple[bytes, bytes, bytes]:
-    """A certificate of our own. What makes it takes 8 MB, which a hub that has one in files is spared."""
+    """A certificate of our own. What makes it takes 8 MB, which a hub that has one in files is
+    spared."""
     from federator.kube import selfsigned
 
     made = selfsigned.made("federator query port", dns=(announcing.SERVER_NAME,), now_s=now_s)

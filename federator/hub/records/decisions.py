@@ -1,8 +1,9 @@
-"""The hub's view of PlacementDecisions: one record per object, filed under its workload or among the tombstones.
+"""The hub's view of PlacementDecisions: one record per object, filed under its workload or among
+the tombstones.
 
-A decision is written before any member hears of it and outlives its workload until every member is known to be empty.
-Records come from the reflector and, sooner, from the answers to our own writes; the higher seq wins, then the newer
-version.
+A decision is written before any member hears of it and outlives its workload until every member is
+known to be empty. Records come from the reflector and, sooner, from the answers to our own writes;
+the higher seq wins, then the newer version.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,15 +15,21 @@ from federator.api.placement import decisionfacts
 from federator.api.placement.decisionfacts import DecisionFacts, Terms
 from federator.hub.records.seals import Seals, author
 from federator.kinds import registry
-from federator.model import names
-from federator.model.decision import Share
+from federator.model import names, plaintext
+from federator.model.decision import REFUSALS, Decision, Share
 from federator.model.fleet import Commitment, Holding
-from federator.model.names import DECISION_FINALIZER, FORCE_FORGET_ANNOTATION, REBALANCE_ANNOTATION, WorkloadKey
+from federator.model.names import (
+    DECISION_FINALIZER,
+    FORCE_FORGET_ANNOTATION,
+    REBALANCE_ANNOTATION,
+    WorkloadKey,
+)
 from federator.scheduling.entry import Recorded
 
 NOBODY: frozenset[str] = frozenset()
 STRUCK = "0" * 16
-"""The hash of the inputs of a decision that was made for none: it is made anew as soon as it may be."""
+"""The hash of the inputs of a decision that was made for none: it is made anew as soon as it may
+be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +103,8 @@ class Record:
         return self.facts.share_of(cluster)
 
     def mark(self, cluster: str) -> int:
-        """How far this cluster's numbers go by it: a slice there with a higher seq is of a decision it knows not."""
+        """How far this cluster's numbers go by it: a slice there with a higher seq is of a decision
+        it knows not."""
         share = self.share_of(cluster)
         return share.seq if share is not None else max(self.seq, self.facts.marks.get(cluster, 0))
 
@@ -146,18 +154,28 @@ def holdings(shares: Sequence[Share], record: Record | None) -> tuple[Holding, .
     """Shares as what is held, with what `record` says of the taints that they stayed with."""
     tolerated = record.terms.tolerated if record is not None else {}
     return tuple(
-        Holding(one.cluster, one.count, one.slots, one.seq, one.ranges, tolerated=tolerated.get(one.cluster, ()))
+        Holding(
+            one.cluster,
+            one.count,
+            one.slots,
+            one.seq,
+            one.ranges,
+            tolerated=tolerated.get(one.cluster, ()),
+        )
         for one in shares
     )
 
 
 def summarise(obj: Mapping[str, Any], seals: Seals | None = None) -> Record:
-    """Reads a PlacementDecision; total on whatever the host may hold. `seals`: by what the hub's own are known."""
+    """Reads a PlacementDecision; total on whatever the host may hold. `seals`: by what the hub's
+    own are known."""
     sealed = seals is not None and seals.is_ours(obj)
     finalizers = obj["metadata"].get("finalizers") or ()
     annotations = raw.text_map(obj["metadata"], "annotations")
     named = annotations.get(FORCE_FORGET_ANNOTATION, "")
-    given_up = frozenset(part for text in named.split(",") if (part := text.strip())) if named else NOBODY
+    given_up = (
+        frozenset(part for text in named.split(",") if (part := text.strip())) if named else NOBODY
+    )
     return Record(
         decisionfacts.decision_facts(obj),
         DECISION_FINALIZER in finalizers,
@@ -171,3 +189,43 @@ def summarise(obj: Mapping[str, Any], seals: Seals | None = None) -> Record:
 def name_of(key: WorkloadKey, uid: str) -> str:
     """The name of a workload's decision."""
     return names.decision_name(registry.KINDS[key.kind].short_names[0], key.name, uid)
+
+
+def _then(message: str) -> str:
+    """The part of a decision's message about replicas that move later: it changes with the
+    policy."""
+    return message.partition(" are still to move")[2]
+
+
+def _charges_alike(record: Record, decision: Decision) -> bool:
+    """Whether the charge for what stays in force while an edit is held back is unchanged. The hash
+    of the inputs does not cover a RuntimeProfile that only the former spec names."""
+    charged, under = record.terms.charged, decision.under
+    if not decision.held_back or charged is None or under is None:
+        return True
+    return charged.shape.requests == under.shape.requests
+
+
+def says(record: Record, decision: Decision) -> bool:
+    """Whether the record already says what a new decision does: writing it would change nothing
+    that anybody reads. Figures in its message move with the fleet's room and are not worth a write
+    (`explain` computes them anew)."""
+    return (
+        record.facts.inputs_hash == decision.inputs_hash
+        and record.shares == decision.shares
+        and record.terms.shortfall == decision.shortfall
+        and record.terms.held == decision.held
+        and record.terms.held_back == decision.held_back
+        and _charges_alike(record, decision)
+        and record.terms.to_move == decision.to_move
+        and _then(record.terms.message) == _then(decision.message)
+        and record.terms.tolerated == decision.tolerated
+        and record.terms.per_cluster == decision.per_cluster
+        and record.terms.surplus == decision.surplus
+        and (record.rebalance == record.terms.rebalanced or bool(decision.to_move or decision.held))
+        and record.terms.reason is decision.reason
+        and (
+            decision.reason not in REFUSALS
+            or record.terms.message == plaintext.clipped(decision.message)
+        )
+    )

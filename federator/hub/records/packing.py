@@ -1,7 +1,8 @@
-"""Statuses of workloads as the hub keeps them: JSON, deflated against a sample of what statuses look like.
+"""Statuses of workloads as the hub keeps them: JSON, deflated against a sample of what statuses
+look like.
 
-A hub holds one per workload and reads it only when a fold writes, so room counts more than speed: about a tenth of the
-room for ten microseconds.
+A hub holds one per workload and reads it only when a fold writes, so room counts more than speed:
+about a tenth of the room for ten microseconds.
 """
 
 import zlib
@@ -11,7 +12,8 @@ from typing import Any
 import msgspec
 
 _WINDOW_BITS = -12
-"""A window of 4 KiB without header and checksum: setting up a larger one takes longer than the work itself."""
+"""A window of 4 KiB without header and checksum: setting up a larger one takes longer than the work
+itself."""
 _MEMORY_LEVEL = 5
 _CONDITIONS = (
     ("Ready", "True", "Ready", "12/12 ready in 2 clusters."),
@@ -20,9 +22,19 @@ _CONDITIONS = (
     ("Healthy", "True", "Healthy", "12/12 ready in 2 clusters."),
     ("Reconciling", "False", "Settled", ""),
     ("Stalled", "False", "NotStalled", ""),
-    ("QuotaUnlimited", "True", "NoQuota", "No FederatedQuota speaks for the project '': nothing limits what it takes."),
+    (
+        "QuotaUnlimited",
+        "True",
+        "NoQuota",
+        "No FederatedQuota speaks for the project '': nothing limits what it takes.",
+    ),
     ("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability."),
-    ("Progressing", "True", "NewReplicaSetAvailable", "12 of 12 replicas are ready over all clusters."),
+    (
+        "Progressing",
+        "True",
+        "NewReplicaSetAvailable",
+        "12 of 12 replicas are ready over all clusters.",
+    ),
 )
 _MOMENT = "2026-01-01T00:00:00Z"
 
@@ -33,15 +45,40 @@ def _sample() -> bytes:
     native: list[dict[str, Any]] = []
     for name, state, reason, message in _CONDITIONS:
         shown = {"message": message} if message else {}
-        head = {"type": name, "status": state, "reason": reason, **shown, "lastTransitionTime": _MOMENT}
+        head = {
+            "type": name,
+            "status": state,
+            "reason": reason,
+            **shown,
+            "lastTransitionTime": _MOMENT,
+        }
         ours.append({**head, "observedGeneration": 1})
         native.append({**head, "lastUpdateTime": None})
     row = {"cluster": "m", "replicas": 1, "ready": 1, "updated": 1, "actual": 1, "known": True}
-    shards = {"completedIndexes": "0-9", "failedIndexes": "", "shards": 1, "running": 1, "done": 1, "failed": 0}
-    figures = {"observedGeneration": 1, "clusters": 2, "placed": 1, "ready": 1, "summary": "1/1 ready in 2 clusters"}
+    shards = {
+        "completedIndexes": "0-9",
+        "failedIndexes": "",
+        "shards": 1,
+        "running": 1,
+        "done": 1,
+        "failed": 0,
+    }
+    figures = {
+        "observedGeneration": 1,
+        "clusters": 2,
+        "placed": 1,
+        "ready": 1,
+        "summary": "1/1 ready in 2 clusters",
+    }
     counters = {"replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1}
     samples: tuple[dict[str, Any], ...] = (
-        {**shards, "desired": 1, "unavailableReplicas": 1, "unknownReplicas": 1, "policy": "default"},
+        {
+            **shards,
+            "desired": 1,
+            "unavailableReplicas": 1,
+            "unknownReplicas": 1,
+            "policy": "default",
+        },
         {**figures, "conditions": ours[:8], "clusterStatuses": [row, row]},
         {"observedGeneration": 1, **counters, "conditions": native},
     )
@@ -54,7 +91,9 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 def packed(status: Mapping[str, Any]) -> bytes:
     """A status as bytes that `unpacked` reads."""
-    press = zlib.compressobj(1, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL, zlib.Z_DEFAULT_STRATEGY, _SAMPLE)
+    press = zlib.compressobj(
+        1, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL, zlib.Z_DEFAULT_STRATEGY, _SAMPLE
+    )
     return press.compress(msgspec.json.encode(status)) + press.flush()
 
 

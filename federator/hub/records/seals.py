@@ -1,9 +1,10 @@
 """Seals: by what the hub tells its own decisions from those that somebody else wrote.
 
-Every decision carries a keyed hash of its name and spec (`spec.seal`); the key lies in a Secret of the hub's own
-namespace. Admission on the host is the first line, this is the second: a decision without our seal is not obeyed.
-Decisions of a release that made none are obeyed as they are found when a hub begins to lead, and sealed then; once all
-are, the Secret says so, and from then on none counts without (docs/decisions/0081-decisions-are-sealed.md).
+Every decision carries a keyed hash of its name and spec (`spec.seal`); the key lies in a Secret of
+the hub's own namespace. Admission on the host is the first line, this is the second: a decision
+without our seal is not obeyed. Decisions of a release that made none are obeyed as they are found
+when a hub begins to lead, and sealed then; once all are, the Secret says so, and from then on none
+counts without (docs/decisions/0081-decisions-are-sealed.md).
 """
 
 import base64
@@ -24,19 +25,24 @@ from federator.model.steps import ObjectRef
 log = logging.getLogger(__name__)
 
 SECRET: Final = "federator-decisions"
-"""In the hub's own namespace. `deploy/` ships it empty, so that the hub needs no right to create Secrets."""
+"""In the hub's own namespace. `deploy/` ships it empty, so that the hub needs no right to create
+Secrets."""
 KEY: Final = "key"
 ALL_SEALED: Final = f"{names.FEDERATION}/all-sealed"
 """Annotation of the Secret: no decision without a seal is ours any more."""
 KEY_BYTES: Final = 32
 FREE: Final = frozenset({"seal", "verdicts", "deletion"})
-"""Parts of a decision's spec that no seal covers: verdicts and the reason why a tombstone stands are only told."""
+"""Parts of a decision's spec that no seal covers: verdicts and the reason why a tombstone stands
+are only told."""
 TRIES: Final = 3
 
 
 def author(obj: Mapping[str, Any]) -> str:
-    """Who wrote an object last, by what its API server notes of managers: a hint for people, never a proof."""
-    entries = [one for one in raw.objects(obj, "metadata", "managedFields") if not one.get("subresource")]
+    """Who wrote an object last, by what its API server notes of managers: a hint for people, never
+    a proof."""
+    entries = [
+        one for one in raw.objects(obj, "metadata", "managedFields") if not one.get("subresource")
+    ]
     last = max(entries, key=lambda one: raw.text(one, "time"), default={})
     manager, time = raw.text(last, "manager"), raw.text(last, "time")
     return f"{manager} at {time}" if manager else "somebody else"
@@ -70,25 +76,36 @@ class Seals:
     def of(self, namespace: str, name: str, spec: Mapping[str, Any]) -> str:
         """The seal of a decision that is to be written; "" while there is no key."""
         text = signed_text(namespace, name, spec) if self.known else None
-        return hashlib.blake2b(text, key=self._key, digest_size=24).hexdigest() if text is not None else ""
+        return (
+            hashlib.blake2b(text, key=self._key, digest_size=24).hexdigest()
+            if text is not None
+            else ""
+        )
 
     def is_ours(self, obj: Mapping[str, Any]) -> bool:
         """Whether this decision is as a hub with our key wrote it."""
         meta, spec = raw.mapping(obj, "metadata"), raw.mapping(obj, "spec")
-        found, due = raw.text(spec, "seal"), self.of(raw.text(meta, "namespace"), raw.text(meta, "name"), spec)
+        found, due = (
+            raw.text(spec, "seal"),
+            self.of(raw.text(meta, "namespace"), raw.text(meta, "name"), spec),
+        )
         return bool(due) and hmac.compare_digest(found.encode("utf-8", "replace"), due.encode())
 
     def kept(self, answer: Mapping[str, Any]) -> None:
-        """Looks at the answer to our own write: an older CRD prunes the seal, or something that it covers, and then
-        none can be asked for."""
+        """Looks at the answer to our own write: an older CRD prunes the seal, or something that it
+        covers, and then none can be asked for."""
         if self.known and not self.is_ours(answer):
             what = "not all that it seals" if raw.text(answer, "spec", "seal") else "no spec.seal"
             self.off = f"the CRD of PlacementDecisions is older than this hub and keeps {what}"
-            log.error("decisions of others cannot be told from ours: %s; run `federator crd install`", self.off)
+            log.error(
+                "decisions of others cannot be told from ours: %s; run `federator crd install`",
+                self.off,
+            )
 
     async def load(self, host: clients.Client, namespace: str, *, make: bool) -> bool:
-        """Reads the key, and makes one where there is none yet and `make` says so. Returns whether another key is known
-        now than before. Raises ApiErrors; one that we may not read or write turns seals off."""
+        """Reads the key, and makes one where there is none yet and `make` says so. Returns whether
+        another key is known now than before. Raises ApiErrors; one that we may not read or write
+        turns seals off."""
         before = self._key
         ref = ObjectRef("v1", "secrets", namespace, SECRET, "Secret")
         for _ in range(TRIES):
@@ -98,13 +115,20 @@ class Seals:
                 except errors.NotFound:
                     if not make:
                         break
-                    body = {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": {"name": SECRET}}
+                    body = {
+                        "apiVersion": "v1",
+                        "kind": "Secret",
+                        "type": "Opaque",
+                        "metadata": {"name": SECRET},
+                    }
                     found = await host.create(ref, body)
                 self._take(found)
                 if self._key or not make:
                     break
                 self._take(await self._fill(host, ref, found))
-                log.info("made a key for the seals of decisions, in the Secret %s/%s", namespace, SECRET)
+                log.info(
+                    "made a key for the seals of decisions, in the Secret %s/%s", namespace, SECRET
+                )
                 break
             except (errors.Conflict, errors.AlreadyExists):
                 continue  # another hub was faster
@@ -121,9 +145,13 @@ class Seals:
         except ValueError:
             key = b""
         self._key = key if 16 <= len(key) <= 64 else b""
-        self.complete = bool(self._key) and bool(raw.text_map(found["metadata"], "annotations").get(ALL_SEALED))
+        self.complete = bool(self._key) and bool(
+            raw.text_map(found["metadata"], "annotations").get(ALL_SEALED)
+        )
 
-    async def _fill(self, host: clients.Client, ref: ObjectRef, found: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _fill(
+        self, host: clients.Client, ref: ObjectRef, found: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
         """A new key tells nothing of what was written before: a mark beside the old one goes."""
         version = found["metadata"]["resourceVersion"]
         data = {KEY: base64.b64encode(self._new_key()).decode()}

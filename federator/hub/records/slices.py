@@ -1,9 +1,11 @@
-"""What the hub remembers of a slice in a member, and how a slice is compared with what it should be.
+"""What the hub remembers of a slice in a member, and how a slice is compared with what it should
+be.
 
-`summarise` is the projection of the member reflectors. A slice proves itself when the digest of its content is that of
-what the hub would render, and its mark and amount are those of its share: then it need not be read again. Where it
-holds more than that (defaults of another version, a webhook's fields) it is read and compared once, and the verdict is
-remembered by digest, so that a drift is noticed.
+`summarise` is the projection of the member reflectors. A slice proves itself when the digest of its
+content is that of what the hub would render, and its mark and amount are those of its share: then
+it need not be read again. Where it holds more than that (defaults of another version, a webhook's
+fields) it is read and compared once, and the verdict is remembered by digest, so that a drift is
+noticed.
 """
 
 import functools
@@ -39,7 +41,8 @@ class SliceMeta(decode.Meta):
 
 
 class SliceShape(msgspec.Struct):
-    """What is decoded of a slice that a member tells of: not who owns which field, a third of the object."""
+    """What is decoded of a slice that a member tells of: not who owns which field, a third of the
+    object."""
 
     metadata: SliceMeta
     spec: Any = None
@@ -73,7 +76,8 @@ class SliceSeen:
     mark: SliceMark | None
     deleting: bool
     amount: int
-    """What its spec says of the share beside the mark: replicas, or how many shards run at once; -1 for nothing."""
+    """What its spec says of the share beside the mark: replicas, or how many shards run at once; -1
+    for nothing."""
     live: bytes
     """Digest of everything else of it that we write."""
     plain: bool
@@ -81,34 +85,42 @@ class SliceSeen:
     observation: SliceObservation
     """Without uid, seq and origin generation, which this row has anyway; one copy of equal ones."""
     native: Mapping[str, int] = field(default_factory=dict)
-    """The counters of a carried native kind's status; empty for our kinds, whose observation says all."""
+    """The counters of a carried native kind's status; empty for our kinds, whose observation says
+    all."""
 
     def ours(self, fleet: str) -> bool:
         return self.mark is not None and self.mark.fleet == fleet
 
     def serves(self, fleet: str, workload_uid: str) -> bool:
-        """Whether it is this workload's: not that of an earlier one of the same name, whose progress is not its own."""
+        """Whether it is this workload's: not that of an earlier one of the same name, whose
+        progress is not its own."""
         return self.ours(fleet) and self.mark is not None and self.mark.workload_uid == workload_uid
 
     @property
     def due(self) -> int:
-        """How many pods of it there should be now: copies, or shards that may run at once while so many are left."""
+        """How many pods of it there should be now: copies, or shards that may run at once while so
+        many are left."""
         seen = self.observation
         left = seen.desired - shards.size(shards.union(seen.completed, seen.failed))
         return min(self.amount, left) if self.amount >= 0 else left
 
     @property
     def rolled_out(self) -> bool:
-        """Whether the member has observed what it says now, and its pods are as they should be: the rollout may go on.
-        Shards that have begun keep the template that they began with, and nobody is ready of those that are done."""
+        """Whether the member has observed what it says now, and its pods are as they should be: the
+        rollout may go on. Shards that have begun keep the template that they began with, and nobody
+        is ready of those that are done."""
         seen = self.observation
-        updated = seen.updated >= seen.desired or registry.verbs_of(self.key.kind).unit is Unit.SHARDS
+        updated = (
+            seen.updated >= seen.desired or registry.verbs_of(self.key.kind).unit is Unit.SHARDS
+        )
         return updated and seen.observed_generation >= seen.generation and seen.ready >= self.due
 
 
-def summarise(kind: str, cluster: str, obj: Mapping[str, Any], before: SliceSeen | None = None) -> SliceSeen:
-    """Total on whatever a member may hold. `before` is what was seen of it last: a slice's status changes often and its
-    mark hardly ever, and one that is spelled as before is not read again."""
+def summarise(
+    kind: str, cluster: str, obj: Mapping[str, Any], before: SliceSeen | None = None
+) -> SliceSeen:
+    """Total on whatever a member may hold. `before` is what was seen of it last: a slice's status
+    changes often and its mark hardly ever, and one that is spelled as before is not read again."""
     verbs = registry.verbs_of(kind)
     meta = obj["metadata"]
     mark = before.mark if before is not None else None
@@ -127,7 +139,9 @@ def summarise(kind: str, cluster: str, obj: Mapping[str, Any], before: SliceSeen
         live=workloads.content_digest(verbs, obj) if plain else _whole_digest(obj),
         plain=plain,
         observation=_shared(_figures(verbs.observe(obj, cluster, True))),
-        native=interning.counters(_counters(obj)) if registry.KINDS[kind].model is None else interning.NOTHING,
+        native=interning.counters(_counters(obj))
+        if registry.KINDS[kind].model is None
+        else interning.NOTHING,
     )
 
 
@@ -138,10 +152,17 @@ PIECE_BYTES = 130
 
 
 def weight(seen: SliceSeen) -> int:
-    """What a row takes in memory, in bytes, about: nothing that a member can make long is left out."""
+    """What a row takes in memory, in bytes, about: nothing that a member can make long is left
+    out."""
     told, mark = seen.observation, seen.mark
     pieces = len(told.completed) + len(told.failed)
-    texts = len(seen.uid) + len(seen.resource_version) + len(told.message) + len(told.drift) + len(told.template)
+    texts = (
+        len(seen.uid)
+        + len(seen.resource_version)
+        + len(told.message)
+        + len(told.drift)
+        + len(told.template)
+    )
     if mark is not None:
         pieces += len(mark.ranges)
         texts += len(mark.fleet) + len(mark.workload_uid) + len(mark.cluster)
@@ -155,10 +176,14 @@ _figures = operator.attrgetter(*_FIGURES)
 
 
 def _shared(figures: tuple[Any, ...]) -> SliceObservation:
-    """One copy of what many slices say alike. What is long is hardly ever said alike: a job set in ten thousand pieces
-    says something else with each shard, and eight thousand copies of that would fill the memory."""
+    """One copy of what many slices say alike. What is long is hardly ever said alike: a job set in
+    ten thousand pieces says something else with each shard, and eight thousand copies of that would
+    fill the memory."""
     completed, failed, message, drift = _lengths(figures)
-    if len(completed) + len(failed) > SHARED_PIECES_MAX or len(message) + len(drift) > SHARED_TEXT_MAX:
+    if (
+        len(completed) + len(failed) > SHARED_PIECES_MAX
+        or len(message) + len(drift) > SHARED_TEXT_MAX
+    ):
         return _observation(figures)
     return _remembered(figures)
 
@@ -169,27 +194,42 @@ def _observation(figures: tuple[Any, ...]) -> SliceObservation:
 
 _remembered = functools.lru_cache(maxsize=8192)(_observation)
 SHARED_PIECES_MAX = 8
-"""Ranges of an observation that is kept for others; with the texts that is at most about two kilobytes."""
+"""Ranges of an observation that is kept for others; with the texts that is at most about two
+kilobytes."""
 SHARED_TEXT_MAX = 256
 _lengths = operator.itemgetter(*map(_FIGURES.index, ("completed", "failed", "message", "drift")))
 
 
-COUNTERS = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas")
+COUNTERS = (
+    "replicas",
+    "updatedReplicas",
+    "readyReplicas",
+    "availableReplicas",
+    "unavailableReplicas",
+)
 """Figures of carried native kinds that are added up over clusters."""
 
 
 def _counters(obj: Mapping[str, Any]) -> dict[str, int]:
     status = obj.get("status")
     return (
-        {name: raw.figure(status, name) for name in COUNTERS if name in status} if isinstance(status, Mapping) else {}
+        {name: raw.figure(status, name) for name in COUNTERS if name in status}
+        if isinstance(status, Mapping)
+        else {}
     )
 
 
 def _whole_digest(obj: Mapping[str, Any]) -> bytes:
-    """Of spec, labels and annotations with whatever stands for a mark in them: what a drift would change."""
+    """Of spec, labels and annotations with whatever stands for a mark in them: what a drift would
+    change."""
     meta = obj["metadata"]
     return workloads.digest(
-        ["whole", obj.get("spec"), meta.get("labels"), workloads.lasting(raw.mapping(meta, "annotations"))]
+        [
+            "whole",
+            obj.get("spec"),
+            meta.get("labels"),
+            workloads.lasting(raw.mapping(meta, "annotations")),
+        ]
     )
 
 
@@ -226,20 +266,26 @@ class Verified:
 
 @dataclass(slots=True)
 class VerifiedSlices:
-    """Per member: the last comparison of every slice that does not prove itself. Forgotten with the process; rebuilt
-    by reading."""
+    """Per member: the last comparison of every slice that does not prove itself. Forgotten with the
+    process; rebuilt by reading."""
 
     entries: dict[WorkloadKey, Verified] = field(default_factory=dict)
 
     def of(self, seen: SliceSeen) -> Verified | None:
         entry = self.entries.get(seen.key)
-        if entry is None or (entry.uid, entry.live, entry.amount) != (seen.uid, seen.live, seen.amount):
+        if entry is None or (entry.uid, entry.live, entry.amount) != (
+            seen.uid,
+            seen.live,
+            seen.amount,
+        ):
             return None
         return entry if entry.mark == seen.mark else None
 
     def note(self, seen: SliceSeen, content: bytes, profile: Profile, share: Share | None) -> None:
         """Remembers a comparison. `content` is b"", `share` None for what differs."""
-        self.entries[seen.key] = Verified(seen.uid, seen.live, seen.mark, seen.amount, content, profile, share)
+        self.entries[seen.key] = Verified(
+            seen.uid, seen.live, seen.mark, seen.amount, content, profile, share
+        )
 
     def forget(self, key: WorkloadKey) -> None:
         self.entries.pop(key, None)
@@ -250,12 +296,17 @@ def proves_itself(seen: SliceSeen, workload: Workload) -> bool:
     return seen.plain and bool(workload.content) and seen.live == workload.content
 
 
-def carries(seen: SliceSeen, workload: Workload, share: Share, fleet: str, profile: Profile) -> bool:
-    """Whether mark and amount are those that a slice rendered for this share has. The generation that it is marked
-    with is whatever it is: one that changed nothing for this cluster was not worth a write. Nor is a seq that is only
-    higher: whoever has raised it in the member has fenced off nobody but the past."""
+def carries(
+    seen: SliceSeen, workload: Workload, share: Share, fleet: str, profile: Profile
+) -> bool:
+    """Whether mark and amount are those that a slice rendered for this share has. The generation
+    that it is marked with is whatever it is: one that changed nothing for this cluster was not
+    worth a write. Nor is a seq that is only higher: whoever has raised it in the member has fenced
+    off nobody but the past."""
     mark = seen.mark
-    if mark is None or seen.amount != (share.slots if workload.verbs.unit is Unit.SHARDS else share.count):
+    if mark is None or seen.amount != (
+        share.slots if workload.verbs.unit is Unit.SHARDS else share.count
+    ):
         return False
     return mark == SliceMark(
         fleet=fleet,
@@ -272,7 +323,11 @@ def carries(seen: SliceSeen, workload: Workload, share: Share, fleet: str, profi
 def gives(seen: SliceSeen, share: Share) -> bool:
     """Whether this slice has just what the share says, whatever its number."""
     if registry.verbs_of(seen.key.kind).unit is Unit.SHARDS:
-        return seen.mark is not None and seen.mark.ranges == share.ranges and seen.amount == share.slots
+        return (
+            seen.mark is not None
+            and seen.mark.ranges == share.ranges
+            and seen.amount == share.slots
+        )
     return seen.amount == share.count
 
 
@@ -285,10 +340,11 @@ def render(
     profile: Profile,
     origin: int | None = None,
 ) -> dict[str, Any]:
-    """The complete slice of `obj` for the share's cluster. `profile` is (name, hash), empty strings for none.
+    """The complete slice of `obj` for the share's cluster. `profile` is (name, hash), empty strings
+    for none.
 
-    `origin` replaces the generation it is marked with: a generation that changed nothing for this cluster is not
-    worth a write.
+    `origin` replaces the generation it is marked with: a generation that changed nothing for this
+    cluster is not worth a write.
     """
     meta = obj["metadata"]
     mark = SliceMark(
@@ -304,20 +360,25 @@ def render(
     return verbs.render_slice(obj, share, mark)
 
 
-def difference(live: Mapping[str, Any], want: Mapping[str, Any], *, answered: bool = False) -> dict[str, Any]:
-    """The merge patch that makes every field we own have our value; empty when there is nothing to do.
+def difference(
+    live: Mapping[str, Any], want: Mapping[str, Any], *, answered: bool = False
+) -> dict[str, Any]:
+    """The merge patch that makes every field we own have our value; empty when there is nothing to
+    do.
 
-    What we once set and want no more is removed, as far as the server remembers that it was us. `answered`: `live` is
-    the answer to our own write; what it has of that kind is not ours to change (a server of another version writes its
-    defaults in our name, and does so again). In objects that carry `spec.slice` the hub is the one writer of spec:
-    there whatever we do not want goes, in the spec itself and anywhere in its pod template. In carried native kinds,
-    what others added is left to them.
+    What we once set and want no more is removed, as far as the server remembers that it was us.
+    `answered`: `live` is the answer to our own write; what it has of that kind is not ours to
+    change (a server of another version writes its defaults in our name, and does so again). In
+    objects that carry `spec.slice` the hub is the one writer of spec: there whatever we do not want
+    goes, in the spec itself and anywhere in its pod template. In carried native kinds, what others
+    added is left to them.
     """
     live_spec, want_spec = raw.mapping(live, "spec"), want.get("spec") or {}
     live_meta, want_meta = live["metadata"], want["metadata"]
     patch: dict[str, Any] = {"spec": diffs.merge_patch(live_spec, want_spec)}
     patch["metadata"] = {
-        part: diffs.merge_patch(raw.mapping(live_meta, part), want_meta.get(part) or {}) for part in _NOTES
+        part: diffs.merge_patch(raw.mapping(live_meta, part), want_meta.get(part) or {})
+        for part in _NOTES
     }
     if "slice" in want_spec:
         patch["spec"] |= {name: None for name in live_spec if name not in want_spec}
@@ -327,7 +388,9 @@ def difference(live: Mapping[str, Any], want: Mapping[str, Any], *, answered: bo
         if template and wanted and (found := diffs.replacement_patch(template, wanted)):
             patch["spec"]["template"] = found
     if not answered:
-        removed = owned_fields.removals(_ours(live_meta, carried="slice" not in want_spec), live, want, complete=True)
+        removed = owned_fields.removals(
+            _ours(live_meta, carried="slice" not in want_spec), live, want, complete=True
+        )
         patch = diffs.combined(patch, removed)
     patch["metadata"] = {part: found for part, found in patch["metadata"].items() if found}
     return {part: found for part, found in patch.items() if found}
@@ -337,26 +400,44 @@ _NOTES = ("labels", "annotations")
 
 
 def _ours(meta: Mapping[str, Any], *, carried: bool) -> dict[str, Any]:
-    """The fields that we once set and may take away: labels and annotations, and in carried kinds what is in spec."""
+    """The fields that we once set and may take away: labels and annotations, and in carried kinds
+    what is in spec."""
     ours = owned_fields.of(meta, clients.FIELD_MANAGER, "Update")
-    notes = {f"f:{part}": found for part in _NOTES if (found := raw.mapping(ours, "f:metadata", f"f:{part}"))}
+    notes = {
+        f"f:{part}": found
+        for part in _NOTES
+        if (found := raw.mapping(ours, "f:metadata", f"f:{part}"))
+    }
     spec = raw.mapping(ours, "f:spec") if carried else {}
-    return {element: fields for element, fields in (("f:metadata", notes), ("f:spec", spec)) if fields}
+    return {
+        element: fields for element, fields in (("f:metadata", notes), ("f:spec", spec)) if fields
+    }
 
 
-def share_part(patch: Mapping[str, Any], want: Mapping[str, Any], neutral: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a patch belongs to the share and not to the content: the fields in which `want` differs from the neutral
-    slice."""
+def share_part(
+    patch: Mapping[str, Any], want: Mapping[str, Any], neutral: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What of a patch belongs to the share and not to the content: the fields in which `want`
+    differs from the neutral slice."""
     spec = patch.get("spec") or {}
     want_spec, neutral_spec = want.get("spec") or {}, neutral.get("spec") or {}
     found: dict[str, Any] = {}
-    if chosen := {name: spec[name] for name in spec if want_spec.get(name) != neutral_spec.get(name)}:
+    if chosen := {
+        name: spec[name] for name in spec if want_spec.get(name) != neutral_spec.get(name)
+    }:
         found["spec"] = chosen
     metadata = patch.get("metadata") or {}
     if marks := {
         part: only
-        for part, ours in (("labels", workloads.MARK_LABELS), ("annotations", workloads.MARK_ANNOTATIONS))
-        if (only := {name: text for name, text in (metadata.get(part) or {}).items() if name in ours})
+        for part, ours in (
+            ("labels", workloads.MARK_LABELS),
+            ("annotations", workloads.MARK_ANNOTATIONS),
+        )
+        if (
+            only := {
+                name: text for name, text in (metadata.get(part) or {}).items() if name in ours
+            }
+        )
     }:
         found["metadata"] = marks
     return found
@@ -368,7 +449,9 @@ def without_profile(part: Mapping[str, Any]) -> dict[str, Any]:
     if "slice" in spec:
         spec["slice"] = {name: value for name, value in spec["slice"].items() if name != "profile"}
     spec = {name: value for name, value in spec.items() if value != {}}
-    return {name: value for name, value in part.items() if name != "spec"} | ({"spec": spec} if spec else {})
+    return {name: value for name, value in part.items() if name != "spec"} | (
+        {"spec": spec} if spec else {}
+    )
 
 
 def fleet_selector(fleet: str) -> str:

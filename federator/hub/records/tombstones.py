@@ -1,8 +1,9 @@
 """Which workloads were finalized: deleted on the host, and every member emptied of them.
 
-A slice that comes back afterwards (its cluster was restored from a backup, a write came late) is removed only on this
-proof: that the host knows nothing of its workload is none, for the host may have been restored itself. The proofs of
-one leader reach the next by an annotation on the Lease, written before the decision goes. Pure.
+A slice that comes back afterwards (its cluster was restored from a backup, a write came late) is
+removed only on this proof: that the host knows nothing of its workload is none, for the host may
+have been restored itself. The proofs of one leader reach the next by an annotation on the Lease,
+written before the decision goes. Pure.
 """
 
 from collections import OrderedDict
@@ -12,7 +13,8 @@ from federator.model.names import FEDERATION
 
 ANNOTATION = f"{FEDERATION}/buried"
 KEPT = 256
-"""Uids that are kept, the newest: 9 KiB on the Lease. What is older is only reported when it comes back."""
+"""Uids that are kept, the newest: 9 KiB on the Lease. What is older is only reported when it comes
+back."""
 UID_MAX = 64
 """Characters; an API server's own have 36."""
 

@@ -1,7 +1,8 @@
-"""What the hub remembers of a workload on the host: a summary that decisions need, never the whole object.
+"""What the hub remembers of a workload on the host: a summary that decisions need, never the whole
+object.
 
-`summarise` is the projection of the host's reflectors. Whole objects are read again when a slice is rendered
-(`hub/host/documents.py`).
+`summarise` is the projection of the host's reflectors. Whole objects are read again when a slice is
+rendered (`hub/host/documents.py`).
 """
 
 import hashlib
@@ -47,19 +48,22 @@ class Workload:
     max_unavailable: int
     """Copies that may be missing while its shares move."""
     content: bytes
-    """Digest of what every member would be given, whatever its share; b"" when it cannot be rendered."""
+    """Digest of what every member would be given, whatever its share; b"" when it cannot be
+    rendered."""
     status: bytes
     """The live status, packed (`packing`), because it is read only when a fold writes."""
     problem: str = ""
     served: Mapping[str, Any] | None = None
-    """The spec that members are to have where an edit is held back (`hub.host.in_force`); None: its own."""
+    """The spec that members are to have where an edit is held back (`hub.host.in_force`); None: its
+    own."""
 
     @property
     def verbs(self) -> WorkloadVerbs:
         return registry.verbs_of(self.key.kind)
 
     def asks_like(self, other: "Workload") -> bool:
-        """Whether nothing that a decision or a slice is made from differs: only what was written into its status."""
+        """Whether nothing that a decision or a slice is made from differs: only what was written
+        into its status."""
         return (
             self.uid == other.uid
             and self.generation == other.generation
@@ -76,7 +80,13 @@ class Workload:
 
     def stub(self) -> dict[str, Any]:
         """As much of the object as its status is made from."""
-        return {"metadata": {"name": self.key.name, "namespace": self.key.namespace, "generation": self.generation}}
+        return {
+            "metadata": {
+                "name": self.key.name,
+                "namespace": self.key.namespace,
+                "generation": self.generation,
+            }
+        }
 
     def progress(self) -> "Progress":
         """Which shards the host's status records as done; empty for replicas."""
@@ -102,7 +112,8 @@ class Progress:
 
 
 def read_ranges(text: str) -> Ranges:
-    """The ranges of a status field; none for a text that is no set of indexes (somebody else wrote it)."""
+    """The ranges of a status field; none for a text that is no set of indexes (somebody else wrote
+    it)."""
     try:
         return shards.parse(text)
     except ValueError:
@@ -111,7 +122,9 @@ def read_ranges(text: str) -> Ranges:
 
 def digest(value: Any) -> bytes:
     """A digest of decoded JSON that does not depend on the order of keys."""
-    return interning.listed(hashlib.blake2b(msgspec.json.encode(value, order="sorted"), digest_size=12).digest())
+    return interning.listed(
+        hashlib.blake2b(msgspec.json.encode(value, order="sorted"), digest_size=12).digest()
+    )
 
 
 MARK_LABELS = frozenset({names.FLEET_LABEL, names.WORKLOAD_UID_LABEL})
@@ -119,7 +132,8 @@ MARK_ANNOTATIONS = frozenset({names.SLICE_ANNOTATION})
 
 
 def content_digest(verbs: WorkloadVerbs, slice_obj: Mapping[str, Any]) -> bytes:
-    """Of everything of a slice that we write, but what makes it the slice of one cluster: mark and amount."""
+    """Of everything of a slice that we write, but what makes it the slice of one cluster: mark and
+    amount."""
     meta, spec = slice_obj["metadata"], raw.mapping(slice_obj, "spec")
     labels, annotations = raw.mapping(meta, "labels"), lasting(raw.mapping(meta, "annotations"))
     return digest(
@@ -132,7 +146,8 @@ def content_digest(verbs: WorkloadVerbs, slice_obj: Mapping[str, Any]) -> bytes:
 
 
 def lasting(annotations: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what the member writes: its roll-out revision, and what it says of a carried Deployment."""
+    """Without what the member writes: its roll-out revision, and what it says of a carried
+    Deployment."""
     return {
         name: text
         for name, text in annotations.items()
@@ -153,7 +168,9 @@ def summarise(kind: str, obj: Mapping[str, Any], profile: Mapping[str, Any] | No
         verbs = registry.verbs_of(kind)
         placement = verbs.placement(obj) or raw.NO_FIELDS
         # The kind is the list's; what an object says of itself may be anything.
-        ask = asks.ask(obj, verbs, DEFAULT_POLICY, profile, created_s=interning.value(created_s(obj)))
+        ask = asks.ask(
+            obj, verbs, DEFAULT_POLICY, profile, created_s=interning.value(created_s(obj))
+        )
         if ask.key != key:
             ask = replace(ask, key=key)
         content = content_digest(verbs, neutral(verbs, obj))
@@ -182,28 +199,37 @@ def neutral(verbs: WorkloadVerbs, obj: Mapping[str, Any]) -> dict[str, Any]:
 
 
 TAKEN_AT_ONCE = frozenset({"placement", "suspend", "replicas", "shards", "parallelism"})
-"""Fields of spec that are obeyed although an edit of others is held back: a decision has judged them."""
+"""Fields of spec that are obeyed although an edit of others is held back: a decision has judged
+them."""
 
 
-def composed(obj: Mapping[str, Any], served: Mapping[str, Any] | None, generation: int) -> Mapping[str, Any]:
-    """The object with `served` as its spec, but for what is taken at once, as it was in `generation`; the object itself
-    where `served` is None."""
+def composed(
+    obj: Mapping[str, Any], served: Mapping[str, Any] | None, generation: int
+) -> Mapping[str, Any]:
+    """The object with `served` as its spec, but for what is taken at once, as it was in
+    `generation`; the object itself where `served` is None."""
     if served is None:
         return obj
     spec = raw.mapping(obj, "spec")
     taken = {name: spec[name] for name in TAKEN_AT_ONCE if name in spec}
-    return {**obj, "metadata": {**obj["metadata"], "generation": generation}, "spec": {**served, **taken}}
+    return {
+        **obj,
+        "metadata": {**obj["metadata"], "generation": generation},
+        "spec": {**served, **taken},
+    }
 
 
 def requests(
     workload: Workload, spec: Mapping[str, Any], profile: Mapping[str, Any] | None
 ) -> tuple[Resources, Resources] | None:
-    """What each pod of a spec of this workload asks for with this RuntimeProfile, and what its own containers do; None
-    where it cannot be read."""
+    """What each pod of a spec of this workload asks for with this RuntimeProfile, and what its own
+    containers do; None where it cannot be read."""
     verbs, obj = workload.verbs, {"spec": spec}
     template, sidecars = verbs.pod_template(obj), verbs.sidecars(obj)
     try:
-        whole = effective.pod_shape(template, profile, sidecars, batch=verbs.unit is Unit.SHARDS).requests
+        whole = effective.pod_shape(
+            template, profile, sidecars, batch=verbs.unit is Unit.SHARDS
+        ).requests
         return whole, effective.pod_requests(raw.mapping(template, "spec"))
     except FieldError:
         return None

@@ -1,8 +1,8 @@
-"""Reporting: what the hub knows of a member becomes MemberCluster.status, and what it wants to know goes to its
-ClusterCapacity.
+"""Reporting: what the hub knows of a member becomes MemberCluster.status, and what it wants to know
+goes to its ClusterCapacity.
 
-Written on change only; figures of capacity when they moved by more than a percent, at most every half minute. No
-heartbeat lives in any status.
+Written on change only; figures of capacity when they moved by more than a percent, at most every
+half minute. No heartbeat lives in any status.
 """
 
 import asyncio
@@ -41,14 +41,16 @@ from federator.status.conditions import Condition
 log = logging.getLogger(__name__)
 
 ACCOUNT_S = 3.0
-"""What accounts use is written at most this often: it serves people, decisions read the commitments."""
+"""What accounts use is written at most this often: it serves people, decisions read the
+commitments."""
 LOOK_S = 60.0
 """How often slices of nobody are looked for; two looks in a row make a finding."""
 LOOK_BATCH = 2000
 """Slices looked at before other work gets its turn."""
 OWNED = ("Ready", UNTRUSTWORTHY, *member_conditions.OWNED)
 CLAIM_PAUSE_S = 3.0
-"""Every workload that waits for a member to be claimed wishes so; it is tried at most this often."""
+"""Every workload that waits for a member to be claimed wishes so; it is tried at most this often.
+"""
 SETTLE_S = 0.5
 """Shapes and figures that arrive together are written together."""
 
@@ -63,7 +65,13 @@ class Reporting:
     """Writes the status of MemberClusters and the questions to members."""
 
     def __init__(
-        self, state: HubState, host: clients.Client, *, turned: Turned, clock: Clock, rng: random.Random
+        self,
+        state: HubState,
+        host: clients.Client,
+        *,
+        turned: Turned,
+        clock: Clock,
+        rng: random.Random,
     ) -> None:
         """`turned`: told when a member stops taking new work, or does again."""
         self.state = state
@@ -83,7 +91,9 @@ class Reporting:
         signals.on_member(MemberTurn.REPORT, self.changed)
         signals.on_member(MemberTurn.FIGURES, self.counted)
         signals.on_member(MemberTurn.ASK, lambda member: self.questions.add(member.name))
-        signals.on_member(MemberTurn.ASK_SOON, lambda member: self.questions.add_after(member.name, SETTLE_S))
+        signals.on_member(
+            MemberTurn.ASK_SOON, lambda member: self.questions.add_after(member.name, SETTLE_S)
+        )
         signals.on_member(MemberTurn.CLAIM, self._claim)
         state.signals.on_booked.append(self.count_all)
 
@@ -93,7 +103,8 @@ class Reporting:
             self.accounts.add_after(name, ACCOUNT_S)
 
     async def account(self, name: str) -> None:
-        """Brings the status of one FederatedQuota up to date: what its projects use, as a sum over decisions."""
+        """Brings the status of one FederatedQuota up to date: what its projects use, as a sum over
+        decisions."""
         account = self.state.quotas.get(name)
         if account is None or not self.state.ready:
             return
@@ -105,14 +116,19 @@ class Reporting:
         status = federatedquota.to_status(
             account,
             {
-                tier: sum_of(self.state.commitments.usage(project, tier) for project in account.projects)
+                tier: sum_of(
+                    self.state.commitments.usage(project, tier) for project in account.projects
+                )
                 for tier in Tier
             },
             sum(self.state.commitments.placed(project) for project in account.projects),
         )
         live = obj.get("status") or {}
         status["conditions"] = conditions.merge(
-            live.get("conditions"), (self._validity(account),), self.clock.rfc3339(), (federatedquota.VALID,)
+            live.get("conditions"),
+            (self._validity(account),),
+            self.clock.rfc3339(),
+            (federatedquota.VALID,),
         )
         patch = diffs.replacement_patch(live, {**live, **status})
         if patch:
@@ -121,17 +137,24 @@ class Reporting:
             await self.host.patch(ref, body, subresource="status")
 
     def _validity(self, account: QuotaAccount) -> Condition:
-        """Whether anything is wrong with an account, as a condition: the gravest reason, and all sentences."""
+        """Whether anything is wrong with an account, as a condition: the gravest reason, and all
+        sentences."""
         offered = {name for member in self.state.members for name in self._offered.get(member, ())}
         found = accounts.troubles(account, self.state.quotas, offered)
         if not found:
             return Condition(federatedquota.VALID, conditions.TRUE, "Valid", "", account.generation)
         said = "; ".join(one.message for one in found)
-        return Condition(federatedquota.VALID, conditions.FALSE, found[0].reason, said, account.generation)
+        return Condition(
+            federatedquota.VALID, conditions.FALSE, found[0].reason, said, account.generation
+        )
 
     def _note_offered(self, member: Member) -> None:
         """Which resources the nodes of a member have: accounts that name others are told so."""
-        offered = frozenset(member.report.capacity.allocatable) if member.report is not None else frozenset()
+        offered = (
+            frozenset(member.report.capacity.allocatable)
+            if member.report is not None
+            else frozenset()
+        )
         if self._offered.get(member.name, frozenset()) != offered:
             self._offered[member.name] = offered
             self.count_all()
@@ -145,7 +168,8 @@ class Reporting:
         self.reports.add(member.name)
 
     def counted(self, member: Member) -> None:
-        """How many slices it holds has changed: a figure, which is looked at when figures may be written again."""
+        """How many slices it holds has changed: a figure, which is looked at when figures may be
+        written again."""
         due_s = self._figures_due.get(member.name, 0.0) - self.clock.monotonic()
         self.reports.add_after(member.name, max(due_s, SETTLE_S))
 
@@ -157,7 +181,9 @@ class Reporting:
         live = member.obj.get("status") or {}
         if (patience_s := self._patience(member, live)) > 0:
             return RequeueAfter(
-                name, patience_s, "it may still be heard, and what it holds be listed: that is no loss yet"
+                name,
+                patience_s,
+                "it may still be heard, and what it holds be listed: that is no loss yet",
             )
         await self._look_for_strangers(member)
         self._heed_pardon(member, live)
@@ -171,46 +197,60 @@ class Reporting:
         member.reported = True
         if patch:
             meta = member.obj["metadata"]
-            body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}, "status": patch}
+            body = {
+                "metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]},
+                "status": patch,
+            }
             try:
                 ref = registry.KINDS["MemberCluster"].ref("", name)
-                self.state.observe_member(member, await self.host.patch(ref, body, subresource="status"))
+                self.state.observe_member(
+                    member, await self.host.patch(ref, body, subresource="status")
+                )
                 self._tell_turn(member, live, want)
             except errors.NotFound:
                 return None
             except errors.Conflict:
-                # What was heard of it is old. A watch that has fallen silent would keep it so for minutes (F15).
+                # What was heard of it is old. A watch that has fallen silent would keep it so for
+                # minutes (F15).
                 found = await self.host.get(ref)
                 if found["metadata"].get("uid") == meta["uid"]:
                     member.obj = found
                 raise
         if figures and not wait_s:
-            self._figures_due[name] = self.clock.monotonic() + self.state.options.capacity_copy_interval_s
+            self._figures_due[name] = (
+                self.clock.monotonic() + self.state.options.capacity_copy_interval_s
+            )
         if wait_s:
-            return RequeueAfter(name, min(wait_s, LOOK_S), "figures are copied at most twice a minute")
+            return RequeueAfter(
+                name, min(wait_s, LOOK_S), "figures are copied at most twice a minute"
+            )
         return RequeueAfter(name, LOOK_S, "slices of nobody are looked for")
 
     def _heed_pardon(self, member: Member, live: Mapping[str, Any]) -> None:
-        """An operator's word that a cluster is to be trusted again: it names the time of the verdict that it ends, so
-        that it ends no later one."""
+        """An operator's word that a cluster is to be trusted again: it names the time of the
+        verdict that it ends, so that it ends no later one."""
         doubt = conditions.find(live.get("conditions"), UNTRUSTWORTHY) or {}
         word = raw.text_map(member.obj["metadata"], "annotations").get(names.TRUST_ANNOTATION, "")
         if member.trust.found is None or not word or word != doubt.get("lastTransitionTime"):
             return
         for subject in member.trust.pardon():
             if isinstance(subject, WorkloadKey):
-                self.state.changed(Changed.PARDONED, subject)  # one that contradicts still is found out again
+                # one that contradicts still is found out again
+                self.state.changed(Changed.PARDONED, subject)
         member.recount_seq()
         highest, member.highest_seq = member.highest_seq, 0
         self.state.heard_seq(member, highest, self.clock.monotonic())
         self.state.signals.member_changed(MemberChanged.DOUBTED, member)
 
     def _patience(self, member: Member, live: Mapping[str, Any]) -> float:
-        """Seconds for which a member that was Ready before this process began is still not called lost (F22, F27), or
-        one that answers, and does not list what it holds, not called NotReporting."""
+        """Seconds for which a member that was Ready before this process began is still not called
+        lost (F22, F27), or one that answers, and does not list what it holds, not called
+        NotReporting."""
         if not member.known_or_unknown:
             now = self.clock.monotonic()
-            member.unlisted_since_s = now if member.unlisted_since_s is None else member.unlisted_since_s
+            member.unlisted_since_s = (
+                now if member.unlisted_since_s is None else member.unlisted_since_s
+            )
             return member.unlisted_since_s + self.state.options.unready_after_s - now
         member.unlisted_since_s = None
         if member.reachability.heard_at_s is not None or member.reachability_reason not in (
@@ -228,7 +268,10 @@ class Reporting:
         if not (self.state.ready and member.heard) or now < self._look_due.get(member.name, now):
             return
         self._look_due[member.name] = now + LOOK_S - SETTLE_S
-        known = {raw.text(entry, "workloadUID") for entry in raw.objects(member.obj, "status", "forgotten")}
+        known = {
+            raw.text(entry, "workloadUID")
+            for entry in raw.objects(member.obj, "status", "forgotten")
+        }
         found = []
         for number, key in enumerate(member.slice_keys()):
             if number % LOOK_BATCH == LOOK_BATCH - 1:
@@ -239,7 +282,8 @@ class Reporting:
         member.vitals.note_strangers(found)
 
     def _figures(self, member: Member, live: Mapping[str, Any]) -> dict[str, Any]:
-        """What people read of its room, if that is news; empty otherwise. Copied at intervals, never at once."""
+        """What people read of its room, if that is news; empty otherwise. Copied at intervals,
+        never at once."""
         found: dict[str, Any] = {}
         slices = member.slices_held
         if member.heard and live.get("slices") != slices:
@@ -248,52 +292,80 @@ class Reporting:
             fresh, copied = member.report.capacity, live.get("capacity")
             permille = self.state.options.capacity_copy_permille
             if copied is None or moved(clustercapacity.to_capacity(copied), fresh, permille):
-                found["capacity"] = membercluster.to_status_capacity(fresh, error="", as_of_s=self.clock.now())
+                found["capacity"] = membercluster.to_status_capacity(
+                    fresh, error="", as_of_s=self.clock.now()
+                )
         return found
 
     def _verdict(self, member: Member, live: Mapping[str, Any]) -> dict[str, Any]:
         """Whether it takes new work, and what it is."""
         ready, why = member.readiness()
-        unknown = member.reachability.state is Reachability.LOST or member.unready_reason == membercluster.NOT_ASKED
+        unknown = (
+            member.reachability.state is Reachability.LOST
+            or member.unready_reason == membercluster.NOT_ASKED
+        )
         state = conditions.TRUE if ready else conditions.UNKNOWN if unknown else conditions.FALSE
         reason = "Ready" if ready else member.unready_reason
-        condition = Condition("Ready", state, reason, "" if ready else f"{why[:1].upper()}{why[1:]}.")
+        condition = Condition(
+            "Ready", state, reason, "" if ready else f"{why[:1].upper()}{why[1:]}."
+        )
         doubt = member.trust.condition()
         shown = (condition, *([doubt] if doubt is not None else ()), *member.vitals.conditions())
-        # Of a removal that began before this process did, what was said stands until it is looked at.
+        # Of a removal that began before this process did, what was said stands until it is looked
+        # at.
         begun = member.removal is not Removal.NONE and member.vitals.removal is None
         owned = tuple(kind for kind in OWNED if not (begun and kind == "Removing"))
         heard = self._last_heard(member, live)
         return {
             **({"lastHeard": heard} if heard or "lastHeard" in live else {}),
             "observedGeneration": member.obj["metadata"].get("generation", 0),
-            "conditions": conditions.merge(live.get("conditions"), shown, self.clock.rfc3339(), owned),
+            "conditions": conditions.merge(
+                live.get("conditions"), shown, self.clock.rfc3339(), owned
+            ),
             "unknownSlices": len(member.vitals.strangers),
-            "clusterUID": member.uid if member.uid == member.identity else live.get("clusterUID", ""),
+            "clusterUID": member.uid
+            if member.uid == member.identity
+            else live.get("clusterUID", ""),
             "hostUID": member.other_host,
             "version": member.version or live.get("version", ""),
             "apis": sorted(member.apis) or live.get("apis") or [],
-            "summary": (member.vitals.removal.message if member.vitals.removal else "Ready" if ready else why)[:256],
+            "summary": (
+                member.vitals.removal.message
+                if member.vitals.removal
+                else "Ready"
+                if ready
+                else why
+            )[:256],
         }
 
     def _tell_turn(self, member: Member, live: Mapping[str, Any], want: Mapping[str, Any]) -> None:
         was, now = (conditions.find(one.get("conditions"), "Ready") or {} for one in (live, want))
         before, after = was.get("status") == conditions.TRUE, now.get("status") == conditions.TRUE
-        doubted, doubt = (conditions.find(one.get("conditions"), UNTRUSTWORTHY) or {} for one in (live, want))
+        doubted, doubt = (
+            conditions.find(one.get("conditions"), UNTRUSTWORTHY) or {} for one in (live, want)
+        )
         if doubt and not doubted:
             self.turned(member, UNTRUSTWORTHY, str(doubt.get("message", "")), lost=True)
         if after and not before and was:
-            self.turned(member, "Ready", f"It is heard again, after {was.get('reason', '')}.", lost=False)
+            self.turned(
+                member, "Ready", f"It is heard again, after {was.get('reason', '')}.", lost=False
+            )
         elif before and not after:
             self.turned(member, str(now.get("reason", "")), str(now.get("message", "")), lost=True)
 
     def _last_heard(self, member: Member, live: Mapping[str, Any]) -> str | None:
-        """When a member that is not heard any more, or its member process, was heard last; None while both are."""
+        """When a member that is not heard any more, or its member process, was heard last; None
+        while both are."""
         if member.told:
             return member.process.silent_since or None
-        if isinstance(known := live.get("lastHeard"), str) or member.reachability.heard_at_s is None:
+        if (
+            isinstance(known := live.get("lastHeard"), str)
+            or member.reachability.heard_at_s is None
+        ):
             return known
-        return clocks.stamp(self.clock.now() - (self.clock.monotonic() - member.reachability.heard_at_s))
+        return clocks.stamp(
+            self.clock.now() - (self.clock.monotonic() - member.reachability.heard_at_s)
+        )
 
     def _claim(self, member: Member) -> None:
         """Somebody waits for this member to be claimed."""
@@ -304,13 +376,24 @@ class Reporting:
         self.questions.add_after(name, max(0.0, due - now))
 
     async def ask(self, name: str) -> None:
-        """Writes into the member's ClusterCapacity the shapes that decisions care about, and whose member it is."""
+        """Writes into the member's ClusterCapacity the shapes that decisions care about, and whose
+        member it is."""
         member = self.state.members.get(name)
-        if member is None or member.client is None or not member.claim_known or member.released or member.let_go:
+        if (
+            member is None
+            or member.client is None
+            or not member.claim_known
+            or member.released
+            or member.let_go
+        ):
             return
         if member.reachability.state is not Reachability.LIVE:
-            return  # it will be asked when it answers again; until then every try would be one more that is lost
-        if member.duplicate_of or (member.other_host and member.other_host != claims.given_up(member.obj)):
+            # it will be asked when it answers again; until then every try would be one more that is
+            # lost
+            return
+        if member.duplicate_of or (
+            member.other_host and member.other_host != claims.given_up(member.obj)
+        ):
             return
         spec = clustercapacity.to_spec(self.state.shapes.values())
         known = member.report.shapes if member.report is not None else ()
@@ -324,23 +407,32 @@ class Reporting:
         claim = {"annotations": {claims.annotation(member.fleet): member.host_uid}}
         before = member.report
         if before is None:
-            body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": ref.name, **claim}}
+            body = {
+                "apiVersion": kind.api_version,
+                "kind": kind.kind,
+                "metadata": {"name": ref.name, **claim},
+            }
             try:
                 member.note_capacity(await member.client.create(ref, {**body, "spec": spec}))
             except errors.AlreadyExists as meanwhile:
-                raise errors.Conflict(str(meanwhile)) from meanwhile  # the watch will tell, in a moment
+                # the watch will tell, in a moment
+                raise errors.Conflict(str(meanwhile)) from meanwhile
         elif member.claimed:
             await member.client.patch(ref, {"metadata": {"uid": before.uid}, **news})
         else:
-            # Two hosts that come at the same time: the version lets one of them have it, and the other see that.
+            # Two hosts that come at the same time: the version lets one of them have it, and the
+            # other see that.
             meta = {"uid": before.uid, "resourceVersion": before.resource_version, **claim}
             member.note_capacity(await member.client.patch(ref, {"metadata": meta, **news}))
-            log.info("%s belongs to this host from now on (before: %s)", name, before.host or "nobody")
+            log.info(
+                "%s belongs to this host from now on (before: %s)", name, before.host or "nobody"
+            )
             self.state.signals.member_changed(MemberChanged.CLAIMED, member)
 
     async def _identity_trouble(self, member: Member) -> str:
-        """Looks again who it is before it is claimed: a cluster that was made anew at the same address has forgotten
-        its host (F35), and the next probe that asks may be a minute away. Raises ApiErrors."""
+        """Looks again who it is before it is claimed: a cluster that was made anew at the same
+        address has forgotten its host (F35), and the next probe that asks may be a minute away.
+        Raises ApiErrors."""
         if member.client is None:
             raise errors.Unreachable(f"{member.name}: there is no connection")
         uid = await member.client.kube_system_uid()
@@ -360,9 +452,10 @@ def sum_of(parts: Iterable[Resources]) -> Resources:
 
 
 def moved(before: Capacity, after: Capacity, permille: int) -> bool:
-    """Whether a plan made from `before` would be wrong by more than a little: other machines or taints, a shape that
-    fits no more or fits again, or free room that differs by more than this many thousandths of the allocatable. How
-    many copies of a shape fit follows from the room: that alone is not worth a write each time."""
+    """Whether a plan made from `before` would be wrong by more than a little: other machines or
+    taints, a shape that fits no more or fits again, or free room that differs by more than this
+    many thousandths of the allocatable. How many copies of a shape fit follows from the room: that
+    alone is not worth a write each time."""
     if before.copies.keys() != after.copies.keys() or before.allocatable != after.allocatable:
         return True
     if any(bool(count) != bool(after.copies[shape]) for shape, count in before.copies.items()):
@@ -370,7 +463,9 @@ def moved(before: Capacity, after: Capacity, permille: int) -> bool:
     if _machines(before) != _machines(after):
         return True
     total, difference = after.allocatable, _spread(before.free, after.free)
-    return any(amount * 1000 > permille * max(total[name], 1) for name, amount in difference.items())
+    return any(
+        amount * 1000 > permille * max(total[name], 1) for name, amount in difference.items()
+    )
 
 
 def _machines(capacity: Capacity) -> Counter[tuple[str, str, tuple[Taint, ...]]]:

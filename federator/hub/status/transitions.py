@@ -1,7 +1,8 @@
-"""What a new status of a workload tells people that the one before did not: as Events, on transitions only. Pure.
+"""What a new status of a workload tells people that the one before did not: as Events, on
+transitions only. Pure.
 
-A copy that is not ready while somebody's edit is carried out is no trouble; what a cluster's pods suffer from is, once
-for each cluster and reason.
+A copy that is not ready while somebody's edit is carried out is no trouble; what a cluster's pods
+suffer from is, once for each cluster and reason.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +15,29 @@ from federator.status.fold import Fold, Row
 
 TROUBLES: Final = frozenset(
     {
-        *("ImagePullFailed", "MissingDependency", "ContainerConfigError", "ContainerStartFailed", "CrashLooping"),
-        *("Unschedulable", "PodFailed", "JobFailed", "FailedIndexes", "BackoffLimitExceeded", "FailedCreate"),
-        *("ProgressDeadlineExceeded", "Conflict", "CannotConverge", "ExpansionFailed", "Denied", "Invalid"),
+        *(
+            "ImagePullFailed",
+            "MissingDependency",
+            "ContainerConfigError",
+            "ContainerStartFailed",
+            "CrashLooping",
+        ),
+        *(
+            "Unschedulable",
+            "PodFailed",
+            "JobFailed",
+            "FailedIndexes",
+            "BackoffLimitExceeded",
+            "FailedCreate",
+        ),
+        *(
+            "ProgressDeadlineExceeded",
+            "Conflict",
+            "CannotConverge",
+            "ExpansionFailed",
+            "Denied",
+            "Invalid",
+        ),
     }
 )
 """Reasons of a cluster that somebody should look at."""

@@ -1,7 +1,8 @@
-"""Status aggregation: folds what all members report about a workload into its host status; writes what differs.
+"""Status aggregation: folds what all members report about a workload into its host status; writes
+what differs.
 
-At once when a workload has settled or turned; otherwise at most once a second per workload, and an unsettled first
-status waits that long, so that a quick placement costs one status write in all.
+At once when a workload has settled or turned; otherwise at most once a second per workload, and an
+unsettled first status waits that long, so that a quick placement costs one status write in all.
 """
 
 import dataclasses
@@ -43,14 +44,15 @@ log = logging.getLogger(__name__)
 WAITS = "status writes are at least a second apart"
 REFUSED = "the host refused its last status"
 REFUSED_BASE_S, REFUSED_CAP_S = 1.0, 15.0
-"""First and longest ceiling of the wait after a status that the host answered with a refusal: what members report goes
-on changing it meanwhile, and each change would be refused anew. Short, since nobody tells when a webhook gives way."""
+"""First and longest ceiling of the wait after a status that the host answered with a refusal: what
+members report goes on changing it meanwhile, and each change would be refused anew. Short, since
+nobody tells when a webhook gives way."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """A workload whose status the host refused: in which version of it, how often in a row, and until when no other is
-    sent (monotonic)."""
+    """A workload whose status the host refused: in which version of it, how often in a row, and
+    until when no other is sent (monotonic)."""
 
     version: str
     times: int
@@ -98,10 +100,14 @@ class StatusAggregation:
                 self.state.hold_against(member, key, None, self.clock.monotonic())
             return None
         if self._was_placed(workload) and self.state.record_of(workload) is None:
-            return None  # its decision is still to be heard of, by a list that was not old, or to be made again
+            # its decision is still to be heard of, by a list that was not old, or to be made again
+            return None
         now, wait = self.clock.monotonic(), self.state.options.status_interval_s
-        if self.on_its_way(workload) and now < (due := self._not_before.setdefault(key, now + wait)):
-            return RequeueAfter(key, due - now, WAITS)  # what exactly it will say then need not be known yet
+        if self.on_its_way(workload) and now < (
+            due := self._not_before.setdefault(key, now + wait)
+        ):
+            # what exactly it will say then need not be known yet
+            return RequeueAfter(key, due - now, WAITS)
         live = workload.live_status()
         result = self._fold(workload, live)
         patch = self._patch(workload, live, result)
@@ -121,8 +127,8 @@ class StatusAggregation:
         return None
 
     def _refused_for(self, workload: Workload, now_s: float) -> float:
-        """Seconds for which a status of it need not be sent, because the host refused the last one; 0 when somebody has
-        changed the object since, which may be what it was refused for."""
+        """Seconds for which a status of it need not be sent, because the host refused the last one;
+        0 when somebody has changed the object since, which may be what it was refused for."""
         refused = self._refused.get(workload.key)
         if refused is None or refused.version != workload.resource_version:
             self._refused.pop(workload.key, None)
@@ -132,22 +138,30 @@ class StatusAggregation:
     def _note_refusal(self, workload: Workload) -> None:
         before = self._refused.get(workload.key)
         times = before.times + 1 if before is not None else 1
-        wait_s = backoff.delay(self._rng, times, base_s=REFUSED_BASE_S, cap_s=REFUSED_CAP_S, floor=0.5)
+        wait_s = backoff.delay(
+            self._rng, times, base_s=REFUSED_BASE_S, cap_s=REFUSED_CAP_S, floor=0.5
+        )
         until_s = self.clock.monotonic() + wait_s
         self._refused[workload.key] = _Refused(workload.resource_version, times, until_s)
 
     def _was_placed(self, workload: Workload) -> bool:
-        """Whether its status, which outlives hubs, names clusters: then it had a decision, and nobody forgets them
-        because he does not know of it (invariant 19)."""
+        """Whether its status, which outlives hubs, names clusters: then it had a decision, and
+        nobody forgets them because he does not know of it (invariant 19)."""
         return (
-            workload.ask is not None and not workload.deleting and bool(workload.live_status().get("clusterStatuses"))
+            workload.ask is not None
+            and not workload.deleting
+            and bool(workload.live_status().get("clusterStatuses"))
         )
 
     def on_its_way(self, workload: Workload) -> bool:
-        """Whether a look at what is there shows that it has not settled: it has no decision yet, or a cluster that
-        has a share has no slice yet, or not as many ready copies. Much of what is signalled is signalled meanwhile: of
-        a roll-out in twenty clusters every pod."""
-        if workload.ask is None or workload.ask.suspended or workload.verbs.unit is not Unit.REPLICAS:
+        """Whether a look at what is there shows that it has not settled: it has no decision yet, or
+        a cluster that has a share has no slice yet, or not as many ready copies. Much of what is
+        signalled is signalled meanwhile: of a roll-out in twenty clusters every pod."""
+        if (
+            workload.ask is None
+            or workload.ask.suspended
+            or workload.verbs.unit is not Unit.REPLICAS
+        ):
             return False
         record = self.state.record_of(workload)
         if record is None:
@@ -192,16 +206,23 @@ class StatusAggregation:
         )
 
     def _count(self, workload: Workload, record: Record | None) -> int:
-        """Copies that are asked for: by the decision for replicas (a policy may multiply them), by the spec for shards
-        (a decision leaves out those that finished in clusters which are gone from it)."""
+        """Copies that are asked for: by the decision for replicas (a policy may multiply them), by
+        the spec for shards (a decision leaves out those that finished in clusters which are gone
+        from it)."""
         ask = workload.ask
-        if record is not None and workload.verbs.unit is Unit.REPLICAS and not (ask is not None and ask.suspended):
+        if (
+            record is not None
+            and workload.verbs.unit is Unit.REPLICAS
+            and not (ask is not None and ask.suspended)
+        ):
             return record.terms.wanted
         return ask.count if ask is not None else 0
 
     def _placing(self, workload: Workload, record: Record | None) -> InForce | None:
         if workload.problem:
-            return InForce(shortfall=0, reason=Reason.MISCONFIGURED, message=workload.problem, current=True)
+            return InForce(
+                shortfall=0, reason=Reason.MISCONFIGURED, message=workload.problem, current=True
+            )
         if record is None:
             return None
         ask, quotas = workload.ask, self.state.quotas.values()
@@ -247,11 +268,13 @@ class StatusAggregation:
                     Refusal(
                         cluster,
                         "Conflict",
-                        f"an object named {workload.key.namespace}/{workload.key.name} is not this fleet's",
+                        f"an object named {workload.key.namespace}/{workload.key.name} is not this"
+                        " fleet's",
                         True,
                     )
                 )
-                observations.append(SliceObservation(cluster, known=member.heard))  # nothing of ours is there
+                # nothing of ours is there
+                observations.append(SliceObservation(cluster, known=member.heard))
                 continue
             observations.append(self._observed(workload, record, cluster, slice_seen))
             if (refused := member.refused.get(workload.key)) is not None:
@@ -277,7 +300,8 @@ class StatusAggregation:
         origin = mark.origin_generation if mark is not None else 0
         outdated = mark is not None and (mark.profile_name, mark.profile_hash) != profile
         if self.view.standing(member, workload, None, seen).content:
-            # What this slice says is what the present generation says: it needs no write to have caught up.
+            # What this slice says is what the present generation says: it needs no write to have
+            # caught up.
             origin = workload.generation
         told, against = cutting.heard(self.state, workload, record, seen)
         found = against[0] if against and member.heard else None
@@ -295,20 +319,32 @@ class StatusAggregation:
 
     def _patch(self, workload: Workload, live: Mapping[str, Any], result: Fold) -> dict[str, Any]:
         native = registry.KINDS[workload.key.kind].model is None
-        shown = (*result.conditions, *_native_conditions(workload, result)) if native else result.conditions
+        shown = (
+            (*result.conditions, *_native_conditions(workload, result))
+            if native
+            else result.conditions
+        )
         owned = (*verdict.OWNED, *aggregate.OWNED)
         merged = conditions.merge(live.get("conditions"), shown, self.clock.rfc3339(), owned)
         record = self.state.record_of(workload)
-        want = workload.verbs.host_status(workload.stub(), result, merged, policy=_policy_shown(record))
+        want = workload.verbs.host_status(
+            workload.stub(), result, merged, policy=_policy_shown(record)
+        )
         if not native:
             return diffs.replacement_patch(live, want)
-        want |= {name: count for name, count in self._native_counters(workload).items() if name != "updatedReplicas"}
-        # The status of a native kind comes back with fields that its server fills in: those are not ours to compare.
+        want |= {
+            name: count
+            for name, count in self._native_counters(workload).items()
+            if name != "updatedReplicas"
+        }
+        # The status of a native kind comes back with fields that its server fills in: those are not
+        # ours to compare.
         return diffs.merge_patch(live, want) | {name: None for name in live if name not in want}
 
     def _native_counters(self, workload: Workload) -> dict[str, Any]:
-        """What the copies of a carried kind count themselves, summed over the members that are heard. Which of them are
-        updated only the fold knows: one with the template before calls all of its copies that."""
+        """What the copies of a carried kind count themselves, summed over the members that are
+        heard. Which of them are updated only the fold knows: one with the template before calls all
+        of its copies that."""
         record = self.state.record_of(workload)
         members = [
             aggregate.MemberStatus(cluster, cutting.counters(workload, record, seen))
@@ -318,12 +354,20 @@ class StatusAggregation:
         found = aggregate.of({"kind": workload.key.kind}, members) or {}
         return {name: count for name, count in found.items() if count}
 
-    async def _write(self, workload: Workload, live: Mapping[str, Any], patch: Mapping[str, Any], result: Fold) -> None:
+    async def _write(
+        self, workload: Workload, live: Mapping[str, Any], patch: Mapping[str, Any], result: Fold
+    ) -> None:
         key = workload.key
         ref = registry.KINDS[key.kind].ref(key.namespace, key.name)
-        # The version keeps this from landing on a re-creation of the same name: for a status, API servers take the
-        # uid from the object that is there, and do not compare.
-        step = Patch(ref, {"status": patch}, "status", uid=workload.uid, resource_version=workload.resource_version)
+        # The version keeps this from landing on a re-creation of the same name: for a status, API
+        # servers take the uid from the object that is there, and do not compare.
+        step = Patch(
+            ref,
+            {"status": patch},
+            "status",
+            uid=workload.uid,
+            resource_version=workload.resource_version,
+        )
         outcome = await self.host.apply(step, key.namespace)
         if outcome.gone:
             return
@@ -340,21 +384,28 @@ class StatusAggregation:
         was = raw.objects(live, "conditions")
         self.events.changed(workload.key, was, result.conditions, self.state.record_of(workload))
         for told in transitions.of(live, result):
-            if not (told.reason in transitions.TROUBLES and self.events.repeats(workload.uid, told.reason)):
-                self.events.tell(workload.key, workload.uid, told.reason, told.note, warning=told.warning)
+            if not (
+                told.reason in transitions.TROUBLES
+                and self.events.repeats(workload.uid, told.reason)
+            ):
+                self.events.tell(
+                    workload.key, workload.uid, told.reason, told.note, warning=told.warning
+                )
 
     def settled(self) -> tuple[bool, list[str]]:
         """Whether every workload has settled, and one sentence for each that has not.
 
-        A job set has settled when the shards that clusters were given have finished; its conditions are steady sooner,
-        while it runs as decided.
+        A job set has settled when the shards that clusters were given have finished; its conditions
+        are steady sooner, while it runs as decided.
         """
         waiting: list[str] = []
         for key, workload in sorted(self.state.workloads.items()):
             result = self.fold(workload)
             if not result.settled:
                 waiting.append(f"{key}: {result.waiting_for}")
-            elif result.unit is Unit.SHARDS and any(row.share > row.completed + row.failed for row in result.rows):
+            elif result.unit is Unit.SHARDS and any(
+                row.share > row.completed + row.failed for row in result.rows
+            ):
                 waiting.append(f"{key}: {result.summary}")
             elif self._patch(workload, workload.live_status(), result):
                 waiting.append(f"{key}: its status is still to be written")
@@ -380,7 +431,8 @@ def _native_conditions(workload: Workload, result: Fold) -> tuple[Condition, ...
 
 
 def _given_up(result: Fold) -> tuple[str, str] | None:
-    """Reason and message of a roll-out that does not go on by itself, in the words that `kubectl rollout` knows."""
+    """Reason and message of a roll-out that does not go on by itself, in the words that `kubectl
+    rollout` knows."""
     stalled = next((found for found in result.conditions if found.type == "Stalled"), None)
     if stalled is None or stalled.status != conditions.TRUE:
         return None

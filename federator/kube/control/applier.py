@@ -1,7 +1,8 @@
-"""The one place where steps become requests: each in its cluster's lane, its outcome returned as data.
+"""The one place where steps become requests: each in its cluster's lane, its outcome returned as
+data.
 
-Used by hub and member. It never repeats a step and never raises an ApiError; what an outcome means for the next turn is
-the controller's to say.
+Used by hub and member. It never repeats a step and never raises an ApiError; what an outcome means
+for the next turn is the controller's to say.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
@@ -36,22 +37,32 @@ class Outcome:
 
     @property
     def gone(self) -> bool:
-        """The object is not there. A kind that is not served (any more) proves nothing about its objects."""
-        return isinstance(self.error, errors.NotFound) and not isinstance(self.error, errors.NotServed)
+        """The object is not there. A kind that is not served (any more) proves nothing about its
+        objects."""
+        return isinstance(self.error, errors.NotFound) and not isinstance(
+            self.error, errors.NotServed
+        )
 
 
 class Applier:
     """Carries steps out on one API server. `component` signs its Events."""
 
     def __init__(
-        self, client: Client, lane: Lane, *, clock: Clock, component: str = "federator", instance: str = ""
+        self,
+        client: Client,
+        lane: Lane,
+        *,
+        clock: Clock,
+        component: str = "federator",
+        instance: str = "",
     ) -> None:
         self.client = client
         self.lane = lane
         self.recorder = EventRecorder(client, clock=clock, component=component, instance=instance)
 
     async def apply(self, step: Step, key: Hashable = None) -> Outcome:
-        """Carries out one step. `key` is whose turn in the lane this is; by default the object's namespace and name."""
+        """Carries out one step. `key` is whose turn in the lane this is; by default the object's
+        namespace and name."""
         ref = target(step)
         try:
             async with self.lane.slot((ref.namespace, ref.name) if key is None else key):
@@ -62,7 +73,8 @@ class Applier:
             return Outcome(step) if outcome.gone and isinstance(step, Delete) else outcome
 
     async def apply_in_order(self, steps: Iterable[Step], key: Hashable = None) -> list[Outcome]:
-        """Carries steps out one after the other; the first that fails is the last one tried. Events never stop it."""
+        """Carries steps out one after the other; the first that fails is the last one tried. Events
+        never stop it."""
         outcomes: list[Outcome] = []
         for step in steps:
             outcome = await self.apply(step, key)
@@ -76,11 +88,17 @@ class Applier:
             case Create(ref, body):
                 return await self.client.create(ref, body)
             case Patch():
-                return await self.client.patch(step.ref, _conditioned(step), subresource=step.subresource)
+                return await self.client.patch(
+                    step.ref, _conditioned(step), subresource=step.subresource
+                )
             case Apply(ref, body, subresource, force):
-                return await self.client.patch(ref, body, kind="apply", subresource=subresource, force=force)
+                return await self.client.patch(
+                    ref, body, kind="apply", subresource=subresource, force=force
+                )
             case Delete(ref, uid, propagation, version):
-                return await self.client.delete(ref, uid=uid, propagation=propagation, resource_version=version)
+                return await self.client.delete(
+                    ref, uid=uid, propagation=propagation, resource_version=version
+                )
             case EmitEvent():
                 return await self.recorder.record(step)
             case _:
@@ -88,7 +106,8 @@ class Applier:
 
 
 def _conditioned(step: Patch) -> Mapping[str, Any]:
-    """The patch with its preconditions, which an API server reads out of the metadata that the patch sets."""
+    """The patch with its preconditions, which an API server reads out of the metadata that the
+    patch sets."""
     conditions = {"uid": step.uid, "resourceVersion": step.resource_version}
     given = {name: value for name, value in conditions.items() if value}
     if not given:

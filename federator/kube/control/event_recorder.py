@@ -1,4 +1,5 @@
-"""Events on users' objects: one object per thing told, repeats counted in it, talkative objects slowed down (F68).
+"""Events on users' objects: one object per thing told, repeats counted in it, talkative objects
+slowed down (F68).
 
 Used by the applier for `EmitEvent` steps. Losing an Event is harmless; it never fails a turn.
 """
@@ -41,9 +42,12 @@ class _Allowance:
 
 
 class EventRecorder:
-    """Writes Events to one API server. `component` is the reporting controller, `instance` this process."""
+    """Writes Events to one API server. `component` is the reporting controller, `instance` this
+    process."""
 
-    def __init__(self, client: Client, *, clock: Clock, component: str = "federator", instance: str = "") -> None:
+    def __init__(
+        self, client: Client, *, clock: Clock, component: str = "federator", instance: str = ""
+    ) -> None:
         self._client = client
         self._clock = clock
         self._component = f"federation.pinterest.com/{component}"
@@ -54,9 +58,17 @@ class EventRecorder:
         """Events that were not written because their object had too many."""
 
     async def record(self, step: EmitEvent) -> dict[str, Any] | None:
-        """Writes the Event, or counts it in the one that is there; None when it was dropped. Raises ApiErrors."""
+        """Writes the Event, or counts it in the one that is there; None when it was dropped. Raises
+        ApiErrors."""
         now = self._clock.now()
-        same = (step.uid, step.regarding.namespace, step.regarding.name, step.reason, step.note, step.action)
+        same = (
+            step.uid,
+            step.regarding.namespace,
+            step.regarding.name,
+            step.reason,
+            step.note,
+            step.action,
+        )
         series = self._series.get(same)
         if series is not None and now - series.told_at < SERIES_S:
             series.count += 1
@@ -85,7 +97,12 @@ class EventRecorder:
 
     def _body(self, step: EmitEvent, name: str, stamp: str) -> Mapping[str, Any]:
         about = step.regarding
-        regarding = {"apiVersion": about.api_version, "kind": about.kind, "name": about.name, "uid": step.uid}
+        regarding = {
+            "apiVersion": about.api_version,
+            "kind": about.kind,
+            "name": about.name,
+            "uid": step.uid,
+        }
         if about.namespace:
             regarding["namespace"] = about.namespace
         return {
@@ -120,7 +137,8 @@ class EventRecorder:
 
 
 def _namespace(step: EmitEvent) -> str:
-    """Events about cluster-scoped objects live in `default`; an API server takes them nowhere else."""
+    """Events about cluster-scoped objects live in `default`; an API server takes them nowhere
+    else."""
     return step.regarding.namespace or "default"
 
 

@@ -17,7 +17,9 @@ class FairQueue(Generic[K]):
 
     def __init__(self, group: Callable[[K], Hashable] | None) -> None:
         self._group = group
-        self._groups: collections.OrderedDict[Hashable, collections.deque[K]] = collections.OrderedDict()
+        self._groups: collections.OrderedDict[Hashable, collections.deque[K]] = (
+            collections.OrderedDict()
+        )
         self._working: dict[Hashable, int] = {}
         """Keys in work, by group."""
         self._count = 0
@@ -37,8 +39,8 @@ class FairQueue(Generic[K]):
         self._count += 1
 
     def popleft(self, *, starved: bool = False) -> K:
-        """The next key, which is in work from now on; `starved`: of those groups only. Raises StopIteration when
-        there is none."""
+        """The next key, which is in work from now on; `starved`: of those groups only. Raises
+        StopIteration when there is none."""
         group = next(found for found in self._groups if not starved or found not in self._working)
         keys = self._groups[group]
         key = keys.popleft()

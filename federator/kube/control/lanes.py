@@ -1,7 +1,9 @@
-"""One lane per cluster: how many writes run at once, in which order keys get their turn, and when to stop knocking.
+"""One lane per cluster: how many writes run at once, in which order keys get their turn, and when
+to stop knocking.
 
-The limit grows by one per full round of good answers and halves on 429, silence or answers far slower than usual. A
-cluster that has not answered several times in a row is left alone for a while; nobody else's lane notices (F33, F40).
+The limit grows by one per full round of good answers and halves on 429, silence or answers far
+slower than usual. A cluster that has not answered several times in a row is left alone for a while;
+nobody else's lane notices (F33, F40).
 """
 
 import asyncio
@@ -39,7 +41,13 @@ class Lane:
     """Bounded, fair, adaptive access to one cluster. `limit` is the ceiling of calls in flight."""
 
     def __init__(
-        self, cluster: str, *, limit: int = 16, clock: Clock, rng: random.Random, metrics: LaneMeter | None = None
+        self,
+        cluster: str,
+        *,
+        limit: int = 16,
+        clock: Clock,
+        rng: random.Random,
+        metrics: LaneMeter | None = None,
     ) -> None:
         self.cluster = cluster
         self.ceiling = limit
@@ -72,9 +80,11 @@ class Lane:
 
     @contextlib.asynccontextmanager
     async def slot(self, key: Hashable = "") -> AsyncIterator[None]:
-        """Holds one slot. Keys take turns. What the body raises tells the lane how the cluster does.
+        """Holds one slot. Keys take turns. What the body raises tells the lane how the cluster
+        does.
 
-        Raises `LaneClosed` at once (with the time to wait) while the cluster asked for quiet or is left alone.
+        Raises `LaneClosed` at once (with the time to wait) while the cluster asked for quiet or is
+        left alone.
         """
         self._refuse_if_quiet()
         await self._enter(key)
@@ -92,14 +102,16 @@ class Lane:
                 self._trial = False
             self._leave()
 
-    # -- waiting in turn -------------------------------------------------------------------------------------------
+    # -- waiting in turn ------------------------------------------------------
 
     async def _enter(self, key: Hashable) -> None:
         if self.running < int(self.limit) and not self._waiting:
             self.running += 1
             return
         if self._waiting >= WAITERS_MAX:
-            raise LaneClosed(f"{self.cluster}: {self._waiting} calls wait already.", retry_after_s=1.0)
+            raise LaneClosed(
+                f"{self.cluster}: {self._waiting} calls wait already.", retry_after_s=1.0
+            )
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queues.setdefault(key, collections.deque()).append(place)
         self._waiting += 1
@@ -133,7 +145,7 @@ class Lane:
             self.running += 1
             place.set_result(None)
 
-    # -- how the cluster does --------------------------------------------------------------------------------------
+    # -- how the cluster does -------------------------------------------------
 
     @property
     def _broken(self) -> bool:
@@ -142,15 +154,20 @@ class Lane:
     def _refuse_if_quiet(self) -> None:
         left_s = self._not_before - self._clock.monotonic()
         if left_s > 0:
-            raise LaneClosed(f"{self.cluster}: left alone for {left_s:.1f} s more.", retry_after_s=left_s)
+            raise LaneClosed(
+                f"{self.cluster}: left alone for {left_s:.1f} s more.", retry_after_s=left_s
+            )
 
     def _let_in(self) -> bool:
-        """Called with a slot in hand: False for an ordinary call, True for the one that tries a silent cluster."""
+        """Called with a slot in hand: False for an ordinary call, True for the one that tries a
+        silent cluster."""
         self._refuse_if_quiet()
         if not self._broken:
             return False
         if self._trial:
-            raise LaneClosed(f"{self.cluster}: one call is trying whether it answers.", retry_after_s=1.0)
+            raise LaneClosed(
+                f"{self.cluster}: one call is trying whether it answers.", retry_after_s=1.0
+            )
         self._trial = True
         return True
 
@@ -180,7 +197,8 @@ class Lane:
             self._unanswered = 0  # an answer, if no welcome one
 
     def _shrink(self) -> None:
-        """Halves the limit, at most once per half second: one overload is told to many calls at the same time."""
+        """Halves the limit, at most once per half second: one overload is told to many calls at the
+        same time."""
         now = self._clock.monotonic()
         if now - self._shrunk_at >= _HALVE_AGAIN_S:
             self._shrunk_at = now

@@ -1,7 +1,7 @@
 """Owns tasks: names them, starts a broken one again after a while, cancels them all at the end.
 
-Every long-lived coroutine of hub and member lives under one. A task that a process cannot do without (holding the
-lease) is `critical`: its end is the end of the supervisor.
+Every long-lived coroutine of hub and member lives under one. A task that a process cannot do
+without (holding the lease) is `critical`: its end is the end of the supervisor.
 """
 
 import asyncio
@@ -32,7 +32,8 @@ class CriticalTaskEnded(Exception):
 
 
 class Supervisor:
-    """Use it as `async with Supervisor(...) as supervisor`; leaving the block cancels every task and waits for it."""
+    """Use it as `async with Supervisor(...) as supervisor`; leaving the block cancels every task
+    and waits for it."""
 
     def __init__(
         self,
@@ -59,7 +60,10 @@ class Supervisor:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self.stop_all()
         if self._ended is not None and self._ended.done() and not self._ended.cancelled():
@@ -71,9 +75,15 @@ class Supervisor:
         return tuple(sorted(self._tasks))
 
     def start(
-        self, name: str, body: Callable[..., Awaitable[object]], *args: Any, critical: bool = False, once: bool = False
+        self,
+        name: str,
+        body: Callable[..., Awaitable[object]],
+        *args: Any,
+        critical: bool = False,
+        once: bool = False,
     ) -> None:
-        """Runs `body(*args)` under `name`. It is started again when it breaks, and when it returns unless `once`.
+        """Runs `body(*args)` under `name`. It is started again when it breaks, and when it returns
+        unless `once`.
 
         Raises ValueError when a task of that name lives.
         """
@@ -81,7 +91,9 @@ class Supervisor:
             raise ValueError(f"supervisor {self.name} has a task {name!r} already")
         if self._ended is None:
             raise RuntimeError(f"supervisor {self.name} has not been entered")
-        task = asyncio.create_task(self._keep(name, body, args, critical, once), name=f"{self.name}/{name}")
+        task = asyncio.create_task(
+            self._keep(name, body, args, critical, once), name=f"{self.name}/{name}"
+        )
         self._tasks[name] = task
         task.add_done_callback(lambda _: self._forget(name, task))
 
@@ -108,10 +120,17 @@ class Supervisor:
         _, late = await asyncio.wait(tasks, timeout=STOP_S)
         for task in tasks:
             if task in late:
-                log.error("supervisor %s: %s did not end within %g s", self.name, task.get_name(), STOP_S)
+                log.error(
+                    "supervisor %s: %s did not end within %g s", self.name, task.get_name(), STOP_S
+                )
 
     async def _keep(
-        self, name: str, body: Callable[..., Awaitable[object]], args: tuple[Any, ...], critical: bool, once: bool
+        self,
+        name: str,
+        body: Callable[..., Awaitable[object]],
+        args: tuple[Any, ...],
+        critical: bool,
+        once: bool,
     ) -> None:
         loop = asyncio.get_running_loop()
         waits = backoff.Backoff(self._rng, base_s=self._base_s, cap_s=self._cap_s)
@@ -120,7 +139,8 @@ class Supervisor:
             failure: BaseException | None = None
             try:
                 await cancelling.contained(body(*args))
-            except Exception as exc:  # a broken task is started again; a cancelled one is not caught here
+            except Exception as exc:
+                # a broken task is started again; a cancelled one is not caught here
                 failure = exc
                 self.broken[name] = exc
                 log.error("supervisor %s: task %s broke", self.name, name, exc_info=exc)

@@ -1,7 +1,9 @@
-"""The work queue of every controller: signals collapse, one worker per key, failures wait longer each time.
+"""The work queue of every controller: signals collapse, one worker per key, failures wait longer
+each time.
 
-However often a key is signalled while its turn runs, exactly one more turn follows. A turn gets a key, never an event.
-`run` serves keys one by one, `run_batches` many at a time (placing). A failing turn never ends the process.
+However often a key is signalled while its turn runs, exactly one more turn follows. A turn gets a
+key, never an event. `run` serves keys one by one, `run_batches` many at a time (placing). A failing
+turn never ends the process.
 """
 
 import asyncio
@@ -24,7 +26,8 @@ log = logging.getLogger(__name__)
 Answer = RequeueAfter | Iterable[RequeueAfter] | None
 
 MIN_DELAY_S = 0.001
-"""Floor for delays, in seconds: a shorter timer can fire before its due time and be set again for ever."""
+"""Floor for delays, in seconds: a shorter timer can fire before its due time and be set again for
+ever."""
 
 BURST = 4
 """A batch lingers when the one before it was begun less than so many times the lingering ago."""
@@ -40,7 +43,8 @@ class QueueMeter(Protocol):
 
 
 class Batch(list[K]):
-    """Keys whose turns began together. Each turn may end by itself; those that have not end with the batch."""
+    """Keys whose turns began together. Each turn may end by itself; those that have not end with
+    the batch."""
 
     def __init__(self, queue: "WorkQueue[K]", keys: Iterable[K]) -> None:
         super().__init__(keys)
@@ -49,8 +53,8 @@ class Batch(list[K]):
         """Those whose turns have not ended, in order."""
 
     def ended(self, key: K, error: BaseException | None = None) -> None:
-        """The turn of this key is over: when it is signalled, it need not wait for the others of the batch. With an
-        error it comes again, later with each failure."""
+        """The turn of this key is over: when it is signalled, it need not wait for the others of
+        the batch. With an error it comes again, later with each failure."""
         if key in self.held:
             del self.held[key]
             if error is None:
@@ -63,9 +67,9 @@ class Batch(list[K]):
 class WorkQueue(Generic[K]):
     """Keys to be worked on. Bounded by the number of distinct keys, whatever the number of signals.
 
-    `group` makes it fair: keys of one group that has many wait for each other, not those of other groups. `base_s`,
-    `cap_s`: first and longest wait of a key after transient failures; `stuck_s`: the least wait after a failure that
-    trying again does not help by itself.
+    `group` makes it fair: keys of one group that has many wait for each other, not those of other
+    groups. `base_s`, `cap_s`: first and longest wait of a key after transient failures; `stuck_s`:
+    the least wait after a failure that trying again does not help by itself.
     """
 
     def __init__(
@@ -127,7 +131,8 @@ class WorkQueue(Generic[K]):
             return
         now = asyncio.get_running_loop().time()
         if now == self._signalled_last:
-            now = self._signalled_last  # one object for all that are signalled together: they may be very many
+            # one object for all that are signalled together: they may be very many
+            now = self._signalled_last
         self._signalled_last = now
         if key in self._running:
             self._again[key] = now
@@ -158,20 +163,26 @@ class WorkQueue(Generic[K]):
             try:
                 await waiter
             except asyncio.CancelledError:
-                # Hand a wake-up that already reached us to the next in line, or it would be lost with us.
+                # Hand a wake-up that already reached us to the next in line, or it would be lost
+                # with us.
                 if waiter.done() and not waiter.cancelled() and self._ready:
                     _wake(waiters)
                 raise
         return self._take(starved=starved)
 
-    async def take_batch(self, most: int, linger_s: float = 0.0, *, starved: bool = False) -> list[K]:
-        """Waits for a key, then up to `linger_s` seconds for more; at most `most` keys, each to be given to `done`.
+    async def take_batch(
+        self, most: int, linger_s: float = 0.0, *, starved: bool = False
+    ) -> list[K]:
+        """Waits for a key, then up to `linger_s` seconds for more; at most `most` keys, each to be
+        given to `done`.
 
         A key that comes out of silence is taken at once: it would most likely wait for nobody.
         """
         batch = [await self.get(starved=starved)]
         before, self._taken_last = self._taken_last, asyncio.get_running_loop().time()
-        crowded = self._ready or len(self._running) > 1 or self._taken_last - before < BURST * linger_s
+        crowded = (
+            self._ready or len(self._running) > 1 or self._taken_last - before < BURST * linger_s
+        )
         if linger_s > 0 and crowded and len(self._ready) + 1 < most:
             try:
                 await asyncio.sleep(linger_s)
@@ -200,7 +211,8 @@ class WorkQueue(Generic[K]):
         self._failed.pop(key, None)
 
     def fail(self, key: K, error: BaseException) -> float:
-        """Counts a failed turn and schedules the next; returns its delay in seconds (Retry-After is obeyed)."""
+        """Counts a failed turn and schedules the next; returns its delay in seconds (Retry-After is
+        obeyed)."""
         count = self._failed.get(key, 0) + 1
         self._failed[key] = count
         delay_s = backoff.delay(self._rng, count, base_s=self._base_s, cap_s=self._cap_s)
@@ -214,10 +226,12 @@ class WorkQueue(Generic[K]):
         return delay_s
 
     async def run(self, handler: Callable[[K], Awaitable[Answer]], workers: int = 1) -> None:
-        """Serves keys with at most `workers` workers until cancelled. The handler may return when to look again.
+        """Serves keys with at most `workers` workers until cancelled. The handler may return when
+        to look again.
 
-        One worker is always there; others are spawned when a key is ready and all are busy, and leave when none is: of
-        a thousand queues most are idle, and sixteen tasks that wait for nothing cost more than all else of a member.
+        One worker is always there; others are spawned when a key is ready and all are busy, and
+        leave when none is: of a thousand queues most are idle, and sixteen tasks that wait for
+        nothing cost more than all else of a member.
         """
         async with asyncio.TaskGroup() as group:
 
@@ -225,7 +239,8 @@ class WorkQueue(Generic[K]):
                 if self._workers < workers:
                     self._workers += 1
                     group.create_task(
-                        self._work(handler, spawned=True), name=f"queue {self.name} worker {self._workers}"
+                        self._work(handler, spawned=True),
+                        name=f"queue {self.name} worker {self._workers}",
                     )
 
             self._workers, self._spawn = 1, spawn
@@ -237,12 +252,18 @@ class WorkQueue(Generic[K]):
                 self._spawn = None
 
     async def run_batches(
-        self, handler: Callable[[Batch[K]], Awaitable[Answer]], *, most: int, linger_s: float = 0.0, at_once: int = 1
+        self,
+        handler: Callable[[Batch[K]], Awaitable[Answer]],
+        *,
+        most: int,
+        linger_s: float = 0.0,
+        at_once: int = 1,
     ) -> None:
-        """Serves batches of keys until cancelled, `at_once` of them side by side. A failed batch backs off all of its
-        keys whose turns have not ended.
+        """Serves batches of keys until cancelled, `at_once` of them side by side. A failed batch
+        backs off all of its keys whose turns have not ended.
 
-        One more serves starved groups alone: what is new there waits for nobody's thousand keys that are in work.
+        One more serves starved groups alone: what is new there waits for nobody's thousand keys
+        that are in work.
         """
         async with asyncio.TaskGroup() as group:
             for number in range(at_once + 1):
@@ -250,7 +271,12 @@ class WorkQueue(Generic[K]):
                 group.create_task(working, name=f"queue {self.name} batches {number}")
 
     async def _work_batches(
-        self, handler: Callable[[Batch[K]], Awaitable[Answer]], most: int, linger_s: float, *, starved: bool
+        self,
+        handler: Callable[[Batch[K]], Awaitable[Answer]],
+        most: int,
+        linger_s: float,
+        *,
+        starved: bool,
     ) -> None:
         while True:
             batch = Batch(self, await self.take_batch(most, linger_s, starved=starved))
@@ -269,16 +295,19 @@ class WorkQueue(Generic[K]):
             finally:
                 for key in batch.held:
                     self.done(key)
-            # A handler that never waits must not keep everything else on this loop from running: of a hundred thousand
-            # keys that need nothing there are hundreds of batches.
+            # A handler that never waits must not keep everything else on this loop from running: of
+            # a hundred thousand keys that need nothing there are hundreds of batches.
             await asyncio.sleep(0)
 
-    async def _work(self, handler: Callable[[K], Awaitable[Answer]], *, spawned: bool = False) -> None:
+    async def _work(
+        self, handler: Callable[[K], Awaitable[Answer]], *, spawned: bool = False
+    ) -> None:
         """Serves keys one by one; a spawned worker leaves when none is ready."""
         try:
             while self._ready or not spawned:
                 await self._serve(await self.get(), handler)
-                # A handler that never waits must not keep everything else on this loop from running.
+                # A handler that never waits must not keep everything else on this loop from
+                # running.
                 await asyncio.sleep(0)
         finally:
             self._workers -= 1
@@ -307,10 +336,23 @@ class WorkQueue(Generic[K]):
         if self._metrics is not None:
             self._metrics.queue_failed(self.name, kind)
         if isinstance(error, errors.ApiError):
-            log.info("queue %s: %s failed (%s: %s); again in %.2f s", self.name, key, kind, error, delay_s)
+            log.info(
+                "queue %s: %s failed (%s: %s); again in %.2f s",
+                self.name,
+                key,
+                kind,
+                error,
+                delay_s,
+            )
             return
         self.failures += 1
-        log.error("queue %s: the turn of %s broke; again in %.2f s", self.name, key, delay_s, exc_info=error)
+        log.error(
+            "queue %s: the turn of %s broke; again in %.2f s",
+            self.name,
+            key,
+            delay_s,
+            exc_info=error,
+        )
 
     def _enqueue(self, key: K, signalled: float) -> None:
         self._waiting[key] = signalled
@@ -340,7 +382,8 @@ class WorkQueue(Generic[K]):
             return
         due = self._timers[0][0]
         if self._timer is not None:
-            # Not `when()`: for what is due within a millisecond uvloop gives a handle that does not know it.
+            # Not `when()`: for what is due within a millisecond uvloop gives a handle that does not
+            # know it.
             if not self._timer.cancelled() and self._timer_at <= due:
                 return
             self._timer.cancel()
@@ -349,7 +392,8 @@ class WorkQueue(Generic[K]):
 
     def _fire_timer(self, due_now: float) -> None:
         self._timer = None
-        # A loop may fire a hair early by its own clock; what the timer was set for is due all the same.
+        # A loop may fire a hair early by its own clock; what the timer was set for is due all the
+        # same.
         now = max(asyncio.get_running_loop().time(), due_now)
         while self._timers and self._timers[0][0] <= now:
             due, _, key = heapq.heappop(self._timers)
@@ -370,7 +414,8 @@ def _wake(waiters: collections.deque[asyncio.Future[None]]) -> bool:
 
 
 def _advice(error: BaseException) -> tuple[float, bool]:
-    """(how long the server asked us to wait, in seconds; whether trying again can help by itself)."""
+    """(how long the server asked us to wait, in seconds; whether trying again can help by
+    itself)."""
     if isinstance(error, errors.ApiError):
         return error.retry_after_s or 0.0, error.transient
     if isinstance(error, BaseExceptionGroup):

@@ -1,8 +1,9 @@
 """Stands for election on a Lease, and runs the leader's work only while we lead.
 
-The rules are in `lease`; this shell reads, writes and waits. Every try has its own deadline, the time left to lead is
-measured from the sending of the last renewal that was taken, and `leading` looks at the clock itself, so that a loop
-that was blocked for too long finds the gate shut before it can send anything (F10).
+The rules are in `lease`; this shell reads, writes and waits. Every try has its own deadline, the
+time left to lead is measured from the sending of the last renewal that was taken, and `leading`
+looks at the clock itself, so that a loop that was blocked for too long finds the gate shut before
+it can send anything (F10).
 """
 
 import asyncio
@@ -25,7 +26,8 @@ MARGIN_S = 0.1
 HURRY_S = 0.1
 """Renewals that are asked for come at most this often."""
 END_S = 3.0
-"""How long cancelled work may take to end. After that the lease is not released but left to run out."""
+"""How long cancelled work may take to end. After that the lease is not released but left to run
+out."""
 
 Work = Callable[[int], Awaitable[None]]
 """What a leader does, given its term."""
@@ -47,10 +49,11 @@ class LeaseLost(Exception):
 
 
 class Elector:
-    """One candidate for one Lease. `identity` must be unlike that of every other process, also of our own next life.
+    """One candidate for one Lease. `identity` must be unlike that of every other process, also of
+    our own next life.
 
-    `client` must not be behind the gate of this elector. `recampaign`: a lost lease is stood for again; otherwise
-    `lead` raises `LeaseLost`, which ends the process.
+    `client` must not be behind the gate of this elector. `recampaign`: a lost lease is stood for
+    again; otherwise `lead` raises `LeaseLost`, which ends the process.
     """
 
     def __init__(
@@ -100,7 +103,10 @@ class Elector:
     @property
     def leading(self) -> bool:
         """Whether anything may be written at this very moment."""
-        return self.standing in (Standing.LEADING, Standing.DOUBTFUL) and self._clock.elapsed() < self._deadline
+        return (
+            self.standing in (Standing.LEADING, Standing.DOUBTFUL)
+            and self._clock.elapsed() < self._deadline
+        )
 
     def leader(self) -> str:
         """Who leads, as far as we know; "" for nobody."""
@@ -109,12 +115,14 @@ class Elector:
         return self.seen.holder if self.seen is not None else ""
 
     def raise_term(self, term: int) -> None:
-        """Terms up to this one are used: a Lease that was wiped says so again from the next renewal on."""
+        """Terms up to this one are used: a Lease that was wiped says so again from the next renewal
+        on."""
         self.term = max(self.term, min(term, lease.TRANSITIONS_MAX))
 
     async def note(self) -> bool:
-        """Renews without delay so that the Lease carries `notes` as they are now, for the next leader to find. False
-        when nothing says so yet; what is noted then may be on the Lease all the same."""
+        """Renews without delay so that the Lease carries `notes` as they are now, for the next
+        leader to find. False when nothing says so yet; what is noted then may be on the Lease all
+        the same."""
         taken: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._asking.append(taken)
         self._asked.set()
@@ -128,11 +136,12 @@ class Elector:
         candidate: Callable[[], bool] = lambda: True,
         untouched: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Runs `work(term)` whenever we lead, until it ends; it is cancelled as soon as we may not act any more.
+        """Runs `work(term)` whenever we lead, until it ends; it is cancelled as soon as we may not
+        act any more.
 
-        `candidate`: whether we would be able to lead; until then the Lease is only looked at. `untouched`: nobody can
-        have led here before, so that a Lease that is not there need not be waited for. Cancelling this releases the
-        lease. Raises what `work` raises, and `LeaseLost`.
+        `candidate`: whether we would be able to lead; until then the Lease is only looked at.
+        `untouched`: nobody can have led here before, so that a Lease that is not there need not be
+        waited for. Cancelling this releases the lease. Raises what `work` raises, and `LeaseLost`.
         """
         self._untouched = untouched
         while True:
@@ -146,7 +155,7 @@ class Elector:
                 log.warning("%s; standing for election again", lost)
                 self._move(LeaseEvent.STOPPED)
 
-    # -- becoming leader -------------------------------------------------------------------------------------------
+    # -- becoming leader ------------------------------------------------------
 
     async def _campaign(self, candidate: Callable[[], bool]) -> None:
         """Returns as leader."""
@@ -155,12 +164,17 @@ class Elector:
             begun = self._clock.elapsed()
             event = await self._try(lambda: self._stand(candidate), self.options.standing_s(failed))
             failed = failed + 1 if event is LeaseEvent.FAILED else 0
-            if event is LeaseEvent.WON and self._clock.elapsed() < begun + self.options.renew_deadline_s:
+            if (
+                event is LeaseEvent.WON
+                and self._clock.elapsed() < begun + self.options.renew_deadline_s
+            ):
                 self._deadline = begun + self.options.renew_deadline_s
                 self._move(event)
                 log.info("%s leads: %s, term %d", self.identity, self._ref.name, self.term)
                 return
-            await asyncio.sleep(self._pause(begun, expectant=event is not LeaseEvent.FAILED and candidate()))
+            await asyncio.sleep(
+                self._pause(begun, expectant=event is not LeaseEvent.FAILED and candidate())
+            )
 
     def _pause(self, begun: float, *, expectant: bool) -> float:
         """Until the next look: sooner when the Lease becomes free before that."""
@@ -185,7 +199,9 @@ class Elector:
         if self._clock.elapsed() < self._free_at(self.seen):
             return await self._mark(obj, stamp) if lease.unheld(self.seen) else LeaseEvent.TAKEN
         self._claimed = stamp
-        body, term = lease.claim(obj, self._ref, identity=self.identity, stamp=stamp, options=self.options)
+        body, term = lease.claim(
+            obj, self._ref, identity=self.identity, stamp=stamp, options=self.options
+        )
         self._held = await self._put(obj, body)
         self.inherited = lease.notes_of(self._held)
         # One that a hand wrote may be the last there is: then the count of the Lease begins anew.
@@ -193,12 +209,15 @@ class Elector:
         return LeaseEvent.WON
 
     async def _mark(self, obj: Mapping[str, Any] | None, stamp: str) -> LeaseEvent:
-        """Puts our name on a Lease that nobody holds. If whoever leads now releases what it had, that is refused."""
+        """Puts our name on a Lease that nobody holds. If whoever leads now releases what it had,
+        that is refused."""
         body = lease.mark(obj, self._ref, identity=self.identity, stamp=stamp, options=self.options)
         self.seen = lease.notice(self.seen, await self._put(obj, body), self._clock.elapsed())
         return LeaseEvent.CLAIMED
 
-    async def _put(self, obj: Mapping[str, Any] | None, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _put(
+        self, obj: Mapping[str, Any] | None, body: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
         """Writes the Lease if it still is as it was read."""
         return await (self._create(body) if obj is None else self._client.replace(self._ref, body))
 
@@ -220,10 +239,12 @@ class Elector:
         except errors.NotFound:
             name = self._ref.namespace
             namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-            await self._client.create(ObjectRef("v1", "namespaces", "", name, "Namespace"), namespace)
+            await self._client.create(
+                ObjectRef("v1", "namespaces", "", name, "Namespace"), namespace
+            )
             return await self._client.create(self._ref, body)
 
-    # -- being leader ----------------------------------------------------------------------------------------------
+    # -- being leader ---------------------------------------------------------
 
     async def _hold(self, work: Work) -> None:
         """Runs the work and renews beside it. Raises `LeaseLost` and what the work raises."""
@@ -241,11 +262,14 @@ class Elector:
         await task
 
     async def _end(self, task: "asyncio.Future[None]", *, release: bool) -> None:
-        """Cancels the work, waits for its end, and gives the lease up if it is still ours to give."""
+        """Cancels the work, waits for its end, and gives the lease up if it is still ours to
+        give."""
         task.cancel()
         await asyncio.wait([task], timeout=END_S)
         if not task.done():
-            log.error("the leader's work did not end within %g s; the lease is left to run out", END_S)
+            log.error(
+                "the leader's work did not end within %g s; the lease is left to run out", END_S
+            )
         elif release:
             await self._try(self._release, self.options.try_timeout_s)
         if task.done() and not task.cancelled():
@@ -281,7 +305,9 @@ class Elector:
         asked = asyncio.ensure_future(self._asked.wait())
         either: tuple[asyncio.Future[Any], ...] = (task, asked)
         try:
-            await asyncio.wait(either, timeout=pause_s - HURRY_S, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                either, timeout=pause_s - HURRY_S, return_when=asyncio.FIRST_COMPLETED
+            )
         finally:
             asked.cancel()
 
@@ -308,7 +334,9 @@ class Elector:
                 return LeaseEvent.TAKEN
         assert held is not None
         stamp = self._clock.rfc3339_micro()
-        body = lease.renewal(held, term=self.term, stamp=stamp, options=self.options, notes=self.notes())
+        body = lease.renewal(
+            held, term=self.term, stamp=stamp, options=self.options, notes=self.notes()
+        )
         try:
             self._held = await self._client.replace(self._ref, body)
         except errors.NotServed:
@@ -332,7 +360,7 @@ class Elector:
         log.info("%s released %s", self.identity, self._ref.name)
         return LeaseEvent.WON
 
-    # -- both --------------------------------------------------------------------------------------------------------
+    # -- both -----------------------------------------------------------------
 
     async def _try(self, act: Callable[[], Awaitable[LeaseEvent]], timeout_s: float) -> LeaseEvent:
         """One try within its time. Whatever keeps it from an answer is a failed try."""
@@ -341,21 +369,35 @@ class Elector:
                 event = await act()
         except errors.ApiError as trouble:
             self._held = None
-            self._count("conflict" if isinstance(trouble, errors.Conflict | errors.AlreadyExists) else "failed")
+            self._count(
+                "conflict"
+                if isinstance(trouble, errors.Conflict | errors.AlreadyExists)
+                else "failed"
+            )
             log.info("%s: a try on the lease %s failed: %s", self.identity, self._ref.name, trouble)
             return LeaseEvent.FAILED
         except TimeoutError:
             self._held = None
             self._count("failed")
-            log.info("%s: no answer about the lease %s within %.1f s", self.identity, self._ref.name, timeout_s)
+            log.info(
+                "%s: no answer about the lease %s within %.1f s",
+                self.identity,
+                self._ref.name,
+                timeout_s,
+            )
             return LeaseEvent.FAILED
-        self._count({LeaseEvent.WON: "won", LeaseEvent.CLAIMED: "claimed"}.get(event, "held by another"))
+        self._count(
+            {LeaseEvent.WON: "won", LeaseEvent.CLAIMED: "claimed"}.get(event, "held by another")
+        )
         return event
 
     def _lose(self, event: LeaseEvent) -> str:
         self._move(event)
         if event is LeaseEvent.TAKEN:
-            return f"{self.identity} lost the lease {self._ref.name}: it is gone or names another holder"
+            return (
+                f"{self.identity} lost the lease {self._ref.name}: it is gone or names another"
+                " holder"
+            )
         return (
             f"{self.identity} lost the lease {self._ref.name}: it could not be renewed within"
             f" {self.options.renew_deadline_s:g} s"
@@ -367,7 +409,8 @@ class Elector:
             self._metrics.leading(self.standing in (Standing.LEADING, Standing.DOUBTFUL))
 
     def _period(self) -> float:
-        """From one try to the next. Jitter only shortens it: take-over times are stated with the longest."""
+        """From one try to the next. Jitter only shortens it: take-over times are stated with the
+        longest."""
         return self.options.retry_s * self._rng.uniform(0.8, 1.0)
 
     def _count(self, result: str) -> None:

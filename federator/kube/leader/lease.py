@@ -1,7 +1,9 @@
-"""Who leads, as pure rules: where a candidate stands, what it writes into the Lease, and when a rival's has run out.
+"""Who leads, as pure rules: where a candidate stands, what it writes into the Lease, and when a
+rival's has run out.
 
-Used by `elector`. Nothing here waits or reads a clock. Times are seconds of our own monotonic clock since *we* saw the
-Lease change; what its holder wrote as wall time is for people only and is never read back (F8).
+Used by `elector`. Nothing here waits or reads a clock. Times are seconds of our own monotonic clock
+since *we* saw the Lease change; what its holder wrote as wall time is for people only and is never
+read back (F8).
 """
 
 import math
@@ -16,15 +18,16 @@ from federator.model.steps import ObjectRef
 
 API_VERSION = "coordination.k8s.io/v1"
 TRANSITIONS_MAX = seqs.TERM_MAX
-"""A count from here on was written by a hand, not by elections, and is taken as 0: one more would leave no room in
-`seq`, and far more than that none in the 32 bits that a Lease has for it."""
+"""A count from here on was written by a hand, not by elections, and is taken as 0: one more would
+leave no room in `seq`, and far more than that none in the 32 bits that a Lease has for it."""
 RELEASED_S = 1
 """What a released lease asks for; an API server takes no less."""
 RELEASED = f"{names.FEDERATION}/released-term"
-"""Annotation of a Lease: the term that its leader gave up. An empty holder does not say so by itself: a hand that
-empties a Lease writes the same, and its leader has not heard of it (F7)."""
+"""Annotation of a Lease: the term that its leader gave up. An empty holder does not say so by
+itself: a hand that empties a Lease writes the same, and its leader has not heard of it (F7)."""
 PATIENCE_MAX = 4
-"""A holder may ask for at most so many times our own lease duration: a mistyped one must not keep everybody out."""
+"""A holder may ask for at most so many times our own lease duration: a mistyped one must not keep
+everybody out."""
 
 
 class Standing(StrEnum):
@@ -79,12 +82,14 @@ def after(standing: Standing, event: LeaseEvent) -> Standing:
 
 @dataclass(frozen=True, slots=True)
 class LeaseOptions:
-    """Times in seconds; the same for all candidates of one Lease. Raises ValueError where they cannot work."""
+    """Times in seconds; the same for all candidates of one Lease. Raises ValueError where they
+    cannot work."""
 
     duration_s: float = 15.0
     """A lease that was not seen to change for this long may be taken."""
     renew_deadline_s: float = 10.0
-    """A leader that could not renew for this long stops acting: sooner than anybody may take its place."""
+    """A leader that could not renew for this long stops acting: sooner than anybody may take its
+    place."""
     retry_s: float = 2.0
     """From one try to the next, at most; jitter makes it up to a fifth shorter."""
     try_timeout_s: float = 1.5
@@ -93,30 +98,33 @@ class LeaseOptions:
     def __post_init__(self) -> None:
         if not 0 < self.try_timeout_s < self.retry_s:
             raise ValueError(
-                f"a try ({self.try_timeout_s:g} s) must be shorter than a retry period ({self.retry_s:g} s)"
+                f"a try ({self.try_timeout_s:g} s) must be shorter than a retry period"
+                f" ({self.retry_s:g} s)"
             )
         if not 2 * self.retry_s <= self.renew_deadline_s < self.duration_s:
             raise ValueError(
-                f"the renew deadline ({self.renew_deadline_s:g} s) must leave room for two tries of {self.retry_s:g} s"
+                f"the renew deadline ({self.renew_deadline_s:g} s) must leave room for two tries"
+                f" of {self.retry_s:g} s"
                 f" and lie before the end of the lease ({self.duration_s:g} s)"
             )
 
     def renewing_s(self, left_s: float) -> float:
-        """How long a try to renew may take when we may lead for `left_s` more: half of that. A server that is busy
-        answers late and would never be heard by tries that all end before it does; where an answer was lost there is
-        time for others."""
+        """How long a try to renew may take when we may lead for `left_s` more: half of that. A
+        server that is busy answers late and would never be heard by tries that all end before it
+        does; where an answer was lost there is time for others."""
         return min(max(self.try_timeout_s, left_s / 2), left_s)
 
     def standing_s(self, failed: int) -> float:
-        """How long a candidate's try may take after so many in a row that failed, for the same reasons: twice as long
-        each time, up to half the renew deadline."""
+        """How long a candidate's try may take after so many in a row that failed, for the same
+        reasons: twice as long each time, up to half the renew deadline."""
         most_s = max(self.try_timeout_s, self.renew_deadline_s / 2)
         return min(self.try_timeout_s * 2.0 ** min(failed, 16), most_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The Lease as last seen, and since when it has been so. `version` is "" where there is none."""
+    """The Lease as last seen, and since when it has been so. `version` is "" where there is
+    none."""
 
     version: str
     holder: str
@@ -130,7 +138,8 @@ class Seen:
 
 
 def notice(before: Seen | None, obj: Mapping[str, Any] | None, now_s: float) -> Seen:
-    """What a read at `now_s` showed. Any write to the Lease is a sign of life; total on whatever it holds."""
+    """What a read at `now_s` showed. Any write to the Lease is a sign of life; total on whatever it
+    holds."""
     meta = (obj or {}).get("metadata") or {}
     version = f"{meta.get('uid', '')}/{meta.get('resourceVersion', '')}" if obj is not None else ""
     if before is not None and before.version == version:
@@ -147,24 +156,28 @@ def notice(before: Seen | None, obj: Mapping[str, Any] | None, now_s: float) -> 
 
 
 def unheld(seen: Seen) -> bool:
-    """Whether the Lease is not there, or a hand has emptied it: it says nothing about who leads (F7).
+    """Whether the Lease is not there, or a hand has emptied it: it says nothing about who leads
+    (F7).
 
-    Who would lead puts its name on it at once (`mark`), because absence cannot be measured: between two looks the Lease
-    may have been made anew by another and deleted again. With our name on it, unchanged for a renew deadline, nobody
-    can have renewed it for so long, and whoever led before us has found out.
+    Who would lead puts its name on it at once (`mark`), because absence cannot be measured: between
+    two looks the Lease may have been made anew by another and deleted again. With our name on it,
+    unchanged for a renew deadline, nobody can have renewed it for so long, and whoever led before
+    us has found out.
     """
     return not seen.holder and not seen.released
 
 
 def free_at(seen: Seen, identity: str, claimed: str | None, options: LeaseOptions) -> float:
-    """From when on the Lease may be taken by `identity`; never while nobody holds it (`unheld`). `claimed`: the time in
-    the last claim that it sent, None before the first. A release frees it at once."""
+    """From when on the Lease may be taken by `identity`; never while nobody holds it (`unheld`).
+    `claimed`: the time in the last claim that it sent, None before the first. A release frees it at
+    once."""
     if unheld(seen):
         return math.inf
     if seen.released:
         return seen.since_s
     if seen.holder == identity:
-        # Either it was taken although we never heard so, or it is ours only since whoever led was not looking.
+        # Either it was taken although we never heard so, or it is ours only since whoever led was
+        # not looking.
         return seen.since_s + (0.0 if seen.acquired == claimed else options.renew_deadline_s)
     asked_s = min(seen.asked_s, PATIENCE_MAX * options.duration_s)
     return seen.since_s + max(options.duration_s, asked_s)
@@ -183,10 +196,15 @@ def holder_of(obj: Mapping[str, Any] | None) -> str:
 
 
 def mark(
-    obj: Mapping[str, Any] | None, ref: ObjectRef, *, identity: str, stamp: str, options: LeaseOptions
+    obj: Mapping[str, Any] | None,
+    ref: ObjectRef,
+    *,
+    identity: str,
+    stamp: str,
+    options: LeaseOptions,
 ) -> dict[str, Any]:
-    """A Lease that nobody holds with our name on it. It is not acquired yet: nothing is done in its name, and its term
-    is that of whoever led last."""
+    """A Lease that nobody holds with our name on it. It is not acquired yet: nothing is done in its
+    name, and its term is that of whoever led last."""
     spec = {
         "holderIdentity": identity,
         "leaseDurationSeconds": math.ceil(options.duration_s),
@@ -198,10 +216,15 @@ def mark(
 
 
 def claim(
-    obj: Mapping[str, Any] | None, ref: ObjectRef, *, identity: str, stamp: str, options: LeaseOptions
+    obj: Mapping[str, Any] | None,
+    ref: ObjectRef,
+    *,
+    identity: str,
+    stamp: str,
+    options: LeaseOptions,
 ) -> tuple[dict[str, Any], int]:
-    """The Lease as ours, and its term: each time somebody begins to lead the count of transitions rises by one, also
-    when the same candidate leads again."""
+    """The Lease as ours, and its term: each time somebody begins to lead the count of transitions
+    rises by one, also when the same candidate leads again."""
     term = _count(_spec(obj).get("leaseTransitions")) + 1
     spec = {
         "holderIdentity": identity,
@@ -214,37 +237,57 @@ def claim(
 
 
 def renewal(
-    obj: Mapping[str, Any], *, term: int, stamp: str, options: LeaseOptions, notes: Mapping[str, str]
+    obj: Mapping[str, Any],
+    *,
+    term: int,
+    stamp: str,
+    options: LeaseOptions,
+    notes: Mapping[str, str],
 ) -> dict[str, Any]:
-    """The Lease held for another while. A count that was wiped or lowered by hand is put back. `notes`: annotations
-    that the leader leaves to the next one."""
+    """The Lease held for another while. A count that was wiped or lowered by hand is put back.
+    `notes`: annotations that the leader leaves to the next one."""
     duration = math.ceil(options.duration_s)
     count = min(term, TRANSITIONS_MAX)
-    held = _with(obj, {"leaseDurationSeconds": duration, "renewTime": stamp, "leaseTransitions": count})
+    held = _with(
+        obj, {"leaseDurationSeconds": duration, "renewTime": stamp, "leaseTransitions": count}
+    )
     return _noted(held, notes) if notes else held
 
 
 def notes_of(obj: Mapping[str, Any] | None) -> dict[str, str]:
     """The annotations of a Lease; total on whatever it holds."""
     found = ((obj or {}).get("metadata") or {}).get("annotations")
-    return {name: text for name, text in found.items() if isinstance(text, str)} if isinstance(found, Mapping) else {}
+    return (
+        {name: text for name, text in found.items() if isinstance(text, str)}
+        if isinstance(found, Mapping)
+        else {}
+    )
 
 
 def release(obj: Mapping[str, Any], *, term: int, stamp: str) -> dict[str, Any]:
     """The Lease given up, so that the next one need not wait."""
-    given_up = {"holderIdentity": "", "leaseDurationSeconds": RELEASED_S, "renewTime": stamp, "leaseTransitions": term}
+    given_up = {
+        "holderIdentity": "",
+        "leaseDurationSeconds": RELEASED_S,
+        "renewTime": stamp,
+        "leaseTransitions": term,
+    }
     return _noted(_with(obj, given_up), {RELEASED: str(term)})
 
 
 def _or_new(obj: Mapping[str, Any] | None, ref: ObjectRef) -> Mapping[str, Any]:
     if obj is not None:
         return obj
-    return {"apiVersion": ref.api_version, "kind": ref.kind, "metadata": {"name": ref.name, "namespace": ref.namespace}}
+    return {
+        "apiVersion": ref.api_version,
+        "kind": ref.kind,
+        "metadata": {"name": ref.name, "namespace": ref.namespace},
+    }
 
 
 def _with(obj: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The object with these fields, None taking one away; everything else stays, the resourceVersion as the condition
-    of the write."""
+    """The object with these fields, None taking one away; everything else stays, the
+    resourceVersion as the condition of the write."""
     whole = {**_spec(obj), **spec}
     return {**obj, "spec": {field: value for field, value in whole.items() if value is not None}}
 

@@ -1,7 +1,9 @@
-"""From where we are told to go, to a Transport: a person's kubeconfig, the pod we run in, or a member's Secret.
+"""From where we are told to go, to a Transport: a person's kubeconfig, the pod we run in, or a
+member's Secret.
 
-Of a person's own file, what is not plain (exec, OIDC and GCP included) goes through kubernetes_asyncio's loader; a
-member's access comes from `kubeconfigs.member_access` and never touches it. Called by the CLI, the app and the hub.
+Of a person's own file, what is not plain (exec, OIDC and GCP included) goes through
+kubernetes_asyncio's loader; a member's access comes from `kubeconfigs.member_access` and never
+touches it. Called by the CLI, the app and the hub.
 """
 
 import asyncio
@@ -55,12 +57,14 @@ class Door:
 
 
 async def to_door(door: Door, path: str = "", context: str = "") -> HttpTransport:
-    """That server, with the credentials of a context and nothing else of it. Raises `NotConfigured`."""
+    """That server, with the credentials of a context and nothing else of it. Raises
+    `NotConfigured`."""
     return HttpTransport(await _Login(_merged(path), context, door).endpoint())
 
 
 async def in_cluster() -> HttpTransport:
-    """The API server of the cluster that this process runs in, as its service account. Raises `NotConfigured`."""
+    """The API server of the cluster that this process runs in, as its service account. Raises
+    `NotConfigured`."""
     try:
         host, token, ca = await asyncio.to_thread(kubeconfig_users.service_account, os.environ)
         context = tls.client_context(ca_pem=await asyncio.to_thread(ca.read_bytes))
@@ -69,11 +73,15 @@ async def in_cluster() -> HttpTransport:
     return HttpTransport(Endpoint(host, tls=context, credentials=TokenFile(str(token))))
 
 
-def for_member(access: MemberAccess, *, allow_loopback: bool = False, denied: Sequence[str] = ()) -> HttpTransport:
-    """The API server of a member. `denied` names networks that no member lives in. Raises ValueError for bad PEM,
-    `errors.OwnShortage`."""
+def for_member(
+    access: MemberAccess, *, allow_loopback: bool = False, denied: Sequence[str] = ()
+) -> HttpTransport:
+    """The API server of a member. `denied` names networks that no member lives in. Raises
+    ValueError for bad PEM, `errors.OwnShortage`."""
     with shortage.told(access.server):
-        context = tls.client_context(ca_pem=access.ca_pem, cert_pem=access.cert_pem, key_pem=access.key_pem)
+        context = tls.client_context(
+            ca_pem=access.ca_pem, cert_pem=access.cert_pem, key_pem=access.key_pem
+        )
     endpoint = Endpoint(
         access.server,
         tls=context,
@@ -88,7 +96,9 @@ def for_member(access: MemberAccess, *, allow_loopback: bool = False, denied: Se
 def contexts(path: str = "") -> tuple[str, ...]:
     """Names of the contexts in a kubeconfig, sorted. Raises `NotConfigured`."""
     found = _merged(path).get("contexts") or []
-    return tuple(sorted(str(entry["name"]) for entry in found if isinstance(entry, dict) and "name" in entry))
+    return tuple(
+        sorted(str(entry["name"]) for entry in found if isinstance(entry, dict) and "name" in entry)
+    )
 
 
 class TokenFile:
@@ -117,7 +127,8 @@ class TokenFile:
 
 
 class _Login:
-    """One context of a person's kubeconfig: loads it, and again when credentials run out. `door`: it is shown there."""
+    """One context of a person's kubeconfig: loads it, and again when credentials run out. `door`:
+    it is shown there."""
 
     def __init__(self, config: dict[str, Any], context: str, door: Door | None = None) -> None:
         self._config = config
@@ -131,7 +142,8 @@ class _Login:
 
     async def endpoint(self) -> Endpoint:
         """Where to go and how, the credentials being this object. Raises `NotConfigured`."""
-        with tempfile.TemporaryDirectory(prefix="federator-") as private:  # mode 0700, gone when the context is made
+        # mode 0700, gone when the context is made
+        with tempfile.TemporaryDirectory(prefix="federator-") as private:
             found = await self._load(private)
             secure = found.host.startswith("https://")
             self._tls = await asyncio.to_thread(_tls_context, found) if secure else None
@@ -156,8 +168,8 @@ class _Login:
     async def refresh(self) -> bool:
         """Runs the loader (and with it a credential plugin) again; True when something is new.
 
-        One run serves all who ask meanwhile. It goes on when those have no time left: a renewal of the lease has less
-        than many a plugin takes.
+        One run serves all who ask meanwhile. It goes on when those have no time left: a renewal of
+        the lease has less than many a plugin takes.
         """
         if self._renewing is None or self._renewing.done():
             self._renewing = asyncio.create_task(self._renew(), name="login")
@@ -176,7 +188,9 @@ class _Login:
 
     async def _load(self, private: str) -> Login:
         prepared = _with_files(self._config, private)
-        found = kubeconfig_users.login(prepared, self._context) or await self._loaded(prepared, private)
+        found = kubeconfig_users.login(prepared, self._context) or await self._loaded(
+            prepared, private
+        )
         if self._door is not None:
             authority = os.path.join(private, "door-ca.pem")
             await asyncio.to_thread(Path(authority).write_bytes, self._door.ca_pem)
@@ -188,7 +202,11 @@ class _Login:
                 tls_server_name=self._door.server_name,
             )
         self._header = found.header
-        named = [path for path in (found.cert_file, found.key_file) if path and not path.startswith(private)]
+        named = [
+            path
+            for path in (found.cert_file, found.key_file)
+            if path and not path.startswith(private)
+        ]
         self._files = await asyncio.to_thread(_ages, tuple(named))
         return found
 
@@ -200,12 +218,17 @@ class _Login:
         found = Configuration()
         try:
             loader = KubeConfigLoader(
-                config_dict=prepared, active_context=self._context or None, config_base_path="", temp_file_path=private
+                config_dict=prepared,
+                active_context=self._context or None,
+                config_base_path="",
+                temp_file_path=private,
             )
             async with asyncio.timeout(EXEC_S):
                 await loader.load_and_set(found)
         except (ConfigException, OSError, ValueError, KeyError, TypeError, TimeoutError) as exc:
-            raise NotConfigured(f"The kubeconfig cannot be used: {exc or type(exc).__name__}") from exc
+            raise NotConfigured(
+                f"The kubeconfig cannot be used: {exc or type(exc).__name__}"
+            ) from exc
         return Login(
             str(found.host),
             header=found.api_key.get("BearerToken") or "",
@@ -219,7 +242,8 @@ class _Login:
 
 
 def _merged(path: str) -> dict[str, Any]:
-    """All kubeconfig files of `path` as one, relative file names made absolute. Raises `NotConfigured`."""
+    """All kubeconfig files of `path` as one, relative file names made absolute. Raises
+    `NotConfigured`."""
     given = path or os.environ.get("KUBECONFIG", "") or str(Path.home() / ".kube" / "config")
     config: dict[str, Any] = {"current-context": None, "clusters": [], "contexts": [], "users": []}
     try:
@@ -227,12 +251,18 @@ def _merged(path: str) -> dict[str, Any]:
         # As kubectl: what the first file says of a name, and the first current context, win.
         for file, content in found:
             config["current-context"] = config["current-context"] or content.get("current-context")
-            for plural, singular in (("clusters", "cluster"), ("contexts", "context"), ("users", "user")):
+            for plural, singular in (
+                ("clusters", "cluster"),
+                ("contexts", "context"),
+                ("users", "user"),
+            ):
                 for entry in content.get(plural) or []:
                     if all(known["name"] != entry["name"] for known in config[plural]):
                         config[plural].append(_absolute(entry, singular, file))
     except Exception as exc:  # YAML and attribute errors of all kinds
-        raise NotConfigured(f"The kubeconfig {given} cannot be read ({type(exc).__name__}).") from exc
+        raise NotConfigured(
+            f"The kubeconfig {given} cannot be read ({type(exc).__name__})."
+        ) from exc
     if not found:
         raise NotConfigured(f"There is no kubeconfig at {given}.")
     return config
@@ -249,7 +279,8 @@ def _absolute(entry: Mapping[str, Any], singular: str, file: str) -> dict[str, A
 
 
 def _with_files(config: Mapping[str, Any], private: str) -> dict[str, Any]:
-    """A copy whose inline certificates are files in `private`: the loader leaks a descriptor for each inline one."""
+    """A copy whose inline certificates are files in `private`: the loader leaks a descriptor for
+    each inline one."""
     prepared = dict(config)
     for plural, singular in (("clusters", "cluster"), ("users", "user")):
         entries = []
@@ -276,7 +307,9 @@ def _tls_context(found: Login) -> ssl.SSLContext:
     ca_pem = Path(found.ca_file).read_bytes() if found.ca_file else b""
     cert_pem, key_pem = _pair(found) if found.cert_file else (b"", b"")
     try:
-        return tls.client_context(ca_pem=ca_pem, cert_pem=cert_pem, key_pem=key_pem, verify=found.verify)
+        return tls.client_context(
+            ca_pem=ca_pem, cert_pem=cert_pem, key_pem=key_pem, verify=found.verify
+        )
     except ValueError as exc:
         raise NotConfigured(f"The kubeconfig cannot be used: {exc}.") from exc
 

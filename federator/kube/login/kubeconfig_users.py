@@ -1,8 +1,9 @@
-"""What is read of kubeconfigs and of a pod's service account without any library: the files, and logins that need no
-program and no token service.
+"""What is read of kubeconfigs and of a pod's service account without any library: the files, and
+logins that need no program and no token service.
 
-kubernetes_asyncio reads these too, but to import it takes 35 MB and a second of processor time, for the models of every
-API: a hub that has a plain login is spared that. Called by connect.py, which leaves everything else to the library.
+kubernetes_asyncio reads these too, but to import it takes 35 MB and a second of processor time, for
+the models of every API: a hub that has a plain login is spared that. Called by connect.py, which
+leaves everything else to the library.
 """
 
 import os
@@ -35,7 +36,8 @@ class Login:
 
 
 def documents(paths: str) -> list[tuple[str, Any]]:
-    """(path, content) of every file of a KUBECONFIG that exists. Raises OSError and what YAML raises."""
+    """(path, content) of every file of a KUBECONFIG that exists. Raises OSError and what YAML
+    raises."""
     found = []
     for path in filter(None, paths.split(os.pathsep)):
         file = Path(path).expanduser()
@@ -45,16 +47,19 @@ def documents(paths: str) -> list[tuple[str, Any]]:
 
 
 def login(config: Mapping[str, Any], context: str) -> Login | None:
-    """The login of a context ("" for the current one) in a config whose certificates are files with absolute names.
+    """The login of a context ("" for the current one) in a config whose certificates are files with
+    absolute names.
 
-    None when it holds anything but plain fields and files that exist: the library either knows what to make of it, or
-    says what is wrong.
+    None when it holds anything but plain fields and files that exist: the library either knows what
+    to make of it, or says what is wrong.
     """
     chosen = _named(config["contexts"], context or config.get("current-context"), "context")
     cluster = _named(config["clusters"], chosen.get("cluster"), "cluster")
     user = _named(config["users"], chosen["user"], "user") if chosen.get("user") else {}
     careless = cluster.pop("insecure-skip-tls-verify", False)
-    if not (_is_plain(cluster, _CLUSTER) and _is_plain(user, _USER)) or not isinstance(careless, bool):
+    if not (_is_plain(cluster, _CLUSTER) and _is_plain(user, _USER)) or not isinstance(
+        careless, bool
+    ):
         return None
     if "server" not in cluster or (chosen.get("user") and not user):
         return None
@@ -75,8 +80,12 @@ def login(config: Mapping[str, Any], context: str) -> Login | None:
 
 
 def service_account(environ: Mapping[str, str]) -> tuple[str, Path, Path]:
-    """(host, file of the token, file of the CA) of the pod that we run in. Raises ValueError, OSError."""
-    host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "")
+    """(host, file of the token, file of the CA) of the pod that we run in. Raises ValueError,
+    OSError."""
+    host, port = (
+        environ.get("KUBERNETES_SERVICE_HOST", ""),
+        environ.get("KUBERNETES_SERVICE_PORT", ""),
+    )
     if not host or not port:
         raise ValueError("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
     token, ca = SERVICE_ACCOUNT / "token", SERVICE_ACCOUNT / "ca.crt"
@@ -94,4 +103,6 @@ def _named(entries: Sequence[Mapping[str, Any]], name: object, singular: str) ->
 
 def _is_plain(fields: Mapping[str, Any], known: Mapping[str, type]) -> bool:
     """Whether these are texts that we know."""
-    return all(name in known and isinstance(value, known[name]) and value for name, value in fields.items())
+    return all(
+        name in known and isinstance(value, known[name]) and value for name, value in fields.items()
+    )

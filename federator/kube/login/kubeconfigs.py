@@ -1,7 +1,9 @@
-"""The only door for kubeconfigs of member clusters: a short list of what may be in them, everything else refused.
+"""The only door for kubeconfigs of member clusters: a short list of what may be in them, everything
+else refused.
 
-A member's kubeconfig comes out of a Secret that somebody else wrote. Read here by events, without building YAML
-objects, so that no tag, alias or nesting can do harm; nothing in it may run a command, name a file or another proxy.
+A member's kubeconfig comes out of a Secret that somebody else wrote. Read here by events, without
+building YAML objects, so that no tag, alias or nesting can do harm; nothing in it may run a
+command, name a file or another proxy.
 """
 
 import base64
@@ -34,7 +36,9 @@ _FORBIDDEN: Mapping[str, str] = {
     "exec": "a member's kubeconfig may not run commands",
     "auth-provider": "a member's kubeconfig may not use an auth provider",
     "tokenFile": "a member's kubeconfig may not name files",
-    "certificate-authority": "a member's kubeconfig may not name files; use certificate-authority-data",
+    "certificate-authority": (
+        "a member's kubeconfig may not name files; use certificate-authority-data"
+    ),
     "client-certificate": "a member's kubeconfig may not name files; use client-certificate-data",
     "client-key": "a member's kubeconfig may not name files; use client-key-data",
     "username": "basic authentication is not accepted",
@@ -65,7 +69,9 @@ def member_access(data: bytes, *, allow_loopback: bool = False) -> MemberAccess:
     `allow_loopback` is for the sandbox only.
     """
     config = _Fields("", _plain(data))
-    config.only("apiVersion", "kind", "clusters", "contexts", "users", "current-context", "preferences")
+    config.only(
+        "apiVersion", "kind", "clusters", "contexts", "users", "current-context", "preferences"
+    )
     if config.text("apiVersion", "v1") != "v1" or config.text("kind", "Config") != "Config":
         raise Refused("kind", "this is no kubeconfig")
     if config.value.get("preferences") not in (None, {}, ""):
@@ -73,9 +79,13 @@ def member_access(data: bytes, *, allow_loopback: bool = False) -> MemberAccess:
     context = _named(config, "contexts", "context", config.text("current-context"))
     context.only("cluster", "user", "namespace")
     cluster = _named(config, "clusters", "cluster", context.text("cluster"))
-    cluster.only("server", "certificate-authority-data", "tls-server-name", "insecure-skip-tls-verify")
+    cluster.only(
+        "server", "certificate-authority-data", "tls-server-name", "insecure-skip-tls-verify"
+    )
     if cluster.text("insecure-skip-tls-verify", "false") != "false":
-        raise Refused(cluster.at("insecure-skip-tls-verify"), "the server's certificate is always checked")
+        raise Refused(
+            cluster.at("insecure-skip-tls-verify"), "the server's certificate is always checked"
+        )
     user = _named(config, "users", "user", context.text("user"))
     user.only("token", "client-certificate-data", "client-key-data")
     token, cert_pem, key_pem = _credentials(user)
@@ -85,17 +95,23 @@ def member_access(data: bytes, *, allow_loopback: bool = False) -> MemberAccess:
         token=token,
         cert_pem=cert_pem,
         key_pem=key_pem,
-        tls_server_name=_host(cluster, "tls-server-name") if "tls-server-name" in cluster.value else "",
+        tls_server_name=_host(cluster, "tls-server-name")
+        if "tls-server-name" in cluster.value
+        else "",
     )
 
 
 def written(access: MemberAccess) -> str:
-    """The kubeconfig for a Secret, in the form that `member_access` takes. Raises FieldError without credentials."""
+    """The kubeconfig for a Secret, in the form that `member_access` takes. Raises FieldError
+    without credentials."""
     user: dict[str, str] = {}
     if access.token:
         user["token"] = access.token
     elif access.cert_pem and access.key_pem:
-        user = {"client-certificate-data": _encoded(access.cert_pem), "client-key-data": _encoded(access.key_pem)}
+        user = {
+            "client-certificate-data": _encoded(access.cert_pem),
+            "client-key-data": _encoded(access.key_pem),
+        }
     else:
         raise FieldError("user", "there is neither a token nor an inline certificate")
     cluster = {"server": access.server, "certificate-authority-data": _encoded(access.ca_pem)}
@@ -113,7 +129,8 @@ def written(access: MemberAccess) -> str:
 
 
 def in_secret(secret: Mapping[str, Any], name: str) -> bytes:
-    """The kubeconfig that the Secret of a member holds. Raises ValueError with a sentence that quotes nothing."""
+    """The kubeconfig that the Secret of a member holds. Raises ValueError with a sentence that
+    quotes nothing."""
     encoded = (secret.get("data") or {}).get("kubeconfig")
     if not isinstance(encoded, str):
         raise ValueError(f"the Secret of {name} has no key `kubeconfig`")
@@ -140,8 +157,14 @@ class _Fields:
     def only(self, *known: str) -> None:
         for name in self.value:
             if name not in known:
-                unknown = "impersonation is not accepted" if name[:3] in ("as", "as-") else "this field is not accepted"
-                raise Refused(self.at(plaintext.clipped(name, _SHOWN)), _FORBIDDEN.get(name, unknown))
+                unknown = (
+                    "impersonation is not accepted"
+                    if name[:3] in ("as", "as-")
+                    else "this field is not accepted"
+                )
+                raise Refused(
+                    self.at(plaintext.clipped(name, _SHOWN)), _FORBIDDEN.get(name, unknown)
+                )
 
     def text(self, name: str, default: str | None = None) -> str:
         found = self.value.get(name, default)
@@ -158,12 +181,18 @@ def _named(config: _Fields, plural: str, singular: str, name: str) -> _Fields:
     found: list[_Fields] = []
     for index, entry in enumerate(entries):
         path = f"{plural}[{index}]"
-        if not isinstance(entry, dict) or set(entry) != {"name", singular} or not isinstance(entry[singular], dict):
+        if (
+            not isinstance(entry, dict)
+            or set(entry) != {"name", singular}
+            or not isinstance(entry[singular], dict)
+        ):
             raise Refused(path, f"must have a name and a {singular}, and nothing else")
         if entry["name"] == name:
             found.append(_Fields(f"{path}.{singular}", entry[singular]))
     if len(found) != 1:
-        raise Refused(plural, f"{len(found)} entries have the name that is referred to; there must be one")
+        raise Refused(
+            plural, f"{len(found)} entries have the name that is referred to; there must be one"
+        )
     return found[0]
 
 
@@ -195,7 +224,12 @@ def _server(cluster: _Fields, allow_loopback: bool) -> str:
         raise Refused(path, "must begin with https://")
     if "@" in parts.netloc or parts.query or parts.fragment or "?" in text or "#" in text:
         raise Refused(path, "may hold a host, a port and a path only")
-    if not _PATH.fullmatch(parts.path) or "." in parts.path.split("/") or ".." in parts.path.split("/") or port == 0:
+    if (
+        not _PATH.fullmatch(parts.path)
+        or "." in parts.path.split("/")
+        or ".." in parts.path.split("/")
+        or port == 0
+    ):
         raise Refused(path, "is no address of a server")
     if addresses.is_literal(host):
         if "%" in host or addresses.refusal(host, allow_loopback=allow_loopback):
@@ -226,7 +260,8 @@ def _pem(fields: _Fields, name: str, mark: bytes) -> bytes:
 
 
 def _plain(data: bytes) -> dict[str, Any]:
-    """The document as mappings, lists and texts, built from parser events; bounded in every direction."""
+    """The document as mappings, lists and texts, built from parser events; bounded in every
+    direction."""
     if len(data) > SIZE_MAX:
         raise Refused("", f"is larger than {SIZE_MAX} bytes")
     try:
@@ -276,7 +311,9 @@ class _Builder:
         elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
             if len(self._open) >= _DEPTH_MAX:
                 raise Refused("", f"is nested deeper than {_DEPTH_MAX} levels")
-            started: dict[str, Any] | list[Any] = {} if isinstance(event, yaml.MappingStartEvent) else []
+            started: dict[str, Any] | list[Any] = (
+                {} if isinstance(event, yaml.MappingStartEvent) else []
+            )
             self._put(started)
             self._open.append(started)
             self._keys.append(None)

@@ -1,6 +1,8 @@
-"""TLS contexts for connections to API servers; keys stay in memory, and equal material shares one context.
+"""TLS contexts for connections to API servers; keys stay in memory, and equal material shares one
+context.
 
-Used by connect.py. Contexts are costly (a thousand clusters behind one CA need one), hence the weak table.
+Used by connect.py. Contexts are costly (a thousand clusters behind one CA need one), hence the weak
+table.
 """
 
 import contextlib
@@ -17,11 +19,15 @@ _shared: "weakref.WeakValueDictionary[bytes, ssl.SSLContext]" = weakref.WeakValu
 def client_context(
     *, ca_pem: bytes = b"", cert_pem: bytes = b"", key_pem: bytes = b"", verify: bool = True
 ) -> ssl.SSLContext:
-    """A context that trusts `ca_pem` (empty: what the machine trusts) and shows the client certificate, if any.
+    """A context that trusts `ca_pem` (empty: what the machine trusts) and shows the client
+    certificate, if any.
 
-    `verify` is False only for a person's own kubeconfig that says so. Raises ValueError for material that is none.
+    `verify` is False only for a person's own kubeconfig that says so. Raises ValueError for
+    material that is none.
     """
-    name = hashlib.sha256(b"\0".join((ca_pem, cert_pem, key_pem, b"1" if verify else b"0"))).digest()
+    name = hashlib.sha256(
+        b"\0".join((ca_pem, cert_pem, key_pem, b"1" if verify else b"0"))
+    ).digest()
     found = _shared.get(name)
     if found is not None:
         return found
@@ -43,13 +49,15 @@ def client_context(
 def load_certificate(context: ssl.SSLContext, cert_pem: bytes, key_pem: bytes) -> None:
     """Makes new connections of `context` show this certificate. Raises ssl.SSLError."""
     with _as_file(cert_pem + b"\n" + key_pem) as path:
-        # Without a password callback OpenSSL asks on the terminal for an encrypted key, and would hang.
+        # Without a password callback OpenSSL asks on the terminal for an encrypted key, and would
+        # hang.
         context.load_cert_chain(path, password=lambda: b"")
 
 
 @contextlib.contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """A path under which `content` can be read meanwhile; in memory where the system can do that."""
+    """A path under which `content` can be read meanwhile; in memory where the system can do
+    that."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("federator-certificate")
         try:

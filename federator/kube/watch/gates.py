@@ -1,7 +1,8 @@
-"""Bounds on how much of one thing happens at once, in the whole process or with one server, which hung servers cannot
-use up.
+"""Bounds on how much of one thing happens at once, in the whole process or with one server, which
+hung servers cannot use up.
 
-Reflectors list behind some (F37): fifty members that reconnect in one second are not read all at the same time.
+Reflectors list behind some (F37): fifty members that reconnect in one second are not read all at
+the same time.
 """
 
 import asyncio
@@ -14,7 +15,8 @@ GATE_S = 5.0
 
 @contextlib.asynccontextmanager
 async def place_in(*bounds: asyncio.Semaphore, hold_s: float = GATE_S) -> AsyncIterator[None]:
-    """Holds a place in each, got in this order, and gives them up `hold_s` after the last even if the body goes on."""
+    """Holds a place in each, got in this order, and gives them up `hold_s` after the last even if
+    the body goes on."""
     held: list[asyncio.Semaphore] = []
 
     def give_up() -> None:

@@ -1,7 +1,8 @@
-"""From an object of a list or an event to a row of a store: which object, which version, what its projection keeps.
+"""From an object of a list or an event to a row of a store: which object, which version, what its
+projection keeps.
 
-Used by the reflector for every listed object and every event; total on whatever a server may send (F21). Each object is
-decoded once, straight into what its projection wants.
+Used by the reflector for every listed object and every event; total on whatever a server may send
+(F21). Each object is decoded once, straight into what its projection wants.
 """
 
 from collections.abc import Callable
@@ -28,9 +29,9 @@ class Identity(NamedTuple):
 class ObjectReader(Generic[T]):
     """Reads the objects of one collection for one projection, in one of three ways.
 
-    `project` gets the object as a dict; with `shape`, a msgspec.Struct that picks the fields it needs (its `metadata`
-    must be a `decode.Meta`), which is three times as fast; `project_raw` gets the object's bytes. A projection returns
-    None for an object that its store does not need.
+    `project` gets the object as a dict; with `shape`, a msgspec.Struct that picks the fields it
+    needs (its `metadata` must be a `decode.Meta`), which is three times as fast; `project_raw` gets
+    the object's bytes. A projection returns None for an object that its store does not need.
     """
 
     __slots__ = ("_api_version", "_decoder", "_is_raw", "_is_shaped", "_project", "event_decoder")
@@ -43,7 +44,9 @@ class ObjectReader(Generic[T]):
         shape: type[msgspec.Struct] | None = None,
     ) -> None:
         if (project is None) == (project_raw is None) or (shape is not None and project is None):
-            raise ValueError("a reader takes exactly one of project and project_raw; shape goes with project")
+            raise ValueError(
+                "a reader takes exactly one of project and project_raw; shape goes with project"
+            )
         self._api_version = api_version
         self._is_raw = project_raw is not None
         self._is_shaped = shape is not None
@@ -64,7 +67,8 @@ class ObjectReader(Generic[T]):
         return _identity(obj.metadata)
 
     def item(self, raw: msgspec.Raw, kind: str) -> Any:
-        """An item of a list as `identify` and `project` take it. `kind` is filled in where the server left it out."""
+        """An item of a list as `identify` and `project` take it. `kind` is filled in where the
+        server left it out."""
         if self._is_raw:
             return raw
         try:
@@ -104,14 +108,23 @@ def _identity_of(obj: dict[str, Any]) -> Identity:
         raise errors.Malformed("This is no object of Kubernetes: it has no metadata.")
     name, namespace = meta.get("name"), meta.get("namespace", "")
     uid, version = meta.get("uid", ""), meta.get("resourceVersion", "")
-    if not (isinstance(name, str) and isinstance(namespace, str) and isinstance(uid, str) and isinstance(version, str)):
-        raise errors.Malformed("This is no object of Kubernetes: its metadata holds something else than texts.")
+    if not (
+        isinstance(name, str)
+        and isinstance(namespace, str)
+        and isinstance(uid, str)
+        and isinstance(version, str)
+    ):
+        raise errors.Malformed(
+            "This is no object of Kubernetes: its metadata holds something else than texts."
+        )
     return _identified(namespace, name, uid, version)
 
 
 def _identified(namespace: str, name: str, uid: str, version: str) -> Identity:
     if max(len(namespace), len(name), len(uid), len(version)) > decode.NAME_MAX:
-        raise errors.Malformed(f"This is no object of Kubernetes: a name has more than {decode.NAME_MAX} characters.")
+        raise errors.Malformed(
+            f"This is no object of Kubernetes: a name has more than {decode.NAME_MAX} characters."
+        )
     key = interning.listed((interning.text(namespace), interning.text(name)))
     return Identity(key, Version(version_number(version), uid), version)
 
@@ -119,11 +132,17 @@ def _identified(namespace: str, name: str, uid: str, version: str) -> Identity:
 def bookmark_version(obj: Any) -> str:
     """The resourceVersion of a BOOKMARK's object. Raises `errors.Malformed`."""
     try:
-        found = msgspec.convert(obj, _Bookmark).metadata.resourceVersion if isinstance(obj, dict) else _bookmarked(obj)
+        found = (
+            msgspec.convert(obj, _Bookmark).metadata.resourceVersion
+            if isinstance(obj, dict)
+            else _bookmarked(obj)
+        )
     except decode.BROKEN as exc:
         raise errors.Malformed(f"A bookmark carries no version ({exc}).") from exc
     if len(found) > decode.NAME_MAX:
-        raise errors.Malformed(f"A bookmark carries a version of more than {decode.NAME_MAX} characters.")
+        raise errors.Malformed(
+            f"A bookmark carries a version of more than {decode.NAME_MAX} characters."
+        )
     return found
 
 

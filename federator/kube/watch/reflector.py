@@ -1,7 +1,9 @@
-"""Keeps a store equal to one collection of an API server: list consistently, watch, survive, list again.
+"""Keeps a store equal to one collection of an API server: list consistently, watch, survive, list
+again.
 
-One per (cluster, kind), owned by a supervisor. It never wipes the store: a new list is compared with what is there and
-absence counts only when the whole list has been read. Everything in FAULTS.md section B ends here, in a counter.
+One per (cluster, kind), owned by a supervisor. It never wipes the store: a new list is compared
+with what is there and absence counts only when the whole list has been read. Everything in
+FAULTS.md section B ends here, in a counter.
 """
 
 import asyncio
@@ -32,8 +34,8 @@ INSTANT_S = 1.0
 HEALTHY_S = 5.0
 """A watch that lived this long, in seconds, clears the back-off."""
 INSTANT_ENDS_MAX = 3
-"""After so many watches in a row that ended at once, the watch counts as failing and the list is read again: some
-servers close instead of answering 410."""
+"""After so many watches in a row that ended at once, the watch counts as failing and the list is
+read again: some servers close instead of answering 410."""
 REWINDS_REFUSED = 3
 """So many lists in a row that are older than what we know are refused; the next one is believed."""
 SLICE = 128
@@ -47,11 +49,13 @@ _JITTER_S = 2.0
 
 
 class Reflector(Generic[T]):
-    """Feeds `store`. `on_change(key, old, new)` is called after each change (old or new is None); it must not wait.
-    `on_rewind()`: the server's history went back for good; whoever remembers versions of it must forget them.
+    """Feeds `store`. `on_change(key, old, new)` is called after each change (old or new is None);
+    it must not wait. `on_rewind()`: the server's history went back for good; whoever remembers
+    versions of it must forget them.
 
-    `bounds` on how many lists run at once, the narrowest first (F37). Until `wanted` is set the collection is listed
-    now and then, and not watched. `silence_s`: a watch that says nothing for so long is dropped.
+    `bounds` on how many lists run at once, the narrowest first (F37). Until `wanted` is set the
+    collection is listed now and then, and not watched. `silence_s`: a watch that says nothing for
+    so long is dropped.
     """
 
     def __init__(
@@ -82,9 +86,9 @@ class Reflector(Generic[T]):
         self.plural = plural
         self.store = store
         self.watch_failing = False
-        """Watches end as soon as they begin, or cannot be begun at all: what the store says may be old."""
+        """No watch can be opened, or each ends at once: the store may be out of date."""
         self.trouble: errors.ApiError | None = None
-        """What went wrong last; None while all is well."""
+        """The last error; None while all is well."""
         self.answered = asyncio.Event()
         """Set once the list was read, or the server said that it has no such collection."""
         self.troubles: collections.Counter[str] = collections.Counter()
@@ -101,7 +105,8 @@ class Reflector(Generic[T]):
         self._silence_s = silence_s
         self._metrics = metrics
         self._verify = verify
-        """Raises an ApiError when another server answers than was meant: awaited before a list or watch is believed."""
+        """Raises an ApiError when another server answers than was meant: awaited before a list or
+        watch is believed."""
         self._waits = backoff.Backoff(rng, base_s=0.25, cap_s=30.0)
         self._wait = gates.Wait()
         self._instant_ends = 0
@@ -109,11 +114,12 @@ class Reflector(Generic[T]):
         self._refused = -1  # the version of the last list, where that was refused
         self._number = version_number(store.resource_version)
         self._stale = True  # the next thing to do is a list
-        self._doubt = False  # a watch broke: the server that takes the next one may have another history
+        # a watch broke: the server that takes the next one may have another history
+        self._doubt = False
         self._open = False  # a watch is being read
         self._dropped: collections.OrderedDict[Key, int] = collections.OrderedDict()
 
-    # -- the loop ------------------------------------------------------------------------------------------------
+    # -- the loop -------------------------------------------------------------
 
     async def run(self) -> None:
         """Lists and watches until cancelled."""
@@ -139,22 +145,24 @@ class Reflector(Generic[T]):
                 await asyncio.sleep(self._waits.next())
             except errors.ApiError as exc:
                 self._note(type(exc).__name__.lower(), exc)
-                # A server that was away may have been restored meanwhile, to versions above those we know: only a whole
-                # list tells. One that is merely busy was there all the time.
+                # A server that was away may have been restored meanwhile, to versions above those
+                # we know: only a whole list tells. One that is merely busy was there all the time.
                 self._stale = self._stale or not (self._open or isinstance(exc, errors.Throttled))
                 self._doubt = True
                 wait_s = self._waits.next()
                 if not exc.transient:
                     wait_s = max(wait_s, self._rng.uniform(2.0, 4.0))
-                await self._wait.at_most(max(wait_s, (exc.retry_after_s or 0.0) * self._rng.uniform(1.0, 1.25)))
+                await self._wait.at_most(
+                    max(wait_s, (exc.retry_after_s or 0.0) * self._rng.uniform(1.0, 1.25))
+                )
 
     def hurry(self) -> None:
-        """The server is known to answer again: whoever waits after a failure tries at once, and should that fail too,
-        waits as after a first one."""
+        """The server is known to answer again: whoever waits after a failure tries at once, and
+        should that fail too, waits as after a first one."""
         self._waits.reset()
         self._wait.end()
 
-    # -- listing -------------------------------------------------------------------------------------------------
+    # -- listing --------------------------------------------------------------
 
     async def _list(self) -> None:
         async with gates.place_in(*self._bounds):
@@ -163,7 +171,8 @@ class Reflector(Generic[T]):
             await self._verify()
         if self._is_rewind(version):
             raise errors.ServerTrouble(
-                f"{self.client.cluster}: the list of {self.plural} is of version {version}, older than "
+                f"{self.client.cluster}: the list of {self.plural} is of version {version}, older"
+                " than "
                 f"{self.store.resource_version}, which was seen before."
             )
         self._publish(rows, version)
@@ -185,13 +194,17 @@ class Reflector(Generic[T]):
                 items = page.items or []
                 read += len(items)
                 if self.store.bound is not None and read > self.store.bound.objects * LISTED_MAX:
-                    raise errors.Malformed(f"{self.client.cluster}: the list of {self.plural} has no end ({read}).")
+                    raise errors.Malformed(
+                        f"{self.client.cluster}: the list of {self.plural} has no end ({read})."
+                    )
                 for start in range(0, len(items), SLICE):
                     for raw in items[start : start + SLICE]:
                         self._read_row(raw, kind, rows)
                     await asyncio.sleep(0)
         if not version:
-            raise errors.Malformed(f"{self.client.cluster}: the list of {self.plural} has no resourceVersion.")
+            raise errors.Malformed(
+                f"{self.client.cluster}: the list of {self.plural} has no resourceVersion."
+            )
         return rows, version
 
     def _read_row(self, raw: Any, kind: str, rows: Listing[T]) -> None:
@@ -208,16 +221,20 @@ class Reflector(Generic[T]):
         put = rows.put if key in self.store else rows.add
         try:
             put(key, self._reader.project(obj), version)
-        except Exception as exc:  # a projection that breaks on one object must not cost the others (F21)
+        except Exception as exc:
+            # a projection that breaks on one object must not cost the others (F21)
             self._count("bad object", exc)
             rows.put(key, self.store.get(key), version)
 
     def _pages(self, limit: int) -> AsyncGenerator[decode.Page, None]:
-        return self.client.pages(self.api_version, self.plural, self._namespace, limit=limit, **self._chosen)
+        return self.client.pages(
+            self.api_version, self.plural, self._namespace, limit=limit, **self._chosen
+        )
 
     async def _is_behind(self) -> bool:
-        """Whether the server's history ends before what we know. A restored server takes a watch from such a version
-        without a word and keeps silent about everything before it (measured on kube-apiserver 1.36)."""
+        """Whether the server's history ends before what we know. A restored server takes a watch
+        from such a version without a word and keeps silent about everything before it (measured on
+        kube-apiserver 1.36)."""
         return 0 <= await rewind.newest(self._pages(1)) < self._number
 
     def _is_rewind(self, version: str) -> bool:
@@ -257,7 +274,7 @@ class Reflector(Generic[T]):
                 continue
             self._set(key, row, row_version)
 
-    # -- watching ------------------------------------------------------------------------------------------------
+    # -- watching -------------------------------------------------------------
 
     async def _watch(self) -> None:
         """One watch, from its opening to its end; raises what ended it unless the server did."""
@@ -278,9 +295,12 @@ class Reflector(Generic[T]):
             if self._verify is not None:
                 await self._verify()
             if self._doubt and await self._is_behind():
-                raise errors.Expired(f"{self.client.cluster}: the history of {self.plural} went back; listing anew.")
+                raise errors.Expired(
+                    f"{self.client.cluster}: the history of {self.plural} went back; listing anew."
+                )
             self._doubt = False
-            begun = self._clock.monotonic()  # what was asked besides is no time that the watch stood
+            # what was asked besides is no time that the watch stood
+            begun = self._clock.monotonic()
             while (batch := await stream.batch()) is not None:
                 await self._take_in(stream, batch)
         except errors.ApiError:
@@ -295,10 +315,13 @@ class Reflector(Generic[T]):
 
     def _judge(self, begun: float) -> None:
         """Did the watch end as soon as it began?"""
-        self._instant_ends = self._instant_ends + 1 if self._clock.monotonic() - begun < INSTANT_S else 0
+        self._instant_ends = (
+            self._instant_ends + 1 if self._clock.monotonic() - begun < INSTANT_S else 0
+        )
 
     async def _after_end(self) -> None:
-        """The server closed the stream: go on from the last version, patiently when it closes all the time (F19)."""
+        """The server closed the stream: go on from the last version, patiently when it closes all
+        the time (F19)."""
         if not self._instant_ends:
             return
         self._count("closed at once", None)
@@ -332,7 +355,9 @@ class Reflector(Generic[T]):
         if kind == "ERROR":
             raise decode.event_error(event.object)
         if kind not in ("ADDED", "MODIFIED", "DELETED"):
-            raise errors.Malformed(f"{self.client.cluster}: the watch of {self.plural} sent an event {kind[:40]!r}.")
+            raise errors.Malformed(
+                f"{self.client.cluster}: the watch of {self.plural} sent an event {kind[:40]!r}."
+            )
         identity = self._reader.identify(event.object)
         self._advance(identity.version.number, identity.resource_version)
         if self._is_old(identity):
@@ -358,12 +383,13 @@ class Reflector(Generic[T]):
         return number < known.number
 
     def _advance(self, number: int, version: str) -> None:
-        """Moves on to a newer version; `number` is -1 where versions are no numbers and the last one told is newest."""
+        """Moves on to a newer version; `number` is -1 where versions are no numbers and the last
+        one told is newest."""
         if version and (number < 0 or number > self._number):
             self._number = number
             self.store.resource_version = version
 
-    # -- changes -------------------------------------------------------------------------------------------------
+    # -- changes --------------------------------------------------------------
 
     def _set(self, key: Key, row: T | None, version: Version) -> None:
         if row is None:
@@ -391,7 +417,8 @@ class Reflector(Generic[T]):
             return
         try:
             self._on_change(key, old, new)
-        except Exception as exc:  # one listener's bug must not end the only eyes we have on a cluster
+        except Exception as exc:
+            # one listener's bug must not end the only eyes we have on a cluster
             self._count("listener broke", exc)
 
     def _heard(self) -> None:
@@ -403,7 +430,9 @@ class Reflector(Generic[T]):
             self.answered.set()
         if isinstance(error, errors.OwnShortage):
             failing = False  # nobody was asked
-        if failing and (not isinstance(error, errors.Unreachable) or self._waits.failures >= INSTANT_ENDS_MAX):
+        if failing and (
+            not isinstance(error, errors.Unreachable) or self._waits.failures >= INSTANT_ENDS_MAX
+        ):
             self.watch_failing = True
         self._count(what, error)
 
@@ -411,6 +440,7 @@ class Reflector(Generic[T]):
         self.troubles[what] += 1
         if self._metrics is not None:
             self._metrics.watch_trouble(self.client.cluster, self.plural, what.replace(" ", "_"))
-        if self.troubles[what] & (self.troubles[what] - 1) == 0:  # the 1st, 2nd, 4th, 8th ...: told, yet no flood
+        # the 1st, 2nd, 4th, 8th ...: told, yet no flood
+        if self.troubles[what] & (self.troubles[what] - 1) == 0:
             shown = (self.plural, self.client.cluster, what, self.troubles[what], error)
             log.warning("reflector of %s at %s: %s (%d so far): %s", *shown)

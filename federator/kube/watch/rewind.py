@@ -1,7 +1,8 @@
-"""Whether a server still tells the history that we know: it does not after it was restored from a backup.
+"""Whether a server still tells the history that we know: it does not after it was restored from a
+backup.
 
-Called by reflectors. Versions alone do not show it for long: a restored server counts on, and soon above what we know.
-Nothing here waits but for the answer it reads, and nothing is written.
+Called by reflectors. Versions alone do not show it for long: a restored server counts on, and soon
+above what we know. Nothing here waits but for the answer it reads, and nothing is written.
 """
 
 import contextlib
@@ -21,18 +22,21 @@ async def newest(pages: AsyncGenerator[decode.Page, None]) -> int:
 
 
 def is_rewritten(store: Store[Any], rows: Listing[Any], refused: int = -1) -> bool:
-    """Whether a whole list that is not older than the store shows what cannot be in one history: some object older than
-    the store knows it.
+    """Whether a whole list that is not older than the store shows what cannot be in one history:
+    some object older than the store knows it.
 
-    `refused`: the version of a list that was refused just before because it was older than the store; -1 for none.
-    What was written since that one must then be known as it is, or be newer than all that the store knows: a restored
-    server whose objects have been brought up to date again meanwhile shows nothing that is older.
+    `refused`: the version of a list that was refused just before because it was older than the
+    store; -1 for none. What was written since that one must then be known as it is, or be newer
+    than all that the store knows: a restored server whose objects have been brought up to date
+    again meanwhile shows nothing that is older.
     """
     newest = version_number(store.resource_version)
     for key in rows:
         found, known = rows.get(key)[0], store.version(key)
         if known is not None and known.uid == found.uid and 0 <= found.number < known.number:
             return True
-        if 0 <= refused < found.number <= newest and (known is None or known.number != found.number):
+        if 0 <= refused < found.number <= newest and (
+            known is None or known.number != found.number
+        ):
             return True
     return False

@@ -1,7 +1,9 @@
-"""Which network addresses a member cluster may have: never this machine, never a metadata service (invariant 30).
+"""Which network addresses a member cluster may have: never this machine, never a metadata service
+(invariant 30).
 
-Asked twice: for a literal address when a kubeconfig is taken in, and for the very address a socket is about to be
-connected to, after name resolution, so that a name that resolves differently the second time gains nothing.
+Asked twice: for a literal address when a kubeconfig is taken in, and for the very address a socket
+is about to be connected to, after name resolution, so that a name that resolves differently the
+second time gains nothing.
 """
 
 import ipaddress
@@ -25,13 +27,15 @@ _METADATA: tuple[Network, ...] = tuple(
 )
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 UNUSABLE = (
-    "this address is not allowed for a member cluster (for a sandbox on one machine: federator hub --allow-loopback)"
+    "this address is not allowed for a member cluster (for a sandbox on one machine: federator hub"
+    " --allow-loopback)"
 )
 """The same for every address that is refused: scanners learn nothing."""
 
 
 def member_guard(*, allow_loopback: bool = False, denied: Sequence[str] = ()) -> Guard:
-    """The guard for member clusters. `denied` names further networks, such as the host's own service range."""
+    """The guard for member clusters. `denied` names further networks, such as the host's own
+    service range."""
     networks = tuple(ipaddress.ip_network(text, strict=False) for text in denied)
 
     def refuse(text: str) -> str:
@@ -49,9 +53,18 @@ def refusal(text: str, *, allow_loopback: bool = False, denied: Sequence[Network
     address = _real(address)
     if address.is_loopback:
         return "" if allow_loopback else UNUSABLE
-    if address.is_unspecified or address.is_multicast or address.is_link_local or address.is_reserved:
+    if (
+        address.is_unspecified
+        or address.is_multicast
+        or address.is_link_local
+        or address.is_reserved
+    ):
         return UNUSABLE
-    if any(address in network for network in (*_METADATA, *denied) if network.version == address.version):
+    if any(
+        address in network
+        for network in (*_METADATA, *denied)
+        if network.version == address.version
+    ):
         return UNUSABLE
     return ""
 
@@ -67,7 +80,8 @@ def _real(address: Address) -> Address:
     if address.teredo is not None:
         return address.teredo[1]
     number = int(address)
-    if address in _NAT64 or (number >> 32 == 0 and number > 1):  # NAT64, and the old "IPv4-compatible" form
+    # NAT64, and the old "IPv4-compatible" form
+    if address in _NAT64 or (number >> 32 == 0 and number > 1):
         return ipaddress.IPv4Address(number & 0xFFFFFFFF)
     return address
 
@@ -82,6 +96,9 @@ def is_literal(host: str) -> bool:
 
 
 def looks_numeric(host: str) -> bool:
-    """Whether a resolver might read a host that is no address as a number all the same (`0x7f.1`, `2130706433`)."""
+    """Whether a resolver might read a host that is no address as a number all the same (`0x7f.1`,
+    `2130706433`)."""
     last = host.rstrip(".").rpartition(".")[2].lower()
-    return last.isdigit() or (last.startswith("0x") and all(digit in "0123456789abcdef" for digit in last[2:]))
+    return last.isdigit() or (
+        last.startswith("0x") and all(digit in "0123456789abcdef" for digit in last[2:])
+    )

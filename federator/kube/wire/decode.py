@@ -1,7 +1,7 @@
 """Bytes from an API server to our words: errors out of Status bodies, pages of lists, watch events.
 
-The only place that knows status numbers. Used by the client; decodes with msgspec and leaves objects raw, so that
-their consumers pay for the fields they keep and for nothing else.
+The only place that knows status numbers. Used by the client; decodes with msgspec and leaves
+objects raw, so that their consumers pay for the fields they keep and for nothing else.
 """
 
 import contextlib
@@ -20,9 +20,11 @@ BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding raises for bytes that are no JSON, or nested beyond all sense."""
 
 NAME_MAX = 253
-"""Characters of a name, a uid or a resourceVersion: no API server has longer ones, and they are remembered."""
+"""Characters of a name, a uid or a resourceVersion: no API server has longer ones, and they are
+remembered."""
 TOKEN_MAX = 8192
-"""Characters of a list's version or continue token: the one is remembered, the other sent back in a URL."""
+"""Characters of a list's version or continue token: the one is remembered, the other sent back in a
+URL."""
 _GC_PAUSE_BYTES = 256 * 1024
 
 
@@ -55,7 +57,8 @@ class Page(msgspec.Struct):
 
 
 class WatchEvent(msgspec.Struct):
-    """One watch event; `object` is what its decoder makes of it, the object's own bytes (msgspec.Raw) by default."""
+    """One watch event; `object` is what its decoder makes of it, the object's own bytes
+    (msgspec.Raw) by default."""
 
     type: str
     object: Any
@@ -88,7 +91,8 @@ any_decoder = msgspec.json.Decoder()
 
 
 def event_decoder_of(object_type: Any) -> msgspec.json.Decoder[WatchEvent]:
-    """A decoder of watch events that makes `object_type` of their objects: a Struct, dict[str, Any] or msgspec.Raw."""
+    """A decoder of watch events that makes `object_type` of their objects: a Struct, dict[str, Any]
+    or msgspec.Raw."""
     made = msgspec.defstruct("TypedEvent", [("object", object_type)], bases=(WatchEvent,))
     return msgspec.json.Decoder(made)
 
@@ -134,13 +138,15 @@ _BY_STATUS: Mapping[int, type[errors.ApiError]] = {
 def error(status: int, headers: Mapping[str, str], body: bytes, what: str) -> errors.ApiError:
     """The error that an answer other than 2xx means. `what` names the request in the message.
 
-    The reason of a Status body decides before the number does: 409 is Conflict or AlreadyExists only by its reason.
-    A 404 says that an object is absent only when a Status names it: another program's page must not mean "deleted".
+    The reason of a Status body decides before the number does: 409 is Conflict or AlreadyExists
+    only by its reason. A 404 says that an object is absent only when a Status names it: another
+    program's page must not mean "deleted".
     """
     said = _decoded_status(body)
     if said is None and _is_foreign(status, headers, body):
         return errors.Malformed(
-            f"{what}: answered {status} with {headers.get('content-type', 'no content type')}, as no API server does.",
+            f"{what}: answered {status} with {headers.get('content-type', 'no content type')}, as"
+            " no API server does.",
             status=status,
         )
     said = said or _Status()
@@ -153,11 +159,18 @@ def error(status: int, headers: Mapping[str, str], body: bytes, what: str) -> er
         made = errors.NotServed
     message = said.message or f"answered {status}"
     causes = said.details.causes if said.details is not None and said.details.causes else ()
-    return made(f"{what}: {message}", status=status, reason=reason, retry_after_s=retry_after_s, causes=causes)
+    return made(
+        f"{what}: {message}",
+        status=status,
+        reason=reason,
+        retry_after_s=retry_after_s,
+        causes=causes,
+    )
 
 
 def _is_foreign(status: int, headers: Mapping[str, str], body: bytes) -> bool:
-    """Whether an answer without a Status body can only come from something between us and the API server."""
+    """Whether an answer without a Status body can only come from something between us and the API
+    server."""
     if 300 <= status < 400:
         return True
     if status == 404:
@@ -206,8 +219,8 @@ def obj(body: bytes, what: str) -> dict[str, Any]:
 def single(body: bytes, name: str, what: str, *, stored: bool = True) -> dict[str, Any]:
     """An object of Kubernetes, and when `name` is given, none with another name.
 
-    `stored`: it must be one that a server holds, with a name and a uid; else a Status will do. Raises
-    `errors.Malformed`.
+    `stored`: it must be one that a server holds, with a name and a uid; else a Status will do.
+    Raises `errors.Malformed`.
     """
     found = obj(body, what)
     metadata = found.get("metadata")
@@ -217,8 +230,14 @@ def single(body: bytes, name: str, what: str, *, stored: bool = True) -> dict[st
         raise errors.Malformed(f"{what}: the answer is no object that an API server holds.")
     if name and metadata.get("name", name) != name:
         raise errors.Malformed(f"{what}: the answer is about another object.")
-    if any(len(value) > NAME_MAX for field in _REMEMBERED if isinstance(value := metadata.get(field), str)):
-        raise errors.Malformed(f"{what}: an identity of the answer has more than {NAME_MAX} characters.")
+    if any(
+        len(value) > NAME_MAX
+        for field in _REMEMBERED
+        if isinstance(value := metadata.get(field), str)
+    ):
+        raise errors.Malformed(
+            f"{what}: an identity of the answer has more than {NAME_MAX} characters."
+        )
     return found
 
 
@@ -237,14 +256,19 @@ def page(body: bytes, what: str) -> Page:
     except BROKEN as exc:
         raise errors.Malformed(f"{what}: the answer is no list ({exc}).") from exc
     if not value.kind.endswith("List"):
-        raise errors.Malformed(f"{what}: the answer is a {value.kind[:40] or 'nameless kind'} and no list.")
+        raise errors.Malformed(
+            f"{what}: the answer is a {value.kind[:40] or 'nameless kind'} and no list."
+        )
     if max(len(value.metadata.resourceVersion), len(value.metadata.continue_)) > TOKEN_MAX:
-        raise errors.Malformed(f"{what}: its version or its continue token has more than {TOKEN_MAX} characters.")
+        raise errors.Malformed(
+            f"{what}: its version or its continue token has more than {TOKEN_MAX} characters."
+        )
     return value
 
 
 def items(page: Page, api_version: str) -> Iterator[dict[str, Any]]:
-    """The page's objects one after the other, with the type that servers leave out of items of builtin kinds."""
+    """The page's objects one after the other, with the type that servers leave out of items of
+    builtin kinds."""
     kind = page.kind.removesuffix("List")
     for raw in page.items or ():
         item = obj(bytes(raw), "list")
@@ -256,7 +280,8 @@ def items(page: Page, api_version: str) -> Iterator[dict[str, Any]]:
 def changed_items(
     page: Page, known: Callable[[tuple[str, str]], tuple[str, str]]
 ) -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
-    """Those of a page's objects of which `known` has another (uid, resourceVersion), by (namespace, name).
+    """Those of a page's objects of which `known` has another (uid, resourceVersion), by (namespace,
+    name).
 
     Raises `errors.Malformed` for what is no object.
     """
@@ -264,7 +289,9 @@ def changed_items(
         try:
             meta = named_decoder.decode(raw).metadata
         except BROKEN as exc:
-            raise errors.Malformed(f"a list holds something that is no object of Kubernetes ({exc})") from exc
+            raise errors.Malformed(
+                f"a list holds something that is no object of Kubernetes ({exc})"
+            ) from exc
         name = (meta.namespace, meta.name)
         if known(name) != (meta.uid, meta.resourceVersion):
             yield name, obj(bytes(raw), "list")
@@ -272,7 +299,8 @@ def changed_items(
 
 @contextlib.contextmanager
 def collector_paused(size: int) -> Iterator[None]:
-    """Keeps the cyclic collector still while many objects are made at once; it makes that four times slower."""
+    """Keeps the cyclic collector still while many objects are made at once; it makes that four
+    times slower."""
     if size < _GC_PAUSE_BYTES or not gc.isenabled():
         yield
         return

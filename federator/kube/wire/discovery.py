@@ -1,4 +1,5 @@
-"""What an API server serves: aggregated discovery where it is offered, the older per-group documents otherwise.
+"""What an API server serves: aggregated discovery where it is offered, the older per-group
+documents otherwise.
 
 Used through `Client.discover` by cluster checks and by the filter "is this API there".
 """
@@ -11,7 +12,9 @@ from federator.kube import errors
 from federator.kube.wire import decode
 from federator.kube.wire.exchange import OBJECT_LIMIT
 
-_AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+_AGGREGATED = (
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -39,7 +42,8 @@ async def discover(read: Read) -> tuple[Resource, ...]:
     accepted = {"accept": _AGGREGATED}
     for root in ("/api", "/apis"):
         document = decode.obj(
-            await read("GET", root, headers=accepted, body_limit=OBJECT_LIMIT), f"discovery of {root}"
+            await read("GET", root, headers=accepted, body_limit=OBJECT_LIMIT),
+            f"discovery of {root}",
         )
         if document.get("kind") == "APIGroupDiscoveryList":
             found.update(_aggregated(document))
@@ -59,11 +63,17 @@ def _aggregated(document: Mapping[str, Any]) -> Iterator[Resource]:
     for group in _dicts(document.get("items")):
         name = _dict(group.get("metadata")).get("name") or ""
         for version in _dicts(group.get("versions")):
-            api_version = f"{name}/{version.get('version')}" if name else str(version.get("version"))
+            api_version = (
+                f"{name}/{version.get('version')}" if name else str(version.get("version"))
+            )
             for one in _dicts(version.get("resources")):
                 kind = str(_dict(one.get("responseKind")).get("kind") or "")
                 yield Resource(
-                    api_version, str(one.get("resource")), kind, one.get("scope") == "Namespaced", _verbs(one)
+                    api_version,
+                    str(one.get("resource")),
+                    kind,
+                    one.get("scope") == "Namespaced",
+                    _verbs(one),
                 )
 
 
@@ -80,7 +90,9 @@ def _resources(api_version: str, document: Mapping[str, Any]) -> Iterator[Resour
     for one in _dicts(document.get("resources")):
         plural = str(one.get("name"))
         if "/" not in plural:
-            yield Resource(api_version, plural, str(one.get("kind")), bool(one.get("namespaced")), _verbs(one))
+            yield Resource(
+                api_version, plural, str(one.get("kind")), bool(one.get("namespaced")), _verbs(one)
+            )
 
 
 def _verbs(one: Mapping[str, Any]) -> tuple[str, ...]:

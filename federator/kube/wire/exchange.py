@@ -1,6 +1,8 @@
-"""How one request is made: deadline, answer read within bounds, error typed, credentials refreshed once, reads retried.
+"""How one request is made: deadline, answer read within bounds, error typed, credentials refreshed
+once, reads retried.
 
-Used by the client only. A write is sent once; after `errors.Unreachable` nobody knows whether it took effect.
+Used by the client only. A write is sent once; after `errors.Unreachable` nobody knows whether it
+took effect.
 """
 
 import asyncio
@@ -16,7 +18,8 @@ from federator.kube.wire.transport import RefreshesCredentials, Request, Respons
 BODY_LIMIT = 32 * 1024 * 1024
 """Largest answer that is read, in bytes (security checklist, "Own client")."""
 OBJECT_LIMIT = 8 * 1024 * 1024
-"""The same of one object: etcd takes 1.5 MiB, and hardly anybody sets it to more than a few times that."""
+"""The same of one object: etcd takes 1.5 MiB, and hardly anybody sets it to more than a few times
+that."""
 SMALL_LIMIT = 1024 * 1024
 """The same of what every cluster has and keeps small, and of a refusal: a lease, a namespace."""
 WORD_LIMIT = 64 * 1024
@@ -24,7 +27,8 @@ WORD_LIMIT = 64 * 1024
 READ_TRIES = 4
 """A read is sent at most this often."""
 LONGEST_WAIT_S = 5.0
-"""A read does not sleep longer than this before it tries again; a server that asks for more gets its caller to wait."""
+"""A read does not sleep longer than this before it tries again; a server that asks for more gets
+its caller to wait."""
 
 Query = tuple[tuple[str, str], ...]
 
@@ -32,12 +36,15 @@ Query = tuple[tuple[str, str], ...]
 class RequestMeter(Protocol):
     """Where requests are reported; `metrics.Metrics` is one."""
 
-    def request(self, cluster: str, verb: str, resource: str, code: str, seconds: float) -> None: ...
+    def request(
+        self, cluster: str, verb: str, resource: str, code: str, seconds: float
+    ) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of the client's, before it is a request. `verb` and `resource` name it in metrics and messages."""
+    """One call of the client's, before it is a request. `verb` and `resource` name it in metrics
+    and messages."""
 
     verb: str
     resource: str
@@ -58,7 +65,12 @@ class Exchange:
     """Carries calls to one API server."""
 
     def __init__(
-        self, transport: Transport, cluster: str, *, rng: random.Random, metrics: RequestMeter | None = None
+        self,
+        transport: Transport,
+        cluster: str,
+        *,
+        rng: random.Random,
+        metrics: RequestMeter | None = None,
     ) -> None:
         self.transport = transport
         self._cluster = cluster
@@ -94,38 +106,58 @@ class Exchange:
         self._budget.earn()
         waits = backoff.Backoff(self._rng, base_s=0.1, cap_s=2.0)
         loop = asyncio.get_running_loop()
-        # Not left to the caller's timeout alone: one that fires together with the transport's own is swallowed by it.
+        # Not left to the caller's timeout alone: one that fires together with the transport's own
+        # is swallowed by it.
         deadline = loop.time() + call.timeout_s
         while True:
             try:
                 return await self._once(call)
             except (errors.Unreachable, errors.Throttled, errors.ServerTrouble) as exc:
                 wait_s = max(waits.next(), exc.retry_after_s or 0.0)
-                if waits.failures >= READ_TRIES or wait_s > LONGEST_WAIT_S or loop.time() + wait_s >= deadline:
+                if (
+                    waits.failures >= READ_TRIES
+                    or wait_s > LONGEST_WAIT_S
+                    or loop.time() + wait_s >= deadline
+                ):
                     raise
                 if not self._budget.spend():
                     raise
             await asyncio.sleep(wait_s)
 
     async def _once(self, call: Call) -> tuple[bytes, Mapping[str, str]]:
-        response = await self._begin(call, read_timeout_s=call.timeout_s, total_timeout_s=call.timeout_s)
+        response = await self._begin(
+            call, read_timeout_s=call.timeout_s, total_timeout_s=call.timeout_s
+        )
         try:
             return await response.read(call.body_limit), response.headers
         finally:
             await response.close()
 
-    async def _begin(self, call: Call, *, read_timeout_s: float, total_timeout_s: float | None) -> Response:
-        """Sends the request and returns a 2xx answer, its body still to be read; raises what anything else means."""
+    async def _begin(
+        self, call: Call, *, read_timeout_s: float, total_timeout_s: float | None
+    ) -> Response:
+        """Sends the request and returns a 2xx answer, its body still to be read; raises what
+        anything else means."""
         refreshed = False
         while True:
             request = Request(
-                call.method, call.path, call.query, self._headers(call), call.body, read_timeout_s, total_timeout_s
+                call.method,
+                call.path,
+                call.query,
+                self._headers(call),
+                call.body,
+                read_timeout_s,
+                total_timeout_s,
             )
             response = await self._metered(call, request)
             if 200 <= response.status < 300:
                 return response
             problem = await self._problem(call, response)
-            if refreshed or not isinstance(problem, errors.Unauthenticated) or not await self._refresh():
+            if (
+                refreshed
+                or not isinstance(problem, errors.Unauthenticated)
+                or not await self._refresh()
+            ):
                 raise problem
             # A refused request was not carried out, so that even a write may be sent again, once.
             refreshed = True
@@ -144,7 +176,9 @@ class Exchange:
             code = "own_shortage"
             raise
         finally:
-            self._metrics.request(self._cluster, call.verb, call.resource, code, loop.time() - begun)
+            self._metrics.request(
+                self._cluster, call.verb, call.resource, code, loop.time() - begun
+            )
 
     async def _problem(self, call: Call, response: Response) -> errors.ApiError:
         try:
@@ -160,7 +194,10 @@ class Exchange:
         return isinstance(transport, RefreshesCredentials) and await transport.refresh_credentials()
 
     def _headers(self, call: Call) -> dict[str, str]:
-        headers = {"accept": "application/json", "x-request-id": f"{self._rng.getrandbits(64):016x}"}
+        headers = {
+            "accept": "application/json",
+            "x-request-id": f"{self._rng.getrandbits(64):016x}",
+        }
         headers.update(call.headers)
         return headers
 

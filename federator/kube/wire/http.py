@@ -1,7 +1,9 @@
-"""The Transport to real API servers, on aiohttp, with its traps closed (FAULTS.md F15, F34, F60; "Own client").
+"""The Transport to real API servers, on aiohttp, with its traps closed (FAULTS.md F15, F34, F60;
+"Own client").
 
-No redirects, no proxies from the environment, no cookies, no inflating, no retries behind our back, every wait bounded.
-Unary calls and watches have a connector each, so that a storm of watches cannot starve writes.
+No redirects, no proxies from the environment, no cookies, no inflating, no retries behind our back,
+every wait bounded. Unary calls and watches have a connector each, so that a storm of watches cannot
+starve writes.
 """
 
 import asyncio
@@ -24,7 +26,8 @@ from federator.kube.wire.transport import Request
 CONNECT_S = 5.0
 """Longest time for one TCP connection to be made, in seconds."""
 QUEUE_S = 30.0
-"""Longest wait for a connection of a watch, in seconds, TLS included; unary calls have their total."""
+"""Longest wait for a connection of a watch, in seconds, TLS included; unary calls have their total.
+"""
 HEADER_BYTES = 16 * 1024
 HEADERS_MAX = 100
 _CHUNK_BYTES = 1024 * 1024
@@ -82,12 +85,14 @@ class Endpoint:
     """Unary requests that may run at once; more wait."""
     watches: int = 256
     spares: bool = False
-    """Whether its connections leave the last descriptors of this process alone (`shortage.reserve`)."""
+    """Whether its connections leave the last descriptors of this process alone
+    (`shortage.reserve`)."""
     user_agent: str = f"federator/{__version__}"
 
 
 class HttpTransport:
-    """Carries requests to one API server over HTTP/1.1. Make it and close it on the running loop."""
+    """Carries requests to one API server over HTTP/1.1. Make it and close it on the running
+    loop."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
@@ -98,8 +103,8 @@ class HttpTransport:
         self._closed = False
 
     async def request(self, request: Request) -> "HttpResponse":
-        """Sends the request; raises `errors.Unreachable`, `errors.OwnShortage` where there is no descriptor for a
-        connection, or `errors.Malformed` for an encoded body."""
+        """Sends the request; raises `errors.Unreachable`, `errors.OwnShortage` where there is no
+        descriptor for a connection, or `errors.Malformed` for an encoded body."""
         headers = dict(request.headers)
         authorization = await self._authorization()
         if authorization:
@@ -124,7 +129,9 @@ class HttpTransport:
         encoding = response.headers.get("content-encoding", "identity").lower()
         if encoding not in ("", "identity"):
             response.close()
-            raise errors.Malformed(f"{self._base}: the answer came {encoding[:20]}-encoded, which was not asked for.")
+            raise errors.Malformed(
+                f"{self._base}: the answer came {encoding[:20]}-encoded, which was not asked for."
+            )
         return HttpResponse(response, self._base)
 
     async def refresh_credentials(self) -> bool:
@@ -135,7 +142,8 @@ class HttpTransport:
             return False
 
     def take_token(self, token: str) -> bool:
-        """Shows another token from the next request on; connections and watches stay as they are."""
+        """Shows another token from the next request on; connections and watches stay as they
+        are."""
         credentials = self.endpoint.credentials
         return isinstance(credentials, StaticToken) and credentials.take(token)
 
@@ -169,8 +177,8 @@ class HttpTransport:
         if shortage.is_short(self._spared()):
             raise shortage.of(self._base)
         if self._resolver is None:
-            # Not by the loop's threads: uvloop has two lookups at once for all members, and the names of a lost zone
-            # would keep those of all others waiting.
+            # Not by the loop's threads: uvloop has two lookups at once for all members, and the
+            # names of a lost zone would keep those of all others waiting.
             self._resolver = aiohttp.AsyncResolver()
         connector = aiohttp.TCPConnector(
             ssl=self.endpoint.tls if self.endpoint.tls is not None else True,
@@ -193,13 +201,14 @@ class HttpTransport:
             max_field_size=HEADER_BYTES,
             max_headers=HEADERS_MAX,
         )
-        # aiohttp sends PUT and DELETE a second time when a kept connection turns out to be closed; a transport never
-        # sends anything twice. There is no public switch.
+        # aiohttp sends PUT and DELETE a second time when a kept connection turns out to be closed;
+        # a transport never sends anything twice. There is no public switch.
         session._retry_connection = False
         return session
 
     def _socket(self, info: Any) -> socket.socket:
-        """The socket for one resolved address: the last moment at which it can be refused (DNS rebinding)."""
+        """The socket for one resolved address: the last moment at which it can be refused (DNS
+        rebinding)."""
         family, kind, protocol, _, address = info
         if self.endpoint.guard is not None and (reason := self.endpoint.guard(str(address[0]))):
             raise OSError(reason)
@@ -233,7 +242,8 @@ class HttpResponse:
         self.headers: Mapping[str, str] = headers
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it arrives; raises `errors.Unreachable` when the stream breaks or falls silent."""
+        """The body as it arrives; raises `errors.Unreachable` when the stream breaks or falls
+        silent."""
         content = self._response.content
         while True:
             with speaking_our_errors(self._who):
@@ -246,7 +256,9 @@ class HttpResponse:
         """The whole body; raises `errors.Malformed` beyond `limit` bytes."""
         told = self._response.content_length
         if told is not None and told > limit:
-            raise errors.Malformed(f"{self._who}: an answer of {told} bytes is beyond the limit of {limit}.")
+            raise errors.Malformed(
+                f"{self._who}: an answer of {told} bytes is beyond the limit of {limit}."
+            )
         parts: list[bytes] = []
         size = 0
         content = self._response.content
@@ -258,11 +270,14 @@ class HttpResponse:
             parts.append(chunk)
             size += len(chunk)
             if size > limit:
-                raise errors.Malformed(f"{self._who}: the answer is beyond the limit of {limit} bytes.")
+                raise errors.Malformed(
+                    f"{self._who}: the answer is beyond the limit of {limit} bytes."
+                )
 
     async def close(self) -> None:
-        # A body read to its end has given its connection back already; any other connection is worth nothing now, and
-        # a polite end of TLS would leave a socket behind when the loop ends first.
+        # A body read to its end has given its connection back already; any other connection is
+        # worth nothing now, and a polite end of TLS would leave a socket behind when the loop ends
+        # first.
         connection = self._response.connection
         if connection is not None and connection.transport is not None:
             connection.transport.abort()
@@ -274,27 +289,34 @@ def target(request: Request) -> str:
     """Path and query as they are sent."""
     if not request.query:
         return request.path
-    query = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in request.query)
+    query = "&".join(
+        f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in request.query
+    )
     return f"{request.path}?{query}"
 
 
 @contextlib.contextmanager
 def speaking_our_errors(who: str, spared: int = 0) -> Iterator[None]:
-    """Turns the ways in which a connection fails into `errors.Unreachable`, the original kept as the cause; those that
-    are this process's own into `errors.OwnShortage`. `spared`: descriptors that the connection leaves alone."""
+    """Turns the ways in which a connection fails into `errors.Unreachable`, the original kept as
+    the cause; those that are this process's own into `errors.OwnShortage`. `spared`: descriptors
+    that the connection leaves alone."""
     try:
         yield
     except asyncio.CancelledError as exc:
         if cancelling.is_ours():
             raise
-        raise errors.Unreachable(f"{who}: the connection was closed while this waited for it.") from exc
+        raise errors.Unreachable(
+            f"{who}: the connection was closed while this waited for it."
+        ) from exc
     except TimeoutError as exc:
         raise errors.Unreachable(f"{who}: no answer in time.") from exc
     except aiohttp.ClientConnectorCertificateError as exc:
         raise errors.Unreachable(f"{who}: its certificate is not one that was agreed on.") from exc
     except aiohttp.ClientConnectorError as exc:
         # A name that cannot be looked up, or several addresses that failed, do not tell why.
-        if shortage.is_ours(exc.os_error) or (exc.os_error.errno is None and shortage.is_short(spared)):
+        if shortage.is_ours(exc.os_error) or (
+            exc.os_error.errno is None and shortage.is_short(spared)
+        ):
             raise shortage.of(who) from exc
         raise errors.Unreachable(f"{who}: cannot be connected to ({_why(exc)}).") from exc
     except aiohttp.ClientResponseError as exc:
@@ -310,4 +332,8 @@ def _why(exc: aiohttp.ClientConnectorError) -> str:
     problem = exc.os_error
     if isinstance(exc, aiohttp.ClientConnectorDNSError):
         return "its name cannot be resolved"
-    return problem.strerror or type(problem).__name__ if problem.errno else str(problem)[:80] or type(problem).__name__
+    return (
+        problem.strerror or type(problem).__name__
+        if problem.errno
+        else str(problem)[:80] or type(problem).__name__
+    )

@@ -1,6 +1,7 @@
 """Where things live on an API server: paths and selector queries, every segment percent-encoded.
 
-Used by the client only. A name that could climb out of its segment is refused here, before a byte is sent.
+Used by the client only. A name that could climb out of its segment is refused here, before a byte
+is sent.
 """
 
 import re
@@ -10,11 +11,13 @@ from federator.kube import errors
 from federator.model.steps import ObjectRef
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.~-]+")
-"""What stands for itself in a path, as nearly every name does: `quote` takes its time to see that."""
+"""What stands for itself in a path, as nearly every name does: `quote` takes its time to see that.
+"""
 
 
 def segment(text: str) -> str:
-    """One path segment, encoded. Raises `errors.Invalid` for an empty one and for dots that mean another directory."""
+    """One path segment, encoded. Raises `errors.Invalid` for an empty one and for dots that mean
+    another directory."""
     if text in ("", ".", ".."):
         raise errors.Invalid(f"{text!r} cannot be part of a path.", reason="BadRequest")
     return text if _PLAIN.fullmatch(text) else quote(text, safe="")

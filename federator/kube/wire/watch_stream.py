@@ -1,6 +1,7 @@
 """One open watch: bytes cut into lines, lines decoded into events, silence ended by a deadline.
 
-Opened by `Client.open_watch`, read by the reflector and by `Client.watch`. A broken last line is dropped (F14).
+Opened by `Client.open_watch`, read by the reflector and by `Client.watch`. A broken last line is
+dropped (F14).
 """
 
 import asyncio
@@ -41,8 +42,8 @@ class WatchStream:
     async def batch(self) -> list[bytes] | None:
         """The next whole lines (at least one), each for `event`, or None at the end of the stream.
 
-        Raises `errors.Unreachable` when the connection broke or stayed silent for `silence_s`, and `errors.Malformed`
-        for a line beyond all bounds.
+        Raises `errors.Unreachable` when the connection broke or stayed silent for `silence_s`, and
+        `errors.Malformed` for a line beyond all bounds.
         """
         try:
             # Whole lines count, not bytes: a server that drips one byte a minute is silent.
@@ -54,10 +55,13 @@ class WatchStream:
         except StopAsyncIteration:
             return None
         except TimeoutError as exc:
-            raise errors.Unreachable(f"{self._what}: nothing was heard for {self._silence_s:g} s.") from exc
+            raise errors.Unreachable(
+                f"{self._what}: nothing was heard for {self._silence_s:g} s."
+            ) from exc
 
     def event(self, line: bytes) -> decode.WatchEvent:
-        """A line as an event. Called for one line after the other, so that no more than one object is held decoded.
+        """A line as an event. Called for one line after the other, so that no more than one object
+        is held decoded.
 
         Raises `errors.Malformed` for what is no event.
         """

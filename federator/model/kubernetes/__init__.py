@@ -1,1 +1,2 @@
-"""Values whose meaning Kubernetes defines: quantities, selectors, taints, owned fields, Pod Security."""
+"""Values whose meaning Kubernetes defines: quantities, selectors, taints, owned fields, Pod
+Security."""

@@ -31,7 +31,11 @@ def of(metadata: Mapping[str, Any], manager: str, operation: str) -> Mapping[str
 
 def _union(first: Any, other: Any) -> Mapping[str, Any]:
     left, right = (fields if isinstance(fields, Mapping) else {} for fields in (first, other))
-    return {**left, **{name: _union(left.get(name), below) for name, below in right.items()}} if left else right
+    return (
+        {**left, **{name: _union(left.get(name), below) for name, below in right.items()}}
+        if left
+        else right
+    )
 
 
 def removals(fields: Mapping[str, Any], live: Any, want: Any, *, complete: bool) -> dict[str, Any]:
@@ -59,7 +63,9 @@ def removals(fields: Mapping[str, Any], live: Any, want: Any, *, complete: bool)
             )
             if deeper:
                 patch[name] = deeper
-        elif wanted is not None and (leftover(below, wanted) or (complete and not below and have != wanted)):
+        elif wanted is not None and (
+            leftover(below, wanted) or (complete and not below and have != wanted)
+        ):
             patch[name] = wanted
     return patch
 
@@ -69,7 +75,10 @@ def _is_ours(fields: Mapping[str, Any], live: Any) -> bool:
     whole."""
     if not isinstance(live, Mapping) or not fields:
         return True
-    return all(f"f:{name}" in fields and _is_ours(fields[f"f:{name}"], value) for name, value in live.items())
+    return all(
+        f"f:{name}" in fields and _is_ours(fields[f"f:{name}"], value)
+        for name, value in live.items()
+    )
 
 
 def leftover(fields: Mapping[str, Any], want: Any) -> str:
@@ -121,12 +130,18 @@ _DEFAULTS: Final = {"apiVersion": "v1", "expirationSeconds": 3600, "divisor": "0
 def _has_more(live: Any, want: Any) -> bool:
     """Whether `live` has a field, at any depth, that `want` lacks and that is no default."""
     if isinstance(live, Mapping) and isinstance(want, Mapping):
-        beyond = (name for name, value in live.items() if want.get(name) is None and _DEFAULTS.get(name) != value)
+        beyond = (
+            name
+            for name, value in live.items()
+            if want.get(name) is None and _DEFAULTS.get(name) != value
+        )
         return any(live[name] is not None for name in beyond) or any(
             _has_more(live[name], value) for name, value in want.items() if name in live
         )
     if isinstance(live, list) and isinstance(want, list):
-        return any(_has_more(live_item, other) for live_item, other in zip(live, want, strict=False))
+        return any(
+            _has_more(live_item, other) for live_item, other in zip(live, want, strict=False)
+        )
     return False
 
 
@@ -152,6 +167,8 @@ def _child(kind: str, rest: str, want: Any) -> tuple[Any, frozenset[str]]:
     if not isinstance(key, Mapping):
         return _UNKNOWN, none
     for item in items:
-        if isinstance(item, Mapping) and all(item.get(name, value) == value for name, value in key.items()):
+        if isinstance(item, Mapping) and all(
+            item.get(name, value) == value for name, value in key.items()
+        ):
             return item, frozenset(key)
     return _GONE, none

@@ -80,7 +80,9 @@ def enforced(labels: Mapping[str, Any]) -> Enforced:
     kept = version if readable and isinstance(version, str) else VERSION
     if written is None or written == "":
         return Enforced(DEFAULT, kept)
-    return Enforced(Level(written) if written in tuple(Level) else Level.RESTRICTED, kept, explicit=True)
+    return Enforced(
+        Level(written) if written in tuple(Level) else Level.RESTRICTED, kept, explicit=True
+    )
 
 
 def violations(pod: Mapping[str, Any], level: Level) -> Iterator[Violation]:
@@ -101,7 +103,11 @@ def _at(value: Any, *path: str) -> Any:
 
 def _entries(value: Any, *path: str) -> Iterator[tuple[int, Any]]:
     entries = _at(value, *path)
-    return enumerate(entries) if isinstance(entries, list) else enumerate(() if entries is None else (entries,))
+    return (
+        enumerate(entries)
+        if isinstance(entries, list)
+        else enumerate(() if entries is None else (entries,))
+    )
 
 
 def _containers(pod: Mapping[str, Any]) -> Parts:
@@ -117,7 +123,9 @@ def _contexts(pod: Mapping[str, Any]) -> Parts:
         yield f"{path}.securityContext", _at(container, "securityContext")
 
 
-def _unless(pod: Mapping[str, Any], field: tuple[str, ...], allowed: tuple[Any, ...], words: str) -> Where:
+def _unless(
+    pod: Mapping[str, Any], field: tuple[str, ...], allowed: tuple[Any, ...], words: str
+) -> Where:
     """Every security context whose `field` is set to something else than `allowed`."""
     for path, context in _contexts(pod):
         value = _at(context, *field)
@@ -135,7 +143,9 @@ def _is_windows(pod: Mapping[str, Any]) -> bool:
 
 
 def _host_process(pod: Mapping[str, Any]) -> Where:
-    return _unless(pod, ("windowsOptions", "hostProcess"), (False,), "no Windows container may be the host's")
+    return _unless(
+        pod, ("windowsOptions", "hostProcess"), (False,), "no Windows container may be the host's"
+    )
 
 
 def _host_namespaces(pod: Mapping[str, Any]) -> Where:
@@ -151,7 +161,17 @@ def _privileged(pod: Mapping[str, Any]) -> Where:
 
 
 BASELINE_CAPABILITIES: Final = (
-    *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP"),
+    *(
+        "AUDIT_WRITE",
+        "CHOWN",
+        "DAC_OVERRIDE",
+        "FOWNER",
+        "FSETID",
+        "KILL",
+        "MKNOD",
+        "NET_BIND_SERVICE",
+        "SETFCAP",
+    ),
     *("SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
 )
 
@@ -173,19 +193,29 @@ def _added(pod: Mapping[str, Any], allowed: tuple[str, ...]) -> Where:
 def _host_paths(pod: Mapping[str, Any]) -> Where:
     for index, volume in _entries(pod, "spec", "volumes"):
         if _at(volume, "hostPath") is not None:
-            yield f"spec.volumes[{index}].hostPath", "is set; a volume may not be a path of its node"
+            yield (
+                f"spec.volumes[{index}].hostPath",
+                "is set; a volume may not be a path of its node",
+            )
 
 
 def _host_ports(pod: Mapping[str, Any]) -> Where:
     for path, container in _containers(pod):
         for index, port in _entries(container, "ports"):
             if _at(port, "hostPort") not in (None, 0):
-                yield f"{path}.ports[{index}].hostPort", "is set; a container may not take a port of its node"
+                yield (
+                    f"{path}.ports[{index}].hostPort",
+                    "is set; a container may not take a port of its node",
+                )
 
 
 _WAYS: Final = ("httpGet", "tcpSocket")
 _ASKED: Final = (
-    *((probe, way) for probe in ("livenessProbe", "readinessProbe", "startupProbe") for way in _WAYS),
+    *(
+        (probe, way)
+        for probe in ("livenessProbe", "readinessProbe", "startupProbe")
+        for way in _WAYS
+    ),
     *(("lifecycle", moment, way) for moment in ("postStart", "preStop") for way in _WAYS),
 )
 
@@ -194,7 +224,10 @@ def _probed_hosts(pod: Mapping[str, Any]) -> Where:
     for path, container in _containers(pod):
         for way in _ASKED:
             if _at(container, *way, "host") not in (None, ""):
-                yield ".".join((path, *way, "host")), "is set; a node may be made to ask the pod itself only"
+                yield (
+                    ".".join((path, *way, "host")),
+                    "is set; a node may be made to ask the pod itself only",
+                )
 
 
 def _apparmor(pod: Mapping[str, Any]) -> Where:
@@ -203,25 +236,41 @@ def _apparmor(pod: Mapping[str, Any]) -> Where:
     annotations = _at(pod, "metadata", "annotations")
     for key, value in annotations.items() if isinstance(annotations, Mapping) else ():
         if str(key).startswith(APPARMOR):
-            kept = isinstance(value, str) and (value in ("", "runtime/default") or value.startswith("localhost/"))
+            kept = isinstance(value, str) and (
+                value in ("", "runtime/default") or value.startswith("localhost/")
+            )
             if not kept:
-                yield f"metadata.annotations[{key}]", f"is {_shown(value)}; only runtime/default and localhost/* may be"
+                yield (
+                    f"metadata.annotations[{key}]",
+                    f"is {_shown(value)}; only runtime/default and localhost/* may be",
+                )
 
 
-SELINUX_TYPES: Final = ("", "container_t", "container_init_t", "container_kvm_t", "container_engine_t")
+SELINUX_TYPES: Final = (
+    "",
+    "container_t",
+    "container_init_t",
+    "container_kvm_t",
+    "container_engine_t",
+)
 
 
 def _selinux(pod: Mapping[str, Any]) -> Where:
     words = "only container_t, container_init_t, container_kvm_t and container_engine_t are allowed"
     yield from _unless(pod, ("seLinuxOptions", "type"), SELINUX_TYPES, words)
     for field in ("user", "role"):
-        yield from _unless(pod, ("seLinuxOptions", field), ("",), f"a pod may not choose its SELinux {field}")
+        yield from _unless(
+            pod, ("seLinuxOptions", field), ("",), f"a pod may not choose its SELinux {field}"
+        )
 
 
 def _proc_mount(pod: Mapping[str, Any]) -> Where:
     for path, container in _containers(pod):
         if (value := _at(container, "securityContext", "procMount")) not in (None, "", "Default"):
-            yield f"{path}.securityContext.procMount", f"is {_shown(value)}; only Default is allowed"
+            yield (
+                f"{path}.securityContext.procMount",
+                f"is {_shown(value)}; only Default is allowed",
+            )
 
 
 def _seccomp(pod: Mapping[str, Any]) -> Where:
@@ -230,7 +279,11 @@ def _seccomp(pod: Mapping[str, Any]) -> Where:
 
 
 SYSCTLS: Final = (
-    *("kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.ip_unprivileged_port_start"),
+    *(
+        "kernel.shm_rmid_forced",
+        "net.ipv4.ip_local_port_range",
+        "net.ipv4.ip_unprivileged_port_start",
+    ),
     *("net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range", "net.ipv4.ip_local_reserved_ports"),
     *("net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl"),
     *("net.ipv4.tcp_keepalive_probes", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"),
@@ -240,7 +293,10 @@ SYSCTLS: Final = (
 def _sysctls(pod: Mapping[str, Any]) -> Where:
     for index, sysctl in _entries(pod, "spec", "securityContext", "sysctls"):
         if (name := _at(sysctl, "name")) not in SYSCTLS:
-            yield f"spec.securityContext.sysctls[{index}].name", f"is {_shown(name)}, which concerns the whole node"
+            yield (
+                f"spec.securityContext.sysctls[{index}].name",
+                f"is {_shown(name)}, which concerns the whole node",
+            )
 
 
 VOLUMES: Final = (
@@ -275,7 +331,10 @@ def _non_root(pod: Mapping[str, Any]) -> Where:
         if own not in (None, True):
             yield f"{path}.securityContext.runAsNonRoot", "may not be false"
         elif own is None and whole is None:
-            yield f"{path}.securityContext.runAsNonRoot", "must be true, here or in spec.securityContext"
+            yield (
+                f"{path}.securityContext.runAsNonRoot",
+                "must be true, here or in spec.securityContext",
+            )
 
 
 def _users(pod: Mapping[str, Any]) -> Where:
@@ -285,7 +344,10 @@ def _users(pod: Mapping[str, Any]) -> Where:
 
 
 def _seccomp_set(pod: Mapping[str, Any]) -> Where:
-    if _is_windows(pod) or _at(pod, "spec", "securityContext", "seccompProfile", "type") is not None:
+    if (
+        _is_windows(pod)
+        or _at(pod, "spec", "securityContext", "seccompProfile", "type") is not None
+    ):
         return
     for path, container in _containers(pod):
         if _at(container, "securityContext", "seccompProfile", "type") is None:
@@ -297,7 +359,10 @@ def _capabilities_dropped(pod: Mapping[str, Any]) -> Where:
     if _is_windows(pod):
         return
     for path, container in _containers(pod):
-        if not any(name == "ALL" for _, name in _entries(container, "securityContext", "capabilities", "drop")):
+        if not any(
+            name == "ALL"
+            for _, name in _entries(container, "securityContext", "capabilities", "drop")
+        ):
             yield f"{path}.securityContext.capabilities.drop", "must contain ALL"
     yield from _added(pod, ("NET_BIND_SERVICE",))
 

@@ -1,7 +1,9 @@
-"""Kubernetes resource quantities, exactly: integers of nano-units and the format they were written in, never a float.
+"""Kubernetes resource quantities, exactly: integers of nano-units and the format they were written
+in, never a float.
 
-The API borders and the member read amounts through here into `Resources`; `render` writes them back. Grammar, rounding
-and canonical form are those of the Kubernetes resource API (the case table quantity.json).
+The API borders and the member read amounts through here into `Resources`; `render` writes them
+back. Grammar, rounding and canonical form are those of the Kubernetes resource API (the case table
+quantity.json).
 """
 
 import re
@@ -16,10 +18,12 @@ from federator.model.resources import CPU, UNLIMITED, Resources
 
 NANO: Final = 10**9
 MAX_BINARY: Final = (1 << 63) - 1
-"""Amounts with a binary suffix saturate here, as the reference implementation does; decimal ones do not."""
+"""Amounts with a binary suffix saturate here, as the reference implementation does; decimal ones do
+not."""
 MAX_TEXT: Final = 64
 MAX_EXPONENT: Final = 63
-"""Longer texts and larger exponents are refused, so that no input can cost more than a few machine words."""
+"""Longer texts and larger exponents are refused, so that no input can cost more than a few machine
+words."""
 
 _GRAMMAR: Final = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?"
@@ -28,7 +32,18 @@ _GRAMMAR: Final = re.compile(
 )
 _FINEST: Final = -9
 """The smallest exponent that a text without digits may have."""
-_DECIMAL_SUFFIXES: Final = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
+_DECIMAL_SUFFIXES: Final = {
+    -9: "n",
+    -6: "u",
+    -3: "m",
+    0: "",
+    3: "k",
+    6: "M",
+    9: "G",
+    12: "T",
+    15: "P",
+    18: "E",
+}
 _DECIMAL_EXPONENTS: Final = {suffix: exponent for exponent, suffix in _DECIMAL_SUFFIXES.items()}
 _BINARY_SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _BINARY_NAMES: Final = ("memory", "storage", "ephemeral-storage")
@@ -44,13 +59,15 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """An exact amount in nano-units. Equality is that of amount *and* format; compare `nanos` to compare amounts."""
+    """An exact amount in nano-units. Equality is that of amount *and* format; compare `nanos` to
+    compare amounts."""
 
     nanos: int
     format: Format = Format.DECIMAL_SI
 
     def ceil(self, scale: int = 0) -> int:
-        """The amount in units of 10^scale, rounded away from zero (scale 0: ones, -3: milli); scale >= -9."""
+        """The amount in units of 10^scale, rounded away from zero (scale 0: ones, -3: milli); scale
+        >= -9."""
         return _divide_away(self.nanos, 10 ** (9 + scale))
 
     def rounded(self, scale: int) -> "Quantity":
@@ -80,11 +97,14 @@ class Quantity:
 def parse(text: str) -> Quantity:
     """Reads the strict grammar of the Kubernetes API (no blanks). Raises FieldError with path "".
 
-    A sign, a point or a suffix without a single digit (`+`, `m`, `.e3`) is nothing, as for the library that API servers
-    read amounts with; with the largest binary suffixes, or a tiny exponent, that refuses it, and so do we.
+    A sign, a point or a suffix without a single digit (`+`, `m`, `.e3`) is nothing, as for the
+    library that API servers read amounts with; with the largest binary suffixes, or a tiny
+    exponent, that refuses it, and so do we.
     """
     if len(text) > MAX_TEXT:
-        raise FieldError("", f"a quantity has at most {MAX_TEXT} characters, this one has {len(text)}")
+        raise FieldError(
+            "", f"a quantity has at most {MAX_TEXT} characters, this one has {len(text)}"
+        )
     match = _GRAMMAR.fullmatch(text)
     if match is None or not text:
         raise FieldError("", f"{text!r} is not a quantity such as 500m, 2 or 4Gi")
@@ -98,7 +118,9 @@ def parse(text: str) -> Quantity:
         nanos = _divide_away(numerator * NANO, 10 ** len(fraction))
         small = 0 < numerator < 10 ** len(fraction)
         nanos = min(nanos, MAX_BINARY * NANO)
-        return Quantity(-nanos if negative else nanos, Format.DECIMAL_SI if small else Format.BINARY_SI)
+        return Quantity(
+            -nanos if negative else nanos, Format.DECIMAL_SI if small else Format.BINARY_SI
+        )
     form = Format.DECIMAL_SI if suffix in _DECIMAL_EXPONENTS else Format.DECIMAL_EXPONENT
     exponent = _DECIMAL_EXPONENTS[suffix] if form is Format.DECIMAL_SI else int(suffix[1:])
     if exponent > MAX_EXPONENT:
@@ -113,7 +135,8 @@ def _below_nano(suffix: str) -> bool:
 
 
 def from_json(value: object, path: str = "") -> Quantity:
-    """Reads a decoded JSON value: a text (blanks around it are dropped) or an integer. Raises FieldError."""
+    """Reads a decoded JSON value: a text (blanks around it are dropped) or an integer. Raises
+    FieldError."""
     if isinstance(value, int) and not isinstance(value, bool):
         if abs(value) >= 10**MAX_TEXT:
             raise FieldError(path, f"a quantity has at most {MAX_TEXT} digits")
@@ -137,9 +160,11 @@ def value(text: str) -> int:
 
 
 def vector(amounts: Mapping[str, str | int], path: str = "") -> Resources:
-    """A vector of a map as Kubernetes writes it: `cpu` in milli, everything else in its base unit, rounded up.
+    """A vector of a map as Kubernetes writes it: `cpu` in milli, everything else in its base unit,
+    rounded up.
 
-    Raises FieldError for what is not a quantity, is negative, or is beyond what this federation counts (2^62).
+    Raises FieldError for what is not a quantity, is negative, or is beyond what this federation
+    counts (2^62).
     """
     out: dict[str, int] = {}
     for name, text in amounts.items():

@@ -1,7 +1,8 @@
 """Label selectors, and what Kubernetes allows as a label or a name.
 
-`parse` reads the grammar of `kubectl -l`, `from_dict` the LabelSelector object of the API; both give one frozen value
-that matches labels without further parsing. The case table is label_selectors.json.
+`parse` reads the grammar of `kubectl -l`, `from_dict` the LabelSelector object of the API; both
+give one frozen value that matches labels without further parsing. The case table is
+label_selectors.json.
 """
 
 import re
@@ -16,7 +17,9 @@ from federator.model.errors import FieldError
 _NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
 _LABEL_1123: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _LABEL_1035: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
-_SUBDOMAIN_1123: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_SUBDOMAIN_1123: Final = re.compile(
+    r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII
+)
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _TOKENS: Final = re.compile(r"[ \t\r\n]*(==|!=|[=!(),<>]|[^ \t\r\n=!(),<>]+)", re.ASCII)
 _BLANKS: Final = " \t\r\n"
@@ -48,7 +51,8 @@ _COMPARISONS: Final = {">": Operator.GREATER_THAN, "<": Operator.LESS_THAN}
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One condition on one label. Build it with `requirement`, which checks it; `values` is sorted."""
+    """One condition on one label. Build it with `requirement`, which checks it; `values` is
+    sorted."""
 
     key: str
     operator: Operator
@@ -110,7 +114,9 @@ def requirement(key: str, operator: str, values: Collection[str], path: str = ""
     try:
         kind = Operator(operator)
     except ValueError:
-        raise FieldError(errors.join(path, "operator"), f"{operator!r} is not a selector operator") from None
+        raise FieldError(
+            errors.join(path, "operator"), f"{operator!r} is not a selector operator"
+        ) from None
     problem = check_label_key(key)
     if problem:
         raise FieldError(errors.join(path, "key"), problem)
@@ -134,7 +140,8 @@ def requirement(key: str, operator: str, values: Collection[str], path: str = ""
 
 
 def from_dict(obj: Mapping[str, Any] | None, path: str = "") -> LabelSelector:
-    """Reads an API LabelSelector; None selects nothing, {} everything. Raises FieldError with the field's path."""
+    """Reads an API LabelSelector; None selects nothing, {} everything. Raises FieldError with the
+    field's path."""
     if obj is None:
         return NOTHING
     if not isinstance(obj, Mapping):
@@ -181,20 +188,25 @@ def _expression(obj: object, path: str) -> Requirement:
 
 
 def to_dict(selector: LabelSelector) -> dict[str, Any]:
-    """The API's LabelSelector object; comparisons and NOTHING, which it cannot say, raise ValueError."""
+    """The API's LabelSelector object; comparisons and NOTHING, which it cannot say, raise
+    ValueError."""
     spelled = {
         Operator.EQUALS: "In",
         Operator.DOUBLE_EQUALS: "In",
         Operator.NOT_EQUALS: "NotIn",
         **{operator: name for name, operator in _OBJECT_OPERATORS.items()},
     }
-    out: dict[str, Any] = {"matchLabels": dict(selector.match_labels)} if selector.match_labels else {}
+    out: dict[str, Any] = (
+        {"matchLabels": dict(selector.match_labels)} if selector.match_labels else {}
+    )
     expressions: list[dict[str, Any]] = []
     for condition in selector.requirements:
         if condition.operator not in spelled or not condition.key:
             raise ValueError(f"{to_text(selector)} cannot be written as a LabelSelector object")
         values = {"values": list(condition.values)} if condition.values else {}
-        expressions.append({"key": condition.key, "operator": spelled[condition.operator], **values})
+        expressions.append(
+            {"key": condition.key, "operator": spelled[condition.operator], **values}
+        )
     if expressions:
         out["matchExpressions"] = expressions
     return out
@@ -204,9 +216,14 @@ def to_text(selector: LabelSelector) -> str:
     """The canonical `kubectl -l` text, ordered by key."""
     if selector == NOTHING:
         return "<nothing>"
-    conditions = [Requirement(key, Operator.EQUALS, (value,)) for key, value in selector.match_labels]
+    conditions = [
+        Requirement(key, Operator.EQUALS, (value,)) for key, value in selector.match_labels
+    ]
     return ",".join(
-        str(requirement) for requirement in sorted([*conditions, *selector.requirements], key=lambda r: (r.key, str(r)))
+        str(requirement)
+        for requirement in sorted(
+            [*conditions, *selector.requirements], key=lambda r: (r.key, str(r))
+        )
     )
 
 
@@ -255,7 +272,10 @@ class _Tokens:
 
     def error(self, wanted: str) -> FieldError:
         token = self.peek()
-        return FieldError(self.path, f"selector {self.text[:200]!r}: expected {wanted}, found {token or 'the end'!r}")
+        return FieldError(
+            self.path,
+            f"selector {self.text[:200]!r}: expected {wanted}, found {token or 'the end'!r}",
+        )
 
 
 def _condition(tokens: _Tokens) -> Requirement:
@@ -289,7 +309,8 @@ def _value_set(tokens: _Tokens) -> set[str]:
 
 
 def check_label_key(key: object) -> str | None:
-    """What is wrong with a label (or annotation, taint) key, or None: an optional DNS prefix and `/`, then a name."""
+    """What is wrong with a label (or annotation, taint) key, or None: an optional DNS prefix and
+    `/`, then a name."""
     if not isinstance(key, str):
         return "a label key is a text"
     prefix, slash, name = key.rpartition("/")
@@ -299,7 +320,8 @@ def check_label_key(key: object) -> str | None:
             return f"the part before the slash in {key[:80]!r}: {problem}"
     if not name or len(name) > 63 or not _NAME.fullmatch(name):
         return (
-            f"{key[:80]!r} is not a label key: its name has 1 to 63 letters, digits, '-', '_' or '.', "
+            f"{key[:80]!r} is not a label key: its name has 1 to 63 letters, digits, '-', '_' or"
+            " '.', "
             "and begins and ends with a letter or digit"
         )
     return None
@@ -317,12 +339,16 @@ def check_label_value(value: str) -> str | None:
 
 def dns1123_label(text: str) -> str | None:
     """What is wrong with a name such as a namespace's, or None."""
-    return _problem(text, _LABEL_1123, 63, "lower-case letters, digits and '-', no '-' at either end")
+    return _problem(
+        text, _LABEL_1123, 63, "lower-case letters, digits and '-', no '-' at either end"
+    )
 
 
 def dns1035_label(text: str) -> str | None:
     """What is wrong with a name that also names a Service, or None."""
-    return _problem(text, _LABEL_1035, 63, "lower-case letters, digits and '-', beginning with a letter")
+    return _problem(
+        text, _LABEL_1035, 63, "lower-case letters, digits and '-', beginning with a letter"
+    )
 
 
 def dns1123_subdomain(text: str) -> str | None:

@@ -1,6 +1,7 @@
 """Taints and tolerations, of clusters and of node rows alike, with Kubernetes' rules of matching.
 
-Used by placement's filters, by the capacity of node rows and by pod shapes; never raises once values are built.
+Used by placement's filters, by the capacity of node rows and by pod shapes; never raises once
+values are built.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -39,12 +40,15 @@ class Taint:
         return self.key.partition("/")[0] == FEDERATION
 
     def __str__(self) -> str:
-        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
+        return (
+            f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
+        )
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Toleration:
-    """`key` "" with operator Exists tolerates everything; `effect` "" means every effect; `seconds` -1 for ever."""
+    """`key` "" with operator Exists tolerates everything; `effect` "" means every effect; `seconds`
+    -1 for ever."""
 
     key: str = ""
     operator: str = "Equal"
@@ -64,23 +68,32 @@ class Toleration:
 
 def evicting(taints: Iterable[Taint]) -> tuple[Taint, ...]:
     """The taints by which people take away what a cluster holds."""
-    return tuple(taint for taint in taints if taint.effect == Effect.NO_EXECUTE and not taint.by_federation)
+    return tuple(
+        taint for taint in taints if taint.effect == Effect.NO_EXECUTE and not taint.by_federation
+    )
 
 
 def untolerated(
-    taints: Iterable[Taint], tolerations: Collection[Toleration], effects: Collection[str] = REFUSING
+    taints: Iterable[Taint],
+    tolerations: Collection[Toleration],
+    effects: Collection[str] = REFUSING,
 ) -> Taint | None:
     """The first taint with one of these effects that no toleration covers."""
     for taint in taints:
-        if taint.effect in effects and not any(toleration.tolerates(taint) for toleration in tolerations):
+        if taint.effect in effects and not any(
+            toleration.tolerates(taint) for toleration in tolerations
+        ):
             return taint
     return None
 
 
-def count_untolerated(taints: Iterable[Taint], tolerations: Collection[Toleration], effect: str) -> int:
+def count_untolerated(
+    taints: Iterable[Taint], tolerations: Collection[Toleration], effect: str
+) -> int:
     """How many taints of one effect no toleration covers."""
     return sum(
-        taint.effect == effect and not any(toleration.tolerates(taint) for toleration in tolerations)
+        taint.effect == effect
+        and not any(toleration.tolerates(taint) for toleration in tolerations)
         for taint in taints
     )
 
@@ -97,14 +110,21 @@ def taint_from_dict(obj: Mapping[str, Any], path: str = "") -> Taint:
         raise FieldError(errors.join(path, "value"), problem)
     effect = _text(obj, "effect", path)
     if effect not in _EFFECTS:
-        raise FieldError(errors.join(path, "effect"), "one of NoSchedule, PreferNoSchedule, NoExecute")
+        raise FieldError(
+            errors.join(path, "effect"), "one of NoSchedule, PreferNoSchedule, NoExecute"
+        )
     return Taint(obj["key"], value, effect)
 
 
 def toleration_from_dict(obj: Mapping[str, Any], path: str = "") -> Toleration:
-    """Reads {key, operator, value, effect, tolerationSeconds} with Kubernetes' checks. Raises FieldError."""
+    """Reads {key, operator, value, effect, tolerationSeconds} with Kubernetes' checks. Raises
+    FieldError."""
     _only(obj, ("key", "operator", "value", "effect", "tolerationSeconds"), path)
-    key, value, effect = _text(obj, "key", path), _text(obj, "value", path), _text(obj, "effect", path)
+    key, value, effect = (
+        _text(obj, "key", path),
+        _text(obj, "value", path),
+        _text(obj, "effect", path),
+    )
     operator = _text(obj, "operator", path) or "Equal"
     if operator not in ("Equal", "Exists"):
         raise FieldError(errors.join(path, "operator"), "Equal or Exists")
@@ -116,7 +136,9 @@ def toleration_from_dict(obj: Mapping[str, Any], path: str = "") -> Toleration:
     if operator == "Exists" and value:
         raise FieldError(errors.join(path, "value"), "must be empty when operator is Exists")
     if effect and effect not in _EFFECTS:
-        raise FieldError(errors.join(path, "effect"), "one of NoSchedule, PreferNoSchedule, NoExecute, or empty")
+        raise FieldError(
+            errors.join(path, "effect"), "one of NoSchedule, PreferNoSchedule, NoExecute, or empty"
+        )
     seconds = obj.get("tolerationSeconds")
     if seconds is None:
         return Toleration(key, operator, value, effect)

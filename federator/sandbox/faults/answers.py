@@ -1,4 +1,5 @@
-"""Faults of answers: throttled, in trouble, timed out with or without effect, cut short, or of another program."""
+"""Faults of answers: throttled, in trouble, timed out with or without effect, cut short, or of
+another program."""
 
 import contextlib
 import random
@@ -6,7 +7,15 @@ from collections.abc import AsyncIterator
 
 from federator.kube.wire.transport import Response, Transport
 from federator.sandbox.faults.requests import CannedResponse, refusal
-from federator.sandbox.faults.rows import Box, Episode, Injection, RequestFault, Sending, Stage, is_hub
+from federator.sandbox.faults.rows import (
+    Box,
+    Episode,
+    Injection,
+    RequestFault,
+    Sending,
+    Stage,
+    is_hub,
+)
 
 _JSON = {"content-type": "application/json"}
 _HTML = {"content-type": "text/html; charset=utf-8"}
@@ -23,7 +32,11 @@ _WRONG: tuple[tuple[int, bytes, dict[str, str]], ...] = (
     (200, b"null", _JSON),
     (200, _SUCCESS, _JSON),
     (200, b'{"kind":"List","apiVersion":"v1","metadata":{},"items":[]}', _JSON),
-    (200, b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":""},"items":null}', _JSON),
+    (
+        200,
+        b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":""},"items":null}',
+        _JSON,
+    ),
     (200, b'{"kind":"Lease","metadata":{"name":null},"spec":7}', _JSON),
     (302, b"", {**_HTML, "location": "https://portal.example.com/login"}),
     (403, _PAGE, _HTML),
@@ -47,9 +60,16 @@ async def _server_trouble(at: Injection) -> Response:
     kind = at.rng.choice((500, 503, 504))
     if kind == 503:
         headers = {"retry-after": "2"} if at.rng.random() < 0.5 else {}
-        return refusal(503, "ServiceUnavailable", "the server is currently unable to handle the request", headers)
+        return refusal(
+            503,
+            "ServiceUnavailable",
+            "the server is currently unable to handle the request",
+            headers,
+        )
     if kind == 504:
-        return refusal(504, "Timeout", "the server was unable to return a response in the time allotted")
+        return refusal(
+            504, "Timeout", "the server was unable to return a response in the time allotted"
+        )
     return refusal(500, "InternalError", "Internal error occurred: etcdserver: leader changed")
 
 
@@ -67,7 +87,9 @@ async def _broken_answer(at: Injection) -> Response:
     response = await at.inner.request(at.request)
     body = await response.read(_BODY_MAX)
     if at.rng.random() < 0.5 and len(body) > 1:
-        return CannedResponse(response.status, body[: at.rng.randrange(1, len(body))], response.headers)
+        return CannedResponse(
+            response.status, body[: at.rng.randrange(1, len(body))], response.headers
+        )
     return wrong(at.rng)
 
 
@@ -86,7 +108,9 @@ async def captive_portal(stage: Stage, rng: random.Random) -> AsyncIterator[None
         stage.happened("captive-portal")
         return wrong(rng) if always is None else CannedResponse(*always)
 
-    with stage.boxes.standing(Box(lambda sending: sending.cluster == member and is_hub(sending.process), how)):
+    with stage.boxes.standing(
+        Box(lambda sending: sending.cluster == member and is_hub(sending.process), how)
+    ):
         if rng.random() < 0.5:
             await stage.links.end_streams(member)
         yield
@@ -146,7 +170,14 @@ ROWS = (
         slow_member,
         (20.0, 90.0),
     ),
-    Episode("slow-host", "F33", "hubs", "answers come at once again after 20 to 60 s", slow_host, (20.0, 60.0)),
+    Episode(
+        "slow-host",
+        "F33",
+        "hubs",
+        "answers come at once again after 20 to 60 s",
+        slow_host,
+        (20.0, 60.0),
+    ),
     Episode(
         "captive-portal",
         "F34",

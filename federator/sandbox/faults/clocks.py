@@ -1,6 +1,7 @@
 """Wall clocks that jump and drift: one for every process and every cluster of a simulated world.
 
-Only the wall time goes wrong. Monotonic time is the loop's and right everywhere, as on a real machine.
+Only the wall time goes wrong. Monotonic time is the loop's and right everywhere, as on a real
+machine.
 """
 
 from federator.kube.clock import Clock
@@ -28,7 +29,8 @@ class ProcessClock(Clock):
         self._offset_s += by_s
 
     def drift(self, by: float) -> None:
-        """From now on it runs faster by this part of a second per second, 0.0 for the right speed."""
+        """From now on it runs faster by this part of a second per second, 0.0 for the right
+        speed."""
         self._settle()
         self._drift = by
 

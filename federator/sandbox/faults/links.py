@@ -1,7 +1,9 @@
-"""The network between processes and API servers: every pair has a link, and each direction of it can fail alone.
+"""The network between processes and API servers: every pair has a link, and each direction of it
+can fail alone.
 
-A silent link says nothing, as when a router drops packets: what is sent arrives when the link heals in time, and else
-the sender gives up by its own time-outs. A refused one answers at once, as a machine without a server does.
+A silent link says nothing, as when a router drops packets: what is sent arrives when the link heals
+in time, and else the sender gives up by its own time-outs. A refused one answers at once, as a
+machine without a server does.
 """
 
 import asyncio
@@ -24,7 +26,8 @@ class Cut(enum.Enum):
     MUTE = "mute"
     """Requests are lost on the way; what the server sends arrives."""
     SHORT = "short"
-    """The sender has no descriptor for a connection: nothing is sent, and what was open has ended."""
+    """The sender has no descriptor for a connection: nothing is sent, and what was open has ended.
+    """
     DEAF = "deaf"
     """Requests arrive; answers and events are lost on the way back."""
 
@@ -55,14 +58,17 @@ class Links:
         return active[-1] if active else None
 
     async def sever(self, process: str, cluster: str, how: Cut, *, late: bool = False) -> None:
-        """Cuts the link, on top of what is wrong already. `late`: from now on what waits to pass arrives in the end,
-        also when its sender has given up or died, as TCP may do with what it was handed.
+        """Cuts the link, on top of what is wrong already. `late`: from now on what waits to pass
+        arrives in the end, also when its sender has given up or died, as TCP may do with what it
+        was handed.
         """
         self._cuts.setdefault((process, cluster), []).append(how)
         if late:
             self._late[process, cluster] += 1
         if how in (Cut.REFUSED, Cut.SHORT):
-            for response in [stream for stream in self._open.values() if stream.pair == (process, cluster)]:
+            for response in [
+                stream for stream in self._open.values() if stream.pair == (process, cluster)
+            ]:
                 self.touched[how] += 1
                 await response.close()
 
@@ -78,14 +84,16 @@ class Links:
         self._delays_s[process, cluster] = delay_s
 
     async def end_streams(self, cluster: str) -> int:
-        """An API server ends every stream it has open, as one that is stopped in order does; says how many."""
+        """An API server ends every stream it has open, as one that is stopped in order does; says
+        how many."""
         streams = [stream for stream in self._open.values() if stream.pair[1] == cluster]
         for response in streams:
             await response.close()
         return len(streams)
 
     def stall_streams(self, pair: tuple[str, str]) -> list["LinkResponse"]:
-        """From now on nothing comes over the streams of this pair that are open; new ones are well."""
+        """From now on nothing comes over the streams of this pair that are open; new ones are
+        well."""
         streams = [stream for stream in self._open.values() if stream.pair == pair]
         for response in streams:
             response.stalled = True
@@ -97,8 +105,11 @@ class Links:
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def until_clear(self, pair: tuple[str, str], cuts: frozenset[Cut], within_s: float | None) -> None:
-        """Waits while the link is cut in one of these ways. Raises `errors.Unreachable` when that takes too long."""
+    async def until_clear(
+        self, pair: tuple[str, str], cuts: frozenset[Cut], within_s: float | None
+    ) -> None:
+        """Waits while the link is cut in one of these ways. Raises `errors.Unreachable` when that
+        takes too long."""
         if self.cut(*pair) not in cuts:
             return
         self.touched[self._cuts[pair][-1]] += 1
@@ -113,7 +124,11 @@ class Links:
 
     async def send(self, pair: tuple[str, str], inner: Transport, request: Request) -> Response:
         """The request over this link."""
-        patience_s = request.total_timeout_s if request.total_timeout_s is not None else request.read_timeout_s
+        patience_s = (
+            request.total_timeout_s
+            if request.total_timeout_s is not None
+            else request.read_timeout_s
+        )
         if delay_s := self._delays_s.get(pair, 0.0):
             self.touched["delay"] += 1
             await asyncio.sleep(min(delay_s, patience_s))
@@ -124,7 +139,9 @@ class Links:
             raise errors.Unreachable(f"{pair[1]} refuses connections")
         if self.cut(*pair) is Cut.SHORT:
             self.touched[Cut.SHORT] += 1
-            raise errors.OwnShortage(f"{pair[1]}: not asked, {pair[0]} is short of file descriptors")
+            raise errors.OwnShortage(
+                f"{pair[1]}: not asked, {pair[0]} is short of file descriptors"
+            )
         if self._late[pair] and self.cut(*pair) in _FORTH and request.method not in ("GET", "HEAD"):
             response = await self._hand_over(pair, inner, request, patience_s)
         else:
@@ -137,7 +154,9 @@ class Links:
             raise
         self._opened += 1
         number = self._opened
-        linked = LinkResponse(self, pair, response, request.read_timeout_s, lambda: self._open.pop(number, None))
+        linked = LinkResponse(
+            self, pair, response, request.read_timeout_s, lambda: self._open.pop(number, None)
+        )
         if request.total_timeout_s is None:
             self._open[number] = linked
         return linked
@@ -145,7 +164,8 @@ class Links:
     async def _hand_over(
         self, pair: tuple[str, str], inner: Transport, request: Request, patience_s: float
     ) -> Response:
-        """Leaves the request to the network, which delivers it whether anybody still waits for the answer or not."""
+        """Leaves the request to the network, which delivers it whether anybody still waits for the
+        answer or not."""
 
         async def carry() -> Response:
             await self.until_clear(pair, _FORTH, None)
@@ -156,7 +176,9 @@ class Links:
             return response
 
         heard = True
-        packet = asyncio.get_running_loop().create_task(carry(), name="late request", context=self._nobody.copy())
+        packet = asyncio.get_running_loop().create_task(
+            carry(), name="late request", context=self._nobody.copy()
+        )
         self._packets.add(packet)
         packet.add_done_callback(self._delivered)
         try:
@@ -234,7 +256,10 @@ class LinkTransport:
 
     async def refresh_credentials(self) -> bool:
         """Passed on."""
-        return isinstance(self._inner, RefreshesCredentials) and await self._inner.refresh_credentials()
+        return (
+            isinstance(self._inner, RefreshesCredentials)
+            and await self._inner.refresh_credentials()
+        )
 
     async def close(self) -> None:
         await self._inner.close()

@@ -1,8 +1,8 @@
 """Lives of processes: what belongs to one process between its start and its sudden end.
 
-A task belongs to the life that its context names, and so does everything it starts. A life that is over, or frozen,
-runs no callback: the virtual-time loop asks `keeper` before each. Nothing is cancelled, so no `finally` of a killed
-process runs.
+A task belongs to the life that its context names, and so does everything it starts. A life that is
+over, or frozen, runs no callback: the virtual-time loop asks `keeper` before each. Nothing is
+cancelled, so no `finally` of a killed process runs.
 """
 
 import asyncio
@@ -22,7 +22,8 @@ class Life:
         self.dead = False
         self.frozen = False
         self.on_its_way = 0
-        """Writes that have left this life and reach a server later, whether it lives by then or not."""
+        """Writes that have left this life and reach a server later, whether it lives by then or
+        not."""
         self._on_death = on_death
         self._graves: list[asyncio.Future[NoReturn]] = []
         self._thawed: list[asyncio.Future[None]] = []
@@ -40,7 +41,8 @@ class Life:
                 self._on_death(self)
 
     def freeze(self) -> None:
-        """SIGSTOP, a machine that is suspended, a loop that is blocked: time passes, nothing runs."""
+        """SIGSTOP, a machine that is suspended, a loop that is blocked: time passes, nothing
+        runs."""
         self.frozen = True
 
     def thaw(self) -> None:
@@ -66,7 +68,8 @@ class Life:
             await self.rest()
 
     async def rest(self) -> NoReturn:
-        """Where the calls of a dead process wait; kept, so that no `finally` runs because somebody collected them."""
+        """Where the calls of a dead process wait; kept, so that no `finally` runs because somebody
+        collected them."""
         grave: asyncio.Future[NoReturn] = asyncio.get_running_loop().create_future()
         self._graves.append(grave)
         await grave
@@ -74,17 +77,20 @@ class Life:
 
 
 LIFE: contextvars.ContextVar[Life | None] = contextvars.ContextVar("life", default=None)
-"""Whose life the running task belongs to; None for the user and for everything inside the clusters."""
+"""Whose life the running task belongs to; None for the user and for everything inside the clusters.
+"""
 
 
 def keeper(handle: asyncio.Handle) -> Life | None:
-    """For the virtual-time loop: the life that keeps this callback from running; None when it may run."""
+    """For the virtual-time loop: the life that keeps this callback from running; None when it may
+    run."""
     life: Life | None = handle._context.get(LIFE)  # type: ignore[attr-defined]  # every Handle has one
     return life if life is not None and (life.dead or life.frozen) else None
 
 
 class MortalResponse:
-    """An answer that nobody hears any more once the life is over, and only later while it is frozen."""
+    """An answer that nobody hears any more once the life is over, and only later while it is
+    frozen."""
 
     def __init__(self, inner: Response, life: Life) -> None:
         self._inner = inner

@@ -1,4 +1,5 @@
-"""Faults of writes and reads: crashes around a write, lost replies, refusals, answers that are none."""
+"""Faults of writes and reads: crashes around a write, lost replies, refusals, answers that are
+none."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -27,11 +28,16 @@ async def _lose_reply(at: Injection) -> Response:
 
 
 async def _conflict(at: Injection) -> Response:
-    message = "the object has been modified; please apply your changes to the latest version and try again"
+    message = (
+        "the object has been modified; please apply your changes to the latest version and try"
+        " again"
+    )
     return refusal(409, "Conflict", message)
 
 
-def refusal(code: int, reason: str, message: str, headers: Mapping[str, str] | None = None) -> "CannedResponse":
+def refusal(
+    code: int, reason: str, message: str, headers: Mapping[str, str] | None = None
+) -> "CannedResponse":
     """An answer of an API server that refuses."""
     body = {
         "kind": "Status",
@@ -41,7 +47,9 @@ def refusal(code: int, reason: str, message: str, headers: Mapping[str, str] | N
         "code": code,
         "message": message,
     }
-    return CannedResponse(code, json.dumps(body).encode(), {"content-type": "application/json", **(headers or {})})
+    return CannedResponse(
+        code, json.dumps(body).encode(), {"content-type": "application/json", **(headers or {})}
+    )
 
 
 class CannedResponse:
@@ -76,5 +84,7 @@ ROWS = (
     RequestFault("crash-before-write", "F1", "a write", a_write, _crash_before_write, 80, 3),
     RequestFault("crash-after-write", "F2", "a write", a_write, _crash_after_write, 80, 3),
     RequestFault("lost-reply", "F29", "a write", a_write, _lose_reply, 100, 50),
-    RequestFault("conflict", "F39", "a write to an object that is there", a_change, _conflict, 200, 100),
+    RequestFault(
+        "conflict", "F39", "a write to an object that is there", a_change, _conflict, 200, 100
+    ),
 )

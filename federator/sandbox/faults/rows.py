@@ -1,4 +1,5 @@
-"""What a row of the table of faults is: something that befalls single requests, or an episode in the world.
+"""What a row of the table of faults is: something that befalls single requests, or an episode in
+the world.
 
 Rows themselves live by subject in the other files of this folder; `table` puts them together.
 """
@@ -60,9 +61,11 @@ class Sending:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """What stands before an API server for a while and answers in its place: a proxy, a portal, a webhook.
+    """What stands before an API server for a while and answers in its place: a proxy, a portal, a
+    webhook.
 
-    `how` answers the requests that it befalls; it may ask the server behind it, with the same request or not.
+    `how` answers the requests that it befalls; it may ask the server behind it, with the same
+    request or not.
     """
 
     befalls: Callable[[Sending], bool]
@@ -150,7 +153,8 @@ class Stage(Protocol):
 
     def let_up(self, process: str) -> None: ...
     def clock(self, owner: str) -> ProcessClock:
-        """The wall clock of a process or of a cluster (`host`, a member's name): it can jump and drift."""
+        """The wall clock of a process or of a cluster (`host`, a member's name): it can jump and
+        drift."""
         ...
 
     def user(self, cluster: str) -> Client:
@@ -158,17 +162,18 @@ class Stage(Protocol):
         ...
 
     def fresh(self, cluster: str) -> EmbeddedCluster:
-        """A new, empty cluster like the named one once was: our definitions, its machines, another identity. Its
-        controllers run."""
+        """A new, empty cluster like the named one once was: our definitions, its machines, another
+        identity. Its controllers run."""
         ...
 
     def facing(self, cluster: str) -> EmbeddedCluster:
-        """What processes find at the address of a cluster: itself, unless something else was put there."""
+        """What processes find at the address of a cluster: itself, unless something else was put
+        there."""
         ...
 
     async def put(self, cluster: str, served: EmbeddedCluster) -> None:
-        """From now on processes find this at the address; connections to what was there break. A user still finds the
-        cluster that belongs there."""
+        """From now on processes find this at the address; connections to what was there break. A
+        user still finds the cluster that belongs there."""
         ...
 
     async def replace(self, member: str, served: EmbeddedCluster) -> None:
@@ -180,7 +185,8 @@ class Stage(Protocol):
         ...
 
     def happened(self, fault: str) -> None:
-        """Counts a fault as fired: called when it has had an effect, not when it was merely meant to have one."""
+        """Counts a fault as fired: called when it has had an effect, not when it was merely meant
+        to have one."""
         ...
 
 
@@ -188,8 +194,8 @@ class Stage(Protocol):
 class Episode:
     """Something that happens in the world for a while.
 
-    `befall(stage, rng)` does it on entering and heals it on leaving; it may also heal earlier by itself. What it needs
-    to know beyond that it draws from `rng`.
+    `befall(stage, rng)` does it on entering and heals it on leaving; it may also heal earlier by
+    itself. What it needs to know beyond that it draws from `rng`.
     """
 
     name: str

@@ -15,14 +15,17 @@ class Schedule(Protocol):
 
 
 class Seeded:
-    """Each fault with its own chance in a thousand, drawn from one generator; nothing after `stop`."""
+    """Each fault with its own chance in a thousand, drawn from one generator; nothing after
+    `stop`."""
 
     def __init__(self, rng: random.Random, per_mille: Mapping[str, int]) -> None:
         unknown = sorted(set(per_mille) - set(table.REQUEST_FAULTS))
         if unknown:
             raise ValueError(f"there is no fault {unknown[0]!r} of single requests in the table")
         self._rng = rng
-        self._chances = [(table.REQUEST_FAULTS[name], chance) for name, chance in per_mille.items() if chance]
+        self._chances = [
+            (table.REQUEST_FAULTS[name], chance) for name, chance in per_mille.items() if chance
+        ]
         self.stopped = False
 
     def stop(self) -> None:
@@ -40,13 +43,15 @@ class Seeded:
 
 
 class Exactly:
-    """One fault at the n-th request that it can befall (counted from 0 over all API servers): for enumeration."""
+    """One fault at the n-th request that it can befall (counted from 0 over all API servers): for
+    enumeration."""
 
     def __init__(self, name: str, nth: int) -> None:
         self._fault = table.REQUEST_FAULTS[name]
         self._nth = nth
         self.seen = 0
-        """Requests so far that it could have befallen; a run without the fault tells how many there are."""
+        """Requests so far that it could have befallen; a run without the fault tells how many there
+        are."""
 
     def pick(self, sending: Sending) -> RequestFault | None:
         """The fault, once."""

@@ -1,6 +1,8 @@
-"""Watch streams taken apart into lines and put together differently: the means of the faults that befall streams.
+"""Watch streams taken apart into lines and put together differently: the means of the faults that
+befall streams.
 
-An edit gets whole lines, as they come, and gives chunks. What it holds back it must give before the stream ends.
+An edit gets whole lines, as they come, and gives chunks. What it holds back it must give before the
+stream ends.
 """
 
 import asyncio
@@ -25,7 +27,9 @@ class EditedStream:
 
     def chunks(self) -> AsyncIterator[bytes]:
         """What the edit makes of it; an answer that is no stream is left alone."""
-        return self._edit(lines(self._inner.chunks())) if self.status == 200 else self._inner.chunks()
+        return (
+            self._edit(lines(self._inner.chunks())) if self.status == 200 else self._inner.chunks()
+        )
 
     async def read(self, limit: int) -> bytes:
         """The body, whole: only streams are edited."""
@@ -42,7 +46,9 @@ async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
             yield complete
 
 
-async def gathered(groups: AsyncIterator[list[bytes]], within_s: float) -> AsyncIterator[list[bytes]]:
+async def gathered(
+    groups: AsyncIterator[list[bytes]], within_s: float
+) -> AsyncIterator[list[bytes]]:
     """Groups put together that come within so many seconds of the first one."""
     pending: asyncio.Task[list[bytes] | None] | None = None
     try:
@@ -70,7 +76,8 @@ async def _next(groups: AsyncIterator[list[bytes]]) -> list[bytes] | None:
 
 
 def subject(line: bytes) -> tuple[str, str, str] | None:
-    """(type, namespace, name) of an event's object; None for a bookmark and for what is no event of an object."""
+    """(type, namespace, name) of an event's object; None for a bookmark and for what is no event of
+    an object."""
     try:
         event = msgspec.json.decode(line)
         if event["type"] not in ("ADDED", "MODIFIED", "DELETED"):

@@ -1,4 +1,5 @@
-"""The table of faults: every row of every file of this folder, by name, in the order of their numbers."""
+"""The table of faults: every row of every file of this folder, by name, in the order of their
+numbers."""
 
 from collections.abc import Mapping
 
@@ -44,7 +45,9 @@ FAULTS: Mapping[str, Fault] = {row.name: row for row in sorted(_ROWS, key=_numbe
 REQUEST_FAULTS: Mapping[str, RequestFault] = {
     name: row for name, row in FAULTS.items() if isinstance(row, RequestFault)
 }
-EPISODES: Mapping[str, Episode] = {name: row for name, row in FAULTS.items() if isinstance(row, Episode)}
+EPISODES: Mapping[str, Episode] = {
+    name: row for name, row in FAULTS.items() if isinstance(row, Episode)
+}
 ROOMS: frozenset[str] = frozenset(row.name for row in rooms.ROWS)
 """Episodes after which a member's scheduler cannot bind what it was given."""
 SLOW_HOST = "slow-host"

@@ -1,4 +1,5 @@
-"""A process's way to one API server: faults of single requests, the process's own death, and boxes in between."""
+"""A process's way to one API server: faults of single requests, the process's own death, and boxes
+in between."""
 
 import collections
 import random
@@ -10,7 +11,8 @@ from federator.sandbox.faults.schedules import Schedule
 
 
 class FaultTransport:
-    """`inner` as one life of one process sees it through a schedule of faults. `fired` counts them by name."""
+    """`inner` as one life of one process sees it through a schedule of faults. `fired` counts them
+    by name."""
 
     def __init__(
         self,
@@ -43,7 +45,10 @@ class FaultTransport:
 
     async def refresh_credentials(self) -> bool:
         """Passed on."""
-        return isinstance(self._inner, RefreshesCredentials) and await self._inner.refresh_credentials()
+        return (
+            isinstance(self._inner, RefreshesCredentials)
+            and await self._inner.refresh_credentials()
+        )
 
     async def close(self) -> None:
         if not self._life.dead:
@@ -63,11 +68,16 @@ class BoxTransport:
         """The answer of a box, or of the server."""
         sending = Sending(self._process, self._cluster, request)
         box = self._boxes.befalling(sending)
-        return await (self._inner.request(request) if box is None else box.how(sending, self._inner))
+        return await (
+            self._inner.request(request) if box is None else box.how(sending, self._inner)
+        )
 
     async def refresh_credentials(self) -> bool:
         """Passed on."""
-        return isinstance(self._inner, RefreshesCredentials) and await self._inner.refresh_credentials()
+        return (
+            isinstance(self._inner, RefreshesCredentials)
+            and await self._inner.refresh_credentials()
+        )
 
     async def close(self) -> None:
         await self._inner.close()

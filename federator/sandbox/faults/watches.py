@@ -1,4 +1,5 @@
-"""Faults of single lists and watches: streams that break, lie, repeat themselves or are too old to go on."""
+"""Faults of single lists and watches: streams that break, lie, repeat themselves or are too old to
+go on."""
 
 import random
 from collections.abc import AsyncIterator
@@ -21,7 +22,8 @@ _BODY_MAX = 64 * 1024 * 1024
 
 NONSENSE: tuple[bytes, ...] = (
     b'{"type":"SURPRISE","object":{"metadata":{"name":"x","namespace":"feed","resourceVersion":"1"}}}\n',
-    b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no code"}}\n',
+    b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no'
+    b' code"}}\n',
     b'{"type":"ERROR","object":null}\n',
     b'{"type":"ERROR","object":"trouble"}\n',
     b'{"type":"MODIFIED","object":null}\n',
@@ -77,10 +79,16 @@ async def _stale_list(at: Injection) -> Response:
     body = await latest.read(_BODY_MAX)
     now = CannedResponse(latest.status, body, latest.headers)
     try:
-        number = int(msgspec.json.decode(body)["metadata"]["resourceVersion"]) - at.rng.randint(1, 300)
+        number = int(msgspec.json.decode(body)["metadata"]["resourceVersion"]) - at.rng.randint(
+            1, 300
+        )
     except (msgspec.DecodeError, LookupError, TypeError, ValueError):
         return now  # something else answered, or refused
-    past = (*at.request.query, ("resourceVersion", str(max(number, 1))), ("resourceVersionMatch", "Exact"))
+    past = (
+        *at.request.query,
+        ("resourceVersion", str(max(number, 1))),
+        ("resourceVersionMatch", "Exact"),
+    )
     older = await at.inner.request(replace(at.request, query=past))
     return older if older.status == 200 else now
 
@@ -88,7 +96,9 @@ async def _stale_list(at: Injection) -> Response:
 async def _expired_event(at: Injection) -> Response:
     status = msgspec.json.decode(await _gone().read(_BODY_MAX))
     line = b'{"type":"ERROR","object":%s}\n' % msgspec.json.encode(status)
-    return EditedStream(await at.inner.request(at.request), _then(line, after=at.rng.randrange(4), ends=True))
+    return EditedStream(
+        await at.inner.request(at.request), _then(line, after=at.rng.randrange(4), ends=True)
+    )
 
 
 async def _expired_watch(at: Injection) -> Response:
@@ -101,7 +111,9 @@ def _gone() -> CannedResponse:
 
 async def _nonsense(at: Injection) -> Response:
     line = at.rng.choice(NONSENSE)
-    return EditedStream(await at.inner.request(at.request), _then(line, after=at.rng.randrange(4), ends=False))
+    return EditedStream(
+        await at.inner.request(at.request), _then(line, after=at.rng.randrange(4), ends=False)
+    )
 
 
 def _then(line: bytes, *, after: int, ends: bool) -> streams.Edit:
@@ -150,7 +162,8 @@ async def _shuffled_events(at: Injection) -> Response:
 
 
 def _shuffled(window: list[bytes], rng: random.Random) -> list[bytes]:
-    """Another order, in which the events of each object follow one another as before, and nothing passes a bookmark."""
+    """Another order, in which the events of each object follow one another as before, and nothing
+    passes a bookmark."""
     order: list[bytes] = []
     queues: dict[tuple[str, str], list[bytes]] = {}
     for line in [*window, b""]:

@@ -108,7 +108,10 @@ def test_of_several_kustomizations_below_the_one_meant_has_to_be_named(tmp_path:
     done = run("place", "-f", str(folder))
 
     assert (done.exit_code, done.stdout) == (1, "")
-    assert f"({folder}/base, {folder}/overlays/dev, {folder}/overlays/live); give the directory of one of them" in done.stderr
+    assert (
+        f"({folder}/base, {folder}/overlays/dev, {folder}/overlays/live); give the directory of one of them"
+        in done.stderr
+    )
 
 
 def test_a_kustomization_or_chart_named_as_a_file_is_sent_to_its_directory(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
-"""Removes custom objects when their definition is deleted, as apiextensions' finalizer controller does.
+"""Removes custom objects when their definition is deleted, as apiextensions' finalizer controller
+does.
 
-A definition carries the clean-up finalizer from the start; when it is being deleted its objects are deleted, and when
-the last one is gone the finalizer goes, and with it the definition. Works between two turns of the loop, never inside
-a write.
+A definition carries the clean-up finalizer from the start; when it is being deleted its objects are
+deleted, and when the last one is gone the finalizer goes, and with it the definition. Works between
+two turns of the loop, never inside a write.
 """
 
 import asyncio
@@ -25,9 +26,15 @@ class CrdCleanup:
 
     def _on_event(self, event: Event) -> None:
         is_crd = event.resource.key == self._registry.crd.key
-        leaving = is_crd and "deletionTimestamp" in event.current.obj["metadata"] and event.type is not DELETED
+        leaving = (
+            is_crd
+            and "deletionTimestamp" in event.current.obj["metadata"]
+            and event.type is not DELETED
+        )
         unblocked = not event.resource.is_builtin and event.type is DELETED
-        unprotected = is_crd and FINALIZER not in (event.current.obj["metadata"].get("finalizers") or ())
+        unprotected = is_crd and FINALIZER not in (
+            event.current.obj["metadata"].get("finalizers") or ()
+        )
         if (leaving or unblocked or (unprotected and event.type is not DELETED)) and not self._due:
             self._due = True
             asyncio.get_running_loop().call_soon(self._run)
@@ -40,7 +47,9 @@ class CrdCleanup:
             finalizers = metadata.get("finalizers") or []
             if "deletionTimestamp" not in metadata:
                 if FINALIZER not in finalizers:
-                    store.update(registry.crd, _with_finalizers(revision.obj, [*finalizers, FINALIZER]))
+                    store.update(
+                        registry.crd, _with_finalizers(revision.obj, [*finalizers, FINALIZER])
+                    )
             elif FINALIZER in finalizers and self._emptied(revision.obj):
                 rest = [name for name in finalizers if name != FINALIZER]
                 store.update(registry.crd, _with_finalizers(revision.obj, rest))

@@ -1,7 +1,8 @@
-"""The owner garbage collector: background, foreground and orphaning deletion over all kinds of a cluster.
+"""The owner garbage collector: background, foreground and orphaning deletion over all kinds of a
+cluster.
 
-It keeps who owns whom by uid and looks only at objects whose owners changed. The API layer sets the finalizers
-`foregroundDeletion` and `orphan`; this collector acts on them and takes them away.
+It keeps who owns whom by uid and looks only at objects whose owners changed. The API layer sets the
+finalizers `foregroundDeletion` and `orphan`; this collector acts on them and takes them away.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,14 +17,16 @@ FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
 
 _Item = tuple[tuple[str, str], Key]
-"""(group, plural) and key. Not the `ResourceInfo`: a changed CRD makes new ones for the same objects."""
+"""(group, plural) and key. Not the `ResourceInfo`: a changed CRD makes new ones for the same
+objects."""
 
 
 class Garbage:
     """One collector for a cluster; wants to hear of every change."""
 
     def __init__(self, world: World, resources: Callable[[], Iterable[ResourceInfo]]) -> None:
-        """`resources` lists all kinds served now; asked when an owner of an unknown kind is named."""
+        """`resources` lists all kinds served now; asked when an owner of an unknown kind is
+        named."""
         self._world = world
         self._resources = resources
         self._kinds: set[tuple[str, str]] = set()
@@ -40,7 +43,11 @@ class Garbage:
         self._infos[item[0]] = event.resource
         metadata = obj["metadata"]
         references = metadata.get("ownerReferences")
-        before = event.previous.obj["metadata"].get("ownerReferences") if event.previous is not None else None
+        before = (
+            event.previous.obj["metadata"].get("ownerReferences")
+            if event.previous is not None
+            else None
+        )
         if event.type is DELETED:
             self._gone(item, metadata["uid"], references)
             return
@@ -61,7 +68,9 @@ class Garbage:
                 self._waiting.add(metadata["uid"])
             else:
                 self._waiting.discard(metadata["uid"])
-        elif self._waiting and any(reference["uid"] in self._waiting for reference in references or ()):
+        elif self._waiting and any(
+            reference["uid"] in self._waiting for reference in references or ()
+        ):
             self._checks.add(item)
 
     def _gone(self, item: _Item, uid: str, references: list[dict[str, Any]] | None) -> None:
@@ -73,7 +82,8 @@ class Garbage:
         self._released(references)
 
     def _released(self, references: list[dict[str, Any]] | None) -> None:
-        """Owners that are deleted in the foreground may have waited for whoever had these references."""
+        """Owners that are deleted in the foreground may have waited for whoever had these
+        references."""
         for reference in references or ():
             owner = self._known.get(reference["uid"])
             if owner is not None and reference["uid"] in self._waiting:
@@ -138,7 +148,11 @@ class Garbage:
         obj = self._get(item)
         if obj is None:
             return
-        left = [entry for entry in obj["metadata"].get("ownerReferences") or () if entry["uid"] not in uids]
+        left = [
+            entry
+            for entry in obj["metadata"].get("ownerReferences") or ()
+            if entry["uid"] not in uids
+        ]
         metadata = {**obj["metadata"], "ownerReferences": left}
         if not left:
             del metadata["ownerReferences"]
@@ -168,7 +182,11 @@ class Garbage:
                 self._drop_references(item, going)
             return
         finalizers = list(obj["metadata"].get("finalizers") or ())
-        if waiting and FOREGROUND not in finalizers and self._dependents.get(obj["metadata"]["uid"]):
+        if (
+            waiting
+            and FOREGROUND not in finalizers
+            and self._dependents.get(obj["metadata"]["uid"])
+        ):
             # The owner waits for this one, so this one must wait for its own dependents.
             self._world.delete(resource, obj, finalizers=[*finalizers, FOREGROUND])
         else:
@@ -182,13 +200,19 @@ class Garbage:
             return "absent" if self._serves(group, reference["kind"]) else "solid"
         resource, (namespace, name) = self._infos[owner[0]], owner[1]
         if not key[0] and namespace:
-            return "solid"  # a namespaced owner of a cluster-scoped object is invalid and never acted upon
-        if name != reference["name"] or resource.kind != reference["kind"] or namespace not in ("", key[0]):
+            # a namespaced owner of a cluster-scoped object is invalid and never acted upon
+            return "solid"
+        if (
+            name != reference["name"]
+            or resource.kind != reference["kind"]
+            or namespace not in ("", key[0])
+        ):
             return "absent"
         return "waiting" if reference["uid"] in self._waiting else "solid"
 
     def _serves(self, group: str, kind: str) -> bool:
-        """An owner of a kind that is not served cannot be looked up, so nothing is concluded from its absence."""
+        """An owner of a kind that is not served cannot be looked up, so nothing is concluded from
+        its absence."""
         if (group, kind) not in self._kinds:
             self._kinds = {(resource.group, resource.kind) for resource in self._resources()}
         return (group, kind) in self._kinds

@@ -1,7 +1,8 @@
-"""The namespace life cycle: what every namespace is given, and the emptying of one that is being deleted.
+"""The namespace life cycle: what every namespace is given, and the emptying of one that is being
+deleted.
 
-Content is counted from changes, so an emptying namespace is swept once and then only waits for its counts to reach
-zero.
+Content is counted from changes, so an emptying namespace is swept once and then only waits for its
+counts to reach zero.
 """
 
 import collections
@@ -15,7 +16,8 @@ from federator.embedded.storage.revisions import ADDED, DELETED, Event, JsonObje
 
 CA_CONFIGMAP: Final = "kube-root-ca.crt"
 _CA_TEXT: Final = (
-    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal"
+    " endpoints such as the "
     "internal service IP or kubernetes.default.svc. "
     "No other usage is guaranteed across distributions of Kubernetes clusters."
 )
@@ -89,7 +91,11 @@ class Namespaces:
     def _furnish(self, name: str) -> None:
         world, kinds = self._world, self._world.kinds
         if world.get(kinds.serviceaccounts, (name, "default")) is None:
-            account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
+            account = {
+                "apiVersion": "v1",
+                "kind": "ServiceAccount",
+                "metadata": {"name": "default", "namespace": name},
+            }
             world.store.create(kinds.serviceaccounts, account)
         if not world.root_ca:
             # Nobody outside this process can reach the server, so there is nothing to trust.
@@ -109,7 +115,8 @@ class Namespaces:
             self._unswept.discard(name)
             # Pods last: whoever would make new ones must be gone before.
             resources = sorted(
-                self._content.get(name, ()), key=lambda resource: (resource is self._world.kinds.pods, resource.key)
+                self._content.get(name, ()),
+                key=lambda resource: (resource is self._world.kinds.pods, resource.key),
             )
             for resource in resources:
                 for revision in self._world.store.items(resource, name):
@@ -121,7 +128,11 @@ class Namespaces:
         if not self._content.get(name):
             obj = self._world.get(self._world.kinds.namespaces, ("", name))
             if obj is not None:
-                left = [finalizer for finalizer in obj["spec"].get("finalizers") or () if finalizer != "kubernetes"]
+                left = [
+                    finalizer
+                    for finalizer in obj["spec"].get("finalizers") or ()
+                    if finalizer != "kubernetes"
+                ]
                 spec = {**obj["spec"], "finalizers": left}
                 if not left:
                     del spec["finalizers"]
@@ -136,11 +147,15 @@ class Namespaces:
         for resource in sorted(self._content.get(name, ()), key=lambda resource: resource.key):
             present = self._world.store.items(resource, name)
             remaining.append(
-                f"{resource.qualified_resource}{'' if resource.group else '.'} has {len(present)} resource instances"
+                f"{resource.qualified_resource}{'' if resource.group else '.'} has {len(present)}"
+                " resource instances"
             )
             for revision in present:
                 finalizers.update(revision.obj["metadata"].get("finalizers") or ())
-        held = [f"{finalizer} in {count} resource instances" for finalizer, count in sorted(finalizers.items())]
+        held = [
+            f"{finalizer} in {count} resource instances"
+            for finalizer, count in sorted(finalizers.items())
+        ]
         status = dict(obj.get("status") or {})
         old, now = status.get("conditions"), self._world.now()
         rows = [
@@ -172,7 +187,12 @@ class Namespaces:
 
 
 _FINE: Final = (
-    ("NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered"),
+    (
+        "NamespaceDeletionDiscoveryFailure",
+        "False",
+        "ResourcesDiscovered",
+        "All resources successfully discovered",
+    ),
     (
         "NamespaceDeletionGroupVersionParsingFailure",
         "False",
@@ -192,4 +212,10 @@ def _row(old: list[JsonObject] | None, now: str, row: tuple[str, str, str, str])
     type_, status, reason, message = row
     have = condition(old, type_)
     since = have["lastTransitionTime"] if have is not None and have["status"] == status else now
-    return {"type": type_, "status": status, "lastTransitionTime": since, "reason": reason, "message": message}
+    return {
+        "type": type_,
+        "status": status,
+        "lastTransitionTime": since,
+        "reason": reason,
+        "message": message,
+    }

@@ -2,21 +2,26 @@
 
 | annotation `embedded.federator/...` | value | meaning |
 |---|---|---|
-| `start-delay-seconds` | `2`, `0.5`, `1-5` | from bound to Running (image pull, init); a range is drawn per pod |
+| `start-delay-seconds` | `2`, `0.5`, `1-5` | from bound to Running (image pull, init); a range is
+drawn per pod |
 | `ready-delay-seconds` | as above | from Running to Ready |
 | `never-ready` | `true` | runs, never becomes Ready |
 | `image-pull-error` | `true` | stays Pending with ErrImagePull, then ImagePullBackOff |
 | `run-seconds` | as above | the containers exit after so long; without it only pods of Jobs exit |
 | `exit-code` | integer | with which they exit (0); others make CrashLoopBackOff, or a failed pod |
-| `fail-indexes` | `0,3-5` | only these completion indexes exit with `exit-code` (1 when that is 0 or absent) |
-| `fail-attempts` | integer | a failing index fails so many times, then succeeds (always fails when absent) |
-| `index-base-env` | `SHARD_BASE` | a variable of the first container, added to the index for `fail-indexes` |
+| `fail-indexes` | `0,3-5` | only these completion indexes exit with `exit-code` (1 when that is 0
+or absent) |
+| `fail-attempts` | integer | a failing index fails so many times, then succeeds (always fails when
+absent) |
+| `index-base-env` | `SHARD_BASE` | a variable of the first container, added to the index for
+`fail-indexes` |
 | `stop-seconds` | as above | from deletion to gone, at most the grace period |
-| `log-every-seconds` | `5`, `0.5` | its log has a numbered line at this pace after the first (`podlogs`) |
+| `log-every-seconds` | `5`, `0.5` | its log has a numbered line at this pace after the first
+(`podlogs`) |
 | `log-text` | any text | what those lines say |
 
-Images of a registry whose name ends with `.invalid` (no such host exists, RFC 2606) cannot be pulled either, and only
-the containers that name them wait.
+Images of a registry whose name ends with `.invalid` (no such host exists, RFC 2606) cannot be
+pulled either, and only the containers that name them wait.
 
 Pure: the generator for ranges is an argument. A value that cannot be read counts as absent.
 """
@@ -30,7 +35,8 @@ from typing import Any, Final
 PREFIX: Final = "embedded.federator/"
 INDEX_ANNOTATION: Final = "batch.kubernetes.io/job-completion-index"
 ATTEMPT_ANNOTATION: Final = "embedded.federator/attempt"
-"""How many pods of this completion index failed before; written by the stand-in Job controller for `fail-attempts`."""
+"""How many pods of this completion index failed before; written by the stand-in Job controller for
+`fail-attempts`."""
 
 _SPAN: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:-\s*(\d+(?:\.\d+)?)\s*)?", re.ASCII)
 _SECONDS_MAX: Final = 10.0 * 365 * 86400
@@ -68,11 +74,15 @@ class Behaviour:
     exit_code: int
     never_ready: bool
     unpulled: tuple[str, ...] = ()
-    """Containers whose image cannot be pulled, by name; of init containers when they are what fails first."""
+    """Containers whose image cannot be pulled, by name; of init containers when they are what fails
+    first."""
 
 
 def of(
-    pod: Mapping[str, Any], node_annotations: Mapping[str, str], defaults: Defaults, rng: random.Random
+    pod: Mapping[str, Any],
+    node_annotations: Mapping[str, str],
+    defaults: Defaults,
+    rng: random.Random,
 ) -> Behaviour:
     """The behaviour of a pod object on a node. Draws from `rng` only for ranges."""
     annotations = pod["metadata"].get("annotations") or {}
@@ -92,7 +102,9 @@ def of(
         ready=seconds("ready-delay-seconds", defaults.ready),
         stop=seconds("stop-seconds", defaults.stop),
         run=None if run is None else run.draw(rng),
-        exit_code=_exit_code(pod, annotations, text("exit-code"), text("fail-indexes"), text("fail-attempts")),
+        exit_code=_exit_code(
+            pod, annotations, text("exit-code"), text("fail-indexes"), text("fail-attempts")
+        ),
         never_ready=text("never-ready") == "true",
         unpulled=_unpulled(pod["spec"], everything=text("image-pull-error") == "true"),
     )
@@ -101,7 +113,9 @@ def of(
 def _unpulled(spec: Mapping[str, Any], *, everything: bool) -> tuple[str, ...]:
     for group in (spec.get("initContainers") or (), spec.get("containers") or ()):
         if unpulled := tuple(
-            container["name"] for container in group if everything or _nowhere(container.get("image") or "")
+            container["name"]
+            for container in group
+            if everything or _nowhere(container.get("image") or "")
         ):
             return unpulled
     return ()
@@ -125,7 +139,11 @@ def holds(indexes: str, index: int) -> bool:
     """Whether `0,3-5` holds an index; parts that cannot be read hold nothing."""
     for part in indexes.split(","):
         first, dash, last = part.strip().partition("-")
-        if first.isdecimal() and (last.isdecimal() or not dash) and int(first) <= index <= int(last if dash else first):
+        if (
+            first.isdecimal()
+            and (last.isdecimal() or not dash)
+            and int(first) <= index <= int(last if dash else first)
+        ):
             return True
     return False
 
@@ -161,4 +179,6 @@ def _base(pod: Mapping[str, Any], annotations: Mapping[str, str]) -> int:
 
 def _of_a_job(pod: Mapping[str, Any]) -> bool:
     references = pod["metadata"].get("ownerReferences") or ()
-    return any(reference.get("controller") and reference["kind"] == "Job" for reference in references)
+    return any(
+        reference.get("controller") and reference["kind"] == "Job" for reference in references
+    )

@@ -1,7 +1,9 @@
-"""The kubelet stand-in of all nodes of a cluster: pods start, become ready, end, restart and stop as `behaviour` says.
+"""The kubelet stand-in of all nodes of a cluster: pods start, become ready, end, restart and stop
+as `behaviour` says.
 
-Two status writes bring a pod up: the binding (which carries the kubelet's first report) and Running, with Ready in it
-unless readiness is delayed. What is due comes from the agenda in batches; texts are in `podstatus`.
+Two status writes bring a pod up: the binding (which carries the kubelet's first report) and
+Running, with Ready in it unless readiness is delayed. What is due comes from the agenda in batches;
+texts are in `podstatus`.
 """
 
 from collections.abc import Callable, Iterator
@@ -57,7 +59,8 @@ class Kubelet:
         pods.listeners.append(self._on_pod)
 
     def notice(self, event: Event) -> None:
-        """A node that is ready again takes up what came due meanwhile, and reports its pods ready."""
+        """A node that is ready again takes up what came due meanwhile, and reports its pods
+        ready."""
         name = event.key[1]
         if name in self._held and not self._fleet.is_down(name):
             for due in self._held.pop(name):
@@ -105,7 +108,9 @@ class Kubelet:
         plan = self._plans.get(pod.uid)
         if plan is None:
             notes = self._fleet.annotations(pod.node)
-            plan = self._plans[pod.uid] = behaviour.of(pod.obj, notes, self._defaults, self._world.rng)
+            plan = self._plans[pod.uid] = behaviour.of(
+                pod.obj, notes, self._defaults, self._world.rng
+            )
         return plan
 
     # From bound to running
@@ -119,7 +124,9 @@ class Kubelet:
         if pod.phase != "Running":
             self._later(plan.start, "start", pod)
             return
-        passed = self._world.clock.now() - clocks.parse(pod.status.get("startTime") or self._world.now())
+        passed = self._world.clock.now() - clocks.parse(
+            pod.status.get("startTime") or self._world.now()
+        )
         if not pod.ready and not plan.never_ready:
             self._later(plan.ready - passed, "ready", pod)
         if plan.run is not None:
@@ -133,7 +140,9 @@ class Kubelet:
             return
         if plan.unpulled:
             self._write(pod, podstatus.pull_failed(pod.obj, plan.unpulled, "ErrImagePull", now))
-            text = f'Failed to pull image "{podstatus.image_of(pod.obj, plan.unpulled[0])}": not found'
+            text = (
+                f'Failed to pull image "{podstatus.image_of(pod.obj, plan.unpulled[0])}": not found'
+            )
             self._world.events.emit(pod.obj, "Failed", text, "kubelet", warning=True)
             self._later(_BACKOFF_FIRST_S, "backoff", pod)
             return
@@ -163,8 +172,13 @@ class Kubelet:
         missing = mounts.unset(self._world, pod.obj)
         if missing is None:
             return False
-        self._write(pod, podstatus.config_failed(pod.obj, missing.container, missing.text, self._world.now()))
-        self._world.events.emit(pod.obj, "Failed", f"Error: {missing.text}", "kubelet", warning=True)
+        self._write(
+            pod,
+            podstatus.config_failed(pod.obj, missing.container, missing.text, self._world.now()),
+        )
+        self._world.events.emit(
+            pod.obj, "Failed", f"Error: {missing.text}", "kubelet", warning=True
+        )
         self._later(_CONFIG_S, "start", pod)
         return True
 
@@ -174,7 +188,9 @@ class Kubelet:
             self._write(pod, podstatus.pull_failed(pod.obj, unpulled, "ImagePullBackOff", now))
 
     def _ready(self, pod: Pod) -> None:
-        waits = any("waiting" in status["state"] for status in pod.status.get("containerStatuses") or ())
+        waits = any(
+            "waiting" in status["state"] for status in pod.status.get("containerStatuses") or ()
+        )
         if pod.phase == "Running" and not pod.ready and not pod.deleting and not waits:
             self._write(pod, podstatus.with_ready(pod.obj, self._world.now(), ready=True))
 
@@ -192,7 +208,11 @@ class Kubelet:
         wait = min(_BACKOFF_FIRST_S * 2.0 ** min(restarts, 10), _BACKOFF_MAX_S)
         self._write(pod, podstatus.crashed(pod.obj, code, wait, now))
         self._world.events.emit(
-            pod.obj, "BackOff", f"Back-off restarting failed container in pod {pod.name}", "kubelet", warning=True
+            pod.obj,
+            "BackOff",
+            f"Back-off restarting failed container in pod {pod.name}",
+            "kubelet",
+            warning=True,
         )
         self._later(wait, "restart", pod)
 
@@ -217,7 +237,9 @@ class Kubelet:
         if pod.obj["metadata"].get("finalizers") and not pod.finished:
             # Somebody waits for the outcome: a stopped container exits with 143 (SIGTERM).
             self._write(pod, podstatus.ended(pod.obj, "Failed", 143, self._world.now()))
-        self._world.store.delete(self._world.kinds.pods, pod.key[0], pod.name, uid=pod.uid, grace_s=0)
+        self._world.store.delete(
+            self._world.kinds.pods, pod.key[0], pod.name, uid=pod.uid, grace_s=0
+        )
 
     def _write(self, pod: Pod, status: dict[str, Any]) -> None:
         self._world.set_status(self._world.kinds.pods, pod.obj, status, manager=KUBELET)

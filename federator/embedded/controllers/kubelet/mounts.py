@@ -1,8 +1,10 @@
-"""What keeps a kubelet from starting a pod although it has a node: Secrets and ConfigMaps that are not there.
+"""What keeps a kubelet from starting a pod although it has a node: Secrets and ConfigMaps that are
+not there.
 
-As kubelets do it: a volume that cannot be set up leaves every container in ContainerCreating, with an Event FailedMount
-alone to say why; a variable that cannot be made leaves its container in CreateContainerConfigError. Both are tried
-again. Claims are the scheduler's. Pure but for reading the store.
+As kubelets do it: a volume that cannot be set up leaves every container in ContainerCreating, with
+an Event FailedMount alone to say why; a variable that cannot be made leaves its container in
+CreateContainerConfigError. Both are tried again. Claims are the scheduler's. Pure but for reading
+the store.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +20,8 @@ _KINDS: Final = (("configMap", "name", "configmap"), ("secret", "secretName", "s
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """`container` "" for a volume, else the container whose variables cannot be made; `text` in the kubelet's words."""
+    """`container` "" for a volume, else the container whose variables cannot be made; `text` in the
+    kubelet's words."""
 
     container: str
     text: str
@@ -30,7 +33,10 @@ def unmounted(world: World, pod: JsonObject) -> Missing | None:
     for volume in pod["spec"].get("volumes") or ():
         for kind, name in _of_volume(volume):
             if not _exists(world, kind, namespace, name):
-                text = f'MountVolume.SetUp failed for volume "{volume["name"]}" : {kind} "{name}" not found'
+                text = (
+                    f'MountVolume.SetUp failed for volume "{volume["name"]}" :'
+                    f' {kind} "{name}" not found'
+                )
                 return Missing("", text)
     return None
 
@@ -45,7 +51,9 @@ def unset(world: World, pod: JsonObject) -> Missing | None:
                 return Missing(container["name"], f'{kind} "{name}" not found')
             if key and key not in data:
                 shown = {"secret": "Secret", "configmap": "ConfigMap"}[kind]
-                return Missing(container["name"], f"couldn't find key {key} in {shown} {namespace}/{name}")
+                return Missing(
+                    container["name"], f"couldn't find key {key} in {shown} {namespace}/{name}"
+                )
     return None
 
 

@@ -1,9 +1,9 @@
-"""What happens to pods when their node is unwell: taints, lost readiness, eviction, and the pods of nodes that are
-gone.
+"""What happens to pods when their node is unwell: taints, lost readiness, eviction, and the pods of
+nodes that are gone.
 
-Follows the Kubernetes node lifecycle, taint eviction and pod garbage collection controllers 1.36. A node is made
-unwell by writing its Ready condition (False or Unknown) through the API; its kubelet then does nothing until Ready is
-True again.
+Follows the Kubernetes node lifecycle, taint eviction and pod garbage collection controllers 1.36. A
+node is made unwell by writing its Ready condition (False or Unknown) through the API; its kubelet
+then does nothing until Ready is True again.
 """
 
 from collections.abc import Iterator
@@ -79,7 +79,11 @@ class NodeLife:
         if obj["spec"].get("unschedulable"):
             wanted.append((CORDONED, "NoSchedule"))
         have = obj["spec"].get("taints") or []
-        kept = [taint for taint in have if taint["key"] not in _OURS or (taint["key"], taint["effect"]) in wanted]
+        kept = [
+            taint
+            for taint in have
+            if taint["key"] not in _OURS or (taint["key"], taint["effect"]) in wanted
+        ]
         present = {(taint["key"], taint["effect"]) for taint in kept}
         new: list[dict[str, Any]] = [
             {"key": key, "effect": effect} for key, effect in wanted if (key, effect) not in present
@@ -113,7 +117,8 @@ class NodeLife:
         if not taints_there:
             return
         tolerations = [
-            taints.toleration_from_dict(toleration) for toleration in pod.obj["spec"].get("tolerations") or ()
+            taints.toleration_from_dict(toleration)
+            for toleration in pod.obj["spec"].get("tolerations") or ()
         ]
         soonest: int | None = None
         for taint in taints_there:
@@ -130,7 +135,11 @@ class NodeLife:
     def _evict_if_still(self, key: Key, uid: str) -> None:
         pod = self._pods.by_key.get(key)
         node = self._fleet.by_name.get(pod.node) if pod is not None else None
-        if pod is not None and node is not None and any(taint.effect == "NoExecute" for taint in node.taints):
+        if (
+            pod is not None
+            and node is not None
+            and any(taint.effect == "NoExecute" for taint in node.taints)
+        ):
             self._evictions.add((key, uid))
 
     def _mark_gone(self, name: str) -> None:
@@ -149,9 +158,15 @@ class NodeLife:
             "lastProbeTime": None,
             "lastTransitionTime": world.now(),
             "reason": "DeletionByPodGC" if gone else "DeletionByTaintManager",
-            "message": "PodGC: node no longer exists" if gone else "Taint manager: deleting due to NoExecute taint",
+            "message": "PodGC: node no longer exists"
+            if gone
+            else "Taint manager: deleting due to NoExecute taint",
         }
-        others = [condition for condition in status.get("conditions") or () if condition["type"] != "DisruptionTarget"]
+        others = [
+            condition
+            for condition in status.get("conditions") or ()
+            if condition["type"] != "DisruptionTarget"
+        ]
         status["conditions"] = [*others, entry]
         if gone:
             status["phase"] = "Failed"  # nobody is left to report how it ended

@@ -1,7 +1,7 @@
 """What a kubelet writes into pod status, from binding to the end. Pure but for two small caches.
 
-Called by `kubelet` and, for the first report, by `scheduler`. Statuses are new dicts; parts that are equal for all
-pods of a template in the same second are shared.
+Called by `kubelet` and, for the first report, by `scheduler`. Statuses are new dicts; parts that
+are equal for all pods of a template in the same second are shared.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,13 @@ from federator.embedded.storage.revisions import JsonObject
 
 Status = dict[str, Any]
 
-_ORDER: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+_ORDER: Final = (
+    "PodReadyToStartContainers",
+    "Initialized",
+    "Ready",
+    "ContainersReady",
+    "PodScheduled",
+)
 
 
 class Addresses:
@@ -48,7 +54,9 @@ class Texts:
 
     def __init__(self) -> None:
         self._second = ""
-        self._containers: dict[tuple[int, int, bool], tuple[Any, Any, list[Status], list[Status]]] = {}
+        self._containers: dict[
+            tuple[int, int, bool], tuple[Any, Any, list[Status], list[Status]]
+        ] = {}
 
     def running(self, pod: JsonObject, now: str, *, address: str, host: str, ready: bool) -> Status:
         """Running, and Ready where readiness is not delayed."""
@@ -61,7 +69,12 @@ class Texts:
         rendered = self._containers.get(key)
         if rendered is None:
             # The lists are kept with the result: an id means nothing once its object is gone.
-            rendered = (containers, inits, running_containers(containers, now, ready), _init_statuses(inits, now))
+            rendered = (
+                containers,
+                inits,
+                running_containers(containers, now, ready),
+                _init_statuses(inits, now),
+            )
             self._containers[key] = rendered
         status = dict(pod.get("status") or {})
         if rendered[3]:
@@ -94,12 +107,16 @@ def bound(pod: JsonObject, host: str, now: str) -> Status:
         observedGeneration=generation,
         conditions=[
             _entry("PodReadyToStartContainers", False, now, generation),
-            _entry("Initialized", not inits, now, generation, _INITIALIZING if inits else _NO_REASON),
+            _entry(
+                "Initialized", not inits, now, generation, _INITIALIZING if inits else _NO_REASON
+            ),
             _entry("Ready", False, now, generation, _unready(spec)),
             _entry("ContainersReady", False, now, generation, _unready(spec)),
             _entry("PodScheduled", True, now, generation),
         ],
-        containerStatuses=[_waiting(container, reason) for container in spec.get("containers") or ()],
+        containerStatuses=[
+            _waiting(container, reason) for container in spec.get("containers") or ()
+        ],
         hostIP=host,
         hostIPs=[{"ip": host}],
         startTime=now,
@@ -112,7 +129,10 @@ def bound(pod: JsonObject, host: str, now: str) -> Status:
 def pull_failed(pod: JsonObject, unpulled: Sequence[str], reason: str, now: str) -> Status:
     """ErrImagePull or ImagePullBackOff on the containers named; the others wait for them."""
     status = _begun(pod, unpulled, now)
-    for field, group in (("initContainerStatuses", "initContainers"), ("containerStatuses", "containers")):
+    for field, group in (
+        ("initContainerStatuses", "initContainers"),
+        ("containerStatuses", "containers"),
+    ):
         if field in status:
             statuses = {entry["name"]: entry for entry in status[field]}
             status[field] = [
@@ -125,11 +145,14 @@ def pull_failed(pod: JsonObject, unpulled: Sequence[str], reason: str, now: str)
 
 
 def _begun(pod: JsonObject, waiting: Sequence[str], now: str) -> Status:
-    """The status in which containers wait: when none of them is an init container, those have done their work."""
+    """The status in which containers wait: when none of them is an init container, those have done
+    their work."""
     status, spec = dict(pod.get("status") or {}), pod["spec"]
     inits = spec.get("initContainers") or []
     initialized = condition(status.get("conditions"), "Initialized") or {}
-    if initialized.get("status") != "True" and not any(container["name"] in waiting for container in inits):
+    if initialized.get("status") != "True" and not any(
+        container["name"] in waiting for container in inits
+    ):
         status["conditions"] = _conditions(pod, now, {"Ready": False, "ContainersReady": False})
         status["initContainerStatuses"] = _init_statuses(inits, now)
         status["containerStatuses"] = [
@@ -141,7 +164,10 @@ def _begun(pod: JsonObject, waiting: Sequence[str], now: str) -> Status:
 def _unpulled_text(image: str, reason: str) -> str:
     if reason == "ImagePullBackOff":
         return f'Back-off pulling image "{image}"'
-    return f'failed to pull and unpack image "{image}": failed to resolve reference "{image}": not found'
+    return (
+        f'failed to pull and unpack image "{image}":'
+        f' failed to resolve reference "{image}": not found'
+    )
 
 
 def image_of(pod: JsonObject, container: str) -> str:
@@ -158,7 +184,8 @@ def config_failed(pod: JsonObject, container: str, text: str, now: str) -> Statu
         if group in status:
             waiting = {"waiting": {"reason": "CreateContainerConfigError", "message": text}}
             status[group] = [
-                {**entry, "state": waiting} if entry["name"] == container else entry for entry in status[group]
+                {**entry, "state": waiting} if entry["name"] == container else entry
+                for entry in status[group]
             ]
     return status
 
@@ -167,7 +194,9 @@ def with_ready(pod: JsonObject, now: str, *, ready: bool) -> Status:
     """The same containers, ready or not."""
     status = dict(pod.get("status") or {})
     status["conditions"] = _conditions(pod, now, {"Ready": ready, "ContainersReady": ready})
-    status["containerStatuses"] = [{**entry, "ready": ready} for entry in status.get("containerStatuses") or ()]
+    status["containerStatuses"] = [
+        {**entry, "ready": ready} for entry in status.get("containerStatuses") or ()
+    ]
     return status
 
 
@@ -178,12 +207,22 @@ def ended(pod: JsonObject, phase: str, code: int, now: str) -> Status:
     status["phase"] = phase
     status["conditions"] = _conditions(pod, now, {"Ready": False, "ContainersReady": False}, why)
     status["containerStatuses"] = [
-        {**entry, "ready": False, "started": False, "state": {"terminated": _terminated(entry, code, now)}}
+        {
+            **entry,
+            "ready": False,
+            "started": False,
+            "state": {"terminated": _terminated(entry, code, now)},
+        }
         for entry in status.get("containerStatuses") or ()
     ]
     if "initContainerStatuses" in status:
         status["initContainerStatuses"] = [
-            {**entry, "ready": False, "started": False, "state": {"terminated": _terminated(entry, 0, now)}}
+            {
+                **entry,
+                "ready": False,
+                "started": False,
+                "state": {"terminated": _terminated(entry, 0, now)},
+            }
             if "running" in entry["state"]
             else entry
             for entry in status["initContainerStatuses"]
@@ -197,12 +236,18 @@ def crashed(pod: JsonObject, code: int, wait_s: float, now: str) -> Status:
     name = f"{pod['metadata']['name']}_{pod['metadata']['namespace']}({pod['metadata']['uid']})"
     statuses = []
     for entry in status.get("containerStatuses") or ():
-        text = f"back-off {_duration(wait_s)} restarting failed container={entry['name']} pod={name}"
+        text = (
+            f"back-off {_duration(wait_s)} restarting failed container={entry['name']} pod={name}"
+        )
         waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": text}}
         last = {"terminated": _terminated(entry, code, now)}
-        statuses.append({**entry, "ready": False, "started": False, "state": waiting, "lastState": last})
+        statuses.append(
+            {**entry, "ready": False, "started": False, "state": waiting, "lastState": last}
+        )
     status["containerStatuses"] = statuses
-    status["conditions"] = _conditions(pod, now, {"Ready": False, "ContainersReady": False}, _unready(spec))
+    status["conditions"] = _conditions(
+        pod, now, {"Ready": False, "ContainersReady": False}, _unready(spec)
+    )
     return status
 
 
@@ -219,14 +264,20 @@ def restarted(pod: JsonObject, now: str, *, ready: bool) -> Status:
         }
         for entry in status.get("containerStatuses") or ()
     ]
-    status["conditions"] = _conditions(pod, now, {"Ready": ready, "ContainersReady": ready}, _unready(pod["spec"]))
+    status["conditions"] = _conditions(
+        pod, now, {"Ready": ready, "ContainersReady": ready}, _unready(pod["spec"])
+    )
     return status
 
 
 def restarts(pod: JsonObject) -> int:
     """The highest restart count of the pod's containers."""
     return max(
-        (status["restartCount"] for status in (pod.get("status") or {}).get("containerStatuses") or ()), default=0
+        (
+            status["restartCount"]
+            for status in (pod.get("status") or {}).get("containerStatuses") or ()
+        ),
+        default=0,
     )
 
 
@@ -288,7 +339,9 @@ def _unready(spec: JsonObject) -> tuple[str, str]:
     return "ContainersNotReady", f"containers with unready status: [{names}]"
 
 
-def _conditions(pod: JsonObject, now: str, ready: dict[str, bool], why: tuple[str, str] | None = None) -> list[Status]:
+def _conditions(
+    pod: JsonObject, now: str, ready: dict[str, bool], why: tuple[str, str] | None = None
+) -> list[Status]:
     """All five conditions, keeping the transition time of those that did not change."""
     have = (pod.get("status") or {}).get("conditions") or []
     generation = pod["metadata"].get("generation", 1)
@@ -298,12 +351,20 @@ def _conditions(pod: JsonObject, now: str, ready: dict[str, bool], why: tuple[st
         old = condition(have, type_)
         since = old["lastTransitionTime"] if old and (old["status"] == "True") is value else now
         conditions.append(
-            _entry(type_, value, since, generation, _NO_REASON if value else why or _unready(pod["spec"]))
+            _entry(
+                type_,
+                value,
+                since,
+                generation,
+                _NO_REASON if value else why or _unready(pod["spec"]),
+            )
         )
     return conditions
 
 
-def _entry(type_: str, value: bool, since: str, generation: int, why: tuple[str, str] = _NO_REASON) -> Status:
+def _entry(
+    type_: str, value: bool, since: str, generation: int, why: tuple[str, str] = _NO_REASON
+) -> Status:
     entry: Status = {
         "type": type_,
         "observedGeneration": generation,

@@ -16,8 +16,11 @@ _NO_HELP: Final = "Preemption is not helpful for scheduling"
 _NO_VICTIMS: Final = "No preemption victims found for incoming pod"
 
 
-def explain(shape: Shape, rules: Rules | None, fleet: Fleet, spec: Mapping[str, Any], *, preempted: bool) -> str:
-    """The message of the PodScheduled condition: counts per reason over all nodes, then what preemption could do.
+def explain(
+    shape: Shape, rules: Rules | None, fleet: Fleet, spec: Mapping[str, Any], *, preempted: bool
+) -> str:
+    """The message of the PodScheduled condition: counts per reason over all nodes, then what
+    preemption could do.
 
     `preempted`: it did help, others make way; then nothing is said about it.
     """
@@ -40,7 +43,9 @@ def explain(shape: Shape, rules: Rules | None, fleet: Fleet, spec: Mapping[str, 
         refused = rules.refusal(node) if rules is not None else None
         if refused is not None:
             reasons[refused[0]] += 1
-            hopeless = refused[0] == neighbours.NOT_TOGETHER or refused[0].endswith("(missing required label)")
+            hopeless = refused[0] == neighbours.NOT_TOGETHER or refused[0].endswith(
+                "(missing required label)"
+            )
             preemption[_NO_HELP if hopeless else _NO_VICTIMS] += 1
     head = f"0/{len(nodes)} nodes are available:"
     if preempted:

@@ -1,7 +1,8 @@
-"""Whether a pod fits a node: the scheduler's filters as pure functions, with the real scheduler's words for each
-refusal.
+"""Whether a pod fits a node: the scheduler's filters as pure functions, with the real scheduler's
+words for each refusal.
 
-`Shape` is all that filters read of a pod; pods of one template share it. Inter-pod rules are in `neighbours`.
+`Shape` is all that filters read of a pod; pods of one template share it. Inter-pod rules are in
+`neighbours`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,31 +43,42 @@ def shape_of(pod: Mapping[str, Any], wanted: Amounts, kept: tuple[Any, ...]) -> 
     """Reads a pod's scheduling rules."""
     spec = pod["spec"]
     affinity = spec.get("affinity") or {}
-    required = (affinity.get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+    required = (affinity.get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    )
     terms = None if required is None else tuple(required.get("nodeSelectorTerms") or ())
     return Shape(
         wanted=wanted,
         node_selector=spec.get("nodeSelector") or {},
         node_terms=terms,
         named=_named(terms),
-        tolerations=tuple(taints.toleration_from_dict(entry) for entry in spec.get("tolerations") or ()),
+        tolerations=tuple(
+            taints.toleration_from_dict(entry) for entry in spec.get("tolerations") or ()
+        ),
         neighbours=wanted_of(pod),
         kept=kept,
     )
 
 
 def refusal(shape: Shape, node: Node) -> str | None:
-    """Why the node can never take the pod as things are, whatever else runs there; None when it could."""
-    if node.unschedulable and not any(toleration.tolerates(_CORDON) for toleration in shape.tolerations):
+    """Why the node can never take the pod as things are, whatever else runs there; None when it
+    could."""
+    if node.unschedulable and not any(
+        toleration.tolerates(_CORDON) for toleration in shape.tolerations
+    ):
         return UNSCHEDULABLE
-    if not node.ready and not any(toleration.tolerates(_NOT_READY) for toleration in shape.tolerations):
+    if not node.ready and not any(
+        toleration.tolerates(_NOT_READY) for toleration in shape.tolerations
+    ):
         return TAINTED
     if node.taints and taints.untolerated(node.taints, shape.tolerations) is not None:
         return TAINTED
     for name, value in shape.node_selector.items():
         if node.labels.get(name) != value:
             return AFFINITY
-    if shape.node_terms is not None and not any(_term_matches(term, node) for term in shape.node_terms):
+    if shape.node_terms is not None and not any(
+        _term_matches(term, node) for term in shape.node_terms
+    ):
         return AFFINITY
     return None
 
@@ -87,13 +99,16 @@ def fits(shape: Shape, node: Node) -> bool:
 
 
 def node_matches(spec: Mapping[str, Any], node: Node) -> bool:
-    """Whether nodeSelector and required node affinity of a pod spec allow the node (for DaemonSets)."""
+    """Whether nodeSelector and required node affinity of a pod spec allow the node (for
+    DaemonSets)."""
     for name, value in (spec.get("nodeSelector") or {}).items():
         if node.labels.get(name) != value:
             return False
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    return required is None or any(_term_matches(term, node) for term in required.get("nodeSelectorTerms") or ())
+    return required is None or any(
+        _term_matches(term, node) for term in required.get("nodeSelectorTerms") or ()
+    )
 
 
 def _named(terms: Sequence[Mapping[str, Any]] | None) -> tuple[str, ...] | None:
@@ -111,7 +126,8 @@ def _term_matches(term: Mapping[str, Any], node: Node) -> bool:
     if not expressions and not fields:
         return False  # an empty term selects nothing
     return all(_expression(entry, node.labels.get(entry["key"])) for entry in expressions) and all(
-        _expression(entry, node.name if entry["key"] == "metadata.name" else None) for entry in fields
+        _expression(entry, node.name if entry["key"] == "metadata.name" else None)
+        for entry in fields
     )
 
 

@@ -1,7 +1,9 @@
-"""Rules between pods: required affinity and anti-affinity, and hard topology spread, over any node label.
+"""Rules between pods: required affinity and anti-affinity, and hard topology spread, over any node
+label.
 
-`Neighbours` counts, per rule that some pod has, the matching pods of each topology value; counts follow pods as they
-are bound and end, so a check costs a look-up. Preferred rules are not looked at.
+`Neighbours` counts, per rule that some pod has, the matching pods of each topology value; counts
+follow pods as they are bound and end, so a check costs a look-up. Preferred rules are not looked
+at.
 """
 
 import collections
@@ -46,7 +48,8 @@ class Spread:
 
 
 def terms_of(pod: Mapping[str, Any], rules: Mapping[str, Any] | None) -> tuple[Term, ...]:
-    """The required terms of podAffinity or podAntiAffinity. A namespaceSelector counts as all namespaces."""
+    """The required terms of podAffinity or podAntiAffinity. A namespaceSelector counts as all
+    namespaces."""
     terms = []
     for entry in (rules or {}).get(_REQUIRED) or ():
         names = entry.get("namespaces") or ()
@@ -103,7 +106,8 @@ class Rules:
     spread: list[tuple[Spread, collections.Counter[str], frozenset[str]]]
 
     def refusal(self, node: Node) -> tuple[str, bool] | None:
-        """(reason, whether more pods can only make it worse) when the pod may not be beside what runs there."""
+        """(reason, whether more pods can only make it worse) when the pod may not be beside what
+        runs there."""
         for rule, counts, domains in self.spread:
             value = node.labels.get(rule.term.topology_key)
             if value is None:
@@ -156,7 +160,9 @@ class Neighbours:
         elif holds and not held and new is not None:
             self._place(new)
 
-    def rules(self, pod: Pod, wanted: Wanted, domains: Mapping[str, frozenset[str]]) -> "Rules | None":
+    def rules(
+        self, pod: Pod, wanted: Wanted, domains: Mapping[str, frozenset[str]]
+    ) -> "Rules | None":
         """What placing this pod must respect, or None when that is nothing.
 
         `wanted`: its own rules; `domains`: the values each spread key may take.
@@ -171,9 +177,16 @@ class Neighbours:
         return Rules(
             others=others,
             apart=[(term.topology_key, self._known(term).matching) for term in wanted.apart],
-            together=[(term.topology_key, self._known(term).matching, term.matches(pod)) for term in wanted.together],
+            together=[
+                (term.topology_key, self._known(term).matching, term.matches(pod))
+                for term in wanted.together
+            ],
             spread=[
-                (rule, self._known(rule.term).matching, domains.get(rule.term.topology_key, frozenset()))
+                (
+                    rule,
+                    self._known(rule.term).matching,
+                    domains.get(rule.term.topology_key, frozenset()),
+                )
                 for rule in wanted.spread
             ],
         )
@@ -219,7 +232,11 @@ class Neighbours:
         for pod in self._pods.by_key.values():  # once per distinct rule
             node = self._fleet.by_name.get(pod.node) if pod.node and not pod.finished else None
             value = node.labels.get(term.topology_key) if node is not None else None
-            if value is not None and pod.key in self._fleet.by_name[pod.node].pods and term.matches(pod):
+            if (
+                value is not None
+                and pod.key in self._fleet.by_name[pod.node].pods
+                and term.matches(pod)
+            ):
                 counts.matching[value] += 1
                 self._placed.setdefault(pod.key, []).append((counts.matching, value))
         return counts
@@ -232,4 +249,6 @@ def _with_keys(entry: Mapping[str, Any], pod: Mapping[str, Any]) -> LabelSelecto
     pairs = {key: labels[key] for key in entry.get("matchLabelKeys") or () if key in labels}
     if not pairs:
         return selector
-    return LabelSelector(tuple(sorted({**dict(selector.match_labels), **pairs}.items())), selector.requirements)
+    return LabelSelector(
+        tuple(sorted({**dict(selector.match_labels), **pairs}.items())), selector.requirements
+    )

@@ -1,7 +1,9 @@
-"""Preemption: which pods of lower priority make way, and the room that is kept for whom they made way.
+"""Preemption: which pods of lower priority make way, and the room that is kept for whom they made
+way.
 
-Called by `scheduler` for a pod that found no node. Follows the default preemption of kube-scheduler 1.36 without
-disruption budgets: fewest and least important victims; a nominated node keeps its room from pods of lower priority.
+Called by `scheduler` for a pod that found no node. Follows the default preemption of kube-scheduler
+1.36 without disruption budgets: fewest and least important victims; a nominated node keeps its room
+from pods of lower priority.
 """
 
 from collections.abc import Mapping
@@ -49,11 +51,16 @@ class Preemption:
         claims = self._by_node.get(node.name)
         if not claims:
             return True
-        kept = [claim.wanted for other, claim in claims.items() if other != key and claim.priority >= priority]
+        kept = [
+            claim.wanted
+            for other, claim in claims.items()
+            if other != key and claim.priority >= priority
+        ]
         return not kept or _fits(shape, node, node.used, kept)
 
     def make_way(self, pod: Pod, shape: Shape, rules: Rules | None, priority: int) -> str | None:
-        """Deletes the victims of the best node and nominates it; its name, or None when no node can be had."""
+        """Deletes the victims of the best node and nominates it; its name, or None when no node can
+        be had."""
         if pod.obj["spec"].get("preemptionPolicy") == "Never":
             return None
         claim = self._claims.get(pod.key)
@@ -87,11 +94,18 @@ class Preemption:
         """Whether less important pods are on their way out of the nominated node."""
         node = self._fleet.by_name.get(claim.node)
         pods = [self._pods.by_key.get(key) for key in node.pods] if node is not None else []
-        return any(pod is not None and pod.deleting and _priority(pod) < claim.priority for pod in pods)
+        return any(
+            pod is not None and pod.deleting and _priority(pod) < claim.priority for pod in pods
+        )
 
     def _victims(self, shape: Shape, node: Node, priority: int) -> list[Pod] | None:
-        """The pods that must go from a node, fewest first; None when not even all of them would do."""
-        kept = [claim.wanted for claim in self._by_node.get(node.name, {}).values() if claim.priority >= priority]
+        """The pods that must go from a node, fewest first; None when not even all of them would
+        do."""
+        kept = [
+            claim.wanted
+            for claim in self._by_node.get(node.name, {}).values()
+            if claim.priority >= priority
+        ]
         used = dict(node.used)
         candidates = []
         for key, wanted in node.pods.items():
@@ -105,7 +119,13 @@ class Preemption:
             return None
         victims = []
         # The most important ones are spared first, and among equals the older ones.
-        candidates.sort(key=lambda entry: (-_priority(entry[0]), entry[0].status.get("startTime") or "", entry[0].key))
+        candidates.sort(
+            key=lambda entry: (
+                -_priority(entry[0]),
+                entry[0].status.get("startTime") or "",
+                entry[0].key,
+            )
+        )
         for pod, wanted in candidates:
             spared = dict(used)
             for name, amount in wanted:
@@ -127,7 +147,11 @@ class Preemption:
             "reason": "PreemptionByScheduler",
             "message": _MESSAGE,
         }
-        others = [condition for condition in status.get("conditions") or () if condition["type"] != "DisruptionTarget"]
+        others = [
+            condition
+            for condition in status.get("conditions") or ()
+            if condition["type"] != "DisruptionTarget"
+        ]
         status["conditions"] = [*others, entry]
         revision = world.set_status(world.kinds.pods, victim.obj, status, manager=SCHEDULER)
         text = f"Preempted by pod {winner.uid} on node {victim.node}"
@@ -150,4 +174,6 @@ def _fits(shape: Shape, node: Node, used: Mapping[str, int], kept: list[Amounts]
         for name, amount in wanted:
             total[name] = total.get(name, 0) + amount
     asked = {name for name, _ in shape.wanted}
-    return all(amount <= node.allocatable.get(name, 0) for name, amount in total.items() if name in asked)
+    return all(
+        amount <= node.allocatable.get(name, 0) for name, amount in total.items() if name in asked
+    )

@@ -1,8 +1,8 @@
 """The scheduler stand-in: binds pending pods in order of priority to the emptiest node that fits.
 
-Pods of one shape share a `ShapeQueue`: a heap of fitting nodes that is kept while nodes only fill up
-and rebuilt once room was freed. A shape for which no node fits waits as a whole until something is
-freed, so a thousand unschedulable pods cost one scan.
+Pods of one shape share a `ShapeQueue`: a heap of fitting nodes that is kept while nodes only fill
+up and rebuilt once room was freed. A shape for which no node fits waits as a whole until something
+is freed, so a thousand unschedulable pods cost one scan.
 """
 
 import heapq
@@ -34,7 +34,16 @@ _Entry = tuple[int, int, Key, str, "ShapeQueue | None"]
 class ShapeQueue:
     """The pending pods of one shape, and the nodes that could take them."""
 
-    __slots__ = ("domains", "epoch", "heap", "hopeless_at", "message", "message_at", "shape", "waiting")
+    __slots__ = (
+        "domains",
+        "epoch",
+        "heap",
+        "hopeless_at",
+        "message",
+        "message_at",
+        "shape",
+        "waiting",
+    )
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
@@ -95,7 +104,9 @@ class Scheduler:
             self._tried_at = now
             for shape_queue in self._shape_queues.values():
                 # More pods help only those that look for company, or for an even spread.
-                social = bool(shape_queue.shape.neighbours.together or shape_queue.shape.neighbours.spread)
+                social = bool(
+                    shape_queue.shape.neighbours.together or shape_queue.shape.neighbours.spread
+                )
                 if shape_queue.waiting and (social or now[0] != before[0]):
                     heapq.heappush(self._queue, heapq.heappop(shape_queue.waiting))
         while self._queue:
@@ -108,7 +119,9 @@ class Scheduler:
             yield
         if len(self._shape_queues) > 1000:
             self._shape_queues = {
-                key: shape_queue for key, shape_queue in self._shape_queues.items() if shape_queue.waiting
+                key: shape_queue
+                for key, shape_queue in self._shape_queues.items()
+                if shape_queue.waiting
             }
 
     def _advance(self, shape_queue: ShapeQueue | None) -> None:
@@ -126,13 +139,16 @@ class Scheduler:
         shape_queue = self._shape_queue(pod)
         entry = (*entry[:4], shape_queue)
         if shape_queue.epoch == self._fleet.freed and not shape_queue.heap and shape_queue.message:
-            # Nothing was freed since this shape was refused; there is no need to look at the nodes again.
+            # Nothing was freed since this shape was refused; there is no need to look at the nodes
+            # again.
             heapq.heappush(shape_queue.waiting, entry)
             nominated = self._make_way(shape_queue, pod, entry)
             if nominated or condition(pod.status.get("conditions"), "PodScheduled") is None:
                 self._refuse(pod, "Unschedulable", shape_queue.message, nominated)
             return
-        rules = self._neighbours.rules(pod, shape_queue.shape.neighbours, self._domains(shape_queue))
+        rules = self._neighbours.rules(
+            pod, shape_queue.shape.neighbours, self._domains(shape_queue)
+        )
         node = self._pick(shape_queue, rules, entry)
         if node is not None:
             self._bind(pod, node)
@@ -144,7 +160,9 @@ class Scheduler:
         fresh = shape_queue.message and now - shape_queue.message_at < _REWRITE_S
         if fresh and not nominated and condition(pod.status.get("conditions"), "PodScheduled"):
             return
-        shape_queue.message = explain(shape_queue.shape, rules, self._fleet, pod.obj["spec"], preempted=bool(nominated))
+        shape_queue.message = explain(
+            shape_queue.shape, rules, self._fleet, pod.obj["spec"], preempted=bool(nominated)
+        )
         shape_queue.message_at = now
         self._refuse(pod, "Unschedulable", shape_queue.message, nominated)
 
@@ -158,14 +176,16 @@ class Scheduler:
             self._refuse(
                 pod,
                 "Unschedulable",
-                f'0/{nodes} nodes are available: persistentvolumeclaim "{claim}" not found. preemption: 0/{nodes} nodes'
+                f'0/{nodes} nodes are available: persistentvolumeclaim "{claim}" not found.'
+                f" preemption: 0/{nodes} nodes"
                 f" are available: {nodes} Preemption is not helpful for scheduling.",
             )
             return True
         return False
 
     def _make_way(self, shape_queue: ShapeQueue, pod: Pod, entry: _Entry) -> str:
-        """The node that others leave for this pod, or "". Tried again only after something was freed."""
+        """The node that others leave for this pod, or "". Tried again only after something was
+        freed."""
         if shape_queue.hopeless_at == self._fleet.freed or not self._fleet.has_below(-entry[0]):
             return ""
         rules = self._neighbours.rules(pod, shape_queue.shape.neighbours, shape_queue.domains)
@@ -186,32 +206,41 @@ class Scheduler:
         )
         key: tuple[Any, ...] = tuple(id(part) for part in kept)
         if kept[3] is not None or kept[5] is not None:
-            # Inter-pod rules look at labels and namespace as well; a completion index sets pods of a Job apart.
+            # Inter-pod rules look at labels and namespace as well; a completion index sets pods of
+            # a Job apart.
             key = (*key, pod.key[0], tuple(sorted(pod.labels.items())))
         shape_queue = self._shape_queues.get(key)
         if shape_queue is None:
-            shape_queue = self._shape_queues[key] = ShapeQueue(fit.shape_of(pod.obj, self._sizes.of(pod.obj), kept))
+            shape_queue = self._shape_queues[key] = ShapeQueue(
+                fit.shape_of(pod.obj, self._sizes.of(pod.obj), kept)
+            )
         return shape_queue
 
     def _domains(self, shape_queue: ShapeQueue) -> dict[str, frozenset[str]]:
-        """Rebuilds the node heap when room was freed since. Returns the topology values, by key, of the
-        nodes that may take these pods."""
+        """Rebuilds the node heap when room was freed since. Returns the topology values, by key, of
+        the nodes that may take these pods."""
         if shape_queue.epoch == self._fleet.freed:
             return shape_queue.domains
         shape_queue.epoch = self._fleet.freed
         shape, by_name = shape_queue.shape, self._fleet.by_name
-        nodes = by_name.values() if shape.named is None else [by_name[n] for n in shape.named if n in by_name]
+        nodes = (
+            by_name.values()
+            if shape.named is None
+            else [by_name[n] for n in shape.named if n in by_name]
+        )
         open_nodes = [node for node in nodes if fit.refusal(shape, node) is None]
         shape_queue.heap = [_score(node) for node in open_nodes if fit.fits(shape, node)]
         heapq.heapify(shape_queue.heap)
         keys = {rule.term.topology_key for rule in shape.neighbours.spread}
         shape_queue.domains = {
-            key: frozenset(node.labels[key] for node in open_nodes if key in node.labels) for key in sorted(keys)
+            key: frozenset(node.labels[key] for node in open_nodes if key in node.labels)
+            for key in sorted(keys)
         }
         return shape_queue.domains
 
     def _pick(self, shape_queue: ShapeQueue, rules: Rules | None, entry: _Entry) -> Node | None:
-        """The emptiest node that fits. Nodes that can only get worse leave the heap until room is freed."""
+        """The emptiest node that fits. Nodes that can only get worse leave the heap until room is
+        freed."""
         heap, shape = shape_queue.heap, shape_queue.shape
         put_back: list[tuple[int, int, str, int]] = []
         chosen = None
@@ -266,7 +295,9 @@ class Scheduler:
             "reason": reason,
             "message": message,
         }
-        others = [other for other in status.get("conditions") or () if other["type"] != "PodScheduled"]
+        others = [
+            other for other in status.get("conditions") or () if other["type"] != "PodScheduled"
+        ]
         status["conditions"] = [*others, entry]
         if nominated:
             status["nominatedNodeName"] = nominated

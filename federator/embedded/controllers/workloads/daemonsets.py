@@ -1,7 +1,9 @@
-"""The DaemonSet stand-in: one pod on every node that takes it, replaced a few at a time when the template changes.
+"""The DaemonSet stand-in: one pod on every node that takes it, replaced a few at a time when the
+template changes.
 
-Follows the Kubernetes daemon set controller 1.36; the pods name their node by affinity and go through the scheduler.
-Revisions are told apart by the hash label only; no ControllerRevision objects are kept.
+Follows the Kubernetes daemon set controller 1.36; the pods name their node by affinity and go
+through the scheduler. Revisions are told apart by the hash label only; no ControllerRevision
+objects are kept.
 """
 
 from collections.abc import Iterator
@@ -65,7 +67,12 @@ class DaemonSets:
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
-        if pod is not None and pod.owner is not None and pod.owner[0] == "DaemonSet" and pod.owner_key:
+        if (
+            pod is not None
+            and pod.owner is not None
+            and pod.owner[0] == "DaemonSet"
+            and pod.owner_key
+        ):
             self._dirty.add(pod.owner_key)
 
     def _sync(self, key: Key) -> Iterator[None]:
@@ -84,7 +91,12 @@ class DaemonSets:
         yield
 
     def _place(
-        self, key: Key, obj: JsonObject, wanted: list[Node], by_node: dict[str, list[Pod]], digest: str
+        self,
+        key: Key,
+        obj: JsonObject,
+        wanted: list[Node],
+        by_node: dict[str, list[Pod]],
+        digest: str,
     ) -> Iterator[None]:
         world, refused = self._world, ""
         for node in wanted:
@@ -100,27 +112,42 @@ class DaemonSets:
             name = base + world.suffix()
             if refused := mould.refusal(name):
                 break
-            spec = {"affinity": _on(mould.spec.get("affinity"), node.name), "tolerations": _tolerations(mould.spec)}
-            pod_obj = mould.pod(name, generate_name=base, labels={REVISION_LABEL: digest}, spec=spec)
+            spec = {
+                "affinity": _on(mould.spec.get("affinity"), node.name),
+                "tolerations": _tolerations(mould.spec),
+            }
+            pod_obj = mould.pod(
+                name, generate_name=base, labels={REVISION_LABEL: digest}, spec=spec
+            )
             if (mould.namespace, pod_obj["metadata"]["name"]) not in self._pods.by_key:
                 world.store.create(world.kinds.pods, pod_obj)
-                world.events.emit(obj, "SuccessfulCreate", f"Created pod: {pod_obj['metadata']['name']}", _COMPONENT)
+                world.events.emit(
+                    obj,
+                    "SuccessfulCreate",
+                    f"Created pod: {pod_obj['metadata']['name']}",
+                    _COMPONENT,
+                )
             yield
         if not refused:
             self._backoff.forget(key)
         elif not self._backoff.waits(key):
-            world.events.emit(obj, "FailedCreate", f"Error creating: {refused}", _COMPONENT, warning=True)
+            world.events.emit(
+                obj, "FailedCreate", f"Error creating: {refused}", _COMPONENT, warning=True
+            )
             self._backoff.failed(key)
         names = {node.name for node in wanted}
         for name, pods in sorted(by_node.items()):
-            # A node that is there but does not take the pod; pods of nodes that are gone go as well.
+            # A node that is there but does not take the pod; pods of nodes that are gone go as
+            # well.
             if name not in names:
                 for pod in pods:
                     if pod.active:
                         world.delete(world.kinds.pods, pod.obj)
                         yield
 
-    def _roll(self, obj: JsonObject, wanted: list[Node], by_node: dict[str, list[Pod]], digest: str) -> Iterator[None]:
+    def _roll(
+        self, obj: JsonObject, wanted: list[Node], by_node: dict[str, list[Pod]], digest: str
+    ) -> Iterator[None]:
         strategy = obj["spec"].get("updateStrategy") or {}
         if strategy.get("type") == "OnDelete":
             return
@@ -142,20 +169,33 @@ class DaemonSets:
             yield
 
     def _report(
-        self, key: Key, obj: JsonObject, wanted: list[Node], by_node: dict[str, list[Pod]], digest: str
+        self,
+        key: Key,
+        obj: JsonObject,
+        wanted: list[Node],
+        by_node: dict[str, list[Pod]],
+        digest: str,
     ) -> None:
         names = {node.name for node in wanted}
-        active = [pod for name, pods in by_node.items() if name in names for pod in pods if pod.active]
-        misplaced = sum(pod.active for name, pods in by_node.items() if name not in names for pod in pods)
+        active = [
+            pod for name, pods in by_node.items() if name in names for pod in pods if pod.active
+        ]
+        misplaced = sum(
+            pod.active for name, pods in by_node.items() if name not in names for pod in pods
+        )
         group = self._pods.group(obj["metadata"]["uid"])
-        available, next_change = available_pods(self._world, group, obj["spec"].get("minReadySeconds") or 0)
+        available, next_change = available_pods(
+            self._world, group, obj["spec"].get("minReadySeconds") or 0
+        )
         status: dict[str, Any] = {
             "currentNumberScheduled": len(active),
             "numberMisscheduled": misplaced,
             "desiredNumberScheduled": len(wanted),
             "numberReady": sum(pod.ready for pod in active),
             "observedGeneration": obj["metadata"]["generation"],
-            "updatedNumberScheduled": sum(pod.labels.get(REVISION_LABEL) == digest for pod in active),
+            "updatedNumberScheduled": sum(
+                pod.labels.get(REVISION_LABEL) == digest for pod in active
+            ),
             "numberAvailable": available,
             "numberUnavailable": max(0, len(wanted) - available),
         }
@@ -192,7 +232,11 @@ def _tolerations(spec: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _on(affinity: dict[str, Any] | None, name: str) -> dict[str, Any]:
-    """The template's affinity, narrowed to one node. Its own node rules were checked already, so they are replaced."""
+    """The template's affinity, narrowed to one node. Its own node rules were checked already, so
+    they are replaced."""
     fields = [{"key": "metadata.name", "operator": "In", "values": [name]}]
     required = {"nodeSelectorTerms": [{"matchFields": fields}]}
-    return {**(affinity or {}), "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    return {
+        **(affinity or {}),
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required},
+    }

@@ -1,7 +1,8 @@
-"""The Deployment stand-in: one ReplicaSet per template, rolled over by the rules of `rolling`, reported by `rollouts`.
+"""The Deployment stand-in: one ReplicaSet per template, rolled over by the rules of `rolling`,
+reported by `rollouts`.
 
-Follows the Kubernetes deployment controller 1.36: revisions and history limit, pause, Recreate, proportional scaling,
-progress deadline. It writes ReplicaSets and Deployment status, never pods.
+Follows the Kubernetes deployment controller 1.36: revisions and history limit, pause, Recreate,
+proportional scaling, progress deadline. It writes ReplicaSets and Deployment status, never pods.
 """
 
 import math
@@ -83,8 +84,15 @@ class Deployments:
             self._dirty.add((key[0], owner["name"]))
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        # Recreate waits for the last old pod to be gone, which a ReplicaSet's status shows too late.
-        if new is None and old is not None and old.owner is not None and old.owner[0] == "ReplicaSet" and old.owner_key:
+        # Recreate waits for the last old pod to be gone, which a ReplicaSet's status shows too
+        # late.
+        if (
+            new is None
+            and old is not None
+            and old.owner is not None
+            and old.owner[0] == "ReplicaSet"
+            and old.owner_key
+        ):
             owner = self._world.get(self._sets, old.owner_key)
             reference = controller_of(owner) if owner else None
             if reference is None or reference["kind"] != "Deployment":
@@ -122,14 +130,21 @@ class Deployments:
         revisions = [self._world.get(self._sets, key) for key in sorted(keys)]
         sets = [replica_set for replica_set in revisions if replica_set is not None]
         sets.sort(
-            key=lambda replica_set: (replica_set["metadata"]["creationTimestamp"], replica_set["metadata"]["name"])
+            key=lambda replica_set: (
+                replica_set["metadata"]["creationTimestamp"],
+                replica_set["metadata"]["name"],
+            )
         )
         return sets
 
     def _adopt(self, deployment: JsonObject) -> None:
         for key in sorted(self._orphans.get(deployment["metadata"]["namespace"], ())):
             orphan = self._world.get(self._sets, key)
-            if orphan is None or "deletionTimestamp" in orphan["metadata"] or not _selects(deployment, orphan):
+            if (
+                orphan is None
+                or "deletionTimestamp" in orphan["metadata"]
+                or not _selects(deployment, orphan)
+            ):
                 continue
             references = [
                 *(orphan["metadata"].get("ownerReferences") or ()),
@@ -167,7 +182,9 @@ class Deployments:
             if replica_set["metadata"]["name"] in sizes:
                 self._scale(deployment, replica_set, sizes[replica_set["metadata"]["name"]])
 
-    def _recreate(self, deployment: JsonObject, new: JsonObject | None, old: list[JsonObject]) -> None:
+    def _recreate(
+        self, deployment: JsonObject, new: JsonObject | None, old: list[JsonObject]
+    ) -> None:
         active = [replica_set for replica_set in old if wanted_replicas(replica_set) > 0]
         for replica_set in active:
             self._scale(deployment, replica_set, 0)
@@ -203,17 +220,27 @@ class Deployments:
                 return
         if not _recreates(deployment):
             sizes = rolling.proportional(
-                [view(replica_set) for replica_set in active], wanted, rolling.limits(deployment["spec"], wanted)[0]
+                [view(replica_set) for replica_set in active],
+                wanted,
+                rolling.limits(deployment["spec"], wanted)[0],
             )
             for replica_set in active:
                 self._scale(deployment, replica_set, sizes[replica_set["metadata"]["name"]])
 
     def _scale(self, deployment: JsonObject, replica_set: JsonObject, size: int) -> None:
         before = wanted_replicas(replica_set)
-        metadata = {**replica_set["metadata"], "annotations": {**(replica_set["metadata"].get("annotations") or {})}}
+        metadata = {
+            **replica_set["metadata"],
+            "annotations": {**(replica_set["metadata"].get("annotations") or {})},
+        }
         metadata["annotations"].update(self._sizes(deployment))
         self._world.store.update(
-            self._sets, {**replica_set, "metadata": metadata, "spec": {**replica_set["spec"], "replicas": size}}
+            self._sets,
+            {
+                **replica_set,
+                "metadata": metadata,
+                "spec": {**replica_set["spec"], "replicas": size},
+            },
         )
         if size != before:
             self._say_scaled(deployment, replica_set["metadata"]["name"], before, size)
@@ -225,7 +252,10 @@ class Deployments:
 
     def _sizes(self, deployment: JsonObject) -> dict[str, str]:
         wanted = wanted_replicas(deployment)
-        return {DESIRED: str(wanted), MAX_REPLICAS: str(wanted + rolling.limits(deployment["spec"], wanted)[0])}
+        return {
+            DESIRED: str(wanted),
+            MAX_REPLICAS: str(wanted + rolling.limits(deployment["spec"], wanted)[0]),
+        }
 
     # Revisions
 
@@ -238,13 +268,16 @@ class Deployments:
         if current < newest:
             wanted[REVISION] = str(newest)
             if current:
-                wanted[HISTORY] = ",".join(part for part in (have.get(HISTORY, ""), str(current)) if part)
+                wanted[HISTORY] = ",".join(
+                    part for part in (have.get(HISTORY, ""), str(current)) if part
+                )
         spec, ready_s = new["spec"], deployment["spec"].get("minReadySeconds") or 0
         if (spec.get("minReadySeconds") or 0) != ready_s:
             spec = {**spec, "minReadySeconds": ready_s}
         if wanted != have or spec is not new["spec"]:
             self._world.store.update(
-                self._sets, {**new, "metadata": {**new["metadata"], "annotations": wanted}, "spec": spec}
+                self._sets,
+                {**new, "metadata": {**new["metadata"], "annotations": wanted}, "spec": spec},
             )
 
     def _create(self, deployment: JsonObject, old: list[JsonObject], size: int) -> None:
@@ -274,7 +307,10 @@ class Deployments:
             },
             "spec": {
                 "replicas": size,
-                "selector": {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), HASH_LABEL: digest}},
+                "selector": {
+                    **selector,
+                    "matchLabels": {**(selector.get("matchLabels") or {}), HASH_LABEL: digest},
+                },
                 "template": {**template, "metadata": {**template_metadata, "labels": labels}},
             },
             "status": {"replicas": 0},
@@ -295,21 +331,34 @@ class Deployments:
         )[:excess]:
             status = replica_set.get("status") or {}
             idle = not status.get("replicas") and not wanted_replicas(replica_set)
-            if idle and replica_set["metadata"]["generation"] <= status.get("observedGeneration", 0):
+            if idle and replica_set["metadata"]["generation"] <= status.get(
+                "observedGeneration", 0
+            ):
                 self._world.delete(self._sets, replica_set)
 
     # Reporting
 
-    def _report(self, key: Key, deployment: JsonObject, sets: list[JsonObject], *, rollout: bool) -> None:
+    def _report(
+        self, key: Key, deployment: JsonObject, sets: list[JsonObject], *, rollout: bool
+    ) -> None:
         world, now = self._world, self._world.now()
         new, old = split(deployment, sets)
         status = rollouts.counted(deployment, sets, new, now)
         rollouts.note_pause(deployment, status, now)
         if rollout:
-            if new is not None and not any(entry["type"] == "Progressing" for entry in status["conditions"]):
+            if new is not None and not any(
+                entry["type"] == "Progressing" for entry in status["conditions"]
+            ):
                 name = new["metadata"]["name"]
                 rollouts.put(
-                    status, ("Progressing", "True", "NewReplicaSetCreated", f'Created new replica set "{name}"'), now
+                    status,
+                    (
+                        "Progressing",
+                        "True",
+                        "NewReplicaSetCreated",
+                        f'Created new replica set "{name}"',
+                    ),
+                    now,
                 )
             rollouts.judge(deployment, status, new, now)
             rollouts.note_failures(status, new, old, now)
@@ -320,11 +369,15 @@ class Deployments:
             have = deployment["metadata"].get("annotations") or {}
             if revision and have.get(REVISION) != revision:
                 annotations = {**have, REVISION: revision}
-        world.set_status(self._resource, deployment, rollouts.trimmed(status), annotations=annotations)
+        world.set_status(
+            self._resource, deployment, rollouts.trimmed(status), annotations=annotations
+        )
         if done or deployment["spec"].get("paused"):
             self._clean_up(deployment, old)
         check = rollouts.check_in_s(deployment, status, world.clock.now()) if rollout else None
-        if check is not None and (due := world.clock.now() + check) < self._checks.get(key, math.inf):
+        if check is not None and (due := world.clock.now() + check) < self._checks.get(
+            key, math.inf
+        ):
             self._checks[key] = due
             world.agenda.after(check, self._check, key)
 

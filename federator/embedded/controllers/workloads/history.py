@@ -1,8 +1,8 @@
-"""What a Deployment reads of its ReplicaSets: which one is current, revisions, recorded sizes, hashes of templates.
-Pure.
+"""What a Deployment reads of its ReplicaSets: which one is current, revisions, recorded sizes,
+hashes of templates. Pure.
 
-Annotations and labels are those of the Kubernetes deployment controller. Called by `deployments`, and for hashes by
-the other controllers that have revisions.
+Annotations and labels are those of the Kubernetes deployment controller. Called by `deployments`,
+and for hashes by the other controllers that have revisions.
 """
 
 import hashlib
@@ -26,7 +26,9 @@ _HASH_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _canonical = msgspec.json.Encoder(order="sorted").encode
 
 
-def split(deployment: JsonObject, sets: list[JsonObject]) -> tuple[JsonObject | None, list[JsonObject]]:
+def split(
+    deployment: JsonObject, sets: list[JsonObject]
+) -> tuple[JsonObject | None, list[JsonObject]]:
     """(the set with the deployment's template, all others oldest first)."""
     for replica_set in sets:
         if same_template(deployment["spec"]["template"], replica_set["spec"]["template"]):
@@ -40,10 +42,16 @@ def same_template(wanted: JsonObject, have: JsonObject) -> bool:
         if field != "metadata" and wanted.get(field) != have.get(field):
             return False
     ours, theirs = wanted.get("metadata") or {}, have.get("metadata") or {}
-    labels = {name: value for name, value in (theirs.get("labels") or {}).items() if name != HASH_LABEL}
-    same_labels = {name: value for name, value in (ours.get("labels") or {}).items() if name != HASH_LABEL} == labels
+    labels = {
+        name: value for name, value in (theirs.get("labels") or {}).items() if name != HASH_LABEL
+    }
+    same_labels = {
+        name: value for name, value in (ours.get("labels") or {}).items() if name != HASH_LABEL
+    } == labels
     return same_labels and all(
-        ours.get(field) == theirs.get(field) for field in ours.keys() | theirs.keys() if field != "labels"
+        ours.get(field) == theirs.get(field)
+        for field in ours.keys() | theirs.keys()
+        if field != "labels"
     )
 
 
@@ -58,7 +66,8 @@ def template_hash(template: JsonObject, collisions: int = 0) -> str:
 
 
 def view(replica_set: JsonObject) -> SetView:
-    """A ReplicaSet as `rolling` sees it. No more available than asked for: status lags behind scaling."""
+    """A ReplicaSet as `rolling` sees it. No more available than asked for: status lags behind
+    scaling."""
     annotations = replica_set["metadata"].get("annotations") or {}
     replicas = wanted_replicas(replica_set)
 

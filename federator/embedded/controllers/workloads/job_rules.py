@@ -1,4 +1,5 @@
-"""The pure parts of the Job stand-in: index sets in the API's spelling, failure policy, success policy, back-off.
+"""The pure parts of the Job stand-in: index sets in the API's spelling, failure policy, success
+policy, back-off.
 
 Called by `job_state` and `jobs`; rules and messages of the Kubernetes job controller 1.36.
 """
@@ -19,7 +20,8 @@ class Indexes:
     __slots__ = ("_firsts", "_lasts", "total")
 
     def __init__(self, text: str = "", limit: int | None = None) -> None:
-        """`text` as in status.completedIndexes; parts that cannot be read, or lie beyond `limit`, are left out."""
+        """`text` as in status.completedIndexes; parts that cannot be read, or lie beyond `limit`,
+        are left out."""
         self._firsts: list[int] = []
         self._lasts: list[int] = []
         self.total = 0
@@ -82,12 +84,16 @@ def failure_action(job: JsonObject, pod: JsonObject) -> tuple[str, str]:
         if rule.get("onExitCodes"):
             exit_code = _exit_of(status, rule["onExitCodes"])
             if exit_code is not None:
-                text = f"Container {exit_code[0]} for pod {name} failed with exit code {exit_code[1]}"
+                text = (
+                    f"Container {exit_code[0]} for pod {name} failed with exit code {exit_code[1]}"
+                )
                 return action, f"{text} matching {action} rule at index {number}"
         elif rule.get("onPodConditions"):
             for have in status.get("conditions") or ():
                 for pattern in rule["onPodConditions"]:
-                    if have["type"] == pattern["type"] and have["status"] == pattern.get("status", "True"):
+                    if have["type"] == pattern["type"] and have["status"] == pattern.get(
+                        "status", "True"
+                    ):
                         text = f"Pod {name} has condition {have['type']}"
                         return action, f"{text} matching {action} rule at index {number}"
     return "", ""

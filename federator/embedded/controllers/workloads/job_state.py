@@ -1,14 +1,18 @@
 """What the Job stand-in remembers of one running Job between two looks: counts, indexes, back-off.
 
-Made from status when a Job is first seen, then fed with the pods that ended. Real controllers count through pod
-finalizers; here counting happens in the same process as the ending, so the pods carry none, and a fresh start counts
-the pods that still exist.
+Made from status when a Job is first seen, then fed with the pods that ended. Real controllers count
+through pod finalizers; here counting happens in the same process as the ending, so the pods carry
+none, and a fresh start counts the pods that still exist.
 """
 
 import heapq
 from typing import Final
 
-from federator.embedded.controllers.kubelet.behaviour import ATTEMPT_ANNOTATION, INDEX_ANNOTATION, PREFIX
+from federator.embedded.controllers.kubelet.behaviour import (
+    ATTEMPT_ANNOTATION,
+    INDEX_ANNOTATION,
+    PREFIX,
+)
 from federator.embedded.controllers.pods import Group, Pod
 from federator.embedded.controllers.workloads import job_rules
 from federator.embedded.controllers.workloads.job_rules import Indexes
@@ -80,7 +84,8 @@ class JobState:
         self.succeeded = max(self.succeeded, status.get("succeeded", 0))
 
     def resize(self, job: JsonObject) -> None:
-        """Follows an elastic Job to another number of indexes: what those beyond it did counts no more."""
+        """Follows an elastic Job to another number of indexes: what those beyond it did counts no
+        more."""
         completions = job["spec"].get("completions")
         if completions == self.completions:
             return
@@ -99,7 +104,9 @@ class JobState:
             index = index_of(pod)
             if index is None:
                 continue
-            if holds and (pod.active or (pod.deleting and not pod.finished and self.replaces_failed_only)):
+            if holds and (
+                pod.active or (pod.deleting and not pod.finished and self.replaces_failed_only)
+            ):
                 self.busy.setdefault(index, set()).add(pod.name)
             elif index in self.busy:
                 self.busy[index].discard(pod.name)
@@ -134,7 +141,11 @@ class JobState:
         return True
 
     def _count_failure(self, job: JsonObject, pod: Pod, now: float) -> None:
-        action, message = job_rules.failure_action(job, pod.obj) if "podFailurePolicy" in job["spec"] else ("", "")
+        action, message = (
+            job_rules.failure_action(job, pod.obj)
+            if "podFailurePolicy" in job["spec"]
+            else ("", "")
+        )
         if action == "FailJob":
             self.fail_message = self.fail_message or message
         if action != "Ignore":
@@ -165,7 +176,12 @@ class JobState:
         free: int | None = None
         while self._heap and free is None:
             index = heapq.heappop(self._heap)
-            if index in self.completed or index in self.failed_indexes or index in self.busy or index >= completions:
+            if (
+                index in self.completed
+                or index in self.failed_indexes
+                or index in self.busy
+                or index >= completions
+            ):
                 continue
             due = self.not_before.get(index, 0.0)
             if due > now:
@@ -206,4 +222,6 @@ def number(text: str | None) -> int:
 
 def replaces_failed_only(job: JsonObject) -> bool:
     """podReplacementPolicy: Failed, which is also what a podFailurePolicy implies."""
-    return (job["spec"].get("podReplacementPolicy") or "") == "Failed" or "podFailurePolicy" in job["spec"]
+    return (job["spec"].get("podReplacementPolicy") or "") == "Failed" or "podFailurePolicy" in job[
+        "spec"
+    ]

@@ -1,7 +1,9 @@
-"""The Job stand-in: Indexed and NonIndexed Jobs, back-off, failure and success policies, suspension, time to live.
+"""The Job stand-in: Indexed and NonIndexed Jobs, back-off, failure and success policies,
+suspension, time to live.
 
-Follows the Kubernetes job controller 1.36: conditions SuccessCriteriaMet -> Complete and FailureTarget -> Failed,
-counts once per pod, at most `parallelism` pods. One status write per turn and Job.
+Follows the Kubernetes job controller 1.36: conditions SuccessCriteriaMet -> Complete and
+FailureTarget -> Failed, counts once per pod, at most `parallelism` pods. One status write per turn
+and Job.
 """
 
 from collections.abc import Iterator
@@ -11,7 +13,12 @@ from federator.embedded.controllers.agenda import Backoff, Dirty
 from federator.embedded.controllers.pods import Group, Pod, PodIndex
 from federator.embedded.controllers.templates import Moulds
 from federator.embedded.controllers.workloads import job_rules
-from federator.embedded.controllers.workloads.job_state import INDEX_LABEL, UNLIMITED, JobState, index_of
+from federator.embedded.controllers.workloads.job_state import (
+    INDEX_LABEL,
+    UNLIMITED,
+    JobState,
+    index_of,
+)
 from federator.embedded.controllers.workloads.replicasets import least_needed
 from federator.embedded.controllers.world import Key, World, condition
 from federator.embedded.storage.revisions import DELETED, Event, JsonObject
@@ -21,7 +28,9 @@ _COMPONENT: Final = "job-controller"
 _TERMINAL: Final = ("Complete", "Failed")
 _INDEX_ENV: Final = {
     "name": "JOB_COMPLETION_INDEX",
-    "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{INDEX_LABEL}']"}},
+    "valueFrom": {
+        "fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{INDEX_LABEL}']"}
+    },
 }
 
 
@@ -123,7 +132,8 @@ class Jobs:
     def _judge(
         self, key: Key, job: JsonObject, state: JobState, status: dict[str, Any], now: float
     ) -> tuple[str, str, str] | None:
-        """(condition type, reason, message) when the Job is to end, in the order a real controller looks."""
+        """(condition type, reason, message) when the Job is to end, in the order a real controller
+        looks."""
         for type_ in ("SuccessCriteriaMet", "FailureTarget"):
             have = condition(status["conditions"], type_)
             if have is not None and have["status"] == "True":
@@ -133,12 +143,20 @@ class Jobs:
             return "FailureTarget", "PodFailurePolicy", state.fail_message
         limit = spec.get("backoffLimit", UNLIMITED if state.per_index is not None else 6)
         if state.failed > limit or self._restarts_exceed(job, limit):
-            return "FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+            return (
+                "FailureTarget",
+                "BackoffLimitExceeded",
+                "Job has reached the specified backoff limit",
+            )
         deadline = spec.get("activeDeadlineSeconds")
         if deadline is not None and not spec.get("suspend"):
             left = clocks.parse(status["startTime"]) + deadline - now
             if left <= 0:
-                return "FailureTarget", "DeadlineExceeded", "Job was active longer than specified deadline"
+                return (
+                    "FailureTarget",
+                    "DeadlineExceeded",
+                    "Job was active longer than specified deadline",
+                )
             self._world.agenda.after(left, self._dirty.add, key)
         if state.indexed and state.per_index is not None:
             most, failed = spec.get("maxFailedIndexes"), state.failed_indexes.total
@@ -160,7 +178,9 @@ class Jobs:
         for pod in self._pods.group(job["metadata"]["uid"]).pods.values():
             if not pod.finished:
                 for field in ("containerStatuses", "initContainerStatuses"):
-                    restarts += sum(status["restartCount"] for status in pod.status.get(field) or ())
+                    restarts += sum(
+                        status["restartCount"] for status in pod.status.get(field) or ()
+                    )
         return restarts >= limit if limit else restarts > 0
 
     def _completion(self, job: JsonObject, state: JobState) -> tuple[str, str, str] | None:
@@ -168,11 +188,19 @@ class Jobs:
         if self._pods.group(job["metadata"]["uid"]).active:
             return None
         if succeeded >= wanted if wanted is not None else succeeded > 0:
-            return "SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods"
+            return (
+                "SuccessCriteriaMet",
+                "CompletionsReached",
+                "Reached expected number of succeeded pods",
+            )
         return None
 
     def _conclude(
-        self, job: JsonObject, group: Group, status: dict[str, Any], ending: tuple[str, str, str] | None
+        self,
+        job: JsonObject,
+        group: Group,
+        status: dict[str, Any],
+        ending: tuple[str, str, str] | None,
     ) -> None:
         """Puts the interim condition, and the final one as soon as no pod runs any more."""
         if ending is None:
@@ -190,7 +218,9 @@ class Jobs:
             _put(status, ("Failed", "True", reason, message), now)
             self._world.events.emit(job, reason, message, _COMPONENT, warning=True)
 
-    def _count_into(self, job: JsonObject, state: JobState, group: Group, status: dict[str, Any]) -> None:
+    def _count_into(
+        self, job: JsonObject, state: JobState, group: Group, status: dict[str, Any]
+    ) -> None:
         counts = {"active": group.active, "succeeded": _succeeded(state), "failed": state.failed}
         for name, count in counts.items():
             if count:
@@ -215,7 +245,11 @@ class Jobs:
         uid, created = job["metadata"]["uid"], 0
         while True:
             current = self._world.get(self._resource, key)
-            if current is None or current["metadata"]["uid"] != uid or "deletionTimestamp" in current["metadata"]:
+            if (
+                current is None
+                or current["metadata"]["uid"] != uid
+                or "deletionTimestamp" in current["metadata"]
+            ):
                 return
             group = self._pods.group(uid)
             if current["spec"].get("suspend"):
@@ -258,7 +292,9 @@ class Jobs:
         if why := mould.refusal(name):
             state.give_back(index)
             if not self._backoff.waits(key):
-                self._world.events.emit(job, "FailedCreate", f"Error creating: {why}", _COMPONENT, warning=True)
+                self._world.events.emit(
+                    job, "FailedCreate", f"Error creating: {why}", _COMPONENT, warning=True
+                )
                 self._backoff.failed(key)
             return False
         self._backoff.forget(key)
@@ -268,14 +304,17 @@ class Jobs:
             spec = {**self._with_index_env(job, mould.spec), "hostname": base}
             annotations = state.annotations(job, index)
             labels = {INDEX_LABEL: str(index)}
-            pod = mould.pod(name, generate_name=base + "-", labels=labels, annotations=annotations, spec=spec)
+            pod = mould.pod(
+                name, generate_name=base + "-", labels=labels, annotations=annotations, spec=spec
+            )
         self._world.store.create(self._world.kinds.pods, pod)
         if not quiet:
             self._world.events.emit(job, "SuccessfulCreate", f"Created pod: {name}", _COMPONENT)
         return True
 
     def _with_index_env(self, job: JsonObject, spec: dict[str, Any]) -> dict[str, Any]:
-        """The container lists with JOB_COMPLETION_INDEX, made once per Job and shared by its pods."""
+        """The container lists with JOB_COMPLETION_INDEX, made once per Job and shared by its
+        pods."""
         uid = job["metadata"]["uid"]
         cached = self._indexed_specs.get(uid)
         if cached is not None and cached[0] is spec:
@@ -287,7 +326,9 @@ class Jobs:
         self._indexed_specs[uid] = (spec, out)
         return out
 
-    def _stop_pods(self, job: JsonObject, group: Group, state: JobState, *, dismiss: bool) -> Iterator[None]:
+    def _stop_pods(
+        self, job: JsonObject, group: Group, state: JobState, *, dismiss: bool
+    ) -> Iterator[None]:
         for pod in [pod for pod in group.pods.values() if pod.active]:
             if dismiss:
                 self._dismiss(job, pod, state)
@@ -305,12 +346,18 @@ class Jobs:
         ttl = job["spec"].get("ttlSecondsAfterFinished")
         if ttl is None or "deletionTimestamp" in job["metadata"]:
             return
-        ended = next(c for c in job["status"]["conditions"] if c["type"] in _TERMINAL and c["status"] == "True")
+        ended = next(
+            c
+            for c in job["status"]["conditions"]
+            if c["type"] in _TERMINAL and c["status"] == "True"
+        )
         left = clocks.parse(ended["lastTransitionTime"]) + ttl - self._world.clock.now()
         if left > 0:
             self._world.agenda.after(left, self._dirty.add, key)
             return
-        keep = [name for name in job["metadata"].get("finalizers") or () if name != "foregroundDeletion"]
+        keep = [
+            name for name in job["metadata"].get("finalizers") or () if name != "foregroundDeletion"
+        ]
         self._world.delete(self._resource, job, finalizers=[*keep, "foregroundDeletion"])
 
 
@@ -333,17 +380,22 @@ def _wanted_active(job: JsonObject, state: JobState, group: Group) -> int:
 
 
 def _excess(job: JsonObject, state: JobState, group: Group, count: int) -> list[Pod]:
-    """The pods that go: those of indexes that are not wanted any more in any case, then others up to `count`."""
+    """The pods that go: those of indexes that are not wanted any more in any case, then others up
+    to `count`."""
     wanted = int(job["spec"].get("completions") or 0)
     active = [pod for pod in group.pods.values() if pod.active] if state.indexed else []
     beyond = [pod for pod in active if (index := index_of(pod)) is not None and index >= wanted]
     others = count - len(beyond)
-    return beyond + (least_needed(group, others, but={pod.name for pod in beyond}) if others > 0 else [])
+    return beyond + (
+        least_needed(group, others, but={pod.name for pod in beyond}) if others > 0 else []
+    )
 
 
 def _env(container: dict[str, Any]) -> list[dict[str, Any]]:
     have = list(container.get("env") or ())
-    return have if any(entry["name"] == _INDEX_ENV["name"] for entry in have) else [*have, _INDEX_ENV]
+    return (
+        have if any(entry["name"] == _INDEX_ENV["name"] for entry in have) else [*have, _INDEX_ENV]
+    )
 
 
 def _put(status: dict[str, Any], row: tuple[str, str, str, str], now: str) -> None:

@@ -1,4 +1,5 @@
-"""The ReplicaSet stand-in: as many active pods as asked for, adoption and release by selector, counts in status.
+"""The ReplicaSet stand-in: as many active pods as asked for, adoption and release by selector,
+counts in status.
 
 Deployments drive it through spec.replicas and read its status; people may use ReplicaSets alone.
 """
@@ -51,12 +52,26 @@ class ReplicaSets:
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         for pod in (new, old):
-            if pod is not None and pod.owner is not None and pod.owner[0] == "ReplicaSet" and pod.owner_key:
-                if old is not None and new is not None and old.labels is not new.labels and old.labels != new.labels:
+            if (
+                pod is not None
+                and pod.owner is not None
+                and pod.owner[0] == "ReplicaSet"
+                and pod.owner_key
+            ):
+                if (
+                    old is not None
+                    and new is not None
+                    and old.labels is not new.labels
+                    and old.labels != new.labels
+                ):
                     self._relabelled.add(pod.owner_key)
                 self._dirty.add(pod.owner_key)
                 return
-        if new is not None and new.owner is None and (old is None or old.labels != new.labels or old.owner is not None):
+        if (
+            new is not None
+            and new.owner is None
+            and (old is None or old.labels != new.labels or old.owner is not None)
+        ):
             # An orphan may be adopted by any set of its namespace; there are few of both.
             for revision in self._world.store.items(self._resource, new.key[0]):
                 if selectors.from_dict(revision.obj["spec"].get("selector")).matches(new.labels):
@@ -96,7 +111,9 @@ class ReplicaSets:
             self._odd.add(uid)
             for pod in list(self._pods.group(uid).pods.values()):
                 if pod.active and not selector.matches(pod.labels):
-                    references = [r for r in pod.obj["metadata"]["ownerReferences"] if r["uid"] != uid]
+                    references = [
+                        r for r in pod.obj["metadata"]["ownerReferences"] if r["uid"] != uid
+                    ]
                     self._refer(pod, references)
                     yield
 
@@ -107,7 +124,8 @@ class ReplicaSets:
         self._world.store.update(self._world.kinds.pods, {**pod.obj, "metadata": metadata})
 
     def _manage(self, key: Key) -> Iterator[None]:
-        """Creates or deletes one pod at a time, looking again after each: people may change the set meanwhile."""
+        """Creates or deletes one pod at a time, looking again after each: people may change the set
+        meanwhile."""
         world, created, deleted = self._world, 0, 0
         victims: list[Pod] | None = None
         while True:
@@ -139,7 +157,9 @@ class ReplicaSets:
                 world.delete_pod(pod_to_go.obj)
                 deleted += 1
                 if deleted <= 10:
-                    world.events.emit(obj, "SuccessfulDelete", f"Deleted pod: {pod_to_go.name}", _COMPONENT)
+                    world.events.emit(
+                        obj, "SuccessfulDelete", f"Deleted pod: {pod_to_go.name}", _COMPONENT
+                    )
             else:
                 break
             yield
@@ -148,7 +168,9 @@ class ReplicaSets:
 
     def _fail(self, key: Key, obj: JsonObject, why: str) -> None:
         if not self._backoff.waits(key):
-            self._world.events.emit(obj, "FailedCreate", f"Error creating: {why}", _COMPONENT, warning=True)
+            self._world.events.emit(
+                obj, "FailedCreate", f"Error creating: {why}", _COMPONENT, warning=True
+            )
         self._refused[key] = why
         self._backoff.failed(key)
 
@@ -166,9 +188,15 @@ class ReplicaSets:
         old = obj.get("status") or {}
         labelled = group.active
         if obj["metadata"]["uid"] in self._odd:
-            template_labels = ((obj["spec"]["template"].get("metadata") or {}).get("labels") or {}).items()
-            labelled = sum(pod.active and template_labels <= pod.labels.items() for pod in group.pods.values())
-        available, next_change = available_pods(self._world, group, obj["spec"].get("minReadySeconds") or 0)
+            template_labels = (
+                (obj["spec"]["template"].get("metadata") or {}).get("labels") or {}
+            ).items()
+            labelled = sum(
+                pod.active and template_labels <= pod.labels.items() for pod in group.pods.values()
+            )
+        available, next_change = available_pods(
+            self._world, group, obj["spec"].get("minReadySeconds") or 0
+        )
         status: dict[str, Any] = {
             "replicas": group.active,
             "fullyLabeledReplicas": labelled,
@@ -178,10 +206,13 @@ class ReplicaSets:
             "observedGeneration": obj["metadata"]["generation"],
             "conditions": self._conditions(key, old.get("conditions")),
         }
-        # Zero counts are left out, as Go's omitempty does; `replicas` and `terminatingReplicas` (a pointer) are not.
+        # Zero counts are left out, as Go's omitempty does; `replicas` and `terminatingReplicas` (a
+        # pointer) are not.
         kept = ("replicas", "terminatingReplicas")
         self._world.set_status(
-            self._resource, obj, {name: value for name, value in status.items() if value or name in kept}
+            self._resource,
+            obj,
+            {name: value for name, value in status.items() if value or name in kept},
         )
         if next_change is not None:
             self._world.agenda.after(next_change, self._dirty.add, key)
@@ -194,7 +225,8 @@ def wanted_replicas(obj: JsonObject) -> int:
 
 
 def available_pods(world: World, group: Group, min_ready_s: int) -> tuple[int, float | None]:
-    """(pods ready for at least `min_ready_s` seconds, seconds until the next becomes so or None)."""
+    """(pods ready for at least `min_ready_s` seconds, seconds until the next becomes so or
+    None)."""
     if min_ready_s == 0:
         return group.ready, None
     now, available, soonest = world.clock.now(), 0, None
@@ -209,8 +241,8 @@ def available_pods(world: World, group: Group, min_ready_s: int) -> tuple[int, f
 
 
 def least_needed(group: Group, count: int, *, but: Collection[str] = ()) -> list[Pod]:
-    """The pods a real controller would delete first: unassigned, pending, not ready, cheap, crowded, young ones; none
-    with a name in `but`."""
+    """The pods a real controller would delete first: unassigned, pending, not ready, cheap,
+    crowded, young ones; none with a name in `but`."""
     active = [pod for pod in group.pods.values() if pod.active and pod.name not in but]
     if count >= len(active):
         return active
@@ -219,7 +251,9 @@ def least_needed(group: Group, count: int, *, but: Collection[str] = ()) -> list
         crowd[pod.node] = crowd.get(pod.node, 0) + 1
     active.sort(key=lambda pod: pod.name)
     # Younger first: by reversed time, so two stable sorts instead of negating texts.
-    active.sort(key=lambda pod: (pod.ready_since, pod.obj["metadata"]["creationTimestamp"]), reverse=True)
+    active.sort(
+        key=lambda pod: (pod.ready_since, pod.obj["metadata"]["creationTimestamp"]), reverse=True
+    )
     active.sort(key=lambda pod: _rank(pod, crowd))
     return active[:count]
 

@@ -1,8 +1,9 @@
-"""The arithmetic of rolling updates: who may grow and shrink by how much. Pure; `deployments` carries it out.
+"""The arithmetic of rolling updates: who may grow and shrink by how much. Pure; `deployments`
+carries it out.
 
-Rules of the Kubernetes deployment controller 1.36: surge rounds up, unavailable rounds down, both zero makes
-unavailable one; unhealthy old pods go first; scaling while several sets are active is shared in proportion, the
-largest takes the rest.
+Rules of the Kubernetes deployment controller 1.36: surge rounds up, unavailable rounds down, both
+zero makes unavailable one; unhealthy old pods go first; scaling while several sets are active is
+shared in proportion, the largest takes the rest.
 """
 
 from collections.abc import Sequence
@@ -26,7 +27,8 @@ class SetView:
 
 
 def scaled(value: Any, total: int, *, up: bool) -> int:
-    """An integer, or a percentage of `total` rounded up or down. Raises ValueError for anything else."""
+    """An integer, or a percentage of `total` rounded up or down. Raises ValueError for anything
+    else."""
     if isinstance(value, int):
         return value
     text = str(value)
@@ -57,7 +59,9 @@ def grow_new(new: SetView, total: int, replicas: int, surge: int) -> int:
     return new.replicas + max(0, min(room, replicas - new.replicas))
 
 
-def shrink_old(old: Sequence[SetView], new: SetView, replicas: int, unavailable: int) -> dict[str, int]:
+def shrink_old(
+    old: Sequence[SetView], new: SetView, replicas: int, unavailable: int
+) -> dict[str, int]:
     """New sizes of the old sets that may shrink now, by name."""
     total = new.replicas + sum(view.replicas for view in old)
     floor = replicas - unavailable

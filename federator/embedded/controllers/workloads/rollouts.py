@@ -1,7 +1,8 @@
-"""The status of a Deployment: counts over its ReplicaSets and the conditions Available and Progressing. Pure.
+"""The status of a Deployment: counts over its ReplicaSets and the conditions Available and
+Progressing. Pure.
 
-Reasons and messages are those of the Kubernetes deployment controller 1.36. Called by `deployments`; times come in as
-text.
+Reasons and messages are those of the Kubernetes deployment controller 1.36. Called by
+`deployments`; times come in as text.
 """
 
 from typing import Any, Final
@@ -34,7 +35,9 @@ def deadline_s(deployment: JsonObject) -> int | None:
     return None if seconds is None or seconds >= NO_DEADLINE else int(seconds)
 
 
-def counted(deployment: JsonObject, sets: list[JsonObject], new: JsonObject | None, now: str) -> Status:
+def counted(
+    deployment: JsonObject, sets: list[JsonObject], new: JsonObject | None, now: str
+) -> Status:
     """The counts and the Available condition; the other conditions as they were."""
     spec, old = deployment["spec"], deployment.get("status") or {}
     wanted = spec.get("replicas", 1)
@@ -49,14 +52,25 @@ def counted(deployment: JsonObject, sets: list[JsonObject], new: JsonObject | No
         "updatedReplicas": (new.get("status") or {}).get("replicas", 0) if new else 0,
         "readyReplicas": total("readyReplicas"),
         "availableReplicas": available,
-        "unavailableReplicas": max(0, sum(replica_set["spec"].get("replicas", 1) for replica_set in sets) - available),
+        "unavailableReplicas": max(
+            0, sum(replica_set["spec"].get("replicas", 1) for replica_set in sets) - available
+        ),
         "terminatingReplicas": total("terminatingReplicas"),
         "conditions": list(old.get("conditions") or ()),
     }
     if "collisionCount" in old:
         status["collisionCount"] = old["collisionCount"]
     if available >= wanted - rolling.limits(spec, wanted)[1]:
-        put(status, ("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability."), now)
+        put(
+            status,
+            (
+                "Available",
+                "True",
+                "MinimumReplicasAvailable",
+                "Deployment has minimum availability.",
+            ),
+            now,
+        )
     else:
         text = "Deployment does not have minimum availability."
         put(status, ("Available", "False", "MinimumReplicasUnavailable", text), now)
@@ -64,7 +78,8 @@ def counted(deployment: JsonObject, sets: list[JsonObject], new: JsonObject | No
 
 
 def put(status: Status, row: Row, now: str) -> None:
-    """Sets a condition. Same status and reason: nothing happens; same status: the transition time stays."""
+    """Sets a condition. Same status and reason: nothing happens; same status: the transition time
+    stays."""
     type_, value, reason, message = row
     have = condition(status["conditions"], type_)
     if have is not None and have["status"] == value and have["reason"] == reason:
@@ -89,7 +104,8 @@ def drop(status: Status, type_: str) -> None:
 
 
 def note_pause(deployment: JsonObject, status: Status, now: str) -> None:
-    """The Progressing condition of paused and resumed Deployments; a reported lack of progress is kept."""
+    """The Progressing condition of paused and resumed Deployments; a reported lack of progress is
+    kept."""
     have = condition(status["conditions"], "Progressing")
     reason = have["reason"] if have else ""
     if deadline_s(deployment) is None or reason == TIMED_OUT:
@@ -108,12 +124,24 @@ def judge(deployment: JsonObject, status: Status, new: JsonObject | None, now: s
         drop(status, "Progressing")
         return
     have = condition((deployment.get("status") or {}).get("conditions"), "Progressing")
-    if status["replicas"] == status["updatedReplicas"] and have is not None and have["reason"] == COMPLETE:
+    if (
+        status["replicas"] == status["updatedReplicas"]
+        and have is not None
+        and have["reason"] == COMPLETE
+    ):
         return  # no rollout is running: this is a resync
     current = condition(status["conditions"], "Progressing")
-    subject = f'ReplicaSet "{new["metadata"]["name"]}"' if new else f'Deployment "{deployment["metadata"]["name"]}"'
+    subject = (
+        f'ReplicaSet "{new["metadata"]["name"]}"'
+        if new
+        else f'Deployment "{deployment["metadata"]["name"]}"'
+    )
     if complete(deployment, status):
-        put(status, ("Progressing", "True", COMPLETE, f"{subject} has successfully progressed."), now)
+        put(
+            status,
+            ("Progressing", "True", COMPLETE, f"{subject} has successfully progressed."),
+            now,
+        )
     elif progressed(deployment, status):
         if current is not None and current["status"] != "True":
             drop(status, "Progressing")
@@ -130,27 +158,40 @@ def judge(deployment: JsonObject, status: Status, new: JsonObject | None, now: s
             )
             return
         put(status, ("Progressing", "True", "ReplicaSetUpdated", f"{subject} is progressing."), now)
-    elif current is not None and current["reason"] not in (TIMED_OUT, COMPLETE) and _expired(current, seconds, now):
-        put(status, ("Progressing", "False", TIMED_OUT, f"{subject} has timed out progressing."), now)
+    elif (
+        current is not None
+        and current["reason"] not in (TIMED_OUT, COMPLETE)
+        and _expired(current, seconds, now)
+    ):
+        put(
+            status,
+            ("Progressing", "False", TIMED_OUT, f"{subject} has timed out progressing."),
+            now,
+        )
 
 
 def note_failures(status: Status, new: JsonObject | None, old: list[JsonObject], now: str) -> None:
     """ReplicaFailure of the new set, else of an old one, for as long as there is one."""
     sets = ([new] if new is not None else []) + old
     failures = (
-        condition((replica_set.get("status") or {}).get("conditions"), "ReplicaFailure") for replica_set in sets
+        condition((replica_set.get("status") or {}).get("conditions"), "ReplicaFailure")
+        for replica_set in sets
     )
     failure = next((failure for failure in failures if failure is not None), None)
     if failure is None:
         drop(status, "ReplicaFailure")
     else:
-        put(status, (failure["type"], failure["status"], failure["reason"], failure["message"]), now)
+        put(
+            status, (failure["type"], failure["status"], failure["reason"], failure["message"]), now
+        )
 
 
 def complete(deployment: JsonObject, status: Status) -> bool:
     """Every replica wanted is of the new template and available, and no other is left."""
     wanted = deployment["spec"].get("replicas", 1)
-    return bool(status["updatedReplicas"] == status["replicas"] == status["availableReplicas"] == wanted)
+    return bool(
+        status["updatedReplicas"] == status["replicas"] == status["availableReplicas"] == wanted
+    )
 
 
 def progressed(deployment: JsonObject, status: Status) -> bool:
@@ -166,17 +207,27 @@ def progressed(deployment: JsonObject, status: Status) -> bool:
 
 
 def check_in_s(deployment: JsonObject, status: Status, now: float) -> float | None:
-    """Seconds until lack of progress must be looked for, or None when there is nothing to wait for."""
+    """Seconds until lack of progress must be looked for, or None when there is nothing to wait
+    for."""
     seconds = deadline_s(deployment)
     current = condition(status["conditions"], "Progressing")
-    if seconds is None or current is None or current["reason"] in (TIMED_OUT, PAUSED) or complete(deployment, status):
+    if (
+        seconds is None
+        or current is None
+        or current["reason"] in (TIMED_OUT, PAUSED)
+        or complete(deployment, status)
+    ):
         return None
     return max(1.0, clocks.parse(current["lastUpdateTime"]) + seconds - now + 1)
 
 
 def trimmed(status: Status) -> Status:
     """Without zero counts, as the API writes them."""
-    return {name: value for name, value in status.items() if value or name not in (*_COUNTS, "conditions")}
+    return {
+        name: value
+        for name, value in status.items()
+        if value or name not in (*_COUNTS, "conditions")
+    }
 
 
 def _expired(current: dict[str, Any], seconds: int, now: str) -> bool:

@@ -1,8 +1,9 @@
-"""The StatefulSet stand-in: numbered pods with stable names and claims, started and replaced in order.
+"""The StatefulSet stand-in: numbered pods with stable names and claims, started and replaced in
+order.
 
-Follows the Kubernetes stateful set controller 1.36: OrderedReady and Parallel, partitioned rolling updates from the
-highest ordinal down, OnDelete. Revisions are told apart by the hash label only; no ControllerRevision objects are
-kept.
+Follows the Kubernetes stateful set controller 1.36: OrderedReady and Parallel, partitioned rolling
+updates from the highest ordinal down, OnDelete. Revisions are told apart by the hash label only; no
+ControllerRevision objects are kept.
 """
 
 from collections.abc import Iterator
@@ -52,7 +53,12 @@ class StatefulSets:
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
-        if pod is not None and pod.owner is not None and pod.owner[0] == "StatefulSet" and pod.owner_key:
+        if (
+            pod is not None
+            and pod.owner is not None
+            and pod.owner[0] == "StatefulSet"
+            and pod.owner_key
+        ):
             self._dirty.add(pod.owner_key)
 
     def _manage(self, obj: JsonObject, digest: str) -> Iterator[None]:
@@ -75,7 +81,9 @@ class StatefulSets:
                 continue
             if not parallel:
                 return
-        surplus = sorted((pod for pod in group.pods.values() if _ordinal(pod) not in ordinals), key=_ordinal)
+        surplus = sorted(
+            (pod for pod in group.pods.values() if _ordinal(pod) not in ordinals), key=_ordinal
+        )
         for pod in reversed(surplus):
             if pod.active:
                 self._remove(obj, pod)
@@ -118,7 +126,9 @@ class StatefulSets:
             claims.append({"name": template["metadata"]["name"], "persistentVolumeClaim": volume})
         if claims:
             taken = {claim["name"] for claim in claims}
-            others = [volume for volume in mould.spec.get("volumes") or () if volume["name"] not in taken]
+            others = [
+                volume for volume in mould.spec.get("volumes") or () if volume["name"] not in taken
+            ]
             spec["volumes"] = [*claims, *others]
         if why := mould.refusal(name):
             if not self._backoff.waits(key):
@@ -133,7 +143,9 @@ class StatefulSets:
             "apps.kubernetes.io/pod-index": str(ordinal),
         }
         base = f"{set_name}-"
-        world.store.create(world.kinds.pods, mould.pod(name, generate_name=base, labels=labels, spec=spec))
+        world.store.create(
+            world.kinds.pods, mould.pod(name, generate_name=base, labels=labels, spec=spec)
+        )
         text = f"Create Pod {name} in StatefulSet {set_name} successful"
         world.events.emit(obj, "SuccessfulCreate", text, _COMPONENT)
         return True
@@ -143,9 +155,17 @@ class StatefulSets:
         if self._world.get(claims, (namespace, name)) is not None:
             return
         given = template.get("metadata") or {}
-        labels = {**(given.get("labels") or {}), **((obj["spec"].get("selector") or {}).get("matchLabels") or {})}
+        labels = {
+            **(given.get("labels") or {}),
+            **((obj["spec"].get("selector") or {}).get("matchLabels") or {}),
+        }
         metadata = {"name": name, "namespace": namespace, "labels": labels}
-        full = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": template["spec"]}
+        full = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": metadata,
+            "spec": template["spec"],
+        }
         self._world.store.create(claims, {**full, "status": {"phase": "Pending"}})
 
     def _remove(self, obj: JsonObject, pod: Pod) -> None:
@@ -165,12 +185,16 @@ class StatefulSets:
         current = old.get("currentRevision") or digest
         if updated == group.ready == wanted == len(pods):
             current = digest  # the roll-out is over
-        available, next_change = available_pods(self._world, group, obj["spec"].get("minReadySeconds") or 0)
+        available, next_change = available_pods(
+            self._world, group, obj["spec"].get("minReadySeconds") or 0
+        )
         status: dict[str, Any] = {
             "observedGeneration": obj["metadata"]["generation"],
             "replicas": len(pods),
             "readyReplicas": group.ready,
-            "currentReplicas": sum(pod.active and pod.labels.get(REVISION_LABEL) == current for pod in pods),
+            "currentReplicas": sum(
+                pod.active and pod.labels.get(REVISION_LABEL) == current for pod in pods
+            ),
             "updatedReplicas": updated,
             "currentRevision": current,
             "updateRevision": digest,
@@ -185,7 +209,8 @@ class StatefulSets:
 
 
 class Claims:
-    """Binds every PersistentVolumeClaim to a volume that nobody sees, a moment after it was made."""
+    """Binds every PersistentVolumeClaim to a volume that nobody sees, a moment after it was
+    made."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -208,7 +233,9 @@ class Claims:
                 "capacity": (spec.get("resources") or {}).get("requests") or {},
             }
             spec = {**spec, "volumeName": spec.get("volumeName") or f"pvc-{obj['metadata']['uid']}"}
-            self._world.store.update(self._resource, {**obj, "spec": spec, "status": status}, same_generation=True)
+            self._world.store.update(
+                self._resource, {**obj, "spec": spec, "status": status}, same_generation=True
+            )
             yield
 
 

@@ -1,8 +1,9 @@
-"""A pod's log. Nothing really runs here: what a container "said" follows from its state and two annotations of the pod,
-so that the same pod has the same log whenever it is asked for.
+"""A pod's log. Nothing really runs here: what a container "said" follows from its state and two
+annotations of the pod, so that the same pod has the same log whenever it is asked for.
 
-The first line says when it was started and where. With `embedded.federator/log-every-seconds: "5"` a numbered line
-follows at that pace until it ends; `embedded.federator/log-text` is what those lines say.
+The first line says when it was started and where. With `embedded.federator/log-every-seconds: "5"`
+a numbered line follows at that pace until it ends; `embedded.federator/log-text` is what those
+lines say.
 """
 
 from collections.abc import Iterator
@@ -21,7 +22,8 @@ LINES_MAX: Final = 100_000
 
 
 def log(ctx: Context, request: ApiRequest, target: Target) -> Answer:
-    """GET of pods/log, with container, previous, tailLines, sinceSeconds, sinceTime, limitBytes and timestamps."""
+    """GET of pods/log, with container, previous, tailLines, sinceSeconds, sinceTime, limitBytes and
+    timestamps."""
     pod = reading.existing(ctx.store, target).obj
     name = _container(pod, request.param("container"), target.name)
     begun, ended = _times(pod, name, target.name, previous=request.flag("previous"))
@@ -53,25 +55,38 @@ def _container(pod: JsonObject, asked: str, pod_name: str) -> str:
 
 
 def _times(pod: JsonObject, name: str, pod_name: str, *, previous: bool) -> tuple[float, float]:
-    """From when to when the container ran; without end, infinity. Raises `Refusal` 400 where it did not."""
+    """From when to when the container ran; without end, infinity. Raises `Refusal` 400 where it did
+    not."""
     status = pod.get("status") or {}
-    statuses = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
+    statuses = [
+        *(status.get("containerStatuses") or ()),
+        *(status.get("initContainerStatuses") or ()),
+    ]
     of_it: JsonObject = next((status for status in statuses if status["name"] == name), {})
     state: JsonObject = of_it.get("lastState" if previous else "state") or {}
     ran = state.get("terminated") or (None if previous else state.get("running")) or {}
     if not ran.get("startedAt"):
         if previous:
-            raise refusals.bad_request(f'previous terminated container "{name}" in pod "{pod_name}" not found')
+            raise refusals.bad_request(
+                f'previous terminated container "{name}" in pod "{pod_name}" not found'
+            )
         reason = (state.get("waiting") or {}).get("reason") or "ContainerCreating"
-        raise refusals.bad_request(f'container "{name}" in pod "{pod_name}" is waiting to start: {reason}')
+        raise refusals.bad_request(
+            f'container "{name}" in pod "{pod_name}" is waiting to start: {reason}'
+        )
     ended = ran.get("finishedAt")
     return clocks.parse(ran["startedAt"]), clocks.parse(ended) if ended else float("inf")
 
 
-def _lines(pod: JsonObject, name: str, pod_name: str, begun: float, until: float) -> Iterator[tuple[float, str]]:
+def _lines(
+    pod: JsonObject, name: str, pod_name: str, begun: float, until: float
+) -> Iterator[tuple[float, str]]:
     """(time, text) of every line, oldest first."""
     node = pod["spec"].get("nodeName", "")
-    yield begun, f"embedded container {name} of pod {pod_name} started on {node} at {clocks.stamp(begun)}"
+    yield (
+        begun,
+        f"embedded container {name} of pod {pod_name} started on {node} at {clocks.stamp(begun)}",
+    )
     annotations: dict[str, Any] = pod["metadata"].get("annotations") or {}
     pace = behaviour.span(annotations.get(f"{behaviour.PREFIX}log-every-seconds"))
     if pace is None or pace.low <= 0:

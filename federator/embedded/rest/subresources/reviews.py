@@ -1,4 +1,5 @@
-"""Reviews: questions that are posted, answered and forgotten (access reviews, token reviews, who am I)."""
+"""Reviews: questions that are posted, answered and forgotten (access reviews, token reviews, who am
+I)."""
 
 from federator.embedded.auth.rbac import Attributes, Rbac
 from federator.embedded.auth.tokens import AUDIENCE
@@ -46,7 +47,9 @@ def _access(authorizer: Rbac, caller: Caller, spec: JsonObject) -> JsonObject:
     elif path is not None:
         attributes = Attributes(verb=path.get("verb", ""), path=path.get("path", ""))
     else:
-        raise refusals.bad_request("exactly one of nonResourceAttributes or resourceAttributes must be specified")
+        raise refusals.bad_request(
+            "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        )
     decision = authorizer.decide(caller, attributes)
     status: JsonObject = {"allowed": decision.allowed}
     if decision.reason:
@@ -58,11 +61,21 @@ def _rules(authorizer: Rbac, caller: Caller, namespace: str) -> JsonObject:
     if not namespace:
         raise refusals.bad_request("no namespace on request")
     rules, missing = authorizer.rules(caller, namespace)
-    resources = [_part(rule, "apiGroups", "resources", "resourceNames") for rule in rules if rule.get("resources")]
+    resources = [
+        _part(rule, "apiGroups", "resources", "resourceNames")
+        for rule in rules
+        if rule.get("resources")
+    ]
     paths = [_part(rule, "nonResourceURLs") for rule in rules if rule.get("nonResourceURLs")]
-    status: JsonObject = {"resourceRules": resources, "nonResourceRules": paths, "incomplete": False}
+    status: JsonObject = {
+        "resourceRules": resources,
+        "nonResourceRules": paths,
+        "incomplete": False,
+    }
     if missing:
-        status["evaluationError"] = missing[0] if len(missing) == 1 else "[" + ", ".join(missing) + "]"
+        status["evaluationError"] = (
+            missing[0] if len(missing) == 1 else "[" + ", ".join(missing) + "]"
+        )
     return status
 
 

@@ -1,7 +1,7 @@
 """Sub-resources that are not simply the object: scale, binding, eviction, finalize and log.
 
-`status` is the object itself and handled by `writing` and `patching`. What is not in `HANDLERS` is not served and not
-shown in discovery.
+`status` is the object itself and handled by `writing` and `patching`. What is not in `HANDLERS` is
+not served and not shown in discovery.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +10,15 @@ from typing import Any
 
 from federator.embedded.apply import ownership
 from federator.embedded.auth import identities
-from federator.embedded.rest import bodies, deleting, options, patching, reading, validation, writing
+from federator.embedded.rest import (
+    bodies,
+    deleting,
+    options,
+    patching,
+    reading,
+    validation,
+    writing,
+)
 from federator.embedded.rest.context import Context
 from federator.embedded.rest.options import DeleteOptions, WriteOptions
 from federator.embedded.rest.subresources import podlogs, token_requests
@@ -69,9 +77,14 @@ def put_scale(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     given = bodies.read_object(request, target.info)
     replicas = (given.get("spec") or {}).get("replicas", 0)
     if isinstance(replicas, str) and not target.info.is_builtin:
-        raise refusals.bad_request('no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111"')
+        raise refusals.bad_request(
+            'no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111"'
+        )
     if isinstance(replicas, str):
-        field = "json: cannot unmarshal string into Go struct field ScaleSpec.spec.replicas of type int32"
+        field = (
+            "json: cannot unmarshal string into Go struct field ScaleSpec.spec.replicas of type"
+            " int32"
+        )
         raise refusals.bad_request(f'Scale in version "v1" cannot be handled as a Scale: {field}')
     _check_named(given, target)
     return _set_scale(ctx, target, reading.existing(ctx.store, target), given, opts)
@@ -89,7 +102,10 @@ def patch_scale(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     plain = media if media == patching.JSON_PATCH else patching.MERGE
     patched = patching.patched_tree(scale_of(target.info, old.obj), document, plain, target.info)
     if isinstance((patched.get("spec") or {}).get("replicas"), str):
-        field = "json: cannot unmarshal string into Go struct field ScaleSpec.spec.replicas of type int32"
+        field = (
+            "json: cannot unmarshal string into Go struct field ScaleSpec.spec.replicas of type"
+            " int32"
+        )
         raise patching.about_patch(patched, document, media, field)
     return _set_scale(ctx, target, old, patched, opts, applies=media == patching.APPLY)
 
@@ -104,20 +120,31 @@ def _check_named(scale: Any, target: Target) -> None:
         raise refusals.bad_request(why)
 
 
-def _applied_scale(ctx: Context, target: Target, old: Revision, replicas: int, opts: WriteOptions) -> JsonObject:
-    """The object with an applied Scale merged in: the number belongs to whoever applies it. Raises `Refusal` 409."""
+def _applied_scale(
+    ctx: Context, target: Target, old: Revision, replicas: int, opts: WriteOptions
+) -> JsonObject:
+    """The object with an applied Scale merged in: the number belongs to whoever applies it. Raises
+    `Refusal` 409."""
     info = target.info
     assert info.scale is not None
     kind = {"apiVersion": info.api_version, "kind": info.kind}
     applied = with_value(kind, info.scale.spec.strip(".").split("."), replicas)
-    merged = ownership.apply(old.obj, applied, opts.manager, opts.force, info, ctx.clock.rfc3339(), "scale")
+    merged = ownership.apply(
+        old.obj, applied, opts.manager, opts.force, info, ctx.clock.rfc3339(), "scale"
+    )
     if merged.conflicts:
         raise patching.owned_by_others(merged.conflicts)
     return dict(merged.obj)
 
 
 def _set_scale(
-    ctx: Context, target: Target, old: Revision, scale: Any, opts: WriteOptions, *, applies: bool = False
+    ctx: Context,
+    target: Target,
+    old: Revision,
+    scale: Any,
+    opts: WriteOptions,
+    *,
+    applies: bool = False,
 ) -> Answer:
     info, paths = target.info, target.info.scale
     if paths is None:
@@ -126,7 +153,9 @@ def _set_scale(
     metadata = scale.get("metadata") or {}
     replicas = (scale.get("spec") or {}).get("replicas", 0)
     if not isinstance(replicas, int) or isinstance(replicas, bool):
-        raise refusals.bad_request('Scale in version "v1" cannot be handled as a Scale: spec.replicas is no integer')
+        raise refusals.bad_request(
+            'Scale in version "v1" cannot be handled as a Scale: spec.replicas is no integer'
+        )
     if replicas < 0 and info.is_builtin:
         text = f"Invalid value: {replicas}: must be greater than or equal to 0"
         cause = {"reason": "FieldValueInvalid", "message": text, "field": "spec.replicas"}
@@ -135,7 +164,9 @@ def _set_scale(
     if applies:
         fresh = _applied_scale(ctx, target, old, replicas, opts)
     fresh["metadata"] = dict(fresh["metadata"])
-    fresh["metadata"]["resourceVersion"] = metadata.get("resourceVersion") or old.obj["metadata"]["resourceVersion"]
+    fresh["metadata"]["resourceVersion"] = (
+        metadata.get("resourceVersion") or old.obj["metadata"]["resourceVersion"]
+    )
     lenient = replace(opts, field_validation="Ignore")
     decoded, _ = writing.decode(fresh, info, lenient, [])
     revision = writing.update_object(ctx, target, old, decoded, opts, applied=applies)
@@ -146,7 +177,9 @@ def _set_scale(
 def with_value(obj: JsonObject, path: list[str], value: Any) -> JsonObject:
     """A copy of `obj` along `path` with the value at its end; the rest is shared."""
     copy = dict(obj)
-    copy[path[0]] = value if len(path) == 1 else with_value(copy.get(path[0]) or {}, path[1:], value)
+    copy[path[0]] = (
+        value if len(path) == 1 else with_value(copy.get(path[0]) or {}, path[1:], value)
+    )
     return copy
 
 
@@ -160,7 +193,11 @@ def bind(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     old = reading.existing(ctx.store, target)
     spec, metadata = old.obj["spec"], old.obj["metadata"]
     if not node:
-        cause = {"reason": "FieldValueRequired", "message": "Required value", "field": "target.name"}
+        cause = {
+            "reason": "FieldValueRequired",
+            "message": "Required value",
+            "field": "target.name",
+        }
         raise refusals.invalid("", "Binding", target.name, [cause])
     if "deletionTimestamp" in metadata or spec.get("nodeName"):
         trouble = f'pod {target.name} is already assigned to node "{spec.get("nodeName")}"'
@@ -182,7 +219,10 @@ def bind(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     }
     if not request.param("dryRun"):
         ctx.store.update(target.info, bound, same_generation=True)
-    return json_answer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
+    return json_answer(
+        {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201},
+        201,
+    )
 
 
 def evict(ctx: Context, request: ApiRequest, target: Target) -> Answer:
@@ -200,18 +240,24 @@ def evict(ctx: Context, request: ApiRequest, target: Target) -> Answer:
         resource_version=preconditions.get("resourceVersion"),
     )
     deleting.remove(ctx, target.info, old, opts)
-    return json_answer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
+    return json_answer(
+        {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201},
+        201,
+    )
 
 
 def _check_budgets(ctx: Context, pod: JsonObject) -> None:
     labels = pod["metadata"].get("labels") or {}
     for budget in ctx.store.items(ctx.registry.get(*_PDBS), pod["metadata"]["namespace"]):
-        selector = selectors.from_dict((budget.obj.get("spec") or {}).get("selector") or {}, "spec.selector")
+        selector = selectors.from_dict(
+            (budget.obj.get("spec") or {}).get("selector") or {}, "spec.selector"
+        )
         status = budget.obj.get("status") or {}
         if selector.matches(labels) and status.get("disruptionsAllowed", 0) < 1:
             name = budget.obj["metadata"]["name"]
             text = (
-                f"The disruption budget {name} needs {status.get('desiredHealthy', 0)} healthy pods and has "
+                f"The disruption budget {name} needs {status.get('desiredHealthy', 0)} healthy"
+                " pods and has "
                 f"{status.get('currentHealthy', 0)} currently"
             )
             raise refusals.Refusal(
@@ -226,7 +272,8 @@ def _check_budgets(ctx: Context, pod: JsonObject) -> None:
 
 
 def finalize(ctx: Context, request: ApiRequest, target: Target) -> Answer:
-    """PUT of namespaces/finalize: only spec.finalizers change; the last one gone lets the namespace go."""
+    """PUT of namespaces/finalize: only spec.finalizers change; the last one gone lets the namespace
+    go."""
     given = bodies.read_object(request, target.info)
     old = reading.existing(ctx.store, target)
     spec = {key: value for key, value in (old.obj.get("spec") or {}).items() if key != "finalizers"}
@@ -235,7 +282,10 @@ def finalize(ctx: Context, request: ApiRequest, target: Target) -> Answer:
         spec["finalizers"] = wanted
     version = (given.get("metadata") or {}).get("resourceVersion") or None
     revision = ctx.store.update(
-        target.info, {**old.obj, "spec": spec}, expect=version, dry_run=bool(request.param("dryRun"))
+        target.info,
+        {**old.obj, "spec": spec},
+        expect=version,
+        dry_run=bool(request.param("dryRun")),
     )
     return writing.shown(ctx, request, target.info, revision)
 

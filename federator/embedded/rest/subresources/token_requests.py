@@ -48,14 +48,19 @@ def create(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     try:
         given = msgspec.convert(bodies.read_object(request, target.info), _Request)
     except msgspec.ValidationError as error:
-        raise refusals.bad_request(f'{_KIND} in version "v1" cannot be handled as a {_KIND}: {error}') from None
+        raise refusals.bad_request(
+            f'{_KIND} in version "v1" cannot be handled as a {_KIND}: {error}'
+        ) from None
     metadata, spec = given.metadata, given.spec
     _check_name(metadata.name, target.name, "name", target.name)
     _check_name(metadata.namespace, target.space, "namespace", target.name)
     account = reading.existing(ctx.store, Target(target.info, target.namespace, target.name)).obj
     uid = account["metadata"]["uid"]
     if metadata.uid not in {"", uid}:
-        why = f"the UID in the token request ({metadata.uid}) does not match the UID of the service account ({uid})"
+        why = (
+            f"the UID in the token request ({metadata.uid}) does not match the UID of the service"
+            f" account ({uid})"
+        )
         raise refusals.conflict(_GROUP, _KIND, target.name, why)
     audiences = spec.audiences or [AUDIENCE]
     seconds = _LIFETIME_S if spec.expirationSeconds is None else spec.expirationSeconds
@@ -72,7 +77,11 @@ def create(ctx: Context, request: ApiRequest, target: Target) -> Answer:
             "uid": uid,
             "creationTimestamp": clocks.stamp(now),
         },
-        "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": spec.boundObjectRef},
+        "spec": {
+            "audiences": audiences,
+            "expirationSeconds": seconds,
+            "boundObjectRef": spec.boundObjectRef,
+        },
         "status": {"token": token, "expirationTimestamp": clocks.stamp(now + seconds)},
     }
     return json_answer(answer, 201)
@@ -80,13 +89,19 @@ def create(ctx: Context, request: ApiRequest, target: Target) -> Answer:
 
 def _check_name(given: str, wanted: str, field: str, name: str) -> None:
     if given and given != wanted:
-        error = invalid(f"metadata.{field}", given, f"must match the service account {field} if specified")
+        error = invalid(
+            f"metadata.{field}", given, f"must match the service account {field} if specified"
+        )
         raise _refused(error, name)
 
 
 def _check_lifetime(seconds: int) -> None:
     if seconds < _SHORTEST_S:
-        raise _refused(invalid("spec.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"))
+        raise _refused(
+            invalid(
+                "spec.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"
+            )
+        )
     if seconds > _LONGEST_S:
         why = "may not specify a duration larger than 2^32 seconds"
         raise _refused(invalid("spec.expirationSeconds", seconds, why))
@@ -100,18 +115,27 @@ def _bound(ctx: Context, target: Target, reference: _Reference) -> JsonObject:
     """The object that the token shall end with."""
     if reference.apiVersion != "v1" or reference.kind not in BOUND_KINDS:
         group, _, version = reference.apiVersion.rpartition("/")
-        raise refusals.bad_request(f"cannot bind token to object of type {group}/{version}, Kind={reference.kind}")
+        raise refusals.bad_request(
+            f"cannot bind token to object of type {group}/{version}, Kind={reference.kind}"
+        )
     info = ctx.registry.get("", BOUND_KINDS[reference.kind])
     referenced = reading.existing(
         ctx.store, Target(info, target.namespace if info.namespaced else None, reference.name)
     ).obj
-    if reference.kind == "Pod" and referenced["spec"].get("serviceAccountName", "default") != target.name:
-        why = f'cannot bind token for serviceaccount "{target.name}" to pod running with different serviceaccount name.'
+    if (
+        reference.kind == "Pod"
+        and referenced["spec"].get("serviceAccountName", "default") != target.name
+    ):
+        why = (
+            f'cannot bind token for serviceaccount "{target.name}"'
+            " to pod running with different serviceaccount name."
+        )
         raise refusals.bad_request(why)
     uid = referenced["metadata"]["uid"]
     if reference.uid not in {"", uid}:
         why = (
-            f"the UID in the bound object reference ({reference.uid}) does not match the UID in record. The object "
+            f"the UID in the bound object reference ({reference.uid}) does not match the UID in"
+            " record. The object "
             "might have been deleted and then recreated"
         )
         raise refusals.conflict("", info.plural, reference.name, why)

@@ -1,7 +1,8 @@
-"""The Kubernetes extensions of CEL that our evaluator lacks: quantities, and the string and list helpers rules use.
+"""The Kubernetes extensions of CEL that our evaluator lacks: quantities, and the string and list
+helpers rules use.
 
-Plain functions, also callable as methods (`quantity(a).isLessThan(quantity(b))`). A quantity is carried as its
-canonical text. Registered by `cel_rules` only for the rules that name one of them.
+Plain functions, also callable as methods (`quantity(a).isLessThan(quantity(b))`). A quantity is
+carried as its canonical text. Registered by `cel_rules` only for the rules that name one of them.
 """
 
 import itertools
@@ -132,10 +133,30 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
 BUILT_IN: Final = frozenset(
     {
         *("size", "contains", "startsWith", "endsWith", "matches", "max", "min"),
-        *("string", "int", "uint", "double", "bytes", "bool", "duration", "timestamp", "type", "dyn"),
+        *(
+            "string",
+            "int",
+            "uint",
+            "double",
+            "bytes",
+            "bool",
+            "duration",
+            "timestamp",
+            "type",
+            "dyn",
+        ),
         *("getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear"),
         *("getHours", "getMinutes", "getSeconds", "getMilliseconds"),
-        *("hasValue", "value", "or", "orValue", "optional.of", "optional.none", "optional.ofNonZeroValue"),
+        *(
+            "hasValue",
+            "value",
+            "or",
+            "orValue",
+            "optional.of",
+            "optional.none",
+            "optional.ofNonZeroValue",
+        ),
     }
 )
-"""What the evaluator knows by itself; any other name in a rule is refused when the rule is compiled."""
+"""What the evaluator knows by itself; any other name in a rule is refused when the rule is
+compiled."""

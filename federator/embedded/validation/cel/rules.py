@@ -1,4 +1,5 @@
-"""`x-kubernetes-validations`: CEL rules of custom resources, compiled once per schema node and only when first needed.
+"""`x-kubernetes-validations`: CEL rules of custom resources, compiled once per schema node and only
+when first needed.
 
 The evaluator takes 200 ms to import, so it is imported by the first rule. What a rule
 sees of an object is cut out by `cel_views`.
@@ -10,7 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from federator.embedded.apply.patches import same
-from federator.embedded.storage.field_errors import FieldError, duplicate, forbidden, invalid, required
+from federator.embedded.storage.field_errors import (
+    FieldError,
+    duplicate,
+    forbidden,
+    invalid,
+    required,
+)
 from federator.embedded.storage.schema import Node
 from federator.embedded.validation.cel import functions as cel_functions
 from federator.embedded.validation.cel import views
@@ -43,15 +50,20 @@ class Rule:
 
 
 def check(obj: Any, old: Any, node: Node) -> list[FieldError]:
-    """Complaints of all rules of the schema; `old` is None on create (then transition rules are skipped)."""
+    """Complaints of all rules of the schema; `old` is None on create (then transition rules are
+    skipped)."""
     return list(_walk(obj, old, old is not None, node, "")) if has_rules(node) else []
 
 
 def has_rules(node: Node, depth: int = 0) -> bool:
-    """Whether this node or any below has rules; the answer is kept, so whole sub-trees are skipped at once."""
+    """Whether this node or any below has rules; the answer is kept, so whole sub-trees are skipped
+    at once."""
     cached: bool | None = node.compiled.get("has_rules")
     if cached is None:
-        below = [*node.fields.values(), *(child for child in (node.items, node.values) if child is not None)]
+        below = [
+            *node.fields.values(),
+            *(child for child in (node.items, node.values) if child is not None),
+        ]
         cached = bool(node.raw.get("x-kubernetes-validations")) or (
             depth < _DEEPEST and any(has_rules(child, depth + 1) for child in below)
         )
@@ -73,12 +85,20 @@ def _walk(obj: Any, old: Any, comparable: bool, node: Node, path: str) -> Iterat
         values = node.values
         if values is not None and has_rules(values):
             for key in sorted(obj):
-                yield from _walk(obj[key], before.get(key), comparable and key in before, values, f"{path}[{key}]")
+                yield from _walk(
+                    obj[key],
+                    before.get(key),
+                    comparable and key in before,
+                    values,
+                    f"{path}[{key}]",
+                )
     elif type(obj) is list and node.items is not None and has_rules(node.items):
         previous = _by_key(old, node) if comparable else {}
         for index, item in enumerate(obj):
             key = _item_key(item, node.keys)
-            yield from _walk(item, previous.get(key), key in previous, node.items, f"{path}[{index}]")
+            yield from _walk(
+                item, previous.get(key), key in previous, node.items, f"{path}[{index}]"
+            )
 
 
 def _children(node: Node) -> list[tuple[str, Node]]:
@@ -123,7 +143,10 @@ def _failure(error: Exception, rule: Rule) -> str:
     if isinstance(error, KeyError):
         return f"no such key: {error.args[0]} evaluating rule: {about}"
     if isinstance(error, TypeError):
-        text = "call arguments did not match a supported operator, function or macro signature for rule"
+        text = (
+            "call arguments did not match a supported operator, function or macro signature for"
+            " rule"
+        )
         return f"'no such overload': {text}: {about}"
     return f"{error} evaluating rule: {about}"
 
@@ -164,14 +187,17 @@ def _variables(rule: Rule, obj: Any, old: Any, comparable: bool, node: Node) -> 
         if rule.optional_old:
             import cel
 
-            variables["oldSelf"] = cel.OptionalValue.of(seen) if comparable else cel.OptionalValue.none()
+            variables["oldSelf"] = (
+                cel.OptionalValue.of(seen) if comparable else cel.OptionalValue.none()
+            )
         else:
             variables["oldSelf"] = seen
     return variables
 
 
 def compiled(node: Node) -> list[Rule | RuleError]:
-    """The rules of this node, compiled on first use; a rule that does not compile stands as its error."""
+    """The rules of this node, compiled on first use; a rule that does not compile stands as its
+    error."""
     rules: list[Rule | RuleError] | None = node.compiled.get("rules")
     if rules is None:
         rules = [_attempted(raw, node) for raw in node.raw.get("x-kubernetes-validations", ())]
@@ -187,7 +213,8 @@ def _attempted(raw: Mapping[str, Any], node: Node) -> Rule | RuleError:
 
 
 def compile_rule(raw: Mapping[str, Any], node: Node) -> Rule:
-    """One rule of the schema at `node`. Raises `RuleError` (syntax, unknown functions, unknown fields of `self`)."""
+    """One rule of the schema at `node`. Raises `RuleError` (syntax, unknown functions, unknown
+    fields of `self`)."""
     source = raw.get("rule", "")
     program, named, functions = compile_expression(source, node)
     message_program = None
@@ -209,8 +236,11 @@ def compile_rule(raw: Mapping[str, Any], node: Node) -> Rule:
     )
 
 
-def compile_expression(source: str, node: Node) -> tuple[Any, dict[str, views.Named | None], dict[str, Any]]:
-    """(program, field names read per variable or None for all, extension functions needed). Raises `RuleError`."""
+def compile_expression(
+    source: str, node: Node
+) -> tuple[Any, dict[str, views.Named | None], dict[str, Any]]:
+    """(program, field names read per variable or None for all, extension functions needed). Raises
+    `RuleError`."""
     import cel
 
     try:
@@ -218,7 +248,8 @@ def compile_expression(source: str, node: Node) -> tuple[Any, dict[str, views.Na
     except ValueError as error:
         message = str(error)
         raise RuleError(
-            "compilation failed: " + message[max(message.find("ERROR: "), 0) :].replace("\n|", "\n |")
+            "compilation failed: "
+            + message[max(message.find("ERROR: "), 0) :].replace("\n|", "\n |")
         ) from None
     names = {name for name in program.functions() if name[0].isalpha()}
     unknown = sorted(names - cel_functions.FUNCTIONS.keys() - cel_functions.BUILT_IN)
@@ -231,10 +262,19 @@ def compile_expression(source: str, node: Node) -> tuple[Any, dict[str, views.Na
     for name in sorted((named["self"] or {}).keys() - fields):
         if node.kind == "object" and node.fields and not node.preserve:
             at = re.search(rf"\bself\s*\.\s*{name}\b", source)
-            raise _located(f"undefined field '{name}'", source, source.index(".", at.start()) if at else 0)
-    return program, named, {name: cel_functions.FUNCTIONS[name] for name in names & cel_functions.FUNCTIONS.keys()}
+            raise _located(
+                f"undefined field '{name}'", source, source.index(".", at.start()) if at else 0
+            )
+    return (
+        program,
+        named,
+        {name: cel_functions.FUNCTIONS[name] for name in names & cel_functions.FUNCTIONS.keys()},
+    )
 
 
 def _located(problem: str, source: str, column: int) -> RuleError:
     """A complaint about one place of a rule, with the place pointed at as the compiler does."""
-    return RuleError(f"compilation failed: ERROR: <input>:1:{column + 1}: {problem}\n | {source}\n | {'.' * column}^")
+    return RuleError(
+        f"compilation failed: ERROR: <input>:1:{column + 1}: {problem}\n | {source}\n |"
+        f" {'.' * column}^"
+    )

@@ -1,7 +1,7 @@
 """What a CEL rule is shown of an object: the fields it names, spelt as CEL can spell them.
 
-Handing a whole pod template to the evaluator costs a hundred times the rule itself, so the paths a rule names are read
-off its text, and everything else is left out. Used by `cel_rules` alone.
+Handing a whole pod template to the evaluator costs a hundred times the rule itself, so the paths a
+rule names are read off its text, and everything else is left out. Used by `cel_rules` alone.
 """
 
 import re
@@ -11,13 +11,28 @@ from typing import Any, Final, Optional
 from federator.embedded.storage.schema import Node
 
 Named = Mapping[str, Optional["Named"]]
-"""Field name -> what is named below it; None for all of it, an empty mapping for nothing but that it is there."""
+"""Field name -> what is named below it; None for all of it, an empty mapping for nothing but that
+it is there."""
 
-_USES: Final = re.compile(r"(\bhas\s*\(\s*)?(?<![\w.])(self|oldSelf)\b((?:\s*\.\s*[A-Za-z_]\w*)*)(\s*[(\[])?")
+_USES: Final = re.compile(
+    r"(\bhas\s*\(\s*)?(?<![\w.])(self|oldSelf)\b((?:\s*\.\s*[A-Za-z_]\w*)*)(\s*[(\[])?"
+)
 _STRINGS: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 _RESERVED: Final = frozenset(
     {
-        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function"),
+        *(
+            "true",
+            "false",
+            "null",
+            "in",
+            "as",
+            "break",
+            "const",
+            "continue",
+            "else",
+            "for",
+            "function",
+        ),
         *("if", "import", "let", "loop", "package", "namespace", "return", "var", "void", "while"),
     }
 )
@@ -25,7 +40,8 @@ _DEEPEST: Final = 64
 
 
 def named_fields(source: str) -> dict[str, Named | None]:
-    """What an expression names of `self` and `oldSelf`; None for a variable that is used as a whole."""
+    """What an expression names of `self` and `oldSelf`; None for a variable that is used as a
+    whole."""
     named: dict[str, Named | None] = {"self": {}, "oldSelf": {}}
     for asked, variable, dotted, after in _USES.findall(_STRINGS.sub("''", source)):
         path = [step.strip() for step in dotted.split(".")[1:]]
@@ -66,7 +82,9 @@ def seen(value: Any, named: Named | None, node: Node | None) -> Any:
     for name, below in named.items():
         key = name if name in value else _unspelt(name, value, node)
         if key is not None:
-            shown[name] = seen(value[key], below, None if node is None else node.fields.get(key, node.values))
+            shown[name] = seen(
+                value[key], below, None if node is None else node.fields.get(key, node.values)
+            )
     return shown
 
 
@@ -102,7 +120,10 @@ def _spelt(value: Any, node: Node | None) -> Any:
 def _needs_spelling(node: Node, depth: int = 0) -> bool:
     cached: bool | None = node.compiled.get("needs_spelling")
     if cached is None:
-        below = [*node.fields.values(), *(child for child in (node.items, node.values) if child is not None)]
+        below = [
+            *node.fields.values(),
+            *(child for child in (node.items, node.values) if child is not None),
+        ]
         cached = any(spelling(key) != key for key in node.fields) or (
             depth < _DEEPEST and any(_needs_spelling(child, depth + 1) for child in below)
         )

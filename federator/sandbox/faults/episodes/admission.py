@@ -1,4 +1,5 @@
-"""Episodes at a cluster's own gate: who may enter, what webhooks refuse or change, which kinds are served.
+"""Episodes at a cluster's own gate: who may enter, what webhooks refuse or change, which kinds are
+served.
 
 All of them end as they began: credentials are restored, webhooks removed, definitions served again.
 """
@@ -21,12 +22,18 @@ from federator.sandbox.faults.rows import Box, Episode, Sending, Stage, is_hub
 _SLICES = frozenset(kind.plural for kind in registry.WORKLOADS.values())
 _JOBSETS = registry.KINDS["PinterestJobSet"].plural
 _NATIVES = frozenset({"deployments", "jobs", "services", "configmaps"})
-_WEBHOOK = 'admission webhook "policy.example.com" denied the request: images must come from the mirror'
+_WEBHOOK = (
+    'admission webhook "policy.example.com" denied the request: images must come from the mirror'
+)
 _REFUSALS: tuple[tuple[int, str, str], ...] = (
     (422, "Invalid", _WEBHOOK),
     (403, "Forbidden", _WEBHOOK),
     (400, "BadRequest", _WEBHOOK),
-    (500, "InternalError", 'Internal error occurred: failed calling webhook "policy.example.com": no endpoints'),
+    (
+        500,
+        "InternalError",
+        'Internal error occurred: failed calling webhook "policy.example.com": no endpoints',
+    ),
 )
 
 
@@ -42,7 +49,9 @@ def plural_of(path: str) -> tuple[str, str]:
 def puts(sending: Sending, plurals: frozenset[str]) -> bool:
     """Whether the request makes or changes an object of one of these resources, not its status."""
     plural, subresource = plural_of(sending.request.path)
-    return sending.request.method in ("POST", "PUT", "PATCH") and plural in plurals and not subresource
+    return (
+        sending.request.method in ("POST", "PUT", "PATCH") and plural in plurals and not subresource
+    )
 
 
 @contextlib.asynccontextmanager
@@ -54,9 +63,13 @@ async def credentials_refused(stage: Stage, rng: random.Random) -> AsyncIterator
         stage.happened("credentials-refused")
         if status == 401:
             return refusal(401, "Unauthorized", "Unauthorized")
-        return refusal(403, "Forbidden", 'forbidden: User "federator" cannot do that in this cluster')
+        return refusal(
+            403, "Forbidden", 'forbidden: User "federator" cannot do that in this cluster'
+        )
 
-    with stage.boxes.standing(Box(lambda sending: sending.cluster == member and is_hub(sending.process), how)):
+    with stage.boxes.standing(
+        Box(lambda sending: sending.cluster == member and is_hub(sending.process), how)
+    ):
         if rng.random() < 0.5:
             await stage.links.end_streams(member)
         yield
@@ -64,12 +77,15 @@ async def credentials_refused(stage: Stage, rng: random.Random) -> AsyncIterator
 
 @contextlib.asynccontextmanager
 async def secret_absent(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """Credentials are rotated: the old ones are void at once, and for a while the Secret is not there."""
+    """Credentials are rotated: the old ones are void at once, and for a while the Secret is not
+    there."""
     member = rng.choice(list(stage.members))
     host, namespace = stage.user("host"), stage.federation.hub_options.credentials_namespace
     ref = ObjectRef("v1", "secrets", namespace, member, "Secret")
     live = await host.get(ref)
-    kept = {name: part for name, part in live.items() if name in ("apiVersion", "kind", "type", "data")}
+    kept = {
+        name: part for name, part in live.items() if name in ("apiVersion", "kind", "type", "data")
+    }
 
     async def void(sending: Sending, inner: Transport) -> Response:
         return refusal(401, "Unauthorized", "Unauthorized")
@@ -82,7 +98,9 @@ async def secret_absent(stage: Stage, rng: random.Random) -> AsyncIterator[None]
 
     asked = f"/secrets/{member}"
     with (
-        stage.boxes.standing(Box(lambda sending: sending.cluster == member and is_hub(sending.process), void)),
+        stage.boxes.standing(
+            Box(lambda sending: sending.cluster == member and is_hub(sending.process), void)
+        ),
         stage.boxes.standing(Box(lambda sending: sending.request.path.endswith(asked), look)),
     ):
         await host.delete(ref, uid=live["metadata"]["uid"])
@@ -113,12 +131,17 @@ async def webhook_refuses(stage: Stage, rng: random.Random) -> AsyncIterator[Non
 
 @contextlib.asynccontextmanager
 async def statuses_refused(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """A webhook on the host refuses every status of a job set: what members have done cannot be recorded."""
+    """A webhook on the host refuses every status of a job set: what members have done cannot be
+    recorded."""
     status = rng.choice(_REFUSALS)
 
     def befalls(sending: Sending) -> bool:
         plural, subresource = plural_of(sending.request.path)
-        return sending.cluster == "host" and sending.writes and (plural, subresource) == (_JOBSETS, "status")
+        return (
+            sending.cluster == "host"
+            and sending.writes
+            and (plural, subresource) == (_JOBSETS, "status")
+        )
 
     async def how(sending: Sending, inner: Transport) -> Response:
         stage.happened("statuses-refused")
@@ -134,7 +157,9 @@ Change = Callable[[dict[str, Any]], None]
 
 def _annotates(body: dict[str, Any]) -> None:
     """Adds a note of its own."""
-    body.setdefault("metadata", {}).setdefault("annotations", {})["mesh.example.com/status"] = "injected"
+    body.setdefault("metadata", {}).setdefault("annotations", {})["mesh.example.com/status"] = (
+        "injected"
+    )
 
 
 def _labels_pods(body: dict[str, Any]) -> None:
@@ -189,19 +214,24 @@ def changing(member: str, change: Change, plurals: frozenset[str], note: Callabl
 
 @contextlib.asynccontextmanager
 async def webhook_changes(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """A webhook, or an older definition, in one member changes what is written there. It is over when what lacks
-    something has been written once more without it."""
+    """A webhook, or an older definition, in one member changes what is written there. It is over
+    when what lacks something has been written once more without it."""
     member, change = rng.choice(list(stage.members)), CHANGES[rng.choice(sorted(CHANGES))]
     plurals = _SLICES if rng.random() < 0.5 else _NATIVES
-    with stage.boxes.standing(changing(member, change, plurals, lambda: stage.happened("webhook-changes"))):
+    with stage.boxes.standing(
+        changing(member, change, plurals, lambda: stage.happened("webhook-changes"))
+    ):
         yield
-    options = stage.federation.hub_options if plurals is _SLICES else stage.federation.member_options
+    options = (
+        stage.federation.hub_options if plurals is _SLICES else stage.federation.member_options
+    )
     await asyncio.sleep(options.futile_pause_s)
 
 
 @contextlib.asynccontextmanager
 async def kind_not_served(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """A kind of ours is not served in a member: discovery does not name it, its paths answer 404. Its objects stay."""
+    """A kind of ours is not served in a member: discovery does not name it, its paths answer 404.
+    Its objects stay."""
     member = rng.choice(list(stage.members))
     kind = rng.choice([kind for kind in registry.WORKLOADS.values() if kind.model is not None])
     root = f"/apis/{kind.api_version}/"
@@ -214,13 +244,17 @@ async def kind_not_served(stage: Stage, rng: random.Random) -> AsyncIterator[Non
     async def how(sending: Sending, inner: Transport) -> Response:
         if sending.request.path != "/apis":
             stage.happened("kind-not-served")
-            return CannedResponse(404, b"404 page not found\n", {"content-type": "text/plain; charset=utf-8"})
+            return CannedResponse(
+                404, b"404 page not found\n", {"content-type": "text/plain; charset=utf-8"}
+            )
         response = await inner.request(sending.request)
         document = msgspec.json.decode(await response.read(1 << 24))
         for group in document["items"]:
             for version in group["versions"]:
                 version["resources"] = [
-                    resource for resource in version["resources"] if resource["resource"] != kind.plural
+                    resource
+                    for resource in version["resources"]
+                    if resource["resource"] != kind.plural
                 ]
         return CannedResponse(response.status, msgspec.json.encode(document), response.headers)
 
@@ -236,17 +270,25 @@ async def discovery_flaps(stage: Stage, rng: random.Random) -> AsyncIterator[Non
     groups = rng.choice((("pinterest.com",), ("apps",), ("pinterest.com", "apps"), ()))
 
     def befalls(sending: Sending) -> bool:
-        return sending.cluster == member and is_hub(sending.process) and sending.request.path in ("/api", "/apis")
+        return (
+            sending.cluster == member
+            and is_hub(sending.process)
+            and sending.request.path in ("/api", "/apis")
+        )
 
     async def how(sending: Sending, inner: Transport) -> Response:
         if rng.random() < 0.3:
             return await inner.request(sending.request)
         stage.happened("discovery-flaps")
         if not groups:
-            return refusal(503, "ServiceUnavailable", "the server is currently unable to handle the request")
+            return refusal(
+                503, "ServiceUnavailable", "the server is currently unable to handle the request"
+            )
         response = await inner.request(sending.request)
         document = msgspec.json.decode(await response.read(1 << 24))
-        document["items"] = [group for group in document["items"] if group["metadata"].get("name") not in groups]
+        document["items"] = [
+            group for group in document["items"] if group["metadata"].get("name") not in groups
+        ]
         return CannedResponse(response.status, msgspec.json.encode(document), response.headers)
 
     with stage.boxes.standing(Box(befalls, how)):
@@ -256,13 +298,55 @@ async def discovery_flaps(stage: Stage, rng: random.Random) -> AsyncIterator[Non
 _MEMBER = "hubs and one member"
 
 ROWS = (
-    Episode("credentials-refused", "F41", _MEMBER, "after 5 to 60 s", credentials_refused, (5.0, 60.0)),
-    Episode("secret-absent", "F41", _MEMBER, "a new Secret comes after 5 to 40 s", secret_absent, (5.0, 40.0)),
-    Episode("webhook-refuses", "F42", "one member", "it is removed after 5 to 60 s", webhook_refuses, (5.0, 60.0)),
     Episode(
-        "statuses-refused", "F42", "hubs and the host", "it is removed after 10 to 60 s", statuses_refused, (10.0, 60.0)
+        "credentials-refused", "F41", _MEMBER, "after 5 to 60 s", credentials_refused, (5.0, 60.0)
     ),
-    Episode("webhook-changes", "F47", "one member", "it is removed after 5 to 60 s", webhook_changes, (5.0, 60.0)),
-    Episode("kind-not-served", "F48", "one member", "served again after 10 to 90 s", kind_not_served, (10.0, 90.0)),
-    Episode("discovery-flaps", "F48", _MEMBER, "it answers after 30 to 150 s", discovery_flaps, (30.0, 150.0)),
+    Episode(
+        "secret-absent",
+        "F41",
+        _MEMBER,
+        "a new Secret comes after 5 to 40 s",
+        secret_absent,
+        (5.0, 40.0),
+    ),
+    Episode(
+        "webhook-refuses",
+        "F42",
+        "one member",
+        "it is removed after 5 to 60 s",
+        webhook_refuses,
+        (5.0, 60.0),
+    ),
+    Episode(
+        "statuses-refused",
+        "F42",
+        "hubs and the host",
+        "it is removed after 10 to 60 s",
+        statuses_refused,
+        (10.0, 60.0),
+    ),
+    Episode(
+        "webhook-changes",
+        "F47",
+        "one member",
+        "it is removed after 5 to 60 s",
+        webhook_changes,
+        (5.0, 60.0),
+    ),
+    Episode(
+        "kind-not-served",
+        "F48",
+        "one member",
+        "served again after 10 to 90 s",
+        kind_not_served,
+        (10.0, 90.0),
+    ),
+    Episode(
+        "discovery-flaps",
+        "F48",
+        _MEMBER,
+        "it answers after 30 to 150 s",
+        discovery_flaps,
+        (30.0, 150.0),
+    ),
 )

@@ -1,5 +1,5 @@
-"""Episodes of whole clusters: made anew under the old address, joined twice, gone and back, hosts that are not the
-right one."""
+"""Episodes of whole clusters: made anew under the old address, joined twice, gone and back, hosts
+that are not the right one."""
 
 import asyncio
 import contextlib
@@ -24,13 +24,19 @@ FORCED = "by force"
 """The finalizer of a MemberCluster is taken off by hand."""
 SILENT_S = 60.0
 """After so long a cluster that cannot be reached is called unreachable."""
-_HOST_HOLDS = ("PlacementDecision", "PlacementPolicy", "ClusterPlacementPolicy", "FederatedQuota", CLUSTER)
+_HOST_HOLDS = (
+    "PlacementDecision",
+    "PlacementPolicy",
+    "ClusterPlacementPolicy",
+    "FederatedQuota",
+    CLUSTER,
+)
 
 
 @contextlib.asynccontextmanager
 async def made_anew(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """A member's address leads to a new, empty cluster of another identity. In the end the old one is back, or an
-    operator joins the new one in its place."""
+    """A member's address leads to a new, empty cluster of another identity. In the end the old one
+    is back, or an operator joins the new one in its place."""
     name = rng.choice(list(stage.members))
     new = stage.fresh(name)
     stay = rng.random() < 0.5
@@ -47,7 +53,8 @@ async def made_anew(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
         else:
             await stage.put(name, stage.federation.members[name])
             if _recorded(stage, name) == new.uid:
-                rejoin(stage, name)  # somebody had joined the new one meanwhile (F55): to the hub the old is a stranger
+                # somebody had joined the new one meanwhile (F55): to the hub the old is a stranger
+                rejoin(stage, name)
         stage.kill(f"member-{name}")
 
 
@@ -58,12 +65,14 @@ def _recorded(stage: Stage, name: str) -> str:
 
 
 def rejoin(stage: Stage, name: str) -> None:
-    """An operator removes a MemberCluster and joins the cluster of that name anew, as it was asked for last."""
+    """An operator removes a MemberCluster and joins the cluster of that name anew, as it was asked
+    for last."""
     join(stage, leave(stage, name))
 
 
 def join(stage: Stage, left: Mapping[str, Any]) -> None:
-    """An operator joins a cluster again, with the labels and the spec that its MemberCluster had."""
+    """An operator joins a cluster again, with the labels and the spec that its MemberCluster
+    had."""
     host = stage.federation.host
     kept = {part: left["metadata"][part] for part in ("name", "labels") if part in left["metadata"]}
     meta = {**kept, "finalizers": [names.CLUSTER_FINALIZER]}
@@ -73,7 +82,8 @@ def join(stage: Stage, left: Mapping[str, Any]) -> None:
 
 
 def leave(stage: Stage, name: str) -> Mapping[str, Any]:
-    """An operator removes a MemberCluster by force: he takes its finalizer off. Returns what it was."""
+    """An operator removes a MemberCluster by force: he takes its finalizer off. Returns what it
+    was."""
     host = stage.federation.host
     deleted, _ = host.store.delete(_info(host, CLUSTER), "", name, finalizers=())
     return deleted.obj
@@ -89,7 +99,12 @@ async def joined_twice(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
         yield
         return
     stage.federation.aliases[double] = name
-    body = {"apiVersion": live["apiVersion"], "kind": CLUSTER, "metadata": {"name": double}, "spec": {}}
+    body = {
+        "apiVersion": live["apiVersion"],
+        "kind": CLUSTER,
+        "metadata": {"name": double},
+        "spec": {},
+    }
     await asyncio.sleep(1.1)  # who joined first is told by stamps of whole seconds
     await stage.user("host").create(registry.KINDS[CLUSTER].ref("", double), body)
     stage.happened("joined-twice")
@@ -101,11 +116,14 @@ async def joined_twice(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def left_and_back(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """A cluster leaves the fleet and joins again, while a workload of its own is scaled down and up. It is emptied, or
-    left as it is, or somebody takes the finalizer off by hand."""
+    """A cluster leaves the fleet and joins again, while a workload of its own is scaled down and
+    up. It is emptied, or left as it is, or somebody takes the finalizer off by hand."""
     async with guests.guest(stage, "left-and-back", 6) as own:
         await guests.until(own.expanded, guests.PLACED_S)
-        name, how = rng.choice(own.holders() or list(stage.members)), rng.choice(("", "", "Orphan", FORCED))
+        name, how = (
+            rng.choice(own.holders() or list(stage.members)),
+            rng.choice(("", "", "Orphan", FORCED)),
+        )
         left = guests.stored(stage.federation.host, registry.KINDS[CLUSTER].ref("", name))
         if left is None:
             yield
@@ -121,23 +139,28 @@ async def left_and_back(stage: Stage, rng: random.Random) -> AsyncIterator[None]
             await _join_again(stage, left)
             if how:
                 await _clear_strangers(stage, name)
-    # The service is deleted now, perhaps before a hub heard that the cluster is back. Then the proof is in its memory
-    # and on the Lease, and a hub that stands for no election forgets it with its life.
+    # The service is deleted now, perhaps before a hub heard that the cluster is back. Then the
+    # proof is in its memory and on the Lease, and a hub that stands for no election forgets it with
+    # its life.
     decisions, namespace = _info(stage.federation.host, "PlacementDecision"), own.ref.namespace
     store = stage.federation.host.store
     await guests.until(
-        lambda: all(decision.key[0] != namespace for decision in store.items(decisions)), guests.PLACED_S
+        lambda: all(decision.key[0] != namespace for decision in store.items(decisions)),
+        guests.PLACED_S,
     )
     await _clear_strangers(stage, name)
 
 
 @contextlib.asynccontextmanager
 async def lost_and_back(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """A cluster that no hub can reach is given up as lost, one of its workloads is deleted meanwhile, and then it joins
-    again with everything that it held."""
+    """A cluster that no hub can reach is given up as lost, one of its workloads is deleted
+    meanwhile, and then it joins again with everything that it held."""
     async with guests.guest(stage, "lost-and-back", 6) as own:
         await guests.until(own.expanded, guests.PLACED_S)
-        name, how = rng.choice(own.holders() or list(stage.members)), rng.choice((Cut.REFUSED, Cut.SILENT))
+        name, how = (
+            rng.choice(own.holders() or list(stage.members)),
+            rng.choice((Cut.REFUSED, Cut.SILENT)),
+        )
         left = guests.stored(stage.federation.host, registry.KINDS[CLUSTER].ref("", name))
         if left is None:
             yield
@@ -165,12 +188,15 @@ def _is_ready(stage: Stage, name: str) -> bool:
 
 def _is_gone(stage: Stage, left: Mapping[str, Any]) -> bool:
     """Whether that very MemberCluster has left."""
-    live = guests.stored(stage.federation.host, registry.KINDS[CLUSTER].ref("", left["metadata"]["name"]))
+    live = guests.stored(
+        stage.federation.host, registry.KINDS[CLUSTER].ref("", left["metadata"]["name"])
+    )
     return live is None or bool(live["metadata"]["uid"] != left["metadata"]["uid"])
 
 
 async def _remove(stage: Stage, left: Mapping[str, Any], how: str) -> None:
-    """An operator removes a cluster; `how` is what he says of it, or that he takes the finalizer off."""
+    """An operator removes a cluster; `how` is what he says of it, or that he takes the finalizer
+    off."""
     name, uid = left["metadata"]["name"], left["metadata"]["uid"]
     if _is_gone(stage, left):
         return
@@ -178,28 +204,39 @@ async def _remove(stage: Stage, left: Mapping[str, Any], how: str) -> None:
         leave(stage, name)
         return
     ref, user = registry.KINDS[CLUSTER].ref("", name), stage.user("host")
-    with contextlib.suppress(errors.NotFound, errors.Conflict):  # another episode may have been sooner
+    # another episode may have been sooner
+    with contextlib.suppress(errors.NotFound, errors.Conflict):
         if how:
-            await user.patch(ref, {"metadata": {"uid": uid, "annotations": {names.REMOVAL_ANNOTATION: how}}})
+            await user.patch(
+                ref, {"metadata": {"uid": uid, "annotations": {names.REMOVAL_ANNOTATION: how}}}
+            )
         await user.delete(ref, uid=uid)
 
 
 async def _join_again(stage: Stage, left: Mapping[str, Any]) -> None:
-    """The cluster joins again when it has left. An operator who has waited in vain for it to be emptied takes what is
-    there as it is, and at last the finalizer off."""
+    """The cluster joins again when it has left. An operator who has waited in vain for it to be
+    emptied takes what is there as it is, and at last the finalizer off."""
     for how in ("Orphan", FORCED):
         if not await guests.until(lambda: _is_gone(stage, left), guests.PLACED_S):
             await _remove(stage, left, how)
-    if guests.stored(stage.federation.host, registry.KINDS[CLUSTER].ref("", left["metadata"]["name"])) is None:
+    if (
+        guests.stored(
+            stage.federation.host, registry.KINDS[CLUSTER].ref("", left["metadata"]["name"])
+        )
+        is None
+    ):
         join(stage, left)
 
 
 async def _clear_strangers(stage: Stage, name: str) -> None:
-    """An operator removes what belongs to nobody by now: work whose workload was deleted while the cluster was out of
-    the fleet, or which another host had put there. The hub reports such slices, and leaves them alone without proof."""
+    """An operator removes what belongs to nobody by now: work whose workload was deleted while the
+    cluster was out of the fleet, or which another host had put there. The hub reports such slices,
+    and leaves them alone without proof."""
     host = stage.federation.host
     uids = {
-        stored.obj["metadata"]["uid"] for kind in registry.WORKLOADS for stored in host.store.items(_info(host, kind))
+        stored.obj["metadata"]["uid"]
+        for kind in registry.WORKLOADS
+        for stored in host.store.items(_info(host, kind))
     }
     decided = host.store.items(_info(host, "PlacementDecision"))
     uids |= {decision.obj["metadata"]["labels"][names.WORKLOAD_UID_LABEL] for decision in decided}
@@ -213,7 +250,8 @@ async def _clear_strangers(stage: Stage, name: str) -> None:
 
 @contextlib.asynccontextmanager
 async def restored(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """Every hub finds the host as a backup knew it some time ago, under the same identity; later the right one."""
+    """Every hub finds the host as a backup knew it some time ago, under the same identity; later
+    the right one."""
     backup = _copied(stage.federation.host)
     async with guests.guest(stage, "host-restored", 3) as own:
         await guests.until(own.expanded, guests.PLACED_S)
@@ -227,12 +265,18 @@ async def restored(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def wrong(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """Every hub finds another host, to which the same members are joined, and on which there is no workload.
+    """Every hub finds another host, to which the same members are joined, and on which there is no
+    workload.
 
-    A member that no host had claimed when the wrong one came (the right one had not reached it yet) is the wrong one's
-    by right: an operator hands it back in the end, as the hub's message says."""
+    A member that no host had claimed when the wrong one came (the right one had not reached it yet)
+    is the wrong one's by right: an operator hands it back in the end, as the hub's message says.
+    """
     other = stage.fresh("host")
-    members = [entry for entry in _copied(stage.federation.host) if entry[0] in (CLUSTER, "Secret", "Namespace")]
+    members = [
+        entry
+        for entry in _copied(stage.federation.host)
+        if entry[0] in (CLUSTER, "Secret", "Namespace")
+    ]
     _furnish(other, members, "")
     unclaimed = [name for name in stage.members if not _claimed(stage, name)]
     try:
@@ -247,16 +291,18 @@ async def wrong(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
 def _claimed(stage: Stage, name: str) -> bool:
     """Whether the right host is recorded in a member."""
     capacity = guests.stored(
-        stage.federation.members[name], registry.KINDS["ClusterCapacity"].ref("", clustercapacity.NAME)
+        stage.federation.members[name],
+        registry.KINDS["ClusterCapacity"].ref("", clustercapacity.NAME),
     )
     return (
-        capacity is not None and stage.federation.host.uid in raw.text_map(capacity["metadata"], "annotations").values()
+        capacity is not None
+        and stage.federation.host.uid in raw.text_map(capacity["metadata"], "annotations").values()
     )
 
 
 async def _take_over(stage: Stage, name: str, other: str) -> None:
-    """`federator cluster take-over`: an operator says that the right host takes a member from another one. A cluster
-    that left the fleet meanwhile is waited for."""
+    """`federator cluster take-over`: an operator says that the right host takes a member from
+    another one. A cluster that left the fleet meanwhile is waited for."""
     ref = registry.KINDS[CLUSTER].ref("", name)
     if await guests.until(lambda: guests.stored(stage.federation.host, ref), BACK_S):
         await stage.user("host").patch(ref, {"spec": {"takeOverFrom": other}})
@@ -264,7 +310,8 @@ async def _take_over(stage: Stage, name: str, other: str) -> None:
 
 @contextlib.asynccontextmanager
 async def _instead_of_the_host(stage: Stage, other: EmbeddedCluster) -> AsyncIterator[None]:
-    """While this lasts hubs find `other` where the host was; they start anew at both ends, as after such a restore."""
+    """While this lasts hubs find `other` where the host was; they start anew at both ends, as after
+    such a restore."""
     for hub in stage.hubs:
         stage.hold_down(hub)
     await stage.put("host", other)
@@ -286,7 +333,8 @@ Copied = list[tuple[str, ObjectRef, Mapping[str, Any]]]
 
 
 def _copied(host: EmbeddedCluster) -> Copied:
-    """(kind, its reference, object) of what a backup of the host holds: everything that the federation reads."""
+    """(kind, its reference, object) of what a backup of the host holds: everything that the
+    federation reads."""
     copied: Copied = []
     for kind in ("Namespace", "Secret", "Lease", *_HOST_HOLDS, *registry.WORKLOADS):
         info = _info(host, kind)
@@ -296,14 +344,19 @@ def _copied(host: EmbeddedCluster) -> Copied:
     return copied
 
 
-def _furnish(host: EmbeddedCluster, backup: Iterable[tuple[str, ObjectRef, Mapping[str, Any]]], uid: str) -> None:
-    """Puts a backup into a new host. `uid` becomes its identity; "" leaves it its own, and every object a new uid."""
+def _furnish(
+    host: EmbeddedCluster, backup: Iterable[tuple[str, ObjectRef, Mapping[str, Any]]], uid: str
+) -> None:
+    """Puts a backup into a new host. `uid` becomes its identity; "" leaves it its own, and every
+    object a new uid."""
     if uid:
         spaces = _info(host, "Namespace")
         system = host.store.get(spaces, "", "kube-system")
         assert system is not None
         host.store.forget(spaces)
-        host.store.create(spaces, {**system.obj, "metadata": {**system.obj["metadata"], "uid": uid}})
+        host.store.create(
+            spaces, {**system.obj, "metadata": {**system.obj["metadata"], "uid": uid}}
+        )
     for kind, ref, obj in backup:
         info = _info(host, kind)
         if host.store.get(info, ref.namespace, ref.name) is not None:

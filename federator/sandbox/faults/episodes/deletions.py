@@ -1,4 +1,5 @@
-"""Episodes of deletions and limits: while a member or every hub is away, of namespaces that cannot end, of quotas."""
+"""Episodes of deletions and limits: while a member or every hub is away, of namespaces that cannot
+end, of quotas."""
 
 import asyncio
 import contextlib
@@ -59,8 +60,9 @@ async def deleted_while_hubs_are_down(stage: Stage, rng: random.Random) -> Async
 
 @contextlib.asynccontextmanager
 async def namespace_terminating(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """A namespace with our work in it is deleted, in a member or on the host, and somebody's finalizer keeps it from
-    ending. In the end that goes, and on the host the namespace is made again."""
+    """A namespace with our work in it is deleted, in a member or on the host, and somebody's
+    finalizer keeps it from ending. In the end that goes, and on the host the namespace is made
+    again."""
     async with guests.guest(stage, "namespace-terminating") as own:
         await guests.until(own.expanded, guests.PLACED_S)
         space = own.ref.namespace
@@ -82,16 +84,20 @@ async def namespace_terminating(stage: Stage, rng: random.Random) -> AsyncIterat
 
 
 async def _again(stage: Stage, space: str) -> None:
-    """Makes a namespace of the host again, as soon as the old one is gone: that waits for what members hold."""
+    """Makes a namespace of the host again, as soon as the old one is gone: that waits for what
+    members hold."""
     ref = guests.namespace_ref(space)
-    gone = await guests.until(lambda: guests.stored(stage.federation.host, ref) is None, guests.PLACED_S)
+    gone = await guests.until(
+        lambda: guests.stored(stage.federation.host, ref) is None, guests.PLACED_S
+    )
     if gone:
         await guests.make_namespace(stage, "host", space)
 
 
 @contextlib.asynccontextmanager
 async def quota_lowered(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """A quota is lowered below what is used, and a workload asks for more; later it is what it was."""
+    """A quota is lowered below what is used, and a workload asks for more; later it is what it
+    was."""
     async with _limited(stage, "quota-lowered", "1") as own:
         if own.replicas() > 2:
             stage.happened("quota-lowered")
@@ -119,7 +125,8 @@ async def quota_deleted(stage: Stage, rng: random.Random) -> AsyncIterator[None]
 
 @contextlib.asynccontextmanager
 async def _limited(stage: Stage, fault: str, cpu: str) -> AsyncIterator[guests.Guest]:
-    """A service of the fault's own whose project may take so much, with its quota; both are gone afterwards."""
+    """A service of the fault's own whose project may take so much, with its quota; both are gone
+    afterwards."""
     await _make_quota(stage, fault, cpu)
     try:
         async with guests.guest(stage, fault) as own:
@@ -131,8 +138,17 @@ async def _limited(stage: Stage, fault: str, cpu: str) -> AsyncIterator[guests.G
 
 async def _make_quota(stage: Stage, fault: str, cpu: str) -> None:
     kind, space = registry.KINDS[QUOTA], guests.namespace_of(fault)
-    spec = {"projects": [space], "namespaces": [space], "tiers": {"OnDemand": {"max": {"cpu": cpu}}}}
-    body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": fault}, "spec": spec}
+    spec = {
+        "projects": [space],
+        "namespaces": [space],
+        "tiers": {"OnDemand": {"max": {"cpu": cpu}}},
+    }
+    body = {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {"name": fault},
+        "spec": spec,
+    }
     with contextlib.suppress(errors.AlreadyExists):
         await stage.user("host").create(kind.ref("", fault), body)
 

@@ -1,4 +1,5 @@
-"""Episodes of too much: a member in which objects change far more often than anybody needs to know."""
+"""Episodes of too much: a member in which objects change far more often than anybody needs to
+know."""
 
 import asyncio
 import contextlib
@@ -19,13 +20,21 @@ _FOREIGN = 20
 
 
 @contextlib.asynccontextmanager
-async def event_flood(stage: Stage, rng: random.Random, rounds: int = ROUNDS) -> AsyncIterator[None]:
-    """Foreign objects and slices of ours in one member are noted on over and over, as fast as the server takes it."""
+async def event_flood(
+    stage: Stage, rng: random.Random, rounds: int = ROUNDS
+) -> AsyncIterator[None]:
+    """Foreign objects and slices of ours in one member are noted on over and over, as fast as the
+    server takes it."""
     member = rng.choice(list(stage.members))
     user = stage.user(member)
     made = [
         await user.create(
-            ref, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": ref.name, "namespace": NAMESPACE}}
+            ref,
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": ref.name, "namespace": NAMESPACE},
+            },
         )
         for ref in (_foreign(number) for number in range(_FOREIGN))
     ]
@@ -71,4 +80,8 @@ def _foreign_named(name: str) -> ObjectRef:
     return ObjectRef("v1", "configmaps", NAMESPACE, name, "ConfigMap")
 
 
-ROWS = (Episode("event-flood", "F20", "one member", "after a few hundred changes", event_flood, (1.0, 5.0)),)
+ROWS = (
+    Episode(
+        "event-flood", "F20", "one member", "after a few hundred changes", event_flood, (1.0, 5.0)
+    ),
+)

@@ -1,7 +1,9 @@
-"""Workloads of an episode's own: made for it in a namespace of its own, and removed when it is over.
+"""Workloads of an episode's own: made for it in a namespace of its own, and removed when it is
+over.
 
-What an episode does to them cannot change the end state of the user's script. Reads look into the stores, so they see
-what is, not what somebody has heard; writes go through the user's own connection, which has no faults.
+What an episode does to them cannot change the end state of the user's script. Reads look into the
+stores, so they see what is, not what somebody has heard; writes go through the user's own
+connection, which has no faults.
 """
 
 import asyncio
@@ -24,7 +26,11 @@ Obj = Mapping[str, Any]
 
 def container(image: str = "guest:1") -> dict[str, Any]:
     """Small, so that it takes no room that anybody else would miss."""
-    return {"name": "app", "image": image, "resources": {"requests": {"cpu": "50m", "memory": "16Mi"}}}
+    return {
+        "name": "app",
+        "image": image,
+        "resources": {"requests": {"cpu": "50m", "memory": "16Mi"}},
+    }
 
 
 def namespace_of(fault: str) -> str:
@@ -51,7 +57,8 @@ def namespace_ref(name: str) -> ObjectRef:
 
 
 async def until(true: Callable[[], object], within_s: float) -> bool:
-    """Waits for something in the world; False when it took too long, because other faults may keep it away."""
+    """Waits for something in the world; False when it took too long, because other faults may keep
+    it away."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(within_s):
             while not true():  # noqa: ASYNC110 - the stores tell nobody that we wait
@@ -83,7 +90,11 @@ class Guest:
             "apiVersion": self.ref.api_version,
             "kind": self.ref.kind,
             "metadata": {"name": self.ref.name, "namespace": self.ref.namespace, **(meta or {})},
-            "spec": {"replicas": replicas, "template": {"spec": {"containers": [container()]}}, **spec},
+            "spec": {
+                "replicas": replicas,
+                "template": {"spec": {"containers": [container()]}},
+                **spec,
+            },
         }
         return await self.stage.user("host").create(self.ref, body)
 
@@ -103,7 +114,11 @@ class Guest:
     def slice_in(self, cluster: str) -> Obj | None:
         """What the member has under its name, if the hub wrote it."""
         revision = stored(self.stage.federation.members[cluster], self.ref)
-        return revision if revision is not None and registry.verbs_of(KIND).read_mark(revision) is not None else None
+        return (
+            revision
+            if revision is not None and registry.verbs_of(KIND).read_mark(revision) is not None
+            else None
+        )
 
     def native_in(self, cluster: str) -> Obj | None:
         """The Deployment under its name."""
@@ -116,7 +131,9 @@ class Guest:
     def replicas(self) -> int:
         """Copies that all slices ask for."""
         slices = [self.slice_in(name) for name in self.stage.members]
-        return sum(revision["spec"].get("replicas", 1) for revision in slices if revision is not None)
+        return sum(
+            revision["spec"].get("replicas", 1) for revision in slices if revision is not None
+        )
 
     def expanded(self) -> list[str]:
         """Members in which its Deployment stands, too."""
@@ -125,9 +142,16 @@ class Guest:
 
 @contextlib.asynccontextmanager
 async def guest(
-    stage: Stage, fault: str, replicas: int = 4, *, name: str = "guest", made: bool = True, **spec: Any
+    stage: Stage,
+    fault: str,
+    replicas: int = 4,
+    *,
+    name: str = "guest",
+    made: bool = True,
+    **spec: Any,
 ) -> AsyncIterator[Guest]:
-    """A service of the fault's own, gone again afterwards. With `made` false its namespace alone is there yet."""
+    """A service of the fault's own, gone again afterwards. With `made` false its namespace alone is
+    there yet."""
     result = Guest(stage, namespace_of(fault), name)
     await make_namespace(stage, "host", result.ref.namespace)
     if made:

@@ -1,6 +1,8 @@
-"""Episodes of what API servers remember and tell: lost histories, pages that expire, streams that end or fall silent.
+"""Episodes of what API servers remember and tell: lost histories, pages that expire, streams that
+end or fall silent.
 
-Streams of the processes only are meant; the user and the clusters' own controllers are not disturbed.
+Streams of the processes only are meant; the user and the clusters' own controllers are not
+disturbed.
 """
 
 import contextlib
@@ -35,7 +37,8 @@ def forget_history(stage: Stage, cluster: str) -> None:
 
 @contextlib.asynccontextmanager
 async def missed_events(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """Nobody reaches a cluster for a while, and by then its history is gone: what was between is never told."""
+    """Nobody reaches a cluster for a while, and by then its history is gone: what was between is
+    never told."""
     cluster = rng.choice(clusters(stage))
     before = stage.links.touched[Cut.REFUSED]
     connected = speakers(stage, cluster)
@@ -53,7 +56,8 @@ async def missed_events(stage: Stage, rng: random.Random) -> AsyncIterator[None]
 
 @contextlib.asynccontextmanager
 async def no_bookmarks(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """No watch of a cluster gets a bookmark; in the end the history is gone that the old versions would need."""
+    """No watch of a cluster gets a bookmark; in the end the history is gone that the old versions
+    would need."""
     cluster = rng.choice(clusters(stage))
     kept: Counter[str] = Counter()
 
@@ -67,7 +71,9 @@ async def no_bookmarks(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
     async def how(sending: Sending, inner: Transport) -> Response:
         return EditedStream(await inner.request(sending.request), without)
 
-    with stage.boxes.standing(Box(lambda sending: sending.watches and sending.cluster == cluster, how)):
+    with stage.boxes.standing(
+        Box(lambda sending: sending.watches and sending.cluster == cluster, how)
+    ):
         await stage.links.end_streams(cluster)
         try:
             yield
@@ -88,11 +94,15 @@ async def pages_expire(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
             stage.happened("pages-expire")
             return refusal(410, "Expired", "The provided continue parameter is too old.")
         size = str(rng.randint(1, 2))
-        query = tuple((name, size if name == "limit" else text) for name, text in sending.request.query)
+        query = tuple(
+            (name, size if name == "limit" else text) for name, text in sending.request.query
+        )
         return await inner.request(replace(sending.request, query=query))
 
     def befalls(sending: Sending) -> bool:
-        return sending.cluster == cluster and sending.reads and "limit" in dict(sending.request.query)
+        return (
+            sending.cluster == cluster and sending.reads and "limit" in dict(sending.request.query)
+        )
 
     with stage.boxes.standing(Box(befalls, how)):
         forget_history(stage, cluster)
@@ -109,15 +119,18 @@ async def watches_close(stage: Stage, rng: random.Random) -> AsyncIterator[None]
         stage.happened("watches-close")
         return CannedResponse(200, b"", {"content-type": "application/json"})
 
-    with stage.boxes.standing(Box(lambda sending: sending.watches and sending.cluster == cluster, how)):
+    with stage.boxes.standing(
+        Box(lambda sending: sending.watches and sending.cluster == cluster, how)
+    ):
         await stage.links.end_streams(cluster)
         yield
 
 
 @contextlib.asynccontextmanager
 async def streams_forgotten(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """Something between a process and a cluster forgets the open streams: nothing comes any more, and no end of them.
-    New requests are well. At the end the connections are reset, where nobody gave them up sooner."""
+    """Something between a process and a cluster forgets the open streams: nothing comes any more,
+    and no end of them. New requests are well. At the end the connections are reset, where nobody
+    gave them up sooner."""
     cluster = rng.choice(clusters(stage))
     process = rng.choice(speakers(stage, cluster))
     stalled = stage.links.stall_streams((process, cluster))

@@ -1,4 +1,5 @@
-"""Faults of the Lease that hubs stand for: it is deleted, edited by hand, or its API answers with errors."""
+"""Faults of the Lease that hubs stand for: it is deleted, edited by hand, or its API answers with
+errors."""
 
 import asyncio
 import contextlib
@@ -85,17 +86,31 @@ async def lease_edited(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
 
 
 async def _unavailable(at: Injection) -> Response:
-    code, reason = at.rng.choice(((500, "InternalError"), (503, "ServiceUnavailable"), (504, "Timeout")))
+    code, reason = at.rng.choice(
+        ((500, "InternalError"), (503, "ServiceUnavailable"), (504, "Timeout"))
+    )
     return refusal(code, reason, "etcdserver: request timed out")
 
 
 def of_a_hub_s_lease(sending: Sending) -> bool:
     """Any request of a hub about the Lease that it stands for."""
-    return is_hub(sending.process) and sending.cluster == "host" and "/leases" in sending.request.path
+    return (
+        is_hub(sending.process) and sending.cluster == "host" and "/leases" in sending.request.path
+    )
 
 
 ROWS = (
-    Episode("lease-deleted", "F7", "the hubs' Lease", "after 5 to 40 s", lease_deleted, (5.0, 40.0)),
+    Episode(
+        "lease-deleted", "F7", "the hubs' Lease", "after 5 to 40 s", lease_deleted, (5.0, 40.0)
+    ),
     Episode("lease-edited", "F7", "the hubs' Lease", "after 5 to 40 s", lease_edited, (5.0, 40.0)),
-    RequestFault("lease-unavailable", "F7", "a hub's request for its Lease", of_a_hub_s_lease, _unavailable, 900, 0),
+    RequestFault(
+        "lease-unavailable",
+        "F7",
+        "a hub's request for its Lease",
+        of_a_hub_s_lease,
+        _unavailable,
+        900,
+        0,
+    ),
 )

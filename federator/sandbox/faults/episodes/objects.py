@@ -1,4 +1,5 @@
-"""Episodes of people and programs that act on what members hold: rivals, hands, namesakes, policies, templates."""
+"""Episodes of people and programs that act on what members hold: rivals, hands, namesakes,
+policies, templates."""
 
 import asyncio
 import contextlib
@@ -36,7 +37,10 @@ def ours(stage: Stage, cluster: str) -> Iterator[tuple[ObjectRef, Obj]]:
         for stored in member.store.items(member.registry.get(group, plural)):
             meta = stored.obj["metadata"]
             if names.FLEET_LABEL in (meta.get("labels") or {}):
-                yield ObjectRef(api_version, plural, meta["namespace"], meta["name"], kind), stored.obj
+                yield (
+                    ObjectRef(api_version, plural, meta["namespace"], meta["name"], kind),
+                    stored.obj,
+                )
 
 
 @contextlib.asynccontextmanager
@@ -53,7 +57,8 @@ async def going_on(stage: Stage, name: str, turns: Any) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def rival_controller(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """Somebody writes an annotation of his own into each of our objects in one member, every second."""
+    """Somebody writes an annotation of his own into each of our objects in one member, every
+    second."""
     cluster = rng.choice(list(stage.members))
     async with going_on(stage, "rival", _annotate(stage, cluster)):
         yield
@@ -74,10 +79,14 @@ async def _annotate(stage: Stage, cluster: str) -> None:
 
 
 def _one_of_ours(stage: Stage, rng: random.Random) -> tuple[str, ObjectRef, Obj] | None:
-    """(cluster, its name there, it as it is) of one object that is not being deleted; None where a drawn cluster has
-    none."""
+    """(cluster, its name there, it as it is) of one object that is not being deleted; None where a
+    drawn cluster has none."""
     cluster = rng.choice(list(stage.members))
-    choices = [(ref, obj) for ref, obj in ours(stage, cluster) if "deletionTimestamp" not in obj["metadata"]]
+    choices = [
+        (ref, obj)
+        for ref, obj in ours(stage, cluster)
+        if "deletionTimestamp" not in obj["metadata"]
+    ]
     return (cluster, *rng.choice(choices)) if choices else None
 
 
@@ -88,9 +97,14 @@ async def deleted_by_hand(stage: Stage, rng: random.Random) -> AsyncIterator[Non
         if (chosen := _one_of_ours(stage, rng)) is not None:
             cluster, ref, obj = chosen
             propagation = rng.choice(("Background", "Foreground"))
-            stage.say(f"somebody deletes {ref.kind} {ref.namespace}/{ref.name} in {cluster}: {propagation}")
+            stage.say(
+                f"somebody deletes {ref.kind} {ref.namespace}/{ref.name} in {cluster}:"
+                f" {propagation}"
+            )
             with contextlib.suppress(errors.NotFound, errors.Conflict):
-                await stage.user(cluster).delete(ref, uid=obj["metadata"]["uid"], propagation=propagation)
+                await stage.user(cluster).delete(
+                    ref, uid=obj["metadata"]["uid"], propagation=propagation
+                )
                 stage.happened("deleted-by-hand")
         await asyncio.sleep(rng.uniform(0.5, 4.0))
     yield
@@ -103,15 +117,24 @@ _EDITS: dict[str, tuple[Obj, ...]] = {
         {"metadata": {"labels": {"app.kubernetes.io/managed-by": "somebody"}}},
         {"metadata": {"labels": {names.WORKLOAD_UID_LABEL: None}}},
     ),
-    "Job": ({"spec": {"parallelism": 1}}, {"metadata": {"labels": {"app.kubernetes.io/managed-by": "somebody"}}}),
-    "Service": ({"spec": {"sessionAffinity": "ClientIP"}}, {"metadata": {"labels": {names.FLEET_LABEL: None}}}),
+    "Job": (
+        {"spec": {"parallelism": 1}},
+        {"metadata": {"labels": {"app.kubernetes.io/managed-by": "somebody"}}},
+    ),
+    "Service": (
+        {"spec": {"sessionAffinity": "ClientIP"}},
+        {"metadata": {"labels": {names.FLEET_LABEL: None}}},
+    ),
     "PinterestService": (
         {"spec": {"replicas": 0}},
         {"spec": {"slice": {"originGeneration": 1}}},
         {"metadata": {"labels": {names.WORKLOAD_UID_LABEL: None}}},
         {"metadata": {"labels": {names.FLEET_LABEL: None}}},
     ),
-    "PinterestJobSet": ({"spec": {"parallelism": 1}}, {"metadata": {"labels": {names.WORKLOAD_UID_LABEL: None}}}),
+    "PinterestJobSet": (
+        {"spec": {"parallelism": 1}},
+        {"metadata": {"labels": {names.WORKLOAD_UID_LABEL: None}}},
+    ),
 }
 """What somebody changes by hand, by kind: fields that are ours, as merge patches."""
 
@@ -134,8 +157,8 @@ async def edited_by_hand(stage: Stage, rng: random.Random) -> AsyncIterator[None
 
 @contextlib.asynccontextmanager
 async def finalizer_by_hand(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """Somebody puts a finalizer on a slice or a Deployment; the workload is deleted, and the object has to stay until
-    the finalizer is taken off again."""
+    """Somebody puts a finalizer on a slice or a Deployment; the workload is deleted, and the object
+    has to stay until the finalizer is taken off again."""
     async with guests.guest(stage, "finalizer-by-hand") as own:
         await guests.until(own.expanded, guests.PLACED_S)
         held: list[tuple[str, ObjectRef]] = []
@@ -160,21 +183,33 @@ async def finalizer_by_hand(stage: Stage, rng: random.Random) -> AsyncIterator[N
 
 @contextlib.asynccontextmanager
 async def namesake_appears(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """Somebody else's object stands where a slice, or a Deployment of ours, has to come; later it goes."""
-    cluster, plural = rng.choice(list(stage.members)), rng.choice(("pinterestservices", "deployments"))
+    """Somebody else's object stands where a slice, or a Deployment of ours, has to come; later it
+    goes."""
+    cluster, plural = (
+        rng.choice(list(stage.members)),
+        rng.choice(("pinterestservices", "deployments")),
+    )
     async with guests.guest(stage, "namesake-appears", made=False) as own:
         await guests.make_namespace(stage, cluster, own.ref.namespace)
         ref = own.ref if plural == "pinterestservices" else own.deployment
         made = await stage.user(cluster).create(ref, _somebodys(ref))
         await own.create(4, placement={"clusters": {"names": [cluster]}})
         try:
-            await guests.until(lambda: plural != "deployments" or own.slice_in(cluster), guests.PLACED_S)
+            await guests.until(
+                lambda: plural != "deployments" or own.slice_in(cluster), guests.PLACED_S
+            )
             stage.happened("namesake-appears")
             yield
         finally:
             live = guests.stored(stage.federation.members[cluster], ref)
-            if live is None or live["metadata"]["uid"] != made["metadata"]["uid"] or live["spec"] != made["spec"]:
-                raise AssertionError(f"5 ownership: {ref.kind} of somebody else in {cluster} was touched: {live}")
+            if (
+                live is None
+                or live["metadata"]["uid"] != made["metadata"]["uid"]
+                or live["spec"] != made["spec"]
+            ):
+                raise AssertionError(
+                    f"5 ownership: {ref.kind} of somebody else in {cluster} was touched: {live}"
+                )
             await guests.drop(stage, cluster, ref)
 
 
@@ -182,7 +217,10 @@ def _somebodys(ref: ObjectRef) -> dict[str, Any]:
     labels = {"app": "theirs"}
     spec: dict[str, Any] = {
         "replicas": 0,
-        "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "app", "image": "theirs:1"}]}},
+        "template": {
+            "metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "app", "image": "theirs:1"}]},
+        },
     }
     if ref.kind == "Deployment":
         spec["selector"] = {"matchLabels": labels}
@@ -202,9 +240,18 @@ async def private_fields(stage: Stage, rng: random.Random) -> AsyncIterator[None
             meta = {"name": "owner", "namespace": own.ref.namespace}
             await host.create(owner, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
         uid = (await host.get(owner))["metadata"]["uid"]
-        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid, "controller": True}
+        reference = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "name": "owner",
+            "uid": uid,
+            "controller": True,
+        }
         private = {"ownerReferences": [reference], "finalizers": [HOLD]}
-        template = {"metadata": {"labels": {"tier": "guest"}}, "spec": {"containers": [guests.container()]}}
+        template = {
+            "metadata": {"labels": {"tier": "guest"}},
+            "spec": {"containers": [guests.container()]},
+        }
         await own.create(3, private, template=template)
         try:
             await guests.until(own.expanded, guests.PLACED_S)
@@ -220,15 +267,20 @@ async def private_fields(stage: Stage, rng: random.Random) -> AsyncIterator[None
 
 @contextlib.asynccontextmanager
 async def policy_to_and_fro(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """A policy goes from A to B and back to A within a second, and the number of copies up and down with it."""
+    """A policy goes from A to B and back to A within a second, and the number of copies up and down
+    with it."""
     clusters = list(stage.members)
     first, second = {"names": clusters[:1]}, {"names": clusters[1:2]}
     async with guests.guest(stage, "policy-to-and-fro", 3, placement={"clusters": first}) as own:
         await guests.until(own.expanded, guests.PLACED_S)
         for _ in range(rng.randint(1, 4)):
-            await own.patch({"spec": {"placement": {"clusters": second}, "replicas": rng.randint(0, 9)}})
+            await own.patch(
+                {"spec": {"placement": {"clusters": second}, "replicas": rng.randint(0, 9)}}
+            )
             await asyncio.sleep(rng.uniform(0.0, 0.5))
-            await own.patch({"spec": {"placement": {"clusters": first}, "replicas": rng.randint(0, 9)}})
+            await own.patch(
+                {"spec": {"placement": {"clusters": first}, "replicas": rng.randint(0, 9)}}
+            )
             await asyncio.sleep(rng.uniform(0.0, 0.5))
             stage.happened("policy-to-and-fro")
         await own.scale(3)

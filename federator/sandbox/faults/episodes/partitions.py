@@ -1,6 +1,8 @@
-"""Episodes of the network: links between hubs, host, members and members' own processes, cut whole or one way.
+"""Episodes of the network: links between hubs, host, members and members' own processes, cut whole
+or one way.
 
-A family is one kind of link times the ways in which it can be cut: one line per family, one row per pair.
+A family is one kind of link times the ways in which it can be cut: one line per family, one row per
+pair.
 """
 
 import asyncio
@@ -18,11 +20,14 @@ ARRIVAL_S = 0.1
 
 
 @contextlib.asynccontextmanager
-async def severed(stage: Stage, name: str, pairs: Pairs, how: Cut, *, late: bool = False) -> AsyncIterator[None]:
-    """The links of the pairs are cut while this is entered. The fault counts when anything was sent over one.
+async def severed(
+    stage: Stage, name: str, pairs: Pairs, how: Cut, *, late: bool = False
+) -> AsyncIterator[None]:
+    """The links of the pairs are cut while this is entered. The fault counts when anything was sent
+    over one.
 
-    `late`: writes that were sent into a silent link arrive when it heals, also when their sender has given up or died;
-    the fault counts when that happened.
+    `late`: writes that were sent into a silent link arrive when it heals, also when their sender
+    has given up or died; the fault counts when that happened.
     """
     chosen, sign = sorted(pairs), "late" if late else how
     before = stage.links.touched[sign]
@@ -42,12 +47,18 @@ async def severed(stage: Stage, name: str, pairs: Pairs, how: Cut, *, late: bool
 def hub_to_member(stage: Stage, rng: random.Random) -> Pairs:
     """Every hub to one member, or only one of the hubs to it."""
     member = rng.choice(list(stage.members))
-    return [(hub, member) for hub in (stage.hubs if rng.random() < 0.7 else [rng.choice(list(stage.hubs))])]
+    return [
+        (hub, member)
+        for hub in (stage.hubs if rng.random() < 0.7 else [rng.choice(list(stage.hubs))])
+    ]
 
 
 def hub_to_host(stage: Stage, rng: random.Random) -> Pairs:
     """Every hub to the host, or only one of them."""
-    return [(hub, "host") for hub in (stage.hubs if rng.random() < 0.5 else [rng.choice(list(stage.hubs))])]
+    return [
+        (hub, "host")
+        for hub in (stage.hubs if rng.random() < 0.5 else [rng.choice(list(stage.hubs))])
+    ]
 
 
 def member_to_own_api(stage: Stage, rng: random.Random) -> Pairs:
@@ -68,7 +79,13 @@ def hubs_to_every_member(stage: Stage, rng: random.Random) -> Pairs:
 
 
 def _row(
-    name: str, number: str, link: tuple[str, Choice], how: Cut, *, lasts_s: tuple[float, float], late: bool = False
+    name: str,
+    number: str,
+    link: tuple[str, Choice],
+    how: Cut,
+    *,
+    lasts_s: tuple[float, float],
+    late: bool = False,
 ) -> Episode:
     where, choose = link
 

@@ -1,4 +1,5 @@
-"""Episodes and faults of processes: crashes in a row, loops of crashes, frozen machines, a restart in the dark."""
+"""Episodes and faults of processes: crashes in a row, loops of crashes, frozen machines, a restart
+in the dark."""
 
 import asyncio
 import contextlib
@@ -7,7 +8,12 @@ import random
 from collections.abc import AsyncIterator, Coroutine
 
 from federator.kube.wire.transport import Response
-from federator.sandbox.faults.episodes.partitions import Pairs, hub_to_member, hubs_to_every_member, severed
+from federator.sandbox.faults.episodes.partitions import (
+    Pairs,
+    hub_to_member,
+    hubs_to_every_member,
+    severed,
+)
 from federator.sandbox.faults.links import Cut
 from federator.sandbox.faults.rows import Episode, Injection, RequestFault, Sending, Stage, is_hub
 
@@ -19,7 +25,8 @@ SUSPENDED_S = 60.0
 
 @contextlib.asynccontextmanager
 async def meanwhile(what: Coroutine[object, object, None]) -> AsyncIterator[None]:
-    """`what` runs while this is entered, and is cancelled when it is left. Raises what it raises."""
+    """`what` runs while this is entered, and is cancelled when it is left. Raises what it
+    raises."""
     task = asyncio.get_running_loop().create_task(what, name="episode")
     try:
         yield
@@ -87,7 +94,8 @@ async def member_process_down(stage: Stage, rng: random.Random) -> AsyncIterator
 
 @contextlib.asynccontextmanager
 async def frozen(stage: Stage, name: str, process: str) -> AsyncIterator[None]:
-    """A process stands still while this is entered; what it has in hand goes on after that, late."""
+    """A process stands still while this is entered; what it has in hand goes on after that,
+    late."""
     life = stage.life(process)
     stands = not life.dead and not life.frozen
     if stands:
@@ -107,14 +115,16 @@ def leader_frozen(stage: Stage, rng: random.Random) -> contextlib.AbstractAsyncC
     return frozen(stage, "leader-frozen", stage.leader() or rng.choice(list(stage.hubs)))
 
 
-def process_frozen(stage: Stage, rng: random.Random) -> contextlib.AbstractAsyncContextManager[None]:
+def process_frozen(
+    stage: Stage, rng: random.Random
+) -> contextlib.AbstractAsyncContextManager[None]:
     """The loop of any process is blocked."""
     return frozen(stage, "process-frozen", rng.choice(list(stage.processes)))
 
 
 async def _freeze_with_write(at: Injection) -> Response:
-    """The machine stops when the process has let go of the write, before the wire has it: it leaves when the machine
-    goes on, whatever the process does then."""
+    """The machine stops when the process has let go of the write, before the wire has it: it leaves
+    when the machine goes on, whatever the process does then."""
 
     async def leave() -> Response:
         await asyncio.sleep(SUSPENDED_S)
@@ -125,7 +135,9 @@ async def _freeze_with_write(at: Injection) -> Response:
     at.life.freeze()
     at.life.on_its_way += 1
     # Not in the context of the life: that stands still.
-    packet = asyncio.get_running_loop().create_task(leave(), name="late write", context=contextvars.Context())
+    packet = asyncio.get_running_loop().create_task(
+        leave(), name="late write", context=contextvars.Context()
+    )
     packet.add_done_callback(_heard)
     return await asyncio.shield(packet)
 
@@ -157,9 +169,14 @@ def a_hub_s_write(sending: Sending) -> bool:
 @contextlib.asynccontextmanager
 async def restart_in_the_dark(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
     """Hubs start again while one member, or all, cannot be reached."""
-    chosen: Pairs = hubs_to_every_member(stage, rng) if rng.random() < 0.5 else hub_to_member(stage, rng)
+    chosen: Pairs = (
+        hubs_to_every_member(stage, rng) if rng.random() < 0.5 else hub_to_member(stage, rng)
+    )
     how = rng.choice((Cut.SILENT, Cut.REFUSED))
-    async with severed(stage, "restart-in-the-dark", chosen, how), meanwhile(_restart_hubs(stage, rng)):
+    async with (
+        severed(stage, "restart-in-the-dark", chosen, how),
+        meanwhile(_restart_hubs(stage, rng)),
+    ):
         yield
 
 
@@ -179,7 +196,14 @@ ROWS = (
         (10.0, 20.0),
     ),
     RequestFault("crash-at-list", "F4", "a list, as at a start", a_list, _crash_at_list, 80, 20),
-    Episode("crash-loop", "F5", "one process, or every hub", "after 20 to 90 s", crash_loop, (20.0, 90.0)),
+    Episode(
+        "crash-loop",
+        "F5",
+        "one process, or every hub",
+        "after 20 to 90 s",
+        crash_loop,
+        (20.0, 90.0),
+    ),
     Episode(
         "member-process-down",
         "F5",
@@ -188,9 +212,25 @@ ROWS = (
         member_process_down,
         (100.0, 200.0),
     ),
-    Episode("leader-frozen", "F6", "the leading hub", "goes on after 20 to 60 s", leader_frozen, (20.0, 60.0)),
-    RequestFault("freeze-at-write", "F6", "a hub's write of work", a_hub_s_write, _freeze_with_write, 10, 0),
-    Episode("process-frozen", "F10", "any process", "goes on after 20 s", process_frozen, (BLOCKED_S, BLOCKED_S)),
+    Episode(
+        "leader-frozen",
+        "F6",
+        "the leading hub",
+        "goes on after 20 to 60 s",
+        leader_frozen,
+        (20.0, 60.0),
+    ),
+    RequestFault(
+        "freeze-at-write", "F6", "a hub's write of work", a_hub_s_write, _freeze_with_write, 10, 0
+    ),
+    Episode(
+        "process-frozen",
+        "F10",
+        "any process",
+        "goes on after 20 s",
+        process_frozen,
+        (BLOCKED_S, BLOCKED_S),
+    ),
     Episode(
         "restart-in-the-dark",
         "F27",

@@ -1,7 +1,9 @@
-"""Episodes of room that goes: what the hub had counted on in a member is taken by others, drained or lost.
+"""Episodes of room that goes: what the hub had counted on in a member is taken by others, drained
+or lost.
 
-The member says so a moment later, and what was decided before that finds no machine. Nobody is moved by a failover:
-copies that cannot be bound for a while are given elsewhere, and what runs stays.
+The member says so a moment later, and what was decided before that finds no machine. Nobody is
+moved by a failover: copies that cannot be bound for a while are given elsewhere, and what runs
+stays.
 """
 
 import contextlib
@@ -23,7 +25,8 @@ BOUND_S = 10.0
 
 @contextlib.asynccontextmanager
 async def room_taken(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """Somebody starts pods of his own in one member, enough to take every cpu of its machines that is free."""
+    """Somebody starts pods of his own in one member, enough to take every cpu of its machines that
+    is free."""
     member = rng.choice(list(stage.members))
     client = stage.user(member)
     refs = [_pod(f"taker-{number:02}") for number in range(_cpus(stage, member))]
@@ -40,7 +43,8 @@ async def room_taken(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def node_drained(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """A machine of one member is cordoned and all its pods are thrown out; in the end it is open again."""
+    """A machine of one member is cordoned and all its pods are thrown out; in the end it is open
+    again."""
     member = rng.choice(list(stage.members))
     name = rng.choice(nodes(stage, member))
     if await drain(stage, member, name):
@@ -71,7 +75,8 @@ async def uncordon(stage: Stage, member: str, name: str) -> None:
 
 @contextlib.asynccontextmanager
 async def node_lost(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """Nothing is heard of a machine of one member any more: its pods are not ready, and later are given up."""
+    """Nothing is heard of a machine of one member any more: its pods are not ready, and later are
+    given up."""
     member = rng.choice(list(stage.members))
     name = rng.choice(nodes(stage, member))
     if _pods_on(stage, member, name):
@@ -87,11 +92,17 @@ async def _say_ready(stage: Stage, member: str, name: str, truth: str) -> None:
     stored = guests.stored(stage.federation.members[member], _node(name))
     if stored is None:
         return
-    others = [condition for condition in stored["status"]["conditions"] if condition["type"] != "Ready"]
-    ready = [
-        {**condition, "status": truth} for condition in stored["status"]["conditions"] if condition["type"] == "Ready"
+    others = [
+        condition for condition in stored["status"]["conditions"] if condition["type"] != "Ready"
     ]
-    await stage.user(member).patch(_node(name), {"status": {"conditions": [*others, *ready]}}, subresource="status")
+    ready = [
+        {**condition, "status": truth}
+        for condition in stored["status"]["conditions"]
+        if condition["type"] == "Ready"
+    ]
+    await stage.user(member).patch(
+        _node(name), {"status": {"conditions": [*others, *ready]}}, subresource="status"
+    )
 
 
 def nodes(stage: Stage, member: str) -> list[str]:
@@ -128,11 +139,32 @@ def _pod(name: str, namespace: str = NAMESPACE) -> ObjectRef:
 def _body(ref: ObjectRef) -> dict[str, Any]:
     container = {"name": "app", "image": "theirs:1", "resources": {"requests": {"cpu": POD_CPU}}}
     meta = {"name": ref.name, "namespace": ref.namespace}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container]}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": meta,
+        "spec": {"containers": [container]},
+    }
 
 
 ROWS = (
-    Episode("room-taken", "F38", "one member", "when somebody's pods go", room_taken, (20.0, 150.0)),
-    Episode("node-drained", "F38", "a machine of one member", "when it is open again", node_drained, (5.0, 150.0)),
-    Episode("node-lost", "F38", "a machine of one member", "when it is heard of again", node_lost, (5.0, 150.0)),
+    Episode(
+        "room-taken", "F38", "one member", "when somebody's pods go", room_taken, (20.0, 150.0)
+    ),
+    Episode(
+        "node-drained",
+        "F38",
+        "a machine of one member",
+        "when it is open again",
+        node_drained,
+        (5.0, 150.0),
+    ),
+    Episode(
+        "node-lost",
+        "F38",
+        "a machine of one member",
+        "when it is heard of again",
+        node_lost,
+        (5.0, 150.0),
+    ),
 )

@@ -1,4 +1,5 @@
-"""Episodes of wall clocks: of hubs and of the host, which jump and drift, and of a member, which is off for a while."""
+"""Episodes of wall clocks: of hubs and of the host, which jump and drift, and of a member, which is
+off for a while."""
 
 import contextlib
 import random
@@ -15,12 +16,16 @@ OFF_S = (1.0, 600.0)
 
 
 @contextlib.asynccontextmanager
-async def wrong(stage: Stage, name: str, owners: Sequence[str], *, by_s: float, drift: float) -> AsyncIterator[None]:
+async def wrong(
+    stage: Stage, name: str, owners: Sequence[str], *, by_s: float, drift: float
+) -> AsyncIterator[None]:
     """The clocks of these processes and clusters are wrong while this is entered."""
     for owner in owners:
         stage.clock(owner).jump(by_s)
         stage.clock(owner).drift(drift)
-    stage.say(f"the clocks of {', '.join(owners)} jump by {by_s:g} s and drift by {drift:g} s a second")
+    stage.say(
+        f"the clocks of {', '.join(owners)} jump by {by_s:g} s and drift by {drift:g} s a second"
+    )
     stage.happened(name)
     try:
         yield
@@ -49,7 +54,8 @@ def _host(stage: Stage, rng: random.Random) -> Sequence[str]:
 
 
 def member_off(stage: Stage, rng: random.Random) -> contextlib.AbstractAsyncContextManager[None]:
-    """The machines of one member, API server and member process, have another time than everybody else."""
+    """The machines of one member, API server and member process, have another time than everybody
+    else."""
     member = rng.choice(list(stage.members))
     by_s = rng.choice((-1, 1)) * rng.uniform(*OFF_S)
     return wrong(stage, "member-clock-off", [member, f"member-{member}"], by_s=by_s, drift=0.0)
@@ -57,7 +63,21 @@ def member_off(stage: Stage, rng: random.Random) -> contextlib.AbstractAsyncCont
 
 _PUT_RIGHT = "put right after 10 to 90 s"
 ROWS = (
-    Episode("hub-clock-jump", "F8", "one hub's wall clock", _PUT_RIGHT, _jumping("hub-clock-jump", _a_hub), (10, 90)),
-    Episode("host-clock-jump", "F8", "the host's wall clock", _PUT_RIGHT, _jumping("host-clock-jump", _host), (10, 90)),
+    Episode(
+        "hub-clock-jump",
+        "F8",
+        "one hub's wall clock",
+        _PUT_RIGHT,
+        _jumping("hub-clock-jump", _a_hub),
+        (10, 90),
+    ),
+    Episode(
+        "host-clock-jump",
+        "F8",
+        "the host's wall clock",
+        _PUT_RIGHT,
+        _jumping("host-clock-jump", _host),
+        (10, 90),
+    ),
     Episode("member-clock-off", "F9", "one member's wall clocks", _PUT_RIGHT, member_off, (10, 90)),
 )
