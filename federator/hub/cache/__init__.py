@@ -1,1 +1,1 @@
-"""What was heard and decided, and what follows from it: the state that all other rooms read."""
+"""What was read and decided, and what follows from it: the state that all other packages read."""

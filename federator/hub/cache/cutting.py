@@ -1,8 +1,8 @@
-"""What a member says of a slice, cut to what it was given: the one way from a member's report to an
-observation that decisions, stepping and folds may read.
+"""Limits a member's report about a slice to what the member was given. Every report passes here
+before decisions, rollouts and status aggregation may read it.
 
-What a cluster was given stands in the decision, whatever its slice shows: a member may show any
-mark. Reads memory.
+What a cluster was given is in the decision, whatever its slice shows: a member may show any mark.
+Reads memory.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,8 @@ from federator.status.given import Contradiction, Given
 def heard(
     state: HubState, workload: Workload, record: Record | None, seen: SliceSeen
 ) -> tuple[SliceObservation, tuple[Contradiction, ...]]:
-    """What counts of what is seen of one slice, and what contradicts what its cluster was given."""
+    """The part of a slice's report that counts, and what in it contradicts what its cluster was
+    given."""
     if _fitting(workload, record, seen) is not None:
         return seen.observation, ()
     found = allowed(workload, record, seen)
@@ -37,12 +38,12 @@ def heard(
 def counted(
     state: HubState, workload: Workload, record: Record | None, seen: SliceSeen
 ) -> SliceObservation:
-    """What counts of it."""
+    """The part of a slice's report that counts."""
     return heard(state, workload, record, seen)[0]
 
 
 def counters(workload: Workload, record: Record | None, seen: SliceSeen) -> Mapping[str, int]:
-    """What counts of the figures of a carried native kind's status."""
+    """The part of a carried native kind's counters that counts."""
     share, told = _fitting(workload, record, seen), seen.observation
     count = share.count if share is not None else 0
     if share is None:
@@ -56,9 +57,9 @@ def counters(workload: Workload, record: Record | None, seen: SliceSeen) -> Mapp
 
 
 def _fitting(workload: Workload, record: Record | None, seen: SliceSeen) -> Share | None:
-    """The share of this slice's cluster, if it neither asks for nor tells of more copies than that:
-    then nothing is cut, whatever else the cluster was ever given. That is so nearly always, and of
-    each change asked several times."""
+    """The share of this slice's cluster if the slice neither asks for nor reports more replicas
+    than it: then nothing has to be limited. That is nearly always so, and each change asks several
+    times."""
     share = record.share_of(seen.cluster) if record is not None else None
     if (
         share is None
@@ -70,10 +71,10 @@ def _fitting(workload: Workload, record: Record | None, seen: SliceSeen) -> Shar
 
 
 def allowed(workload: Workload, record: Record | None, seen: SliceSeen) -> Given:
-    """What the cluster of a slice was given of the workload, as the host's decisions know it."""
+    """What the slice's cluster was given of the workload, by the host's decisions."""
     unit = workload.verbs.unit
     if record is None:
-        # its decision is to be heard of still, or was lost with a backup
+        # its decision has not been read yet, or was lost with a backup
         return Given(unit, explained=True)
     share, had = record.share_of(seen.cluster), record.had(seen.cluster)
     unrecorded = _unrecorded(record, share, seen)
@@ -91,8 +92,8 @@ def allowed(workload: Workload, record: Record | None, seen: SliceSeen) -> Given
 
 
 def _unrecorded(record: Record, share: Share | None, seen: SliceSeen) -> bool:
-    """Whether this slice is what a decision before the present one left, which was made by a
-    version that did not record what clusters had."""
+    """Whether an earlier decision left this slice, made by a version that did not record what
+    clusters were given."""
     if record.facts.records_given or seen.mark is None:
         return False
     return seen.mark.seq < share.seq if share is not None else seen.cluster in record.terms.leaving

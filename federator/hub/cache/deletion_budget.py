@@ -1,9 +1,8 @@
 """How many slices may be deleted because their workloads are gone from the host (FAULTS.md F50), or
 because an edit of a policy or of labels moves them. Pure.
 
-A host that lost objects by accident looks the same as people who deleted them. So deletions are
-spread: a share of all slices a minute, and never fewer than a floor, below which nobody has to
-wait.
+A host that lost objects by accident looks like one whose users deleted them. So deletions are
+spread over time: a share of all slices per minute, and at least a floor, below which nothing waits.
 """
 
 MINUTE_S = 60.0
@@ -11,7 +10,10 @@ WHOLE = 1000
 
 
 class DeletionBudget:
-    """A bucket that holds what one minute allows and fills in a minute."""
+    """A token bucket that holds what one minute allows, and fills in one minute.
+
+    With 10,000 slices and 50 permille it holds 500 and refills 8.3 slices per second.
+    """
 
     __slots__ = ("_at_s", "_floor", "_left", "_permille")
 
@@ -22,21 +24,21 @@ class DeletionBudget:
         self._at_s = 0.0
 
     def rate(self, total: int) -> int:
-        """Slices a minute while there are `total` in all members."""
+        """Slices per minute while there are `total` in all members."""
         return max(self._floor, total * self._permille // WHOLE)
 
     def wait_s(self, cost: int, total: int, now_s: float) -> float:
-        """Seconds until so many slices may be deleted at once; 0.0 for now."""
+        """Seconds until that many slices may be deleted at once; 0.0 for now."""
         if self._permille >= WHOLE:
             return 0.0
         rate = self.rate(total)
         left = self._refilled(rate, now_s)
-        # More than the bucket holds is let through when it is full, and paid off afterwards.
+        # A request larger than the bucket passes when it is full, and is paid off afterwards.
         lacking = min(cost, rate) - left
         return lacking * MINUTE_S / rate if lacking > 0 else 0.0
 
     def take(self, cost: int, total: int, now_s: float) -> float:
-        """The same, and spends it when there is nothing to wait for."""
+        """Like `wait_s`; takes the slices from the bucket when the wait is 0.0."""
         wait_s = self.wait_s(cost, total, now_s)
         if wait_s == 0.0 and self._left is not None:
             self._left -= cost

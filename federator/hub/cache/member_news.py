@@ -1,7 +1,7 @@
-"""What is heard of members: filed in memory, and then whose turn it is by the router's table.
+"""Stores what is read from members, and queues the turns that the router's table gives for it.
 
-Members and their connections call this; it waits for nobody. A change maps to a member's name or to
-a workload's key; what was heard itself is dropped, and each turn looks at memory as it is then.
+Members and their connections call this; it never waits. A change becomes a member's name or a
+workload's key. The event itself is dropped: each turn reads memory as it is then.
 """
 
 from federator.hub.cache import restored
@@ -16,7 +16,8 @@ from federator.model.observation import MISSING
 
 
 class MemberNews:
-    """Files what is heard of members. Keeps what it told of last, to tell only what is new."""
+    """Stores what is read from members. Remembers what it signalled last, to signal only
+    changes."""
 
     def __init__(self, state: HubState, view: RolloutView, *, clock: Clock) -> None:
         self.state = state
@@ -25,22 +26,22 @@ class MemberNews:
         self._identities: dict[ClusterName, tuple[str, tuple[str, str]]] = {}
         """Identity and seniority by which duplicates were last judged."""
         self._hosts: dict[ClusterName, str] = {}
-        """The host that each member says it belongs to."""
+        """The host that each member belongs to by its claim."""
         self._reports: dict[ClusterName, bytes] = {}
-        """A digest of what each member last said of its room."""
+        """Member -> digest of its last capacity report."""
         state.signals.on_member(MemberTurn.DUPLICATES, self._judge_identity)
 
     def reached(self, member: Member) -> None:
-        """Its reachability, its identity or what it serves may have changed."""
+        """Its reachability, its identity or the kinds it serves may have changed."""
         self.state.signals.member_changed(MemberChanged.REACHED, member)
 
     def counted(self, member: Member) -> None:
-        """It holds more or fewer slices than it did."""
+        """Its number of slices changed."""
         if self._is_current(member):
             self.state.signals.member_changed(MemberChanged.COUNTED, member)
 
     def capacity_changed(self, member: Member) -> None:
-        """Its ClusterCapacity: whose it is, how far its numbers go, and its room."""
+        """Its ClusterCapacity changed: claim, seqs or capacity."""
         host, now_s = (
             member.report.host if member.report is not None else "",
             self.clock.monotonic(),
@@ -53,16 +54,16 @@ class MemberNews:
             self.state.heard_seq(member, member.report.capacity.includes_seq, now_s)
             if member.note_bounds(now_s):
                 signals.member_changed(MemberChanged.DOUBTED, member)
-            # else only what it was asked has changed
+            # otherwise only its spec has changed
             if self._reports.get(name) != member.report.told:
                 self._reports[name] = member.report.told
                 self.state.commitments.reported(member.name, member.report.capacity.includes_seq)
         signals.member_changed(MemberChanged.ROOM, member)
 
     def slice_changed(self, member: Member, key: WorkloadKey) -> None:
-        """Something was heard of a slice: its status, its drift, and whether it was scheduled."""
+        """A slice changed: status, drift, or what its scheduler could bind."""
         if not self._is_current(member):
-            return  # the last words of a connection that has been closed
+            return  # the last reports of a closed connection
         state, seen, workload = self.state, member.slice_of(key), self.state.workloads.get(key)
         state.observe_slice(member.name, key)
         if seen is not None and seen.mark is not None and seen.ours(state.options.fleet):
@@ -74,19 +75,19 @@ class MemberNews:
             member.in_place.pop(key, None)
         state.signals.slice_changed(SliceChanged.HEARD, member, key)
         if not state.signals.heeded and seen is not None:
-            return  # nobody works yet: whoever begins to lead looks at everything
+            return  # not leading yet: a new leader examines everything
         if workload is not None and seen is not None and restored.is_later(state, workload, seen):
             state.changed(Changed.LATER, key)
         if not self.view.is_as_decided(member, workload, seen):
             state.changed(Changed.UNLIKE, key)
         elif seen is not None and seen.observation.reason == MISSING:
-            # what it misses may be ours to give
+            # it may miss something that the hub has to write
             state.signals.slice_changed(SliceChanged.LACKING, member, key)
         self._compare_decisions(member, key)
         state.changed(Changed.SLICE, key)
 
     def _compare_decisions(self, member: Member, key: WorkloadKey) -> None:
-        """What the slice, or its absence, means for the decisions on it."""
+        """What the slice, or its absence, means for its decisions."""
         state, seen, workload = self.state, member.slice_of(key), self.state.workloads.get(key)
         for record in state.records_of(key):
             if seen is None and record.share_of(member.name) is None:
@@ -103,13 +104,13 @@ class MemberNews:
         self.state.signals.member_changed(MemberChanged.APPEARED, member)
 
     def edited(self, member: Member) -> None:
-        """Its MemberCluster is another than before."""
+        """Its MemberCluster changed."""
         self.state.signals.member_changed(MemberChanged.EDITED, member)
         if member.other_host:
             self.state.signals.member_changed(MemberChanged.DISPUTED, member)
 
     def left(self, member: Member) -> None:
-        """It is out of the fleet; its connection is closed."""
+        """It has left the fleet; its connection is closed."""
         self.state.remove_member(member.name)
         self.state.signals.member_changed(MemberChanged.LEFT, member)
         for key in sorted(self.state.by_workload):

@@ -11,7 +11,7 @@ PAUSE_OBJECT = "federator"
 """ConfigMap in the system namespace; `paused: "true"` in its data stops all writes of placing and
 dispatching."""
 FACTS_MAX = 400
-"""Characters of what is said of a pause in a condition."""
+"""Characters about a pause that are shown in a condition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +19,11 @@ class Pause:
     """Nothing is placed or dispatched."""
 
     facts: str
-    """Since when, by whom and why, as far as that is said: " since T by U (why)", or ""."""
+    """Since when, by whom and why, as far as it is known: " since T by U (why)", or ""."""
 
 
 def read(obj: Mapping[str, Any]) -> Pause | None:
-    """The pause that the object asks for; None when it asks for none."""
+    """The pause that the object asks for; None for none."""
     said = facts(obj)
     return None if said is None else Pause(said)
 

@@ -29,18 +29,18 @@ def asked(workload: Workload, rules: Policies, bindings: Bindings) -> Ask | None
 
 
 def subject(workload: Workload, bindings: Bindings) -> Subject:
-    """What policies see of a workload."""
+    """The workload as policies see it."""
     project = workload.ask.project if workload.ask is not None else ""
     namespace = workload.key.namespace
     return Subject(workload.key.kind, namespace, workload.labels, project, bindings.of(namespace))
 
 
 def in_force(who: Subject, placement: Mapping[str, Any], rules: Policies) -> Policy:
-    """The workload's own fields, the policy it names, the best match, or the default; and with it
-    what Required policies ask for.
+    """The workload's own fields, the policy it names, the best match, or the default; with the
+    demands of Required policies.
 
-    One that cannot be found or read comes back with its `problem`: it places nothing new and says
-    why.
+    A policy that is missing or unreadable is returned with its `problem`: it places nothing new and
+    gives the reason.
     """
     return enforcing.combined(_own(who, placement, rules), rules.demands(who))
 
@@ -56,8 +56,7 @@ def _own(who: Subject, placement: Mapping[str, Any], rules: Policies) -> Policy:
 
 
 def rule_of(kind: str, obj: Mapping[str, Any]) -> Rule:
-    """A policy object as a rule. One that cannot be read matches as it says, and carries its
-    `problem`."""
+    """A policy object as a rule. An unreadable one matches as written, and has its `problem`."""
     matching = placementpolicy.matching({**obj, "kind": kind})
     try:
         policy = placementpolicy.to_policy(obj, "match")

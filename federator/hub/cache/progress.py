@@ -1,9 +1,8 @@
-"""Which shards of a job set are done, as far as that matters to who runs what.
+"""Which shards of a job set are done, for deciding which cluster runs what.
 
-The host's status is the durable truth, and what is recorded there frees room and quota
-(`HubState.observe_workload`). A member may have told more than the host could be given so far: that
-is not done again elsewhere, but it frees nothing before it is recorded. Reads memory; called by
-placing.
+The host's status is the durable record; what it records as done frees room and quota
+(`HubState.observe_workload`). A member may have reported more than the host has recorded. Those
+shards are not run again elsewhere, but free nothing yet. Reads memory; called by placing.
 """
 
 from federator.hub.cache import cutting
@@ -16,8 +15,8 @@ from federator.model.shards import Ranges
 
 
 def done(state: HubState, workload: Workload, record: Record | None) -> Ranges:
-    """Shards that nobody has to run any more: recorded on the host, or told by a member that was
-    given them."""
+    """Shards that need no run: recorded on the host, or reported by a member that was given
+    them."""
     found = workload.progress().done
     if workload.verbs.unit is not Unit.SHARDS:
         return found
@@ -28,8 +27,8 @@ def done(state: HubState, workload: Workload, record: Record | None) -> Ranges:
 
 
 def open_shards(state: HubState, workload: Workload) -> Ranges:
-    """Shards that no share of the decision in force names, and that nobody has done: what a member
-    had told of them was lost with it before it could be recorded."""
+    """Shards that no share of the decision in force covers and that are not done: a member's report
+    about them was lost with it before it was recorded."""
     record = state.record_of(workload)
     if record is None or workload.ask is None or workload.verbs.unit is not Unit.SHARDS:
         return ()

@@ -1,11 +1,10 @@
-"""What members know better than the host: slices with a seq above the host's decisions, and slices
-of nobody.
+"""What members know better than the host: slices with a seq above the host's decisions, and unknown
+slices.
 
-Both are seen after a host was restored from an older backup (FAULTS.md F51). The first are taken
-for what the decisions that were lost had said, so that nothing moves that need not; the second are
-only reported, unless `orphans` has proof that they were deleted. A number in a member moves only
-the numbers of that member (`mark`), never the host's. Reads memory; called by placing and
-reporting.
+Both appear after a host was restored from an older backup (FAULTS.md F51). The first are taken as
+what the lost decisions said, so that nothing moves without need. The second are only reported,
+unless `orphans` has proof that they were deleted. A seq read in a member raises that member's seqs
+only (`mark`), never the host's. Reads memory; called by placing and reporting.
 """
 
 from collections.abc import Iterator
@@ -25,13 +24,13 @@ from federator.model.names import WorkloadKey
 from federator.status.given import SEQ_NOT_ISSUED, Contradiction
 
 STALE = "StaleSlice"
-"""What a member process says of a slice whose seq is older than one that it has obeyed."""
+"""Reason of a member process for refusing a slice with a lower seq than one it has obeyed."""
 
 
 def overtaken(record: Record | None, seen: SliceSeen) -> bool:
-    """Whether this slice was written for a later decision than the one the host has. A decision is
-    always written before its slices, so the host has lost some. One that says what its share says
-    anyway tells nothing of them."""
+    """Whether this slice was written for a later decision than the host has. A decision is always
+    written before its slices, so the host has lost some. A slice that says the same as its share
+    tells nothing about lost decisions."""
     if seen.mark is None:
         return False
     if record is None:
@@ -43,8 +42,8 @@ def overtaken(record: Record | None, seen: SliceSeen) -> bool:
 
 
 def _believed(state: HubState, record: Record | None, seen: SliceSeen) -> bool:
-    """Whether it is to be taken for one of a later decision: not if its member has told so too
-    often lately."""
+    """Whether the slice may count as one of a later decision: not if its member has shown too many
+    lately."""
     member = state.members.get(seen.cluster)
     if member is None or seen.key in member.disbelieved:
         return False
@@ -53,28 +52,27 @@ def _believed(state: HubState, record: Record | None, seen: SliceSeen) -> bool:
 
 def is_stale(seen: SliceSeen) -> bool:
     """Whether the member process refuses this slice because it has seen a later one of the same
-    workload, which is gone: only a new seq helps. What it says must be about the slice as it is
-    now."""
+    workload, which is gone: only a new seq helps. Its report must be about the present slice."""
     observed = seen.observation
     return observed.reason == STALE and observed.observed_generation >= observed.generation
 
 
 def mark(state: HubState, record: Record | None, cluster: str) -> int:
-    """How far the numbers of a cluster go: a share there that changes gets one above."""
+    """The highest seq in a cluster: a changed share there gets a higher one."""
     member = state.members.get(cluster)
     known = record.mark(cluster) if record is not None else 0
     return max(known, member.highest_seq if member is not None else 0)
 
 
 def refusing(state: HubState, workload: Workload) -> frozenset[str]:
-    """Clusters that refuse the slice they have of the workload (`is_stale`)."""
+    """Clusters that refuse their present slice of the workload (`is_stale`)."""
     return frozenset(
         seen.cluster for seen in state.slices_with_uid(workload.key, workload.uid) if is_stale(seen)
     )
 
 
 def marks(state: HubState, workload: Workload, record: Record | None) -> dict[str, int]:
-    """Member -> the highest seq of the workload's slices that are there, or were."""
+    """Member -> the highest seq of the workload's slices that are or were there."""
     found: dict[str, int] = {}
     if record is not None:
         found = {**record.facts.marks, **{share.cluster: share.seq for share in record.shares}}
@@ -84,15 +82,15 @@ def marks(state: HubState, workload: Workload, record: Record | None) -> dict[st
 
 
 def numbered(state: HubState, decision: Decision) -> None:
-    """Raises what is known of each member's numbers to what it is given."""
+    """Raises the known highest seq of each member to what a decision gives it."""
     for share in decision.shares:
         if share.cluster in state.members:
             state.members[share.cluster].heard_seq(share.seq)
 
 
 def told(state: HubState, workload: Workload, now_s: float) -> None:
-    """The workload is decided by what members hold of later decisions. Counts that: a host is
-    restored once, and a member that has something new each time is not believed for a while."""
+    """The workload is decided by its members' slices of later decisions. Counts that: a host is
+    restored once, so a member with something new each time is not believed for a while."""
     for seen in state.slices_of(workload.key).values():
         if is_later(state, workload, seen):
             member = state.members[seen.cluster]
@@ -109,7 +107,7 @@ def told(state: HubState, workload: Workload, now_s: float) -> None:
 
 
 def forget(state: HubState, member: Member, key: WorkloadKey, now_s: float) -> None:
-    """The slice is gone from that member, and what it said with it."""
+    """The slice is gone from that member, and what it claimed with it."""
     member.to_number.discard(key)
     if key in member.disbelieved:
         member.disbelieved.discard(key)
@@ -117,8 +115,7 @@ def forget(state: HubState, member: Member, key: WorkloadKey, now_s: float) -> N
 
 
 def believe_again(state: HubState, key: WorkloadKey, now_s: float) -> float:
-    """Believes the members that are to be believed again; returns after how many seconds the next
-    one is, 0.0 for none."""
+    """Ends the disbelief that is over. Returns seconds until the next one ends, 0.0 for none."""
     waits = 0.0
     for cluster in state.holders.get(key, ()):
         member = state.members.get(cluster)
@@ -133,7 +130,7 @@ def believe_again(state: HubState, key: WorkloadKey, now_s: float) -> float:
 
 
 def is_later(state: HubState, workload: Workload, seen: SliceSeen) -> bool:
-    """Whether this very slice tells of a decision on this workload that the host does not have."""
+    """Whether this slice is of a decision on this workload that the host does not have."""
     ours = (
         seen.ours(state.options.fleet)
         and seen.mark is not None
@@ -148,9 +145,9 @@ def behind(state: HubState, workload: Workload) -> bool:
 
 
 def shares(state: HubState, workload: Workload, record: Record | None) -> tuple[Share, ...]:
-    """What the workload has: by its decision, and where the members hold later slices, by those.
+    """What the workload has: by its decision, and by the slices where members hold later ones.
 
-    A member is untrusted: what it claims never takes from the others, whose decided shares count
+    A member is untrusted: its claim never takes anything from others, whose decided shares count
     first.
     """
     decided = {share.cluster: share for share in record.shares} if record is not None else {}
@@ -190,8 +187,11 @@ def shares(state: HubState, workload: Workload, record: Record | None) -> tuple[
 
 
 def _within(claimed: Share, have: list[Share], wanted: int, due: int) -> Share:
-    """As much of a claim as nobody else has. `due`: copies that are others' before they are
-    claimed; shards have numbers, and nobody claims another's."""
+    """The part of a claim that is free. `due`: replicas that belong to others before the claim;
+    shards have numbers, and another's cannot be claimed.
+
+    Of 10 replicas with 7 due to others, a claim of 5 counts as 3.
+    """
     if claimed.ranges:
         taken = shards.normal([one for share in have for one in share.ranges])
         universe = ((0, wanted - 1),) if wanted > 0 else ()
@@ -203,7 +203,7 @@ def _within(claimed: Share, have: list[Share], wanted: int, due: int) -> Share:
 
 
 def strangers(state: HubState, member: Member) -> Iterator[WorkloadKey]:
-    """Slices of this fleet in one member that no workload and no decision of the host accounts
+    """Slices of this federation in one member that no workload and no decision of the host accounts
     for."""
     return (key for key in member.slice_keys() if is_stranger(state, member, key))
 

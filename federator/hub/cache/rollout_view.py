@@ -1,6 +1,6 @@
-"""What is there beside what was decided: how far each cluster carries its share, and what is next
-there. From memory only; read by dispatching, which does it, and by the status, which tells of it.
-"""
+"""Compares what exists with what was decided: how far each cluster has its share, and what is next
+there. From memory only. Read by dispatching, which does it, and by status aggregation, which
+reports it."""
 
 from collections.abc import Mapping
 
@@ -22,7 +22,7 @@ from federator.status import given as givens
 
 
 class RolloutView:
-    """A view of the hub's memory; keeps nothing itself."""
+    """A view of the hub's memory; it stores nothing."""
 
     def __init__(self, state: HubState) -> None:
         self.state = state
@@ -36,9 +36,9 @@ class RolloutView:
         return sorted(found)
 
     def plan(self, workload: Workload, record: Record) -> Mapping[str, Action]:
-        """What is next in every cluster of this workload, from memory only. `record` may have been
-        overtaken while its turn waited for an answer: its clusters are looked at beside those of
-        the decision in force."""
+        """The next action in every cluster of this workload, from memory only. `record` may have
+        been replaced while its turn waited for a response: its clusters count beside those of the
+        decision in force."""
         workload = self.state.serving(workload, record)
         clusters = {*self.clusters(workload.key), *record.clusters}
         observed = {
@@ -90,21 +90,21 @@ class RolloutView:
         )
 
     def _safe(self, workload: Workload, observed: SliceObservation) -> bool:
-        """Whether the host's status holds everything that a cluster completed (the host's copy is
-        the durable truth)."""
+        """Whether the host's status records everything that a cluster completed; the host's copy is
+        the durable record."""
         recorded = workload.progress()
         return not shards.minus(observed.completed, recorded.completed) and not shards.minus(
             observed.failed, shards.union(recorded.failed, recorded.completed)
         )
 
     def carries(self, member: Member, workload: Workload, share: Share, seen: SliceSeen) -> bool:
-        """Whether this slice is the workload's and just what the share says, by what is heard of
-        the member now."""
+        """Whether this slice is the workload's and exactly what the share says, by the member's
+        present state."""
         heard = member.heard and not seen.deleting and self.is_this(seen, workload)
         return heard and self.standing(member, workload, share, seen).current
 
     def standing_now(self, member: Member, workload: Workload, seen: SliceSeen) -> Standing:
-        """What is known of a slice beside what the decision in force gives its cluster."""
+        """A slice compared with what the decision in force gives its cluster."""
         record = self.state.record_of(workload)
         share = record.share_of(member.name) if record is not None else None
         return self.standing(member, self.state.serving(workload, record), share, seen)
@@ -112,7 +112,7 @@ class RolloutView:
     def is_as_decided(
         self, member: Member, workload: Workload | None, seen: SliceSeen | None
     ) -> bool:
-        """Whether there is nothing to do about a slice: it is there, stays, and is what it should
+        """Whether nothing has to be done about a slice: it exists, stays, and is as it should
         be."""
         if workload is None or seen is None or seen.deleting:
             return False
@@ -121,7 +121,7 @@ class RolloutView:
     def standing(
         self, member: Member, workload: Workload, share: Share | None, seen: SliceSeen
     ) -> Standing:
-        """What is known of a slice of this workload beside what it should be, from memory only."""
+        """A slice of this workload compared with what it should be, from memory only."""
         profile = self.profile_of(workload)
         verified = member.verified.of(seen)
         if verified is not None:
@@ -142,15 +142,14 @@ class RolloutView:
                 and slices.carries(seen, workload, share, fleet, profile)
             )
             return Standing(True, content, current)
-        # It was rendered from what the workload said before: no need to read it to know that.
+        # It was rendered from the former content: it need not be read to know that.
         return Standing(known=seen.plain and seen.live == self.state.former.get(workload.key))
 
     def profile_of(self, workload: Workload) -> Profile:
-        """Name and hash of the RuntimeProfile this workload's pods get; empty where there is
-        none."""
+        """Name and hash of the RuntimeProfile of this workload's pods; empty for none."""
         found = self.state.profiles.get(workload.profile) if workload.profile else None
         return (workload.profile, found["hash"]) if found is not None else ("", "")
 
     def is_this(self, seen: SliceSeen, workload: Workload) -> bool:
-        """Whether it is a slice of this very workload, and of this fleet."""
+        """Whether it is a slice of exactly this workload, written by this federation."""
         return seen.serves(self.state.options.fleet, workload.uid)

@@ -1,9 +1,9 @@
-"""What changed -> whose turn it is: one table in three parts, for workloads, for members, and for
+"""What changed -> which turns are due: a table in three parts, for workloads, for members, and for
 slices in members.
 
-Whoever files a change says which of these it is (`HubState.changed`, `Signals.member_changed` and
-`slice_changed`), and nobody gives turns by other ways. Each turn looks at everything anew, so that
-a turn too many costs a look and one too few is a bug. Printed in docs/internals/router.md.
+Whoever stores a change names its kind (`HubState.changed`, `Signals.member_changed`,
+`slice_changed`); turns are queued in no other way. Each turn examines everything again: one turn
+too many costs a look, one too few is a bug. Printed in docs/internals/router.md.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,16 +12,16 @@ from typing import Any, Final
 
 
 class Turn(StrEnum):
-    """Who looks at the workload."""
+    """Who handles the workload."""
 
     PLACE = "placing"
-    """Decides where it goes."""
+    """Decides where it runs."""
     DISPATCH = "dispatching"
     """Brings every member that has, or should have, a part of it to what is decided."""
     FINALIZE = "finalizing"
-    """Looks whether its decisions are still needed."""
+    """Checks whether its decisions are still needed."""
     AGGREGATE = "status"
-    """Folds what members say into its status; clusters that wait for others of it plan again."""
+    """Folds members' reports into its status; clusters that wait for others plan again."""
 
 
 class Changed(StrEnum):
@@ -112,46 +112,46 @@ ROUTES: Final[Mapping[Changed, tuple[Turn, ...]]] = {
 
 
 class MemberTurn(StrEnum):
-    """Who looks at the member."""
+    """Who handles the member."""
 
     DUPLICATES = "duplicates"
-    """Says of which other member it is a double."""
+    """Decides which other member it duplicates."""
     DEPARTED = "given-up clusters"
-    """Whether it was removed as lost, and is to be cleaned before it takes new work."""
+    """Checks whether it was removed as lost, and must be cleaned before it gets new work."""
     REPORT = "status"
     """Brings the status of its MemberCluster up to date."""
     FIGURES = "figures"
-    """The same for figures, which are copied at intervals."""
+    """The same for capacity figures, at intervals."""
     ASK = "questions"
-    """Writes into the member what the hub wants to know, and whose it is."""
+    """Writes into the member what the hub asks, and the host's claim."""
     ASK_SOON = "questions soon"
-    """The same, when what changes together has changed."""
+    """The same, once everything that changes together has changed."""
     CLAIM = "claim"
-    """The same, for somebody who waits for it; at most once in a few seconds."""
+    """The same, for a workload that waits for it; at most once in a few seconds."""
     FORGOTTEN = "given-up deletions"
-    """Removes what an operator did not wait for."""
+    """Removes what an operator did not want to wait for."""
     REMOVE = "removal"
-    """Takes a MemberCluster that is deleted to its end."""
+    """Carries the removal of a deleted MemberCluster on."""
     TIDY = "namespaces"
-    """Brings namespaces that the hub made there up to date, or removes them."""
+    """Updates or removes namespaces that the hub made there."""
     RENEW = "credentials"
     """Renews the hub's token."""
     ORPHANS = "orphans"
-    """Looks at all slices there that nothing on the host accounts for."""
+    """Checks all slices there that nothing on the host accounts for."""
     KINDS = "kinds"
-    """Has all workloads decided anew where it serves other kinds than before."""
+    """Places all workloads again if it serves other kinds than before."""
     REQUEUE = "requeue all"
-    """Has all workloads decided anew whose inputs have changed."""
+    """Places all workloads with changed inputs again."""
     HINT_CLUSTER = "cluster hint"
     """Requeues inadmissible workloads that a cluster may help."""
     HINT_ROOM = "room hint"
     """Requeues inadmissible workloads that room there may help."""
     RESYNC = "resync"
-    """Gives turns to all workloads that have to do with it."""
+    """Queues all workloads that concern it."""
 
 
 LEADERS: Final = frozenset({MemberTurn.ORPHANS, MemberTurn.HINT_CLUSTER, MemberTurn.RESYNC})
-"""Given only while this hub leads."""
+"""Queued only while this hub leads."""
 
 
 class MemberChanged(StrEnum):
@@ -207,12 +207,12 @@ MEMBER_ROUTES: Final[Mapping[MemberChanged, tuple[MemberTurn, ...]]] = {
 
 
 class SliceTurn(StrEnum):
-    """Who looks at one slice in one member."""
+    """Who handles one slice in one member."""
 
     CAPS = "unschedulable caps"
-    """How many copies its scheduler could bind."""
+    """How many replicas its scheduler could bind."""
     DRIFT = "drift"
-    """What was put back there after somebody else changed it."""
+    """What was restored there after somebody else changed it."""
     ORPHANS = "orphans"
     """Whether nothing on the host accounts for it."""
     DISPATCH = "dispatching there"
@@ -238,8 +238,7 @@ Routes = Mapping[Any, Sequence[StrEnum]]
 
 
 def tables() -> tuple[str, str, str]:
-    """The parts of the table as the documents show them: of workloads, of members, of slices in
-    members."""
+    """The parts of the table as in the documents: workloads, members, slices in members."""
     return (
         _table("what changed about a workload", Turn, ROUTES),
         _listing("what changed about a member", MEMBER_ROUTES),
@@ -248,7 +247,7 @@ def tables() -> tuple[str, str, str]:
 
 
 def _table(title: str, turns: Iterable[StrEnum], routes: Routes) -> str:
-    """A column for each turn."""
+    """One column per turn."""
     columns = list(turns)
     lines = [f"| {title} | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
     for what, due in routes.items():
@@ -257,6 +256,6 @@ def _table(title: str, turns: Iterable[StrEnum], routes: Routes) -> str:
 
 
 def _listing(title: str, routes: Routes) -> str:
-    """The turns of each row in one cell, in the order in which they are given."""
+    """The turns of each row in one cell, in the order in which they are queued."""
     lines = [f"| {title} | turns |", "|---|---|"]
     return "\n".join([*lines, *(f"| {what} | {', '.join(due)} |" for what, due in routes.items())])

@@ -1,5 +1,4 @@
-"""Who is told of a change in the hub's memory. A listener takes note (adds keys to a queue) and
-returns."""
+"""The listeners for changes in the hub's memory. A listener adds keys to a queue and returns."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,31 +22,31 @@ SliceListener = Callable[[Member, WorkloadKey], None]
 
 @dataclass(slots=True)
 class Signals:
-    """Who is told what. Filled once, when the process is wired."""
+    """Which listener gets which signal. Filled once, when the process is wired."""
 
     to_place: list[KeyListener] = field(default_factory=list)
     to_dispatch: list[KeyListener] = field(default_factory=list)
     to_aggregate: list[KeyListener] = field(default_factory=list)
     of_member: dict[MemberTurn, list[MemberListener]] = field(default_factory=dict)
-    """Who looks at a member when it has this turn."""
+    """Turn -> listeners with a member."""
     of_slice: dict[SliceTurn, list[SliceListener]] = field(default_factory=dict)
-    """Who looks at a slice in a member when it has this turn."""
+    """Turn -> listeners with a slice in a member."""
     to_ask: list[Callable[[], None]] = field(default_factory=list)
-    """A shape is wanted that members have not been asked about."""
+    """A shape is needed that members have not been asked about."""
     on_booked: list[Callable[[], None]] = field(default_factory=list)
     on_freed: list[Callable[[], None]] = field(default_factory=list)
     to_finalize: list[Callable[[str, str], None]] = field(default_factory=list)
     """(namespace, name) of a decision whose workload may be gone."""
     to_refuse: list[Callable[[str, str], None]] = field(default_factory=list)
-    """(namespace, name) of a decision that this host's hub cannot have made."""
+    """(namespace, name) of a decision that a hub of this host cannot have made."""
     on_used_up: list[Callable[[], None]] = field(default_factory=list)
-    """The numbers of this term are used up: only another election has more."""
+    """The seqs of this term are used up: only a new election gives more."""
     on_space: list[Callable[[str], None]] = field(default_factory=list)
-    """A namespace of the host came or went, or asks for another Pod Security level."""
+    """A namespace of the host came or went, or its Pod Security level changed."""
     on_resumed: list[Callable[[], None]] = field(default_factory=list)
-    """A pause is over: what was left alone meanwhile is due."""
+    """A pause has ended: work that was held back is due."""
     heeded: bool = False
-    """While this hub does not lead, nobody works: whoever begins to lead looks at everything."""
+    """False while this hub does not lead: a new leader examines everything."""
 
     def place(self, key: WorkloadKey) -> None:
         for listener in self.to_place if self.heeded else ():
@@ -62,15 +61,15 @@ class Signals:
             listener(key)
 
     def on_member(self, turn: MemberTurn, listener: MemberListener) -> None:
-        """`listener` looks at members whose turn this is."""
+        """Adds a listener for this turn of members."""
         self.of_member.setdefault(turn, []).append(listener)
 
     def on_slice(self, turn: SliceTurn, listener: SliceListener) -> None:
-        """`listener` looks at slices in members whose turn this is."""
+        """Adds a listener for this turn of slices."""
         self.of_slice.setdefault(turn, []).append(listener)
 
     def member_changed(self, what: MemberChanged, member: Member) -> None:
-        """Gives the turns that are due because of a change about one member."""
+        """Queues the turns that are due after a change of one member."""
         for turn in MEMBER_ROUTES[what]:
             for listener in (
                 self.of_member.get(turn, ()) if self.heeded or turn not in LEADERS else ()
@@ -78,7 +77,7 @@ class Signals:
                 listener(member)
 
     def slice_changed(self, what: SliceChanged, member: Member, key: WorkloadKey) -> None:
-        """Gives the turns that are due because of a change about one slice in one member."""
+        """Queues the turns that are due after a change of one slice in one member."""
         for turn in SLICE_ROUTES[what]:
             for listener in self.of_slice.get(turn, ()):
                 listener(member, key)
@@ -93,7 +92,7 @@ class Signals:
             listener()
 
     def freed(self) -> None:
-        """Room or quota was given back: whoever is short may be helped."""
+        """Room or quota was released: workloads that wait for it may be helped."""
         self.booked()
         for listener in self.on_freed:
             listener()

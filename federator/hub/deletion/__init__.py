@@ -1,1 +1,1 @@
-"""Everything that goes: workloads, slices, clusters, and the proof that nothing is left."""
+"""Deletion: workloads, slices, clusters, and the proof that nothing is left."""

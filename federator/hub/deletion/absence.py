@@ -1,8 +1,8 @@
-"""Whether members hold nothing of a workload any more, proven rather than not seen.
+"""Proves that members hold nothing of a workload any more; not having seen it is no proof.
 
-A watch can fall silent before an earlier leader makes a slice: until the next probes fail, its
-member looks heard and empty. Finalizing therefore lets a decision go only when every member that it
-names was seen to lose its slice, or says itself that there is none.
+A watch can fall silent before an earlier leader creates a slice. Until the next probes fail, its
+member looks reachable and empty. Finalizing therefore releases a decision only when for every
+member that it names the slice was seen to go, or the member itself confirms that there is none.
 """
 
 import logging
@@ -27,7 +27,7 @@ class AbsenceProof:
         self._proven: dict[str, set[str]] = {}
 
     def seen(self, record: Record, cluster: str) -> None:
-        """This process knows the slice there: when it goes, that will be seen too."""
+        """This process has seen the slice there, so it will also see it go."""
         self._proven.setdefault(record.uid, set()).add(cluster)
 
     def forget(self, uid: str) -> None:
@@ -35,7 +35,7 @@ class AbsenceProof:
         self._proven.pop(uid, None)
 
     async def unproven(self, record: Record) -> tuple[str, ...]:
-        """Clusters that may hold something still; what is found there is deleted."""
+        """Clusters that may still hold something; what is found there is deleted."""
         left: list[str] = []
         for cluster in sorted(record.clusters - self._proven.get(record.uid, set())):
             member = self.state.holder(cluster)
@@ -51,8 +51,7 @@ class AbsenceProof:
         return tuple(left)
 
     async def _is_empty(self, member: Member, record: Record) -> bool:
-        """Asks the member itself. One that does not answer its probes is not asked: that would keep
-        others waiting."""
+        """Asks the member itself, unless its probes fail: waiting for it would delay others."""
         if (
             member.client is None
             or member.applier is None
@@ -93,8 +92,8 @@ class AbsenceProof:
         return False
 
     async def _is_itself(self, member: Member) -> bool:
-        """Whether the cluster that was joined gave the answer: what another one lacks proves
-        nothing (F35)."""
+        """Whether the cluster that joined gave the answer: absence in another one proves nothing
+        (F35)."""
         if member.client is None:
             return False
         try:

@@ -1,13 +1,12 @@
-"""Clusters that were removed as lost: what they still hold is stale, and goes when they join again.
+"""Clusters that were removed as lost: what they still hold is stale, and is deleted when they join
+again.
 
-The hub cannot reach them, so the host remembers them, in one ConfigMap: by the uid of the cluster,
-the seq below which everything there was written before it was given up. When such a cluster joins
-again, under whatever name, it takes no new work until all slices up to that seq are gone; then it
-is struck from the list. Bounded: beyond `KEPT` clusters the oldest is forgotten, and what it holds
-is only reported (UnknownSlices).
+The hub cannot reach them, so the host remembers them in one ConfigMap: cluster uid -> the seq up to
+which everything there is stale. When such a cluster joins again, under any name, it gets no new
+work until all slices up to that seq are gone; then its entry is deleted. Bounded: beyond `KEPT`
+clusters the oldest entry is dropped, and what that cluster holds is only reported (UnknownSlices).
 
-That a MemberCluster is gone at all is the host's word about its name, and never just its absence
-from a list.
+That a MemberCluster is gone is confirmed by reading it by name, never by its absence from a list.
 """
 
 import logging
@@ -34,7 +33,7 @@ from federator.model.steps import Delete, ObjectRef, RequeueAfter
 log = logging.getLogger(__name__)
 
 OBJECT = "federator-departed"
-"""ConfigMap in the system namespace; one key for each cluster, a hash of its uid."""
+"""ConfigMap in the system namespace; one key per cluster, a hash of its uid."""
 KEPT = 256
 RECHECK_S = 1.0
 SLOW_RECHECK_S = 15.0
@@ -47,13 +46,13 @@ class Entry:
     uid: str
     """Uid of its kube-system namespace."""
     name: str
-    """What it was called."""
+    """Its former name."""
     seq: int
-    """Everything there that bears this seq or a lower one is stale."""
+    """Everything there with this seq or a lower one is stale."""
 
 
 def parse(data: Mapping[str, str]) -> dict[str, Entry]:
-    """The entries by uid, oldest first; what cannot be read is left out."""
+    """The entries by uid, oldest first; unreadable ones are left out."""
     found = []
     for text in data.values():
         parts = text.split(" ")
@@ -72,7 +71,7 @@ def render(entries: Mapping[str, Entry]) -> dict[str, str]:
 
 
 class Departed:
-    """The list, and the cleaning of clusters on it that are back. Keys of its queue are members'
+    """The list, and the cleaning of listed clusters that are back. Keys of its queue are members'
     names."""
 
     def __init__(
@@ -87,7 +86,7 @@ class Departed:
         self.host = host
         self.clock = clock
         self.entries: dict[str, Entry] = {}
-        """By uid of the cluster."""
+        """Uid of the cluster -> its entry."""
         self.queue: WorkQueue[str] = WorkQueue("departed", rng=rng, metrics=state.metrics)
         state.signals.on_resumed.append(self.look_everywhere)
         state.signals.on_member(MemberTurn.DEPARTED, self.look)
@@ -110,9 +109,9 @@ class Departed:
         self.entries = parse(raw.text_map(found, "data"))
 
     async def confirms(self, cluster: str, uid: str = "") -> bool:
-        """Whether the host, asked for the MemberCluster by name, says that it is gone (the one of
-        that uid, where a uid is given): lists and watches may come of an API server that lags
-        behind, and not show it (F11). Raises ApiErrors."""
+        """Whether the host confirms, by a read by name, that the MemberCluster (with that uid, if
+        given) is gone. Lists and watches may come from an API server that lags behind (F11). Raises
+        ApiErrors."""
         try:
             found = await self.host.get(registry.KINDS["MemberCluster"].ref("", cluster))
         except errors.NotServed:
@@ -139,12 +138,12 @@ class Departed:
             self.look(member)
 
     def look(self, member: Member) -> None:
-        """Who it is was heard: one that is on the list takes no new work before it is clean."""
+        """Its identity was read: a listed cluster gets no new work before it is clean."""
         entry = self.entries.get(member.identity)
         if entry is None:
             member.cleaning = ""
             return
-        member.heard_seq(entry.seq)  # what it is given from now on is newer than all that is stale
+        member.heard_seq(entry.seq)  # whatever it gets from now on is newer than everything stale
         if not member.cleaning:
             member.cleaning = (
                 "it was removed as lost, and what it held at that time is removed first"
@@ -152,10 +151,10 @@ class Departed:
         self.queue.add(member.name)
 
     async def remember(self, member: Member) -> None:
-        """Writes down that a cluster was given up. Raises ApiErrors."""
+        """Records that a cluster was given up. Raises ApiErrors."""
         uid = membercluster.recorded_uid(member.obj)
         if not uid or uid in self.entries or " " in uid:
-            return  # nobody knows which cluster it was: it was never heard
+            return  # its identity is unknown: it never answered
         seq = max(self.state.next_seq(), member.highest_seq)
         entries = {**self.entries, uid: Entry(uid, member.name, seq)}
         await self._write(entries)
@@ -166,7 +165,7 @@ class Departed:
         )
 
     async def turn(self, name: str) -> RequeueAfter | None:
-        """One member that is back: its stale slices go. Raises ApiErrors."""
+        """Deletes the stale slices of one member that is back. Raises ApiErrors."""
         member = self.state.members.get(name)
         if (
             member is None
@@ -235,7 +234,7 @@ class Departed:
         return share is not None and seen.mark is not None and share.seq == seen.mark.seq
 
     async def _write(self, entries: Mapping[str, Entry]) -> None:
-        """Replaces the list. One leader writes it, and had read it before."""
+        """Replaces the list. Only the leader writes it, and it has read it before."""
         data = render(entries)
         meta = {"name": self.ref.name, "namespace": self.ref.namespace}
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}

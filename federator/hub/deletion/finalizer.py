@@ -1,13 +1,11 @@
-"""Finalizing: a decision whose workload is gone empties the members and only then lets go of its
-finalizer.
+"""Finalizing: a decision whose workload is gone keeps its finalizer until its members are empty.
 
-One that somebody deleted although its workload lives is let go at once, and written anew: it is not
-its workload's end.
+A decision that somebody deleted although its workload exists is released at once and written again.
 
-The decision is the tombstone. Members that cannot be reached keep it alive, and are named
-(`spec.deletion.waitingFor`), until they return or are removed from the fleet. Nothing is deleted in
-a member before its lists are in. When many workloads vanish at once, a budget spreads the
-deletions.
+The decision is the tombstone. Unreachable members keep it, and are named in
+`spec.deletion.waitingFor`, until they return or are removed from the fleet. Nothing is deleted in a
+member before its lists are in. When many workloads vanish at once, a budget spreads the deletions
+over time.
 """
 
 import logging
@@ -37,7 +35,7 @@ BLOCKED_RECHECK_S = 15.0
 
 
 class Finalizing:
-    """Takes decisions through their end."""
+    """Carries decisions through their deletion."""
 
     def __init__(
         self,
@@ -50,8 +48,8 @@ class Finalizing:
         clock: Clock,
         rng: random.Random,
     ) -> None:
-        """`hand_on` leaves the tombstones for the next leader to find, and is False when that may
-        have failed; None where there is no second hub."""
+        """`hand_on` publishes the tombstones for the next leader, and returns False when that may
+        have failed; None without a second hub."""
         self._note = hand_on
         self.state = state
         self.host = host
@@ -60,11 +58,11 @@ class Finalizing:
         self.clock = clock
         self._absence = AbsenceProof(state)
         self._paid: set[str] = set()
-        """Uids of decisions whose slices the budget has let go."""
+        """Uids of decisions whose slices the budget has allowed to be deleted."""
         self._waiting: set[ObjectName] = set()
         """Decisions whose slices wait for the budget."""
         self._rechecks: Counter[ObjectName] = Counter()
-        """How often each decision was looked at again although nothing was heard of it."""
+        """How often each decision was examined again without a signal."""
         self.queue: WorkQueue[ObjectName] = WorkQueue("burying", rng=rng, metrics=state.metrics)
         state.signals.to_finalize.append(lambda namespace, name: self.queue.add((namespace, name)))
 
@@ -75,7 +73,7 @@ class Finalizing:
         await self.queue.run(self.turn, workers=self.state.options.host_writes_in_flight)
 
     async def turn(self, name: ObjectName) -> RequeueAfter | None:
-        """One decision: still needed, to be deleted, or to be emptied and let go."""
+        """One decision: still needed, to be deleted, or to be emptied and released."""
         record = self.state.records.get(name)
         if record is None:
             self._count_waiting(name, waits=False)
@@ -136,8 +134,8 @@ class Finalizing:
         return None
 
     async def _finalize_lost(self, name: ObjectName, record: Record) -> RequeueAfter | None:
-        """A decision without an object, of a workload that is gone: the tombstone lets its slices
-        be removed, those of members that are not heard when they return."""
+        """A decision without an object whose workload is gone: the tombstone allows removing its
+        slices, also those of unreachable members when they return."""
         await confirm_absence(self.host, record.key, record.workload_uid)
         self.state.prove_gone(record.workload_uid)
         if not await self._hand_on():
@@ -155,14 +153,13 @@ class Finalizing:
         return None
 
     def _recheck(self, name: ObjectName, why: str) -> RequeueAfter:
-        """Watches tell what comes of a deletion; a watch that tells nothing must not have it sent
-        every second."""
+        """Watches show the result of a deletion; a silent watch must not repeat it every second."""
         delay_s = min(RECHECK_S * 2 ** min(self._rechecks[name], 8), BLOCKED_RECHECK_S)
         self._rechecks[name] += 1
         return RequeueAfter(name, delay_s, why)
 
     async def _wait_for_budget(self, name: ObjectName, record: Record) -> RequeueAfter | None:
-        """Holds a deletion back while too many were let go lately; None for one that may go on."""
+        """The requeue of a deletion while too many were made lately; None when it may go on."""
         if record.uid in self._paid:
             return None
         slices = sum(1 for _ in self.state.slices_with_uid(record.key, record.workload_uid))
@@ -191,7 +188,7 @@ class Finalizing:
             self.state.metrics.child("federator_deletions_waiting").set(len(self._waiting))
 
     async def _give_up(self, record: Record, blocked: tuple[str, ...]) -> tuple[str, ...]:
-        """The clusters that the deletion still waits for, after those that an operator has given
+        """The clusters that the deletion still waits for, without those that an operator gave
         up."""
         left = []
         for cluster in blocked:
@@ -206,8 +203,8 @@ class Finalizing:
         return tuple(left)
 
     async def _empty(self, record: Record) -> tuple[tuple[str, ...], bool]:
-        """Deletes what reachable members hold. Returns the clusters that cannot be asked, and
-        whether slices remain."""
+        """Deletes what reachable members hold. Returns the unreachable clusters, and whether slices
+        remain."""
         busy = False
         for seen in self.state.slices_with_uid(record.key, record.workload_uid):
             member = self.state.members[seen.cluster]
@@ -246,7 +243,7 @@ class Finalizing:
     async def _say_blocked(
         self, name: ObjectName, record: Record, blocked: tuple[str, ...]
     ) -> None:
-        """Names on the decision, once per change, who keeps it from going."""
+        """Names on the decision, once per change, the clusters that block its deletion."""
         if blocked == record.terms.waiting_for:
             return
         waits = (
@@ -265,7 +262,7 @@ class Finalizing:
         message: str = "",
         blocked: tuple[str, ...] = (),
     ) -> None:
-        """Writes on the decision, once per change, why it still stands; "" for no reason."""
+        """Writes on the decision, once per change, why it still exists; "" for no reason."""
         if (reason, blocked) == (record.terms.deletion_reason, record.terms.waiting_for):
             return
         deletion = (
@@ -287,7 +284,7 @@ class Finalizing:
         self._gone(name, record)
 
     async def _release(self, name: ObjectName, record: Record) -> None:
-        """Takes our finalizer from the decision, if it is there still. Raises ApiErrors."""
+        """Removes our finalizer from the decision if it is still there. Raises ApiErrors."""
         ref = registry.KINDS["PlacementDecision"].ref(*name)
         try:
             live = await self.host.get(ref)
@@ -322,8 +319,8 @@ class Finalizing:
 
 
 async def is_there(host: clients.Client, key: WorkloadKey, uid: str) -> bool:
-    """Reads the workload itself: presence in a cache is not proof enough to let its decision go.
-    Raises ApiErrors."""
+    """Reads the workload itself: presence in a cache does not prove that its decision may be
+    released. Raises ApiErrors."""
     try:
         found = await host.get(registry.KINDS[key.kind].ref(key.namespace, key.name))
     except errors.NotServed:
@@ -334,8 +331,8 @@ async def is_there(host: clients.Client, key: WorkloadKey, uid: str) -> bool:
 
 
 async def confirm_absence(host: clients.Client, key: WorkloadKey, uid: str) -> None:
-    """Reads the workload itself: absence in a cache is not proof enough for a delete. Raises
-    `errors.Conflict` while it is there, and other ApiErrors."""
+    """Reads the workload itself: absence in a cache does not justify a deletion. Raises
+    `errors.Conflict` while it exists, and other ApiErrors."""
     try:
         found = await host.get(registry.KINDS[key.kind].ref(key.namespace, key.name))
     except errors.NotServed:

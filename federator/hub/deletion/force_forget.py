@@ -1,9 +1,9 @@
-"""Forgetting: deletions that an operator did not want to wait for an unreachable cluster, and what
-is left to do when it returns.
+"""Deletions that did not wait for an unreachable cluster because an operator said so, and what is
+left to delete there when it returns.
 
-`remember` writes a tombstone to the MemberCluster's status before the decision lets go (finalizing
-calls it); `turn` empties the cluster of what is remembered once it is heard, and strikes it from
-the list. Bounded: a list that is full takes no more, and the deletion stays blocked.
+`remember` writes a tombstone to the MemberCluster's status before the decision is released
+(finalizing calls it). `turn` deletes in the cluster what is remembered, once it is reachable, and
+removes the tombstone. Bounded: a full list takes no more, and the deletion stays blocked.
 """
 
 import logging
@@ -44,13 +44,13 @@ class Forgetting:
         await self.queue.run(self.turn, workers=4)
 
     def look(self) -> None:
-        """Gives every member a turn."""
+        """Queues every member."""
         for name in sorted(self.state.members):
             self.queue.add(name)
 
     async def remember(self, member: Member, record: Record) -> bool:
-        """Writes that this workload was given up in a member; False when no more can be remembered.
-        Raises ApiErrors."""
+        """Records that this workload was given up in a member; False when the list is full. Raises
+        ApiErrors."""
         entries = list(forgotten(member))
         if any(entry.get("workloadUID") == record.workload_uid for entry in entries):
             return True
@@ -68,8 +68,8 @@ class Forgetting:
         return True
 
     async def turn(self, name: str) -> RequeueAfter | None:
-        """One member: removes what was given up there. Nothing before it is heard, nothing without
-        a uid."""
+        """Deletes in one member what was given up there: only when it is reachable, and only by
+        uid."""
         member = self.state.members.get(name)
         if (
             member is None
@@ -127,7 +127,7 @@ class Forgetting:
 
 
 def forgotten(member: Member) -> list[Mapping[str, Any]]:
-    """What is remembered of one member."""
+    """The tombstones of one member."""
     return list(raw.objects(member.obj, "status", "forgotten"))
 
 

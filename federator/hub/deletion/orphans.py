@@ -1,9 +1,9 @@
-"""Removes slices that came back although their workload was finalized: their cluster was restored
-from a backup, or a write came late.
+"""Deletes slices that came back although their workload was finalized: their cluster was restored
+from a backup, or a write arrived late.
 
-Called for every slice that no workload and no decision accounts for. Nothing is deleted without the
-proof in `tombstones`, a look at the host that finds neither workload nor decision, and the uid that
-was judged; and only so many in a minute. What cannot be proven is left alone and reported
+Called for every slice that no workload and no decision accounts for. A deletion needs the proof in
+`tombstones`, a read of the host that shows neither workload nor decision, and the uid that was
+judged; a budget limits them per minute. Slices without proof are left alone and reported
 (`restored.strangers`).
 """
 
@@ -52,17 +52,17 @@ class Orphans:
             self.look(member)
 
     def look(self, member: Member) -> None:
-        """Looks at everything that a member holds."""
+        """Queues everything that a member holds."""
         for key in restored.strangers(self.state, member):
             self.queue.add((member.name, key))
 
     def look_at(self, member: Member, key: WorkloadKey) -> None:
-        """Looks at one slice of which something was heard."""
+        """Queues one slice that has changed."""
         if restored.is_stranger(self.state, member, key):
             self.queue.add((member.name, key))
 
     async def turn(self, place: Place) -> RequeueAfter | None:
-        """One slice: removed when it is proven to be nobody's. Raises ApiErrors."""
+        """Deletes one slice when it is proven to be an orphan. Raises ApiErrors."""
         cluster, key = place
         member = self.state.members.get(cluster)
         if (
@@ -101,7 +101,7 @@ class Orphans:
         return None
 
     async def _confirm_no_decision(self, key: WorkloadKey, uid: str) -> None:
-        """The slices of a decision that stands are removed by its finalizer."""
+        """Slices of an existing decision are deleted by its finalizer."""
         short = registry.KINDS[key.kind].short_names[0]
         name = names.decision_name(short, key.name, uid)
         try:

@@ -1,11 +1,11 @@
-"""Removing: a MemberCluster that is deleted stays until the cluster was emptied, or let go as its
-operator asked.
+"""Removing: a deleted MemberCluster stays until the cluster is empty, or released as its operator
+asked.
 
-Every MemberCluster carries our finalizer. Copies leave a cluster that is being removed as placing
-finds room for them elsewhere; what cannot leave is named (condition Removing). At the end it is
-proven that no slice of ours is left, what else we made there is taken away, and the finalizer goes.
-With the annotation `Orphan` everything stays where it is and only decisions let go of the cluster;
-with `Lost` the same, for one that is not heard, and what it holds is remembered as stale
+Every MemberCluster has our finalizer. Replicas leave a cluster that is being removed as placing
+finds room elsewhere; what cannot leave is named in the condition Removing. In the end it is proven
+that no slice of ours is left, everything else we made there is deleted, and the finalizer is
+removed. With the annotation `Orphan` everything stays where it is and only decisions drop the
+cluster. `Lost` does the same for an unreachable cluster, and remembers what it holds as stale
 (`departed`).
 """
 
@@ -40,13 +40,13 @@ from federator.status.conditions import TRUE, Condition
 log = logging.getLogger(__name__)
 
 RECHECK_S = 2.0
-"""How often a removal under way is looked at, and its condition written at most."""
+"""Seconds between two checks of a removal, and between two writes of its condition."""
 WAITING_RECHECK_S = 15.0
-"""The same for one that waits for news which would wake it."""
+"""The same for a removal that waits for a change that will be signalled."""
 STANDS_STILL_S = 10.0
-"""What decisions have given a cluster for so long is not about to leave it."""
+"""A share that has not changed for so many seconds is not about to leave the cluster."""
 SHOWN = 3
-"""Workloads that are named of those that remain."""
+"""Workloads that are named among those that remain."""
 COUNTED = 1000
 """Slices of one kind that are counted where there should be none."""
 
@@ -73,9 +73,9 @@ class Removing:
         self.clock = clock
         self.queue: WorkQueue[str] = WorkQueue("removing", rng=rng, metrics=state.metrics)
         self._told: dict[str, str] = {}
-        """By uid of the MemberCluster: the reason that was last told as an Event."""
+        """Uid of the MemberCluster -> the reason in its last Event."""
         self._given: dict[str, tuple[dict[str, int], float]] = {}
-        """By uid of the MemberCluster: what decisions give it, by their uids, and since when."""
+        """Uid of the MemberCluster -> its shares by decision uid, and since when."""
         state.signals.on_resumed.append(self.look_everywhere)
         state.signals.on_member(MemberTurn.REMOVE, lambda member: self.queue.add(member.name))
 
@@ -88,8 +88,8 @@ class Removing:
             self.queue.add(name)
 
     async def turn(self, name: str) -> RequeueAfter | None:
-        """One member: marked with the finalizer while it is in the fleet, taken through its end
-        when it is deleted. Raises ApiErrors."""
+        """One member: adds the finalizer while it is in the fleet, and carries its removal on when
+        it is deleted. Raises ApiErrors."""
         member = self.state.members.get(name)
         if member is None or not self.state.ready:
             return None
@@ -101,7 +101,7 @@ class Removing:
                 )
             return None
         if not held:
-            return None  # somebody else's finalizer keeps it: for us it is over
+            return None  # another finalizer keeps it: nothing is left for us to do
         if self.state.paused:
             self._say(member, "Paused", "Nothing is moved or removed until `federator resume`.")
             return None
@@ -115,7 +115,7 @@ class Removing:
     # -- emptied --------------------------------------------------------------
 
     async def _empty(self, member: Member, named: Sequence[Record]) -> RequeueAfter | None:
-        """What we made there goes first."""
+        """Deletes everything that we made there."""
         if not member.heard:
             return await self._unheard(member, named)
         if member.removal is Removal.LOST:
@@ -145,7 +145,7 @@ class Removing:
         return None
 
     async def _unheard(self, member: Member, named: Sequence[Record]) -> RequeueAfter | None:
-        """It cannot be asked what it holds. One that never joined, and was given nothing, holds
+        """Its content cannot be read. A member that never joined and was given nothing holds
         nothing of ours."""
         never = not raw.text(member.obj, "status", "clusterUID") and not member.uid
         if never and not named and member.known_or_unknown:
@@ -162,7 +162,7 @@ class Removing:
         return RequeueAfter(member.name, WAITING_RECHECK_S, "it is not heard")
 
     def _slices(self, member: Member) -> list[WorkloadKey]:
-        """What it holds of this fleet, by its watches and the answers to our own writes."""
+        """Its slices of this federation, by its watches and the responses to our own writes."""
         keys = dict.fromkeys((*member.slice_keys(), *member.own_writes))
         return [
             key
@@ -212,7 +212,7 @@ class Removing:
         return "Emptying", f"{shown}; they leave when they have somewhere to be."
 
     def _is_known(self, member: Member, key: WorkloadKey, forgotten: set[str]) -> bool:
-        """Whether somebody is at work on a slice that no decision accounts for."""
+        """Whether a slice without a decision is being handled already."""
         seen = member.slice_of(key)
         if seen is None or seen.mark is None or seen.deleting:
             return True
@@ -221,15 +221,14 @@ class Removing:
         )
 
     def _is_left_alone(self, record: Record) -> bool:
-        """Whether nothing of it is placed anew: it is suspended, or may not run as it is
-        written."""
+        """Whether it is not placed again: it is suspended, or may not run as it is written."""
         workload = self.state.workloads.get(record.key)
         if workload is None or workload.ask is None:
             return False
         return workload.ask.suspended or self.state.refusal(workload) is not None
 
     def _stands_still(self, member: Member, named: Sequence[Record]) -> bool:
-        """Whether decisions have given it the same for a while: they were made anew since the
+        """Whether its decisions have given it the same for a while: they were made again since the
         removal began."""
         given = {
             record.uid: share.count for record in named if (share := record.share_of(member.name))
@@ -242,15 +241,15 @@ class Removing:
         return now - since_s >= STANDS_STILL_S
 
     def _is_held(self, record: Record, *, stays: bool) -> bool:
-        """Whether it stays by a decision that is in force."""
+        """Whether a decision in force keeps it there."""
         workload = self.state.workloads.get(record.key)
         if workload is None or workload.uid != record.workload_uid:
             return False
         return self._is_left_alone(record) or (stays and self.state.is_current(workload, record))
 
     async def _still_there(self, member: Member) -> list[WorkloadKey]:
-        """Slices of ours by lists that are read now, from the cluster that joined: the first of
-        each kind, if there are any. Raises ApiErrors."""
+        """Slices of ours by fresh lists from the cluster that joined: the first of each kind, if
+        any. Raises ApiErrors."""
         if member.client is None or member.reachability.state is not Reachability.LIVE:
             raise errors.Unreachable(f"{member.name}: there is no connection")
         left: list[WorkloadKey] = []
@@ -271,7 +270,7 @@ class Removing:
     # -- let go ---------------------------------------------------------------
 
     async def _let_go(self, member: Member, named: Sequence[Record]) -> RequeueAfter | None:
-        """What is there stays; decisions forget the cluster, and only then its object goes."""
+        """Everything there stays: first decisions drop the cluster, then its object goes."""
         lost = member.removal is Removal.LOST
         if lost and not member.duplicate_of and not member.other_host:
             await self.departed.remember(member)
@@ -306,8 +305,8 @@ class Removing:
         return None
 
     async def _drop(self, record: Record, cluster: str) -> None:
-        """Has a decision made without the cluster; takes the cluster out of one that is not made
-        anew."""
+        """Queues a decision without the cluster, or removes the cluster from one that is not made
+        again."""
         workload = self.state.workloads.get(record.key)
         live = (
             workload is not None and workload.uid == record.workload_uid and not workload.deleting
@@ -330,7 +329,7 @@ class Removing:
         self.state.changed(Changed.STRUCK, record.key)
 
     async def _orphan(self, member: Member) -> RequeueAfter | None:
-        """Tells the cluster that it belongs to no host any more."""
+        """Removes the host's claim from the cluster."""
         if not member.heard or member.client is None:
             _, why = member.readiness()
             message = (
@@ -354,7 +353,7 @@ class Removing:
     # -- told and written -----------------------------------------------------
 
     def _say(self, member: Member, reason: str, message: str) -> None:
-        """Sets the condition Removing, and tells a change of its reason."""
+        """Sets the condition Removing, and writes an Event when its reason changes."""
         condition = Condition("Removing", TRUE, reason, message)
         if member.vitals.removal == condition:
             return
@@ -371,7 +370,7 @@ class Removing:
     async def _finish(
         self, member: Member, reason: str, message: str, *, warning: bool = False
     ) -> None:
-        """Drops the finalizer."""
+        """Removes the finalizer."""
         rest = [
             text
             for text in raw.texts(member.obj, "metadata", "finalizers")
@@ -414,7 +413,7 @@ def _ours(kind: str, member: Member, obj: Mapping[str, Any]) -> WorkloadKey | No
 
 
 def _shown(keys: Sequence[WorkloadKey]) -> str:
-    """Some of the keys, and how many more there are."""
+    """Some of the keys, and the number of others."""
     more = f" and {len(keys) - SHOWN} more" if len(keys) > SHOWN else ""
     return ", ".join(str(key) for key in keys[:SHOWN]) + more
 

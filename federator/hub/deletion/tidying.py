@@ -1,12 +1,12 @@
-"""Tidying: what the hub made in members beside slices is as the host wants it, and goes when it is
-of no use any more.
+"""Tidying: keeps what the hub made in members beside slices up to date, and deletes it when it is
+no longer needed.
 
-A namespace that the hub made in a member goes when the host's is gone, or when the member leaves
-the fleet: only one that bears our mark, and only when nothing of others is in it, by all that the
-hub may list there (`CONTENTS`; see docs/decisions/0020-namespaces-in-members.md). What cannot be
-known is taken for somebody's. Copies of RuntimeProfiles and the record of the host go with the
-member. While it stays, such a namespace bears the Pod Security level of the host's; one that was
-there before us is never changed.
+A namespace that the hub made in a member is deleted when the host's is gone, or when the member
+leaves the fleet: only with our mark, and only when it holds nothing of others, by everything that
+the hub may list there (`CONTENTS`; see docs/decisions/0020-namespaces-in-members.md). What cannot
+be read counts as somebody's. Copies of RuntimeProfiles and the host's claim go with the member.
+Until then such a namespace has the Pod Security level of the host's; one that existed before is
+never changed.
 """
 
 import logging
@@ -45,18 +45,17 @@ CONTENTS = (
     ("batch/v1", "cronjobs"),
     ("networking.k8s.io/v1", "ingresses"),
 )
-"""(version, plural) of what is looked for in a namespace before it goes. Secrets too, where the hub
-may list them."""
+"""(version, plural) of objects that keep a namespace. Secrets too, where the hub may list them."""
 SECRETS = ("v1", "secrets")
 BY_THE_CLUSTER = frozenset({("configmaps", "kube-root-ca.crt"), ("serviceaccounts", "default")})
-"""What a cluster puts into every namespace itself."""
+"""What a cluster itself creates in every namespace."""
 RECHECK_S = 5.0
 KEPT_RECHECK_S = 300.0
-"""A namespace that has something of others in it is looked at again after so long."""
+"""Seconds until a namespace with something of others in it is examined again."""
 LEVELS = "pod-security.kubernetes.io/"
 MARKED_MAX = 20_000
-"""Objects of one kind with our mark that are looked at in one member at a time: a cluster has
-10,000 namespaces."""
+"""Objects of one kind with our mark that are examined per member at a time: a cluster has 10,000
+namespaces."""
 
 
 class Tidying:
@@ -84,12 +83,12 @@ class Tidying:
             self.queue.add_after(name, RECHECK_S)
 
     def look(self, member: Member) -> None:
-        """It is heard, perhaps after a long time."""
+        """It is reachable, perhaps after a long time."""
         self.queue.add_after(member.name, RECHECK_S)
 
     async def turn(self, name: str) -> RequeueAfter | None:
-        """One member: namespaces that we made there, which bear another level than the host's, or
-        which the host has no more. Raises ApiErrors."""
+        """One member: namespaces that we made there with another level than the host's, or without
+        a namespace of the host. Raises ApiErrors."""
         member = self.state.members.get(name)
         if (
             member is None
@@ -126,9 +125,9 @@ class Tidying:
         return RequeueAfter(name, wait_s, "namespaces are in use") if wait_s else None
 
     async def _label(self, member: Member, obj: dict[str, Any], space: str) -> bool:
-        """Gives a namespace of ours the Pod Security level of the host's; False when it has another
-        one still. One that was made before there were levels gets the default only when nothing
-        that was placed there needs more: what runs is not taken down."""
+        """Gives a namespace of ours the Pod Security level of the host's; False when it still has
+        another one. A namespace from before there were levels gets the default only when no pod
+        placed there needs more: running pods are not removed."""
         wanted, meta = self.state.spaces[space], obj["metadata"]
         labels = raw.mapping(meta, "labels")
         if (
@@ -175,14 +174,14 @@ class Tidying:
         return heard and not member.let_go and not member.released and member.applier is not None
 
     def _in_use(self, member: Member, space: str) -> bool:
-        """Whether a slice there, or a decision of that namespace, is still to be dealt with."""
+        """Whether a slice there, or a decision of that namespace, still exists."""
         if any(key.namespace == space for key in (*member.slice_keys(), *member.own_writes)):
             return True
         return any(namespace == space for namespace, _ in self.state.records)
 
     async def _confirm_absence(self, member: Member, space: str) -> None:
-        """Reads the host itself, and who it is: absence in a cache is not proof enough for a
-        delete. Raises `errors.Conflict` while the namespace is there, and other ApiErrors."""
+        """Reads the host itself, and its identity: absence in a cache does not justify a deletion.
+        Raises `errors.Conflict` while the namespace exists, and other ApiErrors."""
         if (
             await self.host.list("v1", "namespaces", field_selector=f"metadata.name={space}")
         ).items:
@@ -193,8 +192,8 @@ class Tidying:
             )
 
     async def leave(self, member: Member) -> tuple[str, ...]:
-        """Takes away what we made in a member that leaves the fleet and holds no slice any more,
-        its host's record last. Returns a sentence for each thing that stays. Raises ApiErrors."""
+        """Deletes what we made in a member that leaves the fleet and holds no slice any more, its
+        host's claim last. Returns a sentence for each object that stays. Raises ApiErrors."""
         stays: list[str] = []
         if member.claimed:
             stays += await self._tried(member, "copies of RuntimeProfiles", self._drop_profiles)
@@ -203,7 +202,8 @@ class Tidying:
         return tuple(stays)
 
     async def _tried(self, member: Member, what: str, drop: Callable[[Member], Any]) -> list[str]:
-        """A hub that joined by an older version may lack the right: then it stays, and is named."""
+        """A hub that joined with an older version may lack the right: then the object stays, and is
+        named."""
         try:
             found: list[str] = await drop(member)
         except errors.Denied as refusal:
@@ -229,7 +229,7 @@ class Tidying:
         return kept
 
     async def release(self, member: Member) -> None:
-        """Another host may have the member from now on. Raises ApiErrors."""
+        """Another host may claim the member from now on. Raises ApiErrors."""
         report = member.report
         if member.client is None or report is None or not member.claimed:
             return
@@ -240,7 +240,7 @@ class Tidying:
         member.note_capacity(await member.client.patch(ref, body))
 
     async def _marked(self, member: Member, api_version: str, plural: str) -> list[dict[str, Any]]:
-        """What of a kind bears our mark there, as far as this module looks at it. Raises
+        """Objects of a kind with our mark there, as far as this module reads them. Raises
         ApiErrors."""
         if member.client is None:
             raise errors.Unreachable(f"{member.name}: there is no connection")
@@ -255,8 +255,7 @@ class Tidying:
             return []
 
     async def _stays(self, member: Member, space: str) -> str:
-        """What is in a namespace that is not ours, as `pods web`; "" for nothing. Raises
-        ApiErrors."""
+        """What in a namespace is not ours, as `pods web`; "" for nothing. Raises ApiErrors."""
         if member.client is None:
             raise errors.Unreachable(f"{member.name}: there is no connection")
 
@@ -288,7 +287,7 @@ class Tidying:
         return raw.text_map(meta, "labels").get(names.FLEET_LABEL) != member.fleet
 
     async def _may_list_secrets(self, member: Member, space: str) -> bool:
-        """The hub is not meant to read Secrets of members; where it may, they count."""
+        """The hub need not read members' Secrets; where it may, they count."""
         assert member.client is not None
         ref = ObjectRef(
             "authorization.k8s.io/v1", "selfsubjectaccessreviews", "", "", "SelfSubjectAccessReview"
@@ -317,7 +316,7 @@ class Tidying:
 
 
 def _slim(obj: Mapping[str, Any]) -> dict[str, Any]:
-    """What is looked at of an object with our mark: a member may hold many, and large ones."""
+    """The parts of a marked object that are examined: a member may hold many, and large ones."""
     meta = obj["metadata"]
     found = {
         name: meta[name]

@@ -1,1 +1,1 @@
-"""Decisions become slices in members, step by step."""
+"""Writing decisions into members as slices, step by step."""

@@ -113,14 +113,14 @@ class Dispatching:
             self.look_at(cluster, key)
 
     def look_at(self, cluster: str, key: WorkloadKey) -> None:
-        """Signals one member alone: the others are not concerned, or wait for it and are released
-        when it moves."""
+        """Signals one member only: the others are not concerned, or wait for it and are released
+        when it changes."""
         queue = self.queues.get(cluster)
         if queue is not None:
             queue.add(key)
 
     def _note_drift(self, member: Member, key: WorkloadKey) -> None:
-        """What the first list shows is not told: the hub before may have told it."""
+        """Drift in the first list is not reported: the former hub may have reported it."""
         told = (
             self.state.signals.heeded
             and key.kind in member.stores
@@ -129,7 +129,7 @@ class Dispatching:
         self.drift.heard(member, key, self.state.workloads.get(key), told=told)
 
     def release(self, key: WorkloadKey) -> None:
-        """Something about the workload moved: clusters that wait for the others plan again."""
+        """The workload has made progress: clusters that wait for others plan again."""
         for cluster in sorted(self.holding.get(key, ())):
             self.look_at(cluster, key)
 
@@ -242,15 +242,15 @@ class Dispatching:
             self.drift.in_place(
                 member, workload, record.share_of(member.name), self.view.profile_of(workload)
             )
-        # a write whose reply was lost may have been taken all the same
+        # a write without a response may have taken effect
         self._accepted(member, workload.key)
 
     def _is_numbered_higher(
         self, member: Member, workload: Workload, record: Record, action: Action, seen: SliceSeen
     ) -> bool:
-        """Whether a slice that is to be changed bears a higher seq than its share: API servers
-        refuse a lower one, and a higher one stands in the decision first. Has that done, unless the
-        slice changes its number all the time."""
+        """Whether a slice to be changed has a higher seq than its share. API servers refuse a lower
+        seq, so the decision must get a higher one first. Requests that, unless the slice changes
+        its seq all the time."""
         if (
             action.kind is not ActionKind.UPDATE
             or seen.mark is None
@@ -265,14 +265,13 @@ class Dispatching:
         return True
 
     def _stays_as_it_is(self, workload: Workload) -> bool:
-        """Whether nothing of what a workload says now may reach a member: it cannot be read, or may
-        not run. Asked at the last moment: the decision in force may have been made before it was
-        so."""
+        """Whether nothing of the workload's present content may reach a member: it cannot be read,
+        or may not run. Checked last, because the decision in force may be older than that."""
         return workload.ask is None or self.state.refusal(workload) is not None
 
     def _wait_for_budget(self, record: Record, action: Action) -> float:
-        """Seconds for which a slice must stay that its workload leaves because of an edit of a
-        policy or of labels; 0.0 for one that may go, or that a person took away."""
+        """Seconds that a slice must stay when an edit of a policy or of labels moves its workload
+        away; 0.0 when it may go now, or a person asked for it."""
         if action.kind is not ActionKind.DELETE or not record.terms.moved:
             return 0.0
         return self.state.may_delete(1, self.clock.monotonic())
@@ -280,9 +279,9 @@ class Dispatching:
     def _action(
         self, member: Member, workload: Workload, record: Record, seen: SliceSeen | None
     ) -> Action | None:
-        """What is next in this member. A slice that is not there yet is made whatever the others
-        hold, and nothing is done to one that is as decided. Most turns find that, and a look at all
-        clusters in the turn of each would grow with their square."""
+        """The next action in this member. A missing slice is created whatever the others hold, and
+        one that is as decided is left alone. Most turns end there: examining all clusters in each
+        cluster's turn would take time that grows with their square."""
         share = record.share_of(member.name)
         if share is not None and share.count > 0:
             if seen is None and member.knows(workload.key.kind):
@@ -298,15 +297,15 @@ class Dispatching:
             self.holding.pop(key, None)
 
     def _overtaken(self, workload: Workload, record: Record) -> bool:
-        """Whether another decision, or another state of the workload, has come since this turn read
-        them."""
+        """Whether there is a newer decision, or a newer state of the workload, than this turn
+        read."""
         now = self.state.workloads.get(workload.key)
         return now is None or not now.asks_like(workload) or self.state.record_of(now) is not record
 
     async def _do(
         self, member: Member, workload: Workload, record: Record, action: Action
     ) -> RequeueAfter | None:
-        """Carries an action out; what the member would not take is remembered for the fold."""
+        """Carries an action out. A refusal by the member is kept for the status."""
         key = workload.key
         share, before = record.share_of(member.name), member.slice_of(key)
         if share is not None and (
@@ -359,20 +358,20 @@ class Dispatching:
         return None
 
     def _refused(self, member: Member, key: WorkloadKey, why: tuple[str, str, bool]) -> None:
-        """Remembers a refusal. Only news is told: a fold lets everybody of this workload plan
-        again, who would be refused again at once."""
+        """Records a refusal. Only a new one is signalled: aggregation makes all members of the
+        workload plan again, and they would be refused again at once."""
         if member.refused.get(key) != why:
             member.refused[key] = why
             self.state.changed(Changed.ANSWERED, key)
 
     def _accepted(self, member: Member, key: WorkloadKey) -> None:
-        """No refusal stands any more."""
+        """Clears a recorded refusal."""
         if member.refused.pop(key, None) is not None:
             self.state.changed(Changed.ANSWERED, key)
 
 
 def _is_final(action: Action, share: Share | None) -> bool:
-    """Whether nothing will be left to do in this cluster once the action is done."""
+    """Whether nothing is left to do in this cluster after the action."""
     if action.kind is ActionKind.UPDATE:
         return share is not None and action.count == share.count and not action.keep_template
     return action.kind is not ActionKind.HOLD

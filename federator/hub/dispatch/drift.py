@@ -1,10 +1,9 @@
-"""Drift of slices: what was seen in a member just as decided, and was put back after somebody else
-changed or deleted it there (FAULTS.md F45). Told on the workload.
+"""Drift of slices: a slice that was exactly as decided, was changed or deleted by somebody else in
+the member, and was restored (FAULTS.md F45). Reported on the workload.
 
-A wish is what a slice is made from. A write for the very wish that was in place before undoes what
-somebody else did: shares that move, roll-outs and new profiles are other wishes. Nothing is known
-of the time before this process, so that what another version of the hub wrote otherwise is no
-drift.
+A wish is what a slice is made from. A write for the wish that was already in place undoes somebody
+else's change; moved shares, rollouts and new profiles are other wishes. Nothing is known of the
+time before this process started, so differences that another hub version wrote are not drift.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ _PARTS: Final = ("metadata", "spec")
 
 
 class Drift:
-    """Knows what was in place, and tells what was put back."""
+    """Records what was in place, and reports what was restored."""
 
     def __init__(self, events: Events) -> None:
         self._events = events
@@ -32,15 +31,15 @@ class Drift:
     def in_place(
         self, member: Member, workload: Workload, share: Share | None, profile: Profile
     ) -> None:
-        """The slice is just what this share, content and profile make."""
+        """The slice is exactly what this share, content and profile make."""
         if share is not None:
             member.in_place[workload.key] = _wish(workload, share, profile)
 
     def undoes(
         self, member: Member, workload: Workload, share: Share | None, profile: Profile
     ) -> bool:
-        """Whether a write for this wish, which is about to begin, undoes what somebody else did.
-        Another wish than was in place ends what was: going back to it is a wish as well."""
+        """Whether a write for this wish, about to begin, undoes somebody else's change. A new wish
+        replaces the recorded one; going back to it later is a new wish as well."""
         wish = _wish(workload, share, profile) if share is not None else None
         if wish is not None and member.in_place.get(workload.key) == wish:
             return True
@@ -48,8 +47,8 @@ class Drift:
         return False
 
     def tell(self, member: Member, workload: Workload, fields: Sequence[str]) -> None:
-        """Of a write that undid a change of these fields, or the deletion of the slice when there
-        are none: once in ten minutes for each cluster."""
+        """Reports a write that undid a change of these fields, or the deletion of the slice when
+        there are none: at most every ten minutes per cluster."""
         if self._events.repeats(workload.uid, f"{RESTORED} {member.name}"):
             return
         what = (
@@ -62,8 +61,8 @@ class Drift:
     def heard(
         self, member: Member, key: WorkloadKey, workload: Workload | None, *, told: bool
     ) -> None:
-        """Something was heard of a slice: tells what the member process there has put back since.
-        `told`: False for what the first list shows, which the hub before may have told."""
+        """A slice was read: reports what the member process has restored since. `told` is False for
+        the first list, which the former hub may have reported."""
         seen = member.slice_of(key)
         text = seen.observation.drift if seen is not None else ""
         if text == member.put_back.get(key, ""):
@@ -89,7 +88,7 @@ class Drift:
 
 
 def fields_of(patch: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a merge patch changes, two levels deep: spec.replicas, metadata.labels."""
+    """The fields that a merge patch changes, two levels deep: spec.replicas, metadata.labels."""
     return tuple(sorted(_fields(patch)))
 
 

@@ -1,9 +1,9 @@
-"""Writes slices: renders what a member should hold, compares it with what it holds, and carries the
-difference out as steps.
+"""Writes slices: renders what a member should hold, compares it with what it holds, and carries out
+the difference as steps.
 
-Called by dispatching, one action at a time per slice. Also makes what a slice needs around it in
-the member: its namespace and the copy of the RuntimeProfile that it pins. Never adopts: an object
-that was there before us is the caller's to report.
+Called by dispatching, one action at a time per slice. Also creates what a slice needs in the
+member: its namespace and the copy of its RuntimeProfile. Never adopts: an object that was there
+before is reported by the caller.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Difference:
-    """Two merge patches for one slice: all of what differs, and just the share."""
+    """Two merge patches for one slice: the whole difference, and only the share."""
 
     whole: dict[str, Any]
     share_only: dict[str, Any]
@@ -58,8 +58,8 @@ class SliceWriter:
     async def verify(
         self, member: Member, workload: Workload, record: Record, seen: SliceSeen
     ) -> None:
-        """Reads a slice that this process has not compared yet, and remembers what it covers.
-        Raises ApiErrors."""
+        """Reads a slice that this process has not compared yet, and records the result. Raises
+        ApiErrors."""
         obj = await self.documents.fetch(workload)
         if obj is None or member.client is None:
             return
@@ -75,9 +75,8 @@ class SliceWriter:
             member.note(found)
 
     async def restore_profile(self, member: Member, workload: Workload, seen: SliceSeen) -> None:
-        """Of a slice that misses something: puts back the copy of the RuntimeProfile it pins, if it
-        is that. A version of the past cannot be: the slice is on its way to the present one. Raises
-        ApiErrors."""
+        """Restores the copy of the RuntimeProfile that a slice misses. An earlier version cannot be
+        restored, but then the slice is being updated to the present one. Raises ApiErrors."""
         profile, mark = self.view.profile_of(workload), seen.mark
         if (
             member.client is None
@@ -97,8 +96,8 @@ class SliceWriter:
     async def carry_out(
         self, member: Member, workload: Workload, record: Record, action: Action
     ) -> tuple[str, ...] | None:
-        """Creates, updates or deletes one slice; returns the fields that were changed, none for one
-        that was made, None when nothing was written into it. Raises ApiErrors."""
+        """Creates, updates or deletes one slice. Returns the changed fields, none for a created
+        slice, and None when nothing was written into it. Raises ApiErrors."""
         if action.kind is ActionKind.DELETE:
             await self._delete(member, workload.key)
             return None
@@ -137,7 +136,7 @@ class SliceWriter:
         return changed
 
     def wish(self, workload: Workload, record: Record, action: Action) -> str:
-        """What an action wants a slice to be, as a digest: the same again is the same wish."""
+        """What an action wants a slice to be, as a digest: equal digests are equal wishes."""
         share = record.share_of(action.cluster)
         given = (
             f"{share.slots}/{share.seq}/{share.ranges}"
@@ -158,8 +157,8 @@ class SliceWriter:
         )
 
     def _proven(self, member: Member, workload: Workload, share: Share, seen: SliceSeen) -> bool:
-        """Whether a live slice shows by its digest, mark and amount that it is just what it should
-        be: then nothing has to be rendered a second time to see that."""
+        """Whether digest, mark and count of a live slice show that it is as it should be: then it
+        need not be rendered again."""
         fleet, profile = self.state.options.fleet, self.view.profile_of(workload)
         proven = slices.proves_itself(seen, workload) and slices.carries(
             seen, workload, share, fleet, profile
@@ -179,8 +178,8 @@ class SliceWriter:
         seen: SliceSeen,
         answered: bool = False,
     ) -> Difference:
-        """Compares the live object with what it should be, notes the verdict, and returns what to
-        write. `answered`: it is the answer to our own write."""
+        """Compares the live object with what it should be, records the verdict, and returns what to
+        write. `answered`: it is the response to our own write."""
         mark = workload.verbs.read_mark(live)
         kept = self._rendered(
             workload, obj, share, mark.origin_generation if mark is not None else None
@@ -190,7 +189,7 @@ class SliceWriter:
         if mark is not None and (mark.profile_name, mark.profile_hash) != self.view.profile_of(
             workload
         ):
-            # another version of it is a roll-out, which has its turn
+            # another version of it is a rollout, which has its own turn
             part = slices.without_profile(part)
         if slices.proves_itself(seen, workload):
             member.verified.forget(workload.key)
@@ -212,8 +211,8 @@ class SliceWriter:
         *,
         keep_template: bool,
     ) -> tuple[Mapping[str, Any], tuple[str, ...]] | None:
-        """Patches what differs, on the condition that nobody wrote since it was read; returns the
-        answer and the fields that did, None when none does."""
+        """Patches the difference if nobody has written since it was read. Returns the response and
+        the changed fields; None without a difference."""
         if member.client is None:
             return None
         ref = _ref(workload.key)
@@ -239,7 +238,7 @@ class SliceWriter:
     async def _create(
         self, member: Member, workload: Workload, want: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """POSTs the slice; makes the namespace when it turns out to be missing."""
+        """Creates the slice, and its namespace when that turns out to be missing."""
         key = workload.key
         step = Create(_ref(key), want)
         if key.namespace in member.namespaces:
@@ -279,9 +278,8 @@ class SliceWriter:
             raise
 
     async def _ensure_namespace(self, member: Member, namespace: str) -> None:
-        """Makes the namespace if it is not there. Ours is marked, and has the Pod Security level of
-        the host's; one that is there already is taken as it is (`tidying` brings ours up to date).
-        """
+        """Creates the namespace unless it exists. Ours has a mark and the Pod Security level of the
+        host's; an existing one is not changed (`tidying` keeps ours up to date)."""
         if member.client is None or namespace in member.namespaces:
             return
         ref = ObjectRef("v1", "namespaces", "", namespace, "Namespace")
@@ -314,7 +312,7 @@ def _ref(key: WorkloadKey) -> ObjectRef:
 
 
 async def _done(member: Member, step: Step, key: WorkloadKey) -> Mapping[str, Any]:
-    """Carries a step out in the member's lane; raises what went wrong."""
+    """Carries a step out in the member's lane. Raises its error."""
     if member.applier is None:
         raise errors.Unreachable(f"{member.name}: there is no connection")
     outcome = await member.applier.apply(step, key.namespace)
@@ -324,7 +322,7 @@ async def _done(member: Member, step: Step, key: WorkloadKey) -> Mapping[str, An
 
 
 async def _done_or_there(member: Member, step: Create) -> None:
-    """The same for objects that another may have made meanwhile."""
+    """Like `_done` for objects that somebody else may have created meanwhile."""
     if member.applier is None:
         raise errors.Unreachable(f"{member.name}: there is no connection")
     outcome = await member.applier.apply(step)

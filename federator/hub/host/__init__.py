@@ -1,2 +1,1 @@
-"""What is read from the host and kept on it: watches, whole objects, revisions, decisions,
-Events."""
+"""Reading from and writing to the host: watches, whole objects, revisions, decisions, Events."""

@@ -1,8 +1,7 @@
-"""Which PlacementPolicies are not in force because their namespace has too many: told in a
-condition on each of them.
+"""Marks PlacementPolicies that are not in force because their namespace has too many: a condition
+on each of them.
 
-Written on change only, a few at a time: who makes 20,000 policies does not get 20,000 writes at
-once for it.
+Written on change only, a few at a time, so that 20,000 policies do not cause 20,000 writes at once.
 """
 
 import itertools
@@ -28,7 +27,7 @@ from federator.status.conditions import Condition
 WRITES: Final = 20
 """Conditions written in one turn of a namespace."""
 PAUSE_S: Final = 2.0
-"""Between two turns of a namespace."""
+"""Seconds between two turns of a namespace."""
 
 
 class Crowding:
@@ -44,10 +43,10 @@ class Crowding:
         self.policies: Store[Mapping[str, Any]] = Store("host/placementpolicies")
         """All of them, as the hub hears of them."""
         self._marked: dict[str, set[ObjectName]] = {}
-        """Policies that carry the condition, by namespace."""
+        """Policies that have the condition, by namespace."""
 
     def heard(self, which: ObjectName, obj: Mapping[str, Any] | None) -> None:
-        """A PlacementPolicy was heard of, or is gone."""
+        """A PlacementPolicy has changed or is gone."""
         namespace = which[0]
         marked = obj is not None and bool(raw.condition(obj, placementpolicy.IN_FORCE))
         self._note(which, marked=marked)
@@ -61,7 +60,8 @@ class Crowding:
             del self._marked[which[0]]
 
     async def run(self) -> None:
-        """Works while this hub leads, until cancelled; first at what its predecessor left."""
+        """Works while this hub leads, until cancelled. Begins with conditions of the former
+        leader."""
         for namespace in sorted({name for name, _ in self.policies}):
             self.queue.add(namespace)
         await self.queue.run(self.tell)

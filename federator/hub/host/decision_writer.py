@@ -1,4 +1,4 @@
-"""Writes PlacementDecisions: one request each, on the condition that nobody wrote in between."""
+"""Writes PlacementDecisions: one request each, which fails if somebody wrote in between."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,10 +18,10 @@ from federator.model.names import WorkloadKey
 async def write(
     host: Client, key: WorkloadKey, uid: str, before: Record | None, spec: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Writes the decision of a workload, and answers with what the host has now. Raises ApiErrors.
+    """Writes the decision of a workload; returns the object that the host has now. Raises
+    ApiErrors.
 
-    One request, no read before it: the whole spec is replaced on the condition that nobody wrote in
-    between.
+    One request and no read: it replaces the whole spec if the version is still the known one.
     """
     kind = registry.KINDS["PlacementDecision"]
     name = decisions.name_of(key, uid)
@@ -49,9 +49,9 @@ async def write(
 async def strike(
     host: Client, record: Record, cluster: str, seq: int, seals: Seals
 ) -> Mapping[str, Any] | None:
-    """Takes a cluster that was let go out of a decision that is not made anew by itself (its
-    workload is suspended, or cannot be read, or is gone). `seq`: of the decision from now on.
-    Answers with the decision, None where it is gone. Raises ApiErrors."""
+    """Removes a cluster that was released from a decision that is not made again by itself (its
+    workload is suspended, unreadable or gone). `seq` is the decision's new seq. Returns the
+    decision, None when it is gone. Raises ApiErrors."""
     kind = registry.KINDS["PlacementDecision"]
     ref = kind.ref(record.key.namespace, record.name)
     try:

@@ -1,6 +1,5 @@
-"""Whole workloads of the host: a bounded cache of those that were seen last, keyed by
-resourceVersion. The rest is read again.
-"""
+"""Whole workloads of the host: a bounded cache of the latest ones, by resourceVersion. Others are
+read again."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -25,8 +24,7 @@ FORMER_MAX = 256
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """One host object without its status and without who owns which field; as JSON it takes a fifth
-    of the room."""
+    """One host object as JSON, without status and managed fields: a fifth of the size."""
 
     uid: str
     generation: int
@@ -34,11 +32,11 @@ class _Kept:
     """Labels and annotations, which change without the generation."""
     content: bytes
     summary: Workload | None
-    """What was made of this very object, for nobody's profile; None where that is not known."""
+    """The summary of exactly this object without a profile; None when unknown."""
 
 
 class Documents:
-    """Whole host objects as JSON, the most recently used ones; the rest is read again."""
+    """The most recently used host objects as JSON; others are read again."""
 
     def __init__(self, host: clients.Client, limit: int) -> None:
         self._host = host
@@ -46,14 +44,14 @@ class Documents:
         self._kept: OrderedDict[WorkloadKey, _Kept] = OrderedDict()
         self._former: OrderedDict[WorkloadKey, _Kept] = OrderedDict()
         self._open: OrderedDict[WorkloadKey, tuple[_Kept, dict[str, Any]]] = OrderedDict()
-        """The last ones that were fetched, decoded: every member asks for the same one at the same
+        """The last objects that were fetched, decoded: all members ask for the same one at the same
         time."""
 
     def offer(
         self, key: WorkloadKey, obj: Mapping[str, Any], summary: Workload | None = None
     ) -> None:
-        """Keeps an object that has just been seen anyway, unless only its status may be new.
-        `summary` is what was made of it."""
+        """Keeps an object that has just been read, unless only its status can be new. `summary` was
+        made from it."""
         meta = obj["metadata"]
         uid, generation = meta.get("uid", ""), meta.get("generation", 0)
         marks = (meta.get("labels"), meta.get("annotations"))
@@ -74,8 +72,8 @@ class Documents:
             self._kept.popitem(last=False)
 
     def renewed(self, key: WorkloadKey, obj: Mapping[str, Any]) -> Workload | None:
-        """The summary of an object of which nothing but the status may have changed since it was
-        kept; None where that is not so, or not known."""
+        """The summary of an object that has changed in its status at most since it was kept; None
+        otherwise, or when unknown."""
         kept, meta = self._kept.get(key), obj["metadata"]
         if (
             kept is None
@@ -102,8 +100,7 @@ class Documents:
             book.pop(key, None)
 
     def former(self, workload: Workload) -> Mapping[str, Any] | None:
-        """The object as it was before its generation rose last, if this process saw that not long
-        ago."""
+        """The object before its generation last rose, if this process saw that recently."""
         kept = self._former.get(workload.key)
         if kept is None or kept.uid != workload.uid:
             return None
@@ -111,8 +108,8 @@ class Documents:
         return found
 
     async def fetch(self, workload: Workload) -> Mapping[str, Any] | None:
-        """The object without its status as `workload` summarises it, or newer, with the spec that
-        is in force; None when it is gone. It is not to be changed. Raises ApiError."""
+        """The object without its status in the version of `workload` or a later one, with the spec
+        in force; None when it is gone. Callers must not change it. Raises ApiError."""
         kept = self._kept.get(workload.key)
         if kept is not None and kept.uid == workload.uid and kept.generation >= workload.generation:
             return workloads.composed(

@@ -1,8 +1,8 @@
-"""Events on the user's object, on transitions only, and the same in the history. Best effort: an
+"""Events on the user's objects, on transitions only; the history gets the same. Best effort: an
 Event that cannot be written is dropped and counted.
 
-Queued and written by one task, so that no decision or write ever waits for an Event. Counted apart
-from the write budget.
+One task writes them from a queue, so that no decision or write waits for an Event. They do not
+count towards the write budget.
 """
 
 import asyncio
@@ -26,25 +26,25 @@ from federator.status.conditions import Condition
 log = logging.getLogger(__name__)
 
 REPEAT_S = 600.0
-"""A trouble of a workload that goes and comes again is told at most so often."""
+"""Seconds between two Events about a problem that comes and goes."""
 WAITING_MAX = 1000
-"""More Events than this are not worth keeping: somebody watches a storm, not a transition."""
+"""Queued Events beyond this are dropped: in a storm single transitions are of no use."""
 
 
 class Events:
-    """The hub's voice on users' objects. What it tells is noted in the journal, too."""
+    """Writes Events on users' objects, and notes the same in the journal."""
 
     def __init__(self, host: Applier, clock: Clock, journal: Journal) -> None:
         self._host = host
         self._journal = journal
         self._clock = clock
         self._told: OrderedDict[ObjectName, float] = OrderedDict()
-        """(uid, reason) -> when that trouble was last told, in monotonic seconds."""
+        """(uid, reason) -> when that problem was last reported, in monotonic seconds."""
         self._queue: asyncio.Queue[EmitEvent] = asyncio.Queue(WAITING_MAX)
         self.dropped = 0
 
     def placed(self, workload: Workload, before: Record | None, decision: Decision) -> None:
-        """Tells what a written decision changed, if a person would care."""
+        """Reports what a written decision changed, if a user would care."""
         now = {share.cluster: share.count for share in decision.shares}
         was = {share.cluster: share.count for share in before.shares} if before is not None else {}
         self._journal.decided(workload.key, before, decision, _named(was, now, before, decision))
@@ -93,7 +93,7 @@ class Events:
             )
 
     def turned(self, member: Member, reason: str, note: str, *, lost: bool) -> None:
-        """A member takes no new work any more, or does again."""
+        """A member has stopped, or has begun again, to accept new work."""
         uid = str(member.obj["metadata"].get("uid", ""))
         regarding = registry.KINDS["MemberCluster"].ref("", member.name)
         self._enqueue(EmitEvent(regarding, uid, reason, note, warning=lost, action="Probe"))
@@ -106,13 +106,12 @@ class Events:
         now: Sequence[Condition],
         record: Record | None,
     ) -> None:
-        """A status of a workload was written: what changed of its conditions goes into the
-        history."""
+        """A workload's status was written: its changed conditions go into the history."""
         self._journal.turned(key, was, now, record.seq if record is not None else 0)
 
     def repeats(self, uid: str, reason: str) -> bool:
-        """Whether this trouble of this workload was told a short while ago: pods that crash come
-        and go."""
+        """Whether this problem of this workload was reported recently: crashing pods come and
+        go."""
         now_s = self._clock.monotonic()
         told_s = self._told.pop((uid, reason), float("-inf"))
         again = now_s - told_s < REPEAT_S
@@ -122,7 +121,7 @@ class Events:
         return again
 
     def about_decision(self, name: ObjectName, record: Record, reason: str, note: str) -> None:
-        """An Event on a PlacementDecision: the workload it speaks of is gone."""
+        """An Event on a PlacementDecision whose workload is gone."""
         regarding = registry.KINDS["PlacementDecision"].ref(*name)
         self._enqueue(EmitEvent(regarding, record.uid, reason, note, warning=True, action="Delete"))
 
@@ -156,7 +155,7 @@ class Events:
         action: str = "Reconcile",
         warning: bool = False,
     ) -> None:
-        """Queues one Event on a workload; when too many wait, it is dropped and counted."""
+        """Queues one Event on a workload. When too many wait, it is dropped and counted."""
         regarding: ObjectRef = registry.KINDS[key.kind].ref(key.namespace, key.name)
         self._enqueue(EmitEvent(regarding, uid, reason, note, warning=warning, action=action))
 
@@ -178,8 +177,8 @@ class Events:
 def _named(
     was: Mapping[str, int], now: Mapping[str, int], before: Record | None, decision: Decision
 ) -> str:
-    """The reason of an Event on shares: a scale is what somebody asked for; Rebalanced says that
-    copies moved."""
+    """The reason of an Event on shares: Placed, Scaled (a user changed the count), or Rebalanced
+    (replicas moved)."""
     if before is None:
         return "Placed"
     if before.terms.wanted != decision.wanted:
@@ -188,8 +187,8 @@ def _named(
 
 
 def _cause(before: Record | None, decision: Decision) -> str:
-    """That another policy, or an edit of it or of the workload, is why copies moved; "" where it is
-    not."""
+    """The sentence when an edit of the workload or of its policy made replicas move; ""
+    otherwise."""
     if before is None or before.terms.wanted != decision.wanted:
         return ""
     if before.terms.policy_name != decision.policy_name:

@@ -1,7 +1,7 @@
-"""What the hub hears from the host: one reflector per kind, each keeping the shared state and
-telling who must act.
+"""What the hub reads from the host: one reflector per kind. Each updates the shared state and
+queues what is due.
 
-A change maps to workload keys; the event itself is dropped. Create, update, delete, restart and
+A change becomes workload keys; the event itself is dropped. Create, update, delete, restart and
 missed events take one path.
 """
 
@@ -40,14 +40,14 @@ from federator.model.names import ObjectName, WorkloadKey
 log = logging.getLogger(__name__)
 
 COMPLAIN_S = 10.0
-"""A first list that takes longer than this, in seconds, is worth a line in the log."""
+"""A first list that takes longer, in seconds, is logged."""
 KEY_S = 5.0
-"""How often a standby without the key of decisions looks for it, in seconds."""
+"""Seconds between two reads by a standby that has no key of decisions yet."""
 
 
 def asking_again(rng: random.Random) -> Backoff:
-    """Pauses between tries at one object of the host that a hub cannot do without: soon, and less
-    often than once a second on average while the host refuses everybody."""
+    """Pauses between attempts to read a host object that the hub needs: short, but more than a
+    second on average while the host refuses everybody."""
     return Backoff(rng, base_s=0.5, cap_s=3.0, floor=0.5)
 
 
@@ -103,7 +103,7 @@ class Hosting:
 
     @property
     def reflectors(self) -> list[Reflector[Any]]:
-        """In the order in which they begin; the one of the pause object is none of them."""
+        """In the order in which they start, without that of the pause object."""
         return [self._profiles, *self._workloads, *self._others]
 
     @property
@@ -111,8 +111,7 @@ class Hosting:
         return [reflector.store for reflector in self.reflectors]
 
     async def run(self) -> None:
-        """Keeps everything heard until cancelled. Profiles come first: asks are computed with
-        them."""
+        """Runs all reflectors until cancelled. Profiles come first: asks are computed with them."""
         async with asyncio.TaskGroup() as group:
             _begin(group, self._profiles)
             await self._profiles.store.wait_synced()
@@ -127,8 +126,8 @@ class Hosting:
             group.create_task(self.refreshing.run(self._refresh, workers=8), name="host refreshing")
 
     async def wait_synced(self) -> None:
-        """Returns when every list of the host is in, and whether there is a pause is known: one
-        that began before this process did holds from its first write on."""
+        """Returns when every list of the host is in and it is known whether there is a pause. A
+        pause from before this process started holds from the first write on."""
         for store in (*self.stores, self._pause_reflector.store):
             while not store.synced:
                 try:
@@ -142,8 +141,8 @@ class Hosting:
                     )
 
     async def _take_key(self) -> None:
-        """The key by which decisions of ours are known, before the first is read; none yet where no
-        hub ever led."""
+        """Reads the key by which our decisions are recognised, before the first decision. There is
+        none before the first leader."""
         waits = asking_again(self.rng)
         while True:
             try:
@@ -157,8 +156,8 @@ class Hosting:
                 return
 
     async def _await_key(self) -> None:
-        """A standby that began before the first leader made a key looks for it, and then at its
-        decisions again: whoever takes over need not."""
+        """A standby that started before the first leader made a key waits for it, and then checks
+        its decisions again, so that a new leader need not."""
         seals = self.state.seals
         while not (seals.known or seals.off):
             await asyncio.sleep(KEY_S * self.rng.uniform(0.8, 1.2))
@@ -172,10 +171,10 @@ class Hosting:
                     log.info("decisions are looked at again by whoever takes over: %s", trouble)
 
     async def reread_decisions(self) -> None:
-        """Files every decision as it is now and forgets those that are gone: the last words of the
-        leader before us may not have come by watch yet. What decisions hold of room and quota must
-        be on the commitments before anything is decided, and no member may hear of what the host
-        records no longer. Watches that wait to be opened again are opened now."""
+        """Lists all decisions, stores them and forgets those that are gone: the last writes of the
+        former leader may not have come by watch yet. Decisions must be charged before anything is
+        decided, and members must not get what the host no longer records. Watches that wait to be
+        reopened are opened now."""
         for reflector in self.reflectors:
             reflector.hurry()
         kind = registry.KINDS["PlacementDecision"]
@@ -239,7 +238,7 @@ class Hosting:
         )
 
     def _space_changed(self, key: ObjectName, old: Enforced | None, new: Enforced | None) -> None:
-        """A namespace came or went, or another Pod Security level holds in it."""
+        """A namespace came or went, or its Pod Security level changed."""
         name = key[1]
         self.state.observe_namespace(name, new)
         if new == old:
@@ -249,8 +248,8 @@ class Hosting:
             self.state.changed(Changed.NAMESPACE, workload)
 
     async def _refresh(self, key: WorkloadKey) -> None:
-        """Makes a workload's summary anew from the object as it is, with its RuntimeProfile as that
-        is now."""
+        """Makes a workload's summary again from the present object and its present
+        RuntimeProfile."""
         old = self.state.workloads.get(key)
         if old is None:
             return
@@ -283,8 +282,8 @@ class Hosting:
         return summary
 
     def _known(self, kind: str, obj: Mapping[str, Any]) -> Workload | None:
-        """What is known of this state of this object already: all of it, by the answer to our own
-        status write, or all but its status."""
+        """What is already known of this version of the object: all of it from the response to our
+        own status write, or all but its status."""
         meta = obj["metadata"]
         key = WorkloadKey(kind, raw.text(meta, "namespace"), raw.text(meta, "name"))
         known = self.state.workloads.get(key)
@@ -373,8 +372,7 @@ class Hosting:
         self.requeueing.everything(tell=_binds(old) != _binds(new))
 
     def _profile_changed(self, key: ObjectName, old: Any, new: Any) -> None:
-        """Brings everybody who uses it up to date; of a profile that is deleted, that there is
-        none."""
+        """Brings all workloads that use the profile up to date, also when it was deleted."""
         name = key[1]
         if new is None:
             self.state.observe_profile(name, None)
@@ -398,7 +396,7 @@ class Hosting:
             self.requeueing.everything()
 
     def _reflector_of_pause(self) -> Reflector[Pause]:
-        """Holds the pause object, where there is one."""
+        """The reflector of the pause object."""
         return Reflector(
             self.host,
             "v1",
@@ -445,7 +443,7 @@ def _generation(obj: Mapping[str, Any]) -> int:
 
 
 def _binds(account: QuotaAccount | None) -> tuple[Any, ...]:
-    """What of an account says who may use which project."""
+    """The part of an account that says which namespaces may use which project."""
     if account is None:
         return ()
     return account.projects, account.namespaces, account.unknown_projects, account.parent
@@ -456,7 +454,7 @@ def _uid(obj: Mapping[str, Any]) -> str:
 
 
 def _placed_by(cluster: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What decisions read of a MemberCluster, status apart."""
+    """The part of a MemberCluster that decisions depend on, without its status."""
     return (
         _generation(cluster),
         cluster["metadata"].get("labels") or {},

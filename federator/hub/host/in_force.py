@@ -1,10 +1,10 @@
-"""What stays in force while an edit of a workload is held back: the spec that members hold, kept on
+"""What stays in force while an edit of a workload is held back: the spec that members have, kept on
 the host.
 
 A decision that holds an edit back names a ControllerRevision, owned by the decision, with the
-workload's spec as it was admitted. New slices are made from it, whoever leads; it goes when the
-edit is admitted, or with the decision. Called by placing before such a decision is written, and by
-dispatching.
+workload's spec as it was admitted. New slices are made from it by any leader. It is deleted when
+the edit is admitted, or with the decision. Called by placing before such a decision is written, and
+by dispatching.
 """
 
 import logging
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 _NOT_KEPT: Final = frozenset({"slice", *workloads.TAKEN_AT_ONCE})
 
 Spec = tuple[int, Mapping[str, Any]]
-"""Generation of the workload and its spec then, without what is taken at once."""
+"""Generation of the workload and its spec then, without fields that take effect at once."""
 
 
 class InForce:
@@ -50,11 +50,11 @@ class InForce:
         self._applier = applier
         self._documents = documents
         self._specs: dict[WorkloadKey, tuple[str, str, Spec]] = {}
-        """(uid of the workload, revision, spec) of workloads with an edit that is held back."""
+        """(uid of the workload, revision, spec) of workloads with an edit held back."""
 
     async def keep(self, workload: Workload, record: Record) -> str:
-        """Keeps the spec in force before a decision holds an edit back; returns the revision's
-        name, "" when nobody can tell what is in force (then nothing new is made from it). Raises
+        """Keeps the spec in force before a decision holds an edit back. Returns the revision's
+        name; "" when the spec in force is unknown (then nothing new is made from it). Raises
         ApiErrors."""
         if record.terms.held_back and record.terms.revision:
             return record.terms.revision
@@ -74,16 +74,16 @@ class InForce:
         return name
 
     async def adopt(self, workload: Workload, record: Record) -> None:
-        """A decision that holds an edit back was written anew: its revision is the new object's,
-        for what the old one owned goes with it. Without it, after a restart, members are asked."""
+        """A decision that holds an edit back has a new object: moves the revision to it, because
+        what the old object owned is deleted with it. Without the revision, members are read after a
+        restart."""
         try:
             spec = await self._spec(workload, record)
             if spec is None:
                 return
             name, body = self._body(workload, record, spec)
             if name != record.terms.revision:
-                # What members tell is not what was kept: nobody would read it under this name, nor
-                # remove it.
+                # This was read from members, not kept: there is no revision of this name to remove.
                 log.warning(
                     "%s: %s cannot be kept again, what is known is %s",
                     workload.key,
@@ -117,7 +117,8 @@ class InForce:
             return None
 
     async def drop(self, key: WorkloadKey, revision: str) -> None:
-        """No decision names it any more. One that stays after all goes with its decision."""
+        """Deletes a revision that no decision names. If that fails, it is deleted with its
+        decision."""
         self._specs.pop(key, None)
         self._state.serve(key, None)
         if not revision:
@@ -134,7 +135,7 @@ class InForce:
             log.info("%s: %s stays until its decision goes: %s", key, revision, outcome.error)
 
     async def load(self, workload: Workload, record: Record) -> Workload | None:
-        """The workload as its members are to have it; None while that cannot be told. Raises
+        """The workload as its members are to have it; None while that is unknown. Raises
         ApiErrors."""
         if not record.terms.held_back:
             return workload
@@ -165,9 +166,9 @@ class InForce:
         return self._state.serving(workload, record)
 
     def admitted(self, workload: Workload, record: Record) -> Admitted | None:
-        """What the decision in force charges, None where it does not say. While an edit is held
-        back, with what its RuntimeProfile is now: that is an operator's, reaches the pods of the
-        spec in force, and is admitted."""
+        """What the decision in force charges; None when it does not say. While an edit is held
+        back, the RuntimeProfile counts as it is now: an operator writes it, it reaches the pods of
+        the spec in force, and it is admitted."""
         charged, served = record.terms.charged, self._state.served.get(workload.key)
         if charged is None or not record.terms.held_back or served is None:
             return charged
@@ -188,17 +189,17 @@ class InForce:
         return replace(charged, shape=replace(charged.shape, requests=requests))
 
     def undercharged(self, workload: Workload, record: Record) -> bool:
-        """Whether the spec in force asks for more than its decision charges: no member may hear of
-        it before."""
+        """Whether the spec in force asks for more than its decision charges. No member may get it
+        before."""
         charged, now = record.terms.charged, self.admitted(workload, record)
         if charged is None or now is None:
             return False
         return not now.shape.requests.within(charged.shape.requests)
 
     def came_to_nothing(self, workload: Workload, record: Record) -> bool:
-        """Whether no cluster has got what the decision in force gives it, and nobody can tell any
-        more what that was to be: the hub died before the first slice, and the workload was edited,
-        or its RuntimeProfile adds more to its pods now. Nothing runs that could stay in force."""
+        """Whether no cluster has got its share of the decision in force, and what it was made for
+        is lost: the hub died before the first slice, and the workload or its RuntimeProfile has
+        changed since. Nothing runs that could stay in force."""
         charged = record.terms.charged
         if charged is None or record.terms.revision or not record.shares or not charged.content:
             return False
@@ -235,10 +236,10 @@ class InForce:
         return found
 
     async def _present(self, workload: Workload, record: Record) -> Spec | None:
-        """What a member holds and the decision's seal proves; by one without a digest, what members
-        hold where all agree. The host's object as it was before is the same without what a member's
-        server fills in; it is taken where the slice proves that, or where the decision was made for
-        that very generation. Raises ApiErrors."""
+        """The spec that a member holds and the decision's seal proves. For a decision without a
+        digest, what all members agree on. The host's former object is the same without a member's
+        defaults; it is used when the slice proves it, or when the decision was made for that
+        generation. Raises ApiErrors."""
         fleet, charged = self._state.options.fleet, record.terms.charged
         seen = [
             one
@@ -252,13 +253,12 @@ class InForce:
             digest = workloads.content_digest(
                 workload.verbs, workloads.neutral(workload.verbs, before)
             )
-            # One proves it: another may have been edited in its member.
+            # One proof is enough: another slice may have been edited in its member.
             proven = any(one.live == digest for one in seen if _origin(one) == newest)
             if proven or (charged is not None and charged.generation == generation):
                 return generation, _kept(raw.mapping(before, "spec"))
         if charged is not None and charged.generation:
-            # A member may claim any generation: what is newer than what was admitted does not
-            # count.
+            # A member may claim any generation: newer than the admitted one does not count.
             seen = [one for one in seen if _origin(one) <= charged.generation]
         sealed = bool(record.terms.revision) or (charged is not None and bool(charged.content))
         if not sealed and len({one.live for one in seen}) > 1:
@@ -307,10 +307,10 @@ class InForce:
 def _proven(
     workload: Workload, record: Record, live: Mapping[str, Any], found: Spec
 ) -> Spec | None:
-    """What the slice `live` tells, where it is what was admitted: by the name of the revision, or
-    by the digest that the decision charges, both of which are sealed. A member may hold anything,
-    and may be edited by its administrator; the digest says nothing of the generation, so that of
-    the decision counts."""
+    """The spec in the slice `live` if it is the admitted one, by the revision's name or by the
+    digest that the decision charges; both are sealed. A member may hold anything, and its
+    administrator may edit it. The digest does not cover the generation, so the decision's counts.
+    """
     charged, revision = record.terms.charged, record.terms.revision
     if revision and revision.endswith(f"-{_digest(*found)}"):
         return found
@@ -325,9 +325,8 @@ def _digest(generation: int, kept: Mapping[str, Any]) -> str:
 
 
 def _read(name: str, obj: Mapping[str, Any]) -> Spec | None:
-    """What a revision holds; None where that is not what its name was made from. The name stands in
-    the decision, which is sealed; the revision lies in the tenant's namespace, where people may
-    delete it and write another."""
+    """The content of a revision; None when its name was not made from it. The name is in the sealed
+    decision; the revision is in the tenant's namespace, where users may replace it."""
     data = raw.mapping(obj, "data")
     generation, spec = raw.integer(data, "generation"), raw.mapping(data, "spec")
     return (generation, spec) if name.endswith(f"-{_digest(generation, spec)}") else None

@@ -1,8 +1,8 @@
-"""Which workloads are placed again when something changes that many decisions may depend on.
+"""Which workloads are placed again after a change that many decisions may depend on.
 
-A changed policy concerns those that it selected or selects. They are looked for in slices with a
-turn of the event loop after each, so that neither 20,000 policies of one namespace nor 100,000
-workloads of one policy keep the lease from being renewed.
+A changed policy concerns workloads that it selected or selects. They are searched in slices, with a
+turn of the event loop after each: neither 20,000 policies of one namespace nor 100,000 workloads of
+one policy may keep the lease from being renewed.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ from federator.model.names import ClusterName, WorkloadKey
 from federator.placement.policy.policies import Rule
 
 SLICE: Final = 200
-"""Workloads looked at before other work gets its turn: a few milliseconds."""
+"""Workloads examined before other work gets its turn: a few milliseconds."""
 RULES_MAX: Final = 16
-"""With more changed policies than this, all workloads that they could select are placed again: to
-compare each of them with every policy would cost more."""
+"""With more changed policies, all workloads that they could select are placed again: comparing each
+with every policy would cost more."""
 
 
 class Requeueing:
-    """Changes that are to be followed, by the namespace that they concern ("" for all)."""
+    """Changes to follow up, by the namespace that they concern ("" for all)."""
 
     def __init__(self, state: HubState) -> None:
         self.state = state
@@ -34,17 +34,17 @@ class Requeueing:
         self._rules: dict[str, list[Rule]] = {}
         self._all: set[str] = set()
         self._tell = False
-        """Whether the status of all workloads may say otherwise, too."""
+        """Whether the status of all workloads may change, too."""
         self._told = asyncio.Event()
         self._apis: dict[ClusterName, frozenset[str]] = {}
-        """The kinds that each member served when it was last heard of."""
+        """The kinds that each member served when it was last probed."""
         state.signals.on_member(MemberTurn.KINDS, self._kinds_changed)
         state.signals.on_member(MemberTurn.REQUEUE, lambda _: self.everything())
 
     def policies_changed(self, rules: Iterable[Rule]) -> None:
-        """These policies are not what they were, or were not there; each as it was and as it is."""
+        """These policies have changed; each before and after."""
         if not self.state.signals.heeded:
-            return  # who begins to lead looks at everything
+            return  # a new leader examines everything
         for rule in rules:
             namespace = "" if rule.cluster_wide else rule.policy.namespace
             if namespace in self._all:
@@ -57,8 +57,8 @@ class Requeueing:
         self._told.set()
 
     def everything(self, *, tell: bool = False) -> None:
-        """Something that any decision may depend on changed; those whose inputs did not are left
-        alone. With `tell` their status says so, too."""
+        """Something changed that any decision may depend on. Workloads with unchanged inputs keep
+        their decision. With `tell`, their status is written again, too."""
         if self.state.signals.heeded:
             self._tell = self._tell or tell
             self._all.add("")
@@ -71,7 +71,7 @@ class Requeueing:
             self.everything()
 
     async def run(self) -> None:
-        """Follows what is told until cancelled."""
+        """Follows changes up until cancelled."""
         while True:
             await self._told.wait()
             self._told.clear()
@@ -89,8 +89,7 @@ class Requeueing:
                 await self._place(namespace, rules)
 
     async def _place(self, namespace: str, rules: list[Rule] | None, *, tell: bool = False) -> None:
-        """Of the workloads there, places those anew that one of the rules may speak for; all
-        without rules."""
+        """Queues the workloads there that one of the rules may select; all without rules."""
         for number, key in enumerate(self.state.workloads_in(namespace), 1):
             if rules is None or self._concerned(key, rules):
                 self.state.changed(Changed.BINDING if tell else Changed.POLICY, key)

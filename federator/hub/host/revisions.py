@@ -1,9 +1,9 @@
-"""Revisions: before a roll-out reaches the first member, what the pods were made from and what they
-will be made from is kept on the host, as ControllerRevisions of the workload.
+"""Revisions: before a rollout reaches the first member, the former and the new pod template are
+kept on the host, as ControllerRevisions of the workload.
 
-A workload that never changed its pods has none: the first roll-out writes two, every other one. The
-last ten are kept. Called by the slice writer, with the leader's own host client; a history that
-cannot be written holds no roll-out up.
+A workload that never changed its pods has none. The first rollout writes two, every later one
+writes one; the last ten are kept. Called by the slice writer with the leader's own host client. A
+history that cannot be written does not delay a rollout.
 """
 
 import asyncio
@@ -30,12 +30,11 @@ from federator.model.steps import Create, Delete, ObjectRef, Step
 log = logging.getLogger(__name__)
 
 REMEMBERED = 4096
-"""Workloads of which it is remembered that their present revision is kept; of others it is looked
-up again."""
+"""Workloads whose present revision is known to be kept; for others it is read again."""
 
 
 class Revisions:
-    """The only writer of ControllerRevisions of workloads on the host."""
+    """The only writer of the ControllerRevisions of workloads on the host."""
 
     def __init__(
         self, client: Client, applier: Applier, documents: Documents, *, fleet: str
@@ -45,21 +44,21 @@ class Revisions:
         self._documents = documents
         self._fleet = fleet
         self._kept: OrderedDict[WorkloadKey, tuple[int, str]] = OrderedDict()
-        """The newest revision by what this process wrote or read: generation of the workload, name
-        of the revision."""
+        """The newest revision that this process wrote or read: generation of the workload, name of
+        the revision."""
         self._turns: weakref.WeakValueDictionary[WorkloadKey, asyncio.Lock] = (
             weakref.WeakValueDictionary()
         )
-        """Members are written side by side: the first of them keeps the revision, the others wait
-        for it."""
+        """Members are written concurrently: the first one keeps the revision, the others wait for
+        it."""
 
     async def before_roll_out(
         self, workload: Workload, obj: Mapping[str, Any], profile: Profile, live: Mapping[str, Any]
     ) -> None:
-        """Keeps the revision that `obj` makes, and the one that the slice `live` still has where
-        none was kept yet."""
+        """Keeps the revision that `obj` makes, and the one of the slice `live` when none was kept
+        yet."""
         if workload.verbs.unit is not Unit.REPLICAS:
-            return  # shards keep what they began with: there is nothing to go back to
+            return  # shards keep their template: there is nothing to go back to
         parts = workload.verbs.pods(obj)
         name = revisions.name_of(obj, parts, profile)
         turn = self._turns.setdefault(workload.key, asyncio.Lock())
@@ -67,7 +66,7 @@ class Revisions:
             generation = raw.integer(obj, "metadata", "generation")
             newest, known = self._kept.get(workload.key, (0, ""))
             if known == name or generation < newest:
-                return  # kept already, or read before somebody else's turn read a later one
+                return  # kept already, or another turn has read a later one meanwhile
             try:
                 await self._keep(workload, obj, parts, profile, live)
             except errors.NotLeading:
@@ -118,15 +117,15 @@ class Revisions:
         await self._prune(workload, [one for one in kept if one is not again])
 
     async def _prune(self, workload: Workload, others: list[Revision]) -> None:
-        """Of `others`, oldest first, those go that are too many beside the newest."""
+        """Deletes those of `others`, oldest first, that are too many beside the newest."""
         for old in others[: max(len(others) + 1 - revisions.KEPT, 0)]:
             await self._apply(Delete(_named(workload.key.namespace, old.name), old.uid))
 
     def _former(
         self, workload: Workload, obj: Mapping[str, Any], live: Mapping[str, Any]
     ) -> tuple[dict[str, Any], Profile]:
-        """What the pods were made from: by the host's object as it was before, if that was seen;
-        else by the slice, into which a member's own admission may have put more."""
+        """The former pod template: from the host's former object if it was seen, else from the
+        slice, to which a member's admission may have added fields."""
         mark = workload.verbs.read_mark(live)
         pinned = (mark.profile_name, mark.profile_hash) if mark is not None else ("", "")
         before = self._documents.former(workload)
@@ -143,9 +142,9 @@ class Revisions:
 
 
 def rolls_out(live_mark_is_old: bool, patch: Mapping[str, Any]) -> bool:
-    """Whether a patch of a slice changes what its pods are made from. One that only puts a drift
-    back does not begin a roll-out: `live_mark_is_old` says that the workload, or its profile, has
-    changed since the slice was written."""
+    """Whether a patch of a slice changes its pod template. A patch that only undoes drift begins no
+    rollout: `live_mark_is_old` says that the workload or its profile has changed since the slice
+    was written."""
     spec = raw.mapping(patch, "spec")
     return live_mark_is_old and (
         any(name in spec for name in podparts.FIELDS) or "profile" in raw.mapping(spec, "slice")

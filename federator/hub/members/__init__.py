@@ -1,1 +1,1 @@
-"""One member each: its connection, reachability, identity, trust and conditions."""
+"""The members, one object each: connection, reachability, identity, trust and conditions."""

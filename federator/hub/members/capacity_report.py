@@ -1,7 +1,7 @@
-"""What the hub remembers of a member's ClusterCapacity: the room it tells of, what it was asked,
-and whose it is.
+"""What the hub keeps of a member's ClusterCapacity: its capacity, the shapes it was asked about,
+and the host that claims it.
 
-`of` is the projection of the member's reflector, and reads the answers to our own writes.
+`of` is the projection of the member's reflector; it also reads the responses to our own writes.
 """
 
 import hashlib
@@ -19,29 +19,29 @@ from federator.model.fleet import Capacity
 
 @dataclass(slots=True)
 class CapacityReport:
-    """The member's ClusterCapacity as last heard."""
+    """The member's ClusterCapacity as last read."""
 
     uid: str
     resource_version: str
     capacity: Capacity
     shapes: tuple[str, ...]
-    """Ids of the shapes it has been asked about."""
+    """Ids of the shapes in its spec."""
     told: bytes
-    """Digest of its status, but for what the member remembers for itself; b"" for nothing."""
+    """Digest of its status without `highest`, which the member keeps for itself; b"" without a
+    status."""
     excess: str
-    """What it says beyond all that a cluster can have, as a part of a sentence; "" for nothing."""
+    """Figures beyond what any cluster can have, as a part of a sentence; "" for none."""
     host: str
-    """The host that its slices belong to, as it is recorded there; "" where none is."""
+    """The host that its slices belong to, from its annotation; "" for none."""
 
 
 def only(obj: Mapping[str, Any], fleet: str) -> CapacityReport | None:
-    """The same for the one object of the kind that there is; None for any other that a member may
-    make up."""
+    """Like `of` for the one ClusterCapacity with the right name; None for any other."""
     return of(obj, fleet) if obj["metadata"].get("name") == clustercapacity.NAME else None
 
 
 def of(obj: Mapping[str, Any], fleet: str) -> CapacityReport:
-    """Reads a ClusterCapacity, for a hub of this fleet."""
+    """Reads a ClusterCapacity, for a hub with this owner id (`fleet`)."""
     meta, status = obj["metadata"], raw.mapping(obj, "status")
     asked = raw.objects(obj, "spec", "shapes")
     return CapacityReport(

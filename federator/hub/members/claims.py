@@ -1,9 +1,9 @@
-"""Whose member a cluster is: each host writes its own identity once into every member, and believes
-no other.
+"""Which host a member belongs to: each host writes its own uid into every member once, and accepts
+no other uid there.
 
-The claim is an annotation on the member's ClusterCapacity, one per fleet, so that nothing is pruned
-by an older schema there. A host that finds another's claim writes and deletes nothing until an
-operator says that it has taken the other's place (FAULTS.md F51). Pure.
+The claim is an annotation on the member's ClusterCapacity, one per owner id, so that an older
+schema there cannot prune it. A host that reads another host's claim writes and deletes nothing in
+that member until an operator declares that it has replaced the other (FAULTS.md F51). Pure.
 """
 
 from collections.abc import Mapping
@@ -14,22 +14,22 @@ from federator.kube.client import UID_MAX
 from federator.model.names import FEDERATION
 
 CLAIM_PREFIX = f"host.{FEDERATION}/"
-"""Followed by the fleet; the value is the uid of the host's kube-system namespace."""
+"""Followed by the owner id; the value is the uid of the host's kube-system namespace."""
 REASON = "HostIdentityChanged"
 
 
 def annotation(fleet: str) -> str:
-    """Name of the annotation that says which host a fleet's slices belong to."""
+    """The annotation with the host that the slices of this owner id belong to."""
     return CLAIM_PREFIX + fleet
 
 
 def recorded(capacity: Mapping[str, Any], fleet: str) -> str:
-    """The host that a member's ClusterCapacity names; "" for none."""
+    """The host in a member's ClusterCapacity; "" for none."""
     return raw.text_map(capacity["metadata"], "annotations").get(annotation(fleet), "")[:UID_MAX]
 
 
 def given_up(member_cluster: Mapping[str, Any]) -> str:
-    """The host whose place the operator says this one has taken; "" for none."""
+    """The host that this one has replaced, as the operator declared; "" for none."""
     return raw.text(member_cluster, "spec", "takeOverFrom")
 
 

@@ -1,9 +1,9 @@
-"""Connections: one to each MemberCluster, opened, probed, judged and closed.
+"""Connections: one for each MemberCluster, opened, probed, judged and closed.
 
-For every MemberCluster object one task runs `Connection.run`: it fetches the credentials, pins the
-identity, starts the reflectors and probes. What it learns goes into the shared `Member`; what
-people should see goes to MemberCluster.status through `report`. A member's trouble never raises
-beyond its own connection.
+For every MemberCluster one task runs `Connection.run`. It reads the credentials, checks the
+identity, starts the reflectors and probes. Results go into the shared `Member`; `report` writes
+what users should see to MemberCluster.status. A failure of one member never raises beyond its own
+connection.
 """
 
 import asyncio
@@ -30,39 +30,38 @@ from federator.model.steps import ObjectRef
 
 Connect = Callable[[Mapping[str, Any], Mapping[str, Any]], Awaitable[Transport]]
 """From a MemberCluster and its credentials Secret to a Transport. Raises `errors.ApiError` or
-ValueError with a sentence; `errors.OwnShortage` is never held against the member."""
+ValueError with a sentence; `errors.OwnShortage` does not count against the member."""
 
 log = logging.getLogger(__name__)
 
 VERSION_MAX = 64
-"""Characters of a server's version that are shown."""
+"""Characters of a server version that are shown."""
 
 
 OPENINGS_MAX = 32
-"""Members that are connected to for the first time at once."""
+"""Members that are connected to for the first time concurrently."""
 OPENING_S = 2.0
-"""For so long, in seconds, one of them counts: those that do not answer must not keep the others
-waiting."""
+"""An opening counts towards that limit for at most so many seconds: a silent member must not block
+others."""
 IDENTITY_STANDS_S = 120.0
-"""For so long a member that says it is ready is heard although it does not say who it is."""
+"""For so many seconds a ready member stays reachable although it does not answer who it is."""
 TAKEN_WITHIN_S = 60.0
-"""So long after a token was due, in seconds, a hub that does not lead looks whether the leader has
-renewed it."""
+"""So many seconds after a token is due, a hub that does not lead checks whether the leader renewed
+it."""
 LISTS_MAX = 16
-"""Lists that are read from all members at once (F37)."""
+"""Lists that are read from all members concurrently (F37)."""
 LISTS_OF_ONE_MAX = 2
-"""Lists that are read from one member at once: each takes a connection, of which every member would
-keep some."""
+"""Lists that are read from one member concurrently. Each takes a connection, and some stay open."""
 
 
 class HostSilent(Exception):
-    """The host did not answer when a member's credentials were asked for: a member is never judged
-    by that."""
+    """The host did not answer when a member's credentials were read. This never counts against a
+    member."""
 
 
 class ConnectionLimits:
-    """Bounds on what all connections do at once: a thousand members that answer in one second are
-    met in turn."""
+    """Limits shared by all connections: a thousand members that answer at once are opened in
+    turn."""
 
     def __init__(self) -> None:
         self.openings = asyncio.Semaphore(OPENINGS_MAX)
@@ -94,32 +93,32 @@ class Connection:
         self.clock = clock
         self.rng = rng
         self.changed = changed
-        """Called after anything that placing, folding or the report may care about has changed."""
+        """Called after any change that placing, status aggregation or the report may depend on."""
         self.limits = limits
         self.use_of = use_of
-        """Which kinds' slices are worth a watch."""
+        """Which kinds have slices, and so need a watch."""
         self.host_uid = host_uid
-        """The host's own identity, as far as it is known yet: the host cannot be its own member."""
+        """The host's own uid once it is known: the host cannot be its own member."""
         self.metrics = metrics
         self._discovered_s = float("-inf")
         self._identified_s = float("-inf")
-        """Begin of the last probe that was told who it is."""
+        """Start of the last probe that read the member's identity."""
         self._spoke = False
-        """Whether its member process was heard then."""
+        """Whether its member process was alive at the last check."""
         self._was_ready = False
-        """As it was told last: by a probe that was answered, or with the first lists."""
+        """The readiness that was last signalled: after a probe, or after the first lists."""
         self._short_since_s: float | None = None
-        """Since when there has been no descriptor for one of its lists or watches; None while all
-        are there."""
+        """Since when a list or watch has had no file descriptor; None while all have one."""
         self._named = ""
-        """What the MemberCluster said of credentials when the present connection was made."""
+        """The credentials fields of the MemberCluster when the present connection was made."""
         self._secret: object = None
         """The data of the Secret that the present connection was made from."""
         self._reread_s = float("inf")
-        """By the wall clock: when the Secret is looked at again although all is well."""
+        """Wall-clock time at which the Secret is read again although nothing is wrong."""
 
     async def run(self) -> None:
-        """Connects, then probes for ever; reflectors live in a task group beside the probes."""
+        """Connects, then probes until cancelled. Reflectors run in a task group beside the
+        probes."""
         member = self.member
         began_s = self.clock.monotonic()
         member.reachability = reachability.ReachabilityState(since_s=began_s, counts_from_s=began_s)
@@ -149,7 +148,7 @@ class Connection:
                 continue
             try:
                 await self._serve(transport)
-            except Exception:  # a bug of ours that one member can provoke must not cost the others
+            except Exception:  # a bug that one member triggers must not affect the others
                 log.exception("the connection to %s broke", member.name)
                 self._judge(ProbeResult.SILENT, "what it answers cannot be read")
                 await self._pause()
@@ -158,8 +157,8 @@ class Connection:
                 await transport.close()
 
     async def _open(self) -> Transport:
-        """Credentials from the one namespace where they live, then a transport that is already
-        probed once."""
+        """Reads the credentials from their namespace, then returns a transport that was probed
+        once."""
         self._named = _credentials_named(self.member)
         secret = await self._credentials()
         self._note_secret(secret)
@@ -173,11 +172,10 @@ class Connection:
             ) from None
 
     async def _credentials(self) -> Mapping[str, Any]:
-        """The Secret that the member's spec names; empty where it names none.
+        """The Secret that the member's spec names; empty when it names none.
 
-        Raises ValueError when there is none, ApiErrors when the host keeps it from us, and
-        `HostSilent` when nothing is heard of the host: then nothing was learnt of the member
-        either.
+        Raises ValueError when it does not exist, ApiErrors when the host refuses it, and
+        `HostSilent` when the host does not answer: then nothing was learnt about the member.
         """
         name = secret_name(self.member)
         if not name:
@@ -205,7 +203,7 @@ class Connection:
             raise
 
     def _note_secret(self, secret: Mapping[str, Any]) -> None:
-        """What the connection is made from, and until when that is good."""
+        """Records what the connection is made from, and until when that is valid."""
         self._secret = secret.get("data")
         self.member.token = (
             tokens.read(access.token) if (access := _access(secret)) is not None else None
@@ -214,7 +212,7 @@ class Connection:
         self._reread_s = self._overdue_s()
 
     def _overdue_s(self) -> float:
-        """By the wall clock: when the leader, which may be another process, must have renewed the
+        """Wall-clock time by which the leader, perhaps another process, must have renewed the
         token."""
         token = self.member.token
         if token is None or token.ends_s is None:
@@ -223,8 +221,8 @@ class Connection:
         return max(token.renewable_s(age_s), self.clock.now() + TAKEN_WITHIN_S)
 
     async def _renewed(self, transport: Transport) -> bool:
-        """Whether the Secret says something else than the connection was made from, for which
-        another is needed. A new token alone is taken as it is: what is open stays open."""
+        """Whether the Secret has changed so that a new connection is needed. A new token alone is
+        used in place: open connections stay open."""
         name = secret_name(self.member)
         if not name:
             return False
@@ -245,10 +243,10 @@ class Connection:
         return False
 
     async def _serve(self, transport: Transport) -> None:
-        """Probes until the credentials are refused for longer than a blip, or are not those of the
-        Secret any more that the MemberCluster names. A Secret is read again while something is
-        wrong (a member that moved, or was given another certificate authority, is heard no more and
-        rejects nothing), and when its token was due."""
+        """Probes until the credentials have been refused for longer than a blip, or are no longer
+        those of the Secret that the MemberCluster names. The Secret is read again while something
+        is wrong, and when its token was due: a member that moved, or has a new certificate
+        authority, is silent and rejects nothing."""
         member = self.member
         client = clients.Client(transport, member.name)
         served: frozenset[str] | None = None
@@ -283,7 +281,7 @@ class Connection:
                             group.create_task(self._tell_when_synced(), name=f"sync {member.name}"),
                         ]
                     if served not in (None, member.apis):
-                        # kinds that are served anew are listed now, and not after the next probe
+                        # list kinds that are served again now, not after the next probe
                         break
                     unwell = not live or bool(member.vitals.auth_trouble)
                     due = member.reread.is_set() or self.clock.now() >= self._reread_s
@@ -301,8 +299,8 @@ class Connection:
             await self._pause()
 
     async def _estranged(self) -> bool:
-        """Waits for the next probe; True at once when another cluster answers at the address
-        meanwhile."""
+        """Waits for the next probe. Returns True at once when another cluster answers at the
+        address."""
         member = self.member
         try:
             async with asyncio.timeout(self._interval_s()):
@@ -312,21 +310,21 @@ class Connection:
         if trouble := member.identity_trouble(member.other_uid, self.host_uid()):
             self._judge(ProbeResult.REFUSES, trouble, reason="IdentityChanged")
         elif member.uid != member.other_uid:
-            # not at the next probe: without the host no connection is made anew until then
+            # not at the next probe: without the host no connection can be reopened before it
             member.on_other(member)
         return True
 
     async def _tell_when_synced(self) -> None:
-        """The first lists of a member are news: from now on an absence there is an absence. The
-        next probe need not tell again what they have made of it: every telling has all of the
-        member's work looked at."""
+        """Signals that the member's first lists are complete: from now on what is absent there does
+        not exist. The next probe need not signal it again, since every signal makes all of the
+        member's work due."""
         await self.member.wait_synced()
         self._was_ready, _ = self.member.readiness()
         self._spoke = self.member.process.speaks
         self.changed(self.member)
 
     async def _probe(self, client: clients.Client) -> None:
-        """One probe: is it ready, is it still the cluster that was joined, what does it serve."""
+        """One probe: readiness, identity, and the kinds that are served."""
         member, now = self.member, self.clock.monotonic()
         answered = False
         try:
@@ -372,9 +370,8 @@ class Connection:
             self._hear()
 
     def _known(self, now_s: float) -> bool:
-        """Whether a member that says it is ready may be taken as heard although it did not answer
-        the rest of a probe (429, discovery that fails, F40 and F48): who it is was told, and which
-        kinds it serves."""
+        """Whether a ready member may count as reachable although the rest of a probe failed (429,
+        failing discovery, F40 and F48): its identity and its kinds were read before."""
         member = self.member
         if not member.apis and self._identified_s == now_s:
             member.apis = frozenset(raw.texts(member.obj, "status", "apis"))
@@ -384,7 +381,7 @@ class Connection:
         )
 
     async def _discover(self, client: clients.Client) -> None:
-        """What it serves, and which version it is."""
+        """Reads the kinds that it serves, and its version."""
         member, before = self.member, (self.member.apis, self.member.version)
         member.apis = await member.discover(client)
         version = raw.text(await client.version(), "gitVersion")[:VERSION_MAX]
@@ -395,7 +392,7 @@ class Connection:
             self.changed(member)
 
     def _hear(self) -> None:
-        """The member answers: it is judged, and what it is besides is told if it is news."""
+        """The member answered: judges it, and signals what has changed."""
         member = self.member
         self._judge(ProbeResult.HEARD, "answers", reason="Ready")
         failing = [
@@ -412,7 +409,7 @@ class Connection:
             self.changed(member)
 
     def _note_clock(self, skew_s: float | None) -> None:
-        """Takes one measurement of how far the member's clock is off ours."""
+        """Measures the offset of the member's clock to ours."""
         if skew_s is None:
             return
         if self.metrics is not None:
@@ -421,9 +418,8 @@ class Connection:
             self.changed(self.member)
 
     def _excuse(self, why: str) -> None:
-        """It could not be asked for want of something of our own: that says nothing of it. After
-        the time for which silence is borne its present state is not known any more, and it is told
-        so."""
+        """It was not probed because this process is short of a resource. That says nothing about
+        the member. After the tolerated silence its state is unknown, and that is signalled."""
         member, now_s = self.member, self.clock.monotonic()
         before = member.reachability
         member.reachability = reachability.excused(
@@ -439,8 +435,8 @@ class Connection:
             self.changed(member)
 
     def _unwatched(self, now_s: float) -> str:
-        """Why what a member holds is not known although it answers: for longer than silence is
-        borne there was no descriptor for a list or watch. "" while that is not so."""
+        """Why the content of a reachable member is unknown: a list or watch has had no file
+        descriptor for longer than the tolerated silence; "" otherwise."""
         member = self.member
         troubles = [
             one.trouble
@@ -471,7 +467,7 @@ class Connection:
         )
         unasked = self._unwatched(now_s) if result is ProbeResult.HEARD else ""
         if result is ProbeResult.SILENT and member.reachability.trusted:
-            # one that could be asked again and said nothing is not known any better
+            # being reachable again without an answer tells nothing new
             unasked = member.unasked
         excused, member.unasked = bool(member.unasked) is not bool(unasked), unasked
         if reachability.explains(member.reachability.state, result):
@@ -505,7 +501,7 @@ class Connection:
 
 
 def _credentials_named(member: Member) -> str:
-    """What its spec says of credentials, for comparison."""
+    """The credentials fields of its spec, for comparison."""
     return repr(raw.at(member.obj, "spec", "credentials"))
 
 
@@ -515,8 +511,8 @@ def secret_name(member: Member) -> str:
 
 
 def _access(secret: Mapping[str, Any]) -> MemberAccess | None:
-    """What a Secret says, for comparison; None where that is no kubeconfig. Loopback is refused
-    when connecting."""
+    """The access data of a Secret, for comparison; None when it has no kubeconfig. Loopback
+    addresses are refused later, when connecting."""
     try:
         return kubeconfigs.member_access(kubeconfigs.in_secret(secret, ""), allow_loopback=True)
     except ValueError:
@@ -526,7 +522,7 @@ def _access(secret: Mapping[str, Any]) -> MemberAccess | None:
 def _only_token(
     before: MemberAccess | None, now: MemberAccess | None, transport: Transport
 ) -> bool:
-    """Whether nothing but the token is another, and the transport has taken it."""
+    """Whether only the token differs, and the transport has accepted the new one."""
     if before is None or now is None or not now.token or replace(before, token=now.token) != now:
         return False
     return isinstance(transport, TakesToken) and transport.take_token(now.token)

@@ -1,7 +1,7 @@
 """Two MemberClusters of one real cluster: the one that joined first keeps it, the others get
 nothing (FAULTS.md F36).
 
-Called by the process whenever an identity is heard of. Sets `duplicate_of`, and nothing else.
+Called whenever an identity is read. Sets `duplicate_of`, and nothing else.
 """
 
 from collections.abc import Iterable
@@ -10,8 +10,8 @@ from federator.hub.members.member import Member
 
 
 def told_apart(members: Iterable[Member]) -> list[Member]:
-    """Says of every member whose double it is. Returns those that were one and are not any more:
-    their slices are their own from now on."""
+    """Sets `duplicate_of` on each member. Returns members that stopped being duplicates: their
+    slices are their own from now on."""
     first: dict[str, str] = {}
     freed = []
     for member in sorted(members, key=lambda member: member.seniority):

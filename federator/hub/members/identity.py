@@ -1,11 +1,10 @@
-"""Is whoever answers at a member's address still the cluster that the last probe found? Asked
-before lists and watches are believed: what another cluster lacks is not lost, and must not be made
-a second time (FAULTS.md F35).
+"""Checks that the cluster at a member's address is still the one that the last probe saw, before a
+list or watch is believed: what is missing in another cluster is not lost, and must not be created a
+second time (FAULTS.md F35).
 
-Called by a member's reflectors. Whoever made it is told at once of another cluster, because between
-two probes nothing else would stop what is being written there. Several that ask at once share one
-answer, and many questions have pauses between them: streams that break all the time do not make it
-a flood.
+Called by a member's reflectors. A mismatch is signalled at once, because nothing else would stop
+writes there before the next probe. Concurrent checks share one answer, and after a burst checks are
+spaced out, so that streams that break all the time do not flood the server.
 """
 
 import asyncio
@@ -16,24 +15,26 @@ from federator.kube import errors
 from federator.kube.clock import Clock
 
 PAUSE_S = 3.0
-"""Between two questions, in seconds, once `AT_ONCE` of them came faster."""
+"""Seconds between two checks after a burst of `AT_ONCE`."""
 AT_ONCE = 8
-"""A new connection lists and watches every kind: nobody should wait for that."""
+"""Burst without pauses: a new connection lists and watches every kind, and none of them should
+wait."""
 
 
 class Asked(Protocol):
-    """Whom to ask."""
+    """Reads the identity of the cluster at the address."""
 
     async def kube_system_uid(self) -> str: ...
 
 
 class Sameness:
-    """Of one connection. `check` raises `errors.ServerTrouble` when another cluster answers."""
+    """The identity check of one connection. `check` raises `errors.ServerTrouble` when another
+    cluster answers."""
 
     def __init__(
         self, client: Asked, cluster: str, uid: str, clock: Clock, other: Callable[[str], None]
     ) -> None:
-        """`other` is told the uid of another cluster that answers."""
+        """`other` is called with the uid of another cluster that answers."""
         self._client = client
         self._cluster = cluster
         self._uid = uid
@@ -42,13 +43,13 @@ class Sameness:
         self._one = asyncio.Lock()
         self._begun = 0
         self._good = 0
-        """Number of the last question that was answered well."""
+        """Number of the last check that succeeded."""
         self._earned_s = float("-inf")
-        """When all questions so far would have been put with pauses between them."""
+        """The time at which all checks so far would have been made had each been followed by a
+        pause."""
 
     async def check(self) -> None:
-        """Returns after an answer to a question that was put after this call began. Raises
-        ApiErrors."""
+        """Returns once a check that began after this call has succeeded. Raises ApiErrors."""
         enough = self._begun + 1
         async with self._one:
             if self._good >= enough:

@@ -1,8 +1,8 @@
-"""One member as the hub holds it in memory: connection, slices and capacity report. One object per
+"""One member as the hub has it in memory: connection, slices and capacity report. One object per
 MemberCluster.
 
 Written by its connection and its reflectors; read by placing, dispatching and status aggregation.
-Lives as long as the MemberCluster object; a closed connection leaves the last seen slices in place,
+It lives as long as the MemberCluster object. Closing the connection keeps the last seen slices,
 because silence is not absence.
 """
 
@@ -42,64 +42,63 @@ from federator.model.steps import ObjectRef
 from federator.status.given import BEYOND_BOUNDS, Contradiction
 
 REPORTS_MAX = 64
-"""Objects of the kind ClusterCapacity in one member: there is one, and whatever else somebody makes
-is not kept."""
+"""ClusterCapacity objects kept of one member: there is one, and any others are ignored."""
 
 
 @dataclass(slots=True)
 class Member:
-    """Everything the hub knows of one member."""
+    """Everything the hub knows about one member."""
 
     name: ClusterName
     obj: Mapping[str, Any]
-    """The MemberCluster object as last heard."""
+    """The MemberCluster object as last read."""
     on_slice: Callable[["Member", WorkloadKey], None]
-    """Something new is known of a slice there."""
+    """Called when a slice there has changed."""
     on_count: Callable[["Member"], None]
-    """It holds more or fewer slices than it did."""
+    """Called when the number of its slices changes."""
     on_capacity: Callable[["Member"], None]
     on_rewind: Callable[["Member"], None]
-    """Its API server tells of an older state than it did: everything here is of another history."""
+    """Called when its API server shows an older state than before: what was stored is of another
+    history."""
     on_other: Callable[["Member"], None]
-    """Everything here is of a cluster that never joined; another one answers in its place, which
-    may."""
+    """Called when everything stored is of a cluster that never joined; the one that answers now may
+    be the right one."""
     lane: Lane
-    """All writes to it pass here, whatever connection they take."""
+    """All writes to it go through this lane, whichever connection they use."""
     fleet: str
     host_uid: str
-    """Identity of the host that we work for."""
+    """Uid of the host that this hub works for."""
     reachability: ReachabilityState = field(default_factory=ReachabilityState)
     reachability_reason: str = "NotProbed"
     unasked: str = ""
-    """Why its present state is not known, although nothing is known against it: this process could
-    not ask, for want of something of its own, for longer than silence is borne. "" otherwise."""
+    """Why its present state is unknown although nothing is known against it: this process has been
+    short of a resource of its own for longer than the tolerated silence. "" otherwise."""
     token: Token | None = None
-    """What the token that we show there says of itself; None for a certificate, or a token of
-    another kind."""
+    """The claims of the token that we use there; None for a certificate or an opaque token."""
     reread: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when its Secret holds another token: its connection takes that with the next probe."""
+    """Set when its Secret has another token: the connection uses that from the next probe on."""
     uid: str = ""
     version: str = ""
     apis: frozenset[str] = frozenset()
     process: ProcessWatch = field(default_factory=ProcessWatch)
-    """Whether its member process lives."""
+    """Whether its member process is alive."""
     client: clients.Client | None = None
     applier: Applier | None = None
-    """Carries steps out on `client`; both are None while there is no connection."""
+    """Carries steps out through `client`; both are None without a connection."""
     bound: Bound | None = None
-    """How much of each kind is kept in `stores`."""
+    """How many objects of each kind are kept in `stores`."""
     stores: dict[str, Store[SliceSeen]] = field(default_factory=dict)
     slices_held: int = 0
-    """Objects there that carry a slice mark; the rest under our label are their natives."""
+    """Objects there with a slice mark; the others with our label are their natives."""
     own_writes: dict[WorkloadKey, SliceSeen] = field(default_factory=dict)
-    """Slices as the answers to our writes showed them, until the watch has caught up."""
+    """Slices as the responses to our writes showed them, until the watch has caught up."""
     reports: Store[CapacityReport] = field(
         default_factory=lambda: Store[CapacityReport](
             "capacity", bound=Bound(objects=REPORTS_MAX, bytes=0)
         )
     )
     reflectors: dict[str, Reflector[Any]] = field(default_factory=dict)
-    """By plural; those of the present connection, or of the last one."""
+    """Plural -> reflector, of the present connection or of the last one."""
     report: CapacityReport | None = None
     report_heard_s: float = 0.0
     namespaces: set[str] = field(default_factory=set)
@@ -108,52 +107,49 @@ class Member:
     """Profile copies known to exist there, as name-hash."""
     verified: slices.VerifiedSlices = field(default_factory=slices.VerifiedSlices)
     put_back: dict[WorkloadKey, str] = field(default_factory=dict)
-    """What its member process says it put back, of the slices of which it says so."""
+    """Slices that its member process reports as restored, and what it restored."""
     in_place: dict[WorkloadKey, tuple[object, ...]] = field(default_factory=dict)
-    """What slices were made from that have been seen just so (`hub/dispatch/drift.py`)."""
+    """What each slice that was seen as decided was made from (`hub/dispatch/drift.py`)."""
     refused: dict[WorkloadKey, tuple[str, str, bool]] = field(default_factory=dict)
-    """Writes it would not take: (reason, message, permanent)."""
+    """Writes that it refused: (reason, message, permanent)."""
     vitals: Vitals = field(default_factory=Vitals)
     trust: Trust = field(default_factory=Trust)
-    """Whether what it says agrees with what it was given."""
+    """Whether its reports agree with what it was given."""
     write_fights: WriteFightDetector[WorkloadKey] = field(
         default_factory=lambda: WriteFightDetector(writes=3, window_s=120.0, pause_s=300.0)
     )
-    """Writes of slices that did not last."""
+    """Slice writes that something there undid."""
     highest_seq: int = 0
-    """How far the numbers of slices there go, by all that was heard of it and given to it."""
+    """The highest seq that was read there or written to it."""
     later: WriteFightDetector[WorkloadKey] = field(
         default_factory=lambda: WriteFightDetector(writes=10, window_s=120.0, pause_s=300.0)
     )
-    """Slices there that were taken for those of decisions that the host has lost, and how often."""
+    """Slices that were taken for those of decisions that the host has lost, and how often."""
     disbelieved: set[WorkloadKey] = field(default_factory=set)
-    """Slices that were taken for that too often: for a while what they say is no news."""
+    """Slices that were taken for that too often: for a while changes of their seq are ignored."""
     to_number: set[WorkloadKey] = field(default_factory=set)
-    """Slices that are to be changed and bear a higher seq than their share: the decision has to say
-    so first."""
+    """Slices to be changed that have a higher seq than their share: the decision must get a higher
+    one first."""
     other_uid: str = ""
-    """Identity of another cluster that was found at its address between two probes of this
-    connection."""
+    """Uid of another cluster that answered at its address between two probes of this connection."""
     estranged: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set with `other_uid`: the connection is closed and made anew."""
+    """Set with `other_uid`: the connection is closed and opened again."""
     duplicate_of: str = ""
     released: bool = False
-    """Its removal has come so far that nothing is written there any more."""
+    """Its removal has progressed so far that nothing is written there any more."""
     cleaning: str = ""
-    """What is still to be removed there of the time before it was given up as lost; "" for
-    nothing."""
+    """What is still to be removed there from before it was given up as lost; "" for nothing."""
     unlisted_since_s: float | None = None
-    """Monotonic time since which it answers and what it holds is not known; None while that is not
-    so."""
+    """Monotonic time since which it answers but its content is unknown; None otherwise."""
     reported: bool = False
     probes: int = 0
-    """Probes that were answered or given up."""
+    """Probes that have ended, with or without an answer."""
 
     @property
     def synced(self) -> bool:
-        """Every kind that it serves was listed in this process's life: only then is an absence an
-        absence. A kind whose definition was removed before it could be listed is nobody's absence
-        (`knows`)."""
+        """Every kind that it serves has been listed since this process started. Only then does a
+        missing object not exist. A kind whose definition was removed before its first list counts
+        for nobody (`knows`)."""
         for kind, store in self.stores.items():
             if not store.synced and serves(self.apis, kind):
                 return False
@@ -161,20 +157,19 @@ class Member:
 
     @property
     def heard(self) -> bool:
-        """The stores may be taken for its present state. Slices of a double, or of another host,
-        are never its own."""
+        """The stores may be taken as its present state. Slices of a duplicate, or of another host,
+        never are."""
         return self.told and self.synced and not self.duplicate_of and not self.other_host
 
     @property
     def told(self) -> bool:
-        """Whether what was last seen of it may be taken as the present state."""
+        """Whether what was last seen of it may be taken as its present state."""
         return self.reachability.trusted and not self.unasked
 
     def knows(self, kind: str) -> bool:
-        """Whether a slice of this kind that is not in the stores is not there: of a kind that the
-        member does not serve now (FAULTS.md F48), or has just begun to, what it holds can neither
-        be seen nor removed; of one of which it holds more than is kept, what is not there may have
-        been left out."""
+        """Whether a slice of this kind that is missing in the stores does not exist. Unknown for a
+        kind that the member does not serve now (FAULTS.md F48) or has just begun to serve, and for
+        one with more objects than are kept."""
         return (
             self.heard
             and kind in self.stores
@@ -183,14 +178,12 @@ class Member:
         )
 
     def speaks_of(self, kind: str) -> bool:
-        """Whether what a slice of this kind says of its copies may be taken for the present state.
-        Its member process writes that; the status of a carried native kind is written by the
-        cluster itself."""
+        """Whether the status of a slice of this kind may be taken as its present state. The member
+        process writes it; for a native kind that is carried unchanged the cluster itself does."""
         return self.heard and (self.process.speaks or registry.KINDS[kind].model is None)
 
     def lacks(self, key: WorkloadKey) -> bool:
-        """Whether it holds no slice of this workload, by stores that its last probe shows to be of
-        now."""
+        """Whether it holds no slice of this workload, by stores that its last probe confirms."""
         return (
             self.reachability.state is Reachability.LIVE
             and self.knows(key.kind)
@@ -199,7 +192,7 @@ class Member:
 
     @property
     def claim_known(self) -> bool:
-        """Whether it was read which host its slices belong to, or that nothing there can say so."""
+        """Whether it is known which host claims it, or that it cannot hold a claim."""
         reflector = self.reflectors.get("clustercapacities")
         return self.reports.synced or (
             reflector is not None and isinstance(reflector.trouble, errors.NotFound)
@@ -207,12 +200,12 @@ class Member:
 
     @property
     def claimed(self) -> bool:
-        """Whether our host is recorded there: only then is anything written or deleted."""
+        """Whether our host's claim is there: only then is anything written or deleted."""
         return self.report is not None and self.report.host == self.host_uid
 
     @property
     def other_host(self) -> str:
-        """Another host that is recorded there; "" when it is ours, or none."""
+        """Another host that claims it; "" when ours does, or none."""
         return (
             self.report.host
             if self.report is not None and self.report.host != self.host_uid
@@ -221,7 +214,7 @@ class Member:
 
     @property
     def identity(self) -> str:
-        """The uid of its kube-system: as it was recorded, or as this process has seen it first."""
+        """The uid of its kube-system namespace: as recorded, or as this process first read it."""
         return membercluster.recorded_uid(self.obj) or self.uid
 
     @property
@@ -231,8 +224,8 @@ class Member:
 
     @property
     def let_go(self) -> bool:
-        """Whether decisions have nothing to do with it any more, although its object is still
-        there: it is being removed and not to be emptied, or holds nothing that is this host's."""
+        """Whether decisions no longer concern it although its object still exists: it is being
+        removed without being emptied, or holds nothing that belongs to this host."""
         removal = self.removal
         if removal is Removal.NONE:
             return False
@@ -249,17 +242,17 @@ class Member:
 
     @property
     def seniority(self) -> tuple[str, str]:
-        """Orders members by the time at which they joined."""
+        """Sort key: members by the time at which they joined."""
         return str(self.obj["metadata"].get("creationTimestamp", "")), self.name
 
     def heard_seq(self, seq: int) -> bool:
-        """A slice or a report there bears this number. Tells whether its numbers have thereby come
-        to their end."""
+        """Records a seq read in a slice or report. Returns whether its seqs have thereby run
+        out."""
         before, self.highest_seq = self.highest_seq, max(self.highest_seq, seqs.clamped(seq))
         return seqs.used_up(self.highest_seq) and not seqs.used_up(before)
 
     def recount_seq(self) -> None:
-        """Looks anew how far its numbers go: what showed higher ones may have been put right."""
+        """Computes its highest seq again: a slice with a higher one may have been corrected."""
         seen = (self.slice_of(key) for key in self.slice_keys())
         marks = (one.mark for one in seen if one is not None and one.ours(self.fleet))
         found = [mark.seq for mark in marks if mark is not None]
@@ -268,12 +261,12 @@ class Member:
             self.highest_seq = max(self.highest_seq, self.report.capacity.includes_seq)
 
     def slice_keys(self) -> list[WorkloadKey]:
-        """Everything of a workload kind that was seen there."""
+        """All objects of a workload kind that were seen there."""
         rows = (store.get(key) for _, store in sorted(self.stores.items()) for key in store)
         return [row.key for row in rows if row is not None]
 
     def slice_of(self, key: WorkloadKey) -> SliceSeen | None:
-        """The slice as last heard: by the watch, or sooner by the answer to our own write."""
+        """The slice as last seen: by the watch, or earlier in the response to our own write."""
         row = self._row(key)
         own = self.own_writes.get(key) if self.own_writes else None
         if own is None:
@@ -292,17 +285,17 @@ class Member:
         return store.get((key.namespace, key.name)) if store is not None else None
 
     def attach(self, client: clients.Client, clock: Clock) -> None:
-        """A connection came up."""
+        """A connection is up."""
         self.client = client
         self.applier = Applier(client, self.lane, clock=clock, component="hub")
 
     def detach(self) -> None:
-        """The connection went away, or must not be used any longer."""
+        """The connection is gone, or must no longer be used."""
         self.client = self.applier = None
 
     def note_bounds(self, now_s: float) -> bool:
-        """Holds against it what it has beyond the bounds; tells whether the verdict on it is
-        another than before."""
+        """Records objects beyond the bounds as a contradiction; returns whether the verdict on the
+        member changed."""
         verdicts = [
             self.trust.note(("kept", kind), _beyond(self.name, kind, store), now_s)
             for kind, store in self.stores.items()
@@ -317,14 +310,14 @@ class Member:
         return any(verdicts)
 
     def meet_other(self, uid: str) -> None:
-        """Another cluster answers at its address: from this moment on nothing is written there."""
+        """Another cluster answers at its address: nothing is written there from this moment on."""
         self.detach()
         self.other_uid = uid
         self.estranged.set()
 
     def made(self, kind: str, obj: Mapping[str, Any]) -> SliceSeen:
-        """The row of an object that our own write has just made; the one of the watch, if that was
-        sooner."""
+        """The row of an object that our own write has just created; that of the watch if it was
+        earlier."""
         meta = obj["metadata"]
         row = self._row(WorkloadKey(kind, raw.text(meta, "namespace"), raw.text(meta, "name")))
         if row is not None and (row.uid, row.resource_version) == (
@@ -335,16 +328,15 @@ class Member:
         return slices.summarise(kind, self.name, obj)
 
     def note(self, seen: SliceSeen) -> None:
-        """Files the answer to our own write, so that nobody waits for the watch to tell us what we
-        did."""
+        """Stores the response to our own write, so that nothing waits for the watch."""
         if self._row(seen.key) is seen:
-            return  # the watch was sooner, and has told
+            return  # the watch was faster and has signalled it
         self.own_writes[seen.key] = seen
         self.on_slice(self, seen.key)
 
     def identity_trouble(self, uid: str, host_uid: str) -> str:
-        """Why a cluster that says it is `uid` is not the one that was joined; "" when it is. One
-        that was neither recorded on the host nor claimed has not joined."""
+        """Why a cluster with this uid is not the one that joined; "" when it is. A cluster that was
+        neither recorded on the host nor claimed has not joined."""
         if uid and uid == host_uid:
             return "it is the host itself, which cannot be its own member"
         if self.duplicate_of:
@@ -355,7 +347,7 @@ class Member:
         return ""
 
     async def discover(self, client: clients.Client) -> frozenset[str]:
-        """The workload kinds it serves in the version we speak, as `Kind.group`."""
+        """The workload kinds it serves in the version we use, as `Kind.group`."""
         served = {(found.api_version, found.kind) for found in await client.discover()}
         return frozenset(
             f"{kind.kind}.{kind.group}"
@@ -366,7 +358,7 @@ class Member:
     async def hear_process(
         self, client: clients.Client, namespace: str, clock: Clock, grace_s: float
     ) -> None:
-        """Looks at the member process's lease."""
+        """Checks the member process's lease."""
         ref = ObjectRef("coordination.k8s.io/v1", "leases", namespace, LEASE, "Lease")
         lease: Mapping[str, Any] | None = None
         with contextlib.suppress(errors.NotFound):
@@ -383,9 +375,9 @@ class Member:
         lists: Sequence[asyncio.Semaphore],
         use_of: Callable[[str], asyncio.Event],
     ) -> list[Reflector[Any]]:
-        """Those of a new connection, which keep slices and the capacity report in memory while they
-        run. `lists` bounds how many lists are read at once; kinds whose `use_of` is not set are not
-        watched: a watch costs a connection."""
+        """Makes the reflectors of a new connection; while they run, they keep slices and the
+        capacity report in memory. `lists` bounds concurrent lists. Kinds whose `use_of` is not set
+        are not watched, because a watch costs a connection."""
         verify = Sameness(client, self.name, self.uid, clock, self.meet_other).check
         made: list[Reflector[Any]] = []
         for kind in registry.WORKLOADS.values():
@@ -434,8 +426,8 @@ class Member:
         return made
 
     async def wait_synced(self) -> None:
-        """Returns when every kind that the member serves has been listed, and whose it is was read.
-        Its reflectors must have been made."""
+        """Returns when every kind that the member serves has been listed, and its claim was read.
+        Its reflectors must exist."""
         for kind, store in list(self.stores.items()):
             if serves(self.apis, kind):
                 await store.wait_synced()
@@ -443,7 +435,8 @@ class Member:
             await self.reflectors[registry.KINDS["ClusterCapacity"].plural].answered.wait()
 
     def note_capacity(self, obj: Mapping[str, Any]) -> None:
-        """Files the answer to our own write of its ClusterCapacity, the claim in it above all."""
+        """Stores the response to our own write of its ClusterCapacity, mainly for the claim in
+        it."""
         answered = capacity_report.of(obj, self.fleet)
         if self.report is None or version_number(answered.resource_version) >= version_number(
             self.report.resource_version
@@ -459,7 +452,7 @@ class Member:
                     meta.uid,
                     meta.resourceVersion,
                 ):
-                    return own  # the answer to our own write showed this very state
+                    return own  # the response to our own write showed this state already
             return slices.summarise(
                 kind, self.name, shown.as_object(), store.get((meta.namespace, meta.name))
             )
@@ -475,7 +468,7 @@ class Member:
         if seen is None:
             return
         if new is not None and self.own_writes.get(new.key) is new:
-            # the watch shows what we wrote: everybody was told when it was answered
+            # the watch shows our own write, which was signalled with its response
             del self.own_writes[new.key]
             return
         self.on_slice(self, seen.key)
@@ -512,7 +505,7 @@ class Member:
         )
 
     def readiness(self) -> tuple[bool, str]:
-        """Whether it takes new work, and the sentence why not."""
+        """Whether it accepts new work, and the sentence why not."""
         if self.duplicate_of:
             return False, f"it is the same cluster as {self.duplicate_of}"
         if self.reachability.trusted and self.other_host:
@@ -530,8 +523,8 @@ class Member:
 
     @property
     def known_or_unknown(self) -> bool:
-        """Whether we know its present state, or know that we do not: only then may anything be
-        decided at start-up."""
+        """Whether its present state is known, or known to be unknown: decisions at start-up wait
+        for this."""
         strange = bool(self.duplicate_of or self.other_host)
         return (
             self.heard
@@ -549,7 +542,7 @@ class Member:
 
     @property
     def unready_reason(self) -> str:
-        """In one word why it takes no new work, while it takes none."""
+        """The reason, in one word, why it accepts no new work; "" when it does."""
         if self.unasked and not self.duplicate_of:
             return membercluster.NOT_ASKED
         if self.lost:

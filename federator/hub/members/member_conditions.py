@@ -1,8 +1,8 @@
-"""How well a member is, beyond whether it answers: its clock, our watches, our credentials, slices
-of nobody.
+"""How well a member is, beyond whether it answers: its clock, our watches, our credentials, and
+unknown slices.
 
 Kept per member, fed by its connection and by reporting, shown as conditions of the MemberCluster.
-None of them makes a member NotReady by itself. Every judgement needs more than one look, so that
+None of them makes a member NotReady by itself. Each verdict needs several observations, so that
 nothing flaps. Pure.
 """
 
@@ -21,18 +21,21 @@ OWNED = (
     "CredentialsRenewed",
     "Removing",
 )
-"""Condition types made here; all of them but Removing are True when all is well."""
+"""Condition types made here. All but Removing are True when all is well."""
 LOOKS = 3
-"""So many measurements in a row change the verdict on a clock."""
+"""Measurements in a row that change the verdict on a clock."""
 RESOLUTION_S = 0.5
-"""A Date header is cut to the second: on average it is half a second behind."""
+"""A Date header has whole seconds: on average it is half a second behind."""
 SLOWEST_S = 2.0
-"""An answer that took longer says too little about the other clock."""
+"""A response that took longer says too little about the other clock."""
 
 
 def skew_s(date: str, asked_s: float, answered_s: float) -> float | None:
-    """By how many seconds a server's clock is ahead of ours, by its Date header and when we asked
-    and were answered. None where it cannot be told."""
+    """Seconds by which a server's clock is ahead of ours, from its Date header and the times of
+    request and response. None when unknown.
+
+    Sent at 10.0 s, received at 10.4 s, Date 12: 12 + 0.5 - 10.2 = 2.3 s ahead.
+    """
     if not date or not 0 <= answered_s - asked_s <= SLOWEST_S:
         return None
     try:
@@ -44,17 +47,17 @@ def skew_s(date: str, asked_s: float, answered_s: float) -> float | None:
 
 @dataclass(slots=True)
 class ClockWatch:
-    """Whether a member's clock is within the limit of ours, with hysteresis: it must be back well
-    within it."""
+    """Whether a member's clock is within the limit of ours, with hysteresis: to recover it must be
+    well within."""
 
     limit_s: float = 5.0
     skewed: bool = False
     shown_s: int | None = None
-    """What is told of it, in whole seconds; None before the first measurement."""
+    """The offset that is shown, in whole seconds; None before the first measurement."""
     _against: int = 0
 
     def note(self, measured_s: float) -> bool:
-        """Takes one measurement; tells whether there is something new to show."""
+        """Takes one measurement; returns whether there is something new to show."""
         off = abs(measured_s)
         against = off < 0.8 * self.limit_s if self.skewed else off > self.limit_s
         self._against = self._against + 1 if against else 0
@@ -62,7 +65,7 @@ class ClockWatch:
             self.skewed, self._against = not self.skewed, 0
         elif self.shown_s is None:
             if against:
-                return False  # the first word on a clock is not said before it is sure
+                return False  # the first verdict on a clock waits until it is certain
         elif (
             not self.skewed or off <= self.limit_s or abs(measured_s - self.shown_s) <= self.limit_s
         ):
@@ -89,45 +92,43 @@ class ClockWatch:
 
 @dataclass(slots=True)
 class Vitals:
-    """Everything of one member that is shown besides Ready."""
+    """Everything about one member that is shown besides Ready."""
 
     clock: ClockWatch = field(default_factory=ClockWatch)
     auth_trouble: str = ""
-    """Why it does not accept us; "" when it does."""
+    """Why it refuses our credentials; "" when it accepts them."""
     watch_trouble: str = ""
-    """Which watches do not stand; "" when all do."""
+    """Which watches fail; "" when none does."""
     strangers: tuple[WorkloadKey, ...] = ()
-    """Slices of this fleet that nothing on the host accounts for."""
+    """Slices of this federation that nothing on the host accounts for."""
     renewal: Condition | None = None
-    """What keeps our token there from being renewed; None while nothing does."""
+    """What prevents renewing our token there; None for nothing."""
     removal: Condition | None = None
-    """How far its removal is, and what it waits for; None while nobody removes it."""
+    """How far its removal is, and what it waits for; None while it is not being removed."""
     _failing: frozenset[str] = frozenset()
     _met: frozenset[WorkloadKey] = frozenset()
 
     def note_auth(self, trouble: str) -> bool:
-        """Takes what a probe said of our credentials; tells whether that is news."""
+        """Takes a probe's result about our credentials; returns whether it is new."""
         news = bool(trouble) != bool(self.auth_trouble)
         if news:
             self.auth_trouble = trouble
         return news
 
     def note_watches(self, failing: Sequence[str]) -> bool:
-        """Takes the collections whose watches do not stand now; those of two looks in a row
-        count."""
+        """Takes the collections whose watches fail now; two observations in a row count."""
         lasting, self._failing = self._failing & set(failing), frozenset(failing)
         trouble = ", ".join(sorted(lasting)) if failing else ""
         news, self.watch_trouble = trouble != self.watch_trouble, trouble
         return news
 
     def note_strangers(self, found: Sequence[WorkloadKey]) -> None:
-        """Takes the slices of nobody that are there now; those of two looks in a row count."""
+        """Takes the unknown slices that are there now; two observations in a row count."""
         self.strangers = tuple(key for key in found if key in self._met)
         self._met = frozenset(found)
 
     def conditions(self) -> tuple[Condition, ...]:
-        """What there is to say; an aspect of which nothing is known, or nothing is wrong, is left
-        out."""
+        """The conditions to show; an aspect that is unknown or fine is left out."""
         found = [self.clock.condition()]
         if self.auth_trouble:
             found.append(

@@ -1,10 +1,10 @@
-"""Whether what a member says agrees with what it was given: its contradictions, and how long they
-are held against it.
+"""Whether a member's reports agree with what it was given: its contradictions, and how long they
+count against it.
 
-One `Trust` per member, fed by whoever cuts its words (`status.given`), shown as the condition
-Untrustworthy of its MemberCluster. While that is True the cluster takes nothing new; what runs
-there stays and is told as far as it was given. It ends when nothing of the kind was seen for a
-while, or by an operator's word. Pure: times are arguments, in seconds of the monotonic clock.
+One `Trust` per member, fed by `status.given` and shown as the condition Untrustworthy of its
+MemberCluster. While that is True, the cluster gets no new work; what runs there stays, and its
+reports count up to what it was given. It ends after a while without contradictions, or when an
+operator says so. Pure: times are arguments, in seconds of the monotonic clock.
 """
 
 from collections.abc import Hashable, Mapping
@@ -17,37 +17,36 @@ from federator.status.conditions import TRUE, Condition
 from federator.status.given import Contradiction
 
 LASTING_S: Final = 60.0
-"""What a delay could explain counts after so long: watches, roll-outs and scaling take less where
-all is well."""
+"""Seconds after which a contradiction counts that a delay could explain: watches, rollouts and
+scaling take less when all is well."""
 LOOK_MAX_S: Final = 30.0
-"""Between two looks at most so much counts as time without a contradiction: nobody looked for
-longer."""
+"""At most so many seconds between two observations count as free of contradictions."""
 SUBJECTS_MAX: Final = 1000
-"""Subjects with a contradiction that are remembered by name; those beyond are found again by the
-next look."""
+"""Subjects with a contradiction that are remembered by name; others are seen again by the next
+observation."""
 
 
 @dataclass(slots=True)
 class Trust:
-    """What speaks against one member."""
+    """The evidence against one member."""
 
     clears_after_s: float = 600.0
     found: Contradiction | None = None
-    """What it is called untrustworthy for; None while it is trusted."""
+    """The contradiction it is untrustworthy for; None while it is trusted."""
     _standing: dict[Hashable, tuple[Contradiction, float]] = field(default_factory=dict)
-    """Contradictions that are there now, by what they are about, and since when."""
+    """Present contradictions by subject, and since when."""
     _clean_s: float = 0.0
     _looked_s: float | None = None
 
     def recorded(self, condition: Mapping[str, Any]) -> None:
-        """An earlier hub found it untrustworthy: that ends no sooner because the hub is another."""
+        """An earlier hub called it untrustworthy: a new hub does not end that sooner."""
         if condition.get("status") == TRUE and self.found is None:
             told = raw.sentence(condition, "message").partition(" It takes nothing new")[0]
             self.found = Contradiction(raw.word(condition, "reason") or UNTRUSTWORTHY, told)
 
     def note(self, subject: Hashable, found: Contradiction | None, now_s: float) -> bool:
-        """Takes what was just seen of one subject (a workload's key, or a kind); None for no
-        contradiction. Tells whether the verdict on the member is another than before."""
+        """Takes the latest observation of one subject (a workload's key, or a kind); None for no
+        contradiction. Returns whether the verdict on the member changed."""
         if found is None:
             self._standing.pop(subject, None)
             return False
@@ -57,7 +56,7 @@ class Trust:
         return self._judge(now_s) if not found.lasting or known is not None else False
 
     def look(self, now_s: float) -> bool:
-        """The member answered a probe. Tells whether the verdict is another than before."""
+        """The member answered a probe. Returns whether the verdict changed."""
         passed_s = now_s - self._looked_s if self._looked_s is not None else 0.0
         self._looked_s = now_s
         self._clean_s += min(max(passed_s, 0.0), LOOK_MAX_S)
@@ -69,8 +68,8 @@ class Trust:
         return True
 
     def pardon(self) -> tuple[Hashable, ...]:
-        """An operator's word: everything so far is forgotten. Returns what there were
-        contradictions about, to be looked at anew."""
+        """An operator trusts it again: forgets all contradictions, and returns their subjects,
+        which must be checked again."""
         subjects = tuple(self._standing)
         self._standing.clear()
         self.found = None
@@ -90,9 +89,8 @@ class Trust:
 
     @property
     def why(self) -> str:
-        """For verdicts: what it is called untrustworthy for, in a word; "" while it is trusted. The
-        evidence names workloads, and verdicts are read by the owners of others: it is on the
-        MemberCluster only."""
+        """For verdicts: the reason in one word; "" while it is trusted. The evidence names
+        workloads of other owners, so it is shown on the MemberCluster only."""
         return self.found.reason if self.found is not None else ""
 
     def condition(self) -> Condition | None:

@@ -1,1 +1,1 @@
-"""What members say becomes the status of workloads and MemberClusters."""
+"""From members' reports to the status of workloads and MemberClusters."""

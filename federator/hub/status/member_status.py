@@ -1,8 +1,8 @@
-"""Reporting: what the hub knows of a member becomes MemberCluster.status, and what it wants to know
-goes to its ClusterCapacity.
+"""Writes MemberCluster.status from what the hub knows of a member, and into its ClusterCapacity
+what the hub asks.
 
-Written on change only; figures of capacity when they moved by more than a percent, at most every
-half minute. No heartbeat lives in any status.
+Written on change only; capacity figures when they moved by more than a percent, at most every half
+minute. No status contains a heartbeat.
 """
 
 import asyncio
@@ -41,22 +41,21 @@ from federator.status.conditions import Condition
 log = logging.getLogger(__name__)
 
 ACCOUNT_S = 3.0
-"""What accounts use is written at most this often: it serves people, decisions read the
+"""Seconds between two writes of what accounts use: it is for users, decisions read the
 commitments."""
 LOOK_S = 60.0
-"""How often slices of nobody are looked for; two looks in a row make a finding."""
+"""Seconds between two searches for unknown slices; two searches in a row make a finding."""
 LOOK_BATCH = 2000
-"""Slices looked at before other work gets its turn."""
+"""Slices examined before other work gets its turn."""
 OWNED = ("Ready", UNTRUSTWORTHY, *member_conditions.OWNED)
 CLAIM_PAUSE_S = 3.0
-"""Every workload that waits for a member to be claimed wishes so; it is tried at most this often.
-"""
+"""Seconds between two attempts to claim a member, however many workloads wait for it."""
 SETTLE_S = 0.5
-"""Shapes and figures that arrive together are written together."""
+"""Shapes and figures that arrive within so many seconds are written together."""
 
 
 class Turned(Protocol):
-    """What is called when a member's Ready turns."""
+    """Called when a member's Ready changes."""
 
     def __call__(self, member: Member, reason: str, note: str, *, lost: bool) -> None: ...
 
@@ -73,7 +72,7 @@ class Reporting:
         clock: Clock,
         rng: random.Random,
     ) -> None:
-        """`turned`: told when a member stops taking new work, or does again."""
+        """`turned` is called when a member stops accepting new work, or starts again."""
         self.state = state
         self.host = host
         self.turned = turned
@@ -83,7 +82,7 @@ class Reporting:
         self.questions: WorkQueue[str] = WorkQueue("asking", rng=rng, metrics=state.metrics)
         self._look_due: dict[str, float] = {}
         self._offered: dict[str, frozenset[str]] = {}
-        """By member: resources that its nodes have, as it last reported."""
+        """Member -> resources that its nodes have, as last reported."""
         self._figures_due: dict[str, float] = {}
         self._claim_due: dict[str, float] = {}
         state.signals.to_ask.append(self.ask_all)
@@ -98,12 +97,12 @@ class Reporting:
         state.signals.on_booked.append(self.count_all)
 
     def count_all(self) -> None:
-        """Decisions changed: what accounts use may have changed with them."""
+        """Decisions changed, and perhaps what accounts use."""
         for name in sorted(self.state.quotas):
             self.accounts.add_after(name, ACCOUNT_S)
 
     async def account(self, name: str) -> None:
-        """Brings the status of one FederatedQuota up to date: what its projects use, as a sum over
+        """Brings the status of one FederatedQuota up to date: the use of its projects, summed over
         decisions."""
         account = self.state.quotas.get(name)
         if account is None or not self.state.ready:
@@ -137,7 +136,7 @@ class Reporting:
             await self.host.patch(ref, body, subresource="status")
 
     def _validity(self, account: QuotaAccount) -> Condition:
-        """Whether anything is wrong with an account, as a condition: the gravest reason, and all
+        """The condition that says what is wrong with an account: the gravest reason, and all
         sentences."""
         offered = {name for member in self.state.members for name in self._offered.get(member, ())}
         found = accounts.troubles(account, self.state.quotas, offered)
@@ -149,7 +148,8 @@ class Reporting:
         )
 
     def _note_offered(self, member: Member) -> None:
-        """Which resources the nodes of a member have: accounts that name others are told so."""
+        """Records which resources a member's nodes have; accounts that name others are checked
+        again."""
         offered = (
             frozenset(member.report.capacity.allocatable)
             if member.report is not None
@@ -168,8 +168,7 @@ class Reporting:
         self.reports.add(member.name)
 
     def counted(self, member: Member) -> None:
-        """How many slices it holds has changed: a figure, which is looked at when figures may be
-        written again."""
+        """Its number of slices changed. Figures are written at intervals."""
         due_s = self._figures_due.get(member.name, 0.0) - self.clock.monotonic()
         self.reports.add_after(member.name, max(due_s, SETTLE_S))
 
@@ -210,8 +209,7 @@ class Reporting:
             except errors.NotFound:
                 return None
             except errors.Conflict:
-                # What was heard of it is old. A watch that has fallen silent would keep it so for
-                # minutes (F15).
+                # What is known of it is old, and a silent watch would keep it so for minutes (F15).
                 found = await self.host.get(ref)
                 if found["metadata"].get("uid") == meta["uid"]:
                     member.obj = found
@@ -227,15 +225,15 @@ class Reporting:
         return RequeueAfter(name, LOOK_S, "slices of nobody are looked for")
 
     def _heed_pardon(self, member: Member, live: Mapping[str, Any]) -> None:
-        """An operator's word that a cluster is to be trusted again: it names the time of the
-        verdict that it ends, so that it ends no later one."""
+        """An operator trusts a cluster again. The request names the time of the verdict that it
+        ends, so that it ends no later one."""
         doubt = conditions.find(live.get("conditions"), UNTRUSTWORTHY) or {}
         word = raw.text_map(member.obj["metadata"], "annotations").get(names.TRUST_ANNOTATION, "")
         if member.trust.found is None or not word or word != doubt.get("lastTransitionTime"):
             return
         for subject in member.trust.pardon():
             if isinstance(subject, WorkloadKey):
-                # one that contradicts still is found out again
+                # a member that still contradicts itself is marked again
                 self.state.changed(Changed.PARDONED, subject)
         member.recount_seq()
         highest, member.highest_seq = member.highest_seq, 0
@@ -243,9 +241,8 @@ class Reporting:
         self.state.signals.member_changed(MemberChanged.DOUBTED, member)
 
     def _patience(self, member: Member, live: Mapping[str, Any]) -> float:
-        """Seconds for which a member that was Ready before this process began is still not called
-        lost (F22, F27), or one that answers, and does not list what it holds, not called
-        NotReporting."""
+        """Seconds for which a member that was Ready before this process started is not yet called
+        lost (F22, F27), or one that answers but cannot be listed is not called NotReporting."""
         if not member.known_or_unknown:
             now = self.clock.monotonic()
             member.unlisted_since_s = (
@@ -263,7 +260,7 @@ class Reporting:
         return member.reachability.patience_s(self.state.options.unready_after_s)
 
     async def _look_for_strangers(self, member: Member) -> None:
-        """Counts, once in a while, the slices that nothing on the host accounts for (F51)."""
+        """Counts, at intervals, the slices that nothing on the host accounts for (F51)."""
         now = self.clock.monotonic()
         if not (self.state.ready and member.heard) or now < self._look_due.get(member.name, now):
             return
@@ -282,8 +279,8 @@ class Reporting:
         member.vitals.note_strangers(found)
 
     def _figures(self, member: Member, live: Mapping[str, Any]) -> dict[str, Any]:
-        """What people read of its room, if that is news; empty otherwise. Copied at intervals,
-        never at once."""
+        """The capacity figures to show, if they have changed; empty otherwise. Copied at
+        intervals."""
         found: dict[str, Any] = {}
         slices = member.slices_held
         if member.heard and live.get("slices") != slices:
@@ -298,7 +295,7 @@ class Reporting:
         return found
 
     def _verdict(self, member: Member, live: Mapping[str, Any]) -> dict[str, Any]:
-        """Whether it takes new work, and what it is."""
+        """Whether it accepts new work, and its identity."""
         ready, why = member.readiness()
         unknown = (
             member.reachability.state is Reachability.LOST
@@ -354,8 +351,8 @@ class Reporting:
             self.turned(member, str(now.get("reason", "")), str(now.get("message", "")), lost=True)
 
     def _last_heard(self, member: Member, live: Mapping[str, Any]) -> str | None:
-        """When a member that is not heard any more, or its member process, was heard last; None
-        while both are."""
+        """When a member that is silent, or whose member process is, was last heard; None while
+        neither is."""
         if member.told:
             return member.process.silent_since or None
         if (
@@ -368,7 +365,7 @@ class Reporting:
         )
 
     def _claim(self, member: Member) -> None:
-        """Somebody waits for this member to be claimed."""
+        """A workload waits for this member to be claimed."""
         name, now = member.name, self.clock.monotonic()
         due = self._claim_due.get(name, now)
         if due <= now:
@@ -376,8 +373,8 @@ class Reporting:
         self.questions.add_after(name, max(0.0, due - now))
 
     async def ask(self, name: str) -> None:
-        """Writes into the member's ClusterCapacity the shapes that decisions care about, and whose
-        member it is."""
+        """Writes into the member's ClusterCapacity the shapes that decisions need, and the host's
+        claim."""
         member = self.state.members.get(name)
         if (
             member is None
@@ -430,8 +427,8 @@ class Reporting:
             self.state.signals.member_changed(MemberChanged.CLAIMED, member)
 
     async def _identity_trouble(self, member: Member) -> str:
-        """Looks again who it is before it is claimed: a cluster that was made anew at the same
-        address has forgotten its host (F35), and the next probe that asks may be a minute away.
+        """Reads its identity again before it is claimed: a cluster that was created anew at the
+        same address has lost its claim (F35), and the next probe that asks may be a minute away.
         Raises ApiErrors."""
         if member.client is None:
             raise errors.Unreachable(f"{member.name}: there is no connection")
@@ -453,9 +450,13 @@ def sum_of(parts: Iterable[Resources]) -> Resources:
 
 def moved(before: Capacity, after: Capacity, permille: int) -> bool:
     """Whether a plan made from `before` would be wrong by more than a little: other machines or
-    taints, a shape that fits no more or fits again, or free room that differs by more than this
-    many thousandths of the allocatable. How many copies of a shape fit follows from the room: that
-    alone is not worth a write each time."""
+    taints, a shape that fits no longer or again, or free room that differs by more than so many
+    thousandths of the allocatable. Copies that fit follow from the room and are not worth a write
+    of their own.
+
+    With 100 CPU allocatable and 10 permille, free room of 40.0 to 41.1 CPU has moved; 40.0 to 40.9
+    has not.
+    """
     if before.copies.keys() != after.copies.keys() or before.allocatable != after.allocatable:
         return True
     if any(bool(count) != bool(after.copies[shape]) for shape, count in before.copies.items()):
@@ -469,7 +470,7 @@ def moved(before: Capacity, after: Capacity, permille: int) -> bool:
 
 
 def _machines(capacity: Capacity) -> Counter[tuple[str, str, tuple[Taint, ...]]]:
-    """How many nodes there are of each GPU model and family that carry the same taints."""
+    """Number of nodes by GPU model, family and taints."""
     found: Counter[tuple[str, str, tuple[Taint, ...]]] = Counter()
     for row in capacity.rows:
         found[row.model, row.family, tuple(sorted(row.taints))] += row.count

@@ -1,8 +1,7 @@
-"""What a new status of a workload tells people that the one before did not: as Events, on
-transitions only. Pure.
+"""What is new in a workload's status for users, as Events on transitions only. Pure.
 
-A copy that is not ready while somebody's edit is carried out is no trouble; what a cluster's pods
-suffer from is, once for each cluster and reason.
+Replicas that are not ready while an edit is carried out are no problem; a problem of a cluster's
+pods is reported once per cluster and reason.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,14 +39,14 @@ TROUBLES: Final = frozenset(
         ),
     }
 )
-"""Reasons of a cluster that somebody should look at."""
+"""Reasons of a cluster that need attention."""
 MOVING: Final = frozenset({"Progressing", "RollingOut"})
-"""Why a workload is not ready while its copies simply take their time."""
+"""Reasons of a workload that is not ready only because its replicas are starting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One Event to be."""
+    """One Event to be written."""
 
     reason: str
     note: str
@@ -55,7 +54,7 @@ class Told:
 
 
 def of(live: Mapping[str, Any], result: Fold) -> Iterator[Told]:
-    """From the status that was there to what is now."""
+    """The Events for the transition from the former to the present status."""
     yield from _readiness(live, result)
     yield from _troubles(raw.objects(live, "clusterStatuses"), result.rows)
 
@@ -75,7 +74,7 @@ def _readiness(live: Mapping[str, Any], result: Fold) -> Iterator[Told]:
 
 
 def _troubles(live: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> Iterator[Told]:
-    """New reasons, each with the first cluster that has it and how many more do."""
+    """New reasons, each with the first cluster that has it and the number of others."""
     before = {(entry.get("cluster"), entry.get("reason")) for entry in live}
     news: dict[str, list[Row]] = {}
     for row in rows:

@@ -1,8 +1,9 @@
-"""Status aggregation: folds what all members report about a workload into its host status; writes
-what differs.
+"""Status aggregation: folds the reports of all members about a workload into its host status, and
+writes it when it differs.
 
-At once when a workload has settled or turned; otherwise at most once a second per workload, and an
-unsettled first status waits that long, so that a quick placement costs one status write in all.
+At once when a workload has settled or its conditions changed; otherwise at most once a second per
+workload. An unsettled first status also waits a second, so that a quick placement costs one status
+write in all.
 """
 
 import dataclasses
@@ -44,15 +45,15 @@ log = logging.getLogger(__name__)
 WAITS = "status writes are at least a second apart"
 REFUSED = "the host refused its last status"
 REFUSED_BASE_S, REFUSED_CAP_S = 1.0, 15.0
-"""First and longest ceiling of the wait after a status that the host answered with a refusal: what
-members report goes on changing it meanwhile, and each change would be refused anew. Short, since
-nobody tells when a webhook gives way."""
+"""First and longest wait, in seconds, after the host refused a status. Members' reports go on
+changing it meanwhile, and each change would be refused again. Short, because no signal tells when a
+webhook gives way."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """A workload whose status the host refused: in which version of it, how often in a row, and
-    until when no other is sent (monotonic)."""
+    """A workload whose status the host refused: in which version, how often in a row, and until
+    when none is sent (monotonic)."""
 
     version: str
     times: int
@@ -83,7 +84,7 @@ class StatusAggregation:
         self._not_before: dict[WorkloadKey, float] = {}
         """Monotonic time before which an unsettled status of this workload is not written."""
         self._refused: dict[WorkloadKey, _Refused] = {}
-        """Workloads whose last status the host would not take."""
+        """Workloads whose last status the host refused."""
         self._rng = rng
         state.signals.to_aggregate.append(self.queue.add)
 
@@ -91,7 +92,7 @@ class StatusAggregation:
         await self.queue.run(self.turn, workers=self.state.options.host_writes_in_flight)
 
     async def turn(self, key: WorkloadKey) -> RequeueAfter | None:
-        """Folds one workload; writes when it is time."""
+        """Folds one workload, and writes its status when it is due."""
         workload = self.state.workloads.get(key)
         if workload is None or not self.state.ready or self.state.refuses_native(key.kind):
             self._not_before.pop(key, None)
@@ -127,8 +128,8 @@ class StatusAggregation:
         return None
 
     def _refused_for(self, workload: Workload, now_s: float) -> float:
-        """Seconds for which a status of it need not be sent, because the host refused the last one;
-        0 when somebody has changed the object since, which may be what it was refused for."""
+        """Seconds before the next status may be sent, because the host refused the last one; 0 when
+        somebody has changed the object since, which may have removed the cause."""
         refused = self._refused.get(workload.key)
         if refused is None or refused.version != workload.resource_version:
             self._refused.pop(workload.key, None)
@@ -145,8 +146,8 @@ class StatusAggregation:
         self._refused[workload.key] = _Refused(workload.resource_version, times, until_s)
 
     def _was_placed(self, workload: Workload) -> bool:
-        """Whether its status, which outlives hubs, names clusters: then it had a decision, and
-        nobody forgets them because he does not know of it (invariant 19)."""
+        """Whether its status, which outlives hubs, names clusters: then it had a decision that this
+        hub must not forget (invariant 19)."""
         return (
             workload.ask is not None
             and not workload.deleting
@@ -154,9 +155,9 @@ class StatusAggregation:
         )
 
     def on_its_way(self, workload: Workload) -> bool:
-        """Whether a look at what is there shows that it has not settled: it has no decision yet, or
-        a cluster that has a share has no slice yet, or not as many ready copies. Much of what is
-        signalled is signalled meanwhile: of a roll-out in twenty clusters every pod."""
+        """Whether a quick check shows that it has not settled: no decision yet, or a cluster with a
+        share has no slice or too few ready replicas. Most signals come in that phase: every pod of
+        a rollout in twenty clusters sends some."""
         if (
             workload.ask is None
             or workload.ask.suspended
@@ -206,9 +207,9 @@ class StatusAggregation:
         )
 
     def _count(self, workload: Workload, record: Record | None) -> int:
-        """Copies that are asked for: by the decision for replicas (a policy may multiply them), by
-        the spec for shards (a decision leaves out those that finished in clusters which are gone
-        from it)."""
+        """The count asked for: for replicas by the decision (a policy may multiply them), for
+        shards by the spec (a decision leaves out those that finished in clusters that are gone from
+        it)."""
         ask = workload.ask
         if (
             record is not None
@@ -263,7 +264,7 @@ class StatusAggregation:
             slice_seen = seen.get(cluster)
             if slice_seen is not None and not slice_seen.ours(self.state.options.fleet):
                 if record is None or cluster not in record.clusters:
-                    continue  # it is in nobody's way
+                    continue  # it conflicts with nothing
                 refusals.append(
                     Refusal(
                         cluster,
@@ -342,9 +343,9 @@ class StatusAggregation:
         return diffs.merge_patch(live, want) | {name: None for name in live if name not in want}
 
     def _native_counters(self, workload: Workload) -> dict[str, Any]:
-        """What the copies of a carried kind count themselves, summed over the members that are
-        heard. Which of them are updated only the fold knows: one with the template before calls all
-        of its copies that."""
+        """Sums of a carried native kind's own counters over the reachable members. Only the fold
+        knows which replicas are updated: a cluster with the former template calls all of its own
+        updated."""
         record = self.state.record_of(workload)
         members = [
             aggregate.MemberStatus(cluster, cutting.counters(workload, record, seen))
@@ -393,10 +394,10 @@ class StatusAggregation:
                 )
 
     def settled(self) -> tuple[bool, list[str]]:
-        """Whether every workload has settled, and one sentence for each that has not.
+        """Whether every workload has settled, and a sentence for each that has not.
 
         A job set has settled when the shards that clusters were given have finished; its conditions
-        are steady sooner, while it runs as decided.
+        are steady earlier, while it runs as decided.
         """
         waiting: list[str] = []
         for key, workload in sorted(self.state.workloads.items()):
@@ -431,8 +432,7 @@ def _native_conditions(workload: Workload, result: Fold) -> tuple[Condition, ...
 
 
 def _given_up(result: Fold) -> tuple[str, str] | None:
-    """Reason and message of a roll-out that does not go on by itself, in the words that `kubectl
-    rollout` knows."""
+    """Reason and message of a rollout that is stuck, in the words of `kubectl rollout`."""
     stalled = next((found for found in result.conditions if found.type == "Stalled"), None)
     if stalled is None or stalled.status != conditions.TRUE:
         return None
@@ -440,7 +440,7 @@ def _given_up(result: Fold) -> tuple[str, str] | None:
 
 
 def _policy_shown(record: Record | None) -> str:
-    """The policy's name; a policy that the workload itself spells out has none."""
+    """The policy's name; a policy inside the workload's spec has none."""
     if record is None:
         return ""
     return record.terms.policy_name or record.terms.policy_origin
