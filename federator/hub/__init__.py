@@ -1,2 +1,2 @@
-"""The hub: watches the host, places workloads, writes slices into members, folds what they report.
-Floor 4."""
+"""The hub: watches the host, places workloads, writes slices into members, folds their reports.
+Floor 6."""

@@ -1,8 +1,8 @@
-"""Whether host and members are set up as docs/operating/hardening.md asks: tables of checks.
+"""Checks that host and members are set up as docs/operating/hardening.md asks, in tables.
 
-Run by `federator cluster check` with a person's rights, and by the hub at its start with its own. A
-check changes nothing: it reads, asks for a review of access, or sends a dry run that has to be
-refused. What it may not ask is told as unknown, never as fine.
+Run by `federator cluster check` with a user's rights, and by the hub at its start with its own. A
+check changes nothing: it reads, sends an access review, or sends a dry run that must be refused.
+What it may not read is reported as unknown, never as fine.
 """
 
 import asyncio
@@ -37,11 +37,11 @@ MEMBER_POLICIES: Final = (
     "federator-slice-statuses",
     "federator-slices",
 )
-"""The same of deploy/member."""
+"""The same for deploy/member."""
 log = logging.getLogger(__name__)
 GUIDE: Final = "docs/operating/hardening.md"
 AT_ONCE: Final = 8
-"""Members that are examined side by side at the hub's start."""
+"""Members that are checked concurrently at the hub's start."""
 DEADLINE_S: Final = 30.0
 """For all checks of one API server together."""
 HUB_USER: Final = "system:serviceaccount:federator-system:federator-hub"
@@ -50,21 +50,21 @@ MEMBER_USER: Final = "system:serviceaccount:federator-system:federator-member"
 """The account of a member process, in its member."""
 ADMISSION: Final = "admissionregistration.k8s.io/v1"
 PROBE: Final = "federator-hardening-probe"
-"""Name of the namespace that a dry run asks for. It is never made."""
+"""Name of the namespace in the dry run. It is never created."""
 SPACES_MAX: Final = 20_000
-"""Namespaces of one cluster that are looked at."""
+"""Namespaces of one cluster that are checked."""
 
 
 class Result(StrEnum):
     OK = "ok"
     WARNING = "WARNING"
     UNKNOWN = "unknown"
-    """The caller may not ask."""
+    """The caller may not read it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check came to. `subject` is the row of docs/operating/hardening.md."""
+    """The result of one check. `subject` is the row of docs/operating/hardening.md."""
 
     subject: str
     result: Result
@@ -73,8 +73,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Whom the checks are about. `account`: the service account whose rights are looked at, as
-    `system:serviceaccount:NAMESPACE:NAME`; "" for the caller's own."""
+    """Subject of the checks. `account`: the service account whose rights are checked, as
+    `system:serviceaccount:NAMESPACE:NAME`; "" for the caller."""
 
     client: Client
     account: str = ""
@@ -94,7 +94,7 @@ async def member_policies(asked: Asked) -> Finding:
 
 
 async def foreign_writes(asked: Asked) -> Finding:
-    """The hub cannot make a namespace without the fleet's label: a dry run of one has to be
+    """The hub cannot create a namespace without its owner label: a dry run of one must be
     refused."""
     subject = "admission in the member"
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PROBE}}
@@ -121,8 +121,8 @@ async def process_rights(asked: Asked) -> Finding:
 
 
 async def credentials(asked: Asked) -> Finding:
-    """Members' Secrets are read by name, each by a right of its own: nobody who is the hub can read
-    another's."""
+    """Members' Secrets are read by name, each with a right of its own: a stolen account of the hub
+    cannot read others."""
     subject = "members' Secrets"
     for verb in ("list", "get", "create"):
         attributes = {"resource": "secrets", "verb": verb, "namespace": asked.credentials_namespace}
@@ -136,7 +136,7 @@ async def credentials(asked: Asked) -> Finding:
 
 
 async def lasting_token(asked: Asked) -> Finding:
-    """A token in a Secret never expires. The hub asks for others that do, and renews them."""
+    """A token in a Secret never expires. The hub requests tokens that do, and renews them."""
     subject = "the hub's token"
     ref = ObjectRef("v1", "secrets", asked.system_namespace, "federator-hub", "Secret")
     try:
@@ -156,7 +156,7 @@ async def lasting_token(asked: Asked) -> Finding:
 
 
 async def namespace_levels(asked: Asked) -> Finding:
-    """Every namespace of the fleet says which pods it takes."""
+    """Every namespace of the federation has a Pod Security level."""
     subject = "Pod Security level of namespaces"
 
     def level_of(obj: dict[str, Any]) -> tuple[str, bool]:
@@ -174,8 +174,7 @@ async def namespace_levels(asked: Asked) -> Finding:
 
 
 async def system_namespace(asked: Asked) -> Finding:
-    """Where the federation's own pods and leases are, nobody else runs something with more
-    rights."""
+    """Nothing with more rights runs in the namespace of the federation's own pods and leases."""
     subject = f"namespace {asked.system_namespace}"
     obj = await asked.client.get(
         ObjectRef("v1", "namespaces", "", asked.system_namespace, "Namespace")
@@ -208,7 +207,8 @@ MEMBER_AS_HUB: Final[tuple[Check, ...]] = (foreign_writes, member_rights)
 
 
 async def examine(asked: Asked, checks: Sequence[Check]) -> list[Finding]:
-    """All findings, in the order of the checks. Raises `errors.ApiError` where nobody answers."""
+    """All findings, in the order of the checks. Raises `errors.ApiError` when the server does not
+    answer."""
     async with asyncio.timeout(DEADLINE_S):
         return [await _one(asked, check) for check in checks]
 
@@ -222,8 +222,8 @@ async def _one(asked: Asked, check: Check) -> Finding:
 
 
 async def _policies(subject: str, asked: Asked, wanted: Sequence[str], where: str) -> Finding:
-    """Each policy has a binding that denies: a policy without one does nothing, and one that only
-    warns lets pass."""
+    """Each policy has a binding that denies: without one it does nothing, and one that warns lets
+    requests pass."""
     missing = []
     for name in wanted:
         plural = "validatingadmissionpolicybindings"
@@ -266,7 +266,7 @@ TOO_MUCH: Final[tuple[tuple[str, Mapping[str, str]], ...]] = (
         {"resource": "serviceaccounts", "subresource": "token", "verb": "create"},
     ),
 )
-"""What no account of the federation ever needs."""
+"""Rights that no account of the federation ever needs."""
 
 
 async def _rights(subject: str, asked: Asked) -> Finding:
@@ -299,8 +299,8 @@ async def _may(asked: Asked, attributes: Mapping[str, str]) -> bool:
 
 
 async def at_start(host: Asked, members: Mapping[str, Asked], metrics: Metrics) -> None:
-    """What the hub does once when it has begun to lead: a line in its log for every warning, and a
-    count by cluster. Whoever does not answer is examined at the next start."""
+    """Runs the checks once after the hub has begun to lead: a log line per warning, and a count per
+    cluster. Silent clusters are checked at the next start."""
     turns = asyncio.Semaphore(AT_ONCE)
 
     async def look(name: str, asked: Asked, checks: Sequence[Check]) -> None:

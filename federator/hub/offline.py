@@ -1,8 +1,7 @@
-"""The scheduling cycle on objects instead of a live fleet: what `place` and `explain` run, and the
-hub for others.
+"""The scheduling cycle on objects instead of a live fleet: for `place` and `explain`, and for the
+hub's answers to them.
 
-Reads plain objects as an API server (or a file) holds them; PlacementDecisions are the present
-state.
+Reads plain objects from an API server or a file; PlacementDecisions are the present state.
 """
 
 import itertools
@@ -49,7 +48,7 @@ def id_of(obj: Mapping[str, Any]) -> Id:
 
 @dataclass(slots=True)
 class Situation:
-    """Everything decisions depend on, from objects."""
+    """Everything that decisions depend on, from objects."""
 
     snapshot: FleetSnapshot
     rules: Policies
@@ -57,9 +56,9 @@ class Situation:
     records: dict[WorkloadKey, Record]
     commitments: Commitments = field(default_factory=Commitments)
     objects: dict[Id, Mapping[str, Any]] = field(default_factory=dict)
-    """What it was read from."""
+    """The objects it was made from."""
     standings: dict[WorkloadKey, Standing] = field(default_factory=dict)
-    """As the hub that leads knows them; of all others what the objects tell."""
+    """From the leading hub's memory; all others come from the objects."""
 
     def ask_of(self, workload: Workload) -> Ask | None:
         """The workload's ask under the policies in force; None when it cannot be read."""
@@ -70,8 +69,8 @@ class Situation:
         return self.objects.get(("RuntimeProfile", "", name))
 
     def standing(self, workload: Workload) -> Standing:
-        """What a workload has, or an edit of it would have. Caps speak of the pods as they are:
-        with another template they are forgotten."""
+        """What a workload, or an edit of it, has. Caps are about the present pods: with another
+        template they are dropped."""
         standing = self.standings.get(workload.key)
         if standing is None:
             standing = self._recorded(workload)
@@ -81,7 +80,7 @@ class Situation:
         return standing
 
     def _recorded(self, workload: Workload) -> Standing:
-        """The standing as far as the host's objects tell."""
+        """The standing according to the host's objects."""
         record = self.records.get(workload.key)
         return Standing(
             held=records.holdings(record.shares, record) if record is not None else (),
@@ -92,12 +91,13 @@ class Situation:
         )
 
     def entry(self, workload: Workload, ask: Ask, snapshot: FleetSnapshot) -> Entry:
-        """What a cycle reads of a workload. However many copies an edit moves, all may move now."""
+        """The cycle's input for a workload. An edit may move any number of replicas at once
+        here."""
         refused = permitted.refusal(ask, snapshot.levels, snapshot.quotas)
         return Entry(ask=ask, standing=self.standing(workload), refused=refused)
 
     def decide(self, entries: Sequence[Entry], snapshot: FleetSnapshot) -> Cycle:
-        """What the hub would decide on them now. Nothing is booked."""
+        """What the hub would decide now. Nothing is charged."""
         numbers = itertools.count(
             max((record.seq for record in self.records.values()), default=0) + 1
         )
@@ -107,7 +107,7 @@ class Situation:
         return made
 
     def decide_all(self) -> list[tuple[Ask, Decision]]:
-        """Places every workload in one cycle, and books the result."""
+        """Places every workload in one cycle, and charges the result."""
         asked = [
             (workload, ask)
             for workload in self.workloads.values()
@@ -124,9 +124,8 @@ class Situation:
         )
 
     def _capped(self, workload: Workload) -> Mapping[str, int]:
-        """How many copies some clusters' schedulers could bind lately, as far as the host's objects
-        tell: by the verdicts of the decision in force, while it is younger than a cap lasts or the
-        cluster still says so."""
+        """How many replicas some clusters' schedulers could bind lately, from the verdicts of the
+        decision in force: while it is younger than a cap lasts, or the cluster still reports it."""
         record = self.records.get(workload.key)
         decision = (
             self.objects.get(("PlacementDecision", workload.key.namespace, record.name))
@@ -213,8 +212,8 @@ def read(objs: Iterable[Mapping[str, Any]], as_of: float) -> Situation:
 
 
 def _book(situation: Situation, decisions: Iterable[Mapping[str, Any]]) -> None:
-    """Files the decisions under their workloads and books them, also those of workloads that were
-    not given."""
+    """Assigns the decisions to their workloads and charges them, also those of workloads that are
+    missing."""
     for one in situation.workloads.values():
         situation.commitments.progressed(one.uid, one.progress().done)
     for obj in decisions:
@@ -232,8 +231,8 @@ def _book(situation: Situation, decisions: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _with_uid(obj: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Objects from files have no uid yet: their name stands in, so that ties break the same in
-    every run."""
+    """Objects from files have no uid: their name is used, so that ties break the same way in every
+    run."""
     meta = obj["metadata"]
     if meta.get("uid"):
         return obj

@@ -1,9 +1,8 @@
-"""The hub process: wires host, members and controllers together, and knows when it may act.
+"""The hub process: wires host, members and controllers together, and decides when it may act.
 
-What listens and probes always runs; what writes runs while this hub leads. Order of a start: the
-host's lists, then every member heard or known to be unheard; until then nothing is placed,
-dispatched or deleted. `run` ends by cancellation, or because the lease was lost; every task has
-this process as its owner.
+Reading and probing always run; writing runs while this hub leads. Order of a start: the host's
+lists, then every member read or known to be silent; until then nothing is placed, dispatched or
+deleted. `run` ends by cancellation, or when the lease is lost. This process owns every task.
 """
 
 import asyncio
@@ -69,15 +68,15 @@ log = logging.getLogger(__name__)
 
 
 class TermUsedUp(Exception):
-    """This term has hardly any numbers left."""
+    """This term has almost no seqs left."""
 
 
 class HubProcess:
-    """One hub. `client` speaks to the host; `connect` opens transports to members.
+    """One hub. `client` reaches the host; `connect` opens transports to members.
 
-    `elector` says when it leads, through a client of its own; None where there is no second hub.
-    `new_key` makes the key of seals where there is none: from `rng` when left out, which is no
-    secret from somebody who knows its seed. `inspect` is called once when it has begun to lead.
+    `elector` says when it leads, through a client of its own; None without a second hub. `new_key`
+    makes the key of seals if there is none; by default from `rng`, which is no secret to anybody
+    who knows its seed. `inspect` is called once after it has begun to lead.
     """
 
     def __init__(
@@ -97,7 +96,7 @@ class HubProcess:
         self.elector, self._inspect = elector, inspect
         self.journal = journal or Journal(HistoryOptions(), clock)
         self.announced: Mapping[str, str] = {}
-        """Annotations by which callers find what this hub serves while it leads."""
+        """Annotations by which callers find this hub's query port while it leads."""
         self._warmed = asyncio.Event()
         self._members_connect = connect
         self.options, self.clock, self.rng = options, clock, rng
@@ -129,21 +128,21 @@ class HubProcess:
         self.host_uid = ""
         self._group: asyncio.TaskGroup | None = None
         self._writers: asyncio.TaskGroup | None = None
-        """Owner of what writes, while this hub leads."""
+        """Task group of everything that writes, while this hub leads."""
         self._connections: dict[str, list[asyncio.Task[None]]] = {}
         self._limits = ConnectionLimits()
         self._used_up = asyncio.Event()
-        """The numbers of this term come to their end."""
+        """Set when the seqs of this term are almost used up."""
         self.state.signals.on_used_up.append(self._used_up.set)
         self.shortage = Shortage(clock, metrics)
-        """Whether this process lacks something of its own, and members are not asked for that."""
+        """Whether this process is short of a resource of its own and so does not probe members."""
 
     def _host_lane(self) -> Lane:
         limit = self.options.host_writes_in_flight
         return Lane("host", limit=limit, clock=self.clock, rng=self.rng, metrics=self.state.metrics)
 
     def _make_controllers(self, client: clients.Client, applier: Applier) -> None:
-        """What places workloads, writes their slices and tells of them."""
+        """Makes what places workloads, writes their slices and aggregates their status."""
         clock, rng = self.clock, self.rng
         self.caps = UnschedulableCaps(self.state, clock=clock)
         in_force = InForce(self.state, client, applier, self.documents)
@@ -161,8 +160,8 @@ class HubProcess:
         )
 
     def _make_leaving(self, client: clients.Client) -> None:
-        """What has to do with workloads and members that leave, what they leave behind, and
-        decisions of nobody."""
+        """Makes what handles workloads and members that leave, what they leave behind, and foreign
+        decisions."""
         self.forgetting = Forgetting(self.state, client, rng=self.rng)
         self.finalizing = Finalizing(
             self.state,
@@ -177,8 +176,8 @@ class HubProcess:
         self.sealing = Sealing(self.state, client, clock=self.clock, rng=self.rng)
         self.foreign = Foreign(self.state, client, self.events, clock=self.clock, rng=self.rng)
         self._missed: dict[str, Member] = {}
-        """By name: whose MemberCluster is not shown any more, until the host has said of it that it
-        is gone."""
+        """Members whose MemberCluster is no longer listed, until the host confirms that it is
+        gone."""
         self.departed = Departed(self.state, client, clock=self.clock, rng=self.rng)
         self.tidying = Tidying(self.state, client, clock=self.clock, rng=self.rng)
         self.renewing = Renewing(self.state, client, self.connect, clock=self.clock, rng=self.rng)
@@ -193,7 +192,7 @@ class HubProcess:
         )
 
     async def run(self) -> None:
-        """Runs everything until cancelled. Raises `LeaseLost` when another may lead from now on."""
+        """Runs everything until cancelled. Raises `LeaseLost` when another hub may lead."""
         lost: BaseException | None = None
         try:
             async with asyncio.TaskGroup() as group:
@@ -214,26 +213,27 @@ class HubProcess:
             raise lost
 
     async def _stand(self, elector: Elector) -> None:
-        """Leads when it is our turn. Where there is no decision nobody has led, and a first start
-        need not wait."""
+        """Leads when elected. Without any decision no hub has led yet, and a first start need not
+        wait."""
         while True:
             await elector.lead(
                 self._lead, candidate=lambda: self.warm, untouched=lambda: not self.state.records
             )
 
     async def _lead_alone(self) -> None:
-        """Leads where there is no second hub: term after term."""
+        """Leads without a second hub, term after term."""
         while True:
             await self._lead(self.state.term and self.state.term + 1)
 
     @property
     def warm(self) -> bool:
-        """The host's lists were read and every member was heard or given up: this hub could
+        """The host's lists were read, and every member was read or given up: this hub could
         lead."""
         return self._warmed.is_set()
 
     def _awaited(self, member: Member) -> bool:
-        """Whether a first word of it, or of its silence, may still come within its grace."""
+        """Whether a first answer, or proof of its silence, may still come within its grace
+        period."""
         return not (
             member.known_or_unknown
             or member.reachability.over(self.clock.monotonic(), self.options.unready_after_s)
@@ -260,7 +260,7 @@ class HubProcess:
             log.warning("has all it needs again, after: %s", await self.shortage.over())
 
     def _notes(self, holder: str) -> dict[str, str]:
-        """What every command says before its tables, by the Lease."""
+        """The warnings that commands print before their tables, for the Lease."""
         short = self.shortage
         facts = {"holder": holder, "since": short.since, "why": short.trouble}
         return (
@@ -270,8 +270,7 @@ class HubProcess:
         )
 
     async def _host_identity(self) -> str:
-        """The uid of the host's kube-system, asked for until it is told: no member is judged
-        before."""
+        """Reads the uid of the host's kube-system until it succeeds: no member is judged before."""
         while True:
             try:
                 return await self.host.kube_system_uid()
@@ -280,8 +279,8 @@ class HubProcess:
                 await asyncio.sleep(self.rng.uniform(1.0, 2.0))
 
     async def _warm_up(self) -> None:
-        """The host's lists, then every member heard or given up for now, within the time that makes
-        one NotReady."""
+        """Waits for the host's lists, then until every member is read or given up for now, within
+        the time that makes one NotReady."""
         await self.hosting.wait_synced()
         while any(self._awaited(member) for member in self.state.members.values()):  # noqa: ASYNC110 - once per life
             await asyncio.sleep(0.02)
@@ -293,7 +292,7 @@ class HubProcess:
         )
 
     async def _lead(self, transitions: int) -> None:
-        """Everything that writes, until cancelled, or until this term has hardly any numbers left:
+        """Runs everything that writes, until cancelled, or until this term has almost no seqs left:
         the next election has more. `transitions`: the Lease's count; 0 without an election."""
         self._used_up.clear()
         try:
@@ -359,9 +358,9 @@ class HubProcess:
                 self.state.stand_by()
 
     async def _meet_named(self) -> None:
-        """Returns when every cluster that a decision names was heard or given up for now, or has
-        left the fleet by the host's word: nothing is decided or removed because a list does not
-        show it. Raises ApiErrors."""
+        """Returns when every cluster that a decision names was read or given up for now, or the
+        host confirms that it has left the fleet. Nothing is decided or removed because a list does
+        not show a cluster. Raises ApiErrors."""
         members = self.state.members
         named = sorted(
             {cluster for record in self.state.records.values() for cluster in record.clusters}
@@ -375,21 +374,20 @@ class HubProcess:
             await asyncio.sleep(0.02)
 
     async def _carried_by_lease(self, elector: Elector) -> None:
-        """Returns when the Lease says the term: a leader that comes after us must not take it for
-        its own."""
+        """Returns when the Lease has the term: a later leader must not use it again."""
         while not await elector.note():  # noqa: ASYNC110 - each try waits for a renewal
             await asyncio.sleep(self.rng.uniform(0.1, 0.2))
 
     async def _take_key(self) -> None:
-        """The key by which our decisions are known: made by the first leader there is."""
+        """Reads the key by which our decisions are recognised; the first leader makes it."""
         await self.state.seals.load(self.host, self.options.system_namespace, make=True)
 
     async def _announce(self, elector: Elector) -> None:
-        """Callers find this hub at once, and not with the next renewal, which tells them anyway."""
+        """Publishes this hub's address at once, not with the next renewal."""
         await elector.note()
 
     async def _insist(self, what: str, read: Callable[[], Awaitable[None]]) -> None:
-        """What the leader before us has left, as it is now: read until it could be read."""
+        """Reads what the former leader has left, until it succeeds."""
         waits = asking_again(self.rng)
         while True:
             try:
@@ -413,7 +411,7 @@ class HubProcess:
             if member is not None and member.obj["metadata"].get("uid") != obj["metadata"].get(
                 "uid"
             ):
-                self._leave(name)  # it was deleted, and another has its name
+                self._leave(name)  # it was deleted, and a new one has its name
             self._missed.pop(name, None)
         if member is not None and member.obj["metadata"].get("uid") == obj["metadata"].get("uid"):
             member.obj = obj
@@ -422,9 +420,9 @@ class HubProcess:
         self._begin(name, obj)
 
     async def _confirm_gone(self, member: Member) -> None:
-        """A MemberCluster is not shown any more: it has left the fleet when the host says so of its
-        name. Until then its member stays as it is; it is looked for more and more seldom, and no
-        more when it is shown again."""
+        """A MemberCluster is no longer listed. It has left the fleet when a read by name confirms
+        it; until then its member stays as it is. The reads become rarer, and end when it is listed
+        again."""
         name, waits = member.name, Backoff(self.rng, base_s=0.5, cap_s=15.0)
         while self._missed.get(name) is member and self.state.members.get(name) is not None:
             try:
@@ -442,13 +440,13 @@ class HubProcess:
             await asyncio.sleep(waits.next())
 
     def _leave(self, name: str) -> None:
-        """A cluster is out of the fleet."""
+        """A cluster has left the fleet."""
         del self._missed[name]
         self._close_connection(name)
         self.news.left(self.state.members[name])
 
     def _begin(self, name: str, obj: Mapping[str, Any]) -> None:
-        """A member of which nothing is known yet."""
+        """Starts a member about which nothing is known yet."""
         self._close_connection(name)
         member = Member(
             name=ClusterName(name),
@@ -483,8 +481,8 @@ class HubProcess:
         self._open_connection(member)
 
     def _went_back(self, member: Member) -> None:
-        """A member was restored from a backup. Versions, comparisons and namespaces that were
-        remembered of it belong to a history that never was: it is met anew, its identity first."""
+        """A member was restored from a backup. Versions, comparisons and namespaces remembered of
+        it belong to another history: it starts again, its identity first."""
         if self.state.members.get(member.name) is not member:
             return
         log.warning(
@@ -496,7 +494,7 @@ class HubProcess:
         self._begin(member.name, member.obj)
 
     def _met_other(self, member: Member) -> None:
-        """A hub that could not write to the host, or a standby, had met another cluster at this
+        """A hub that could not write to the host, or a standby, had seen another cluster at this
         address before."""
         if self.state.members.get(member.name) is member:
             log.warning(
@@ -528,7 +526,7 @@ class HubProcess:
         self._serve(member)
 
     def _serve(self, member: Member) -> None:
-        """Works on one member's slices, from the time this hub leads."""
+        """Works on one member's slices while this hub leads."""
         if self._writers is not None:
             serving = self.dispatching.run(member)
             task = self._writers.create_task(serving, name=f"dispatch {member.name}")

@@ -1,1 +1,1 @@
-"""What the hub decided and saw change, kept as lines of JSON in files beside it."""
+"""What the hub decided and observed, as lines of JSON in files beside it."""

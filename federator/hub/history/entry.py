@@ -1,7 +1,7 @@
 """One entry of the history: what changed, from what to what, and why. Pure.
 
-A line of JSON each, `{v, at, seq, kind, key, from, to, cause, evidence, inputsHash}`; what is empty
-is left out. A reader skips lines that it cannot read: the last one of a process that was killed, or
+One line of JSON each, `{v, at, seq, kind, key, from, to, cause, evidence, inputsHash}`; empty
+fields are left out. A reader skips lines that it cannot read: the last one of a killed process, or
 those of a later version.
 """
 
@@ -29,19 +29,17 @@ class Kind(StrEnum):
     CONDITION = "Condition"
     """One condition of a workload, as `Type=Status Reason`."""
     CLUSTER = "Cluster"
-    """A member stopped or began to take new work."""
+    """A member stopped or began to accept new work."""
     LEADER = "Leader"
-    """A hub began to lead: `to` is its term, `from` the last one of which something is written
-    here."""
+    """A hub began to lead: `to` is its term, `from` the last term in this history."""
     GAP = "Gap"
-    """Something happened between `from` and `to` (epoch seconds) that is not written here: another
-    hub led."""
+    """The time between `from` and `to` (epoch seconds) is missing here: another hub led."""
     LOST = "Lost"
     """Entries that could not be written."""
 
 
 ABOUT_ALL: Final = frozenset({Kind.LEADER, Kind.GAP, Kind.LOST})
-"""Kinds that are shown beside the entries of any object: without them an empty history could mean
+"""Kinds that are shown with the entries of any object: without them an empty history could mean
 anything."""
 
 
@@ -53,9 +51,9 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: Kind
     v: int = msgspec.field(default=0)
     key: str = ""
-    """Kind/namespace/name, or MemberCluster/name; empty for what is about all."""
+    """Kind/namespace/name, or MemberCluster/name; empty for entries about everything."""
     seq: int = 0
-    """Of the decision that was in force."""
+    """The seq of the decision in force."""
     before: Any = msgspec.field(name="from", default=None)
     after: Any = msgspec.field(name="to", default=None)
     cause: str = ""
@@ -68,7 +66,7 @@ _decoder = msgspec.json.Decoder(Entry)
 
 
 def line(entry: Entry) -> bytes:
-    """The entry as a line, with its end."""
+    """The entry as a line with its line break."""
     cut = msgspec.structs.replace(
         entry, v=VERSION, cause=entry.cause[:TEXT_MAX], evidence=entry.evidence[:TEXT_MAX]
     )
@@ -76,7 +74,7 @@ def line(entry: Entry) -> bytes:
 
 
 def read(text: bytes) -> Entry | None:
-    """An entry of a line, None for one that cannot be read."""
+    """The entry of a line; None for an unreadable one."""
     try:
         entry = _decoder.decode(text)
     except (msgspec.MsgspecError, ValueError):
@@ -87,7 +85,7 @@ def read(text: bytes) -> Entry | None:
 def of_decision(
     key: WorkloadKey, before: Record | None, decision: Decision, *, at: float, cause: str
 ) -> Entry:
-    """A decision that was written. `cause` is the reason in a word, of its Event."""
+    """A written decision. `cause` is the reason of its Event, one word."""
     return Entry(
         at=at,
         kind=Kind.DECISION,
@@ -109,7 +107,7 @@ def of_conditions(
     at: float,
     seq: int,
 ) -> Iterator[Entry]:
-    """One entry for each condition that changed its status or its reason."""
+    """One entry per condition whose status or reason changed."""
     for condition in now:
         old = find(was, condition.type) or {}
         before = f"{condition.type}={old.get('status', 'Unknown')} {old.get('reason', '')}".rstrip()

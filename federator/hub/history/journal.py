@@ -1,7 +1,7 @@
-"""The hub's side of the history: notes entries at once, and has them written by a thread.
+"""The hub's side of the history: notes entries at once; a thread writes them.
 
-Whoever notes never waits, and nothing that goes wrong with the files stops the hub: what could not
-be written is counted, and told by an entry as soon as one can be written again.
+Noting never waits, and no error of the files stops the hub. Lost entries are counted, and an entry
+reports them as soon as writing succeeds again.
 """
 
 import asyncio
@@ -27,12 +27,12 @@ log = logging.getLogger(__name__)
 LINGER_S: Final = 0.5
 """Entries of so many seconds are written together."""
 FAILED_S: Final = 10.0
-"""After a write that failed the next one is tried so many seconds later."""
+"""Seconds between a failed write and the next attempt."""
 Compute = Callable[[Callable[[Callable[[], bool]], Found]], Awaitable[Found]]
 
 
 class Journal:
-    """One for each hub process. Where no folder is set nothing is kept, and `read` says so."""
+    """One per hub process. Without a folder nothing is kept, and `read` says so."""
 
     def __init__(
         self, options: HistoryOptions, clock: Clock, metrics: Metrics | None = None
@@ -67,13 +67,13 @@ class Journal:
     def turned(
         self, key: WorkloadKey, was: Sequence[Mapping[str, Any]], now: Sequence[Condition], seq: int
     ) -> None:
-        """A status of a workload is on the host."""
+        """A workload's status is on the host."""
         if self.kept:
             for entry in entries.of_conditions(key, was, now, at=self._clock.now(), seq=seq):
                 self._note(entry)
 
     def cluster(self, name: str, reason: str, evidence: str, *, lost: bool) -> None:
-        """A member takes no new work any more, or does again."""
+        """A member has stopped, or has begun again, to accept new work."""
         was, now = ("Ready", "NotReady") if lost else ("NotReady", "Ready")
         if self.kept:
             key = f"MemberCluster/{name}"
@@ -97,8 +97,7 @@ class Journal:
         self._work.set()
 
     async def lead(self, term: int, identity: str) -> None:
-        """This hub begins to lead, in this term: tells it, and what is missing since it led
-        last."""
+        """This hub begins to lead in this term: notes that, and the gap since it last led."""
         if self._segments is None:
             return
         now = self._clock.now()
@@ -123,7 +122,7 @@ class Journal:
         )
 
     async def run(self) -> None:
-        """Writes what was noted, until cancelled; then what is left."""
+        """Writes what was noted until cancelled; then the rest."""
         if self._segments is None:
             return
         try:
@@ -137,7 +136,7 @@ class Journal:
                 await asyncio.shield(self._write(self._segments))
 
     async def _write(self, segments: Segments) -> bool:
-        """Whether what waited is in the files."""
+        """Writes the waiting entries; returns whether that succeeded."""
         self._work.clear()
         batch = [*self._waiting]
         self._waiting.clear()
@@ -159,8 +158,7 @@ class Journal:
             self._metrics.child("federator_history_lost_total").inc(count)
 
     async def read(self, wanted: Wanted, compute: Compute) -> Found:
-        """What is kept, read in a thread of `compute`. Raises OSError, and what `compute`
-        raises."""
+        """Reads entries in a thread of `compute`. Raises OSError, and what `compute` raises."""
         segments = self._segments
         if segments is None:
             return Found((), more=False, begins=None)

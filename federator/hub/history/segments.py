@@ -1,7 +1,7 @@
 """The files of the history: numbered segments in one folder. Blocks; called in threads.
 
-A hub appends to the newest segment until it is full. What is read is bounded by what is kept:
-`segments` files of at most `segment_bytes` and one line each.
+A hub appends to the newest segment until it is full. Reading is bounded by what is kept: `segments`
+files of at most `segment_bytes` and one line each.
 """
 
 import os
@@ -19,7 +19,7 @@ Stop = Callable[[], bool]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which entries are asked for."""
+    """Which entries are requested."""
 
     key: str
     """Of one object; empty for every entry."""
@@ -27,7 +27,7 @@ class Wanted:
     until: float
     """Epoch seconds, both included."""
     limit: int
-    """The newest so many."""
+    """At most so many, the newest ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,9 @@ class Found:
 
     entries: Sequence[Entry]
     more: bool
-    """Older ones that fit were left out."""
+    """Whether older matching entries were left out."""
     begins: float | None
-    """When the oldest entry that is kept was written, whatever it is about; None where nothing is.
-    """
+    """Time of the oldest entry that is kept, about anything; None without entries."""
 
 
 class Segments:
@@ -51,7 +50,7 @@ class Segments:
         self._segments = segments
 
     def append(self, lines: Sequence[bytes]) -> None:
-        """Writes lines behind the others. Raises OSError."""
+        """Appends lines. Raises OSError."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         files = self._files()
         current = files[-1] if files else self._numbered(1)
@@ -65,8 +64,8 @@ class Segments:
             file.write((b"\n" if _is_torn(current) else b"") + b"".join(lines))
 
     def last_term(self) -> tuple[int, float] | None:
-        """(term, epoch seconds) of the last entry that tells of a leader, with the time of the last
-        entry of all."""
+        """(term, epoch seconds) of the last entry about a leader, with the time of the last entry
+        of all."""
         last: Entry | None = None
         for entry in self._newest_first(lambda: False):
             last = last or entry
@@ -75,7 +74,8 @@ class Segments:
         return None
 
     def read(self, wanted: Wanted, stop: Stop) -> Found:
-        """What is wanted. Ends early, with what it has, once `stop` says so. Raises OSError."""
+        """The requested entries. Ends early, with what it has, once `stop` returns True. Raises
+        OSError."""
         found: list[Entry] = []
         more = False
         begins: float | None = None
@@ -98,7 +98,7 @@ class Segments:
         return Found(found[::-1], more, begins)
 
     def _newest_first(self, stop: Stop, key: str = "") -> Iterator[Entry]:
-        """Entries from the last one back. With a `key` lines that cannot be about it are not
+        """Entries from the last one back. With a `key`, lines that cannot be about it are not
         decoded."""
         about = [f'"{kind}"'.encode() for kind in sorted(ABOUT_ALL)]
         words = [key.encode(), *about] if key else []
@@ -121,7 +121,7 @@ class Segments:
 
 
 def _number(path: Path) -> int:
-    """The number of a segment; 0 for a file that is none."""
+    """The number of a segment; 0 for another file."""
     text = path.name.removeprefix("history-").removesuffix(".jsonl")
     return int(text) if text.isascii() and text.isdecimal() else 0
 

@@ -1,1 +1,1 @@
-"""Deciding: batches of workloads become PlacementDecisions."""
+"""Deciding: from batches of workloads to PlacementDecisions."""

@@ -1,10 +1,9 @@
-"""Decisions that no hub of this host made: their seq lies above everything that it has issued, or
-they bear no seal.
+"""Decisions that no hub of this host made: their seq is above everything that it has issued, or
+they have no seal.
 
-Somebody else has written them. Nobody obeys them (`HubState.observe_decision`), and because API
-servers take no lower seq in their place, the objects are removed; then the workload's decision is
-written anew, by what the hub remembers of it or, after a restart, by what the members hold. Whoever
-writes them again and again is answered later each time.
+They are not obeyed (`HubState.observe_decision`). Because API servers accept no lower seq in their
+place, the objects are deleted; then the workload's decision is written again, from the hub's memory
+or, after a restart, from the slices in members. If they keep coming, each deletion waits longer.
 """
 
 import logging
@@ -27,12 +26,12 @@ log = logging.getLogger(__name__)
 REASON = "ForeignDecision"
 PAUSE_S = 2.0
 PAUSE_MAX_S = 300.0
-"""From one removal of a decision of this name to the next, at least and at most."""
+"""Least and longest pause between two deletions of a decision with the same name."""
 REMEMBERED = 1000
 
 
 class Foreign:
-    """Removes them. Keys of its queue are (namespace, name) of decisions."""
+    """Deletes them. Keys of its queue are (namespace, name) of decisions."""
 
     def __init__(
         self,
@@ -64,7 +63,7 @@ class Foreign:
             self.queue.add(name)
 
     async def turn(self, name: ObjectName) -> RequeueAfter | None:
-        """Removes one. Raises ApiErrors."""
+        """Deletes one. Raises ApiErrors."""
         refused = self.state.refused.get(name)
         if refused is None or not self.state.ready or self.state.paused:
             return None
@@ -78,7 +77,7 @@ class Foreign:
         try:
             live = await self.host.get(ref)
             if live["metadata"].get("uid") != refused.uid:
-                return None  # the watch tells of the one that is there now
+                return None  # the watch shows the present one
             rest = [
                 text
                 for text in live["metadata"].get("finalizers") or ()
@@ -109,7 +108,7 @@ class Foreign:
         self._removed[name] += 1
 
     def _tell(self, name: ObjectName, refused: Record) -> None:
-        """An Event on the decision, and on the workload that it speaks of, if there is one."""
+        """Writes an Event on the decision, and on its workload if that exists."""
         note = f"{self.state.objection(refused)}: the decision is not obeyed, and is removed"
         self.events.about_decision(name, refused, REASON, note)
         workload = self.state.workloads.get(refused.key)

@@ -1,10 +1,10 @@
-"""The move budget: at which pace edits of policies and of labels move running copies, over all
+"""The move budget: how fast edits of policies and of labels move running replicas, over all
 workloads of a policy.
 
-One owner of the buckets: placing asks before copies leave (`leave`), and says which workloads still
-have copies to move (`note`). One of them is looked at when the bucket can serve it, so that a
-thousand that wait cost one decision at a time. A leader that takes over counts what the decisions
-of the last minute say was moved.
+All buckets are here: placing asks before replicas leave (`leave`), and reports which workloads
+still have replicas to move (`note`). The first of them is queued when the bucket can serve it, so
+that a thousand that wait cost one decision at a time. A new leader counts what the decisions of the
+last minute say was moved.
 """
 
 import functools
@@ -25,29 +25,28 @@ from federator.placement.selection.leaving import Allowance, Leave
 
 MINUTE_S = 60.0
 COUNTED_FOR_S = 30.0
-"""How long the count of a policy's copies is good for: a percentage of them may be a little out of
-date."""
+"""Seconds for which the count of a policy's replicas is used: a percentage of it may be a little
+out of date."""
 LEAST_WAIT_S = 1.0
 PORTION_S = 5.0
-"""A workload with many copies to move is looked at when the bucket holds what this long puts into
-it."""
+"""A workload with many replicas to move is queued when the bucket holds so many seconds' worth."""
 
 Account = tuple[str, str, str]
-"""Whose budget: namespace and name of a policy and "" ("required" for what it moves because it is
-Required), or the key of a workload that spells its placement out."""
+"""Whose budget: namespace and name of a policy and "" ("required" for what it moves as a Required
+policy), or the key of a workload with a placement of its own."""
 REQUIRED: Final = "required"
 
 
 @dataclass(slots=True)
 class _Bucket:
-    """Holds what one minute allows, and fills in a minute."""
+    """A token bucket that holds what one minute allows, and fills in one minute."""
 
     left: float
     at_s: float
     rate: int = 1
-    """Copies a minute."""
+    """Replicas per minute."""
     waiting: "OrderedDict[WorkloadKey, int]" = field(default_factory=OrderedDict)
-    """Workloads with copies to move, and how many: the first is looked at next."""
+    """Workloads with replicas to move, and how many; the first is served next."""
 
 
 class MoveBuckets:
@@ -59,26 +58,26 @@ class MoveBuckets:
         self.state = state
         self.clock = clock
         self._later = later
-        """Has a workload looked at again after so many seconds."""
+        """Queues a workload after so many seconds."""
         self._buckets: dict[Account, _Bucket] = {}
         self._accounts: dict[WorkloadKey, Account] = {}
-        """Under which account a workload waits."""
+        """The account under which a workload waits."""
         self._short: dict[WorkloadKey, Account] = {}
-        """The account that did not allow all that a workload asked for last."""
+        """The account that last allowed less than a workload asked for."""
         self._by_force: dict[WorkloadKey, dict[Account, int]] = {}
-        """What a workload took last from accounts of Required policies."""
+        """What a workload last took from accounts of Required policies."""
         self._copies: dict[Account, int] = {}
         self._counted_s = float("-inf")
 
     def leave(self, ask: Ask, record: Record | None) -> Leave:
-        """What the engine asks when an edit would move copies of this workload."""
+        """The engine's question when an edit would move replicas of this workload."""
         return functools.partial(self._allowance, ask, record)
 
     def _allowance(
         self, ask: Ask, record: Record | None, moving: int, forced: Mapping[str, int]
     ) -> Allowance:
-        """What Required policies move has the pace of each of them, and is not held by a Lazy
-        policy of one's own."""
+        """Moves for Required policies have the pace of each of them; a Lazy policy of the
+        workload's own does not hold them."""
         policy, own = ask.policy, moving - sum(forced.values())
         self._short.pop(ask.key, None)
         taken: dict[Account, int] = {}
@@ -115,8 +114,7 @@ class MoveBuckets:
         return taken
 
     def note(self, ask: Ask, decision: Decision) -> None:
-        """Remembers who still has copies to move, and sees to it that the next of them is looked
-        at."""
+        """Records which workloads still have replicas to move, and queues the next one in time."""
         key, account = ask.key, self._short.pop(ask.key, None)
         before = self._accounts.pop(key, None)
         if before is not None:
@@ -143,7 +141,7 @@ class MoveBuckets:
                 self._later(next(iter(bucket.waiting)), LEAST_WAIT_S)
 
     def refund(self, ask: Ask, copies: int) -> None:
-        """A decision that moved copies was not written."""
+        """A decision that moved replicas was not written."""
         if not copies:
             return
         forced = self._by_force.pop(ask.key, {})
@@ -173,7 +171,7 @@ class MoveBuckets:
         return budget.a_minute(self._copies.get(account, 0))
 
     def _count(self) -> dict[Account, int]:
-        """Copies by the policies that their decision was made under."""
+        """Replicas by the policies of their decisions."""
         copies: dict[Account, int] = {}
         for (namespace, _), record in self.state.records.items():
             terms, running = record.terms, sum(share.slots for share in record.shares)
@@ -196,7 +194,7 @@ class MoveBuckets:
         return bucket
 
     def _moved_lately(self, account: Account) -> int:
-        """Copies that decisions of the last minute moved: another leader may have written them."""
+        """Replicas that decisions of the last minute moved, perhaps by another leader."""
         since_s = self.clock.now() - MINUTE_S
         return sum(
             record.terms.moved
@@ -208,16 +206,16 @@ class MoveBuckets:
 
 
 def is_held(policy: Policy, record: Record | None) -> bool:
-    """Whether running copies stay where they are under this policy: it is Lazy, and nobody has
-    asked for a rebalance since they lay as it wants them."""
+    """Whether running replicas stay where they are under this policy: it is Lazy, and no rebalance
+    was requested since they last were as it wants."""
     if not policy.lazy:
         return False
     return record is None or record.rebalance == record.terms.rebalanced
 
 
 def moved(record: Record | None, decision: Decision, now_s: float) -> int:
-    """What a decision says was moved: also what the one before it moved within the last minute,
-    which would be forgotten with it."""
+    """What a decision records as moved. It includes the moves of the last minute that the decision
+    before recorded, which would be lost with it."""
     recent = record is not None and record.facts.as_of > now_s - MINUTE_S
     return decision.moved + (record.terms.moved if record is not None and recent else 0)
 

@@ -1,8 +1,9 @@
-"""What batches that are still being written give up: who takes it must wait until the host has it.
+"""What batches that are still being written will free: whoever takes it waits until the host has
+that.
 
-Batches are decided one after the other and written side by side. A later one counts on what an
-earlier one gives up as soon as that is booked; the host must hear of it in that order all the same.
-Used by placing, on the event loop only.
+Batches are decided in order and written concurrently. A later batch may use what an earlier one
+frees as soon as it is charged, but the host must get the writes in that order. Used by placing, on
+the event loop only.
 """
 
 import asyncio
@@ -11,34 +12,33 @@ from collections.abc import AsyncIterator, Sequence
 
 
 class Pledge:
-    """What one batch gives up. `open_before` are the pledges of earlier batches that were not kept
-    yet."""
+    """What one batch will free. `open_before` are the open pledges of earlier batches."""
 
     def __init__(self, open_before: Sequence["Pledge"]) -> None:
         self._open_before = tuple(open_before)
         self._kept: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
     def settle(self, *, kept: bool) -> None:
-        """All of it was taken by the host, or not all will be. Only the first word counts."""
+        """The host has accepted all of it, or will not accept some. Only the first call counts."""
         if not self._kept.done():
             self._kept.set_result(kept)
 
     async def earlier_kept(self) -> bool:
-        """Waits for every earlier batch; whether all of them kept theirs. Earlier ones never wait
-        for later ones."""
+        """Waits for every earlier batch; returns whether all kept their pledges. Earlier ones never
+        wait for later ones."""
         return all([await one._kept for one in self._open_before])
 
 
 class Pledges:
-    """Of all batches that are being written."""
+    """The pledges of all batches that are being written."""
 
     def __init__(self) -> None:
         self._open: list[Pledge] = []
 
     @contextlib.asynccontextmanager
     async def made(self) -> AsyncIterator[Pledge]:
-        """The pledge of a batch while it is written; whatever ends that, nobody waits for it any
-        more."""
+        """The pledge of a batch while it is written. It is settled at the end in any case, so that
+        nothing waits for ever."""
         pledge = Pledge(self._open)
         self._open.append(pledge)
         try:

@@ -1,7 +1,7 @@
-"""Sealing: decisions of a release that sealed none get their seal once, and then none is obeyed
+"""Sealing: decisions of a release without seals get theirs once; from then on none is obeyed
 without.
 
-Writes to the host only, a few at once; members hear nothing of it. Runs while this hub leads, and
+Writes to the host only, a few at a time; members are not concerned. Runs while this hub leads, and
 ends for good.
 """
 
@@ -20,11 +20,11 @@ log = logging.getLogger(__name__)
 
 AT_ONCE = 8
 ROUND_S = 5.0
-"""Between two looks at what is left, in seconds: what could not be sealed is tried again."""
+"""Seconds between two rounds: what could not be sealed is tried again."""
 
 
 class Sealing:
-    """Brings an older fleet's decisions up to date."""
+    """Seals the decisions of an older release."""
 
     def __init__(
         self, state: HubState, host: clients.Client, *, clock: Clock, rng: random.Random
@@ -35,7 +35,7 @@ class Sealing:
         self.rng = rng
 
     async def run(self) -> None:
-        """Until every decision that is ours is sealed, and the Secret says so."""
+        """Runs until every decision of ours is sealed, and the Secret says so."""
         seals = self.state.seals
         while seals.known and not seals.complete:
             due = [
@@ -56,8 +56,7 @@ class Sealing:
             await asyncio.sleep(ROUND_S * self.rng.uniform(0.8, 1.2))
 
     async def _seal(self, record: Record) -> None:
-        """Seals one decision, unless it is not as it was heard any more: then the watch tells of
-        it."""
+        """Seals one decision, unless it has changed: then the watch will show it."""
         seals = self.state.seals
         ref = registry.KINDS["PlacementDecision"].ref(record.key.namespace, record.name)
         try:

@@ -1,10 +1,10 @@
-"""Unschedulable caps: what a member's scheduler could not bind for a while caps the cluster, so
-that the rest moves.
+"""Unschedulable caps: when a member's scheduler has failed to bind replicas for a while, the
+cluster is capped at what it bound, and the rest moves.
 
 A cap holds for some minutes, also when nothing is left there, and then decays: the next decision
-may try the cluster again. It speaks of the pods as they are: with another template it is forgotten.
-How long copies wait is measured here, from when it was first heard: a member's clock may be minutes
-off (FAULTS.md, "by locally observed time"), and after a restart of the hub the time begins anew.
+may try the cluster again. It is about the present pods: with another template it is dropped. The
+waiting time is measured here, from when it was first read: a member's clock may be minutes off
+(FAULTS.md, "by locally observed time"), and a restart of the hub starts it again.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from federator.model.names import WorkloadKey
 
 @dataclass(frozen=True, slots=True)
 class _Cap:
-    """So many copies a cluster could bind; that counts until a monotonic time."""
+    """The number of replicas that a cluster could bind, valid until a monotonic time."""
 
     most: int
     until_s: float
@@ -36,18 +36,18 @@ class _Caps:
 
 
 class UnschedulableCaps:
-    """Remembers what members' schedulers could not do. Placing asks it before each decision."""
+    """Remembers what members' schedulers could not bind. Placing asks before each decision."""
 
     def __init__(self, state: HubState, *, clock: Clock) -> None:
         self.state = state
         self.clock = clock
         self._caps: dict[WorkloadKey, _Caps] = {}
         self._waiting: dict[WorkloadKey, dict[str, tuple[float, float]]] = {}
-        """Copies that wait for a node, by cluster: since when by what their member says, and the
-        monotonic time at which it first said so."""
+        """Cluster -> since when replicas wait for a node by the member's report, and the monotonic
+        time at which that was first read."""
 
     def capped(self, key: WorkloadKey) -> Mapping[str, int]:
-        """cluster -> how many copies of a workload its scheduler could bind lately."""
+        """Cluster -> how many replicas of a workload its scheduler could bind lately."""
         workload = self.state.workloads.get(key)
         if workload is None or key not in self._caps:
             return {}
@@ -59,8 +59,8 @@ class UnschedulableCaps:
         }
 
     def note(self, key: WorkloadKey, seen: SliceSeen | None, cluster: str) -> float | None:
-        """Looks at one slice. Returns in how many seconds placing should look at the workload (0:
-        now), None for never."""
+        """Examines one slice. Returns after how many seconds placing should look at the workload
+        (0: now); None for never."""
         workload = self.state.workloads.get(key)
         if workload is None:
             self.drop(key)
@@ -78,7 +78,7 @@ class UnschedulableCaps:
             self._waits_no_more(key, cluster)
             return None
         if observed.observed_generation < observed.generation:
-            # what was said of a larger share counts once, and not against the smaller one too
+            # a report about a larger share counts once, and not against the smaller one too
             return None
         now = self.clock.monotonic()
         waited = now - self._waits_since(key, cluster, observed.unschedulable_since_s, now)
@@ -95,8 +95,8 @@ class UnschedulableCaps:
         return 0.0
 
     def _waits_since(self, key: WorkloadKey, cluster: str, told_s: float, now_s: float) -> float:
-        """Monotonic time since which the copies that wait there have been known to. Later stamps
-        are of other copies: those before them found a node."""
+        """Monotonic time since which the waiting replicas are known. A later stamp is of other
+        replicas: those before found a node."""
         waits = self._waiting.setdefault(key, {})
         known = waits.get(cluster)
         if known is None or told_s > known[0]:
@@ -109,15 +109,15 @@ class UnschedulableCaps:
             del self._waiting[key]
 
     def _of(self, workload: Workload) -> _Caps:
-        """The caps that speak of the workload's pods as they are."""
+        """The caps for the workload's present pods."""
         found = self._caps.get(workload.key)
         if found is None or (found.uid, found.content) != (workload.uid, workload.content):
             found = self._caps[workload.key] = _Caps(workload.uid, workload.content)
         return found
 
     def refresh(self, key: WorkloadKey) -> float | None:
-        """Brings the caps of one workload up to date, before it is placed. Returns in how many
-        seconds it should be looked at again, None for never."""
+        """Brings the caps of one workload up to date before it is placed. Returns after how many
+        seconds to look again; None for never."""
         waits = [
             self.note(key, seen, cluster) for cluster, seen in self.state.slices_of(key).items()
         ]
@@ -129,7 +129,7 @@ class UnschedulableCaps:
         self._waiting.pop(key, None)
 
     def forget(self, cluster: str) -> None:
-        """A cluster is gone, or met anew."""
+        """A cluster is gone, or is a new one under its name."""
         for caps in self._caps.values():
             caps.by_cluster.pop(cluster, None)
         for key in list(self._waiting):

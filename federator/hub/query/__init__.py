@@ -1,2 +1,2 @@
-"""The leader's query port: what people, gateway and dashboard ask the leading hub for, with their
-own rights."""
+"""The leader's query port: what users, gateway and dashboard ask the leading hub, with their own
+rights."""

@@ -1,8 +1,8 @@
-"""Who asks, and whether they may: decided by the host, for every request anew.
+"""Who sends a request, and whether they may: the host decides, for every request.
 
 A bearer token goes to the host's TokenReview; a client certificate was verified in the handshake
-against the host's own authority for clients. Then each right is asked for by SubjectAccessReview.
-Tokens are never kept: what is remembered for some seconds is whose a token's hash was.
+with the host's authority for clients. Each right is then checked by SubjectAccessReview. Tokens are
+never kept: only whose token a hash was, for some seconds.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ from federator.kube.tlsserver import Incoming
 from federator.model.steps import ObjectRef
 
 REMEMBERED_S = 10.0
-"""How long the host's word on a token stands, accepted or not, in seconds."""
+"""Seconds for which the host's answer about a token is used, accepted or not."""
 REMEMBERED_MAX = 1024
 REVIEW_S = 5.0
-"""A review without an answer by then is none."""
+"""Seconds after which a review without an answer has failed."""
 REVIEWS_AT_ONCE = 16
-"""Reviews that the host is asked for at once; the rest wait."""
+"""Concurrent reviews on the host; others wait."""
 REVIEWS_WAITING_MAX = 64
-"""Who comes when so many are asked for or wait is told to come back."""
+"""With so many reviews waiting, further requests are refused with a retry."""
 AUTHENTICATED = "system:authenticated"
 _TOKENS = ObjectRef("authentication.k8s.io/v1", "tokenreviews", "", "", "TokenReview")
 _RIGHTS = ObjectRef(
@@ -38,7 +38,7 @@ _RIGHTS = ObjectRef(
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks, as the host says."""
+    """The user of a request, as the host says."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -47,8 +47,7 @@ class User:
 
 
 class Refused(Exception):
-    """The request is not answered: an HTTP status, a reason as Kubernetes has them, and a
-    sentence."""
+    """The request is refused: an HTTP status, a Kubernetes reason, and a sentence."""
 
     def __init__(self, status: int, reason: str, message: str, *, retry_after_s: int = 0) -> None:
         super().__init__(message)
@@ -59,8 +58,8 @@ class Refused(Exception):
 
 
 class Access:
-    """Asks the host. `reviews` must reach it whether or not this hub leads: a review changes
-    nothing."""
+    """Sends reviews to the host. `reviews` must work whether or not this hub leads: a review
+    changes nothing."""
 
     def __init__(self, reviews: Client, *, clock: Clock) -> None:
         self._reviews = reviews
@@ -70,7 +69,7 @@ class Access:
         self._waiting = 0
 
     async def who(self, request: Incoming) -> User:
-        """The user. Raises `Refused` 401 for nobody, 503 while the host cannot be asked."""
+        """The user. Raises `Refused` 401 for none, 503 while the host does not answer."""
         scheme, _, token = request.authorization.partition(" ")
         if request.authorization:
             if scheme.lower() != "bearer" or not token.strip():
@@ -83,8 +82,8 @@ class Access:
         raise Refused(401, "Unauthorized", "a bearer token or a client certificate is needed")
 
     async def allow(self, user: User, rights: tuple[Right, ...], namespace: str) -> None:
-        """Returns when the user has every one of these rights in the namespace. Raises `Refused`
-        403 otherwise."""
+        """Returns when the user has all these rights in the namespace. Raises `Refused` 403
+        otherwise."""
         allowed = await asyncio.gather(*(self._may(user, right, namespace) for right in rights))
         missing = [str(right) for right, yes in zip(rights, allowed, strict=True) if not yes]
         if missing:
@@ -145,7 +144,8 @@ class Access:
         return status.get("allowed") is True and status.get("denied") is not True
 
     async def _asked(self, ref: ObjectRef, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The status of a review. Its body may hold a token: no error of it is passed on."""
+        """The status of a review. Its body may hold a token, so no error text of it is passed
+        on."""
         if self._waiting >= REVIEWS_WAITING_MAX:
             raise Refused(
                 429, "TooManyRequests", "too many reviews wait for the host", retry_after_s=1
