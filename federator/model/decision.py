@@ -117,7 +117,9 @@ class Verdicts(Sequence[Verdict]):
 
     __slots__ = ("_every", "_grouped", "_made", "_size")
 
-    def __init__(self, size: int, every: Callable[[], tuple[Verdict, ...]], grouped: Callable[[], Grouped]) -> None:
+    def __init__(
+        self, size: int, every: Callable[[], tuple[Verdict, ...]], grouped: Callable[[], Grouped]
+    ) -> None:
         self._size, self._every, self._grouped = size, every, grouped
         self._made: tuple[Verdict, ...] | None = None
 
@@ -167,7 +169,12 @@ def grouped(verdicts: Sequence[Verdict]) -> Grouped:
         if not verdict.chosen:
             groups.setdefault(verdict.reason, []).append(verdict)
     rejected = [
-        Rejected(reason, tuple(one.cluster for one in members[:NAMES_SHOWN]), len(members), members[0].message)
+        Rejected(
+            reason,
+            tuple(one.cluster for one in members[:NAMES_SHOWN]),
+            len(members),
+            members[0].message,
+        )
         for reason, members in groups.items()
     ]
     return Grouped(tuple(verdict for verdict in in_order if verdict.chosen), by_frequency(rejected))
