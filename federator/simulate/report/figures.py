@@ -54,6 +54,8 @@ def shown(key: str, value: float) -> str:
     """A figure's value as people read it."""
     if key.startswith("use_"):
         return percent(value)
+    if key.endswith("copy_s"):
+        return f"{amounts.whole(value / 3600)} copy-hours"
     return money(value) if key == "cost" else amounts.length(value) if key.endswith("_s") else amounts.whole(value)
 
 
@@ -74,7 +76,7 @@ def figures(measures: Measures) -> tuple[Figure, ...]:
         ("wait_p99_s", "waiting, 99 of 100 within", found.p99_s, less),
         ("wait_max_s", "longest wait", found.max_s, less),
         ("wait_sum_s", "waiting, summed over works", found.sum_s, less),
-        ("missing_copy_s", "missing copies x time", sum(lack.copy_s for lack in measures.lacks), less),
+        ("missing_copy_s", "missing copies times time", sum(lack.copy_s for lack in measures.lacks), less),
         ("fragmented_peak", "copies kept out by fragmentation, at most", max(measures.fragmented, default=0), less),
         ("moves", "copies moved", measures.outcome.moves, less),
         ("restarts", "restarts after lost clusters", measures.restarts, less),

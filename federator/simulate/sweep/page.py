@@ -14,10 +14,11 @@ from federator.simulate.sweep.frontier import COST, MOVES, WAITING, Found, Group
 from federator.simulate.sweep.plan import Plan
 
 PAGE: Final = "sweep.html"
+HOUR_S: Final = 3600
 SHOWN: Final = ("never_started", "wait_p99_s")
 """Figures of every row besides the axes."""
 NAMES: Final = {
-    COST: "cost", WAITING: "missing copies x time", MOVES: "copies moved", "never_started": "never started",
+    COST: "cost", WAITING: "missing", MOVES: "copies moved", "never_started": "never started",
     "wait_p99_s": "99 of 100 within",
 }  # fmt: skip
 
@@ -51,14 +52,14 @@ def _cell(group: Group, key: str) -> str:
 def table(found: Found, fields: Sequence[str]) -> Table:
     """A row for each combination: those that are not beaten first."""
     keys = (*found.axes, *SHOWN)
-    headers = ["frontier", *fields, "seeds", *(name(key) for key in keys), "waiting by seed"]
+    headers = ["frontier", *fields, "seeds", *(name(key) for key in keys), "missing, by seed"]
     rows = [
         [
             "yes" if group.best else "",
             *(dict(group.point).get(field, "") for field in fields),
             str(group.seeds),
             *(_cell(group, key) for key in keys),
-            f"{amounts.length(group.least[WAITING])} to {amounts.length(group.most[WAITING])}",
+            f"{amounts.whole(group.least[WAITING] / HOUR_S)} to {amounts.whole(group.most[WAITING] / HOUR_S)}",
         ]
         for group in found.groups
     ]
@@ -107,7 +108,7 @@ def render(found: Found) -> str:
     """The page."""
     first = found.axes[0]
     dots = [
-        Dot(group.figures[first], group.figures[WAITING], group.figures[MOVES], group.title, strong=group.best)
+        Dot(group.figures[first], group.figures[WAITING] / HOUR_S, group.figures[MOVES], group.title, strong=group.best)
         for group in found.groups
     ]
     words = (
@@ -115,8 +116,8 @@ def render(found: Found) -> str:
         " less waiting, and a larger dot moves more copies. Filled dots are not beaten in all three by any other."
     )
     chart = charts.scatter(
-        "frontier", f"{name(first)} against waiting", words, dots,
-        x=amounts.whole, y=amounts.length,
+        "frontier", f"{name(first)} against copy-hours missing", words, dots,
+        x=amounts.whole, y=amounts.whole,
     )  # fmt: skip
     return environment().get_template("sweep.html.j2").render(
         found=found, verdict=verdict(found), version=__version__, words=words, chart=chart,

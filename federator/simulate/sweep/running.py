@@ -136,7 +136,7 @@ def dask(address: str, *, wait_s: float = 30.0) -> Runner:
             raise NoDask(f"the Dask scheduler at {address} does not answer: {why}") from None
         with client:
             futures = client.map(simulated, tasks, key=[f"federator-{task.id}" for task in tasks], pure=True)
-            for _, result in distributed.as_completed(futures, with_results=True):
+            for _, result in distributed.as_completed(futures, loop=client.loop, with_results=True):
                 yield result
 
     return runner
