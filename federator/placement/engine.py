@@ -78,10 +78,9 @@ def decide(
     their seq; changed ones get `seq`, or the next above `mark(cluster)` where that is higher.
     `capped`: cluster -> copies that its scheduler could bind lately, whatever room it reports;
     copies beyond that go elsewhere, or stay pending when no cluster takes them. `by_name` breaks
-    the last ties by name instead of by a stable hash. `leave` limits how many running copies an
-    edit may move now. `per_cluster`: the last count per cluster under strategy Duplicate. With mode
-    Fresh held copies get no preference, unless `previous_hash` equals the hash of the present
-    inputs: a plan is not recomputed without a cause."""
+    the last ties by name instead of by a hash. `leave` limits how many running copies an edit may
+    move now. `per_cluster`: the last count per cluster under strategy Duplicate. With mode Fresh
+    held copies get no preference, unless `previous_hash` equals the hash of the present inputs."""
     if (problem := contradiction(ask)) and _disobeys(ask, held, snapshot, finished):
         again = functools.partial(decide, mark=mark, capped=capped, finished=finished, by_name=by_name, leave=leave)
         made = again(_bare(ask, held, finished), held, snapshot, ledger, seq=seq)
@@ -95,19 +94,10 @@ def decide(
     wanted = _wanted(ask, unfinished)
     within = functools.partial(ledger.admission, ask, held=sum(map(copies_of, mine.values())))
     fresh = ask.policy.division.fresh and not inputs.unchanged(previous_hash, hashed, ask, snapshot, ledger.memo)
-    drawn = None
-    if (
-        eligible is judged
-        and not (problem or per_cluster or wanted <= 0 or _go_whole(ask, leavers))
-        and crowd.simple(ask)
-    ):
-        admission = within(wanted)
-        drawing = Drawing(ask, ledger, min(wanted, admission.copies), unfinished, by_name, fresh)
-        drawn = crowd.draw(drawing, mine, eligible, capped)
-    pool = drawn[0] if drawn else candidates.candidates(ask, mine, eligible, ledger, capped=capped, by_name=by_name)
-    candidates.cap_by_shards(ask, pool, mine, unfinished)
-    if drawn is None:
-        admission = within(wanted * _times(ask, pool))
+    drawing = Drawing(ask, ledger, mine, eligible, capped, unfinished, wanted, by_name, fresh, within)
+    whole = eligible is not judged or bool(problem or per_cluster) or _go_whole(ask, leavers)
+    gathered = crowd.gather(drawing, whole=whole)
+    pool, admission = gathered.pool, gathered.admission
     if ask.suspended or wanted <= 0:
         outcome = _nothing(ask, wanted, unfinished, admission)
     elif problem:
@@ -117,19 +107,13 @@ def decide(
         pool = _with(pool, [leaver for leaver in leavers if leaver.name in stays])
         outcome = _as_duplicated(ask, pool, stays, admission)
     else:
-        beside = drawn[1].field.cells if drawn else ()
-        job = _Job(ask, eligible, admission, wanted * _times(ask, pool), fresh, leave, within, beside)
-        outcome, pool = _placed(
-            job, pool, leavers, lambda grown: candidates.cap_by_shards(ask, grown, mine, unfinished)
-        )
+        job = _Job(ask, eligible, admission, gathered.wanted, fresh, leave, within, gathered.beside)
+        recap = functools.partial(candidates.cap_by_shards, ask, held=mine, unfinished=unfinished)
+        outcome, pool = _placed(job, pool, leavers, recap)
     shares = _shares(ask, outcome.got, mine, pool, finished=finished, seq=lambda name: seqs.above(mark(name), seq))
     _charge(ask, shares, pool, finished, ledger)
-    facts = _for_verdicts(ask, outcome)
-    sentences: Sequence[Verdict]
-    if drawn:
-        sentences = verdicts.of_crowd(ask, drawn[1], pool, outcome.got, outcome=facts)
-    else:
-        sentences = verdicts.verdicts(ask, eligible, pool, outcome.got, outcome.left_out, outcome=facts)
+    facts, seen = _for_verdicts(ask, outcome), gathered.crowd
+    sentences = verdicts.verdicts(ask, eligible, pool, outcome.got, outcome.left_out, outcome=facts, crowd=seen)
     last = max((holding.seq for holding in held), default=seq) if _all_as_held(shares, mine) else seq
     per_cluster = _per_cluster(ask, per_cluster, kept=bool(problem or outcome.surplus or ask.suspended))
     record = _Record(shares, sentences, hashed, last, _tolerated(shares, snapshot), per_cluster)
@@ -227,14 +211,6 @@ def contradiction(ask: Ask) -> str:
 def _go_whole(ask: Ask, leavers: Sequence[Candidate]) -> bool:
     """Whether clusters leave as a whole: which of them stay decides how many shards are left."""
     return ask.unit is Unit.SHARDS and bool(leavers)
-
-
-def _times(ask: Ask, pool: Sequence[Candidate]) -> int:
-    """How often the whole count is wanted: once per cluster for Duplicate, else once."""
-    division = ask.policy.division
-    if not DIVIDERS[division.strategy].everywhere:
-        return 1
-    return max(min(len(pool), division.max_clusters or len(pool)), 1)
 
 
 def _all_shards(ask: Ask) -> Ranges:

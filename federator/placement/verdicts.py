@@ -44,8 +44,12 @@ def verdicts(
     left_out: Mapping[str, Reason],
     *,
     outcome: Outcome,
-) -> tuple[Verdict, ...]:
-    """One verdict per cluster of the snapshot, by name."""
+    crowd: Crowd | None = None,
+) -> Sequence[Verdict]:
+    """One verdict per cluster of the snapshot, by name; worded when they are read where the
+    candidates (`pool`) were drawn from a crowd."""
+    if crowd is not None:
+        return _of_crowd(ask, crowd, pool, got, outcome)
     by_name = {candidate.name: candidate for candidate in pool}
     return tuple(
         _of_candidate(ask, by_name[name], got.get(name, 0), left_out.get(name), outcome)
@@ -55,10 +59,7 @@ def verdicts(
     )
 
 
-def of_crowd(
-    ask: Ask, crowd: Crowd, pool: Sequence[Candidate], got: Mapping[str, int], *, outcome: Outcome
-) -> Verdicts:
-    """As `verdicts`, for the candidates that were drawn from a crowd. Worded when they are read."""
+def _of_crowd(ask: Ask, crowd: Crowd, pool: Sequence[Candidate], got: Mapping[str, int], outcome: Outcome) -> Verdicts:
     worded = _Crowded(ask, crowd, {candidate.name: candidate for candidate in pool}, got, outcome)
     return Verdicts(len(crowd.field.places), worded.every, worded.grouped)
 

@@ -6,7 +6,7 @@ method prefers at 0 seats: a cluster behind n others gets its first seat after e
 Only these become candidates; the rest counts in columns. C clusters, in the order of their names.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +21,7 @@ from federator.model.resources import UNLIMITED
 from federator.placement.division import division, spread
 from federator.placement.division.division import DIVIDERS
 from federator.placement.policy import enforcing
+from federator.placement.quota.quota import Admission
 from federator.placement.room.binding import Ints
 from federator.placement.room.ledger import PENDING, Ledger
 from federator.placement.selection import candidates, scorers
@@ -246,28 +247,71 @@ def scored(ask: Ask, pool: Sequence[Candidate], most: Facts) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """What is drawn for: `total` copies, `unfinished` shards."""
+    """What candidates are gathered for: `wanted` copies, `unfinished` shards."""
 
     ask: Ask
     ledger: Ledger
-    total: int
+    held: Mapping[str, Holding]
+    eligible: Mapping[str, Place]
+    capped: Mapping[str, int]
     unfinished: int
+    wanted: int
     by_name: bool
     fresh: bool
+    within: Callable[[int], Admission]
+    """copies -> how many of them quota admits."""
 
 
-def draw(
-    job: Drawing, held: Mapping[str, Holding], eligible: Mapping[str, Place], capped: Mapping[str, int]
-) -> tuple[list[Candidate], Crowd] | None:
-    """The candidates of a simple ask, by name, and the crowd that they are the best of; None where
-    not everything finds room, so that every cluster must be looked at."""
-    ask, ledger, total = job.ask, job.ledger, job.total
-    apart = {name: eligible[name] for name in sorted({*held, *capped}) if name in eligible}
-    own = candidates.candidates(ask, held, apart, ledger, capped=capped, by_name=job.by_name) if apart else []
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The candidates by name, the copies that are wanted in all, and what quota admits of them."""
+
+    pool: list[Candidate]
+    wanted: int
+    admission: Admission
+    crowd: Crowd | None = None
+    """What the candidates are the best of; None when every cluster is one."""
+
+    @property
+    def beside(self) -> tuple[tuple[str, ...], ...]:
+        """Domains of clusters that are no candidates but count."""
+        return self.crowd.field.cells if self.crowd is not None else ()
+
+
+def gather(job: Drawing, *, whole: bool) -> Gathered:
+    """The candidates: the best clusters where these are enough, else (and with `whole`) all."""
+    ask = job.ask
+    if not whole and job.wanted > 0 and simple(ask):
+        admission = job.within(job.wanted)
+        drawn = _draw(job, min(job.wanted, admission.copies))
+        if drawn is not None:
+            candidates.cap_by_shards(ask, drawn[0], job.held, job.unfinished)
+            return Gathered(drawn[0], job.wanted, admission, drawn[1])
+    pool = candidates.candidates(ask, job.held, job.eligible, job.ledger, capped=job.capped, by_name=job.by_name)
+    candidates.cap_by_shards(ask, pool, job.held, job.unfinished)
+    wanted = job.wanted * _times(ask, pool)
+    return Gathered(pool, wanted, job.within(wanted))
+
+
+def _times(ask: Ask, pool: Sequence[Candidate]) -> int:
+    """How often the whole count is wanted: once per cluster for Duplicate, else once."""
+    bounds = ask.policy.division
+    if not DIVIDERS[bounds.strategy].everywhere:
+        return 1
+    return max(min(len(pool), bounds.max_clusters or len(pool)), 1)
+
+
+def _draw(job: Drawing, total: int) -> tuple[list[Candidate], Crowd] | None:
+    """The candidates of a simple ask, and the crowd that they are the best of; None where not
+    everything finds room, so that every cluster must be looked at."""
+    ask, held, eligible = job.ask, job.held, job.eligible
+    apart = {name: eligible[name] for name in sorted({*held, *job.capped}) if name in eligible}
+    own = candidates.candidates(ask, held, apart, job.ledger, capped=job.capped, by_name=job.by_name) if apart else []
     candidates.cap_by_shards(ask, own, held, job.unfinished)
     mine = sum(held[candidate.name].count for candidate in own if candidate.name in held)
     loose = max(job.unfinished - mine, 0) if ask.unit is Unit.SHARDS else UNLIMITED
-    crowd = Crowd.of(ask, field_of(ask, eligible, ledger), ledger, apart, by_name=job.by_name, at_most=loose)
+    field = field_of(ask, eligible, job.ledger)
+    crowd = Crowd.of(ask, field, job.ledger, apart, by_name=job.by_name, at_most=loose)
     if crowd.reach(total) + sum(min(one.held, one.cap) for one in own if one.weight > 0) < total:
         return None
     pool = _pooled(crowd, own, total, by_domain=False)
