@@ -29,13 +29,13 @@ lock: $(STAMP)
 demo: $(STAMP)
 	$(BIN)/federator demo $(ARGS)
 
-## test: everything; the tests of the real control plane run where it can be had
+## test: everything, and the ten slowest; the tests of the real control plane run where it can be had
 test: $(STAMP) kube browser
-	$(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorder --durations=10 $(ARGS)
 
 ## unit: the inner loop: no process, no socket
 unit: $(STAMP)
-	$(BIN)/python -m pytest tests/unit tests/house -n auto -m "not e2e and not real and not soak" $(ARGS)
+	$(BIN)/python -m pytest tests/unit tests/house -n auto -m "not e2e and not real and not soak" --durations=10 $(ARGS)
 
 SEEDS ?= 0-999
 JOBS ?= 2
