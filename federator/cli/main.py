@@ -53,15 +53,15 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Run the placement engine on files: test policies without a cluster.",
     ),
     "headroom": (
-        "federator.cli.headroom",
+        "federator.cli.planning.headroom",
         "Show how many more copies of a shape fit, where, and what binds first.",
     ),
     "simulate": (
-        "federator.cli.simulate",
+        "federator.cli.planning.simulate",
         "Simulate what a fleet would do with a demand: a trace or a scenario.",
     ),
     "sweep": (
-        "federator.cli.sweep",
+        "federator.cli.planning.sweep",
         "Simulate many variants of one scenario: cost, waiting and moves.",
     ),
     "convert": (

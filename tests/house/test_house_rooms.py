@@ -100,12 +100,12 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "cli": (
         ("banner", "jsonpath", "uncarried"),
         ("common",),
-        ("explaining", "simulating", "views"),
+        ("explaining", "views"),
         ("leader",),
         ("files",),
         ("clusters", "rollouts", "running"),
-        ("config", "explain", "get", "reaching", "simulate", "version"),
-        ("headroom", "sweep"),
+        ("config", "explain", "get", "reaching", "version"),
+        ("planning",),
         ("main",),
     ),
     "simulate": (

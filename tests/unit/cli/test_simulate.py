@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from federator.cli import simulating
+from federator.cli.planning import simulating
 from federator.simulate.scenario import loading
 from federator.simulate.scenario.loading import Document
 from tests import casetables

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from federator.cli import common, simulating
-from federator.cli.simulating import Changes
+from federator.cli import common
+from federator.cli.planning import simulating
+from federator.cli.planning.simulating import Changes
 
 if TYPE_CHECKING:
     from federator.simulate.report.measures import Measures

@@ -1,0 +1,1 @@
+"""Commands of the capacity planner: simulate, sweep, headroom."""
