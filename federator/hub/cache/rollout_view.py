@@ -145,6 +145,18 @@ class RolloutView:
         # It was rendered from the former content: it need not be read to know that.
         return Standing(known=seen.plain and seen.live == self.state.former.get(workload.key))
 
+    def was_given(self, workload: Workload, seen: SliceSeen) -> bool:
+        """Whether a slice has what its workload says, or said before its last edit: by what this
+        hub saw, or by what a sealed decision charged."""
+        record = self.state.record_of(workload)
+        charged = record.terms.charged if record is not None else None
+        known = (
+            workload.content,
+            self.state.former.get(workload.key),
+            charged.content if charged is not None else b"",
+        )
+        return seen.plain and seen.live in filter(None, known)
+
     def profile_of(self, workload: Workload) -> Profile:
         """Name and hash of the RuntimeProfile of this workload's pods; empty for none."""
         found = self.state.profiles.get(workload.profile) if workload.profile else None

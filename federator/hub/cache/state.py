@@ -451,6 +451,8 @@ class HubState:
                 self.records[name] = new  # the same, now that the key is known
             return False
         self.records[name] = new
+        if old is not None and (charged := old.terms.charged) and charged.content:
+            self.former.setdefault(new.key, charged.content)  # an edit that no hub saw
         self.use_of(new.key.kind).set()
         self._list(new.key, name)
         return True

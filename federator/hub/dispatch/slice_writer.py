@@ -230,7 +230,8 @@ class SliceWriter:
             or (mark.profile_name, mark.profile_hash) != profile,
             patch,
         ):
-            await self.history.before_roll_out(workload, obj, profile, live)
+            proven = self.view.was_given(workload, seen)
+            await self.history.before_roll_out(workload, obj, profile, live if proven else None)
         meta = live["metadata"]
         step = Patch(ref, patch, uid=meta["uid"], resource_version=meta["resourceVersion"])
         return await _done(member, step, workload.key), drift.fields_of(patch)

@@ -53,10 +53,15 @@ class Revisions:
         it."""
 
     async def before_roll_out(
-        self, workload: Workload, obj: Mapping[str, Any], profile: Profile, live: Mapping[str, Any]
+        self,
+        workload: Workload,
+        obj: Mapping[str, Any],
+        profile: Profile,
+        live: Mapping[str, Any] | None,
     ) -> None:
         """Keeps the revision that `obj` makes, and the one of the slice `live` when none was kept
-        yet."""
+        yet. `live` None: nothing proves that the slice is as the hub once wrote it. A member's
+        word must not become a template that an undo gives to every cluster."""
         if workload.verbs.unit is not Unit.REPLICAS:
             return  # shards keep their template: there is nothing to go back to
         parts = workload.verbs.pods(obj)
@@ -86,7 +91,7 @@ class Revisions:
         obj: Mapping[str, Any],
         parts: Mapping[str, Any],
         profile: Profile,
-        live: Mapping[str, Any],
+        live: Mapping[str, Any] | None,
     ) -> None:
         kind = registry.KINDS[workload.key.kind]
         selector = f"{names.WORKLOAD_UID_LABEL}={workload.uid}"
@@ -95,8 +100,9 @@ class Revisions:
         )
         kept = revisions.history(listing.items, workload.uid)
         if not kept:
-            before, pinned = self._former(workload, obj, live)
-            if (before, pinned) != (parts, profile):
+            former = self._former(workload, obj, profile, live)
+            if former is not None and former != (parts, profile):
+                before, pinned = former
                 first = revisions.body(
                     obj, kind.kind, kind.api_version, before, pinned, number=1, fleet=self._fleet
                 )
@@ -122,17 +128,21 @@ class Revisions:
             await self._apply(Delete(_named(workload.key.namespace, old.name), old.uid))
 
     def _former(
-        self, workload: Workload, obj: Mapping[str, Any], live: Mapping[str, Any]
-    ) -> tuple[dict[str, Any], Profile]:
-        """The former pod template: from the host's former object if it was seen, else from the
-        slice, to which a member's admission may have added fields."""
-        mark = workload.verbs.read_mark(live)
-        pinned = (mark.profile_name, mark.profile_hash) if mark is not None else ("", "")
+        self,
+        workload: Workload,
+        obj: Mapping[str, Any],
+        profile: Profile,
+        live: Mapping[str, Any] | None,
+    ) -> tuple[Mapping[str, Any], Profile] | None:
+        """What the pods were made from: by the host's object as it was before, if that was seen;
+        else by the slice. None where neither tells."""
+        mark = workload.verbs.read_mark(live) if live is not None else None
+        pinned = (mark.profile_name, mark.profile_hash) if mark is not None else profile
         before = self._documents.former(workload)
-        parts = workload.verbs.pods(before) if before is not None else {}
-        if before is None or parts == workload.verbs.pods(obj):
-            parts = workload.verbs.pods(live)
-        return parts, pinned
+        parts = workload.verbs.pods(before) if before is not None else None
+        if parts is None or parts == workload.verbs.pods(obj):
+            parts = workload.verbs.pods(live) if live is not None else None
+        return (parts, pinned) if parts is not None else None
 
     async def _apply(self, step: Step) -> Mapping[str, Any]:
         outcome = await self._applier.apply(step)

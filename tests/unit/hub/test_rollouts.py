@@ -295,6 +295,23 @@ def test_a_new_leader_goes_on_with_the_history_and_a_drift_adds_nothing_to_it() 
     play(scenario)
 
 
+def test_what_a_member_made_of_its_slice_is_no_revision_that_an_undo_could_spread() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(3))
+        await world.settle()
+        await world.federation.kill("hub")
+        await world.patch(PSVC, "feed", "web", {"spec": {"template": template("app:2")}})
+        for name in world.federation.members:
+            if await world.get(PSVC, "feed", "web", at=name) is not None:
+                await world.patch(PSVC, "feed", "web", {"spec": {"template": template("evil:1")}}, at=name)
+        world.federation.start_hub()
+        await asyncio.sleep(30)
+        await world.settle()
+        assert images(await history(world)) == [(1, "app:2")]
+
+    play(scenario)
+
+
 def test_a_history_that_cannot_be_written_holds_no_roll_out_up() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(3))
