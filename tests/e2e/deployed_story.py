@@ -132,12 +132,17 @@ def _a_service_grows_and_shrinks(fleet: Fleet) -> None:
 
 def _what_runs_is_looked_into(fleet: Fleet) -> None:
     """Through the hub's query port, with its rights in the members. Stand-in kubelets serve no logs: that is said."""
-    rows = fleet.federator.run("pods", "psvc/web", *SPACE, "--no-headers").rows
-    assert sorted({row[0] for row in rows}) == ["a", "b"]
-    assert len(rows) == int(fleet.host.json("get", "psvc", "web", *SPACE)["spec"]["replicas"])
+    replicas = int(fleet.host.json("get", "psvc", "web", *SPACE)["spec"]["replicas"])
+
+    def rows() -> list[list[str]]:
+        return fleet.federator.run("pods", "psvc/web", *SPACE, "--no-headers").rows
+
+    # Pods of the former image are listed until their kubelet has let them end.
+    until(lambda: len(rows()) == replicas, lambda: f"{replicas} pods are not what is listed: {rows()}")
+    assert sorted({row[0] for row in rows()}) == ["a", "b"]
     logs = fleet.federator.run("logs", "psvc/web", *SPACE)
     assert logs.code == 1
-    assert logs.err.count(": no log, ") == len(rows)
+    assert logs.err.count(": no log, ") == replicas
 
 
 def _ten_revisions_are_kept(fleet: Fleet) -> None:

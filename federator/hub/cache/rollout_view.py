@@ -82,8 +82,7 @@ class RolloutView:
             current=standing.current,
             template_current=standing.content or not standing.known,
             count=observed.desired,
-            # A decision from a backup need not know what its cluster was given since.
-            ready=min(observed.ready, observed.desired, max(given.ever, record.terms.wanted)),
+            ready=min(observed.ready, observed.desired, given.ever),
             counts=min(told.ready, observed.desired),
             healthy=speaks and standing.content and seen.rolled_out,
             safe=self._safe(workload, told),

@@ -1,8 +1,5 @@
-"""The hub's memory: what was read from host and members, and what was decided.
-
-There is one instance per hub process, written only on the event loop. Controllers subscribe with
-plain callbacks; a callback adds keys to a queue and returns.
-"""
+"""The hub's memory: what was read from host and members, and what was decided. One instance per hub
+process, written only on the event loop; callbacks of controllers add keys to a queue and return."""
 
 import asyncio
 import dataclasses

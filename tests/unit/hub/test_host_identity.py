@@ -293,42 +293,6 @@ def test_a_restored_host_runs_no_shard_twice() -> None:
     play(scenario)
 
 
-def test_a_host_restored_to_a_later_state_still_waits_for_copies_elsewhere_before_it_shrinks() -> None:
-    """Restored twice: what b has now was given by a decision that the second backup knows nothing of. Its ready copies
-    count as what a shrink would lose, whatever the restored decision says that b was given."""
-
-    async def scenario(world: World) -> None:
-        both: dict[str, Any] = {"placement": {"clusters": {"names": ["a", "b"]}}}
-        unreached = {("hub", name, "/pinterestservices") for name in "ab"}
-        world.unwritable |= unreached  # what is decided there never reaches a member
-        await world.create(PSVC, "feed", "web", service(2, **both))
-        for replicas in (4, 6):
-            await asyncio.sleep(3)
-            await world.patch(PSVC, "feed", "web", {"spec": {"replicas": replicas}})
-        await asyncio.sleep(3)
-        later = await backup(world)
-        assert await world.shares("feed", "web") == {"a": 3, "b": 3}
-
-        world.unwritable -= unreached
-        await restore(world, [], {"web": {"placement": {"clusters": {"names": ["b"]}}}})
-        await world.settle()
-        assert await world.shares("feed", "web") == {"b": 6}
-        assert (await backup(world))[0]["spec"]["seq"] < later[0]["spec"]["seq"]
-
-        await restore(world, later, {"web": both})
-        least = 6
-        for _ in range(300):
-            await asyncio.sleep(0.1)
-            slices = [await world.get(PSVC, "feed", "web", at=name) for name in ("a", "b")]
-            ready = [found.get("status", {}).get("ready", 0) for found in slices if found]
-            asked = [found["spec"]["replicas"] for found in slices if found]
-            least = min(least, sum(map(min, ready, asked)))
-        assert await world.shares("feed", "web") == {"a": 3, "b": 3}
-        assert least >= 5
-
-    play(scenario)
-
-
 def test_a_member_that_forges_a_later_slice_takes_nothing_from_the_others() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(6, placement={"clusters": {"names": ["b", "c"]}}))
