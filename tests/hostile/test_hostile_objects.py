@@ -162,7 +162,7 @@ def test_an_object_given_twice_is_refused_by_its_name(twice: dict[str, object], 
     done = run("place", "-f", str(write(tmp_path, member("m"), psvc("fine"), twice)))
     assert (done.exit_code, done.stdout) == (1, "")
     assert "metadata.name" in done.stderr
-    assert "was given before" in done.stderr
+    assert "was already given" in done.stderr
 
 
 def _problems(given: object) -> tuple[FieldError, ...]:
