@@ -111,7 +111,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "simulate": (
         ("demand",),
         ("inputs", "outcome", "reference"),
-        ("conservation", "traces"),
+        ("traces",),
         ("engine",),
         ("scenario",),
         ("report",),

@@ -6,12 +6,12 @@ from typing import Any
 from federator.model.ask import Tier
 from federator.model.fleet import Capacity, ClusterView, NodeRow
 from federator.model.resources import CPU, GPU, MEMORY, PODS, Resources
-from federator.simulate import conservation
 from federator.simulate.demand import Work
 from federator.simulate.engine import run
 from federator.simulate.engine.shapes import MIB
 from federator.simulate.inputs import Event, Inputs
 from federator.simulate.outcome import Life, Outcome
+from tests.unit.simulate import conservation
 
 
 def nodes(count: int, cpu: int = 4000, memory: int = 16_384, gpu: int = 0, model: str = "") -> NodeRow:

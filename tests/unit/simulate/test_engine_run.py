@@ -9,10 +9,10 @@ from federator.model.ask import Division, Policy, Strategy, Tier
 from federator.model.fleet import QuotaAccount, TierQuota
 from federator.model.resources import CPU, Resources
 from federator.placement.policy.policies import Rule
-from federator.simulate import conservation
 from federator.simulate.engine import run
 from federator.simulate.inputs import Event, EventKind
 from federator.simulate.outcome import End, Stay
+from tests.unit.simulate import conservation
 from tests.unit.simulate.fleets import cluster, inputs_of, job, lives, nodes, service, simulate
 
 
