@@ -82,7 +82,9 @@ class RolloutView:
             current=standing.current,
             template_current=standing.content or not standing.known,
             count=observed.desired,
-            ready=min(observed.ready, observed.desired, given.ever),
+            # A cluster that left and joined again was given nothing by this decision, and still
+            # runs copies that a deletion would lose.
+            ready=min(observed.ready, observed.desired, given.ever or record.terms.wanted),
             counts=min(told.ready, observed.desired),
             healthy=speaks and standing.content and seen.rolled_out,
             safe=self._safe(workload, told),

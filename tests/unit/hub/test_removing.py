@@ -249,6 +249,34 @@ def test_an_orphaned_cluster_runs_on_and_another_host_may_have_it() -> None:
     play(scenario)
 
 
+def test_copies_of_an_orphaned_cluster_that_joins_again_stay_until_others_are_ready() -> None:
+    """The decision in force gave it nothing. What runs there is still what a deletion would take away."""
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(4, placement={"clusters": {"names": ["a"]}}))
+        await world.settle()
+        found = await world.get(CLUSTER, "", "a")
+        assert found is not None
+        await ask(world, "a", "Orphan")
+        await asyncio.sleep(60)
+        assert await world.get(CLUSTER, "", "a") is None
+        slow = service(4)["template"] | {"metadata": {"annotations": {"embedded.federator/ready-delay-seconds": "60"}}}
+        await world.patch(
+            PSVC, "feed", "web", {"spec": {"placement": {"clusters": {"names": ["b"]}}, "template": slow}}
+        )
+        await asyncio.sleep(5)
+        assert await world.shares("feed", "web") == {"b": 4}
+        await world.create(CLUSTER, "", "a", found["spec"], labels=found["metadata"]["labels"])
+        least = 4
+        for _ in range(300):
+            await asyncio.sleep(0.5)
+            least = min(least, await ready_everywhere(world, "web"))
+        assert await world.get(PSVC, "feed", "web", at="a") is None
+        assert least >= 3, "one of four may be missing"
+
+    play(scenario)
+
+
 def test_the_removal_of_a_double_leaves_the_real_one_as_it_is() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(9))
