@@ -124,7 +124,10 @@ class SliceWriter:
             live, changed = found
             seen = slices.summarise(workload.key.kind, member.name, live)
         if not self._proven(member, workload, share, seen):
-            self._compare(member, workload, obj, live, share, seen=seen, answered=True)
+            answered = (
+                not action.keep_template
+            )  # else the template was not part of what was written
+            self._compare(member, workload, obj, live, share, seen=seen, answered=answered)
         member.note(seen)
         log.info(
             "%s: %s slice of %s, share %d",

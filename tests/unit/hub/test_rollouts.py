@@ -402,3 +402,26 @@ def test_an_edit_that_is_held_back_has_no_say_in_how_much_may_be_missing() -> No
 async def _ready(world: World, cluster: str) -> int:
     found = await world.get("PinterestService", "feed", "web", at=cluster)
     return int(found["status"].get("ready", 0)) if found is not None else 0
+
+
+def test_a_field_taken_out_of_a_native_template_goes_everywhere_also_where_only_the_count_was_written_first() -> None:
+    """The second cluster is resized while the roll-out has not reached it: that answer says nothing of its template."""
+
+    async def scenario(world: World) -> None:
+        spec = plain(4, "app:1")
+        spec["template"]["spec"]["volumes"] = [{"name": "absent", "configMap": {"name": "absent"}}]
+        policy = {"workloads": {"kinds": ["Deployment"]}, "clusters": {"names": ["a", "b"]}, **ONE_BY_ONE}
+        await world.create("PlacementPolicy", "feed", "slowly", policy)
+        await world.create("Deployment", "feed", "page", spec)
+        await asyncio.sleep(60)
+        await world.patch(
+            "Deployment", "feed", "page", {"spec": {"replicas": 8, "template": {"spec": {"volumes": []}}}}
+        )
+        await asyncio.sleep(120)
+        for cluster in ("a", "b"):
+            found = await world.get("Deployment", "feed", "page", at=cluster)
+            assert found is not None
+            assert found["spec"]["replicas"] == 4
+            assert not found["spec"]["template"]["spec"].get("volumes")
+
+    play(scenario)
