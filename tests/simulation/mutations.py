@@ -302,8 +302,8 @@ def _overwrites(original: Method) -> Method:
 
 def _only_the_heard(original: Method) -> Method:
     def gathered(self: StatusAggregation, workload: Any, record: Any) -> Any:
-        observations, refusals, in_flight = original(self, workload, record)
-        return [one for one in observations if one.known], refusals, in_flight
+        observations, *rest = original(self, workload, record)
+        return [one for one in observations if one.known], *rest
 
     return gathered
 

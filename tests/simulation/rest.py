@@ -61,17 +61,29 @@ def slices(world: World, kind: str, uid: Uid) -> dict[str, Obj]:
 
 
 def no_orphans(world: World) -> Iterator[str]:
-    """Nothing in a member, and no decision, speaks of a workload that is gone."""
+    """Nothing in a member, and no decision, speaks of a workload that is gone.
+
+    Where a member's administrator raised numbers while nobody heard it, nothing proves that such a slice is of the
+    time before its cluster was given up. It is left and told of: status.unknownSlices.
+    """
     alive = host_workloads(world)
+    told = {obj["metadata"]["name"] for obj in all_of(world.federation.host, "MemberCluster") if _unknown_slices(obj)}
+    left = told & world.liars if world.fired["numbers-raised"] else set()
     for facts in decisions(world):
         if facts.workload_uid not in alive:
             yield f"decision {facts.name} outlives {facts.key}"
     for cluster, member in world.federation.members.items():
+        if cluster in left:
+            continue
         for info in member.registry.stored():
             for found in member.store.items(info):
                 labels = found.obj["metadata"].get("labels") or {}
                 if labels.get(names.WORKLOAD_UID_LABEL, "") not in {"", *alive}:
                     yield f"{info.plural} {'/'.join(found.key)} in {cluster} belongs to a workload that is gone"
+
+
+def _unknown_slices(cluster: Obj) -> int:
+    return int((cluster.get("status") or {}).get("unknownSlices") or 0)
 
 
 def decided_as_asked(world: World) -> Iterator[str]:
@@ -315,7 +327,8 @@ def end_state(world: World, *, contended: bool, profiled: bool) -> dict[str, Any
     stranded = _stranded(world)
     for uid, (kind, obj) in host_workloads(world).items():
         if uid in stranded:
-            found[f"{kind} {obj['metadata']['namespace']}/{obj['metadata']['name']}"] = {"spec": obj["spec"]}
+            name = f"{kind} {obj['metadata']['namespace']}/{obj['metadata']['name']}"
+            found[name] = {"spec": obj["spec"], "status": {}}
             continue
         meta, status = obj["metadata"], obj.get("status") or {}
         says = {
