@@ -60,6 +60,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "federator.cli.planning.simulate",
         "Simulate what a fleet would do with a demand: a trace or a scenario.",
     ),
+    "record": (
+        "federator.cli.planning.record",
+        "Record a live federation as a scenario that replays its decisions.",
+    ),
     "sweep": (
         "federator.cli.planning.sweep",
         "Simulate many variants of one scenario: cost, waiting and moves.",

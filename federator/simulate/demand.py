@@ -2,7 +2,22 @@
 
 from dataclasses import dataclass
 
-from federator.model.ask import Tier
+from federator.model.ask import Ask, Policy, Tier
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A workload of a live federation, as its object says it: what a `Work` has no fields for."""
+
+    ask: Ask
+    """Of the object, under the default policy."""
+    own: Policy | None
+    """The policy that it spells out; None when it has none of its own."""
+    policy_ref: str
+    """The policy that it names, "" for none."""
+    cycle: float = 0.0
+    """Epoch seconds of what the cycle that first decided on it knew; 0 when that is not known.
+    Works of one second and one cycle are decided on together, others one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +46,6 @@ class Work:
     """Higher goes first."""
     checkpoint_s: int | None = None
     """Seconds between check-points; None: it starts again from the beginning."""
+    recorded: Recorded | None = None
+    """Where it comes from a recording: it is decided on by this. The fields above are for reports
+    then."""

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from federator.model.fleet import ClusterView, QuotaAccount
+from federator.model.kubernetes.pod_security import Level
 from federator.placement.policy.policies import Rule
 from federator.simulate.demand import Work
+from federator.simulate.outcome import Placed
 
 
 class EventKind(StrEnum):
@@ -72,5 +74,9 @@ class Inputs:
     """Cluster -> price of one of its nodes for an hour; empty without prices."""
     aggregates: bool = False
     """Whether each cluster is one node of its totals, so that fragmentation is not seen."""
+    levels: Mapping[str, Level] = field(default_factory=dict)
+    """Namespace -> the Pod Security level that it enforces."""
+    recorded: tuple[Placed, ...] = ()
+    """The decisions of the live federation that was recorded, in their order."""
     assumptions: tuple[str, ...] = ()
     """What was missing or is simplified in the inputs, each a sentence."""

@@ -82,6 +82,16 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
+class Placed:
+    """A decision about a recorded workload that gave it other clusters or counts than before."""
+
+    at_s: int
+    work: str
+    clusters: Mapping[str, int]
+    """Cluster -> copies or shards; empty for nowhere."""
+
+
+@dataclass(frozen=True, slots=True)
 class Happened:
     """A change of the scenario, or a move, as it happened."""
 
@@ -111,6 +121,10 @@ class Outcome:
     samples: tuple[Sample, ...]
     """At equal distances of time, and at every event of the scenario."""
     happened: tuple[Happened, ...] = ()
+    placed: tuple[Placed, ...] = ()
+    """Decisions about recorded workloads, in the order in which they were taken."""
+    recorded: tuple[Placed, ...] = ()
+    """Those of the live federation that was recorded."""
     moves: int = 0
     """Copies that were started in one cluster after they had run in another."""
     decisions: int = 0

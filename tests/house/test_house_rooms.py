@@ -110,11 +110,12 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "simulate": (
         ("demand",),
-        ("inputs", "outcome", "reference"),
+        ("outcome", "reference"),
+        ("inputs",),
         ("traces",),
         ("engine",),
         ("scenario",),
-        ("report",),
+        ("recorder", "report"),
         ("sweep",),
     ),
     "simulate/engine": (
@@ -128,7 +129,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "simulate/scenario": (
         ("fields",),
         ("schema",),
-        ("aggregates", "drawing"),
+        ("aggregates", "drawing", "recorded"),
         ("fleet",),
         ("events",),
         ("assembling",),

@@ -24,6 +24,7 @@ MORE: Final[Mapping[str, str]] = {
     "place": "../using/place.md",
     "headroom": "../using/headroom.md",
     "simulate": "../using/simulate.md",
+    "record": "../using/record.md",
     "sweep": "../using/sweep.md",
     "convert": "../using/convert.md",
     "cluster": "../operating/clusters.md",

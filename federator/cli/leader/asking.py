@@ -8,7 +8,7 @@ not answer is named in one line on stderr, and the command exits with 1.
 import asyncio
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
@@ -198,7 +198,12 @@ class Leader:
     ) -> dict[str, Any]:
         """The answer for the path `parts` (namespace, plural and what follows); sent by POST when
         there is a body. Exits with an error when there is no answer."""
-        from federator.kube import errors
+        async with self.opened(host) as port:
+            return await port.ask(parts, query, body)
+
+    @contextlib.asynccontextmanager
+    async def opened(self, host: "Client") -> AsyncIterator["Port"]:
+        """The port, for many questions."""
         from federator.kube.client import Client
         from federator.kube.login import connect
 
@@ -208,22 +213,43 @@ class Leader:
             f"https://{address}", announcement.ca_pem.encode("ascii"), announcement.server_name
         )
         transport = await connect.to_door(door, self.kubeconfig, self.context)
+        try:
+            yield Port(Client(transport, "leader"), announcement, address, self.instead)
+        finally:
+            await transport.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An open connection to the query port."""
+
+    leader: "Client"
+    announcement: "Announcement"
+    address: str
+    instead: str
+
+    async def ask(
+        self,
+        parts: tuple[str, ...],
+        query: tuple[tuple[str, str], ...] = (),
+        body: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """As `Leader.ask`."""
+        from federator.kube import errors
+
         path = "/v1/namespaces/" + "/".join(quote(part, safe="") for part in parts)
         sent = msgspec.json.encode(body) if body is not None else b""
         try:
-            leader = Client(transport, "leader")
-            answer = await leader.raw(
+            answer = await self.leader.raw(
                 "POST" if sent else "GET", path, query, body=sent, timeout_s=ANSWER_S
             )
             return dict(msgspec.json.decode(answer))
         except errors.Unreachable as failure:
-            common.fail(unreachable(announcement, address, failure, self.instead))
+            common.fail(unreachable(self.announcement, self.address, failure, self.instead))
         except errors.ApiError as failure:
             common.fail(str(failure).partition(f"{path}: ")[2] or str(failure))
         except (msgspec.MsgspecError, ValueError):
-            common.fail(f"the server at {address} is not a query port of federator")
-        finally:
-            await transport.close()
+            common.fail(f"the server at {self.address} is not a query port of federator")
 
 
 def query_of(workload: str, name: str, flags: Mapping[str, Any]) -> WorkloadQuery:

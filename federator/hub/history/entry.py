@@ -1,8 +1,8 @@
 """One entry of the history: what changed, from what to what, and why. Pure.
 
-One line of JSON each, `{v, at, seq, kind, key, from, to, cause, evidence, inputsHash}`; empty
-fields are left out. A reader skips lines that it cannot read: the last one of a killed process, or
-those of a later version.
+One line of JSON each, `{v, at, seq, kind, key, wanted, asOf, from, to, cause, evidence,
+inputsHash}`; empty fields are left out. A reader skips lines that it cannot read: the last one of a
+killed process, or those of a later version.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -54,6 +54,10 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     """Kind/namespace/name, or MemberCluster/name; empty for entries about everything."""
     seq: int = 0
     """The seq of the decision in force."""
+    wanted: int = 0
+    """Copies or shards that a decision was asked for."""
+    as_of: float = msgspec.field(name="asOf", default=0.0)
+    """Epoch seconds of what a decision was made from: one cycle has one."""
     before: Any = msgspec.field(name="from", default=None)
     after: Any = msgspec.field(name="to", default=None)
     cause: str = ""
@@ -91,6 +95,8 @@ def of_decision(
         kind=Kind.DECISION,
         key=str(key),
         seq=decision.seq,
+        wanted=decision.wanted,
+        as_of=decision.as_of,
         before=_shares(before.shares) if before is not None else None,
         after=_shares(decision.shares),
         cause=cause,

@@ -5,11 +5,12 @@ from typing import Final
 
 from federator.model import names
 from federator.model.ask import Ask, Policy, Unit
+from federator.model.errors import FieldError
 from federator.model.names import WorkloadKey
 from federator.placement.policy import enforcing
 from federator.placement.policy.policies import Bindings, Policies, Subject
 from federator.placement.quota import quota
-from federator.simulate.demand import Work
+from federator.simulate.demand import Recorded, Work
 from federator.simulate.engine.shapes import Shapes
 
 SERVICE: Final = "service"
@@ -28,7 +29,10 @@ class Asks:
         self._like: dict[tuple[object, ...], Ask] = {}
 
     def of(self, work: Work) -> Ask:
-        """The ask of a work. A job starts with all its shards, in one cluster; a service takes what there is."""
+        """The ask of a work. A job starts with all its shards, in one cluster; a service takes what there is. What
+        was recorded is asked for as the hub would."""
+        if work.recorded is not None:
+            return self._recorded(work, work.recorded)
         alike = (
             work.kind == SERVICE,
             work.namespace,
@@ -42,6 +46,24 @@ class Asks:
         if like is None:
             like = self._like[alike] = self._first(work)
         return replace(like, key=key_of(work), uid=work.id, created_s=float(work.submit_s))
+
+    def _recorded(self, work: Work, recorded: Recorded) -> Ask:
+        ask = recorded.ask
+        subject = Subject(
+            ask.key.kind, ask.key.namespace, ask.labels, ask.project, self._bindings.of(ask.key.namespace)
+        )
+        try:
+            own = recorded.own or self._policies.choose(subject, recorded.policy_ref)
+        except FieldError as bad:
+            own = Policy(name=recorded.policy_ref, origin="misconfigured", problem=str(bad))
+        ask = replace(
+            ask,
+            created_s=float(work.submit_s),
+            policy=enforcing.combined(own, self._policies.demands(subject)),
+            project_bound=self._bindings.speaks(ask.key.namespace, ask.project),
+        )
+        self._shapes.note(ask.shape)
+        return quota.charged(ask, self._bindings.accounts(ask.project))
 
     def _first(self, work: Work) -> Ask:
         key = key_of(work)
@@ -67,7 +89,9 @@ class Asks:
 
 
 def key_of(work: Work) -> WorkloadKey:
-    """The key of the object that the work would be."""
+    """The key of the object that the work would be, or was."""
+    if work.recorded is not None:
+        return work.recorded.ask.key
     return names.key(KIND_OF.get(work.kind, JOB_KIND), work.namespace, work.id)
 
 

@@ -49,7 +49,8 @@ class Member:
         self.names = tuple(sorted(named))
         sizes = [[self._size(row, name) for row in rows] for name in self.names]
         self.allocatable: Ints = np.array(sizes, dtype=np.int64).reshape(len(self.names), len(rows))[:, self._make_of]
-        self.free: Ints = self.allocatable.copy()
+        left = [[self._left(row, name) for row in rows] for name in self.names]
+        self.free: Ints = np.array(left, dtype=np.int64).reshape(len(self.names), len(rows))[:, self._make_of]
         scored = [self.names.index(name) if name in self.names else -1 for name in binding.SCORED]
         self._scored = [place for place in scored if place >= 0]
         self._inverse = binding.inverse(self.allocatable[self._scored].tolist()).reshape(
@@ -66,6 +67,13 @@ class Member:
         if name == PODS and name not in row.allocatable and not row.podless:
             return UNLIMITED
         return row.allocatable[name]
+
+    @staticmethod
+    def _left(row: NodeRow, name: str) -> int:
+        """What is free before the simulation places anything: what is not stays occupied."""
+        if name == PODS and name not in row.allocatable and not row.podless:
+            return UNLIMITED
+        return row.free[name]
 
     def _columns(self, nodes: Iterator[int] | range) -> list[tuple[int, ...]]:
         return [tuple(self.free[:, node].tolist()) for node in nodes]

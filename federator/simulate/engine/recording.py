@@ -3,13 +3,14 @@
 from collections.abc import Iterable
 from typing import Final
 
+from federator.model.decision import Share
 from federator.model.resources import CPU, GPU, MEMORY
 from federator.simulate.demand import Work
 from federator.simulate.engine.running import Running
 from federator.simulate.engine.shapes import MIB
 from federator.simulate.engine.world import World
 from federator.simulate.inputs import Event, EventKind, Inputs
-from federator.simulate.outcome import End, Happened, Life, Outcome, Sample
+from federator.simulate.outcome import End, Happened, Life, Outcome, Placed, Sample
 
 SAMPLES: Final = 400
 """Samples over the time in which works are submitted; the time after has them at the same distance."""
@@ -33,6 +34,7 @@ class Recording:
         self._samples: list[Sample] = []
         self._lives: dict[str, Life] = {}
         self._happened: list[Happened] = []
+        self._placed: list[Placed] = []
         self._moves = 0
         self._resources = _recorded(inputs)
 
@@ -50,6 +52,12 @@ class Recording:
         """An event happened, and so many copies lost their place."""
         subject = event.cluster or event.kind.value.removesuffix("Changed")
         self._happened.append(Happened(event.at_s, event.kind.value, subject, copies))
+
+    def placed(self, running: Running, shares: Iterable[Share], now_s: int) -> None:
+        """A decision is about to be in force for a recorded workload."""
+        given = {share.cluster: share.count for share in shares}
+        if given != {share.cluster: share.count for share in running.shares}:
+            self._placed.append(Placed(now_s, running.work.id, given))
 
     def completed(self, running: Running, now_s: int) -> None:
         """A work has run to its end, and was closed at that time."""
@@ -73,6 +81,8 @@ class Recording:
             lives=tuple(self._lives[work.id] for work in submitted),
             samples=tuple(self._samples),
             happened=tuple(self._happened),
+            placed=tuple(self._placed),
+            recorded=self.inputs.recorded,
             moves=self._moves,
             decisions=world.seq,
             cycles=self.cycles,
@@ -135,7 +145,7 @@ def _is_fragmented(running: Running, world: World) -> bool:
 def _how(running: Running, world: World) -> End:
     if not running.missing:
         return End.RUNNING
-    if any(member.could_hold(running.ask.shape, running.ask.count) for member in world.fleet.members.values()):
+    if any(member.could_hold(running.ask.shape, running.ask.slots) for member in world.fleet.members.values()):
         return End.WAITING
     sizes = [member for member in world.fleet.members.values() if member.could_hold(running.ask.shape, 1)]
     return End.UNPLACEABLE if running.is_job or not sizes else End.WAITING

@@ -18,6 +18,7 @@ from federator.scheduling import cycle
 from federator.scheduling.entry import Entry
 from federator.scheduling.queueing_hints import Hint, HintKind
 from federator.scheduling.write_order import Decided
+from federator.simulate.demand import Work
 from federator.simulate.engine import events
 from federator.simulate.engine.asks import key_of
 from federator.simulate.engine.recording import Recording
@@ -80,12 +81,13 @@ class _Simulation:
                 self.recording.happen(changes[changed], events.happen(world, changes[changed]))
                 changed += 1
             while submitted < len(works) and works[submitted].submit_s == now_s:
-                running = Running(works[submitted], world.asks.of(works[submitted]))
-                world.live[running.ask.key] = running
-                world.put(running.ask.key)
+                if submitted and _by_itself(works[submitted - 1], works[submitted]):
+                    world.hold_reports()
+                    self._decide()
+                self._submit(works[submitted])
                 submitted += 1
-            while heads := world.heads(HEADS_MAX):
-                self._cycle(heads)
+            self._decide()
+            world.release_reports()
             instants += 1
             if progress is not None and instants % PROGRESS_EVERY == 0:
                 progress(now_s, self.inputs.end_s, submitted, len(works))
@@ -120,11 +122,21 @@ class _Simulation:
             self.recording.completed(running, world.now_s)
         return hints
 
+    def _submit(self, work: Work) -> None:
+        running = Running(work, self.world.asks.of(work))
+        self.world.live[running.ask.key] = running
+        self.world.put(running.ask.key)
+
+    def _decide(self) -> None:
+        """Cycles, until nothing is due."""
+        while heads := self.world.heads(HEADS_MAX):
+            self._cycle(heads)
+
     def _cycle(self, heads: Sequence[Running]) -> None:
         world = self.world
+        refused = [permitted.refusal(head.ask, world.levels, world.quotas) for head in heads]
         entries = [
-            Entry(ask=head.ask, standing=head.standing(), refused=permitted.refusal(head.ask, {}, world.quotas))
-            for head in heads
+            Entry(ask=head.ask, standing=head.standing(), refused=why) for head, why in zip(heads, refused, strict=True)
         ]
         made = cycle.run(entries, world.inadmissible, world.snapshot(), world.commitments, seq=world.next_seq)
         for bug in made.failed.values():
@@ -140,7 +152,9 @@ class _Simulation:
         """The decision is in force, and the members have what it gives at once. Returns what that may help."""
         world, running, decision = self.world, self.world.live[decided.key], decided.decision
         world.commitments.assume(decided.after)
-        given = {share.cluster: share.count for share in decision.shares}
+        given = {share.cluster: share.slots for share in decision.shares}
+        if running.work.recorded is not None:
+            self.recording.placed(running, decision.shares, world.now_s)
         if running.is_job and given.keys() != running.bound.keys():
             running.break_off(world.now_s)
         hints = []
@@ -155,8 +169,7 @@ class _Simulation:
             if lacking > 0:
                 running.enter(name, world.fleet.members[name].bind(running.ask.shape, lacking), world.now_s)
             world.commitments.confirm(name, running.ask.uid, world.seq)
-        for name in {*given, *(hint.cluster for hint in hints)}:
-            world.commitments.reported(name, world.seq)
+        world.report({*given, *(hint.cluster for hint in hints)})
         running.decided(decision, world.now_s)
         self._start(running, decision)
         return hints
@@ -170,3 +183,10 @@ class _Simulation:
             self._order += 1
             end_s = self.world.now_s + runtime_s
             heapq.heappush(self._ends, (end_s, self._order, running.ask.key, running.attempt))
+
+
+def _by_itself(former: Work, work: Work) -> bool:
+    """Whether a work was decided on in another cycle than the one before it in the recording."""
+    if former.recorded is None or work.recorded is None:
+        return False
+    return not work.recorded.cycle or former.recorded.cycle != work.recorded.cycle

@@ -47,7 +47,7 @@ class Running:
     @property
     def missing(self) -> int:
         """Copies that are asked for and not bound."""
-        return max(self.ask.count - sum(map(self.copies, self.bound)), 0)
+        return max(self.ask.slots - sum(map(self.copies, self.bound)), 0)
 
     @property
     def waiting_for(self) -> str:

@@ -29,13 +29,18 @@ class Shapes:
         shape = self.made.get(key)
         if shape is None:
             amounts = {CPU: work.cpu_milli or 0, MEMORY: (work.memory_mib or 0) * MIB, GPU: work.gpu or 0, PODS: 1}
-            shape = self.made[key] = PodShape(Resources(amounts), node_selector=_selector(work.gpu_models))
-            if not shape.plain:
-                self.special[shape.id] = shape
+            shape = self.made[key] = PodShape(Resources(amounts), node_selector=selector(work.gpu_models))
+            self.note(shape)
         return shape
 
+    def note(self, shape: PodShape) -> None:
+        """A shape that was made elsewhere is in use."""
+        if not shape.plain:
+            self.special[shape.id] = shape
 
-def _selector(models: Iterable[str]) -> str:
+
+def selector(models: Iterable[str]) -> str:
+    """The node selector of the shapes that accept these GPU models; "" for any."""
     values = sorted(set(models))
     if not values:
         return ""

@@ -34,8 +34,12 @@ class World:
         self.seq = 0
         """Of the last decision."""
         self.rules = inputs.rules
+        self.levels = inputs.levels
         self.quotas = inputs.quotas
         self.asks = self._asks()
+        self._held: FleetSnapshot | None = None
+        self._late: set[str] = set()
+        """Clusters whose report is held back."""
 
     def _asks(self) -> Asks:
         return Asks(Policies(self.rules), Bindings(self.quotas), self.shapes)
@@ -45,8 +49,30 @@ class World:
         return self.seq
 
     def snapshot(self) -> FleetSnapshot:
-        """The fleet as its members report it now."""
-        return FleetSnapshot(float(self.now_s), self.fleet.views(self.seq), self.quotas)
+        """The fleet as its members report it now, or reported it when reports were held."""
+        if self._held is not None:
+            return self._held
+        return FleetSnapshot(float(self.now_s), self.fleet.views(self.seq), self.quotas, self.levels)
+
+    def hold_reports(self) -> None:
+        """Until they are released, cycles know of the fleet what they know now, and charge what was
+        decided since: so do cycles of a hub that follow each other faster than members report."""
+        if self._held is None:
+            self._held = self.snapshot()
+
+    def release_reports(self) -> None:
+        """Members report what they have."""
+        self._held = None
+        self.report(self._late)
+        self._late = set()
+
+    def report(self, clusters: Iterable[str]) -> None:
+        """These clusters have reported every decision so far, unless reports are held."""
+        if self._held is not None:
+            self._late.update(clusters)
+            return
+        for name in clusters:
+            self.commitments.reported(name, self.seq)
 
     def put(self, key: WorkloadKey) -> None:
         """The work is due to be decided."""

@@ -1,10 +1,11 @@
 """The headline figures of a simulation, its verdict in one sentence, and how two simulations differ."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from federator.simulate.outcome import End
+from federator.simulate.outcome import End, Outcome
 from federator.simulate.report import amounts
 from federator.simulate.report.measures import Measures
 
@@ -97,6 +98,50 @@ def values(measures: Measures) -> dict[str, Any]:
     return {one.key: one.value for one in figures(measures)}
 
 
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """The decisions of a simulation beside those of the live federation that was recorded."""
+
+    recorded: int
+    """Decisions of the recording."""
+    same: int
+    """So many at the beginning are the same, in the same order."""
+    sentence: str
+
+    @property
+    def whole(self) -> bool:
+        """Whether the simulation decided exactly as the federation did."""
+        return self.same == self.recorded
+
+
+def replay(outcome: Outcome) -> Replay | None:
+    """How far the simulation of a recording decides as the federation did: which workload, and how many copies in
+    which clusters, one decision after the other. None without a recording."""
+    recorded = [(one.work, dict(one.clusters)) for one in outcome.recorded]
+    made = [(one.work, dict(one.clusters)) for one in outcome.placed]
+    if not recorded:
+        return None
+    pairs = enumerate(zip(recorded, made, strict=False))
+    same = next((at for at, (was, now) in pairs if was != now), min(len(recorded), len(made)))
+    if recorded == made:
+        taken = f"all {len(recorded):,} recorded decisions were" if len(recorded) > 1 else "the recorded decision was"
+        return Replay(len(recorded), same, f"{taken} taken again, in the same order")
+    was = _decision(*recorded[same]) if same < len(recorded) else "nothing more"
+    now = _decision(*made[same]) if same < len(made) else "nothing more"
+    kept = min(same, len(recorded) - 1)
+    return Replay(
+        len(recorded),
+        kept,
+        f"{kept:,} of {len(recorded):,} recorded decisions were taken again in the same order, then the federation"
+        f" decided {was}, and the simulation {now}",
+    )
+
+
+def _decision(work: str, clusters: Mapping[str, int]) -> str:
+    where = ", ".join(f"{cluster} {count}" for cluster, count in sorted(clusters.items())) or "nowhere"
+    return f"{work}: {where}"
+
+
 def verdict(measures: Measures) -> str:
     """What happened, in one sentence."""
     found = measures.waiting
@@ -116,6 +161,9 @@ def verdict(measures: Measures) -> str:
             f"{amounts.counted(measures.restarts, 'restart')} after lost clusters cost "
             f"{amounts.length(measures.lost_s)} of run time"
         )
+    replayed = replay(measures.outcome)
+    if replayed is not None:
+        parts.append(replayed.sentence)
     return "; ".join(parts) + "."
 
 

@@ -99,6 +99,8 @@ def document(measures: Measures, source: Provenance, other: tuple[str, Measures]
             "cycles": outcome.cycles,
         },
     }
+    if (replayed := figures.replay(outcome)) is not None:
+        found["replay"] = _replayed(replayed)
     if other is not None:
         rows = figures.differences(other[1], measures)
         found["comparedWith"] = {
@@ -116,6 +118,10 @@ def document(measures: Measures, source: Provenance, other: tuple[str, Measures]
             ],
         }
     return found
+
+
+def _replayed(found: figures.Replay) -> dict[str, Any]:
+    return {"decisions": found.recorded, "same": found.same, "whole": found.whole}
 
 
 def _waiting(one: Waiting) -> dict[str, Any]:

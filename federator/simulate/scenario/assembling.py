@@ -21,9 +21,10 @@ from federator.model.resources import CPU, GPU, MEMORY
 from federator.placement.policy.policies import Rule
 from federator.simulate.demand import Work
 from federator.simulate.inputs import Inputs
-from federator.simulate.scenario import aggregates, drawing, events, fleet
+from federator.simulate.scenario import aggregates, drawing, events, fleet, recorded
 from federator.simulate.scenario.fields import near
 from federator.simulate.scenario.fleet import Clusters
+from federator.simulate.scenario.recorded import Replay
 from federator.simulate.scenario.schema import Object, Scenario, TraceFile
 from federator.simulate.traces import loading
 from federator.simulate.traces.works import Trace
@@ -93,7 +94,8 @@ def inputs(scenario: Scenario, files: Files, name: str) -> Inputs:
     """Everything that the engine reads. Raises FieldError and TraceError."""
     clusters = fleet.assemble(scenario.fleet, scenario.seed, files.path, files.objects)
     changes = events.assemble(scenario.events, clusters.views, files.quotas, files.rules)
-    works, origin_s, notes = _works(scenario, files)
+    replay = _replay(scenario, files, clusters)
+    works, origin_s, notes = _works(scenario, files, replay)
     works, dropped = _on_record(works, clusters)
     notes = [*clusters.assumptions, *notes, *dropped]
     views = clusters.views
@@ -119,11 +121,18 @@ def inputs(scenario: Scenario, files: Files, name: str) -> Inputs:
         warm_up_s=scenario.warm_up,
         price_per_hour=clusters.prices,
         aggregates=scenario.fleet.aggregates,
+        levels=replay.levels if replay is not None else {},
+        recorded=replay.decisions if replay is not None else (),
         assumptions=tuple(notes),
     )
 
 
-def _works(scenario: Scenario, files: Files) -> tuple[tuple[Work, ...], int, list[str]]:
+def _replay(scenario: Scenario, files: Files, clusters: Clusters) -> Replay | None:
+    given = scenario.demand.recording
+    return recorded.replay(given, files.objects, list(clusters.views)) if given is not None else None
+
+
+def _works(scenario: Scenario, files: Files, replay: Replay | None) -> tuple[tuple[Work, ...], int, list[str]]:
     """The works of all sources by submission, scaled; epoch seconds of second 0; notes."""
     given = scenario.demand
     found: list[Work] = []
@@ -141,6 +150,10 @@ def _works(scenario: Scenario, files: Files) -> tuple[tuple[Work, ...], int, lis
             raise FieldError("demand.trace.begin", "no work was submitted between begin and end")
         origin_s = trace.origin_s + given.trace.begin if trace.origin_s else 0
         found += kept
+    if given.recording is not None and replay is not None:
+        origin_s = origin_s or given.recording.begin
+        notes += replay.notes
+        found += replay.works
     for at, stream in enumerate(given.generate):
         if any(other.name == stream.name for other in given.generate[:at]):
             raise FieldError(f"demand.generate[{at}].name", f"{stream.name!r} is given twice; ids begin with it")
@@ -174,7 +187,7 @@ def _scaled(works: Sequence[Work], scale: Fraction) -> Iterable[Work]:
     for at, work in enumerate(works):
         times = (at + 1) * scale.numerator // scale.denominator - at * scale.numerator // scale.denominator
         for copy in range(times):
-            yield work if copy == 0 else replace(work, id=f"{work.id}-copy{copy}")
+            yield work if copy == 0 else recorded.renamed(work, f"-copy{copy}")
 
 
 def _on_record(works: tuple[Work, ...], clusters: Clusters) -> tuple[tuple[Work, ...], list[str]]:

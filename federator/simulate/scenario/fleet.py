@@ -44,7 +44,7 @@ def assemble(given: Fleet, seed: int, path_of: Callable[[str], Path], objects: O
         view = membercluster.to_view(obj, 0.0)
         if view.capacity is None:
             raise FieldError("fleet.objects", f"MemberCluster/{view.name} has no status.capacity: nothing fits there")
-        _add(found, _all_free(view), None, "fleet.objects")
+        _add(found, view if given.occupied else _all_free(view), None, "fleet.objects")
     if given.generate is not None:
         for cluster in drawing.clusters(given.generate, seed):
             _add(found, view_of(cluster, "fleet.generate.node"), cluster.price, "fleet.generate")

@@ -9,6 +9,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from federator.api import decoding
+from federator.api.decoding import Limits
 from federator.model.errors import FieldError
 from federator.simulate.inputs import Inputs
 from federator.simulate.scenario import assembling, fields
@@ -16,6 +17,8 @@ from federator.simulate.scenario.schema import Scenario
 
 _PART: Final = re.compile(r"([^.\[\]]+)|\[([0-9]+)\]")
 Document = dict[str, Any]
+LIMITS: Final = Limits(size=256 * 1024 * 1024, nodes=20_000_000)
+"""Of a scenario: a recording of a large federation has all its workloads."""
 
 
 class InvalidScenario(ValueError):
@@ -29,7 +32,7 @@ class InvalidScenario(ValueError):
 def document(path: Path) -> Document:
     """The document of a scenario file. Raises InvalidScenario."""
     try:
-        found = decoding.from_yaml(path.read_text(encoding="utf-8"))
+        found = decoding.from_yaml(path.read_text(encoding="utf-8"), LIMITS)
     except FieldError as bad:
         raise InvalidScenario(str(path), [bad]) from None
     except (OSError, UnicodeDecodeError) as trouble:

@@ -1,13 +1,14 @@
 """The fields of a scenario file. Unknown ones are refused; docs/reference/scenario-file.md shows all."""
 
 from fractions import Fraction
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from federator.api.common import Model
 from federator.model.ask import Tier
+from federator.simulate.scenario import fields
 from federator.simulate.scenario.fields import Duration, Names, Portion
 from federator.simulate.traces import columns, works
 
@@ -17,6 +18,8 @@ Object = dict[str, Any]
 Weights = Annotated[dict[str, Annotated[float, Field(ge=0)]], Field(min_length=1)]
 """Value -> how often it is drawn, relative to the others."""
 TierName = Literal["Reserved", "OnDemand", "Preemptible"]
+RECORDING_VERSION: Final = 1
+"""Of what `federator record` writes under `demand.recording`."""
 TimeUnit = Literal["us", "ms", "s", "min", "h", "d", "iso"]
 
 
@@ -125,6 +128,8 @@ class Fleet(Model):
     table: FleetTable | None = None
     objects: list[Object] = Field(default_factory=list)
     """MemberClusters with status.capacity, or `{file: PATH}` with some."""
+    occupied: bool = False
+    """What is not free in `objects` stays occupied; without it everything counts as free."""
     generate: FleetGenerator | None = None
     capacity: Portion = Fraction(1)
     """Every cluster has this part of its nodes, rounded down, at least one of each kind."""
@@ -268,11 +273,68 @@ class Stream(Model):
         return self
 
 
+class Decided(Model):
+    """A decision of the recorded federation."""
+
+    seq: Annotated[int, Field(ge=0)]
+    """Its number: by these the decisions of all works are in order."""
+    at: Annotated[float, Field(ge=0, le=fields.DURATION_MAX_S)]
+    """Seconds since `begin`."""
+    wanted: Annotated[int, Field(ge=0)] = 0
+    """Copies that were asked for; 0 where the history does not say."""
+    clusters: dict[Name, Annotated[int, Field(ge=0)]]
+    """Cluster -> copies or shards."""
+
+
+class RecordedWork(Model):
+    """A workload, when it came and went, and what was decided about it."""
+
+    submit: Duration
+    """Seconds since `begin`; works of one second are in the order of their first decisions."""
+    runtime: Duration | None = None
+    """Seconds from its start to its completion; None: it had not ended."""
+    cycle: Annotated[float, Field(ge=0)] = 0.0
+    """Epoch seconds of what the cycle that first decided on it knew; 0 where that is not known."""
+    workload: dict[str, Any]
+    """The object, without its status."""
+    decisions: list[Decided] = Field(default_factory=list)
+
+
+class Recording(Model):
+    """What `federator record` took from a live federation."""
+
+    version: int
+    begin: Annotated[int, Field(ge=0)]
+    """Epoch seconds of second 0."""
+    notes: list[str] = Field(default_factory=list)
+    """What the recording lacks, each a sentence."""
+    levels: dict[Name, Literal["privileged", "baseline", "restricted"]] = Field(default_factory=dict)
+    """Namespace -> the Pod Security level that it enforces."""
+    profiles: list[Object] = Field(default_factory=list)
+    """RuntimeProfiles of the workloads, or `{file: PATH}` with some."""
+    works: list[RecordedWork] = Field(default_factory=list)
+    complete: bool
+    """The last line of the recording; a file without it was cut off."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _whole(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            version = data.get("version")
+            if version != RECORDING_VERSION or isinstance(version, bool):
+                message = f"version is {str(version)[:20]}; this program reads version {RECORDING_VERSION}"
+                raise _refuse(message)
+            if data.get("complete") is not True:
+                raise _refuse("`complete: true` is not at its end: the file was cut off")
+        return data
+
+
 class Demand(Model):
     """The works: from one or several of these sources."""
 
     trace: TraceFile | None = None
     generate: list[Stream] = Field(default_factory=list)
+    recording: Recording | None = None
     scale: Portion = Fraction(1)
     """1.3: every work once, and three of ten twice; 0.5: every second work."""
     checkpoint: Duration | None = None
@@ -280,8 +342,8 @@ class Demand(Model):
 
     @model_validator(mode="after")
     def _some(self) -> Self:
-        if self.trace is None and not self.generate:
-            raise _refuse("names no works: give trace or generate")
+        if self.trace is None and not self.generate and self.recording is None:
+            raise _refuse("names no works: give trace, generate or recording")
         if self.scale <= 0:
             raise _refuse("scale: must be more than 0")
         return self

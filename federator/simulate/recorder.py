@@ -1,0 +1,327 @@
+"""A live federation as a scenario: what `federator record` writes. Pure.
+
+It is made from the host's objects, and from the history that the leader keeps of each workload. What a
+decision does not depend on is left out: environments, commands and arguments of containers.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from federator.api import membercluster, raw
+from federator.api.placement import decisionfacts
+from federator.hub.records import workloads
+from federator.kinds import registry
+from federator.model import names
+from federator.model.fleet import Capacity, NodeRow
+from federator.model.kubernetes import pod_security, quantity
+from federator.model.names import WorkloadKey
+from federator.model.resources import PODS, Resources
+from federator.simulate.scenario.schema import RECORDING_VERSION
+
+Obj = Mapping[str, Any]
+POLICIES: Final = ("ClusterPlacementPolicy", "PlacementPolicy")
+_KEPT: Final = ("name", "namespace", "uid", "generation", "labels", "creationTimestamp")
+_CONFIG: Final = "config"
+"""The files of a workload: of its spec's own fields the one that no decision reads."""
+_SECRET: Final = frozenset({"env", "envFrom", "command", "args"})
+"""Lists of containers that no decision reads, and that may hold what nobody should pass on."""
+REPORTED_S: Final = 120.0
+"""Seconds after which every report of a member shows that a job has ended."""
+_OVER: Final = ("Complete=True", "Failed=True")
+
+
+class NothingToRecord(ValueError):
+    """There is no recording of this federation; the message says what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What the leader told of one workload."""
+
+    entries: Sequence[Obj] = ()
+    more: bool = False
+    """Whether older entries were left out."""
+    begins: float | None = None
+    """Epoch seconds of the oldest entry about anything."""
+
+
+@dataclass(slots=True)
+class _Told:
+    """One workload on its way into the recording. Times are epoch seconds."""
+
+    key: WorkloadKey
+    obj: Obj
+    created_s: int
+    count: int
+    decisions: list[Obj] = field(default_factory=list)
+    over_s: float | None = None
+    submit_s: int = 0
+
+    @property
+    def first_seq(self) -> int | None:
+        """Number of its first decision; None where the history does not reach back to it."""
+        first = next(iter(self.decisions), None)
+        return raw.integer(first, "seq") if first is not None and first.get("from") is None else None
+
+
+def document(objs: Sequence[Obj], histories: Mapping[WorkloadKey, History], now_s: float) -> dict[str, Any]:
+    """The scenario. Raises NothingToRecord."""
+    by_kind: dict[str, list[Obj]] = {}
+    for obj in objs:
+        by_kind.setdefault(raw.text(obj, "kind"), []).append(obj)
+    clusters = by_kind.get("MemberCluster", [])
+    if not clusters:
+        raise NothingToRecord("the federation has no member, so there is no fleet to record")
+    silent = [raw.text(one, "metadata", "name") for one in clusters if "capacity" not in raw.mapping(one, "status")]
+    if silent:
+        raise NothingToRecord(f"{', '.join(silent)} has not reported its capacity yet")
+    told = [
+        _told(kind, obj, histories)
+        for kind in registry.WORKLOADS.values()
+        for obj in by_kind.get(kind.kind, ())
+        if raw.at(obj, "metadata", "deletionTimestamp") is None
+    ]
+    if not told:
+        raise NothingToRecord("the federation has no workload, so there is nothing to replay")
+    begin_s = min(one.created_s for one in told)
+    _submitted(told)
+    until_s = max(int(now_s) - begin_s, *(one.submit_s - begin_s for one in told), 1)
+    notes = [*_ours(told, histories), *_of_clusters(clusters)]
+    fleet, foreign = _fleet(clusters, by_kind, told, now_s)
+    return {
+        "description": f"What federator record took from a live federation in {until_s:,} seconds.",
+        "until": until_s,
+        "fleet": {"occupied": True, "objects": fleet},
+        "policies": [_bare(obj) for kind in POLICIES for obj in by_kind.get(kind, ())],
+        "quotas": [_bare(obj) for obj in by_kind.get("FederatedQuota", ())],
+        "demand": {
+            "recording": {
+                "version": RECORDING_VERSION,
+                "begin": begin_s,
+                "notes": [*notes, *foreign],
+                "levels": _levels(by_kind.get("Namespace", ())),
+                "profiles": [_bare(obj) for obj in by_kind.get("RuntimeProfile", ())],
+                "works": [_work(one, begin_s) for one in told],
+                "complete": True,
+            }
+        },
+    }
+
+
+def key_of(kind: str, obj: Obj) -> WorkloadKey:
+    """The key of a workload of that kind."""
+    return names.key(kind, raw.text(obj, "metadata", "namespace"), raw.text(obj, "metadata", "name"))
+
+
+def _told(kind: Any, obj: Obj, histories: Mapping[WorkloadKey, History]) -> _Told:
+    key = key_of(kind.kind, obj)
+    entries = histories.get(key, History()).entries
+    made = [one for one in entries if one.get("kind") == "Decision" and one.get("key") == str(key)]
+    born = int(workloads.created_s(obj))
+    # One of the same name may have been deleted before: what is older than the object is of that.
+    lived = [one for one in entries if _number(one, "at") >= born and one.get("key") == str(key)]
+    over = next((_number(one, "at") for one in lived if str(one.get("to", "")).startswith(_OVER)), None)
+    decisions = [one for one in made if _number(one, "at") >= born]
+    return _Told(
+        key, obj, born, kind.verbs.count(obj), sorted(decisions, key=lambda one: raw.integer(one, "seq")), over
+    )
+
+
+def _number(entry: Obj, name: str) -> float:
+    value = entry.get(name)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
+
+
+def _submitted(told: list[_Told]) -> None:
+    """Sorts by submission, which is in whole seconds: no work before one that was first decided on sooner."""
+    for one in told:
+        one.submit_s = one.created_s
+    known = sorted((one for one in told if one.first_seq is not None), key=lambda one: one.first_seq or 0)
+    latest = 0
+    for one in known:
+        latest = one.submit_s = max(one.submit_s, latest)
+    told.sort(key=lambda one: (one.submit_s, one.first_seq or 0, one.key))
+
+
+def _work(one: _Told, begin_s: int) -> dict[str, Any]:
+    decisions = [
+        {
+            "seq": raw.integer(entry, "seq"),
+            "at": round(max(_number(entry, "at") - begin_s, 0.0), 3),
+            "wanted": raw.integer(entry, "wanted"),
+            "clusters": _counts(entry.get("to")),
+        }
+        for entry in one.decisions
+        if _counts(entry.get("from")) != _counts(entry.get("to")) and not _is_over(one, entry)
+    ]
+    found: dict[str, Any] = {"submit": one.submit_s - begin_s}
+    if one.first_seq is not None:
+        found["cycle"] = _number(one.decisions[0], "asOf")
+    if one.over_s is not None:
+        found["runtime"] = max(-int(-one.over_s // 1) - _began_s(one), 0)
+    return {**found, "workload": _bare(one.obj), "decisions": decisions}
+
+
+def _is_over(one: _Told, entry: Obj) -> bool:
+    """Whether it is a decision about a work that had ended: it takes away what nothing runs in."""
+    return one.over_s is not None and _number(entry, "at") >= one.over_s
+
+
+def _began_s(one: _Told) -> int:
+    """The second in which a job had a place for all its shards."""
+    whole = (
+        int(_number(entry, "at")) for entry in one.decisions if sum(_counts(entry.get("to")).values()) >= one.count
+    )
+    return max(next(whole, one.submit_s), one.submit_s)
+
+
+def _counts(shares: object) -> dict[str, int]:
+    if not isinstance(shares, Mapping):
+        return {}
+    return {str(cluster): count for cluster, count in sorted(shares.items()) if isinstance(count, int) and count > 0}
+
+
+def _ours(told: Sequence[_Told], histories: Mapping[WorkloadKey, History]) -> Iterator[str]:
+    """What the history does not reach back to."""
+    begins = max((found.begins or 0.0 for found in histories.values()), default=0.0)
+    older = [one for one in told if one.first_seq is None or histories[one.key].more]
+    if older:
+        yield (
+            f"The history has no first decision of {len(older)} of {len(told)} workloads"
+            f"{f'; it begins at epoch second {int(begins)}' if begins else ''}: what it lacks is not compared."
+        )
+    gaps = sum(any(entry.get("kind") in ("Gap", "Lost") for entry in found.entries) for found in histories.values())
+    if gaps:
+        yield "The history has gaps: another hub led for a while, or entries were lost."
+    yield "Workloads that were deleted before the recording are not in it, nor is the room that they held."
+
+
+def _of_clusters(clusters: Sequence[Obj]) -> Iterator[str]:
+    for one in clusters:
+        ready = raw.condition(one, "Ready")
+        if ready and ready.get("status") != "True":
+            name, since = raw.text(one, "metadata", "name"), raw.text(ready, "lastTransitionTime")
+            yield f"{name} was not ready when it was recorded (since {since}): it is replayed as ready."
+
+
+def _fleet(
+    clusters: Sequence[Obj], by_kind: Mapping[str, list[Obj]], told: Sequence[_Told], now_s: float
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The clusters without what the recorded workloads hold, and what others hold as sentences."""
+    held = _held(by_kind, told, now_s)
+    found, notes = [], []
+    for obj in clusters:
+        view = membercluster.to_view(obj, 0.0)
+        assert view.capacity is not None
+        rows = view.capacity.rows
+        foreign = _foreign(rows, held.get(view.name, Resources()))
+        capacity = Capacity(tuple(_occupied(rows, foreign)), packs=view.capacity.packs)
+        status = membercluster.to_status_capacity(capacity, error="", as_of_s=0.0)
+        apis = {"apis": list(raw.texts(obj, "status", "apis"))} if "apis" in raw.mapping(obj, "status") else {}
+        found.append({**_bare(obj), "status": {**apis, "capacity": status}})
+        if foreign:
+            said = ", ".join(f"{name} {amount}" for name, amount in quantity.render(foreign).items())
+            notes.append(
+                f"{view.name}: others than the recorded workloads hold {said}; it is spread over its nodes by size,"
+                " and stays occupied."
+            )
+    return found, notes
+
+
+def _held(by_kind: Mapping[str, list[Obj]], told: Sequence[_Told], now_s: float) -> dict[str, Resources]:
+    """Cluster -> what the recorded workloads hold, at most."""
+    profiles = {raw.text(obj, "metadata", "name"): obj for obj in by_kind.get("RuntimeProfile", ())}
+    shares: dict[WorkloadKey, dict[str, int]] = {}
+    for obj in by_kind.get("PlacementDecision", ()):
+        facts = decisionfacts.decision_facts(obj)
+        shares[facts.key] = {share.cluster: share.slots for share in facts.shares}
+    held: dict[str, Resources] = {}
+    for one in told:
+        kind = registry.KINDS[one.key.kind]
+        assert kind.verbs is not None
+        ask = workloads.summarise(one.key.kind, one.obj, profiles.get(kind.verbs.profile(one.obj))).ask
+        if ask is None:
+            continue
+        holds = shares.get(one.key, {})
+        if one.over_s is not None:
+            holds = _lately(one, ask.slots) if now_s - one.over_s < REPORTED_S else {}
+        requests = ask.shape.requests
+        copy = requests if requests[PODS] else requests + Resources({PODS: 1})
+        for cluster, copies in holds.items():
+            held[cluster] = held.get(cluster, Resources()) + copy * copies
+    return held
+
+
+def _lately(one: _Told, slots: int) -> dict[str, int]:
+    """What a job that has just ended may still hold by the reports of the clusters."""
+    most: dict[str, int] = {}
+    for entry in one.decisions:
+        for cluster, count in _counts(entry.get("to")).items():
+            most[cluster] = min(max(most.get(cluster, 0), count), slots)
+    return most
+
+
+def _foreign(rows: Sequence[NodeRow], ours: Resources) -> Resources:
+    """What neither is free nor ours."""
+    used: dict[str, int] = {}
+    for row in rows:
+        for name, size in row.allocatable.items():
+            used[name] = used.get(name, 0) + row.count * (size - min(row.free[name], size))
+    return Resources({name: amount - ours[name] for name, amount in used.items() if amount > ours[name]})
+
+
+def _occupied(rows: Sequence[NodeRow], foreign: Resources) -> Iterator[NodeRow]:
+    """The rows with so much in use, each node by its size."""
+    totals: dict[str, int] = {}
+    for row in rows:
+        for name, size in row.allocatable.items():
+            totals[name] = totals.get(name, 0) + row.count * size
+    for row in rows:
+        free = {
+            name: size - -(-foreign[name] * size // totals[name]) if totals[name] else size
+            for name, size in row.allocatable.items()
+        }
+        yield NodeRow(
+            count=row.count,
+            allocatable=row.allocatable,
+            free=Resources(free),
+            model=row.model,
+            family=row.family,
+            taints=row.taints,
+            podless=row.podless,
+        )
+
+
+def _levels(namespaces: Sequence[Obj]) -> dict[str, str]:
+    levels = {
+        raw.text(one, "metadata", "name"): pod_security.enforced(raw.mapping(one, "metadata", "labels")).level
+        for one in namespaces
+    }
+    return {name: str(level) for name, level in sorted(levels.items()) if level is not pod_security.DEFAULT}
+
+
+def _bare(obj: Obj) -> dict[str, Any]:
+    """The object with what decisions read."""
+    meta = raw.mapping(obj, "metadata")
+    kept = {name: meta[name] for name in _KEPT if meta.get(name)}
+    said = raw.mapping(meta, "annotations") if obj["kind"] == "Deployment" else {}
+    ours = {name: text for name, text in said.items() if name.startswith(f"{names.FEDERATION}/")}
+    if ours:
+        kept["annotations"] = ours
+    return {
+        "apiVersion": obj["apiVersion"],
+        "kind": obj["kind"],
+        "metadata": kept,
+        "spec": _without_secrets({name: below for name, below in raw.mapping(obj, "spec").items() if name != _CONFIG}),
+    }
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            name: _without_secrets(below)
+            for name, below in value.items()
+            if not (name in _SECRET and isinstance(below, list))
+        }
+    return [_without_secrets(one) for one in value] if isinstance(value, list) else value

@@ -1,0 +1,158 @@
+"""Works from a recording: what `federator record` wrote becomes demand, as the hub read its objects."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from federator.api import placementfields
+from federator.hub.records import workloads
+from federator.kinds import read as kinds_read
+from federator.kinds import registry
+from federator.model.ask import PodShape, Policy, Unit
+from federator.model.errors import FieldError, join
+from federator.model.kubernetes.pod_security import Level
+from federator.model.names import WorkloadKey
+from federator.model.resources import CPU, GPU, MEMORY
+from federator.simulate.demand import Recorded, Work
+from federator.simulate.engine import shapes
+from federator.simulate.outcome import Placed
+from federator.simulate.scenario.schema import Object, RecordedWork, Recording
+
+PATH: Final = "demand.recording"
+Objects = Callable[[Sequence[Object], str, Sequence[str]], list[dict[str, Any]]]
+"""(objects or files, path of the field, kinds) -> checked objects."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A recording, read."""
+
+    works: tuple[Work, ...]
+    """By submission; at one second in the order of the recording."""
+    decisions: tuple[Placed, ...]
+    """Those of the live federation, in their order."""
+    levels: Mapping[str, Level]
+    notes: tuple[str, ...]
+
+
+def replay(given: Recording, objects: Objects, clusters: Sequence[str]) -> Replay:
+    """Raises FieldError, with the path in the scenario."""
+    profiles = {
+        str(obj["metadata"]["name"]): obj for obj in objects(given.profiles, f"{PATH}.profiles", ("RuntimeProfile",))
+    }
+    notes = list(given.notes)
+    works: list[Work] = []
+    seen: set[WorkloadKey] = set()
+    loose = 0
+    for at, one in enumerate(given.works):
+        path = f"{PATH}.works[{at}]"
+        work, dropped = _work(one, path, profiles)
+        assert work.recorded is not None
+        if work.recorded.ask.key in seen:
+            raise FieldError(f"{path}.workload", f"{work.id} is given twice")
+        seen.add(work.recorded.ask.key)
+        _check_clusters(one, path, clusters)
+        works.append(work)
+        loose += dropped
+        notes += _edits(one, work.id, work.recorded.ask.count)
+    if loose:
+        notes.append(
+            f"{loose} of {len(works)} recorded workloads select nodes by labels; reports of members name none but"
+            " the GPU model, so the others are not looked at."
+        )
+    ordered = sorted(
+        (
+            (decided.seq, Placed(int(decided.at), work.id, {k: n for k, n in decided.clusters.items() if n}))
+            for one, work in zip(given.works, works, strict=True)
+            for decided in one.decisions
+        ),
+        key=lambda pair: pair[0],
+    )
+    works.sort(key=lambda work: work.submit_s)
+    levels = {namespace: Level(level) for namespace, level in given.levels.items()}
+    return Replay(tuple(works), tuple(placed for _, placed in ordered), levels, tuple(notes))
+
+
+def renamed(work: Work, suffix: str) -> Work:
+    """Another work like this one: its id, and the name of its object, with a suffix."""
+    recorded = work.recorded
+    if recorded is not None:
+        key = replace(recorded.ask.key, name=recorded.ask.key.name + suffix)
+        recorded = replace(recorded, ask=replace(recorded.ask, key=key, uid=recorded.ask.uid + suffix))
+    return replace(work, id=work.id + suffix, recorded=recorded)
+
+
+def _work(given: RecordedWork, path: str, profiles: Mapping[str, Any]) -> tuple[Work, bool]:
+    """The work, and whether a node selector of it was dropped."""
+    obj, here = given.workload, join(path, "workload")
+    try:
+        kind = kinds_read.check(obj, here)
+    except kinds_read.InvalidObject as bad:
+        raise bad.errors[0] from None
+    if kind.verbs is None:
+        raise FieldError(join(here, "kind"), f"{kind.kind} is no workload: {', '.join(registry.WORKLOADS)} are")
+    found = workloads.summarise(kind.kind, obj, profiles.get(kind.verbs.profile(obj)))
+    if found.ask is None:
+        raise FieldError(here, found.problem)
+    shape, dropped = _simulated(found.ask.shape)
+    ask = replace(found.ask, shape=shape, uid=found.uid or str(found.key))
+    requests = shape.requests
+    work = Work(
+        id=str(found.key),
+        kind="jobset" if ask.unit is Unit.SHARDS else "service",
+        namespace=found.key.namespace,
+        project=ask.project,
+        tier=ask.tier,
+        home_cluster="",
+        submit_s=given.submit,
+        runtime_s=given.runtime,
+        shards=ask.slots,
+        cpu_milli=requests[CPU] or None,
+        memory_mib=requests[MEMORY] // shapes.MIB or None,
+        gpu=requests[GPU] or None,
+        gpu_models=tuple(sorted(shapes.models_of(shape))),
+        priority=ask.priority,
+        recorded=Recorded(ask, _own(found.placement), str(found.placement.get("policyRef") or ""), given.cycle),
+    )
+    return work, dropped
+
+
+def _own(placement: Mapping[str, Any]) -> Policy | None:
+    """The policy that the workload spells out; one that cannot be read places nothing, as in the hub."""
+    if not placement or placement.get("policyRef"):
+        return None
+    try:
+        return placementfields.policy_from_inline(placement)
+    except FieldError as bad:
+        return Policy(name="inline", origin="misconfigured", problem=str(bad))
+
+
+def _simulated(shape: PodShape) -> tuple[PodShape, bool]:
+    """The shape as simulated members can count it: of its node selector only GPU models stay. Whether more of it
+    was dropped."""
+    if not shape.node_selector:
+        return shape, False
+    wanted = json.loads(shape.node_selector)
+    labels = dict(wanted.get("nodeSelector", {}))
+    model = labels.pop(shapes.MODEL_LABEL, None)
+    kept = replace(shape, node_selector=shapes.selector([str(model)] if model else []))
+    return kept, bool(labels or wanted.get("nodeAffinity"))
+
+
+def _check_clusters(given: RecordedWork, path: str, clusters: Sequence[str]) -> None:
+    """A decision names clusters of the fleet. One that has left since cannot be replayed."""
+    for at, decided in enumerate(given.decisions):
+        for name in decided.clusters:
+            if name not in clusters:
+                message = f"there is no cluster {name!r} in the recorded fleet"
+                raise FieldError(f"{path}.decisions[{at}].clusters", message)
+
+
+def _edits(given: RecordedWork, title: str, count: int) -> list[str]:
+    """A sentence for a work that once asked for another number of copies than its object does."""
+    others = sorted({one.wanted for one in given.decisions if one.wanted and one.wanted != count})
+    if not others:
+        return []
+    said = ", ".join(map(str, others))
+    return [f"{title} once asked for {said}: it is replayed with {count} from the beginning."]

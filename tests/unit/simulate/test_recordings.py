@@ -1,0 +1,214 @@
+"""What `federator record` writes of a federation's objects and history, and how it is read again."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from federator.kinds import registry
+from federator.model.names import WorkloadKey
+from federator.model.resources import CPU
+from federator.simulate import recorder
+from federator.simulate.engine import run
+from federator.simulate.inputs import Inputs
+from federator.simulate.recorder import History, NothingToRecord
+from federator.simulate.report import figures
+from federator.simulate.report.measures import measure
+from federator.simulate.scenario import loading
+from tests.unit.simulate import conservation
+
+T0 = 1_700_000_000
+FEDERATION = "federation.pinterest.com/v1alpha1"
+
+
+def at(second: int) -> str:
+    assert 0 <= second < 60
+    return f"2023-11-14T22:{13 + (20 + second) // 60}:{(20 + second) % 60:02}Z"
+
+
+def member(name: str, cpu: int = 16, free: int | None = None, nodes: int = 1, **status: Any) -> dict[str, Any]:
+    size = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}
+    row = {"count": nodes, "allocatable": size, "free": {**size, "cpu": str(cpu if free is None else free)}}
+    meta = {"name": name, "managedFields": [{"manager": "hub"}]}
+    status = {"capacity": {"nodes": [row]}, **status}
+    return {"apiVersion": FEDERATION, "kind": "MemberCluster", "metadata": meta, "spec": {}, "status": status}
+
+
+def workload(name: str, second: int, count: int = 2, kind: str = "PinterestService", **spec: Any) -> dict[str, Any]:
+    container = {
+        "name": "main",
+        "image": "registry/app:1",
+        "env": [{"name": "TOKEN", "value": "hidden"}],
+        "resources": {"requests": {"cpu": "1"}},
+    }
+    meta = {"name": name, "namespace": "ns", "uid": f"u-{name}", "creationTimestamp": at(second)}
+    pods = {"template": {"spec": {"containers": [container], **spec.pop("pod", {})}}}
+    amount = {"replicas": count} if kind == "PinterestService" else {"shards": count}
+    return {
+        "apiVersion": "pinterest.com/v1beta1",
+        "kind": kind,
+        "metadata": meta,
+        "spec": {**amount, **pods, **spec},
+        "status": {"ready": count},
+    }
+
+
+def decided(obj: dict[str, Any], seq: int, second: float, to: dict[str, int], **fields: Any) -> dict[str, Any]:
+    key = str(recorder.key_of(obj["kind"], obj))
+    fields = {"wanted": sum(to.values()), "from": None} | fields
+    return {"kind": "Decision", "key": key, "at": T0 + second, "seq": seq, "to": to, **fields}
+
+
+def placed(obj: dict[str, Any], shares: dict[str, int]) -> dict[str, Any]:
+    """The PlacementDecision of a workload."""
+    named = {"kind": obj["kind"], "name": obj["metadata"]["name"], "uid": obj["metadata"]["uid"]}
+    given = [{"cluster": name, "replicas": count, "seq": 1} for name, count in shares.items()]
+    kind = registry.KINDS["PlacementDecision"]
+    meta = {"name": f"d-{obj['metadata']['name']}", "namespace": "ns"}
+    spec = {"workload": named, "seq": 1, "shares": given}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": spec}
+
+
+def document(objs: list[dict[str, Any]], *entries: dict[str, Any], now: float = 60) -> dict[str, Any]:
+    by_key: dict[WorkloadKey, History] = {}
+    for obj in objs:
+        if obj["kind"] in registry.WORKLOADS:
+            key = recorder.key_of(obj["kind"], obj)
+            by_key[key] = History([one for one in entries if one["key"] == str(key)], begins=float(T0))
+    return recorder.document(objs, by_key, T0 + now)
+
+
+def replayed(found: dict[str, Any]) -> tuple[Inputs, figures.Replay]:
+    inputs = loading.inputs(found, Path("recorded.yaml"), {})
+    outcome = run.run(inputs)
+    assert conservation.broken(inputs, outcome) == []
+    replay = figures.replay(outcome)
+    assert replay is not None
+    assert replay.sentence in figures.verdict(measure(outcome))
+    return inputs, replay
+
+
+def test_works_of_one_second_are_decided_on_in_the_order_of_the_federation() -> None:
+    """Room for three copies: who is first gets two of them. By name it would be the other."""
+    late, soon = workload("a", 5), workload("b", 5)
+    objs = [member("one", 3), late, soon]
+    entries = [decided(soon, 1, 5.1, {"one": 2}), decided(late, 2, 5.4, {"one": 1}, wanted=2)]
+
+    found = document(objs, *entries)
+    inputs, replay = replayed(found)
+
+    assert [work.id for work in inputs.works] == ["PinterestService/ns/b", "PinterestService/ns/a"]
+    assert (replay.recorded, replay.whole) == (2, True)
+    swapped = [decided(late, 1, 5.1, {"one": 1}), decided(soon, 2, 5.4, {"one": 2})]
+    _, other = replayed(document(objs, *swapped))
+    assert (other.same, other.whole) == (0, False)
+    assert "then the federation decided PinterestService/ns/a: one 1, and the simulation" in other.sentence
+
+
+def test_a_work_that_was_created_sooner_and_decided_on_later_is_submitted_later() -> None:
+    first, second = workload("first", 1), workload("second", 3)
+    entries = [decided(second, 1, 3.2, {"one": 2}), decided(first, 2, 3.3, {"one": 1}, wanted=2)]
+
+    found = document([member("one", 3), first, second], *entries)
+
+    works = found["demand"]["recording"]["works"]
+    assert [(one["workload"]["metadata"]["name"], one["submit"]) for one in works] == [("second", 2), ("first", 2)]
+    assert replayed(found)[1].whole
+
+
+def test_a_job_that_completed_gives_its_room_to_the_next() -> None:
+    job, service = workload("job", 0, 3, "PinterestJobSet", parallelism=3), workload("later", 10, 3)
+    over = {"kind": "Condition", "key": "PinterestJobSet/ns/job", "at": T0 + 20.4, "to": "Complete=True AllDone"}
+    entries = [
+        decided(job, 1, 0.3, {"one": 3}),
+        over,
+        decided(job, 3, 20.5, {}, **{"from": {"one": 3}}),
+        decided(service, 2, 10.2, {}, wanted=3),
+        decided(service, 4, 21.9, {"one": 3}, **{"from": {}}),
+    ]
+
+    found = document([member("one", 3), job, service], *entries)
+    _, replay = replayed(found)
+
+    assert found["demand"]["recording"]["works"][0]["runtime"] == 21
+    assert (replay.recorded, replay.whole) == (2, True)
+
+
+def test_what_others_hold_stays_occupied_and_what_is_ours_does_not() -> None:
+    """Eight nodes of 16 cores, of which 60 are in use; 20 by the recorded service."""
+    web = workload("web", 0, 20)
+    objs = [member("one", 16, nodes=4), member("two", 16, 1, nodes=4), web, placed(web, {"two": 20})]
+
+    found = document(objs, decided(web, 1, 0.1, {"two": 20}))
+    inputs = loading.inputs(found, Path("recorded.yaml"), {})
+
+    free = {
+        name: sum(row.count * row.free[CPU] for row in view.capacity.rows)
+        for name, view in inputs.clusters.items()
+        if view.capacity is not None
+    }
+    assert free == {"one": 64_000, "two": 24_000}
+    assert any("two: others than the recorded workloads hold cpu 40" in one for one in inputs.assumptions)
+    outcome = run.run(inputs)
+    at_first = outcome.samples[0]
+    assert at_first.used["two"][0] >= 40_000
+
+
+def test_what_the_recording_lacks_is_said() -> None:
+    ready = {"type": "Ready", "status": "False", "lastTransitionTime": at(9)}
+    web, old = workload("web", 0, 5), workload("old", 1, 1, pod={"nodeSelector": {"disk": "ssd"}})
+    entries = [
+        decided(web, 1, 0.1, {"one": 3}),
+        decided(web, 7, 9.1, {"one": 5}, **{"from": {"one": 3}}),
+        decided(old, 9, 12, {"one": 1}, **{"from": {"two": 1}}),
+    ]
+
+    notes = " ".join(
+        replayed(document([member("one", conditions=[ready]), member("two"), web, old], *entries))[0].assumptions
+    )
+
+    assert "no first decision of 1 of 2 workloads" in notes
+    assert "one was not ready when it was recorded" in notes
+    assert "PinterestService/ns/web once asked for 3: it is replayed with 5 from the beginning." in notes
+    assert "1 of 2 recorded workloads select nodes by labels" in notes
+
+
+def test_decisions_about_a_former_object_of_the_name_are_not_its_own() -> None:
+    web = workload("web", 30)
+    found = document([member("one"), web], decided(web, 1, 3, {"one": 9}), decided(web, 2, 30.5, {"one": 2}))
+
+    (work,) = found["demand"]["recording"]["works"]
+    assert [one["seq"] for one in work["decisions"]] == [2]
+    assert replayed(found)[1].whole
+
+
+def test_secrets_and_status_are_left_out() -> None:
+    text = str(document([member("one"), workload("web", 0, config={"a": "hidden"})]))
+
+    assert "hidden" not in text
+    assert "managedFields" not in text
+    assert "'ready'" not in text
+
+
+@pytest.mark.parametrize(
+    ("objs", "said"),
+    [
+        ([workload("web", 0)], "has no member"),
+        ([member("one")], "has no workload"),
+        ([{**member("one"), "status": {}}, workload("web", 0)], "one has not reported its capacity yet"),
+    ],
+)
+def test_a_federation_without_a_fleet_or_demand_is_no_recording(objs: list[dict[str, Any]], said: str) -> None:
+    with pytest.raises(NothingToRecord, match=said):
+        document(objs)
+
+
+def test_more_of_the_recorded_demand_is_other_objects() -> None:
+    web = workload("web", 0)
+    found = document([member("one"), web], decided(web, 1, 0.1, {"one": 2}))
+
+    inputs = loading.inputs(loading.demanding(found, "2"), Path("recorded.yaml"), {})
+    outcome = run.run(inputs)
+
+    assert [life.work.id for life in outcome.lives] == ["PinterestService/ns/web", "PinterestService/ns/web-copy1"]
+    assert conservation.broken(inputs, outcome) == []
