@@ -4,8 +4,9 @@ A `FleetSnapshot` has everything that placement may read. What a batch gives whi
 Ledger above it.
 """
 
+import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TypeVar
 
 from federator.model import shards
@@ -100,6 +101,24 @@ class ClusterView:
     stale: bool = False
     """The report is too old to rely on: the cluster keeps what it has and takes nothing new."""
 
+    @property
+    def judged(self) -> tuple[object, ...]:
+        """All that filters, spread rules and weights read of it: everything but the amounts of its
+        report. Clusters for which this is equal are judged alike."""
+        return (*_facts(self), self.capacity is None, self.capacity_age_s if self.stale else 0.0)
+
+    def without_amounts(self) -> "ClusterView":
+        """The cluster with nothing that `judged` leaves out."""
+        capacity = None if self.capacity is None else Capacity()
+        return replace(
+            self, capacity=capacity, capacity_age_s=self.capacity_age_s if self.stale else 0.0
+        )
+
+
+_facts = operator.attrgetter(
+    *(one.name for one in fields(ClusterView) if one.name not in {"capacity", "capacity_age_s"})
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Holding:
@@ -149,9 +168,10 @@ class Commitment:
 
     def without(self, done: Ranges) -> "Commitment":
         """The commitment when exactly these shards are done: they hold neither room nor quota."""
-        if not any(holding.ranges for holding in self.holdings):
+        left = tuple(remaining(holding, done) for holding in self.holdings)
+        if all(map(operator.is_, left, self.holdings)):
             return self
-        return replace(self, holdings=tuple(remaining(holding, done) for holding in self.holdings))
+        return replace(self, holdings=left)
 
 
 def remaining(given: _Given, done: Ranges) -> _Given:
@@ -159,7 +179,10 @@ def remaining(given: _Given, done: Ranges) -> _Given:
     if not given.ranges:
         return given
     ranges = shards.normal(given.ranges)
-    return replace(given, ranges=ranges, count=shards.size(shards.minus(ranges, done)))
+    count = shards.size(shards.minus(ranges, done))
+    if count == given.count and ranges == given.ranges:
+        return given
+    return replace(given, ranges=ranges, count=count)
 
 
 def copies_of(holding: Holding | Share) -> int:

@@ -28,6 +28,13 @@ class Resources(Mapping[str, int]):
         self._amounts: dict[str, int] = {name: amount for name, amount in sorted(items) if amount}
         self._hash: int | None = None
 
+    @classmethod
+    def _of(cls, amounts: dict[str, int]) -> "Resources":
+        """Of amounts that are sorted by name and have no zero."""
+        made = cls.__new__(cls)
+        made._amounts, made._hash = amounts, None
+        return made
+
     def __getitem__(self, name: str) -> int:
         return self._amounts.get(name, 0)
 
@@ -57,20 +64,32 @@ class Resources(Mapping[str, int]):
         return f"Resources({self._amounts})"
 
     def __add__(self, other: "Resources") -> "Resources":
-        total = dict(self._amounts)
+        if not self._amounts or not other._amounts:
+            return self if self._amounts else other
+        total = self._amounts.copy()
         for name, amount in other._amounts.items():
             total[name] = total.get(name, 0) + amount
-        return Resources(total)
+        return self._like(total)
 
     def __sub__(self, other: "Resources") -> "Resources":
         """May be negative; use `at_least_zero` for a floor."""
-        total = dict(self._amounts)
+        total = self._amounts.copy()
         for name, amount in other._amounts.items():
             total[name] = total.get(name, 0) - amount
+        return self._like(total)
+
+    def _like(self, total: dict[str, int]) -> "Resources":
+        """Of amounts that begin with the names of this vector; names that are new stand behind."""
+        if len(total) == len(self._amounts) and all(total.values()):
+            return self._of(total)
         return Resources(total)
 
     def __mul__(self, copies: int) -> "Resources":
-        return Resources({name: amount * copies for name, amount in self._amounts.items()})
+        if copies == 1:
+            return self
+        if not copies:
+            return ZERO
+        return self._of({name: amount * copies for name, amount in self._amounts.items()})
 
     def at_least_zero(self) -> "Resources":
         return Resources({name: max(amount, 0) for name, amount in self._amounts.items()})

@@ -33,6 +33,8 @@ def text(ranges: Iterable[Range]) -> str:
 
 def normal(ranges: Iterable[Range]) -> Ranges:
     """Sorted and disjoint, with adjacent ranges joined."""
+    if isinstance(ranges, tuple) and len(ranges) < 2:
+        return ranges
     out: list[Range] = []
     for low, high in sorted(ranges):
         if out and low <= out[-1][1] + 1:

@@ -80,8 +80,10 @@ def _rows(
             candidate.weight,
             candidate.place.domains,
             got.get(candidate.name, 0),
-            _largest(ask, candidate.place.view),
-            _lacking(ask, candidate.place.view, ledger) if not candidate.room and not candidate.pending else "",
+            _largest(ask, snapshot.clusters[candidate.name]),
+            _lacking(ask, snapshot.clusters[candidate.name], ledger)
+            if not candidate.room and not candidate.pending
+            else "",
         )
         for candidate in pool
     )

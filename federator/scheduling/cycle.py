@@ -207,6 +207,8 @@ def _issued(decision: Decision, entry: Entry, seq: int) -> Decision:
 def _marked(decision: Decision, highest: Mapping[str, int]) -> Decision:
     """The decision with the marks of clusters without a share where a slice has or had a higher
     seq: a removal there must not be mistaken for the slice of a later decision."""
+    if not highest:
+        return decision
     given = {share.cluster for share in decision.shares}
     marks = {
         name: number
@@ -225,4 +227,6 @@ def _in_pieces(decision: Decision, held: Mapping[str, Ranges]) -> Decision:
             return share
         return replace(share, ranges=shards.in_pieces(held[share.cluster], share.ranges))
 
+    if not held:
+        return decision
     return replace(decision, shares=tuple(map(pieces, decision.shares)))

@@ -32,6 +32,8 @@ def order(
     without it all asks count as fitting equally.
     """
     aged = sorted(asks, key=_age)
+    if len(aged) < 2:
+        return aged
     places = _places(aged, ledger) if ledger is not None else {}
     bands: dict[tuple[int, int, int], dict[str, list[Ask]]] = {}
     for ask in aged:
@@ -41,10 +43,8 @@ def order(
     total = ZERO
     for amounts in usage.values():
         total = total + amounts
-    for queues in bands.values():
-        for queue in queues.values():
-            for ask in queue:
-                total = total + demand(ask)
+    for ask in aged:
+        total = total + demand(ask)
     ordered: list[Ask] = []
     for key in sorted(bands):
         ordered += _interleave(bands[key], usage, total)

@@ -11,6 +11,8 @@ when they change.
 """
 
 import bisect
+import itertools
+import operator
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -59,7 +61,8 @@ class Commitments:
         self._world: tuple[World, dict[str, _Seen]] | None = None
         """The room of all clusters as last asked for, and what it was made of."""
         self._judged: tuple[Mapping[str, ClusterView], dict[Any, Any]] = ({}, {})
-        """The clusters that the last ledger read, and what it worked out of them alone."""
+        """The clusters that the last ledger read, and what it worked out of what filters judge of
+        them (`ClusterView.judged`)."""
         self.version = 0
         """Rises with every change."""
 
@@ -194,7 +197,7 @@ class Commitments:
     def open(self, snapshot: FleetSnapshot) -> Ledger:
         """A ledger for one cycle, above the commitments as they are now."""
         views, memo = self._judged
-        if not _identical(views, snapshot.clusters) or len(memo) * len(views) > _MEMO:
+        if not _alike(views, snapshot.clusters) or len(memo) * len(views) > _MEMO:
             memo = {}
         self._judged = (dict(snapshot.clusters), memo)
         return Ledger(self, snapshot, memo)
@@ -364,6 +367,11 @@ def _same(one: _Seen, other: _Seen) -> bool:
     return one[0] is other[0] and one[1:] == other[1:]
 
 
-def _identical(before: Mapping[str, ClusterView], now: Mapping[str, ClusterView]) -> bool:
-    """Whether both are the same objects under the same names."""
-    return len(before) == len(now) and all(before.get(name) is view for name, view in now.items())
+def _alike(before: Mapping[str, ClusterView], now: Mapping[str, ClusterView]) -> bool:
+    """Whether both have the same clusters, equal in all that filters judge."""
+    if before.keys() != now.keys():
+        return False
+    if list(before) != list(now):
+        return all(before[name] is view or before[name].judged == view.judged for name, view in now.items())
+    news = itertools.compress(before, map(operator.is_not, before.values(), now.values()))
+    return all(before[name].judged == now[name].judged for name in news)

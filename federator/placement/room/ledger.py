@@ -39,8 +39,8 @@ class Ledger:
         self._version = commitments.version
         self.snapshot = snapshot
         self.memo: dict[Any, Any] = {} if memo is None else memo
-        """Cache of what depends on the clusters of the snapshot alone and is read again and again
-        (eligibility under a policy); kept from ledger to ledger while these are the same."""
+        """Cache of what depends alone on what filters judge of the clusters, and is read again and
+        again (eligibility under a policy); kept from ledger to ledger while that is the same."""
         self._world: World | None = None
         """The commitments' own until the first charge, then a copy."""
         self._copied = False

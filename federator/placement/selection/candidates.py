@@ -33,6 +33,7 @@ class Place:
     """One cluster under one policy: everything independent of room and of the count."""
 
     view: ClusterView
+    """Without the amounts of its report: room is read of the ledger."""
     refusal: Refusal | None
     level: int
     domains: tuple[str, ...]
@@ -104,9 +105,18 @@ def places(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Pl
     key = ("places", ask.policy, claim, ask.tier, ask.key.kind)
     by_cluster: Mapping[str, Place] | None = ledger.memo.get(key)
     if by_cluster is None:
-        by_cluster = {name: _place(ask, snapshot.clusters[name]) for name in sorted(snapshot.clusters)}
+        by_cluster = {name: _place(ask, view) for name, view in _without_amounts(snapshot, ledger).items()}
         ledger.memo[key] = by_cluster
     return by_cluster
+
+
+def _without_amounts(snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, ClusterView]:
+    """The clusters by name as they are judged: what is kept of them outlives their reports."""
+    found: Mapping[str, ClusterView] | None = ledger.memo.get("clusters")
+    if found is None:
+        clusters = snapshot.clusters
+        found = ledger.memo["clusters"] = {name: clusters[name].without_amounts() for name in sorted(clusters)}
+    return found
 
 
 def _closed_to_some(snapshot: FleetSnapshot, ledger: Ledger) -> bool:

@@ -1,6 +1,7 @@
 """The room of all clusters in columns against the same, cluster by cluster; and taking charges back."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given
@@ -145,17 +146,30 @@ def test_a_ledger_that_charges_leaves_the_kept_world_as_it_is() -> None:
     assert commitments.open(snapshot).rooms(POD).tolist() == [10, 10]
 
 
-def test_what_was_judged_of_clusters_is_kept_while_they_are_the_same_objects() -> None:
+def test_what_was_judged_of_clusters_is_kept_until_more_than_their_amounts_differs() -> None:
     commitments, snapshot = Commitments(), fleet(cluster("a", 10), cluster("b", 10))
     first = commitments.open(snapshot)
     first.memo["found"] = 1
     assert commitments.open(fleet(*snapshot.clusters.values())).memo is first.memo
+    fuller = fleet(cluster("a", 3), snapshot.clusters["b"])
+    assert commitments.open(fuller).memo is first.memo
+    assert commitments.open(FleetSnapshot(0.0, dict(reversed(fuller.clusters.items())), ())).memo is first.memo
+    older = replace(snapshot.clusters["a"], capacity_age_s=9.0)
+    assert commitments.open(fleet(older, snapshot.clusters["b"])).memo is first.memo
+    silent = replace(snapshot.clusters["a"], capacity=None)
+    assert "found" not in commitments.open(fleet(silent, snapshot.clusters["b"])).memo
+    old = replace(snapshot.clusters["a"], capacity_age_s=9.0, stale=True)
+    stale = commitments.open(fleet(old, snapshot.clusters["b"]))
+    assert "found" not in stale.memo
+    stale.memo["found"] = 1
+    older = replace(old, capacity_age_s=10.0)  # the sentence of its verdict has the age
+    assert "found" not in commitments.open(fleet(older, snapshot.clusters["b"])).memo
     cordoned = fleet(cluster("a", 10, cordoned=True), snapshot.clusters["b"])
     assert "found" not in commitments.open(cordoned).memo
     clusters = dict(cordoned.clusters)
     turned = FleetSnapshot(0.0, clusters, ())
     before = commitments.open(turned).memo
-    clusters["b"] = cluster("b", 3)  # by whoever owns the mapping
+    clusters["b"] = cluster("b", 3, cordoned=True)  # by whoever owns the mapping
     assert commitments.open(turned).memo is not before
     assert "found" not in Commitments().open(snapshot).memo
 
