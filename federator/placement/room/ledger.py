@@ -7,6 +7,7 @@ placements use. The ledger never changes the commitments.
 
 import functools
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from federator.model.ask import Ask, PodShape, Tier
@@ -15,7 +16,7 @@ from federator.model.resources import UNLIMITED, ZERO, Resources
 from federator.placement.quota import quota
 from federator.placement.room.binding import Ints
 from federator.placement.room.nodes import Nodes
-from federator.placement.room.world import PENDING, World
+from federator.placement.room.world import PENDING, Charge, World
 
 __all__ = ["PENDING", "Committed", "Ledger"]
 
@@ -31,6 +32,16 @@ class Committed(Protocol):
     def world(self, snapshot: FleetSnapshot) -> World: ...
 
 
+@dataclass(slots=True, eq=False)
+class _Given:
+    """Copies given by cluster, and what that changed in the world; None until room is read again:
+    the last decision of a batch charges room that nobody reads."""
+
+    shape: PodShape
+    grown: Mapping[str, int]
+    charge: Charge | None = None
+
+
 class Ledger:
     """Mutable; for one batch in one thread."""
 
@@ -44,7 +55,11 @@ class Ledger:
         self._world: World | None = None
         """The commitments' own until the first charge, then a copy."""
         self._copied = False
+        self._due: list[_Given] = []
+        """What is not charged yet, in order."""
         self._commitments: dict[str, Commitment | None] = {}
+        self._uncounted: set[str] = set()
+        """Workloads whose difference to the commitments must be counted again."""
         self._deltas: dict[str, list[tuple[Commitment, int]]] = {}
         self._usage: dict[tuple[str, Tier], Resources] = {}
         self._placed: dict[str, int] = {}
@@ -63,6 +78,12 @@ class Ledger:
         """The room of all clusters, for reading."""
         if self._world is None:
             self._world = self.below.world(self.snapshot)
+        if self._due:
+            if not self._copied:
+                self._world, self._copied = self._world.copy(), True
+            for given in self._due:
+                given.charge = self._world.charge(given.shape, given.grown)
+            self._due.clear()
         return self._world
 
     def rooms(self, shape: PodShape) -> Ints:
@@ -96,12 +117,18 @@ class Ledger:
     def _charge(self, shape: PodShape, grown: Mapping[str, int]) -> None:
         if not any(copies > 0 for copies in grown.values()):
             return
-        if not self._copied:
-            self._world, self._copied = self.world.copy(), True
-        world = self.world
-        made = world.charge(shape, grown)
-        if made is not None:
-            self._undo.append(functools.partial(world.undo, made))
+        if self._world is None:
+            self._world = self.below.world(self.snapshot)
+        given = _Given(shape, grown)
+        self._due.append(given)
+        self._undo.append(functools.partial(self._take_back, given))
+
+    def _take_back(self, given: _Given) -> None:
+        """Charges are taken back in reverse order, so one that is not made yet is the last."""
+        if self._due:
+            self._due.pop()
+        elif given.charge is not None:
+            self.world.undo(given.charge)
 
     def hold(self, commitment: Commitment) -> None:
         """Sets what the workload holds, replacing what was charged before; room does not change."""
@@ -122,10 +149,12 @@ class Ledger:
         return self._commitments[uid] if uid in self._commitments else self.below.commitment(uid)
 
     def usage(self, project: str, tier: Tier) -> Resources:
+        self._recount()
         return self.below.usage(project, tier) + self._usage.get((project, tier), ZERO)
 
     def placed(self, project: str) -> int:
         """Workloads of the project that hold anything."""
+        self._recount()
         return self.below.placed(project) + self._placed.get(project, 0)
 
     def admission(self, ask: Ask, wanted: int, held: int) -> quota.Admission:
@@ -184,27 +213,29 @@ class Ledger:
     def _hold(self, uid: str, commitment: Commitment | None) -> None:
         committed, before = uid in self._commitments, self._commitments.get(uid)
         self._commitments[uid] = commitment
-        self._recount(uid)
+        self._uncounted.add(uid)
 
         def undo() -> None:
             if committed:
                 self._commitments[uid] = before
             else:
                 self._commitments.pop(uid, None)
-            self._recount(uid)
+            self._uncounted.add(uid)
 
         self._undo.append(undo)
 
-    def _recount(self, uid: str) -> None:
-        """Updates the difference between this workload's holdings here and in the commitments."""
-        for commitment, sign in self._deltas.pop(uid, ()):
-            self._count(commitment, -sign)
-        if uid not in self._commitments:
-            return
-        delta = [(self.below.commitment(uid), -1), (self._commitments[uid], +1)]
-        self._deltas[uid] = [(commitment, sign) for commitment, sign in delta if commitment is not None]
-        for commitment, sign in self._deltas[uid]:
-            self._count(commitment, sign)
+    def _recount(self) -> None:
+        """Updates the difference between holdings here and in the commitments."""
+        for uid in self._uncounted:
+            for commitment, sign in self._deltas.pop(uid, ()):
+                self._count(commitment, -sign)
+            if uid not in self._commitments:
+                continue
+            delta = [(self.below.commitment(uid), -1), (self._commitments[uid], +1)]
+            self._deltas[uid] = [(commitment, sign) for commitment, sign in delta if commitment is not None]
+            for commitment, sign in self._deltas[uid]:
+                self._count(commitment, sign)
+        self._uncounted.clear()
 
     def _count(self, commitment: Commitment, sign: int) -> None:
         if not commitment.copies:
