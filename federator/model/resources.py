@@ -5,7 +5,7 @@ pods and extended resources such as nvidia.com/gpu in counts). An absent name is
 arithmetic of capacity and quota uses this class.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Final
 
 CPU: Final = "cpu"
@@ -24,7 +24,7 @@ class Resources(Mapping[str, int]):
     __slots__ = ("_amounts", "_hash")
 
     def __init__(self, amounts: Mapping[str, int] | Iterable[tuple[str, int]] = ()) -> None:
-        items = amounts.items() if isinstance(amounts, Mapping) else amounts
+        items = amounts.items() if isinstance(amounts, dict | Mapping) else amounts
         self._amounts: dict[str, int] = {name: amount for name, amount in sorted(items) if amount}
         self._hash: int | None = None
 
@@ -40,6 +40,15 @@ class Resources(Mapping[str, int]):
 
     def get(self, name: str, default: int = 0) -> int:  # type: ignore[override]
         return self._amounts.get(name, default)
+
+    def keys(self) -> KeysView[str]:
+        return self._amounts.keys()
+
+    def values(self) -> ValuesView[int]:
+        return self._amounts.values()
+
+    def items(self) -> ItemsView[str, int]:
+        return self._amounts.items()
 
     def __contains__(self, name: object) -> bool:
         return name in self._amounts

@@ -17,7 +17,7 @@ from federator.model.kubernetes import taints
 from federator.model.resources import PODS, UNLIMITED
 from federator.placement.room import binding, nodes
 from federator.placement.room.binding import Floats, Ints
-from federator.placement.room.nodes import MOST_PER_NODE, Makes, Nodes
+from federator.placement.room.nodes import MOST_PER_NODE, Nodes
 
 Bools = NDArray[np.bool_]
 _SPARE: Final = 8
@@ -59,7 +59,7 @@ class Columns:
 
     def __init__(self, every: Sequence[Nodes]) -> None:
         self.names: tuple[str, ...] = tuple(sorted({PODS, *(name for one in every for name in one.names)}))
-        self.makes = Makes(tuple(sorted({make for one in every for make in one.makes.every})))
+        self.makes = nodes.makes_of(tuple(sorted({make for one in every for make in one.makes.every})))
         clusters, rows = len(every), max((one.counts.size for one in every), default=0) + _SPARE
         self.free: Ints = np.full((len(self.names), clusters, rows), _NO_ROW, dtype=np.int64)
         self.counts: Ints = np.zeros((clusters, rows), dtype=np.int64)
@@ -81,24 +81,29 @@ class Columns:
 
     def holds(self, one: Nodes) -> bool:
         """Whether `put` can take these nodes: no new resource, and no new make of nodes."""
-        return set(one.names) <= set(self.names) and set(one.makes.every) <= set(self.makes.every)
+        known = nodes.names_in(one.names, self.names) is not None
+        return known and nodes.places_in(one.makes, self.makes) is not None
 
     def put(self, at: int, one: Nodes) -> None:
         """Sets the rows of one cluster."""
         rows = one.counts.size
         self._widen(rows)
-        self.free[:, at, :] = _NO_ROW
-        self.counts[at], self.kinds[at], self.known[:, at] = 0, 0, 0
-        places = [self.names.index(name) for name in one.names]
-        self.free[:, at, :rows] = 0
-        if PODS not in one.names:
-            self.free[self.names.index(PODS), at, :rows] = UNLIMITED
-        self.free[places, at, :rows] = one.free
-        self.known[places, at] = 1
-        self.counts[at, :rows] = one.counts
-        index_of = {make: index for index, make in enumerate(self.makes.every)}
-        kinds = np.array([index_of[make] for make in one.makes.every], dtype=np.int64)
+        places, kinds = nodes.names_in(one.names, self.names), nodes.places_in(one.makes, self.makes)
+        assert places is not None
+        assert kinds is not None
+        free, counts, known = self.free[:, at], self.counts[at], self.known[:, at]
+        free[:, rows:] = _NO_ROW
+        counts[rows:], known[:] = 0, 0
+        if len(places) < len(self.names):
+            free[:, :rows] = 0
+            if PODS not in one.names:
+                free[self.names.index(PODS), :rows] = UNLIMITED
+        for place, amounts in zip(places, one.free, strict=True):
+            free[place, :rows] = amounts
+            known[place] = 1
+        counts[:rows] = one.counts
         self.kinds[at, :rows] = kinds[one.kinds] if rows else 0
+        self.kinds[at, rows:] = 0
         self.used[at], self.most[at] = rows, one.most_rows
 
     def nodes(self, at: int) -> Nodes:

@@ -27,8 +27,6 @@ from federator.placement.room.world import Base, Opened, World
 _StepOf = tuple[int, PodShape, int]
 _Trail = tuple[_StepOf, ...]
 """How one workload's copies in one cluster changed: steps of (seq, shape, copies), rising in seq."""
-_Seen = tuple[Capacity | None, int, int]
-"""Of a cluster: its summary (None: none to rely on), spec.usable in thousandths, changes so far."""
 _Place = tuple[int, str]
 """(seq, uid) of a step."""
 _MEMO = 1 << 16
@@ -56,10 +54,10 @@ class Commitments:
         self._missed: dict[str, dict[str, int]] = {}
         """The same as of the last summary: what that summary cannot include, whatever its seq."""
         self._bases: dict[str, Base] = {}
-        self._changes: dict[str, int] = {}
-        """cluster -> number of changes to what is charged there."""
-        self._world: tuple[World, dict[str, _Seen]] | None = None
-        """The room of all clusters as last asked for, and what it was made of."""
+        self._world: tuple[World, Mapping[str, ClusterView]] | None = None
+        """The room of all clusters as last asked for, and the clusters that it was made of."""
+        self._touched: set[str] = set()
+        """Clusters where what is charged may have changed since."""
         self._judged: tuple[Mapping[str, ClusterView], dict[Any, Any]] = ({}, {})
         """The clusters that the last ledger read, and what it worked out of what filters judge of
         them (`ClusterView.judged`)."""
@@ -206,37 +204,33 @@ class Commitments:
         """The room of a cluster by this summary, computed once per summary."""
         cached = self._bases.get(cluster)
         if cached is None or cached.capacity is not capacity:
-            allocatable = capacity.allocatable
-            used = (allocatable - capacity.free).at_least_zero()
-            cached = self._bases[cluster] = Base(capacity, Nodes.of(capacity.rows), allocatable, used)
+            cached = self._bases[cluster] = Base(capacity, Nodes.of(capacity.rows))
         return cached
 
     def world(self, snapshot: FleetSnapshot) -> World:
         """The room of all clusters of the snapshot, by name. The last one is kept: only clusters with
         a new summary or other charges are opened again. Not to be charged (`World.copy`)."""
-        seen: dict[str, _Seen] = {}
-        for name in sorted(snapshot.clusters):
-            view = snapshot.clusters[name]
-            capacity = None if view.stale else view.capacity
-            seen[name] = (capacity, view.usable_permille, self._changes.get(name, 0))
-        if self._world is not None and list(self._world[1]) == list(seen):
+        clusters = dict(snapshot.clusters)
+        touched, self._touched = self._touched, set()
+        if self._world is not None and (others := _others(self._world[1], clusters)) is not None:
             world, before = self._world
-            changed = [name for name, now in seen.items() if not _same(now, before[name])]
-            if not changed:
+            changed = {name for name in others if not _same_report(before[name], clusters[name])}
+            changed |= touched & clusters.keys()
+            if changed:
+                world = world.copy()  # ledgers above the former snapshot go on reading it
+            if all(world.put(name, self._opened(clusters[name])) for name in sorted(changed)):
+                self._world = (world, clusters)
                 return world
-            world = world.copy()  # ledgers above the former snapshot go on reading it
-            if all(world.put(name, self._opened(name, seen[name])) for name in changed):
-                self._world = (world, seen)
-                return world
-        world = World({name: self._opened(name, now) for name, now in seen.items()})
-        self._world = (world, seen)
+        world = World({name: self._opened(clusters[name]) for name in sorted(clusters)})
+        self._world = (world, clusters)
         return world
 
-    def _opened(self, cluster: str, seen: _Seen) -> Opened | None:
-        capacity, usable_permille, _ = seen
-        if capacity is None:
+    def _opened(self, view: ClusterView) -> Opened | None:
+        capacity = view.capacity
+        if capacity is None or view.stale:
             return None
-        return Opened.of(self.base(cluster, capacity), usable_permille, self.uncovered(cluster, capacity.includes_seq))
+        uncovered = self.uncovered(view.name, capacity.includes_seq)
+        return Opened.of(self.base(view.name, capacity), view.usable_permille, uncovered)
 
     def uncovered(self, cluster: str, includes_seq: int) -> list[tuple[PodShape, int]]:
         """(shape, copies) that a summary up to `includes_seq` does not include, in decision order,
@@ -286,7 +280,7 @@ class Commitments:
 
     def _touch(self, cluster: str) -> None:
         """What is charged in the cluster may have changed."""
-        self._changes[cluster] = self._changes.get(cluster, 0) + 1
+        self._touched.add(cluster)
 
     def _account(self, commitment: Commitment, sign: int) -> None:
         key = (commitment.project, commitment.tier)
@@ -363,15 +357,22 @@ def _beyond(trail: _Trail, includes_seq: int) -> dict[PodShape, int]:
     }
 
 
-def _same(one: _Seen, other: _Seen) -> bool:
-    return one[0] is other[0] and one[1:] == other[1:]
+def _same_report(one: ClusterView, other: ClusterView) -> bool:
+    """Whether both are opened alike, with the same charges."""
+    same = one.capacity is other.capacity and one.stale == other.stale
+    return same and one.usable_permille == other.usable_permille
 
 
 def _alike(before: Mapping[str, ClusterView], now: Mapping[str, ClusterView]) -> bool:
     """Whether both have the same clusters, equal in all that filters judge."""
+    others = _others(before, now)
+    return others is not None and all(before[name].judged == now[name].judged for name in others)
+
+
+def _others(before: Mapping[str, ClusterView], now: Mapping[str, ClusterView]) -> list[str] | None:
+    """The names under which another object stands now; None when the names are others."""
     if before.keys() != now.keys():
-        return False
+        return None
     if list(before) != list(now):
-        return all(before[name] is view or before[name].judged == view.judged for name, view in now.items())
-    news = itertools.compress(before, map(operator.is_not, before.values(), now.values()))
-    return all(before[name].judged == now[name].judged for name in news)
+        return [name for name, view in now.items() if before[name] is not view]
+    return list(itertools.compress(before, map(operator.is_not, before.values(), now.values())))

@@ -16,7 +16,7 @@ from federator.model.ask import PodShape
 from federator.model.fleet import NodeRow
 from federator.model.kubernetes import taints
 from federator.model.kubernetes.taints import Taint
-from federator.model.resources import PODS, UNLIMITED
+from federator.model.resources import PODS, UNLIMITED, Resources
 from federator.placement.room import binding
 
 MAX_ROWS_KEPT: Final = 64
@@ -44,6 +44,27 @@ class Makes:
         self.tainted = any(make.taints for make in every)
         self.inverse = binding.inverse([[make.allocatable[i] for make in every] for i in range(len(binding.SCORED))])
         """[i, m] is 1 / allocatable of make m and amount i of `binding.SCORED`."""
+
+
+@lru_cache(maxsize=4096)
+def makes_of(every: tuple[Make, ...]) -> Makes:
+    """`Makes`, cached: clusters have the same makes from report to report."""
+    return Makes(every)
+
+
+@lru_cache(maxsize=4096)
+def places_in(makes: Makes, every: Makes) -> binding.Ints | None:
+    """[m]: where each make is among `every`; None when one is not."""
+    index_of = {make: index for index, make in enumerate(every.every)}
+    if not index_of.keys() >= set(makes.every):
+        return None
+    return np.array([index_of[make] for make in makes.every], dtype=np.int64)
+
+
+@lru_cache(maxsize=4096)
+def names_in(names: tuple[str, ...], every: tuple[str, ...]) -> tuple[int, ...] | None:
+    """Where each resource is among `every`; None when one is not."""
+    return tuple(map(every.index, names)) if set(names) <= set(every) else None
 
 
 @lru_cache(maxsize=8192)
@@ -104,15 +125,15 @@ class Nodes:
         named = {name for row in every for name in (*row.allocatable, *row.free)}
         names = tuple(sorted(named | {PODS} if any(row.podless for row in every) else named))
         made = [_make(row) for row in every]
-        makes = tuple(sorted(set(made)))
-        index_of = {make: index for index, make in enumerate(makes)}
+        makes = makes_of(tuple(sorted(set(made))))
+        index_of = {make: index for index, make in enumerate(makes.every)}
         free = [[min(_amount(row, name), UNLIMITED) for row in every] for name in names]
         return cls(
             names,
             np.array([row.count for row in every], dtype=np.int64),
             np.array(free, dtype=np.int64).reshape(len(names), len(every)),
             np.array([index_of[make] for make in made], dtype=np.int64),
-            makes=Makes(makes),
+            makes=makes,
             most_rows=len(every) + MAX_ROWS_KEPT,
         )
 
@@ -227,7 +248,12 @@ def scored_of(names: tuple[str, ...], shape: PodShape) -> tuple[list[int], bindi
 
 
 def _make(row: NodeRow) -> Make:
-    return Make(tuple(sorted(row.taints)), tuple(row.allocatable[name] for name in binding.SCORED))
+    return _make_of(row.taints, row.allocatable)
+
+
+@lru_cache(maxsize=4096)
+def _make_of(marks: tuple[Taint, ...], allocatable: Resources) -> Make:
+    return Make(tuple(sorted(marks)), tuple(allocatable[name] for name in binding.SCORED))
 
 
 def _amount(row: NodeRow, name: str) -> int:

@@ -5,6 +5,7 @@ ledger reads it, and copies it when it charges for the first time. How many copi
 remembered per shape, and counted again only for the clusters that changed since.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -26,14 +27,20 @@ _REMEMBERED: Final = 1 << 19
 _ALL: Final = slice(None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Base:
     """A cluster's room by its last summary."""
 
     capacity: Capacity
     nodes: Nodes
-    allocatable: Resources
-    used: Resources
+
+    @functools.cached_property
+    def allocatable(self) -> Resources:
+        return self.capacity.allocatable
+
+    @functools.cached_property
+    def used(self) -> Resources:
+        return (self.allocatable - self.capacity.free).at_least_zero()
 
 
 @dataclass(frozen=True, slots=True)
