@@ -16,6 +16,7 @@ from federator.model.fleet import ClusterView, FleetSnapshot
 from federator.model.kubernetes import selectors
 from federator.model.kubernetes.selectors import LabelSelector
 from federator.placement.division.division import by_static_weight
+from federator.placement.room.nodes import shape_id
 from federator.placement.selection import filters
 from federator.placement.selection.candidates import domains_of
 
@@ -58,7 +59,7 @@ def ask_text(ask: Ask, rules: str) -> str:
         str(ask.unit),
         ask.count,
         ask.slots,
-        ask.shape.id,
+        shape_id(ask.shape),
         ask.project,
         str(ask.tier),
         ask.priority,

@@ -57,7 +57,6 @@ def decide(
     quota).
     """
     judged = judge(ask, admitted, held, ledger, finished=finished, per_cluster=per_cluster)
-    hashed = inputs.inputs_hash(ask, snapshot, ledger.memo)
     if judged.why:
         # An edit that is not admitted moves nothing.
         previous_hash = inputs.inputs_hash(judged.under, snapshot, ledger.memo)
@@ -76,6 +75,7 @@ def decide(
     )
     if judged.under is ask:
         return decision
+    hashed = inputs.inputs_hash(ask, snapshot, ledger.memo)
     decision = replace(decision, inputs_hash=hashed, under=judged.under)
     return (
         _held_back(ask, admitted, judged, decision)

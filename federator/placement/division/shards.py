@@ -48,6 +48,10 @@ def assign(
     """
     every: Ranges = ((0, count - 1),) if count > 0 else ()
     unfinished = shards.minus(every, finished)
+    if not held and len(slots) == 1:  # nobody to share with
+        alone, most = next(iter(slots.items()))
+        takes = bool(unfinished) and most > 0 and openness[alone] is not Openness.BARRED
+        return {alone: unfinished} if takes else {}
     kept: dict[str, Ranges] = {}
     taken: Ranges = ()
     for name in sorted(held):

@@ -137,7 +137,7 @@ class Commitments:
         if commitment is not None:
             self._account(commitment, -1)
             self.version += 1
-        for cluster in sorted(self._trails):
+        for cluster in sorted(name for name, trails in self._trails.items() if uid in trails):
             self.release(cluster, uid)
 
     def release(self, cluster: str, uid: str) -> None:
@@ -147,11 +147,11 @@ class Commitments:
         self._release(cluster, uid)
 
     def _release(self, cluster: str, uid: str) -> None:
-        self._touch(cluster)
         self._leaving.get(cluster, set()).discard(uid)
         self._heard_of(cluster, uid)
         trail = self._trails.get(cluster, {}).pop(uid, None)
         if trail is not None:
+            self._touch(cluster)
             self._unlist(cluster, uid, trail)
 
     def in_flight(self, cluster: str, uid: str, seq: int) -> None:
@@ -174,8 +174,10 @@ class Commitments:
         concurrently and may overtake each other, so a summary does not include slices in flight,
         even when their seq is lower; they stay charged until the next summary."""
         self.version += 1
-        self._touch(cluster)
-        self._missed[cluster] = {uid: seq for uid, seq in self._sent.get(cluster, {}).items() if seq <= includes_seq}
+        missed = {uid: seq for uid, seq in self._sent.get(cluster, {}).items() if seq <= includes_seq}
+        if missed != self._missed.get(cluster, {}):
+            self._touch(cluster)
+            self._missed[cluster] = missed
 
     def usage(self, project: str, tier: Tier) -> Resources:
         """What the project's workloads of one tier hold, over all clusters."""
@@ -292,9 +294,9 @@ class Commitments:
 
     def _heard_of(self, cluster: str, uid: str) -> None:
         """Nothing of the workload is in flight to this cluster any more."""
-        self._touch(cluster)
-        for book in (self._sent, self._missed):
-            book.get(cluster, {}).pop(uid, None)
+        self._sent.get(cluster, {}).pop(uid, None)
+        if self._missed.get(cluster, {}).pop(uid, None) is not None:
+            self._touch(cluster)
 
     def _step(self, cluster: str, place: _Place, step: _Trail) -> None:
         seq, uid = place

@@ -1,7 +1,7 @@
 """From a work to its ask, under the policies and quotas in force: what the hub reads of an object of that kind."""
 
-from dataclasses import replace
-from typing import Final
+from dataclasses import fields, replace
+from typing import Any, Final
 
 from federator.model import names
 from federator.model.ask import Ask, Policy, Unit
@@ -26,7 +26,8 @@ class Asks:
         self._policies = policies
         self._bindings = bindings
         self._shapes = shapes
-        self._like: dict[tuple[object, ...], Ask] = {}
+        self._like: dict[tuple[object, ...], dict[str, Any]] = {}
+        """The fields of an ask of works that are alike."""
 
     def of(self, work: Work) -> Ask:
         """The ask of a work. A job starts with all its shards, in one cluster; a service takes what there is. What
@@ -44,8 +45,9 @@ class Asks:
         )
         like = self._like.get(alike)
         if like is None:
-            like = self._like[alike] = self._first(work)
-        return replace(like, key=key_of(work), uid=work.id, created_s=float(work.submit_s))
+            first = self._first(work)
+            like = self._like[alike] = {one.name: getattr(first, one.name) for one in fields(first)}
+        return Ask(**{**like, "key": key_of(work), "uid": work.id, "created_s": float(work.submit_s)})
 
     def _recorded(self, work: Work, recorded: Recorded) -> Ask:
         ask = recorded.ask

@@ -1,5 +1,6 @@
 """The clusters of a simulation: which there are, what they report, what they cost."""
 
+import functools
 from collections.abc import Iterable, Mapping
 
 from federator.model.fleet import ClusterView
@@ -15,6 +16,10 @@ class Fleet:
         self.described: dict[str, ClusterView] = {}
         """Every cluster as it is when it is empty, lost ones too."""
         self.members: dict[str, Member] = {}
+        self._views: dict[str, ClusterView] = {}
+        """What the members last reported."""
+        self._changed: set[str] = set()
+        """Members that may report something else now."""
         self.prices = dict(prices)
         """Cluster -> price of one of its nodes for an hour."""
         self.cost = 0.0
@@ -25,7 +30,7 @@ class Fleet:
     def join(self, view: ClusterView) -> None:
         """A new or returned cluster, empty."""
         self.described[view.name] = view
-        self.members[view.name] = Member(view, self._shapes)
+        self.members[view.name] = self._member(view)
         self.members = dict(sorted(self.members.items()))
 
     def replace(self, view: ClusterView) -> tuple[Member | None, Member]:
@@ -35,11 +40,19 @@ class Fleet:
             self.join(view)
             return former, self.members[view.name]
         self.described[view.name] = view
-        return None, Member(view, self._shapes)
+        return None, self._member(view)
+
+    def _member(self, view: ClusterView) -> Member:
+        return Member(view, self._shapes, functools.partial(self._changed.add, view.name))
 
     def views(self, seq: int) -> dict[str, ClusterView]:
         """All members as they report themselves now."""
-        return {name: member.report(seq) for name, member in self.members.items()}
+        if self._views.keys() != self.members.keys():
+            self._views = {name: member.report(seq) for name, member in self.members.items()}
+        for name in self._changed & self.members.keys():
+            self._views[name] = self.members[name].report(seq)
+        self._changed.clear()
+        return self._views.copy()
 
     def pay(self, now_s: int) -> None:
         """Adds what the nodes cost since the last time. To be called before prices or clusters change."""

@@ -6,7 +6,7 @@ cluster, and the report shows it.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final
@@ -27,6 +27,10 @@ Bound = tuple[tuple[int, int], ...]
 _NONE: Final[Bound] = ()
 
 
+def _nobody_listens() -> None:
+    pass
+
+
 @lru_cache(maxsize=1 << 16)
 def _row(row: NodeRow, names: tuple[str, ...], free: tuple[int, ...], count: int) -> NodeRow:
     """The row of `count` nodes like `row` with these free amounts."""
@@ -37,8 +41,10 @@ def _row(row: NodeRow, names: tuple[str, ...], free: tuple[int, ...], count: int
 class Member:
     """`free[r, n]` is the free amount of resource `names[r]` on node n."""
 
-    def __init__(self, view: ClusterView, shapes: Shapes) -> None:
+    def __init__(self, view: ClusterView, shapes: Shapes, changed: Callable[[], None] = _nobody_listens) -> None:
+        """`changed` is called when its report is not what it was."""
         self._view = view
+        self._tell = changed
         self._shapes = shapes
         rows = view.capacity.rows if view.capacity is not None else ()
         self._packs = view.capacity.packs if view.capacity is not None else False
@@ -61,6 +67,7 @@ class Member:
         self._open: dict[PodShape, NDArray[np.bool_] | None] = {}
         self._rows = Counter(zip(self._make_of.tolist(), self._columns(range(self.free.shape[1])), strict=True))
         self._reported: ClusterView | None = None
+        self._tell()
 
     @staticmethod
     def _size(row: NodeRow, name: str) -> int:
@@ -116,6 +123,11 @@ class Member:
         heights = self.heights(shape)
         if copies <= 0 or not heights.any():
             return _NONE
+        if copies == 1 and not self._packs:  # as `binding.spread`: the first node of those with the best score
+            node = int(np.where(heights > 0, self._openness(shape, 1), -np.inf).argmax())
+            bound: Bound = ((node, 1),)
+            self._move(shape, bound, -1)
+            return bound
         if self._packs:
             each = self._as_each(binding.packed(self._ones, heights, copies))
         else:
@@ -143,20 +155,24 @@ class Member:
         """Other facts of the cluster, such as `cordoned`."""
         self._view = replace(self._view, **fields)  # type: ignore[arg-type]
         self._reported = None
+        self._tell()
 
     def _move(self, shape: PodShape, bound: Bound, sign: int) -> None:
         need = self._need(shape)
         if need is None or not bound:
             return
-        nodes = [node for node, _ in bound]
-        for key in zip(self._make_of[nodes].tolist(), self._columns(iter(nodes)), strict=True):
-            self._rows[key] -= 1
-            if not self._rows[key]:
-                del self._rows[key]
+        rows = self._rows
         for node, copies in bound:
-            self.free[:, node] += need * (sign * copies)
-        self._rows.update(zip(self._make_of[nodes].tolist(), self._columns(iter(nodes)), strict=True))
+            make, free = int(self._make_of[node]), self.free[:, node]
+            before = (make, tuple(free.tolist()))
+            rows[before] -= 1
+            if not rows[before]:
+                del rows[before]
+            free += need * (sign * copies)
+            after = (make, tuple(free.tolist()))
+            rows[after] = rows.get(after, 0) + 1
         self._reported = None
+        self._tell()
 
     def _as_each(self, bound: binding.Bound) -> Ints:
         each = bound.each.copy()

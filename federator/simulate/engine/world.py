@@ -93,10 +93,10 @@ class World:
 
     def requeue(self, hints: Iterable[Hint]) -> None:
         """What waits and may be helped is due."""
-        every = list(dict.fromkeys(hints))
-        if every and len(self.inadmissible):
-            for key in self.inadmissible.requeued_by(*every):
-                self.put(key)
+        if not len(self.inadmissible):
+            return
+        for key in self.inadmissible.requeued_by(*dict.fromkeys(hints)):
+            self.put(key)
 
     def lacking(self) -> list[WorkloadKey]:
         """Works that lack copies."""
