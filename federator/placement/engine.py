@@ -107,7 +107,7 @@ def decide(
         pool = _with(pool, [leaver for leaver in leavers if leaver.name in stays])
         outcome = _as_duplicated(ask, pool, stays, admission)
     else:
-        job = _Job(ask, eligible, admission, gathered.wanted, fresh, leave, within, gathered.beside)
+        job = _Job(ask, eligible, admission, gathered.wanted, fresh, leave, within, gathered.beside, gathered.alone)
         recap = functools.partial(candidates.cap_by_shards, ask, held=mine, unfinished=unfinished)
         outcome, pool = _placed(job, pool, leavers, recap)
     shares = _shares(ask, outcome.got, mine, pool, finished=finished, seq=lambda name: seqs.above(mark(name), seq))
@@ -278,11 +278,20 @@ class _Job:
     """copies -> how many of them quota admits."""
     beside: tuple[tuple[str, ...], ...] = ()
     """Domains of clusters that are no candidates but count (`crowd`)."""
+    alone: bool = False
+    """The candidates are the best of a crowd, and the workload holds nothing."""
 
     @property
     def total(self) -> int:
         """Copies to place: kept copies are part of this number, never on top of it."""
         return min(self.wanted, self.admission.copies)
+
+
+def _all_in_one(job: _Job, candidate: Candidate) -> _Outcome:
+    """What `_placed` gives when one candidate takes everything."""
+    outcome = _Outcome({candidate.name: job.wanted}, job.wanted, job.wanted, job.admission)
+    outcome.message = verdicts.sentence(job.ask, job.wanted, job.wanted, "", {})
+    return outcome
 
 
 def _placed(
@@ -295,6 +304,8 @@ def _placed(
     the remaining shards when clusters of a job set stay.
     """
     ask = job.ask
+    if job.alone and len(pool) == 1 and job.wanted == job.total <= pool[0].cap and not ask.policy.spread:
+        return _all_in_one(job, pool[0]), pool  # there is nothing to divide
     outcome = first = _divide(job, pool)
     named = {candidate.name for candidate in pool}
     if ask.unit is Unit.SHARDS:

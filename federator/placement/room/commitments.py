@@ -13,6 +13,7 @@ when they change.
 import bisect
 import itertools
 import operator
+import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -56,6 +57,8 @@ class Commitments:
         self._bases: dict[str, Base] = {}
         self._world: tuple[World, Mapping[str, ClusterView]] | None = None
         """The room of all clusters as last asked for, and the clusters that it was made of."""
+        self._readers: weakref.WeakSet[object] = weakref.WeakSet()
+        """Who may read that room still."""
         self._touched: set[str] = set()
         """Clusters where what is charged may have changed since."""
         self._judged: tuple[Mapping[str, ClusterView], dict[Any, Any]] = ({}, {})
@@ -209,22 +212,29 @@ class Commitments:
             cached = self._bases[cluster] = Base(capacity, Nodes.of(capacity.rows))
         return cached
 
-    def world(self, snapshot: FleetSnapshot) -> World:
-        """The room of all clusters of the snapshot, by name. The last one is kept: only clusters with
-        a new summary or other charges are opened again. Not to be charged (`World.copy`)."""
+    def world(self, snapshot: FleetSnapshot, reader: object) -> World:
+        """The room of all clusters of the snapshot, by name, as long as `reader` lives. The last one
+        is kept: only clusters with a new summary or other charges are opened again. Not to be charged
+        (`World.copy`)."""
+        world = self._refreshed(snapshot)
+        self._readers.add(reader)
+        return world
+
+    def _refreshed(self, snapshot: FleetSnapshot) -> World:
         clusters = dict(snapshot.clusters)
         touched, self._touched = self._touched, set()
         if self._world is not None and (others := _others(self._world[1], clusters)) is not None:
             world, before = self._world
             changed = {name for name in others if not _same_report(before[name], clusters[name])}
             changed |= touched & clusters.keys()
-            if changed:
+            if changed and len(self._readers):
                 world = world.copy()  # ledgers above the former snapshot go on reading it
+                self._readers = weakref.WeakSet()
             if all(world.put(name, self._opened(clusters[name])) for name in sorted(changed)):
                 self._world = (world, clusters)
                 return world
         world = World({name: self._opened(clusters[name]) for name in sorted(clusters)})
-        self._world = (world, clusters)
+        self._world, self._readers = (world, clusters), weakref.WeakSet()
         return world
 
     def _opened(self, view: ClusterView) -> Opened | None:

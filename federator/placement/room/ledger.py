@@ -29,7 +29,7 @@ class Committed(Protocol):
     def commitment(self, uid: str) -> Commitment | None: ...
     def usage(self, project: str, tier: Tier) -> Resources: ...
     def placed(self, project: str) -> int: ...
-    def world(self, snapshot: FleetSnapshot) -> World: ...
+    def world(self, snapshot: FleetSnapshot, reader: object) -> World: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -77,7 +77,7 @@ class Ledger:
     def world(self) -> World:
         """The room of all clusters, for reading."""
         if self._world is None:
-            self._world = self.below.world(self.snapshot)
+            self._world = self.below.world(self.snapshot, self)
         if self._due:
             if not self._copied:
                 self._world, self._copied = self._world.copy(), True
@@ -118,7 +118,7 @@ class Ledger:
         if not any(copies > 0 for copies in grown.values()):
             return
         if self._world is None:
-            self._world = self.below.world(self.snapshot)
+            self._world = self.below.world(self.snapshot, self)
         given = _Given(shape, grown)
         self._due.append(given)
         self._undo.append(functools.partial(self._take_back, given))

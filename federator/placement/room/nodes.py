@@ -122,12 +122,21 @@ class Nodes:
     @classmethod
     def of(cls, rows: Iterable[NodeRow]) -> "Nodes":
         every = sorted((row for row in rows if row.count > 0), key=row_key)
-        named = {name for row in every for name in (*row.allocatable, *row.free)}
-        names = tuple(sorted(named | {PODS} if any(row.podless for row in every) else named))
+        named: set[str] = set()
+        for row in every:
+            named.update(row.allocatable.keys(), row.free.keys())
+            if row.podless:
+                named.add(PODS)
+        names = tuple(sorted(named))
         made = [_make(row) for row in every]
         makes = makes_of(tuple(sorted(set(made))))
         index_of = {make: index for index, make in enumerate(makes.every)}
-        free = [[min(_amount(row, name), UNLIMITED) for row in every] for name in names]
+        free = [
+            [min(_amount(row, name), UNLIMITED) for row in every]
+            if name == PODS
+            else [min(row.free[name], UNLIMITED) for row in every]
+            for name in names
+        ]
         return cls(
             names,
             np.array([row.count for row in every], dtype=np.int64),

@@ -163,6 +163,8 @@ class Crowd:
 
     def reach(self, total: int) -> int:
         """The most copies that the crowd can take, up to `total`."""
+        if total == 1:
+            return int(self.able.any())
         return min(int(np.minimum(self.cap, total).sum(where=self.able)), total)
 
     def best(self, count: int, *, by_domain: bool) -> list[int]:
@@ -187,7 +189,7 @@ class Crowd:
             here = chosen[self.field.level[chosen] == level] if len(self.field.levels) > 1 else chosen
             if here.size > count:
                 weights = self.weight[here]
-                least = np.partition(weights, here.size - count)[here.size - count]
+                least = weights.max() if count == 1 else np.partition(weights, here.size - count)[here.size - count]
                 ahead, equal = here[weights > least], here[weights == least]
                 if ahead.size + equal.size > count:
                     ranked = np.argsort(self.order[equal], kind="stable")
@@ -271,6 +273,8 @@ class Gathered:
     admission: Admission
     crowd: Crowd | None = None
     """What the candidates are the best of; None when every cluster is one."""
+    alone: bool = False
+    """There is a crowd, and the workload holds nothing."""
 
     @property
     def beside(self) -> tuple[tuple[str, ...], ...]:
@@ -286,7 +290,7 @@ def gather(job: Drawing, *, whole: bool) -> Gathered:
         drawn = _draw(job, min(job.wanted, admission.copies))
         if drawn is not None:
             candidates.cap_by_shards(ask, drawn[0], job.held, job.unfinished)
-            return Gathered(drawn[0], job.wanted, admission, drawn[1])
+            return Gathered(drawn[0], job.wanted, admission, drawn[1], not job.held)
     pool = candidates.candidates(ask, job.held, job.eligible, job.ledger, capped=job.capped, by_name=job.by_name)
     candidates.cap_by_shards(ask, pool, job.held, job.unfinished)
     wanted = job.wanted * _times(ask, pool)

@@ -120,14 +120,11 @@ class Member:
 
     def bind(self, shape: PodShape, copies: int) -> Bound:
         """Binds as many of the copies as there is room for, where the member's scheduler would."""
+        if copies == 1 and not self._packs:
+            return self._bind_one(shape)
         heights = self.heights(shape)
         if copies <= 0 or not heights.any():
             return _NONE
-        if copies == 1 and not self._packs:  # as `binding.spread`: the first node of those with the best score
-            node = int(np.where(heights > 0, self._openness(shape, 1), -np.inf).argmax())
-            bound: Bound = ((node, 1),)
-            self._move(shape, bound, -1)
-            return bound
         if self._packs:
             each = self._as_each(binding.packed(self._ones, heights, copies))
         else:
@@ -136,6 +133,23 @@ class Member:
         bound = tuple(zip(nodes, each[nodes].tolist(), strict=True))
         self._move(shape, bound, -1)
         return bound
+
+    def _bind_one(self, shape: PodShape) -> Bound:
+        """As `binding.spread`: to the first node of those with the best score."""
+        need = self._need(shape)
+        if need is None or not self.free.shape[1]:
+            return _NONE
+        fits: NDArray[np.bool_] = np.logical_and.reduce(self.free >= need[:, None])
+        admitted = self._admitted(shape)
+        if admitted is not None:
+            fits &= admitted
+        if self._scored:
+            fits &= (score := self._openness(shape, 1)) >= score.max(where=fits, initial=-np.inf)
+        node = int(fits.argmax())
+        if not fits[node]:
+            return _NONE
+        self._move(shape, ((node, 1),), -1)
+        return ((node, 1),)
 
     def unbind(self, shape: PodShape, bound: Bound) -> None:
         """The copies are gone from their nodes."""

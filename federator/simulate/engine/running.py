@@ -36,6 +36,8 @@ class Running:
     moves: int = 0
     stays: list[Stay] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
+    _placed: int = 0
+    """Copies that are bound, in all clusters."""
     _since: dict[str, int] = field(default_factory=dict)
     """Cluster -> since when its present number of copies is there."""
     _waiting: Wait | None = None
@@ -47,7 +49,7 @@ class Running:
     @property
     def missing(self) -> int:
         """Copies that are asked for and not bound."""
-        return max(self.ask.slots - sum(map(self.copies, self.bound)), 0)
+        return max(self.ask.slots - self._placed, 0)
 
     @property
     def waiting_for(self) -> str:
@@ -99,6 +101,7 @@ class Running:
         here = dict(self.bound.get(cluster, ()))
         for node, copies in bound:
             here[node] = here.get(node, 0) + copies
+            self._placed += copies
         self.bound[cluster] = tuple(sorted(here.items()))
         self._since[cluster] = now_s
         if self.restarts and self.is_job and self.stays and self.stays[-1].cluster != cluster:
@@ -111,6 +114,7 @@ class Running:
         for node, here in sorted(self.bound[cluster], key=lambda place: (-place[1], place[0])):
             take = min(here, left)
             left -= take
+            self._placed -= take
             if take:
                 gone.append((node, take))
             if here > take:
@@ -126,6 +130,7 @@ class Running:
     def leave(self, cluster: str, now_s: int) -> None:
         """Nothing of it is in the cluster any more, and no share either."""
         self._leave_off(cluster, now_s)
+        self._placed -= self.copies(cluster)
         self.bound.pop(cluster, None)
         self._since.pop(cluster, None)
         self.shares = tuple(share for share in self.shares if share.cluster != cluster)

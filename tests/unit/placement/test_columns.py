@@ -153,7 +153,7 @@ def test_what_was_judged_of_clusters_is_kept_until_more_than_their_amounts_diffe
     assert commitments.open(fleet(*snapshot.clusters.values())).memo is first.memo
     fuller = fleet(cluster("a", 3), snapshot.clusters["b"])
     assert commitments.open(fuller).memo is first.memo
-    assert commitments.open(FleetSnapshot(0.0, dict(reversed(fuller.clusters.items())), ())).memo is first.memo
+    assert commitments.open(FleetSnapshot(0.0, dict(reversed([*fuller.clusters.items()])), ())).memo is first.memo
     older = replace(snapshot.clusters["a"], capacity_age_s=9.0)
     assert commitments.open(fleet(older, snapshot.clusters["b"])).memo is first.memo
     silent = replace(snapshot.clusters["a"], capacity=None)
