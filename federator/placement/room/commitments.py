@@ -296,7 +296,8 @@ class Commitments:
 
     def _account(self, commitment: Commitment, sign: int) -> None:
         key = (commitment.project, commitment.tier)
-        self._usage[key] = self._usage.get(key, ZERO) + commitment.usage * sign
+        before = self._usage.get(key, ZERO)
+        self._usage[key] = before + commitment.usage if sign > 0 else before - commitment.usage
         if not self._usage[key]:
             del self._usage[key]
         if commitment.copies:

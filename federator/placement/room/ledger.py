@@ -5,7 +5,7 @@ both in one step. Charges can be taken back (`mark`, `rollback`), which trials a
 placements use. The ledger never changes the commitments.
 """
 
-import functools
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -63,7 +63,9 @@ class Ledger:
         self._deltas: dict[str, list[tuple[Commitment, int]]] = {}
         self._usage: dict[tuple[str, Tier], Resources] = {}
         self._placed: dict[str, int] = {}
-        self._undo: list[Callable[[], None]] = []
+        self._undo: list[Callable[[Ledger], object]] = []
+        """What takes back what was given. The ledger is an argument: it ends with its cycle, and not
+        when the collector finds it."""
 
     @property
     def below(self) -> Committed:
@@ -121,7 +123,7 @@ class Ledger:
             self._world = self.below.world(self.snapshot, self)
         given = _Given(shape, grown)
         self._due.append(given)
-        self._undo.append(functools.partial(self._take_back, given))
+        self._undo.append(operator.methodcaller("_take_back", given))
 
     def _take_back(self, given: _Given) -> None:
         """Charges are taken back in reverse order, so one that is not made yet is the last."""
@@ -208,21 +210,20 @@ class Ledger:
     def rollback(self, mark: int) -> None:
         """Takes back everything given since `mark`."""
         while len(self._undo) > mark:
-            self._undo.pop()()
+            self._undo.pop()(self)
 
     def _hold(self, uid: str, commitment: Commitment | None) -> None:
-        committed, before = uid in self._commitments, self._commitments.get(uid)
+        before = (uid in self._commitments, self._commitments.get(uid))
+        self._undo.append(operator.methodcaller("_hold_again", uid, *before))
         self._commitments[uid] = commitment
         self._uncounted.add(uid)
 
-        def undo() -> None:
-            if committed:
-                self._commitments[uid] = before
-            else:
-                self._commitments.pop(uid, None)
-            self._uncounted.add(uid)
-
-        self._undo.append(undo)
+    def _hold_again(self, uid: str, held: bool, before: Commitment | None) -> None:
+        if held:
+            self._commitments[uid] = before
+        else:
+            self._commitments.pop(uid, None)
+        self._uncounted.add(uid)
 
     def _recount(self) -> None:
         """Updates the difference between holdings here and in the commitments."""

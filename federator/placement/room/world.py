@@ -246,6 +246,10 @@ class World:
 
     def _count(self, shape: PodShape, key: str, at: Ints | slice) -> Ints:
         """[c]: the room of the clusters `at`."""
+        if shape.plain and not self._counting and self._headroom is None:
+            known_by_nodes = self.nodes.copies(shape, at)
+            known_by_nodes[self._closed[at]] = 0
+            return known_by_nodes
         size = self._stamps[at].size
         fit = self.nodes.copies(shape, at) if shape.plain else np.full(size, PENDING, dtype=np.int64)
         every = range(size) if isinstance(at, slice) else at.tolist()

@@ -110,7 +110,7 @@ class PlainLedger(Ledger):
         if opened is None or copies <= 0:
             return
         state = opened.state()
-        self._undo.append(lambda: opened.restore(state))
+        self._undo.append(lambda _: opened.restore(state))
         opened.charge(shape, copies)
 
     def commit(self, commitment: Commitment, grown: dict[str, int]) -> None:  # type: ignore[override]
