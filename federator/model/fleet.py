@@ -42,7 +42,7 @@ class NodeRow:
 class Capacity:
     """What a member last reported about its nodes."""
 
-    rows: tuple[NodeRow, ...] = ()
+    rows: Sequence[NodeRow] = ()
     copies: Mapping[str, int] = field(default_factory=dict)
     """Exact counts: shape id -> copies that fit, as of `includes_seq`."""
     includes_seq: int = 0
@@ -169,16 +169,20 @@ class Commitment:
 
     def without(self, done: Ranges) -> "Commitment":
         """The commitment when exactly these shards are done: they hold neither room nor quota."""
-        left = tuple(remaining(holding, done) for holding in self.holdings)
+        left = [remaining(holding, done) for holding in self.holdings]
         if all(map(operator.is_, left, self.holdings)):
             return self
-        return replace(self, holdings=left)
+        return replace(self, holdings=tuple(left))
 
 
 def remaining(given: _Given, done: Ranges) -> _Given:
     """The share or holding with all its ranges, counting only unfinished shards."""
     if not given.ranges:
         return given
+    if len(given.ranges) == 1 and not done:
+        low, high = given.ranges[0]
+        if given.count == high - low + 1:
+            return given
     ranges = shards.normal(given.ranges)
     count = shards.size(shards.minus(ranges, done))
     if count == given.count and ranges == given.ranges:

@@ -5,10 +5,10 @@ exact integers below 2^62. Only beyond MAX_ROWS_KEPT are amounts rounded down, t
 fast.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, overload
 
 import numpy as np
 
@@ -121,6 +121,8 @@ class Nodes:
 
     @classmethod
     def of(cls, rows: Iterable[NodeRow]) -> "Nodes":
+        if isinstance(rows, Columned):
+            return rows.nodes
         every = sorted((row for row in rows if row.count > 0), key=row_key)
         named: set[str] = set()
         for row in every:
@@ -128,7 +130,7 @@ class Nodes:
             if row.podless:
                 named.add(PODS)
         names = tuple(sorted(named))
-        made = [_make(row) for row in every]
+        made = [make_of(row) for row in every]
         makes = makes_of(tuple(sorted(set(made))))
         index_of = {make: index for index, make in enumerate(makes.every)}
         free = [
@@ -236,6 +238,38 @@ class Nodes:
         )
 
 
+class Columned(Sequence[NodeRow]):
+    """Rows of somebody who keeps them in columns: `nodes` is what `Nodes.of` makes of `make()`, and
+    the rows themselves are made when they are read."""
+
+    __slots__ = ("_made", "_make", "nodes")
+
+    def __init__(self, nodes: Nodes, make: Callable[[], tuple[NodeRow, ...]]) -> None:
+        self.nodes, self._make = nodes, make
+        self._made: tuple[NodeRow, ...] | None = None
+
+    def _rows(self) -> tuple[NodeRow, ...]:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def __len__(self) -> int:
+        return len(self._rows())
+
+    @overload
+    def __getitem__(self, at: int) -> NodeRow: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[NodeRow]: ...
+    def __getitem__(self, at: int | slice) -> NodeRow | Sequence[NodeRow]:
+        return self._rows()[at]
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(other) == self._rows() if isinstance(other, Columned | tuple) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._rows())
+
+
 @lru_cache(maxsize=1 << 16)
 def needs_of(names: tuple[str, ...], shape: PodShape) -> tuple[tuple[int, int], ...] | None:
     """(index of a resource, amount per copy); None when the shape requests something that no node
@@ -256,7 +290,7 @@ def scored_of(names: tuple[str, ...], shape: PodShape) -> tuple[list[int], bindi
     return places, np.array([[shape.requests[name]] for name in binding.SCORED], dtype=np.int64)
 
 
-def _make(row: NodeRow) -> Make:
+def make_of(row: NodeRow) -> Make:
     return _make_of(row.taints, row.allocatable)
 
 

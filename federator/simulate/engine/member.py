@@ -6,9 +6,8 @@ cluster, and the report shows it.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -18,12 +17,15 @@ from federator.model.ask import PodShape
 from federator.model.fleet import Capacity, ClusterView, NodeRow
 from federator.model.kubernetes import taints
 from federator.model.resources import PODS, UNLIMITED, Resources
-from federator.placement.room import binding
+from federator.placement.room import binding, nodes
+from federator.placement.room.nodes import Columned, Nodes
 from federator.simulate.engine.shapes import Shapes, models_of
 
 Ints = NDArray[np.int64]
 Bound = tuple[tuple[int, int], ...]
 """(node, copies on it) of copies that are bound."""
+_Row = tuple[int, tuple[int, ...]]
+"""Equal nodes: their make, and what is free on each, by the names of the member."""
 _NONE: Final[Bound] = ()
 
 
@@ -31,7 +33,6 @@ def _nobody_listens() -> None:
     pass
 
 
-@lru_cache(maxsize=1 << 16)
 def _row(row: NodeRow, names: tuple[str, ...], free: tuple[int, ...], count: int) -> NodeRow:
     """The row of `count` nodes like `row` with these free amounts."""
     left = Resources((name, amount) for name, amount in zip(names, free, strict=True) if amount < UNLIMITED)
@@ -65,7 +66,13 @@ class Member:
         self._ones = np.ones(self.free.shape[1], dtype=np.int64)
         self._needs: dict[PodShape, Ints | None] = {}
         self._open: dict[PodShape, NDArray[np.bool_] | None] = {}
-        self._rows = Counter(zip(self._make_of.tolist(), self._columns(range(self.free.shape[1])), strict=True))
+        self._rows: dict[_Row, int] = Counter(
+            zip(self._make_of.tolist(), map(tuple, self.free.T.tolist()), strict=True)
+        )
+        """Row of equal nodes -> how many."""
+        self._summary = _Summary(self._makes, {make for make, _ in self._rows}, self.names)
+        self._order = {row: self._summary.order(row) for row in self._rows}
+        """Row -> its place among the rows, as a sort key."""
         self._reported: ClusterView | None = None
         self._tell()
 
@@ -81,9 +88,6 @@ class Member:
         if name == PODS and name not in row.allocatable and not row.podless:
             return UNLIMITED
         return row.free[name]
-
-    def _columns(self, nodes: Iterator[int] | range) -> list[tuple[int, ...]]:
-        return [tuple(self.free[:, node].tolist()) for node in nodes]
 
     @property
     def nodes(self) -> int:
@@ -158,9 +162,8 @@ class Member:
     def report(self, includes_seq: int) -> ClusterView:
         """The cluster as it reports itself now; every decision so far is in it."""
         if self._reported is None:
-            rows = tuple(
-                _row(self._makes[make], self.names, free, count) for (make, free), count in sorted(self._rows.items())
-            )
+            present = self._rows.copy()
+            rows = Columned(self._summary.nodes(present, self._order), lambda: self._summary.rows(present))
             capacity = Capacity(rows, _Copies(self, self._shapes, self.free), includes_seq, packs=self._packs)
             self._reported = replace(self._view, capacity=capacity)
         return self._reported
@@ -175,16 +178,18 @@ class Member:
         need = self._need(shape)
         if need is None or not bound:
             return
-        rows = self._rows
+        rows, order = self._rows, self._order
         for node, copies in bound:
             make, free = int(self._make_of[node]), self.free[:, node]
             before = (make, tuple(free.tolist()))
             rows[before] -= 1
             if not rows[before]:
-                del rows[before]
+                del rows[before], order[before]
             free += need * (sign * copies)
             after = (make, tuple(free.tolist()))
-            rows[after] = rows.get(after, 0) + 1
+            if after not in rows:
+                rows[after], order[after] = 0, self._summary.order(after)
+            rows[after] += 1
         self._reported = None
         self._tell()
 
@@ -216,6 +221,52 @@ class Member:
             ]
             self._open[shape] = None if all(admitted) else np.array(admitted, dtype=np.bool_)[self._make_of]
         return self._open[shape]
+
+
+class _Summary:
+    """Makes room of a member's rows, as `Nodes.of` makes it of the rows that it reports."""
+
+    def __init__(self, makes: Sequence[NodeRow], present: Collection[int], names: tuple[str, ...]) -> None:
+        self._made, self._all = makes, names
+        here = {index: makes[index] for index in present}
+        named = {name for row in here.values() for name in row.allocatable}
+        self._names = tuple(sorted(named | {PODS} if any(row.podless for row in here.values()) else named))
+        self._places = [names.index(name) for name in self._names]
+        kinds = {index: nodes.make_of(row) for index, row in here.items()}
+        self._makes = nodes.makes_of(tuple(sorted(set(kinds.values()))))
+        self._kind = {index: self._makes.every.index(kind) for index, kind in kinds.items()}
+        self._endless = {index for index, row in here.items() if PODS not in row.allocatable and not row.podless}
+        """Makes without a limit on pods."""
+        sizes = {index: tuple(row.allocatable.items()) for index, row in here.items()}
+        others = {index: (row.model, row.family, row.taints, row.podless) for index, row in here.items()}
+        self._size = {index: sorted(set(sizes.values())).index(size) for index, size in sizes.items()}
+        self._other = {index: sorted(set(others.values())).index(other) for index, other in others.items()}
+
+    def order(self, row: _Row) -> tuple[object, ...]:
+        """`nodes.row_key` without the count, shorter."""
+        make, free = row
+        left = tuple((name, have) for name, have in zip(self._all, free, strict=True) if have and have < UNLIMITED)
+        return (self._size[make], left, self._other[make])
+
+    def nodes(self, rows: Mapping[_Row, int], order: Mapping[_Row, tuple[object, ...]]) -> Nodes:
+        every = sorted(rows, key=lambda row: (order[row], rows[row]))
+        free = [[amounts[place] for _, amounts in every] for place in self._places]
+        if self._endless and PODS in self._names:
+            pods = free[self._names.index(PODS)]
+            pods[:] = [
+                UNLIMITED if make in self._endless else left for (make, _), left in zip(every, pods, strict=True)
+            ]
+        return Nodes(
+            self._names,
+            np.array([rows[row] for row in every], dtype=np.int64),
+            np.array(free, dtype=np.int64).reshape(len(self._names), len(every)),
+            np.array([self._kind[make] for make, _ in every], dtype=np.int64),
+            makes=self._makes,
+            most_rows=len(every) + nodes.MAX_ROWS_KEPT,
+        )
+
+    def rows(self, rows: Mapping[_Row, int]) -> tuple[NodeRow, ...]:
+        return tuple(_row(self._made[make], self._all, free, count) for (make, free), count in sorted(rows.items()))
 
 
 class _Copies(Mapping[str, int]):

@@ -132,7 +132,7 @@ def row_of(nodes: Nodes, path: str) -> NodeRow:
 
 
 def _rows(view: ClusterView) -> tuple[NodeRow, ...]:
-    return view.capacity.rows if view.capacity is not None else ()
+    return tuple(view.capacity.rows) if view.capacity is not None else ()
 
 
 def _with(view: ClusterView, rows: Sequence[NodeRow]) -> ClusterView:
