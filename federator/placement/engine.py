@@ -17,7 +17,7 @@ from federator.model.decision import Decision, Reason, Share, Verdict
 from federator.model.fleet import Commitment, FleetSnapshot, Holding, copies_of, remaining
 from federator.model.kubernetes import taints
 from federator.model.shards import Ranges
-from federator.placement import inputs, verdicts
+from federator.placement import inputs, single, verdicts
 from federator.placement.division import shards as assignment
 from federator.placement.division import spread
 from federator.placement.division.division import DIVIDERS, Party
@@ -85,6 +85,9 @@ def decide(
         again = functools.partial(decide, mark=mark, capped=capped, finished=finished, by_name=by_name, leave=leave)
         made = again(_bare(ask, held, finished), held, snapshot, ledger, seq=seq)
         return _obeyed(ask, made, problem, inputs.inputs_hash(ask, snapshot, ledger.memo))
+    apart = held or finished or capped or per_cluster or problem
+    if not apart and (simply := single.decide(ask, snapshot, ledger, seq=seq, mark=mark, by_name=by_name)):
+        return simply
     hashed, judged = inputs.inputs_hash(ask, snapshot, ledger.memo), candidates.places(ask, snapshot, ledger)
     over = shards.union(finished, _beyond(ask, held))
     mine = {holding.cluster: remaining(holding, over) for holding in held}
@@ -100,12 +103,8 @@ def decide(
     pool, admission = gathered.pool, gathered.admission
     if ask.suspended or wanted <= 0:
         outcome = _nothing(ask, wanted, unfinished, admission)
-    elif problem:
-        pool, each = _with(pool, leavers), leaving.everywhere(ask) or per_cluster > 0
-        outcome = _unchanged(ask, pool, wanted, problem, admission, each=each)
-    elif per_cluster and (stays := leaving.as_duplicated(ask, (*pool, *leavers), per_cluster)):
-        pool = _with(pool, [leaver for leaver in leavers if leaver.name in stays])
-        outcome = _as_duplicated(ask, pool, stays, admission)
+    elif problem or (per_cluster and leaving.as_duplicated(ask, (*pool, *leavers), per_cluster)):
+        outcome, pool = _as_it_is(ask, pool, leavers, wanted, problem, admission, per_cluster)
     else:
         job = _Job(ask, eligible, admission, gathered.wanted, fresh, leave, within, gathered.beside, gathered.alone)
         recap = functools.partial(candidates.cap_by_shards, ask, held=mine, unfinished=unfinished)
@@ -251,6 +250,24 @@ def _unchanged(
         left -= got[candidate.name]
     placed = sum(got.values())
     return _Outcome(got, max(wanted, placed), placed, admission, reason=Reason.MISCONFIGURED, message=problem)
+
+
+def _as_it_is(  # noqa: PLR0917 what `decide` knows by then
+    ask: Ask,
+    pool: Sequence[Candidate],
+    leavers: Sequence[Candidate],
+    wanted: int,
+    problem: str,
+    admission: Admission,
+    per_cluster: int,
+) -> tuple[_Outcome, list[Candidate]]:
+    """Outcome where nothing moves: the policy contradicts itself, or what Duplicate placed stays."""
+    if problem:
+        everybody, each = _with(pool, leavers), leaving.everywhere(ask) or per_cluster > 0
+        return _unchanged(ask, everybody, wanted, problem, admission, each=each), everybody
+    stays = leaving.as_duplicated(ask, (*pool, *leavers), per_cluster)
+    taking = _with(pool, [leaver for leaver in leavers if leaver.name in stays])
+    return _as_duplicated(ask, taking, stays, admission), taking
 
 
 def _as_duplicated(ask: Ask, pool: Sequence[Candidate], stays: Mapping[str, int], admission: Admission) -> _Outcome:

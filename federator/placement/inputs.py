@@ -32,14 +32,25 @@ def inputs_hash(
     `memo` (one per snapshot) caches the parts that are equal for equal policies. `as_written` keeps
     lists in the order in which they are written (see `unchanged`).
     """
+    rules, fleet = texts(ask, snapshot, memo)
+    return hash_of(ask, (policy_text(ask.policy) if as_written else rules, fleet))
+
+
+def texts(ask: Ask, snapshot: FleetSnapshot, memo: MutableMapping[Any, Any] | None = None) -> tuple[str, str]:
+    """The texts of the policy and of the fleet under it."""
     key = ("inputs", ask.policy)
-    texts: tuple[str, str] | None = memo.get(key) if memo is not None else None
-    if texts is None:
-        texts = policy_text(normal(ask.policy)), fleet_text(ask, snapshot)
+    found: tuple[str, str] | None = memo.get(key) if memo is not None else None
+    if found is None:
+        found = policy_text(normal(ask.policy)), fleet_text(ask, snapshot)
         if memo is not None:
-            memo[key] = texts
+            memo[key] = found
+    return found
+
+
+def hash_of(ask: Ask, texts: tuple[str, str]) -> str:
+    """The inputs hash of an ask with these texts of its policy and its fleet."""
     rules, fleet = texts
-    return names.short_hash(ask_text(ask, policy_text(ask.policy) if as_written else rules), fleet, length=16)
+    return names.short_hash(ask_text(ask, rules), fleet, length=16)
 
 
 def unchanged(previous: str, present: str, ask: Ask, snapshot: FleetSnapshot, memo: MutableMapping[Any, Any]) -> bool:

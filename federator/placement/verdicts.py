@@ -49,7 +49,7 @@ def verdicts(
     """One verdict per cluster of the snapshot, by name; worded when they are read where the
     candidates (`pool`) were drawn from a crowd."""
     if crowd is not None:
-        return _of_crowd(ask, crowd, pool, got, outcome)
+        return of_crowd(ask, crowd, pool, got, outcome)
     by_name = {candidate.name: candidate for candidate in pool}
     return tuple(
         _of_candidate(ask, by_name[name], got.get(name, 0), left_out.get(name), outcome)
@@ -59,7 +59,8 @@ def verdicts(
     )
 
 
-def _of_crowd(ask: Ask, crowd: Crowd, pool: Sequence[Candidate], got: Mapping[str, int], outcome: Outcome) -> Verdicts:
+def of_crowd(ask: Ask, crowd: Crowd, pool: Sequence[Candidate], got: Mapping[str, int], outcome: Outcome) -> Verdicts:
+    """As `verdicts`, where the candidates were drawn from a crowd."""
     worded = _Crowded(ask, crowd, {candidate.name: candidate for candidate in pool}, got, outcome)
     return Verdicts(len(crowd.field.places), worded.every, worded.grouped)
 

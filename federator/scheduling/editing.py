@@ -94,9 +94,11 @@ def judge(
     per_cluster: int = 0,
 ) -> Judged:
     """Whether an edit of running copies is admitted. `per_cluster` as in `engine.decide`."""
+    if admitted is None or not held or ask.suspended:
+        return Judged(ask)
     mine = {holding.cluster: copies_of(remaining(holding, finished)) for holding in held}
     mine = {cluster: copies for cluster, copies in mine.items() if copies > 0}
-    if admitted is None or not mine or ask.suspended:
+    if not mine:
         return Judged(ask)
     before = _before(ask, admitted, ledger.snapshot)
     kept = _kept(ask, mine, per_cluster)

@@ -87,6 +87,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("policy", "room", "division"),
         ("selection",),
         ("inputs", "verdicts", "explain", "invariants"),
+        ("single",),
         ("engine",),
     ),
     "model": (

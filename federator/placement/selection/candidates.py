@@ -4,7 +4,7 @@ Eligibility depends on the snapshot alone and is cached in the ledger for equal 
 holdings are read for each ask.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
@@ -96,18 +96,22 @@ class Candidate:
 
 
 def places(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Place]:
-    """Every cluster judged by the filters, by name; the same for all asks of one policy, tier and
-    kind, and of one project where a cluster is not open to all. For a project claim without a
-    binding the refusal names the namespace, so it is part of the key."""
-    claim: tuple[str, str] | None = None
-    if _closed_to_some(snapshot, ledger):
-        claim = (ask.project, "" if ask.project_bound else ask.key.namespace)
-    key = ("places", ask.policy, claim, ask.tier, ask.key.kind)
+    """Every cluster judged by the filters, by name; the same for all asks that are alike."""
+    key = ("places", likeness(ask, snapshot, ledger))
     by_cluster: Mapping[str, Place] | None = ledger.memo.get(key)
     if by_cluster is None:
         by_cluster = {name: _place(ask, view) for name, view in _without_amounts(snapshot, ledger).items()}
         ledger.memo[key] = by_cluster
     return by_cluster
+
+
+def likeness(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Hashable:
+    """All that the filters read of an ask: policy, tier and kind, and its project where a cluster is
+    not open to all. For a project claim without a binding the refusal names the namespace."""
+    claim: tuple[str, str] | None = None
+    if _closed_to_some(snapshot, ledger):
+        claim = (ask.project, "" if ask.project_bound else ask.key.namespace)
+    return ask.policy, claim, ask.tier, ask.key.kind
 
 
 def _without_amounts(snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, ClusterView]:

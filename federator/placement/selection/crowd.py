@@ -135,12 +135,9 @@ class Crowd:
     enforced: str
 
     @classmethod
-    def of(
-        cls, ask: Ask, field: Field, ledger: Ledger, apart: Collection[str], *, by_name: bool, at_most: int
-    ) -> "Crowd":
-        """`apart`: clusters that are judged one by one. `at_most`: copies that one cluster can have
-        at all (shards that are not assigned yet)."""
-        rooms = ledger.rooms(ask.shape)
+    def of(cls, ask: Ask, field: Field, rooms: Ints, apart: Collection[str], *, by_name: bool, at_most: int) -> "Crowd":
+        """`rooms` as in `Ledger.rooms`. `apart`: clusters that are judged one by one. `at_most`:
+        copies that one cluster can have at all (shards that are not assigned yet)."""
         member = field.open
         if apart:
             member = member.copy()
@@ -315,7 +312,7 @@ def _draw(job: Drawing, total: int) -> tuple[list[Candidate], Crowd] | None:
     mine = sum(held[candidate.name].count for candidate in own if candidate.name in held)
     loose = max(job.unfinished - mine, 0) if ask.unit is Unit.SHARDS else UNLIMITED
     field = field_of(ask, eligible, job.ledger)
-    crowd = Crowd.of(ask, field, job.ledger, apart, by_name=job.by_name, at_most=loose)
+    crowd = Crowd.of(ask, field, job.ledger.rooms(ask.shape), apart, by_name=job.by_name, at_most=loose)
     if crowd.reach(total) + sum(min(one.held, one.cap) for one in own if one.weight > 0) < total:
         return None
     pool = _pooled(crowd, own, total, by_domain=False)

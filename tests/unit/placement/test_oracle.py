@@ -28,7 +28,7 @@ from federator.model.kubernetes.taints import Taint
 from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
 from federator.model.shards import Ranges
-from federator.placement import engine
+from federator.placement import engine, single
 from federator.placement.room.commitments import Commitments
 from tests.unit.placement import worlds
 from tests.unit.placement.oracle import engine as oracle
@@ -165,6 +165,32 @@ def test_a_batch_on_a_fleet_is_decided_as_by_the_oracle_also_when_edited(seed: i
         for ask in asks:
             one = Commitment(ask.uid, ask.key, ask.project, "n", ask.tier, ask.shape, held[ask.uid])
             commitments.assume(one)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_single_copies_are_decided_as_by_the_oracle_while_clusters_change(seed: int) -> None:
+    rng, simply = random.Random(seed), 0
+    views = {one.name: one for one in (_view(rng, at) for at in range(12))}
+    policies = [Policy()] * 4 + [_policy(rng, 12) for _ in range(9)]
+    commitments = Commitments()
+    for at in range(150):
+        if rng.random() < 0.3:
+            name, other = rng.choice(sorted(views)), _view(rng, 0)
+            capacity = None if other.capacity is None else replace(other.capacity, includes_seq=at)
+            kept = views[name] if rng.random() < 0.7 else replace(other, name=name)
+            views[name] = replace(kept, capacity=capacity)
+            commitments.reported(name, at)
+        snapshot = FleetSnapshot(float(at), dict(views), _quotas())
+        ask, by_name = replace(_ask(rng, at, rng.choice(policies)), count=1, slots=1), rng.random() < 0.3
+        plain = PlainLedger(commitments, snapshot)
+        made = engine.decide(ask, (), snapshot, commitments.open(snapshot), seq=at + 1, by_name=by_name)
+        same(made, oracle.decide(ask, (), snapshot, plain, seq=at + 1, by_name=by_name), ask)
+        if not engine.contradiction(ask):
+            ledger = commitments.open(snapshot)
+            short = single.decide(ask, snapshot, ledger, seq=at + 1, mark=engine.no_mark, by_name=by_name)
+            simply += short is not None
+        commitments.assume(Commitment.of(ask, made.shares))
+    assert 10 < simply < 140  # both ways were gone
 
 
 def test_lazy_verdicts_are_a_sequence_like_any_other() -> None:

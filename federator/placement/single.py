@@ -1,0 +1,159 @@
+"""The decision of a workload with one copy that holds nothing: most jobs of a trace.
+
+Where the best clusters are enough (`crowd.simple`), that copy goes to the first cluster by group,
+avoided taints, weight and tie-break. There is nothing to divide, to move or to give back, so the
+candidates, the crowd and the sentences are made only when somebody reads the verdicts. The decision
+is the one that `engine.decide` makes the long way, which decides whatever is not as simple.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from federator.model import names
+from federator.model import seq as seqs
+from federator.model.ask import Ask, Unit
+from federator.model.decision import Decision, Grouped, Reason, Share, Verdict, Verdicts
+from federator.model.fleet import Commitment, FleetSnapshot
+from federator.model.resources import UNLIMITED
+from federator.placement import inputs, verdicts
+from federator.placement.room.binding import Ints
+from federator.placement.room.ledger import Ledger
+from federator.placement.selection import candidates, crowd
+from federator.placement.selection.crowd import Crowd, Field
+
+_MIX: Final = np.uint64(candidates.MIX)
+
+
+@dataclass(frozen=True, slots=True)
+class _Class:
+    """What asks under one policy, of one tier and kind, have in common."""
+
+    field: Field
+    texts: tuple[str, str]
+    """Of the policy and the fleet, for the inputs hash."""
+    levels: tuple[crowd.Bools, ...]
+    """[C] each: the open clusters of one level, the best level first."""
+    message: str
+    record: Mapping[str, Any]
+    """Fields of the decision about the policy."""
+
+
+def decide(
+    ask: Ask,
+    snapshot: FleetSnapshot,
+    ledger: Ledger,
+    *,
+    seq: int,
+    mark: Callable[[str], int],
+    by_name: bool,
+) -> Decision | None:
+    """The decision, charged to the ledger; None where the long way must be gone, nothing charged.
+    The policy must not contradict itself."""
+    if ask.count != 1 or ask.slots < 1 or ask.suspended:
+        return None
+    like = _class_of(ask, snapshot, ledger)
+    if like is None:
+        return None
+    rooms = ledger.rooms(ask.shape)
+    at = _best(ask, like, rooms, by_name=by_name)
+    if at is None:
+        return None
+    view = like.field.places[at].view
+    admission = ledger.admission(ask, 1, held=0)
+    if view.taints or admission.copies < 1:
+        return None
+    number = seqs.above(mark(view.name), seq)
+    shares = (Share(view.name, 1, 1, number, ((0, 0),) if ask.unit is Unit.SHARDS else ()),)
+    ledger.commit(Commitment.of(ask, shares), {view.name: 1})
+    worded = _Worded(ask, like, rooms, at, by_name)
+    return Decision(
+        key=ask.key,
+        uid=ask.uid,
+        wanted=1,
+        shares=shares,
+        shortfall=0,
+        reason=Reason.CHOSEN,
+        message=like.message,
+        verdicts=Verdicts(len(like.field.places), worded.every, worded.grouped),
+        as_of=snapshot.as_of,
+        inputs_hash=inputs.hash_of(ask, like.texts),
+        seq=seq,
+        quota_generations=admission.generations,
+        unlimited_quota=admission.unlimited,
+        **like.record,
+    )
+
+
+def _class_of(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> _Class | None:
+    """None where an ask of this kind needs more than the best cluster."""
+    key = ("single", ask.unit, candidates.likeness(ask, snapshot, ledger))
+    if key not in ledger.memo:
+        ledger.memo[key] = _made(ask, snapshot, ledger)
+    found: _Class | None = ledger.memo[key]
+    return found
+
+
+def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> _Class | None:
+    policy = ask.policy
+    most = policy.division.max_per_cluster
+    if not crowd.simple(ask) or policy.spread or (most is not None and most < 1):
+        return None
+    field = crowd.field_of(ask, candidates.places(ask, snapshot, ledger), ledger)
+    record = {
+        "policy_name": policy.name,
+        "policy_namespace": policy.namespace,
+        "policy_uid": policy.uid,
+        "policy_generation": policy.generation,
+        "policy_origin": policy.origin,
+        "required": tuple((demand.name, demand.generation) for demand in policy.required),
+    }
+    levels = tuple(field.open & (field.level == level) for level in field.levels)
+    message = verdicts.sentence(ask, 1, 1, "", {})
+    return _Class(field, inputs.texts(ask, snapshot, ledger.memo), levels, message, record)
+
+
+def _best(ask: Ask, like: _Class, rooms: Ints, *, by_name: bool) -> int | None:
+    """The cluster that gets the copy, as `Crowd.best`; None when none has room."""
+    weights = like.field.weights
+    for level in like.levels:
+        able = level if weights is None else level & (rooms > 0)
+        ranked = np.where(able, rooms if weights is None else weights, 0)
+        top = ranked.max()
+        if top <= 0:
+            continue
+        first = np.flatnonzero(ranked == top)
+        if first.size == 1 or by_name:
+            return int(first[0])
+        order = (like.field.marks[first] ^ np.uint64(names.stable_order(ask.uid))) * _MIX
+        return int(first[order.argmin()])
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Worded:
+    """What the verdicts are made of when they are read."""
+
+    ask: Ask
+    like: _Class
+    rooms: Ints
+    at: int
+    by_name: bool
+
+    def _verdicts(self) -> Verdicts:
+        ask, field = self.ask, self.like.field
+        at_most = 1 if ask.unit is Unit.SHARDS else UNLIMITED
+        beside = Crowd.of(ask, field, self.rooms, (), by_name=self.by_name, at_most=at_most)
+        pool = beside.candidates([self.at])
+        crowd.scored(ask, pool, beside.most)
+        candidates.cap_by_shards(ask, pool, {}, 1)
+        facts = verdicts.Outcome(1, 0, Reason.CHOSEN, self.like.message)
+        return verdicts.of_crowd(ask, beside, pool, {pool[0].name: 1}, facts)
+
+    def every(self) -> tuple[Verdict, ...]:
+        return self._verdicts().every()
+
+    def grouped(self) -> Grouped:
+        return self._verdicts().grouped()
