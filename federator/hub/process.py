@@ -32,7 +32,7 @@ from federator.hub.history.options import HistoryOptions
 from federator.hub.host.documents import Documents
 from federator.hub.host.events import Events
 from federator.hub.host.host_watch import Hosting, asking_again
-from federator.hub.host.in_force import InForce
+from federator.hub.host.in_force import SpecsInForce
 from federator.hub.host.revisions import Revisions
 from federator.hub.members.connection import Connect, Connection, ConnectionLimits
 from federator.hub.members.member import Member
@@ -145,7 +145,7 @@ class HubProcess:
         """Makes what places workloads, writes their slices and aggregates their status."""
         clock, rng = self.clock, self.rng
         self.caps = UnschedulableCaps(self.state, clock=clock)
-        in_force = InForce(self.state, client, applier, self.documents)
+        in_force = SpecsInForce(self.state, client, applier, self.documents)
         self.placing = Placing(
             self.state, applier, self.events, self.caps, in_force, clock=clock, rng=rng
         )

@@ -1,7 +1,7 @@
 """Inputs and intermediate figures of a fold: frozen values without a verdict.
 
 `fold` fills them, `verdict` turns them into conditions and sentences. The hub's status aggregation
-builds `Wanted`, `InForce` and `Refusal`.
+builds `Wanted`, `DecisionInput` and `Refusal`.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class InForce:
+class DecisionInput:
     """The decision in force, as far as the fold needs it. `current` False: its inputs have changed
     since."""
 
@@ -160,7 +160,7 @@ class Facts:
     """Input of `verdict`."""
 
     wanted: Wanted
-    placing: InForce | None
+    placing: DecisionInput | None
     tally: Tally
     rows: tuple[Row, ...]
     refusals: tuple[Refusal, ...]

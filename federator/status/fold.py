@@ -19,9 +19,9 @@ from federator.model.observation import SliceObservation
 from federator.model.shards import Ranges
 from federator.status import verdict
 from federator.status.conditions import Condition
-from federator.status.facts import Facts, InForce, Refusal, Row, Tally, Wanted
+from federator.status.facts import DecisionInput, Facts, Refusal, Row, Tally, Wanted
 
-__all__ = ["Fold", "InForce", "Refusal", "Row", "Wanted", "fold"]
+__all__ = ["DecisionInput", "Fold", "Refusal", "Row", "Wanted", "fold"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Fold:
 
 def fold(
     wanted: Wanted,
-    placing: InForce | None,
+    placing: DecisionInput | None,
     observations: Sequence[SliceObservation],
     *,
     refusals: Sequence[Refusal] = (),
@@ -142,7 +142,7 @@ def _folded(facts: Facts) -> Fold:
     )
 
 
-def _claimed(wanted: Wanted, placing: InForce | None, rows: Sequence[Row]) -> bool:
+def _claimed(wanted: Wanted, placing: DecisionInput | None, rows: Sequence[Row]) -> bool:
     """Whether this generation may be reported as observed. A suspended or refused workload is left
     unchanged on purpose, so reading it is enough. So it is for a cluster whose turn in a rollout
     has not come: people learn about a failure before that from the status of this generation."""

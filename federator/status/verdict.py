@@ -15,7 +15,7 @@ from federator.model.decision import REFUSALS, Reason
 from federator.model.observation import SliceObservation
 from federator.status import conditions
 from federator.status.conditions import Condition, truth
-from federator.status.facts import Facts, InForce, Row
+from federator.status.facts import DecisionInput, Facts, Row
 
 STALLING: Final = frozenset(
     {
@@ -429,7 +429,7 @@ def _summary(facts: Facts) -> str:
     return text
 
 
-def _shortfall(facts: Facts, placing: InForce) -> str:
+def _shortfall(facts: Facts, placing: DecisionInput) -> str:
     figures = f"{facts.placed} of {facts.placed + placing.shortfall}"
     return (
         placing.message

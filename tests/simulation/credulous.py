@@ -6,7 +6,7 @@ from typing import Any
 
 from federator.hub.cache.state import HubState
 from federator.hub.dispatch.dispatcher import Dispatching
-from federator.hub.host.in_force import InForce
+from federator.hub.host.in_force import SpecsInForce
 from federator.hub.members.member import Member
 from federator.placement.policy import enforcing, permitted
 from federator.placement.quota import quota
@@ -47,7 +47,7 @@ def _as_requested(original: Method) -> Method:
 
 
 def _as_it_says_now(original: Method) -> Method:
-    async def load(self: InForce, workload: Any, record: Any) -> Any:
+    async def load(self: SpecsInForce, workload: Any, record: Any) -> Any:
         return workload
 
     return load
@@ -88,7 +88,7 @@ CREDULOUS: Mapping[str, tuple[str, Plant]] = {
     ),
     "an edit that is held back is carried to members": (
         booked.ADMITTED,
-        in_worlds_of(instead(InForce, "load", _as_it_says_now), "quota-dodged"),
+        in_worlds_of(instead(SpecsInForce, "load", _as_it_says_now), "quota-dodged"),
     ),
     "an edit reaches members before it is judged": (
         booked.ADMITTED,

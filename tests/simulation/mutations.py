@@ -397,10 +397,10 @@ def _leaves_full(original: Method) -> Method:
 
 
 def _kept_in_decisions(original: Method) -> Method:
-    async def let_go(self: Removing, member: Member, named: Sequence[Record]) -> Any:
+    async def abandon(self: Removing, member: Member, named: Sequence[Record]) -> Any:
         return await original(self, member, ())
 
-    return let_go
+    return abandon
 
 
 def _not_cleaned(original: Method) -> Method:
@@ -471,7 +471,7 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
     ),
     "decisions go on naming a lost cluster": (
         "8 clusters leave clean",
-        in_worlds_of(instead(Removing, "_let_go", _kept_in_decisions), "lost-and-back"),
+        in_worlds_of(instead(Removing, "_abandon", _kept_in_decisions), "lost-and-back"),
     ),
     "what a lost cluster held is taken for running": (
         "8 clusters leave clean",

@@ -9,7 +9,7 @@ from federator.hub.cache.state import HubState
 from federator.hub.members.member import Member
 from federator.hub.records import slices
 from federator.hub.records.decisions import Record
-from federator.hub.records.slices import Profile, SliceSeen, Standing
+from federator.hub.records.slices import Comparison, Profile, SliceSeen
 from federator.hub.records.workloads import Workload
 from federator.model import shards
 from federator.model.ask import Unit
@@ -69,7 +69,7 @@ class RolloutView:
         observed, share = seen.observation, record.share_of(cluster)
         given = cutting.allowed(workload, record, seen)
         told = givens.cut(observed, given)[0]
-        standing = self.standing(member, workload, share, seen)
+        comparison = self.compared(member, workload, share, seen)
         speaks = member.speaks_of(workload.key.kind)
         return Observed(
             cluster,
@@ -79,14 +79,14 @@ class RolloutView:
             ours=seen.ours(self.state.options.fleet),
             same_workload=self.is_this(seen, workload),
             going=seen.deleting,
-            current=standing.current,
-            template_current=standing.content or not standing.known,
+            current=comparison.current,
+            template_current=comparison.content or not comparison.known,
             count=observed.desired,
             # A cluster that left and joined again was given nothing by this decision, and still
             # runs copies that a deletion would lose.
             ready=min(observed.ready, observed.desired, given.ever or record.terms.wanted),
             counts=min(told.ready, observed.desired),
-            healthy=speaks and standing.content and seen.rolled_out,
+            healthy=speaks and comparison.content and seen.rolled_out,
             safe=self._safe(workload, told),
         )
 
@@ -102,13 +102,13 @@ class RolloutView:
         """Whether this slice is the workload's and exactly what the share says, by the member's
         present state."""
         heard = member.heard and not seen.deleting and self.is_this(seen, workload)
-        return heard and self.standing(member, workload, share, seen).current
+        return heard and self.compared(member, workload, share, seen).current
 
-    def standing_now(self, member: Member, workload: Workload, seen: SliceSeen) -> Standing:
+    def compared_now(self, member: Member, workload: Workload, seen: SliceSeen) -> Comparison:
         """A slice compared with what the decision in force gives its cluster."""
         record = self.state.record_of(workload)
         share = record.share_of(member.name) if record is not None else None
-        return self.standing(member, self.state.serving(workload, record), share, seen)
+        return self.compared(member, self.state.serving(workload, record), share, seen)
 
     def is_as_decided(
         self, member: Member, workload: Workload | None, seen: SliceSeen | None
@@ -117,11 +117,11 @@ class RolloutView:
         be."""
         if workload is None or seen is None or seen.deleting:
             return False
-        return self.standing_now(member, workload, seen).current
+        return self.compared_now(member, workload, seen).current
 
-    def standing(
+    def compared(
         self, member: Member, workload: Workload, share: Share | None, seen: SliceSeen
-    ) -> Standing:
+    ) -> Comparison:
         """A slice of this workload compared with what it should be, from memory only."""
         profile = self.profile_of(workload)
         verified = member.verified.of(seen)
@@ -130,7 +130,7 @@ class RolloutView:
                 workload.content,
                 profile,
             )
-            return Standing(
+            return Comparison(
                 True, content, content and share is not None and verified.share == share
             )
         if slices.proves_itself(seen, workload):
@@ -142,9 +142,9 @@ class RolloutView:
                 and share is not None
                 and slices.carries(seen, workload, share, fleet, profile)
             )
-            return Standing(True, content, current)
+            return Comparison(True, content, current)
         # It was rendered from the former content: it need not be read to know that.
-        return Standing(known=seen.plain and seen.live == self.state.former.get(workload.key))
+        return Comparison(known=seen.plain and seen.live == self.state.former.get(workload.key))
 
     def was_given(self, workload: Workload, seen: SliceSeen) -> bool:
         """Whether a slice has what its workload says, or said before its last edit: by what this

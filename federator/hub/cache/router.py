@@ -64,7 +64,7 @@ class Changed(StrEnum):
     PAUSED = "a pause began or ended, or something else is said of it"
     RESUMED = "a pause is over"
     LEFT = "a cluster left the fleet"
-    DROPPED = "a cluster that its decision names was let go"
+    DROPPED = "a cluster that its decision names was abandoned"
     LEADING = "this hub leads from now on"
     REACHED = "a member that it has to do with came up, fell silent or was judged"
     ABANDONED = "a member that its decision names as leaving came up, fell silent or was judged"

@@ -131,7 +131,7 @@ class HubState:
         views = {
             name: member.view(now, clock, stale_after_s=stale_after_s)
             for name, member in sorted(self.members.items())
-            if not member.let_go
+            if not member.abandoned
         }
         quotas = tuple(account for _, account in sorted(self.quotas.items()))
         return FleetSnapshot(as_of=now, clusters=views, quotas=quotas, levels=self.levels)
@@ -383,9 +383,9 @@ class HubState:
         return seq
 
     def holder(self, cluster: str) -> Member | None:
-        """The member of this name unless it was released (`Member.let_go`)."""
+        """The member of this name unless it is abandoned (`Member.abandoned`)."""
         member = self.members.get(cluster)
-        return None if member is None or member.let_go else member
+        return None if member is None or member.abandoned else member
 
     def hold_against(
         self, member: Member, subject: Hashable, found: Contradiction | None, now_s: float
@@ -566,7 +566,7 @@ class HubState:
         holders = self.holders.get(key, ())
         for cluster in holders:
             member = self.members.get(cluster)
-            if member is not None and (member.duplicate_of or member.let_go):
+            if member is not None and (member.duplicate_of or member.abandoned):
                 continue
             seen = member.slice_of(key) if member is not None else None
             if seen is not None:

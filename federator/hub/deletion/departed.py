@@ -172,7 +172,7 @@ class Departed:
             or not self.state.ready
             or self.state.paused
             or not member.heard
-            or member.let_go
+            or member.abandoned
         ):
             return None
         entry = self.entries.get(member.identity)

@@ -90,7 +90,7 @@ class Finalizing:
             # workload go in between, what members hold of it may be removed.
             self.state.prove_gone(record.workload_uid)
             if not await self._hand_on():
-                return self._recheck(name, "the lease does not say yet which decision is let go")
+                return self._recheck(name, "the lease does not name the finalized decision yet")
             await self._release(name, record)
             self.state.lose_record(*name, record.uid)
             return None
@@ -130,7 +130,7 @@ class Finalizing:
         self.state.prove_gone(record.workload_uid)
         if not await self._hand_on():
             return self._recheck(name, "the lease does not say yet which workloads are finalized")
-        await self._let_go(name, record)
+        await self._finish(name, record)
         return None
 
     async def _finalize_lost(self, name: ObjectName, record: Record) -> RequeueAfter | None:
@@ -278,9 +278,9 @@ class Finalizing:
             return
         self.state.observe_decision(name[0], self.state.read_record(written))
 
-    async def _let_go(self, name: ObjectName, record: Record) -> None:
+    async def _finish(self, name: ObjectName, record: Record) -> None:
         await self._release(name, record)
-        log.info("let go of %s", record.key)
+        log.info("finalized %s: no member holds anything of it", record.key)
         self._gone(name, record)
 
     async def _release(self, name: ObjectName, record: Record) -> None:

@@ -73,7 +73,7 @@ class Forgetting:
         member = self.state.members.get(name)
         if (
             member is None
-            or member.let_go
+            or member.abandoned
             or not member.heard
             or not self.state.ready
             or self.state.paused

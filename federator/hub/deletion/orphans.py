@@ -74,7 +74,7 @@ class Orphans:
             return None
         seen = member.slice_of(key)
         if (
-            member.let_go
+            member.abandoned
             or seen is None
             or seen.mark is None
             or not restored.is_stranger(self.state, member, key)

@@ -108,8 +108,8 @@ class Removing:
         named = [
             record for _, record in sorted(self.state.records.items()) if name in record.clusters
         ]
-        if member.let_go:
-            return await self._let_go(member, named)
+        if member.abandoned:
+            return await self._abandon(member, named)
         return await self._empty(member, named)
 
     # -- emptied --------------------------------------------------------------
@@ -267,9 +267,9 @@ class Removing:
             )
         return left
 
-    # -- let go ---------------------------------------------------------------
+    # -- abandoned ------------------------------------------------------------
 
-    async def _let_go(self, member: Member, named: Sequence[Record]) -> RequeueAfter | None:
+    async def _abandon(self, member: Member, named: Sequence[Record]) -> RequeueAfter | None:
         """Everything there stays: first decisions drop the cluster, then its object goes."""
         lost = member.removal is Removal.LOST
         if lost and not member.duplicate_of and not member.other_host:

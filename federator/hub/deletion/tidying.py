@@ -171,7 +171,7 @@ class Tidying:
 
     def _may_write(self, member: Member) -> bool:
         heard = member.heard and member.claimed and member.reachability.state is Reachability.LIVE
-        return heard and not member.let_go and not member.released and member.applier is not None
+        return heard and not member.abandoned and not member.released and member.applier is not None
 
     def _in_use(self, member: Member, space: str) -> bool:
         """Whether a slice there, or a decision of that namespace, still exists."""

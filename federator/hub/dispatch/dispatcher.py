@@ -15,7 +15,7 @@ from federator.hub.cache.router import Changed, MemberChanged, SliceTurn
 from federator.hub.cache.state import HubState
 from federator.hub.dispatch.drift import Drift
 from federator.hub.dispatch.slice_writer import SliceWriter
-from federator.hub.host.in_force import InForce
+from federator.hub.host.in_force import SpecsInForce
 from federator.hub.members.member import Member
 from federator.hub.records.decisions import Record
 from federator.hub.records.slices import SliceSeen
@@ -56,7 +56,7 @@ class Dispatching:
         state: HubState,
         view: RolloutView,
         writer: SliceWriter,
-        in_force: InForce,
+        in_force: SpecsInForce,
         drift: Drift,
         *,
         clock: Clock,
@@ -168,7 +168,7 @@ class Dispatching:
         self, member: Member, workload: Workload, record: Record, seen: SliceSeen
     ) -> None:
         """Reads a slice whose content is unknown, and writes a RuntimeProfile that it misses."""
-        if not self.view.standing_now(member, workload, seen).known:
+        if not self.view.compared_now(member, workload, seen).known:
             await self.writer.verify(member, workload, record, seen)
             # A status written before this could not say that the slice is up to date.
             self.state.changed(Changed.COMPARED, workload.key)
@@ -229,7 +229,7 @@ class Dispatching:
             or (workload.ask is not None and workload.ask.suspended)
         ):
             return None
-        if member.applier is None or not member.heard or member.let_go:
+        if member.applier is None or not member.heard or member.abandoned:
             return None
         if not record.terms.held_back and self.state.unjudged(workload, record):
             return None  # placing says when it has
@@ -345,14 +345,14 @@ class Dispatching:
                 self._refused(member, key, (type(trouble).__name__, str(trouble), False))
             raise
         seen = member.slice_of(key)
-        standing = self.view.standing(member, workload, share, seen) if seen is not None else None
+        comparison = self.view.compared(member, workload, share, seen) if seen is not None else None
         if wrote is not None:
             member.write_fights.written(key, want, now)
             if undoes:
                 self.drift.tell(member, workload, wrote)
-            if standing is not None and standing.current:
+            if comparison is not None and comparison.current:
                 self.drift.in_place(member, workload, share, profile)
-            elif standing is not None and standing.known and _is_final(action, share):
+            elif comparison is not None and comparison.known and _is_final(action, share):
                 return RequeueAfter(key, NO_EFFECT_S, "the member did not keep what was written")
         self._accepted(member, key)
         return None

@@ -39,7 +39,7 @@ Spec = tuple[int, Mapping[str, Any]]
 """Generation of the workload and its spec then, without fields that take effect at once."""
 
 
-class InForce:
+class SpecsInForce:
     """The only writer of the ControllerRevisions that decisions own."""
 
     def __init__(

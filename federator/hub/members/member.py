@@ -223,7 +223,7 @@ class Member:
         return membercluster.removal(self.obj)
 
     @property
-    def let_go(self) -> bool:
+    def abandoned(self) -> bool:
         """Whether decisions no longer concern it although its object still exists: it is being
         removed without being emptied, or holds nothing that belongs to this host."""
         removal = self.removal

@@ -19,7 +19,7 @@ from federator.hub.cache.router import Changed, MemberTurn, SliceTurn
 from federator.hub.cache.state import HubState
 from federator.hub.host import decision_writer
 from federator.hub.host.events import Events
-from federator.hub.host.in_force import InForce
+from federator.hub.host.in_force import SpecsInForce
 from federator.hub.members.member import Member
 from federator.hub.placing import move_budget
 from federator.hub.placing.move_budget import MoveBuckets
@@ -80,7 +80,7 @@ class Placing:
         host: Applier,
         events: Events,
         caps: UnschedulableCaps,
-        in_force: InForce,
+        in_force: SpecsInForce,
         *,
         clock: Clock,
         rng: random.Random,
@@ -404,13 +404,13 @@ class Placing:
             for cluster in sorted(record.terms.leaving)
             if (member := self.state.holder(cluster)) is not None and member.lacks(record.key)
         )
-        return (*empty, *self.let_go(record))
+        return (*empty, *self.abandoned(record))
 
-    def let_go(self, record: Record) -> tuple[str, ...]:
-        """Clusters that the decision names but that were released."""
+    def abandoned(self, record: Record) -> tuple[str, ...]:
+        """Clusters that the decision names but that were abandoned."""
         members = self.state.members
         return tuple(
-            name for name in sorted(record.clusters) if name in members and members[name].let_go
+            name for name in sorted(record.clusters) if name in members and members[name].abandoned
         )
 
     def _capped(self, key: WorkloadKey, record: Record) -> bool:
@@ -534,7 +534,7 @@ class Placing:
             cluster
             for cluster in sorted(record.clusters - staying)
             if (member := self.state.members.get(cluster)) is None
-            or not (member.let_go or member.lacks(decision.key))
+            or not (member.abandoned or member.lacks(decision.key))
         )
 
     def _given(self, record: Record | None, decision: Decision) -> tuple[Share, ...]:
@@ -551,7 +551,7 @@ class Placing:
             for name in {*record.clusters, *given}
             if (member := self.state.members.get(name)) is not None
             and (
-                member.let_go
+                member.abandoned
                 or (not sharded and self._is_as_small(member, record.key, now.get(name, 0)))
             )
         }
@@ -580,8 +580,8 @@ class Placing:
             cause += f", and {unbound}" if unbound else ""
         elif unbound:
             cause = unbound
-        elif let_go := self.let_go(record):
-            cause = f"{', '.join(let_go[:3])} left the fleet"
+        elif abandoned := self.abandoned(record):
+            cause = f"{', '.join(abandoned[:3])} left the fleet"
         elif not record.terms.shortfall and (vacated := self.vacated(record)):
             cause = f"nothing is left in {', '.join(vacated[:3])}"
         else:

@@ -238,7 +238,7 @@ Profile = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Comparison:
     """What is known of a slice beside what it should be."""
 
     known: bool = False

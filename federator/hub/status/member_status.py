@@ -381,7 +381,7 @@ class Reporting:
             or member.client is None
             or not member.claim_known
             or member.released
-            or member.let_go
+            or member.abandoned
         ):
             return
         if member.reachability.state is not Reachability.LIVE:

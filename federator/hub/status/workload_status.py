@@ -38,7 +38,7 @@ from federator.placement.quota import quota
 from federator.scheduling import rollout
 from federator.status import aggregate, conditions, verdict
 from federator.status.conditions import Condition
-from federator.status.fold import Fold, InForce, Refusal, Wanted, fold
+from federator.status.fold import DecisionInput, Fold, Refusal, Wanted, fold
 
 log = logging.getLogger(__name__)
 
@@ -219,9 +219,9 @@ class StatusAggregation:
             return record.terms.wanted
         return ask.count if ask is not None else 0
 
-    def _placing(self, workload: Workload, record: Record | None) -> InForce | None:
+    def _placing(self, workload: Workload, record: Record | None) -> DecisionInput | None:
         if workload.problem:
-            return InForce(
+            return DecisionInput(
                 shortfall=0, reason=Reason.MISCONFIGURED, message=workload.problem, current=True
             )
         if record is None:
@@ -230,7 +230,7 @@ class StatusAggregation:
         refused = quota.refusal(ask, quotas) if ask is not None else ""
         foreign = self.state.refused_of(workload)
         spoken_for = ask is not None and bool(quota.accounts_of(ask.project, quotas))
-        return InForce(
+        return DecisionInput(
             shares=record.shares,
             shortfall=record.terms.shortfall,
             reason=record.terms.reason,
@@ -300,7 +300,7 @@ class StatusAggregation:
         mark, profile = seen.mark, self.view.profile_of(workload)
         origin = mark.origin_generation if mark is not None else 0
         outdated = mark is not None and (mark.profile_name, mark.profile_hash) != profile
-        if self.view.standing(member, workload, None, seen).content:
+        if self.view.compared(member, workload, None, seen).content:
             # What this slice says is what the present generation says: it needs no write to have
             # caught up.
             origin = workload.generation

@@ -16,7 +16,7 @@ from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.leader import lease
-from federator.kube.leader.lease import LeaseEvent, LeaseOptions, Seen, Standing
+from federator.kube.leader.lease import Leadership, LeaseEvent, LeaseOptions, Seen
 from federator.model.steps import ObjectRef
 
 log = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class Elector:
     ) -> None:
         self.identity = identity
         self.options = options
-        self.standing = Standing.OBSERVING
+        self.leadership = Leadership.OBSERVING
         self.term = 0
         """Of the last time we led; 0 before. Rises with every new leader, whoever it is."""
         self.seen: Seen | None = None
@@ -104,7 +104,7 @@ class Elector:
     def leading(self) -> bool:
         """Whether anything may be written at this very moment."""
         return (
-            self.standing in (Standing.LEADING, Standing.DOUBTFUL)
+            self.leadership in (Leadership.LEADING, Leadership.DOUBTFUL)
             and self._clock.elapsed() < self._deadline
         )
 
@@ -404,9 +404,9 @@ class Elector:
         )
 
     def _move(self, event: LeaseEvent) -> None:
-        self.standing = lease.after(self.standing, event)
+        self.leadership = lease.after(self.leadership, event)
         if self._metrics is not None:
-            self._metrics.leading(self.standing in (Standing.LEADING, Standing.DOUBTFUL))
+            self._metrics.leading(self.leadership in (Leadership.LEADING, Leadership.DOUBTFUL))
 
     def _period(self) -> float:
         """From one try to the next. Jitter only shortens it: take-over times are stated with the

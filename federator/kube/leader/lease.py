@@ -30,8 +30,8 @@ PATIENCE_MAX = 4
 everybody out."""
 
 
-class Standing(StrEnum):
-    """Where a candidate stands."""
+class Leadership(StrEnum):
+    """Whether a candidate leads."""
 
     OBSERVING = "Observing"
     """Another leads, or may lead."""
@@ -59,25 +59,25 @@ class LeaseEvent(StrEnum):
     """The work has ended, or is to end."""
 
 
-TRANSITIONS: Mapping[tuple[Standing, LeaseEvent], Standing] = {
-    (Standing.OBSERVING, LeaseEvent.WON): Standing.LEADING,
-    (Standing.LEADING, LeaseEvent.FAILED): Standing.DOUBTFUL,
-    (Standing.LEADING, LeaseEvent.TAKEN): Standing.LOST,
-    (Standing.LEADING, LeaseEvent.OVERDUE): Standing.LOST,
-    (Standing.LEADING, LeaseEvent.STOPPED): Standing.OBSERVING,
-    (Standing.DOUBTFUL, LeaseEvent.WON): Standing.LEADING,
-    (Standing.DOUBTFUL, LeaseEvent.TAKEN): Standing.LOST,
-    (Standing.DOUBTFUL, LeaseEvent.OVERDUE): Standing.LOST,
-    (Standing.DOUBTFUL, LeaseEvent.STOPPED): Standing.OBSERVING,
+TRANSITIONS: Mapping[tuple[Leadership, LeaseEvent], Leadership] = {
+    (Leadership.OBSERVING, LeaseEvent.WON): Leadership.LEADING,
+    (Leadership.LEADING, LeaseEvent.FAILED): Leadership.DOUBTFUL,
+    (Leadership.LEADING, LeaseEvent.TAKEN): Leadership.LOST,
+    (Leadership.LEADING, LeaseEvent.OVERDUE): Leadership.LOST,
+    (Leadership.LEADING, LeaseEvent.STOPPED): Leadership.OBSERVING,
+    (Leadership.DOUBTFUL, LeaseEvent.WON): Leadership.LEADING,
+    (Leadership.DOUBTFUL, LeaseEvent.TAKEN): Leadership.LOST,
+    (Leadership.DOUBTFUL, LeaseEvent.OVERDUE): Leadership.LOST,
+    (Leadership.DOUBTFUL, LeaseEvent.STOPPED): Leadership.OBSERVING,
     # Only a new campaign leads out of here: a late answer to a renewal never does.
-    (Standing.LOST, LeaseEvent.STOPPED): Standing.OBSERVING,
+    (Leadership.LOST, LeaseEvent.STOPPED): Leadership.OBSERVING,
 }
-"""Pairs that are not here leave the standing as it is."""
+"""Pairs that are not here change nothing."""
 
 
-def after(standing: Standing, event: LeaseEvent) -> Standing:
-    """The standing after one event."""
-    return TRANSITIONS.get((standing, event), standing)
+def after(leadership: Leadership, event: LeaseEvent) -> Leadership:
+    """The leadership after one event."""
+    return TRANSITIONS.get((leadership, event), leadership)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from federator.model.ask import Tier, Unit
 from federator.model.decision import Share
 from federator.model.observation import SliceObservation
 from federator.status.conditions import Condition, merge
-from federator.status.fold import InForce, Wanted, fold
+from federator.status.fold import DecisionInput, Wanted, fold
 
 MARK = SliceMark("fleet-1", "uid-1", 3, "east", (7 << 32) + 1, (), "default", "abc")
 TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app", "image": "app:1"}]}}
@@ -316,7 +316,7 @@ def test_the_host_status_of_a_fold_fits_the_schema(kind: str) -> None:
     row = registry.verbs_of(kind)
     ranges = ((0, 3), (4, 9)) if row.unit is Unit.SHARDS else ()
     wanted = Wanted(generation=3, unit=row.unit, count=10)
-    placing = InForce(shares=(Share("east", 10, 4, 9, ranges),))
+    placing = DecisionInput(shares=(Share("east", 10, 4, 9, ranges),))
     observation = SliceObservation("east", known=True, exists=True, ready=4, desired=10, actual=4, seq=9, reason="Slow")
     folded = fold(wanted, placing, [observation])
     conditions = merge([], folded.conditions, "2026-01-01T00:00:00Z")

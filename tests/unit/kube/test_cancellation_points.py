@@ -188,6 +188,6 @@ async def test_wherever_a_candidate_is_cancelled_another_leads_and_never_beside_
             both, led = both or (a.elector.leading and b.elector.leading), led or b.elector.leading
             await asyncio.sleep(0.1)
         assert not both
-        assert led == a.task.done(), f"await {nth}: a is {a.elector.standing}, b is {b.elector.standing}"
+        assert led == a.task.done(), f"await {nth}: a is {a.elector.leadership}, b is {b.elector.leadership}"
         assert not (a.task.done() and a.elector.leading)
         await world.end()

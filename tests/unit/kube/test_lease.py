@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from federator.kube.leader import lease
-from federator.kube.leader.lease import LeaseEvent, LeaseOptions, Standing
+from federator.kube.leader.lease import Leadership, LeaseEvent, LeaseOptions
 from tests.unit.kube.leaseworld import LEASE
 
 
@@ -21,23 +21,25 @@ def given_up(term: int, **spec: Any) -> dict[str, Any]:
     return {**found, "spec": {**found["spec"], **spec}}
 
 
-@pytest.mark.parametrize("standing", list(Standing))
+@pytest.mark.parametrize("leadership", list(Leadership))
 @pytest.mark.parametrize("event", list(LeaseEvent))
-def test_only_a_win_makes_a_leader_and_nothing_brings_a_lost_lease_back(standing: Standing, event: LeaseEvent) -> None:
-    moved = lease.after(standing, event)
+def test_only_a_win_makes_a_leader_and_nothing_brings_a_lost_lease_back(
+    leadership: Leadership, event: LeaseEvent
+) -> None:
+    moved = lease.after(leadership, event)
 
-    leads = (Standing.LEADING, Standing.DOUBTFUL)
-    if standing is Standing.OBSERVING:
-        assert moved is (Standing.LEADING if event is LeaseEvent.WON else Standing.OBSERVING)
-    if standing is Standing.LOST:
+    leads = (Leadership.LEADING, Leadership.DOUBTFUL)
+    if leadership is Leadership.OBSERVING:
+        assert moved is (Leadership.LEADING if event is LeaseEvent.WON else Leadership.OBSERVING)
+    if leadership is Leadership.LOST:
         assert moved not in leads
-    if standing in leads and event in (LeaseEvent.TAKEN, LeaseEvent.OVERDUE, LeaseEvent.STOPPED):
+    if leadership in leads and event in (LeaseEvent.TAKEN, LeaseEvent.OVERDUE, LeaseEvent.STOPPED):
         assert moved not in leads
 
 
 def test_every_standing_can_be_reached_and_left() -> None:
-    assert {before for before, _ in lease.TRANSITIONS} == set(Standing)
-    assert set(lease.TRANSITIONS.values()) == set(Standing)
+    assert {before for before, _ in lease.TRANSITIONS} == set(Leadership)
+    assert set(lease.TRANSITIONS.values()) == set(Leadership)
 
 
 def test_a_rivals_lease_runs_out_by_our_clock_since_we_saw_it_change() -> None:

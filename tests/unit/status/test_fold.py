@@ -12,7 +12,7 @@ from federator.model.decision import Reason, Share
 from federator.model.observation import SliceObservation
 from federator.status import fold as folding
 from federator.status.conditions import Condition
-from federator.status.facts import InForce, Refusal, Wanted
+from federator.status.facts import DecisionInput, Refusal, Wanted
 
 
 def wanted(count: int, **more: Any) -> Wanted:
@@ -53,7 +53,7 @@ def states(fold: folding.Fold) -> dict[str, str]:
 
 
 def test_all_ready_everywhere_is_settled() -> None:
-    fold = folding.fold(wanted(5), InForce(shares(3, 2)), [seen("c0", 3), seen("c1", 2)])
+    fold = folding.fold(wanted(5), DecisionInput(shares(3, 2)), [seen("c0", 3), seen("c1", 2)])
     assert fold.settled
     assert fold.observed_generation == 2
     assert fold.summary == "5/5 ready in 2 clusters"
@@ -70,7 +70,7 @@ def test_all_ready_everywhere_is_settled() -> None:
 
 
 def test_an_unheard_cluster_widens_the_interval_and_is_never_settled() -> None:
-    placing = InForce(shares(3, 2))
+    placing = DecisionInput(shares(3, 2))
     lost = replace(seen("c1", 2), known=False)
     fold = folding.fold(wanted(5, previous_observed_generation=1), placing, [seen("c0", 3), lost])
     assert (fold.ready_lo, fold.ready_hi, fold.unknown) == (3, 5, 2)
@@ -83,26 +83,26 @@ def test_an_unheard_cluster_widens_the_interval_and_is_never_settled() -> None:
 
 def test_ready_is_false_when_even_the_unknown_cannot_meet_the_need() -> None:
     lost = replace(seen("c1", 2), known=False)
-    fold = folding.fold(wanted(5), InForce(shares(3, 2)), [seen("c0", 3, 1), lost])
+    fold = folding.fold(wanted(5), DecisionInput(shares(3, 2)), [seen("c0", 3, 1), lost])
     assert (fold.ready_lo, fold.ready_hi) == (1, 3)
     assert condition(fold, "Ready").status == "False"
 
 
 def test_ready_is_true_when_the_known_alone_meet_the_need() -> None:
-    fold = folding.fold(wanted(3), InForce(shares(3)), [seen("c0", 3), replace(seen("c9", 2), known=False)])
+    fold = folding.fold(wanted(3), DecisionInput(shares(3)), [seen("c0", 3), replace(seen("c9", 2), known=False)])
     assert condition(fold, "Ready").status == "True"
     assert not fold.settled
 
 
 def test_a_share_without_any_observation_counts_as_unknown() -> None:
-    fold = folding.fold(wanted(5), InForce(shares(3, 2)), [seen("c0", 3)])
+    fold = folding.fold(wanted(5), DecisionInput(shares(3, 2)), [seen("c0", 3)])
     assert fold.unknown == 2
     assert not fold.settled
 
 
 def test_a_reasoned_shortfall_is_settled_and_says_why() -> None:
     message = "6 copies fit nowhere: each needs 4 cpu on one node."
-    placing = InForce(shares(54), shortfall=6, reason=Reason.INSUFFICIENT_CAPACITY, message=message)
+    placing = DecisionInput(shares(54), shortfall=6, reason=Reason.INSUFFICIENT_CAPACITY, message=message)
     fold = folding.fold(wanted(60), placing, [seen("c0", 54)])
     assert fold.settled
     ready = condition(fold, "Ready")
@@ -115,14 +115,16 @@ def test_a_reasoned_shortfall_is_settled_and_says_why() -> None:
 
 def test_a_shortfall_s_figures_are_said_once() -> None:
     message = "54 of 60 copies are placed, 6 are missing: maxPerCluster 9 is reached"
-    placing = InForce(shares(54), shortfall=6, reason=Reason.AT_MAXIMUM, message=message)
+    placing = DecisionInput(shares(54), shortfall=6, reason=Reason.AT_MAXIMUM, message=message)
     fold = folding.fold(wanted(60), placing, [seen("c0", 54)])
     assert fold.summary == message
     assert condition(fold, "Placed").message == message
 
 
 def test_a_shortfall_that_waiting_cannot_lift_is_stalled() -> None:
-    placing = InForce((), shortfall=60, reason=Reason.PRIORITY_EXCEEDS_MAX, message="priority 9 exceeds 5 of team.")
+    placing = DecisionInput(
+        (), shortfall=60, reason=Reason.PRIORITY_EXCEEDS_MAX, message="priority 9 exceeds 5 of team."
+    )
     fold = folding.fold(wanted(60), placing, [])
     assert condition(fold, "Stalled").status == "True"
     assert condition(fold, "Stalled").reason == "PriorityExceedsMax"
@@ -130,7 +132,7 @@ def test_a_shortfall_that_waiting_cannot_lift_is_stalled() -> None:
 
 
 def test_a_workload_that_cannot_be_read_is_stalled_and_what_runs_of_it_stays() -> None:
-    placing = InForce(reason=Reason.MISCONFIGURED, message="spec.execution: Exclusive is not offered yet")
+    placing = DecisionInput(reason=Reason.MISCONFIGURED, message="spec.execution: Exclusive is not offered yet")
     fold = folding.fold(wanted(0), placing, [seen("c0", 3)])
     assert condition(fold, "Ready").status == "False"
     assert condition(fold, "Stalled").reason == "Misconfigured"
@@ -161,33 +163,33 @@ def test_before_the_first_decision_everything_is_pending() -> None:
     ],
 )
 def test_a_cluster_that_is_not_there_yet_keeps_it_unsettled(change: dict[str, Any], why: str) -> None:
-    fold = folding.fold(wanted(2), InForce(shares(2)), [replace(seen("c0", 2), **change)])
+    fold = folding.fold(wanted(2), DecisionInput(shares(2)), [replace(seen("c0", 2), **change)])
     assert not fold.settled
     assert why in fold.waiting_for
     assert states(fold)["Reconciling"] == "True"
 
 
 def test_a_cluster_that_is_being_left_still_serves_and_keeps_it_unsettled() -> None:
-    fold = folding.fold(wanted(2), InForce(shares(2)), [seen("c0", 2, 0), seen("c8", 2)])
+    fold = folding.fold(wanted(2), DecisionInput(shares(2)), [seen("c0", 2, 0), seen("c8", 2)])
     assert condition(fold, "Ready").status == "True", "the two old copies still serve"
     assert "c8" in fold.waiting_for
     assert condition(fold, "Applied").reason == "Leaving"
 
 
 def test_the_observed_generation_never_falls_and_never_exceeds_the_generation() -> None:
-    fold = folding.fold(wanted(2, previous_observed_generation=9), InForce(shares(2)), [seen("c0", 2, seq=1)])
+    fold = folding.fold(wanted(2, previous_observed_generation=9), DecisionInput(shares(2)), [seen("c0", 2, seq=1)])
     assert fold.observed_generation == 2
 
 
 def test_a_stale_decision_is_not_settled_although_all_is_ready() -> None:
-    fold = folding.fold(wanted(2), InForce(shares(2), current=False), [seen("c0", 2)])
+    fold = folding.fold(wanted(2), DecisionInput(shares(2), current=False), [seen("c0", 2)])
     assert not fold.settled
     assert condition(fold, "Reconciling").reason == "PendingEvaluation"
 
 
 def test_the_first_useful_reason_reaches_ready_healthy_and_the_summary() -> None:
     ill = seen("c1", 2, 0, reason="ImagePullFailed", message="2 pods: container app: app:9: not found", healthy=False)
-    fold = folding.fold(wanted(5), InForce(shares(3, 2)), [seen("c0", 3), ill])
+    fold = folding.fold(wanted(5), DecisionInput(shares(3, 2)), [seen("c0", 3), ill])
     assert condition(fold, "Ready").reason == "ImagePullFailed"
     assert "c1" in condition(fold, "Ready").message
     assert condition(fold, "Healthy").reason == "ImagePullFailed"
@@ -197,7 +199,7 @@ def test_the_first_useful_reason_reaches_ready_healthy_and_the_summary() -> None
 def test_a_permanent_refusal_by_one_cluster_is_reported_and_stalls() -> None:
     refusal = Refusal("c1", "Invalid", "spec.template is not allowed by policy x.", permanent=True)
     gone = SliceObservation("c1", known=True)
-    fold = folding.fold(wanted(5), InForce(shares(3, 2)), [seen("c0", 3), gone], refusals=[refusal])
+    fold = folding.fold(wanted(5), DecisionInput(shares(3, 2)), [seen("c0", 3), gone], refusals=[refusal])
     assert condition(fold, "Applied").reason == "Invalid"
     assert condition(fold, "Stalled").status == "True"
     assert condition(fold, "Reconciling").status == "False"
@@ -205,12 +207,16 @@ def test_a_permanent_refusal_by_one_cluster_is_reported_and_stalls() -> None:
 
 
 def test_something_in_flight_is_not_settled() -> None:
-    fold = folding.fold(wanted(2), InForce(shares(2)), [seen("c0", 2)], in_flight={"c0": "an update is on its way"})
+    fold = folding.fold(
+        wanted(2), DecisionInput(shares(2)), [seen("c0", 2)], in_flight={"c0": "an update is on its way"}
+    )
     assert fold.waiting_for == "c0: an update is on its way."
 
 
 def test_no_quota_and_soft_spread_violations_are_said() -> None:
-    placing = InForce(shares(2), unlimited_quota=True, project="ads", violations=("zone a holds 2 more than zone b.",))
+    placing = DecisionInput(
+        shares(2), unlimited_quota=True, project="ads", violations=("zone a holds 2 more than zone b.",)
+    )
     fold = folding.fold(wanted(2), placing, [seen("c0", 2)])
     assert "ads" in condition(fold, "QuotaUnlimited").message
     assert condition(fold, "SpreadViolated").message.startswith("zone a")
@@ -218,7 +224,7 @@ def test_no_quota_and_soft_spread_violations_are_said() -> None:
 
 
 def test_a_suspended_workload_is_left_as_it_is_and_settled() -> None:
-    placing = InForce(shares(5), current=False)
+    placing = DecisionInput(shares(5), current=False)
     fold = folding.fold(wanted(9, suspended=True), placing, [seen("c0", 5, origin_generation=1)])
     assert fold.settled
     assert fold.observed_generation == 2
@@ -243,7 +249,7 @@ def job_share(cluster: str, low: int, high: int, slots: int) -> Share:
 
 
 def test_a_jobset_at_its_parallelism_is_ready_and_settled_while_it_runs() -> None:
-    placing = InForce((job_share("c0", 0, 9, 3),))
+    placing = DecisionInput((job_share("c0", 0, 9, 3),))
     fold = folding.fold(jobs(10), placing, [seen("c0", 10, active=3, completed=((0, 3),))])
     assert fold.settled
     assert fold.summary == "4/10 completed, 3 running in 1 cluster"
@@ -252,7 +258,7 @@ def test_a_jobset_at_its_parallelism_is_ready_and_settled_while_it_runs() -> Non
 
 
 def test_shards_that_cannot_be_scheduled_do_not_run() -> None:
-    placing = InForce((job_share("c0", 0, 9, 3),))
+    placing = DecisionInput((job_share("c0", 0, 9, 3),))
     stuck = seen("c0", 10, active=3, unschedulable=2, reason="Unschedulable", ready=1, message="2 pods: no node")
     fold = folding.fold(jobs(10), placing, [stuck])
     assert fold.ready_hi <= 1
@@ -260,7 +266,7 @@ def test_shards_that_cannot_be_scheduled_do_not_run() -> None:
 
 
 def test_completed_shards_outlive_the_clusters_that_reported_them() -> None:
-    placing = InForce((job_share("c0", 0, 9, 5),))
+    placing = DecisionInput((job_share("c0", 0, 9, 5),))
     now = seen("c0", 10, active=0, completed=((5, 9),))
     fold = folding.fold(jobs(10, previous_completed=((0, 4),)), placing, [now])
     assert fold.completed == ((0, 9),)
@@ -271,13 +277,13 @@ def test_completed_shards_outlive_the_clusters_that_reported_them() -> None:
 
 
 def test_a_shard_that_failed_once_and_completed_elsewhere_is_completed() -> None:
-    placing = InForce((job_share("c0", 0, 3, 4),))
+    placing = DecisionInput((job_share("c0", 0, 3, 4),))
     fold = folding.fold(jobs(4, previous_failed=((1, 1),)), placing, [seen("c0", 4, completed=((0, 3),))])
     assert (fold.completed, fold.failed) == (((0, 3),), ())
 
 
 def test_failed_shards_end_as_failed_and_stalled() -> None:
-    placing = InForce((job_share("c0", 0, 3, 4),))
+    placing = DecisionInput((job_share("c0", 0, 3, 4),))
     fold = folding.fold(jobs(4), placing, [seen("c0", 4, completed=((0, 1), (3, 3)), failed=((2, 2),))])
     assert fold.finished
     assert states(fold)["Failed"] == "True"
@@ -287,7 +293,7 @@ def test_failed_shards_end_as_failed_and_stalled() -> None:
 
 
 def test_indexes_beyond_the_shards_are_not_believed() -> None:
-    placing = InForce((job_share("c0", 0, 3, 4),))
+    placing = DecisionInput((job_share("c0", 0, 3, 4),))
     fold = folding.fold(jobs(4), placing, [seen("c0", 4, active=2, completed=((0, 1), (4, 99)))])
     assert fold.completed == ((0, 1),)
     assert not fold.finished
@@ -310,7 +316,7 @@ observation = st.builds(
 def test_folding_is_ordered_honest_and_independent_of_the_order_of_observations(
     observations: list[SliceObservation], counts: list[int], rng: Any
 ) -> None:
-    ask, placing = wanted(sum(counts)), InForce(shares(*counts))
+    ask, placing = wanted(sum(counts)), DecisionInput(shares(*counts))
     fold = folding.fold(ask, placing, observations)
     assert 0 <= fold.ready_lo <= fold.ready_hi
     assert fold.unknown == fold.ready_hi - fold.ready_lo
@@ -357,7 +363,7 @@ def fewest_new_and_ready(seen: SliceObservation) -> int:
 def test_ready_is_never_said_of_copies_that_may_be_of_an_earlier_template(
     observations: list[SliceObservation], counts: list[int]
 ) -> None:
-    fold = folding.fold(wanted(sum(counts)), InForce(shares(*counts)), observations)
+    fold = folding.fold(wanted(sum(counts)), DecisionInput(shares(*counts)), observations)
     held = {row.cluster for row in fold.rows}
     present = [o for o in observations if o.cluster in held and o.origin_generation == 2 and not o.outdated]
     ready = condition(fold, "Ready").status
@@ -370,16 +376,18 @@ def test_ready_is_never_said_of_copies_that_may_be_of_an_earlier_template(
 def test_a_roll_out_that_stopped_at_its_first_cluster_is_observed_and_stalls() -> None:
     late = replace(seen("c0", 3), stalled=True, reason="ImagePullFailed", message="1 pod: app:bad", updated=1, actual=4)
     waits = replace(seen("c1", 2), origin_generation=1)
-    fold = folding.fold(wanted(5), InForce(shares(3, 2)), [late, waits], waiting_turns={"c1"})
+    fold = folding.fold(wanted(5), DecisionInput(shares(3, 2)), [late, waits], waiting_turns={"c1"})
     assert fold.observed_generation == 2
     assert (condition(fold, "Stalled").status, condition(fold, "Stalled").reason) == ("True", "ImagePullFailed")
     assert condition(fold, "Ready").status == "False"
     assert fold.updated == 1
     # Where nobody has it yet, nobody has observed it.
-    alone = folding.fold(wanted(5), InForce(shares(3, 2)), [waits, replace(waits, cluster="c0")], waiting_turns={"c1"})
+    alone = folding.fold(
+        wanted(5), DecisionInput(shares(3, 2)), [waits, replace(waits, cluster="c0")], waiting_turns={"c1"}
+    )
     assert alone.observed_generation == 0
 
 
 def test_a_deadline_that_passed_under_the_template_before_stalls_nobody() -> None:
     before = replace(seen("c0", 3), stalled=True, reason="ImagePullFailed", origin_generation=1)
-    assert condition(folding.fold(wanted(3), InForce(shares(3)), [before]), "Stalled").status == "False"
+    assert condition(folding.fold(wanted(3), DecisionInput(shares(3)), [before]), "Stalled").status == "False"
