@@ -15,6 +15,9 @@ DECISIONS = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
 PATH = re.compile(r"(?<![\w/])(?:federator|tests|config|deploy)/[\w./-]*\w\.(?:py|md|yaml|json|svg|txt)\b")
 
 
+FUNCTION = re.compile(r"`(federator/[\w/]+\.py)::(\w+)`")
+
+
 def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
@@ -68,6 +71,25 @@ def test_every_file_that_a_page_names_exists(page: Path) -> None:
     """Decisions tell what was: they may name files of their time."""
     named = {found for line in prose(page) for found in PATH.findall(line)}
     assert sorted(path for path in named if not (ROOT / path).exists()) == []
+
+
+def absent_functions(text: str) -> list[str]:
+    """What `file::function` names and the file does not define."""
+    return sorted(
+        f"{path}::{name}"
+        for path, name in FUNCTION.findall(text)
+        if not re.search(rf"^ *(async def|def|class) {name}\b", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
+    )
+
+
+def test_an_absent_function_is_found() -> None:
+    text = "`federator/scheduling/cycle.py::run` `federator/scheduling/cycle.py::gone`"
+    assert absent_functions(text) == ["federator/scheduling/cycle.py::gone"]
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "internals").glob("*.md")), ids=name_of)
+def test_every_function_that_a_page_names_is_there(page: Path) -> None:
+    assert absent_functions(page.read_text(encoding="utf-8")) == []
 
 
 def test_every_page_of_docs_can_be_reached_from_its_index() -> None:
