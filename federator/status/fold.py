@@ -21,7 +21,7 @@ from federator.status import verdict
 from federator.status.conditions import Condition
 from federator.status.facts import DecisionInput, Facts, Refusal, Row, Tally, Wanted
 
-__all__ = ["DecisionInput", "Fold", "Refusal", "Row", "Wanted", "fold"]
+__all__ = ["Fold", "Refusal", "Row", "Wanted", "fold"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,8 @@ from federator.placement.quota import quota
 from federator.scheduling import rollout
 from federator.status import aggregate, conditions, verdict
 from federator.status.conditions import Condition
-from federator.status.fold import DecisionInput, Fold, Refusal, Wanted, fold
+from federator.status.facts import DecisionInput
+from federator.status.fold import Fold, Refusal, Wanted, fold
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,8 @@ from federator.model.ask import Tier, Unit
 from federator.model.decision import Share
 from federator.model.observation import SliceObservation
 from federator.status.conditions import Condition, merge
-from federator.status.fold import DecisionInput, Wanted, fold
+from federator.status.facts import DecisionInput, Wanted
+from federator.status.fold import fold
 
 MARK = SliceMark("fleet-1", "uid-1", 3, "east", (7 << 32) + 1, (), "default", "abc")
 TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app", "image": "app:1"}]}}

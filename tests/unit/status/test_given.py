@@ -12,7 +12,7 @@ from federator.model.decision import Share
 from federator.model.observation import SliceObservation
 from federator.model.shards import Ranges
 from federator.status import fold
-from federator.status.fold import DecisionInput, Wanted
+from federator.status.facts import DecisionInput, Wanted
 from federator.status.given import Given, cut, former
 
 HUGE = 1_000_000
