@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -68,6 +69,73 @@ def test_losing_a_cluster_is_compared_with_not_losing_it(tmp_path: Path) -> None
     assert report["comparedWith"]["name"] == "two"
     table = run("simulate", path, "--lose", "a@1h", "--compare", path, "-q").stdout
     assert table.startswith("two as changed against two: ")
+
+
+POLICY = """
+apiVersion: federation.pinterest.com/v1alpha1
+kind: ClusterPlacementPolicy
+metadata: {name: only-b}
+spec: {clusters: {names: [b]}}
+"""
+
+
+def report(*arguments: str) -> dict[str, Any]:
+    done = run("simulate", *arguments, "-q", "-o", "json")
+    assert done.exit_code == 0, done.stderr
+    return cast(dict[str, Any], json.loads(done.stdout))
+
+
+def test_the_policies_of_a_file_stand_instead_of_those_of_the_scenario(tmp_path: Path) -> None:
+    (tmp_path / "only-a.yaml").write_text(POLICY.replace("only-b", "only-a").replace("[b]", "[a]"))
+    (tmp_path / "only-b.yaml").write_text(POLICY)
+    path = scenario(tmp_path, SCENARIO + "policies: [{file: only-a.yaml}]\n")
+
+    def used(found: dict[str, Any]) -> set[str]:
+        return {one["cluster"] for one in found["use"] if one["cluster"] and one["mean"] > 0}
+
+    assert used(report(path)) == {"a"}
+    changed = report(path, "--policy", str(tmp_path / "only-b.yaml"))
+    assert used(changed) == {"b"}
+    assert changed["inputs"]["settings"] == {"--policy": str(tmp_path / "only-b.yaml")}
+
+
+def test_demand_grows_and_nodes_and_fields_are_others_without_a_change_of_the_file(
+    tmp_path: Path,
+) -> None:
+    path = scenario(tmp_path)
+    before = Path(path).read_bytes()
+
+    assert report(path, "--scale-demand", "1.5")["waiting"]["all"]["works"] == 45
+    grown = report(path, "--add-nodes", "a=2@1h")["happened"]
+    assert [(one["kind"], one["subject"], one["atSeconds"]) for one in grown] == [("grown", "a", 3600)]
+    assert report(path, "--set", "seed=5")["inputs"]["seed"] == 5
+    assert Path(path).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("kind: [", "policy.yaml: line 2, column 1: not YAML"),
+        (POLICY.replace("clusters", "cluster"), "policy.yaml: [0].spec.cluster: unknown field"),
+        (
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n",
+            "policy.yaml: [0].kind: 'ConfigMap' is not a kind that is read here",
+        ),
+    ],
+)
+def test_a_bad_file_of_policies_is_told_and_nothing_is_written(tmp_path: Path, content: str, expected: str) -> None:
+    (tmp_path / "policy.yaml").write_text(content)
+    out = tmp_path / "out"
+
+    done = run(
+        "simulate",
+        scenario(tmp_path),
+        *("--policy", str(tmp_path / "policy.yaml"), "--out", str(out)),
+    )
+
+    assert (done.exit_code, done.stdout, out.exists()) == (1, "", False), done.stderr
+    assert "Traceback" not in done.stderr
+    assert expected in done.stderr
 
 
 @pytest.mark.parametrize(
