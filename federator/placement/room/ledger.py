@@ -104,6 +104,10 @@ class Ledger:
         at = self.world.at.get(cluster)
         return 0 if at is None else self.world.nodes_with_room(at, shape)
 
+    def all_nodes_with_room(self, shape: PodShape) -> Mapping[str, int]:
+        """`nodes_with_room` by cluster."""
+        return dict(zip(self.world.at, self.world.all_nodes_with_room(shape).tolist(), strict=True))
+
     def left(self, cluster: str) -> tuple[Nodes | None, Resources | None]:
         """(nodes with their free amounts, headroom under spec.usable; None where that leaves
         everything). For advice; decisions use `room`."""

@@ -186,6 +186,16 @@ class World:
         room = int(self.rooms(shape)[at])
         return fit if room == PENDING else min(fit, room)
 
+    def all_nodes_with_room(self, shape: PodShape) -> Ints:
+        """[C]: `nodes_with_room` of every cluster."""
+        heights = self.nodes.heights(shape, _ALL)
+        fit: Ints = (self.nodes.counts[:, : heights.shape[1]] * (heights > 0)).sum(axis=1)
+        if self._headroom is not None or self._counting:
+            for at, opened in enumerate(self.opened):
+                if opened is not None and (opened.headroom is not None or at in self._counting):
+                    fit[at] = self.nodes_with_room(at, shape)
+        return fit
+
     def charge(self, shape: PodShape, grown: Mapping[str, int]) -> Charge | None:
         """Charges `grown` copies by cluster; clusters without a report are left out."""
         given = [

@@ -134,7 +134,8 @@ def _closed_to_some(snapshot: FleetSnapshot, ledger: Ledger) -> bool:
 def nodes_with_room(ask: Ask, ledger: Ledger) -> int:
     """On how many nodes of the open clusters one copy fits now."""
     eligible = places(ask, ledger.snapshot, ledger)
-    return sum(ledger.nodes_with_room(name, ask.shape) for name, place in eligible.items() if place.refusal is None)
+    nodes = ledger.all_nodes_with_room(ask.shape)
+    return sum(nodes[name] for name, place in eligible.items() if place.refusal is None)
 
 
 def for_holders(ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Place]) -> Mapping[str, Place]:

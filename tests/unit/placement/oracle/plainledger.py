@@ -101,6 +101,9 @@ class PlainLedger(Ledger):
         opened = self._cluster(cluster)
         return 0 if opened is None else opened.nodes_with_room(shape)
 
+    def all_nodes_with_room(self, shape: PodShape) -> dict[str, int]:
+        return {name: self.nodes_with_room(name, shape) for name in self.snapshot.clusters}
+
     def left(self, cluster: str) -> tuple[Nodes | None, Resources | None]:
         opened = self._cluster(cluster)
         return (None, None) if opened is None else (opened.nodes, opened.headroom)
