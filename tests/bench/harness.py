@@ -69,6 +69,10 @@ ROWS: tuple[Row, ...] = (
     Row("E1", "engine", "online decisions, 10 clusters", Against.LEAST, 5_500, "1/s", preview=True),
     Row("E2", "engine", "online decisions, 100 clusters", Against.LEAST, 4_000, "1/s", preview=True),
     Row("E3", "engine", "online decisions, 1,000 clusters", Against.LEAST, 3_000, "1/s", preview=True),
+    Row("C1", "simulate", "82,229 real jobs simulated (gate: in 15 s)", Against.LEAST, 5_482, "1/s", preview=True),
+    Row("C2", "simulate", "188,041 jobs on 170 clusters (in 60 s)", Against.LEAST, 3_134, "1/s", preview=True),
+    Row("C3l", "simulate", "time a job, of 1,000,000; floor: of 250,000", Against.FLOOR, 1.2, "us", preview=True),
+    Row("C3m", "simulate", "memory of the simulator with 1,000,000 jobs", Against.MOST, 2_000, "MB", preview=True),
 )
 
 
