@@ -12,7 +12,12 @@ from tests.e2e import deployed, deployed_story
 from tests.e2e.deployed import HUB, MEMBER, Deployed
 from tests.unit.deploy import manifests
 
-pytestmark = [pytest.mark.e2e, pytest.mark.real, pytest.mark.xdist_group("federation of real servers")]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.real,
+    pytest.mark.xdist_group("federation of real servers"),
+    pytest.mark.timeout(900),  # three servers and two processes are started, beside whatever else the machine does
+]
 
 OVERLAYS = sorted(path.parent for path in manifests.DEPLOY.rglob("kustomization.yaml"))
 LONG = {"embedded.federator/start-delay-seconds": "0", "embedded.federator/run-seconds": "600"}
