@@ -181,6 +181,8 @@ def _believed(original: Method) -> Method:
             found: Mapping[str, Any] = await original(self, item, decision, revision)
         except errors.ApiError:
             body = _body(item, decision, _name(item))
+            namespace = body["metadata"]["namespace"]
+            body["spec"]["seal"] = self.state.seals.of(namespace, _name(item), body["spec"])
             version = "1" if item.record is None else item.record.facts.resource_version
             uid = "unwritten" if item.record is None else item.record.uid
             return {**body, "metadata": {**body["metadata"], "uid": uid, "resourceVersion": version}}
