@@ -44,7 +44,7 @@ class Unreachable(ApiError):
 
 class OwnShortage(ApiError):
     """Nothing was sent: this process lacks a file descriptor, or the kernel a buffer, for another
-    connection. It says nothing about the server (FAULTS.md F67)."""
+    connection. It says nothing about the server (F67)."""
 
     transient = True
 

@@ -1,5 +1,5 @@
 """When this process runs out of file descriptors: telling that from a server that does not answer
-(FAULTS.md F67).
+(F67).
 
 Connections to members leave the last `reserve()` descriptors alone, so that the Lease is renewed,
 probes are answered and certificates are read however many members there are. What they lack they

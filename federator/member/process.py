@@ -112,7 +112,7 @@ class MemberProcess:
             if self._metrics is not None:
                 supervisor.start("loop lag", self._metrics.watch_loop)
             supervisor.start("capacity", self.reporter.run)
-            # No write to a native before everything that it is compared with has been listed (FAULTS invariant 14).
+            # No write to a native before everything that it is compared with has been listed (invariant 14).
             await self.caches.until(lambda: self.caches.natives_synced and self.caches.answered)
             self.caches.remember({})  # where nothing is written of earlier lives, there were none
             supervisor.start("tiers", self.tiers.run)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 CPU_S = 1.0
 """Processor seconds one input may cost: generous, since the machine may be busy; a bomb costs minutes."""
 MEMORY = 20 * 1024 * 1024
-"""Bytes that reading one input may take at its peak beside the input itself (FAULTS.md F59)."""
+"""Bytes that reading one input may take at its peak beside the input itself (F59)."""
 TIMES = 10
 """...and for large inputs, how many times their own size (invariant 23)."""
 
@@ -25,7 +25,7 @@ class Case:
 
     name: str
     row: str
-    """The fault in FAULTS.md that it belongs to."""
+    """The number of the fault (docs/internals/faults.md) that it belongs to."""
     given: Any
     """A text, bytes, an object, or a function that makes one when it is needed."""
     path: str = ""

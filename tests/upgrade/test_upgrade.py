@@ -1,4 +1,4 @@
-"""An upgrade with unchanged specs writes nothing into members (FAULTS.md F66, invariant 26): the code of today is
+"""An upgrade with unchanged specs writes nothing into members (F66, invariant 26): the code of today is
 started on what an earlier release left (`record`)."""
 
 import asyncio

@@ -1,4 +1,4 @@
-"""How many slices may be deleted because their workloads are gone from the host (FAULTS.md F50), or
+"""How many slices may be deleted because their workloads are gone from the host (F50), or
 because an edit of a policy or of labels moves them. Pure.
 
 A host that lost objects by accident looks like one whose users deleted them. So deletions are

@@ -1,7 +1,7 @@
 """What members know better than the host: slices with a seq above the host's decisions, and unknown
 slices.
 
-Both appear after a host was restored from an older backup (FAULTS.md F51). The first are taken as
+Both appear after a host was restored from an older backup (F51). The first are taken as
 what the lost decisions said, so that nothing moves without need. The second are only reported,
 unless `orphans` has proof that they were deleted. A seq read in a member raises that member's seqs
 only (`mark`), never the host's. Reads memory; called by placing and reporting.

@@ -1,5 +1,5 @@
 """Drift of slices: a slice that was exactly as decided, was changed or deleted by somebody else in
-the member, and was restored (FAULTS.md F45). Reported on the workload.
+the member, and was restored (F45). Reported on the workload.
 
 A wish is what a slice is made from. A write for the wish that was already in place undoes somebody
 else's change; moved shares, rollouts and new profiles are other wishes. Nothing is known of the

@@ -3,7 +3,7 @@ no other uid there.
 
 The claim is an annotation on the member's ClusterCapacity, one per owner id, so that an older
 schema there cannot prune it. A host that reads another host's claim writes and deletes nothing in
-that member until an operator declares that it has replaced the other (FAULTS.md F51). Pure.
+that member until an operator declares that it has replaced the other (F51). Pure.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """Checks that the cluster at a member's address is still the one that the last probe saw, before a
 list or watch is believed: what is missing in another cluster is not lost, and must not be created a
-second time (FAULTS.md F35).
+second time (F35).
 
 Called by a member's reflectors. A mismatch is signalled at once, because nothing else would stop
 writes there before the next probe. Concurrent checks share one answer, and after a burst checks are

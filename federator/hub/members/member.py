@@ -168,7 +168,7 @@ class Member:
 
     def knows(self, kind: str) -> bool:
         """Whether a slice of this kind that is missing in the stores does not exist. Unknown for a
-        kind that the member does not serve now (FAULTS.md F48) or has just begun to serve, and for
+        kind that the member does not serve now (F48) or has just begun to serve, and for
         one with more objects than are kept."""
         return (
             self.heard

@@ -4,7 +4,7 @@ cluster is capped at what it bound, and the rest moves.
 A cap holds for some minutes, also when nothing is left there, and then decays: the next decision
 may try the cluster again. It is about the present pods: with another template it is dropped. The
 waiting time is measured here, from when it was first read: a member's clock may be minutes off
-(FAULTS.md, "by locally observed time"), and a restart of the hub starts it again.
+(F9), and a restart of the hub starts the time again.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Counts writes that do not last, so that nobody fights over an object for ever (FAULTS.md F45,
+"""Counts writes that do not last, so that nobody fights over an object for ever (F45,
 F47). Pure.
 
 The same wish written again and again within a short time is a fight with somebody who changes it

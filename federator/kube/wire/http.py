@@ -1,4 +1,4 @@
-"""The Transport to real API servers, on aiohttp, with its traps closed (FAULTS.md F15, F34, F60;
+"""The Transport to real API servers, on aiohttp, with its traps closed (F15, F34, F60;
 "Own client").
 
 No redirects, no proxies from the environment, no cookies, no inflating, no retries behind our back,

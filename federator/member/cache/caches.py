@@ -2,7 +2,7 @@
 who is told.
 
 One instance per process. Controllers read synchronously and subscribe with plain callbacks that take note and
-return. Until `natives_synced`, an absence means nothing and nobody may write natives (FAULTS invariant 14).
+return. Until `natives_synced`, an absence means nothing and nobody may write natives (invariant 14).
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The highest seq of every workload that had a slice here, beyond the slice's life and that of this process.
 
-A write that was on its way for long may make a slice anew that was removed since (FAULTS.md F30): obeyed, it would run
+A write that was on its way for long may make a slice anew that was removed since (F30): obeyed, it would run
 what runs elsewhere by now. What is known is part of the ClusterCapacity's status, written with the report that each new
 seq brings anyway, and read before anything is obeyed.
 

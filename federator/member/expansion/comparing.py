@@ -2,7 +2,7 @@
 
 An object that the slice does not control is never written: it is a conflict. An object that was found to be as it
 should is not compared again until its digest or the wish changes; one that keeps changing back is left alone for a
-while (FAULTS F45-F47).
+while (F45-F47).
 """
 
 import math
