@@ -7,9 +7,12 @@ bounds bodies, headers and the time a body may take to arrive.
 
 import asyncio
 import base64
+import functools
 import ipaddress
 import logging
 import os
+import ssl
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +21,11 @@ from typing import Any
 import yaml
 from aiohttp import web
 
-from federator.embedded.rest import certificates
 from federator.embedded.server import EmbeddedCluster
 from federator.embedded.storage import refusals
 from federator.embedded.storage.messages import Answer, ApiRequest, Caller, json_answer
+from federator.kube import selfsigned
+from federator.kube.login import tls
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +45,30 @@ class NotLoopback(ValueError):
     """An embedded API may only listen on a loopback address."""
 
 
+@dataclass(frozen=True, slots=True)
+class ServerIdentity:
+    """The certificate of a server on loopback: `ca_pem` for its clients, `context` for itself."""
+
+    ca_pem: bytes
+    context: ssl.SSLContext
+
+
+@functools.cache
+def server_identity() -> ServerIdentity:
+    """The identity of all servers of this process, for 127.0.0.1, ::1 and localhost. It is made
+    anew by each process and never written to a file."""
+    made = selfsigned.made(
+        "federator embedded API",
+        dns=("localhost",),
+        addresses=("127.0.0.1", "::1"),
+        now_s=time.time(),
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    tls.load_certificate(context, made.cert_pem, made.key_pem)
+    return ServerIdentity(made.ca_pem, context)
+
+
 @dataclass(slots=True)
 class HttpServer:
     """One listening server."""
@@ -52,7 +80,7 @@ class HttpServer:
     @property
     def ca_pem(self) -> bytes:
         """The authority that signed the server's certificate."""
-        return certificates.server_identity().ca_pem
+        return server_identity().ca_pem
 
     async def close(self) -> None:
         """Stops listening and ends open requests."""
@@ -68,8 +96,8 @@ async def serve(cluster: EmbeddedCluster, host: str = "127.0.0.1", port: int = 0
         )
     runner = web.ServerRunner(_Listener(_Door(cluster)), shutdown_timeout=_SHUTDOWN_S)
     await runner.setup()
-    cluster.trust(certificates.server_identity().ca_pem.decode())
-    site = web.TCPSite(runner, host, port, ssl_context=certificates.server_identity().context)
+    cluster.trust(server_identity().ca_pem.decode())
+    site = web.TCPSite(runner, host, port, ssl_context=server_identity().context)
     try:
         await site.start()
     except OSError:

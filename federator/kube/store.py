@@ -127,6 +127,26 @@ class Store(Generic[T]):
         row = self._rows.get(key)
         return None if row is None else self._version_of(row)
 
+    def is_rewritten(self, rows: "Listing[T]", refused: int = -1) -> bool:
+        """Whether a whole list shows that the server's history was rewritten (restored from a
+        backup): some object is older there than here, although the list as a whole is not. Versions
+        alone do not show it for long, for a restored server counts on.
+
+        `refused`: the version of a list that was refused just before because it was older than the
+        store; -1 for none. What was written since that list must then be here in the same version,
+        or be newer than the whole store: a restored server whose objects have been brought up to
+        date again meanwhile shows nothing that is older.
+        """
+        newest = version_number(self.resource_version)
+        for key in rows:
+            listed, kept = rows.get(key)[0], self.version(key)
+            if kept is not None and kept.uid == listed.uid and 0 <= listed.number < kept.number:
+                return True
+            same = kept is not None and kept.number == listed.number
+            if 0 <= refused < listed.number <= newest and not same:
+                return True
+        return False
+
     @property
     def complete(self) -> bool:
         """Whether an object that is not here is not there, as far as the server was heard."""

@@ -13,8 +13,7 @@ import pytest
 from aiohttp import web
 
 from federator.embedded import http
-from federator.embedded.http import HttpServer
-from federator.embedded.rest import certificates
+from federator.embedded.http import HttpServer, server_identity
 from federator.embedded.server import EmbeddedCluster
 from federator.hub.options import HubOptions
 from federator.kube.client import Client
@@ -65,7 +64,7 @@ async def fronted(server: HttpServer, room: Path) -> AsyncIterator[Front]:
         front = Front(server, session)
         runner = web.ServerRunner(web.Server(front.handle, handler_cancellation=True), shutdown_timeout=0.1)
         await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=certificates.server_identity().context).start()
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=server_identity().context).start()
         seen = HttpServer(server.cluster, f"https://127.0.0.1:{runner.addresses[0][1]}", runner)
         http.write_kubeconfig(room / "host.kubeconfig", {"host": seen}, "host")
         try:

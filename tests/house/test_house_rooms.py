@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
+from federator.cli import main
 from tests.house import sources
 
 _KIND = (("schema",), ("ask",), ("natives", "status"))
@@ -230,3 +231,47 @@ def test_a_folder_has_no_more_modules_than_a_reader_takes_in() -> None:
     )
 
     assert not {folder: many for folder, many in counted.items() if many > MODULES_MAX}
+
+
+SMALL_MAX = 60
+"""A module of fewer lines that one other module imports is usually that module's private part."""
+SMALL_WITH_REASON: Mapping[str, str] = {
+    "federator.cli.files.objects": "creating objects from files; the demo is only its first user in time",
+    "federator.embedded.auth.impersonation": "one header family, beside the other ways to say who is calling",
+    "federator.embedded.controllers.scheduling.diagnosis": "pure wording; the scheduler is a loop with state",
+    "federator.hub.cache.deletion_budget": "pure arithmetic with its own unit table; the cache is at its full length",
+    "federator.hub.placing.pledges": "the only waiting between batches, read and tested by itself",
+    "federator.hub.records.tombstones": "a record that outlives a leader, in the room of the records",
+    "federator.kinds.asks": "the kinds' side of an Ask, for the hub's records",
+    "federator.kinds.service.status": "every kind has its status in this file",
+    "federator.kube.wire.paths": "the grammar of URLs, pure and hostile-tested; the client only uses it",
+    "federator.member.capacity.entitlements": "handed to the capacity report, which must not know expansion",
+    "federator.member.expansion.references": "pure reading of pod templates; expansion waits and writes",
+    "federator.member.expansion.tiers": "a controller with a loop of its own",
+    "federator.process.malloc": "speaks to glibc; everything else of a process is portable",
+    "federator.sandbox.faults.clocks": "the fault's own clock; rows is the table of all faults",
+    "federator.simulate.traces.openb": "one module per format of traces",
+    "federator.simulate.traces.pools": "pools of an archive, read by the command before a scenario is there",
+}
+"""This list only gets shorter."""
+
+
+def small_with_one_importer() -> set[str]:
+    importers: dict[str, set[str]] = defaultdict(set)
+    for name, others in imported().items():
+        for other in others:
+            importers[other].add(name)
+    commands = {module for module, _ in main.COMMANDS.values()}
+    return {
+        name
+        for source in sources.all_sources()
+        if source.path.name not in ("__init__.py", "__main__.py")
+        and source.text.count("\n") < SMALL_MAX
+        and (name := _dotted(source)) not in commands
+        and len(importers[name]) <= 1
+    }
+
+
+def test_a_small_module_with_one_importer_has_a_reason() -> None:
+    """A limit of lines a file tempts to cut files in two; what belongs together stays together."""
+    assert small_with_one_importer() == set(SMALL_WITH_REASON)

@@ -4,11 +4,12 @@ Members and their connections call this; it never waits. A change becomes a memb
 workload's key. The event itself is dropped: each turn reads memory as it is then.
 """
 
+from collections.abc import Iterable
+
 from federator.hub.cache import restored
 from federator.hub.cache.rollout_view import RolloutView
 from federator.hub.cache.router import Changed, MemberChanged, MemberTurn, SliceChanged
 from federator.hub.cache.state import HubState
-from federator.hub.members import duplicates
 from federator.hub.members.member import Member
 from federator.kube.clock import Clock
 from federator.model.names import ClusterName, WorkloadKey
@@ -129,6 +130,22 @@ class MemberNews:
         self._identities = {
             other.name: (other.identity, other.seniority) for other in members.values()
         }
-        for freed in duplicates.told_apart(members.values()):
+        for freed in _mark_duplicates(members.values()):
             for key in freed.slice_keys():
                 self.state.observe_slice(freed.name, key)
+
+
+def _mark_duplicates(members: Iterable[Member]) -> list[Member]:
+    """Sets `duplicate_of` on each member. Returns members that stopped being duplicates: their
+    slices are their own from now on."""
+    first: dict[str, str] = {}
+    freed = []
+    for member in sorted(members, key=lambda member: member.seniority):
+        before = member.duplicate_of
+        identity = member.identity
+        member.duplicate_of = first.get(identity, "") if identity else ""
+        if identity:
+            first.setdefault(identity, member.name)
+        if before and not member.duplicate_of:
+            freed.append(member)
+    return freed

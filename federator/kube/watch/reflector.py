@@ -2,8 +2,8 @@
 again.
 
 One per (cluster, kind), owned by a supervisor. It never wipes the store: a new list is compared
-with what is there and absence counts only when the whole list has been read. Everything in
-FAULTS.md section B ends here, in a counter.
+with what is there and absence counts only when the whole list has been read. Every fault of reads
+and watches (F11 to F21) ends here, in a counter.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from federator.kube import backoff, errors
 from federator.kube.client import PAGE_SIZE, SILENCE_S, Client
 from federator.kube.clock import Clock
 from federator.kube.store import Key, Listing, Store, Version, version_number
-from federator.kube.watch import gates, object_reader, rewind
+from federator.kube.watch import gates, object_reader
 from federator.kube.watchmeter import WatchMeter
 from federator.kube.wire import decode
 from federator.kube.wire.watch_stream import WatchStream
@@ -235,7 +235,10 @@ class Reflector(Generic[T]):
         """Whether the server's history ends before what we know. A restored server takes a watch
         from such a version without a word and keeps silent about everything before it (measured on
         kube-apiserver 1.36)."""
-        return 0 <= await rewind.newest(self._pages(1)) < self._number
+        async with contextlib.aclosing(self._pages(1)) as pages:
+            async for page in pages:
+                return 0 <= version_number(page.metadata.resourceVersion) < self._number
+        return False
 
     def _is_rewind(self, version: str) -> bool:
         now = version_number(version)
@@ -251,7 +254,7 @@ class Reflector(Generic[T]):
         """Makes the store equal to a whole list and reports the differences, in order of keys."""
         believed_rewind = self._rewinds > REWINDS_REFUSED
         if not believed_rewind and version_number(version) >= self._number:
-            believed_rewind = rewind.is_rewritten(self.store, rows, self._refused)
+            believed_rewind = self.store.is_rewritten(rows, self._refused)
         if believed_rewind:
             self._rewinds = 0
             self._dropped.clear()

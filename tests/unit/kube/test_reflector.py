@@ -1,4 +1,4 @@
-"""The reflector's promises, FAULTS.md section B: the store ends up equal to the server, and never lies in between."""
+"""The reflector's promises, F11 to F21: the store ends up equal to the server, and never lies in between."""
 
 import asyncio
 from typing import Any

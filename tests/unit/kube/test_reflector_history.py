@@ -1,4 +1,4 @@
-"""Reflectors of servers that go back in time, FAULTS.md B: restores are noticed, stale answers are not believed."""
+"""Reflectors of servers that go back in time, F11: restores are noticed, stale answers are not believed."""
 
 from federator.kube import errors
 from tests.unit.kube.reflecting import World, quiet
