@@ -1,8 +1,25 @@
 """The demand of a simulation: one `Work` for each service or job, in whole seconds and units."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from federator.model.ask import Ask, Policy, Tier
+
+BACKOFF_LIMIT: Final = 3
+"""Of a job that names none: the default of PinterestJobSet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """How attempts of a job fail."""
+
+    times: int
+    """Attempts that fail before one that completes."""
+    after_s: int | None = None
+    """Run time after which each of them fails; None: at its end."""
+    limit: int | None = None
+    """So many failures are followed by another attempt; with one more the job has failed. None:
+    BACKOFF_LIMIT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +66,5 @@ class Work:
     recorded: Recorded | None = None
     """Where it comes from a recording: it is decided on by this. The fields above are for reports
     then."""
+    failing: Failing | None = None
+    """None: every attempt completes."""

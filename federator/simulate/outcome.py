@@ -11,6 +11,8 @@ class End(StrEnum):
     """How a work stands when the simulation ends."""
 
     COMPLETED = "Completed"
+    FAILED = "Failed"
+    """More attempts failed than its `backoffLimit` allows."""
     RUNNING = "Running"
     WAITING = "Waiting"
     """Submitted, and not started, or stopped and not started again."""
@@ -51,13 +53,19 @@ class Life:
     start_s: int | None = None
     """When it first had all it asked for."""
     end_s: int | None = None
-    """When it completed."""
+    """When it completed, or failed for good."""
     stays: tuple[Stay, ...] = ()
     waits: tuple[Wait, ...] = ()
     restarts: int = 0
     """How often it began again because it lost its cluster."""
     lost_s: int = 0
     """Run time that was lost with clusters, since the last check-point."""
+    failures: int = 0
+    """Attempts that failed."""
+    failed_s: int = 0
+    """Run time that was lost with them, since the last check-point; all of it when the job failed for good."""
+    backoff_s: int = 0
+    """How long its copies were in their places between two attempts."""
 
     @property
     def wait_s(self) -> int | None:

@@ -28,7 +28,8 @@ _SECRET: Final = frozenset({"env", "envFrom", "command", "args"})
 """Lists of containers that no decision reads, and that may hold what nobody should pass on."""
 REPORTED_S: Final = 120.0
 """Seconds after which every report of a member shows that a job has ended."""
-_OVER: Final = ("Complete=True", "Failed=True")
+_FAILED: Final = "Failed=True"
+_OVER: Final = ("Complete=True", _FAILED)
 
 
 class NothingToRecord(ValueError):
@@ -56,6 +57,7 @@ class _Told:
     count: int
     decisions: list[Obj] = field(default_factory=list)
     over_s: float | None = None
+    failed: bool = False
     submit_s: int = 0
 
     @property
@@ -121,10 +123,16 @@ def _told(kind: Any, obj: Obj, histories: Mapping[WorkloadKey, History]) -> _Tol
     born = int(workloads.created_s(obj))
     # One of the same name may have been deleted before: what is older than the object is of that.
     lived = [one for one in entries if _number(one, "at") >= born and one.get("key") == str(key)]
-    over = next((_number(one, "at") for one in lived if str(one.get("to", "")).startswith(_OVER)), None)
+    over = next((one for one in lived if str(one.get("to", "")).startswith(_OVER)), None)
     decisions = [one for one in made if _number(one, "at") >= born]
     return _Told(
-        key, obj, born, kind.verbs.count(obj), sorted(decisions, key=lambda one: raw.integer(one, "seq")), over
+        key,
+        obj,
+        born,
+        kind.verbs.count(obj),
+        sorted(decisions, key=lambda one: raw.integer(one, "seq")),
+        over_s=_number(over, "at") if over is not None else None,
+        failed=over is not None and str(over["to"]).startswith(_FAILED),
     )
 
 
@@ -160,6 +168,8 @@ def _work(one: _Told, begin_s: int) -> dict[str, Any]:
         found["cycle"] = _number(one.decisions[0], "asOf")
     if one.over_s is not None:
         found["runtime"] = max(-int(-one.over_s // 1) - _began_s(one), 0)
+        if one.failed:
+            found["failed"] = True
     return {**found, "workload": _bare(one.obj), "decisions": decisions}
 
 

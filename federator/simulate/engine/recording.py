@@ -59,9 +59,10 @@ class Recording:
         if given != {share.cluster: share.count for share in running.shares}:
             self._placed.append(Placed(now_s, running.work.id, given))
 
-    def completed(self, running: Running, now_s: int) -> None:
-        """A work has run to its end, and was closed at that time."""
-        self._lives[running.work.id] = self._life(running, End.COMPLETED, now_s)
+    def ended(self, running: Running, now_s: int) -> None:
+        """A work has run to its end, or failed for good, and was closed at that time."""
+        how = End.FAILED if running.failed else End.COMPLETED
+        self._lives[running.work.id] = self._life(running, how, now_s)
 
     def outcome(self, world: World) -> Outcome:
         """Closes what is open, and tells all."""
@@ -102,6 +103,9 @@ class Recording:
             waits=tuple(running.waits),
             restarts=running.restarts,
             lost_s=running.lost_s,
+            failures=running.failures,
+            failed_s=running.failed_s,
+            backoff_s=running.backoff_s,
         )
 
     def _sample(self, at_s: int, world: World) -> None:
@@ -160,4 +164,6 @@ def _assumptions(inputs: Inputs) -> Iterable[str]:
             yield f"{lacking:,} of {len(works):,} works record no {shown}: they are taken to need none."
     if any(event.kind is EventKind.DRAINED for event in inputs.events):
         yield "A drained cluster is emptied at once: services lose copies until they have a place elsewhere."
-    yield "Members report at once, copies are ready as soon as they are bound, and nothing fails but what events say."
+    if any(work.failing is not None for work in works):
+        yield "A job that fails stays in its places until its next attempt begins: 10 s, then twice as long each time."
+    yield "Members report at once, copies are ready as soon as they are bound, and only what the input says fails."

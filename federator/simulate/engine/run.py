@@ -11,7 +11,6 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from federator.model.decision import Decision
 from federator.model.names import WorkloadKey
 from federator.placement.policy import permitted
 from federator.scheduling import cycle
@@ -64,7 +63,8 @@ class _Simulation:
         self.world = World(inputs)
         self.recording = Recording(inputs)
         self._ends: list[tuple[int, int, WorkloadKey, int]] = []
-        """Heap of (second, order, work, attempt): the end of an attempt that was broken off counts for nothing."""
+        """Heap of (second, order, work, attempt): when an attempt ends, or may begin after one that failed. That of an
+        attempt which is over counts for nothing."""
         self._order = 0
 
     def play(self, progress: Progress | None) -> Outcome:
@@ -106,12 +106,15 @@ class _Simulation:
         return min(times, default=None)
 
     def _complete(self) -> list[Hint]:
-        """Ends what ends now. Returns what that may help."""
+        """Ends what ends now, and begins again what failed and has waited. Returns what that may help."""
         world, hints = self.world, []
         while self._ends and self._ends[0][0] == world.now_s:
             _, _, key, attempt = heapq.heappop(self._ends)
             running = world.live.get(key)
             if running is None or running.attempt != attempt:
+                continue
+            if not running.running or (running.fail(world.now_s) and not running.failed):
+                self._start(running)
                 continue
             running.end(world.now_s)
             for name, bound in running.bound.items():
@@ -119,7 +122,7 @@ class _Simulation:
             hints += world.take_away(running, tuple(running.bound))
             del world.live[key]
             world.inadmissible.forget(key)
-            self.recording.completed(running, world.now_s)
+            self.recording.ended(running, world.now_s)
         return hints
 
     def _submit(self, work: Work) -> None:
@@ -171,18 +174,23 @@ class _Simulation:
             world.commitments.confirm(name, running.ask.uid, world.seq)
         world.report({*given, *(hint.cluster for hint in hints)})
         running.decided(decision, world.now_s)
-        self._start(running, decision)
+        self._start(running)
         return hints
 
-    def _start(self, running: Running, decision: Decision) -> None:
-        """Starts the clock of a work that has all it asked for, unless it runs."""
-        if running.running or decision.shortfall or running.missing:
+    def _start(self, running: Running) -> None:
+        """Starts the clock of a work that has all it asked for, unless it runs or has failed just now."""
+        decision, now_s = running.decision, self.world.now_s
+        if running.running or decision is None or decision.shortfall or running.missing:
             return
-        runtime_s = running.begin(self.world.now_s)
-        if runtime_s is not None:
+        if now_s < running.ready_s:
+            running.idle(now_s)
+            due_s: int | None = running.ready_s
+        else:
+            runtime_s = running.begin(now_s)
+            due_s = None if runtime_s is None else now_s + runtime_s
+        if due_s is not None:
             self._order += 1
-            end_s = self.world.now_s + runtime_s
-            heapq.heappush(self._ends, (end_s, self._order, running.ask.key, running.attempt))
+            heapq.heappush(self._ends, (due_s, self._order, running.ask.key, running.attempt))
 
 
 def _by_itself(former: Work, work: Work) -> bool:

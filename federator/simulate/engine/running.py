@@ -1,14 +1,19 @@
 """One work while it is not completed: its copies on nodes, its clock, and what is to be told of it."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from federator.model.ask import Ask, Unit
 from federator.model.decision import Decision, Reason, Share
 from federator.model.fleet import Holding
 from federator.scheduling.entry import Recorded, Standing
-from federator.simulate.demand import Work
+from federator.simulate.demand import BACKOFF_LIMIT, Failing, Work
 from federator.simulate.engine.member import Bound
 from federator.simulate.outcome import Stay, Wait
+
+BACKOFF_S: Final = 10
+"""Before the second attempt; doubled before each further one, as Kubernetes does for Jobs."""
+BACKOFF_MAX_S: Final = 360
 
 
 @dataclass(slots=True)
@@ -33,6 +38,11 @@ class Running:
     start_s: int | None = None
     restarts: int = 0
     lost_s: int = 0
+    failures: int = 0
+    failed_s: int = 0
+    ready_s: int = 0
+    """Its next attempt does not begin before."""
+    backoff_s: int = 0
     moves: int = 0
     stays: list[Stay] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
@@ -41,6 +51,8 @@ class Running:
     _since: dict[str, int] = field(default_factory=dict)
     """Cluster -> since when its present number of copies is there."""
     _waiting: Wait | None = None
+    _idle_s: int | None = None
+    """Since when its copies wait in their places for the next attempt."""
 
     @property
     def is_job(self) -> bool:
@@ -135,26 +147,71 @@ class Running:
         self._since.pop(cluster, None)
         self.shares = tuple(share for share in self.shares if share.cluster != cluster)
 
+    @property
+    def _failing(self) -> Failing | None:
+        """How the present attempt fails; None when it completes."""
+        failing = self.work.failing
+        return failing if failing is not None and self.is_job and self.failures < failing.times else None
+
     def begin(self, now_s: int) -> int | None:
         """The attempt begins; returns how long it runs, None for ever."""
+        self._end_idling(now_s)
         self.attempt += 1
         self.running, self.began_s = True, now_s
         if self.start_s is None:
             self.start_s = now_s
-        return None if self.work.runtime_s is None else self.work.runtime_s - self.done_s
+        left_s = None if self.work.runtime_s is None else self.work.runtime_s - self.done_s
+        failing = self._failing
+        if failing is None or failing.after_s is None:
+            return left_s
+        return failing.after_s if left_s is None else min(failing.after_s, left_s)
 
     def break_off(self, now_s: int) -> None:
         """A job loses its attempt: it begins again from its last check-point, if it has any."""
-        if not self.running:
-            return
+        self._end_idling(now_s)
+        if self.running:
+            self.lost_s += self._stop(now_s)
+            self.restarts += 1
+
+    def fail(self, now_s: int) -> bool:
+        """The attempt is over; whether it has failed. Then the job waits in its places before it begins again from
+        its last check-point, unless that was one failure too many: `failed` says so."""
+        if self._failing is None:
+            return False
+        self.failed_s += self._stop(now_s)
+        self.failures += 1
+        if self.failed:
+            self.failed_s += self.done_s
+        else:
+            self.ready_s = now_s + min(BACKOFF_S << min(self.failures - 1, 10), BACKOFF_MAX_S)
+        return True
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is no further attempt."""
+        failing = self.work.failing
+        limit = BACKOFF_LIMIT if failing is None or failing.limit is None else failing.limit
+        return self.failures > limit
+
+    def idle(self, now_s: int) -> None:
+        """Its copies are in their places, and its next attempt begins later."""
+        if self._idle_s is None:
+            self._idle_s = now_s
+
+    def _end_idling(self, now_s: int) -> None:
+        if self._idle_s is not None:
+            self.backoff_s += now_s - self._idle_s
+            self._idle_s = None
+
+    def _stop(self, now_s: int) -> int:
+        """The attempt ends before its time. Returns the run time that no check-point saved."""
         ran_s = now_s - self.began_s
         every_s = self.work.checkpoint_s
         saved_s = ran_s // every_s * every_s if every_s else 0
         self.done_s += saved_s
-        self.lost_s += ran_s - saved_s
         self.attempt += 1
         self.running = False
-        self.restarts += 1
+        return ran_s - saved_s
 
     def end(self, now_s: int | None) -> None:
         """Closes what is open: at its completion, or with None at the end of the simulation."""

@@ -82,6 +82,9 @@ def figures(measures: Measures) -> tuple[Figure, ...]:
         ("moves", "copies moved", measures.outcome.moves, less),
         ("restarts", "restarts after lost clusters", measures.restarts, less),
         ("lost_s", "run time lost with clusters", measures.lost_s, less),
+        ("failures", "attempts that failed", measures.failures, less),
+        ("failed", "failed for good", measures.ends[End.FAILED.value], less),
+        ("failed_s", "run time lost with failures", measures.failed_s, less),
     ]
     for use in measures.fleet:
         unit = amounts.unit(use.resource)
@@ -161,6 +164,8 @@ def verdict(measures: Measures) -> str:
             f"{amounts.counted(measures.restarts, 'restart')} after lost clusters cost "
             f"{amounts.length(measures.lost_s)} of run time"
         )
+    if measures.failures:
+        parts.append(_failed(measures))
     replayed = replay(measures.outcome)
     if replayed is not None:
         parts.append(replayed.sentence)
@@ -175,6 +180,13 @@ def _placed(measures: Measures) -> str:
     large = measures.ends[End.UNPLACEABLE.value]
     wide = f" ({amounts.counted(large, 'is', 'are')} larger than any cluster)" if large else ""
     return f"{found.never:,} of {amounts.counted(found.works, 'work')} never started{why}{wide}"
+
+
+def _failed(measures: Measures) -> str:
+    gone = measures.ends[End.FAILED.value]
+    ended = f"{amounts.counted(gone, 'job')} failed for good" if gone else "no job failed for good"
+    attempts = amounts.counted(measures.failures, "attempt")
+    return f"{attempts} failed and cost {amounts.length(measures.failed_s)} of run time, {ended}"
 
 
 def _waited(measures: Measures) -> str:

@@ -208,6 +208,8 @@ def _works(outcome: Outcome) -> bytes:
         "clusters",
         "restarts",
         "lost_s",
+        "failures",
+        "failed_s",
         "last_reason",
     )
     return _csv(
@@ -228,6 +230,8 @@ def _works(outcome: Outcome) -> bytes:
                 _safe(" ".join(dict.fromkeys(stay.cluster for stay in life.stays))),
                 life.restarts,
                 life.lost_s,
+                life.failures,
+                life.failed_s,
                 life.waits[-1].reason if life.waits else "",
             )
             for life in outcome.lives

@@ -105,6 +105,9 @@ class Measures:
     lacks: tuple[Lack, ...] = ()
     restarts: int = 0
     lost_s: int = 0
+    failures: int = 0
+    """Attempts of jobs that failed."""
+    failed_s: int = 0
 
 
 def measure(outcome: Outcome) -> Measures:
@@ -137,6 +140,8 @@ def measure(outcome: Outcome) -> Measures:
         lacks=_lacks(lives, outcome.end_s),
         restarts=sum(life.restarts for life in lives),
         lost_s=sum(life.lost_s for life in lives),
+        failures=sum(life.failures for life in lives),
+        failed_s=sum(life.failed_s for life in lives),
     )
 
 

@@ -163,6 +163,14 @@ def _works(scenario: Scenario, files: Files, replay: Replay | None) -> tuple[tup
             raise FieldError(f"demand.generate[{at}].{bad.path}", bad.message) from None
     if given.checkpoint is not None:
         found = [replace(one, checkpoint_s=one.checkpoint_s or given.checkpoint) for one in found]
+    limit = given.backoff_limit
+    if limit is not None:
+        found = [
+            replace(one, failing=replace(one.failing, limit=limit))
+            if one.failing is not None and one.failing.limit is None
+            else one
+            for one in found
+        ]
     found.sort(key=lambda work: work.submit_s)
     return tuple(_scaled(found, given.scale)), origin_s, notes
 

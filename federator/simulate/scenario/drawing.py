@@ -9,14 +9,15 @@ import itertools
 import math
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
 from federator.model.ask import Tier
 from federator.model.kubernetes import quantity
 from federator.model.resources import CPU, MEMORY
-from federator.simulate.demand import Work
-from federator.simulate.scenario.schema import Cluster, FleetGenerator, PerShard, Rhythm, Stream
+from federator.simulate.demand import Failing, Work
+from federator.simulate.scenario.schema import Cluster, Failures, FleetGenerator, PerShard, Rhythm, Stream
 
 STEP_S: Final = 900
 """Within a quarter of an hour submissions are even."""
@@ -69,7 +70,21 @@ def works(stream: Stream, seed: int, index: int) -> list[Work]:
             at = min(start + chance.randint(0, stream.bursts.within), stream.over)
             made.append(draw.like(like, at))
     made.sort(key=lambda work: work.submit_s)
-    return made
+    return _failing(made, stream.failures, seed, index) if stream.failures is not None else made
+
+
+def _failing(works: Sequence[Work], given: Failures, seed: int, index: int) -> list[Work]:
+    """Some of the works fail. They are drawn by themselves: the works stay those that they are without failures."""
+    chance = random.Random(f"failures:{seed}:{index}")
+    times = _Wheel(given.times)
+
+    def drawn(work: Work) -> Work:
+        if chance.random() >= given.share:
+            return work
+        after_s = chance.randint(1, max(work.runtime_s or 1, 1))
+        return replace(work, failing=Failing(int(times.draw(chance)), after_s, given.backoff_limit))
+
+    return [drawn(work) for work in works]
 
 
 def _first_of_burst(stream: Stream) -> float:

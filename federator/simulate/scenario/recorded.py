@@ -14,7 +14,7 @@ from federator.model.errors import FieldError, join
 from federator.model.kubernetes.pod_security import Level
 from federator.model.names import WorkloadKey
 from federator.model.resources import CPU, GPU, MEMORY
-from federator.simulate.demand import Recorded, Work
+from federator.simulate.demand import Failing, Recorded, Work
 from federator.simulate.engine import shapes
 from federator.simulate.outcome import Placed
 from federator.simulate.scenario.schema import Object, RecordedWork, Recording
@@ -114,6 +114,7 @@ def _work(given: RecordedWork, path: str, profiles: Mapping[str, Any]) -> tuple[
         gpu_models=tuple(sorted(shapes.models_of(shape))),
         priority=ask.priority,
         recorded=Recorded(ask, _own(found.placement), str(found.placement.get("policyRef") or ""), given.cycle),
+        failing=Failing(times=1, limit=0) if given.failed else None,
     )
     return work, dropped
 

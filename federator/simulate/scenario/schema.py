@@ -169,7 +169,7 @@ class TraceFile(Model):
     columns: dict[
         Literal[
             "id", "kind", "tenant", "home", "submit", "runtime", "end", "shards", "cpu", "memory", "gpu",
-            "gpuModels", "priority", "tier", "checkpoint",
+            "gpuModels", "priority", "tier", "checkpoint", "failures", "failsAfter", "backoffLimit", "exit",
         ],
         str,
     ] = Field(default_factory=dict)  # fmt: skip
@@ -228,6 +228,26 @@ class PerShard(Model):
     gpus: Annotated[int, Field(ge=0, le=64)] = 0
 
 
+class Failures(Model):
+    """Jobs whose attempts fail, each somewhere within its run time."""
+
+    share: Annotated[float, Field(ge=0, le=1)]
+    """Of the jobs of the stream."""
+    times: Weights = Field(default_factory=lambda: {"1": 1.0})
+    """Attempts of such a job that fail before one that completes -> weight."""
+    backoff_limit: Annotated[int, Field(ge=0, le=1000)] | None = None
+    """Failures that are followed by another attempt; with one more the job has failed."""
+
+    @model_validator(mode="after")
+    def _drawable(self) -> Self:
+        wrong = [text for text in self.times if not (text.isascii() and text.isdigit() and 0 < int(text) <= 1000)]
+        if wrong:
+            raise _refuse(f"times: {wrong[0]!r} is no number of attempts from 1 to 1000")
+        if sum(self.times.values()) <= 0:
+            raise _refuse("times: every weight is 0")
+        return self
+
+
 class Stream(Model):
     """Works of one kind that are drawn with the seed."""
 
@@ -253,9 +273,12 @@ class Stream(Model):
     rhythm: Rhythm = Rhythm()
     bursts: Bursts = Bursts()
     checkpoint: Duration | None = None
+    failures: Failures | None = None
 
     @model_validator(mode="after")
     def _drawable(self) -> Self:
+        if self.failures is not None and (self.kind == "service" or self.runtime is None):
+            raise _refuse("failures: only jobs with a runtime fail")
         for field, weights in (("tenants", self.tenants), ("shards", self.shards), ("tiers", self.tiers)):
             if sum(weights.values()) <= 0:
                 raise _refuse(f"{field}: every weight is 0")
@@ -293,6 +316,8 @@ class RecordedWork(Model):
     """Seconds since `begin`; works of one second are in the order of their first decisions."""
     runtime: Duration | None = None
     """Seconds from its start to its completion; None: it had not ended."""
+    failed: bool = False
+    """Whether it ended since it had failed."""
     cycle: Annotated[float, Field(ge=0)] = 0.0
     """Epoch seconds of what the cycle that first decided on it knew; 0 where that is not known."""
     workload: dict[str, Any]
@@ -339,6 +364,8 @@ class Demand(Model):
     """1.3: every work once, and three of ten twice; 0.5: every second work."""
     checkpoint: Duration | None = None
     """Time between check-points of works that name none; without it a lost work begins again."""
+    backoff_limit: Annotated[int, Field(ge=0, le=1000)] | None = None
+    """Of jobs that fail and name none."""
 
     @model_validator(mode="after")
     def _some(self) -> Self:

@@ -69,6 +69,8 @@ class Number:
 
 
 YEARS_30: Final = 30 * 366 * 86400
+_LENGTHS: Final = ("checkpoint", "failsAfter")
+"""Fields that have the unit of the run time."""
 NUMBERS: Final[Mapping[str, Number]] = {
     "submit": Number("time", most=10 * YEARS_30, suspect="milliseconds", needed=True),
     "end": Number("time", most=10 * YEARS_30, suspect="milliseconds"),
@@ -78,6 +80,9 @@ NUMBERS: Final[Mapping[str, Number]] = {
     "cpu": Number("cpu", most=10_000_000, suspect="micro-cores"),
     "memory": Number("memory", most=1 << 28, suspect="bytes or KiB"),
     "gpu": Number("gpu", most=4096, suspect="thousandths"),
+    "failures": Number(most=1000),
+    "failsAfter": Number("time", least=1, most=YEARS_30, suspect="milliseconds"),
+    "backoffLimit": Number(most=1000),
     "priority": Number(least=-(1 << 31), most=1 << 31),
     "nodes": Number(most=1_000_000),
 }
@@ -97,7 +102,8 @@ class Columns:
         """The unit of a field's column, "" for plain counts."""
         quantity = NUMBERS[name].quantity
         defaults = {"time": "s", "cpu": "milli", "memory": "MiB", "gpu": "gpus", "": ""}
-        return self.units.get(name) or self.units.get(quantity) or defaults[quantity]
+        alike = "runtime" if name in _LENGTHS else name
+        return self.units.get(alike) or self.units.get(quantity) or defaults[quantity]
 
 
 OURS: Final = Columns()

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from federator.simulate.demand import Work
+from federator.simulate.demand import Failing, Work
 from federator.simulate.traces import table as tables
 from federator.simulate.traces.nodes import NodeGroup
 from federator.simulate.traces.problems import Problem, Problems, TraceError
@@ -36,9 +36,12 @@ FIELDS: Final = (
     "preceding job",
     "think time",
 )
+FAILED: Final = 0
 CANCELLED: Final = 5
 _HEADER: Final = re.compile(r";\s*([A-Za-z]+)\s*:\s*(.*?)\s*$")
 _LONGEST_S: Final = 30 * 366 * 86400
+_ONCE: Final = Failing(times=1, limit=0)
+"""The run of a job that failed in the end: whoever tried it again submitted another one."""
 _MACHINE: Final = "swf"
 """The cluster of a trace that tells no partitions."""
 
@@ -160,4 +163,5 @@ def _work(job: Sequence[int], reading: Reading) -> Work:
         gpu_models=(),
         priority=0,
         checkpoint_s=reading.checkpoint_s,
+        failing=_ONCE if job[10] == FAILED else None,
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from federator.model.ask import Tier
-from federator.simulate.demand import Work
+from federator.simulate.demand import Failing, Work
 from federator.simulate.traces import columns as columns_module
 from federator.simulate.traces import table as tables
 from federator.simulate.traces.columns import OURS, Columns, Rows
@@ -36,7 +36,12 @@ FOLDER_NAMES: Final[Mapping[str, str]] = {
     "priority": "priority",
 }
 """Field -> column of our scenario folders; without a mapping all of them are needed."""
-FIELDS: Final = (*FOLDER_NAMES, "end", "tier", "checkpoint")
+FIELDS: Final = (*FOLDER_NAMES, "end", "tier", "checkpoint", "failures", "failsAfter", "backoffLimit", "exit")
+EXITS: Final[Mapping[str, bool]] = {
+    **dict.fromkeys(("", "0", "completed", "complete", "succeeded", "success", "pass", "passed", "ok"), False),
+    **dict.fromkeys(("failed", "failure", "fail", "error", "nodefail", "node_fail", "timeout"), True),
+}
+"""Cell, in small letters -> whether the job failed. Exit codes other than 0 are failures too."""
 KINDS: Final[Mapping[str, str]] = {
     "service": "service",
     "job": "job",
@@ -97,6 +102,7 @@ def read(path: Path, reading: Reading = AS_OURS) -> Trace:
     kinds = _kinds(rows, names.get("kind"))
     tiers = _tiers(rows, names.get("tier"), reading.tiers)
     submits, runtimes = _times(rows, names, values)
+    failing = _failing(rows, names, values, kinds)
     problems.check(table.file, table.read, reading.tolerated)
     kept = rows.good()
     if not kept:
@@ -128,6 +134,8 @@ def read(path: Path, reading: Reading = AS_OURS) -> Trace:
         [listed[text] for text in models],
         [priority or 0 for priority in values["priority"]],
         [seconds or reading.checkpoint_s for seconds in values["checkpoint"]],
+        itertools.repeat(None),
+        failing,
     )
     works = tuple(made)
     if len(order) < len(works) or order is not kept:
@@ -210,6 +218,38 @@ def _times(
         if end is not None and end < submits[at]:
             rows.refuse(at, names["end"], "is before the submission", str(end))
     return submits, runtimes
+
+
+def _failing(
+    rows: Rows, names: Mapping[str, str], values: Mapping[str, Sequence[int | None]], kinds: Sequence[str]
+) -> Sequence[Failing | None]:
+    """How each job fails. One that the trace says has failed in the end is not tried again."""
+    nothing: Sequence[Failing | None] = [None] * len(rows.table.rows)
+    if "failures" not in names and "exit" not in names:
+        return nothing
+    exits = columns_module.texts(rows.table, names["exit"]) if "exit" in names else [""] * len(nothing)
+    over = {cell: _exit(cell) for cell in set(exits)}
+    unknown = {cell for cell, failed in over.items() if failed is None}
+    _refuse_unknown(rows, names.get("exit", ""), exits, unknown, ("completed", "failed", "an exit code"))
+    found: list[Failing | None] = []
+    for at, (times, after_s, limit, cell) in enumerate(
+        zip(values["failures"], values["failsAfter"], values["backoffLimit"], exits, strict=True)
+    ):
+        failed = bool(over[cell])
+        if not times and not failed:
+            found.append(None)
+            continue
+        if kinds[at] == "service":
+            column = names["exit"] if failed else names["failures"]
+            rows.refuse(at, column, "is of a service, which does not end")
+        found.append(Failing((times or 0) + failed, after_s, (times or 0) if failed else limit))
+    return found
+
+
+def _exit(cell: str) -> bool | None:
+    """Whether a job failed; None for a cell that does not say."""
+    code = cell.removeprefix("-")
+    return EXITS.get(cell.lower(), True if code.isascii() and code.isdigit() else None)
 
 
 def _ordered(rows: Rows, column: str, submits: Sequence[int], kept: Sequence[int]) -> Sequence[int]:

@@ -38,7 +38,7 @@ def _lives(outcome: Outcome) -> Iterator[str]:
         work = life.work
         if life.start_s is not None and life.start_s < work.submit_s:
             yield f"{work.id} starts before it is submitted"
-        if life.end is End.COMPLETED:
+        if life.end in (End.COMPLETED, End.FAILED):
             yield from _completed(life)
         elif work.kind != "service" and life.end is End.RUNNING and not life.stays:
             yield f"{work.id} runs nowhere"
@@ -48,16 +48,22 @@ def _lives(outcome: Outcome) -> Iterator[str]:
 
 
 def _completed(life: Life) -> Iterator[str]:
-    """A job that completed has run for its run time, all shards at once in one place at a time, and what was lost."""
+    """A job that completed has run for its run time, all shards at once in one place at a time, and what was lost;
+    one that failed has run for nothing but that. Between attempts it is in its place."""
     work = life.work
-    if work.runtime_s is None or life.start_s is None or life.end_s is None:
+    useful = work.runtime_s if life.end is End.COMPLETED else 0
+    if useful is None or life.start_s is None or life.end_s is None:
         yield f"{work.id} completed without a start or an end"
         return
     if work.kind == "service":
         return
     ran = sum((stay.end_s or life.end_s) - stay.start_s for stay in life.stays if stay.copies == work.shards)
-    if ran != work.runtime_s + life.lost_s:
-        yield f"{work.id} ran {ran} s, and has {work.runtime_s} s of work and {life.lost_s} s lost"
+    lost = life.lost_s + life.failed_s
+    if ran - life.backoff_s != useful + lost:
+        yield f"{work.id} ran {ran - life.backoff_s} s, and has {useful} s of work and {lost} s lost"
+    fails = work.failing.times if work.failing is not None else 0
+    if (life.end is End.COMPLETED and life.failures != fails) or life.failures > fails:
+        yield f"{work.id} has failed {life.failures} times of {fails}, and is {life.end}"
     ordered = sorted((stay.start_s, stay.end_s or life.end_s) for stay in life.stays)
     if any(later < sooner for (_, sooner), (later, _) in itertools.pairwise(ordered)):
         yield f"{work.id} runs in two places at once"
