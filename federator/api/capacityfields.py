@@ -1,7 +1,8 @@
-"""Capacity as objects spell it: the shapes that a hub asks about, and what a member answers. Models and conversions.
+"""Capacity as objects spell it: the shapes that a hub asks about, and what a member answers. Models
+and conversions.
 
-Shared by ClusterCapacity (in a member), MemberCluster.status.capacity (the copy on the host) and PlacementDecision
-(the shape that a decision is charged with).
+Shared by ClusterCapacity (in a member), MemberCluster.status.capacity (the copy on the host) and
+PlacementDecision (the shape that a decision is charged with).
 """
 
 import itertools
@@ -44,9 +45,11 @@ MAX_TAINTS = 32
 MAX_LOOK = 128
 MAX_SHAPE_ID = 32
 MAX_RESOURCE_NAME = 317
-"""The bounds of the schemas below, and of names of resources: a prefix of 253 characters, a slash, 63 more."""
+"""The bounds of the schemas below, and of names of resources: a prefix of 253 characters, a slash,
+63 more."""
 MAX_ROWS_TEXT = 512 * 1024
-"""Characters of all rows together, about. An API server takes objects of 1.5 MiB, and rows are copied to the host."""
+"""Characters of all rows together, about. An API server takes objects of 1.5 MiB, and rows are
+copied to the host."""
 MAX_NODE_CPU = 1_000_000_000
 """A node of a million cpus does not exist: in thousandths of a cpu."""
 MAX_NODE_AMOUNT = 1 << 53
@@ -61,8 +64,11 @@ class TaintFields(Model):
     """Key of the taint."""
     value: LabelValue = ""
     """Value of the taint."""
-    effect: Annotated[str, Field(max_length=16, pattern="^(NoSchedule|PreferNoSchedule|NoExecute)$")]
-    """NoSchedule keeps new work away, PreferNoSchedule if possible; NoExecute also moves away what is there."""
+    effect: Annotated[
+        str, Field(max_length=16, pattern="^(NoSchedule|PreferNoSchedule|NoExecute)$")
+    ]
+    """NoSchedule keeps new work away, PreferNoSchedule if possible; NoExecute also moves away what
+    is there."""
     time_added: Moment | None = None
     """When it was added."""
 
@@ -76,9 +82,9 @@ class Shape(Model):
     """Effective request of one pod, runtime support included."""
     selector: Annotated[str, Field(max_length=16384)] = ""
     """Node selector and required node affinity, as canonical JSON; empty for none."""
-    tolerations: Annotated[list[TolerationFields], Field(max_length=64, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list
-    )
+    tolerations: Annotated[
+        list[TolerationFields], Field(max_length=64, json_schema_extra=ATOMIC)
+    ] = Field(default_factory=list)
     """Taints of nodes that it accepts."""
     one_per_node: bool | None = None
     """Whether two copies may not share a node."""
@@ -97,7 +103,9 @@ class NodeRowFields(Model):
     """GPU model; empty without GPUs."""
     family: Annotated[str, Field(max_length=MAX_LOOK)] = ""
     """Family of the machine."""
-    taints: Annotated[list[TaintFields], Field(max_length=32, json_schema_extra=ATOMIC)] = Field(default_factory=list)
+    taints: Annotated[list[TaintFields], Field(max_length=32, json_schema_extra=ATOMIC)] = Field(
+        default_factory=list
+    )
     """Their taints."""
 
 
@@ -116,8 +124,8 @@ class CapacityFields(Model):
     """Nodes that can take pods."""
     summary: ShortText = ""
     """One line for tables."""
-    nodes: Annotated[list[NodeRowFields], Field(max_length=MAX_ROWS, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list
+    nodes: Annotated[list[NodeRowFields], Field(max_length=MAX_ROWS, json_schema_extra=ATOMIC)] = (
+        Field(default_factory=list)
     )
     """Free nodes by look."""
     copies: Annotated[dict[str, Amount], Field(max_length=MAX_ROWS)] = Field(default_factory=dict)
@@ -127,11 +135,14 @@ class CapacityFields(Model):
 
 
 def to_capacity(status: Obj) -> Capacity:
-    """From `ClusterCapacity.status` or `MemberCluster.status.capacity`, never more than the schema of the latter holds:
-    it is copied there. Negative figures count as zero, unreadable rows as none, and more room than there is as none.
+    """From `ClusterCapacity.status` or `MemberCluster.status.capacity`, never more than the schema
+    of the latter holds: it is copied there. Negative figures count as zero, unreadable rows as
+    none, and more room than there is as none.
     """
     copies = raw.mapping(status, "copies")
-    answered = sorted(shape for shape in copies if len(shape) <= MAX_SHAPE_ID and _is_number(copies[shape]))
+    answered = sorted(
+        shape for shape in copies if len(shape) <= MAX_SHAPE_ID and _is_number(copies[shape])
+    )
     return Capacity(
         rows=tuple(_rows(status)),
         copies={shape: raw.figure(copies, shape) for shape in answered[:MAX_ROWS]},
@@ -141,9 +152,11 @@ def to_capacity(status: Obj) -> Capacity:
     )
 
 
-def from_capacity(capacity: Capacity, *, error: str = "", as_of_s: float | None = None) -> dict[str, Any]:
-    """The fields of `to_capacity`, and those that people read; everything is said, so that a merge patch can clear
-    it."""
+def from_capacity(
+    capacity: Capacity, *, error: str = "", as_of_s: float | None = None
+) -> dict[str, Any]:
+    """The fields of `to_capacity`, and those that people read; everything is said, so that a merge
+    patch can clear it."""
     nodes = sum(row.count for row in capacity.rows)
     free, total = capacity.free, capacity.allocatable
     status: dict[str, Any] = {
@@ -171,8 +184,8 @@ def to_shape(shape: Obj) -> PodShape:
 
 
 def shared_shape(shape: Obj) -> PodShape:
-    """`to_shape`, one copy for all that say the same: decisions are many, shapes are few. The object must not be
-    changed afterwards."""
+    """`to_shape`, one copy for all that say the same: decisions are many, shapes are few. The
+    object must not be changed afterwards."""
     return _answer(_Question(repr(shape), shape))
 
 
@@ -201,7 +214,9 @@ def from_shape(shape: PodShape) -> dict[str, Any]:
     if shape.node_selector:
         body["selector"] = shape.node_selector
     if shape.tolerations:
-        body["tolerations"] = [taints.toleration_to_dict(toleration) for toleration in shape.tolerations]
+        body["tolerations"] = [
+            taints.toleration_to_dict(toleration) for toleration in shape.tolerations
+        ]
     if shape.one_per_node:
         body["onePerNode"] = True
     return body
@@ -219,8 +234,8 @@ def taints_of(value: object) -> tuple[Taint, ...]:
 
 
 def excess(status: Obj) -> str:
-    """What such figures say beyond all that a cluster can have, as a part of a sentence; "" for nothing. Of that only a
-    part is read (`to_capacity`)."""
+    """What such figures say beyond all that a cluster can have, as a part of a sentence; "" for
+    nothing. Of that only a part is read (`to_capacity`)."""
     for what in ("nodes", "copies"):
         found = raw.at(status, what)
         if isinstance(found, list | dict) and len(found) > MAX_ROWS:
@@ -232,10 +247,16 @@ def excess(status: Obj) -> str:
         offered = raw.mapping(row, "allocatable")
         if len(offered) > MAX_RESOURCES:
             return f"a node offers {len(offered)} resources, and at most {MAX_RESOURCES} are read"
-        if beyond := [name for name, amount in offered.items() if count and not _is_amount(name, amount)]:
+        if beyond := [
+            name for name, amount in offered.items() if count and not _is_amount(name, amount)
+        ]:
             return f"a node offers an amount of {beyond[0][:MAX_LOOK]} that no node has"
         size += _size(row)
-    return f"nodes is larger than the {MAX_ROWS_TEXT} bytes that are read" if size > MAX_ROWS_TEXT else ""
+    return (
+        f"nodes is larger than the {MAX_ROWS_TEXT} bytes that are read"
+        if size > MAX_ROWS_TEXT
+        else ""
+    )
 
 
 def _is_amount(name: str, amount: object) -> bool:
@@ -244,7 +265,9 @@ def _is_amount(name: str, amount: object) -> bool:
         found = quantity.vector({name: amount})[name]  # type: ignore[dict-item]
     except FieldError:
         return False
-    return len(name) <= MAX_RESOURCE_NAME and found <= (MAX_NODE_CPU if name == CPU else MAX_NODE_AMOUNT)
+    return len(name) <= MAX_RESOURCE_NAME and found <= (
+        MAX_NODE_CPU if name == CPU else MAX_NODE_AMOUNT
+    )
 
 
 def _rows(status: Obj) -> Iterator[NodeRow]:
@@ -258,10 +281,15 @@ def _rows(status: Obj) -> Iterator[NodeRow]:
 
 
 def _size(row: Obj) -> int:
-    """Characters of a row as it is written, about: what is cut when it is read counts as far as it is kept."""
-    names = sum(min(len(name), MAX_RESOURCE_NAME) + 24 for part in _PARTS for name in raw.mapping(row, part))
+    """Characters of a row as it is written, about: what is cut when it is read counts as far as it
+    is kept."""
+    names = sum(
+        min(len(name), MAX_RESOURCE_NAME) + 24 for part in _PARTS for name in raw.mapping(row, part)
+    )
     looks = sum(min(len(raw.text(row, look)), MAX_LOOK) for look in ("model", "family"))
-    taints_size = sum(len(raw.text(taint, "key")) + 128 for taint in raw.objects(row, "taints")[:MAX_TAINTS])
+    taints_size = sum(
+        len(raw.text(taint, "key")) + 128 for taint in raw.objects(row, "taints")[:MAX_TAINTS]
+    )
     return names + looks + taints_size + 64
 
 
@@ -270,14 +298,18 @@ _PARTS = ("allocatable", "free")
 
 def _to_row(row: Obj) -> NodeRow:
     named = (
-        (name, amount) for name, amount in raw.mapping(row, "allocatable").items() if len(name) <= MAX_RESOURCE_NAME
+        (name, amount)
+        for name, amount in raw.mapping(row, "allocatable").items()
+        if len(name) <= MAX_RESOURCE_NAME
     )
     offered = dict(itertools.islice(named, MAX_RESOURCES))
     found = vector(offered)
     allocatable = Resources(
         {name: min(found[name], MAX_NODE_CPU if name == CPU else MAX_NODE_AMOUNT) for name in found}
     )
-    free = vector({name: amount for name, amount in raw.mapping(row, "free").items() if name in allocatable})
+    free = vector(
+        {name: amount for name, amount in raw.mapping(row, "free").items() if name in allocatable}
+    )
     return NodeRow(
         count=min(raw.integer(row, "count"), MAX_NODES),
         allocatable=allocatable,

@@ -1,5 +1,5 @@
-"""ClusterCapacity: one object in each member. The hub writes the shapes it cares about, the member answers. Schema,
-conversion."""
+"""ClusterCapacity: one object in each member. The hub writes the shapes it cares about, the member
+answers. Schema, conversion."""
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Literal
@@ -26,8 +26,8 @@ MAX_HIGHEST: Final = 512
 class Spec(Model):
     """What the hub wants to know."""
 
-    shapes: Annotated[list[Shape], Field(max_length=MAX_ROWS, json_schema_extra=list_map("id"))] = Field(
-        default_factory=list
+    shapes: Annotated[list[Shape], Field(max_length=MAX_ROWS, json_schema_extra=list_map("id"))] = (
+        Field(default_factory=list)
     )
     """Shapes to answer exactly, in status.copies."""
 
@@ -37,12 +37,14 @@ class Status(CapacityFields):
 
     observed_generation: Amount = 0
     """The newest generation whose shapes are answered."""
-    highest: Annotated[dict[Annotated[str, Field(max_length=64)], Seq], Field(max_length=MAX_HIGHEST)] = Field(
-        default_factory=dict
-    )
-    """Highest seq of slices that were obeyed here, by uid of the workload: an older one that comes late is refused."""
+    highest: Annotated[
+        dict[Annotated[str, Field(max_length=64)], Seq], Field(max_length=MAX_HIGHEST)
+    ] = Field(default_factory=dict)
+    """Highest seq of slices that were obeyed here, by uid of the workload: an older one that comes
+    late is refused."""
     forgotten_seq: Seq = 0
-    """Slices of workloads that highest does not name are refused up to this seq, unless they were obeyed before."""
+    """Slices of workloads that highest does not name are refused up to this seq, unless they were
+    obeyed before."""
     conditions: Conditions = Field(default_factory=list)
     """What keeps the figures from being exact."""
 
@@ -51,7 +53,9 @@ class ClusterCapacity(Model):
     """What this cluster's nodes offer and have left, for placement."""
 
     model_config = ConfigDict(
-        json_schema_extra=rules(("self.metadata.name == 'cluster'", "the only ClusterCapacity is named cluster"))
+        json_schema_extra=rules(
+            ("self.metadata.name == 'cluster'", "the only ClusterCapacity is named cluster")
+        )
     )
 
     api_version: Literal["federation.pinterest.com/v1alpha1"]
@@ -71,7 +75,11 @@ def to_capacity(status: Obj) -> Capacity:
 
 
 def from_capacity(
-    capacity: Capacity, *, observed_generation: int = 0, error: str = "", as_of_s: float | None = None
+    capacity: Capacity,
+    *,
+    observed_generation: int = 0,
+    error: str = "",
+    as_of_s: float | None = None,
 ) -> dict[str, Any]:
     """The whole `.status` of the object in a member."""
     fields = capacityfields.from_capacity(capacity, error=error, as_of_s=as_of_s)
@@ -97,10 +105,17 @@ def shapes(obj: Obj) -> tuple[PodShape, ...]:
 
 def asked(obj: Obj) -> dict[str, PodShape]:
     """The same by the ids that the hub gave them: answers go under these."""
-    return {raw.text(shape, "id"): capacityfields.to_shape(shape) for shape in raw.objects(obj, "spec", "shapes")}
+    return {
+        raw.text(shape, "id"): capacityfields.to_shape(shape)
+        for shape in raw.objects(obj, "spec", "shapes")
+    }
 
 
 def to_spec(wanted: Iterable[PodShape]) -> dict[str, Any]:
     """`.spec` asking for these shapes, each once, by id; at most as many as the schema allows."""
     by_id = {shape.id: shape for shape in wanted}
-    return {"shapes": [capacityfields.from_shape(by_id[shape_id]) for shape_id in sorted(by_id)[:MAX_ROWS]]}
+    return {
+        "shapes": [
+            capacityfields.from_shape(by_id[shape_id]) for shape_id in sorted(by_id)[:MAX_ROWS]
+        ]
+    }

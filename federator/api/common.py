@@ -1,8 +1,8 @@
-"""The parts that the models of several kinds share: the strict base, bounded scalars, metadata, conditions, the slice
-block.
+"""The parts that the models of several kinds share: the strict base, bounded scalars, metadata,
+conditions, the slice block.
 
-Attribute docstrings become `kubectl explain` text, so every field has one. Models are for borders only (files, the
-gateway, the CRD generator); hot paths read plain objects through `raw`.
+Attribute docstrings become `kubectl explain` text, so every field has one. Models are for borders
+only (files, the gateway, the CRD generator); hot paths read plain objects through `raw`.
 """
 
 from typing import Annotated, Any, Final, Literal
@@ -18,8 +18,11 @@ from federator.model.kubernetes import quantity, selectors
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 
-WORKLOAD_APIS = frozenset({"PinterestService.pinterest.com", "PinterestJobSet.pinterest.com", "Deployment.apps"})
-"""What a cluster is taken to serve when nobody asked it (fleet files): the workload kinds as `Kind.group`."""
+WORKLOAD_APIS = frozenset(
+    {"PinterestService.pinterest.com", "PinterestJobSet.pinterest.com", "Deployment.apps"}
+)
+"""What a cluster is taken to serve when nobody asked it (fleet files): the workload kinds as
+`Kind.group`."""
 
 
 class Model(BaseModel):
@@ -39,7 +42,9 @@ class Model(BaseModel):
 
 def rules(*pairs: tuple[str, str]) -> dict[str, Any]:
     """CEL rules with their messages, as schema extras of a model or field."""
-    return {"x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in pairs]}
+    return {
+        "x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in pairs]
+    }
 
 
 IMMUTABLE = rules(("self == oldSelf", "is fixed once it has been set"))
@@ -77,7 +82,9 @@ def _checked(kind: str, check: Any) -> AfterValidator:
 AMOUNT_PATTERN = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]+)?$"
 """For API servers; models check the same with words."""
 Quantity = Annotated[
-    int | str, AfterValidator(_quantity), Field(json_schema_extra={"x-federator-pattern": AMOUNT_PATTERN})
+    int | str,
+    AfterValidator(_quantity),
+    Field(json_schema_extra={"x-federator-pattern": AMOUNT_PATTERN}),
 ]
 Amounts = Annotated[dict[str, Quantity], Field(max_length=32)]
 """A resource vector as people write it; the CRD generator spells the values as int-or-string."""
@@ -85,24 +92,34 @@ IntOrPercent = Annotated[int | str, Field(json_schema_extra={"x-federator-patter
 """An absolute number or a percentage such as 25%."""
 
 Count = Annotated[int, Field(ge=0, le=1_000_000, json_schema_extra={"format": "int32"})]
-Int32 = Annotated[int, Field(ge=-INT32_MAX - 1, le=INT32_MAX, json_schema_extra={"format": "int32"})]
+Int32 = Annotated[
+    int, Field(ge=-INT32_MAX - 1, le=INT32_MAX, json_schema_extra={"format": "int32"})
+]
 Seq = Annotated[int, Field(ge=0, le=seqs.MAX, json_schema_extra={"format": "int64"})]
 """Number of a decision."""
 Int64 = Annotated[int, Field(ge=0, le=INT64_MAX, json_schema_extra={"format": "int64"})]
 Amount = Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})]
 Port = Annotated[int, Field(ge=1, le=65535, json_schema_extra={"format": "int32"})]
 PortNameOrNumber = int | str
-LabelValue = Annotated[str, Field(max_length=63), _checked("label_value", selectors.check_label_value)]
-LabelKey = Annotated[str, Field(min_length=1, max_length=317), _checked("label_key", selectors.check_label_key)]
+LabelValue = Annotated[
+    str, Field(max_length=63), _checked("label_value", selectors.check_label_value)
+]
+LabelKey = Annotated[
+    str, Field(min_length=1, max_length=317), _checked("label_key", selectors.check_label_key)
+]
 Labels = Annotated[dict[str, LabelValue], Field(max_length=64)]
 _LABEL = {"pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"}
 _SUBDOMAIN = {"pattern": r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"}
 _LABEL_VALUE = {"pattern": "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"}
 DnsLabel = Annotated[
-    str, Field(min_length=1, max_length=63, json_schema_extra=_LABEL), _checked("dns_label", selectors.dns1123_label)
+    str,
+    Field(min_length=1, max_length=63, json_schema_extra=_LABEL),
+    _checked("dns_label", selectors.dns1123_label),
 ]
 ClusterName = Annotated[
-    str, Field(min_length=1, max_length=63, json_schema_extra=_LABEL), _checked("cluster_name", selectors.dns1123_label)
+    str,
+    Field(min_length=1, max_length=63, json_schema_extra=_LABEL),
+    _checked("cluster_name", selectors.dns1123_label),
 ]
 ObjectName = Annotated[
     str,
@@ -116,16 +133,23 @@ NATIVES_MAX: Final = 64
 Sentence = Annotated[str, Field(max_length=1024)]
 INDEXES_MAX: Final = 600_000
 """Characters of any set of the shards that one job set may have, each in a piece of its own."""
-IndexSet = Annotated[str, Field(max_length=INDEXES_MAX, pattern=r"^([0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)?$")]
+IndexSet = Annotated[
+    str, Field(max_length=INDEXES_MAX, pattern=r"^([0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)?$")
+]
 """Shard indexes in the spelling of a Job's completedIndexes: 0-3,7."""
 Moment = Annotated[str, Field(max_length=40, json_schema_extra={"format": "date-time"})]
-AnyObject = Annotated[dict[str, Any], Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})]
-PodTemplate = Annotated[dict[str, Any], Field(json_schema_extra={"x-federator-embed": "PodTemplateSpec"})]
+AnyObject = Annotated[
+    dict[str, Any], Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})
+]
+PodTemplate = Annotated[
+    dict[str, Any], Field(json_schema_extra={"x-federator-embed": "PodTemplateSpec"})
+]
 TierName = Literal["Reserved", "OnDemand", "Preemptible"]
 
 
 class Metadata(Model):
-    """Standard object metadata; what servers fill in is accepted, so that live objects can be read from files."""
+    """Standard object metadata; what servers fill in is accepted, so that live objects can be read
+    from files."""
 
     model_config = ConfigDict(json_schema_extra={"x-federator-metadata": True})
 
@@ -191,7 +215,8 @@ class ProfilePin(Model):
 
 
 class SliceBlock(Model):
-    """What the federation adds to a workload in a member. Never written by people, and refused on the host."""
+    """What the federation adds to a workload in a member. Never written by people, and refused on
+    the host."""
 
     fleet: Annotated[str, Field(min_length=1, max_length=63)]
     """Id of the fleet whose hub wrote this slice; members expand slices of their own fleet only."""
@@ -204,7 +229,8 @@ class SliceBlock(Model):
     seq: Seq
     """Number of the decision that last changed this share; it never falls."""
     ranges: IndexSet = ""
-    """Shards of this cluster, such as 0-99,200-299; one Job runs each range. Empty for kinds with replicas."""
+    """Shards of this cluster, such as 0-99,200-299; one Job runs each range. Empty for kinds with
+    replicas."""
     profile: ProfilePin | None = None
     """RuntimeProfile in force."""
     expander: Annotated[str, Field(max_length=16)] = ""

@@ -1,10 +1,10 @@
-"""Reads YAML and JSON texts from outside into plain objects, bounded in time and memory, and strict about what is
-ambiguous.
+"""Reads YAML and JSON texts from outside into plain objects, bounded in time and memory, and strict
+about what is ambiguous.
 
-Used by `read`. YAML is built from parse events by hand: nothing recurses, aliases and merge keys are copied within a
-budget of nodes, duplicate keys, tags, NaN and numbers beyond 64 bits are errors with the field's path. Scalars are
-those of YAML 1.2 (`no`, dates and 1:30 are texts), but for octals with a leading zero, which Kubernetes manifests use
-for file modes.
+Used by `read`. YAML is built from parse events by hand: nothing recurses, aliases and merge keys
+are copied within a budget of nodes, duplicate keys, tags, NaN and numbers beyond 64 bits are errors
+with the field's path. Scalars are those of YAML 1.2 (`no`, dates and 1:30 are texts), but for
+octals with a leading zero, which Kubernetes manifests use for file modes.
 """
 
 import json
@@ -29,7 +29,14 @@ _STR_TAG: Final = "tag:yaml.org,2002:str"
 _CORE_TAGS: Final = ("!", _STR_TAG, "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
 _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
-_BOOLEANS: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_BOOLEANS: Final = {
+    "true": True,
+    "True": True,
+    "TRUE": True,
+    "false": False,
+    "False": False,
+    "FALSE": False,
+}
 _INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)", re.ASCII)
 _OCTAL: Final = re.compile(r"[-+]?0o?[0-7]+", re.ASCII)
 _HEX: Final = re.compile(r"[-+]?0x[0-9a-fA-F]+", re.ASCII)
@@ -53,8 +60,8 @@ FILE_LIMITS: Final = Limits()
 
 
 def from_yaml(text: str, limits: Limits = FILE_LIMITS) -> list[Any]:
-    """The documents of a YAML text, empty ones left out. Raises FieldError: its path is that of the field, below
-    `[N]` when there are several documents; its message begins with line and column."""
+    """The documents of a YAML text, empty ones left out. Raises FieldError: its path is that of the
+    field, below `[N]` when there are several documents; its message begins with line and column."""
     _check_size(text, limits)
     loader = getattr(yaml, "CLoader", yaml.Loader)
     builder = _Builder(limits)
@@ -64,9 +71,12 @@ def from_yaml(text: str, limits: Limits = FILE_LIMITS) -> list[Any]:
     except yaml.MarkedYAMLError as error:
         where = _position(error.problem_mark)
         if "nesting depth" in str(error.problem):
-            # PyYAML from 6.0.4 on counts to a thousand before the first event comes, so that there is no path yet.
+            # PyYAML from 6.0.4 on counts to a thousand before the first event comes, so that there
+            # is no path yet.
             raise FieldError("", f"{where}is nested deeper than {limits.depth} levels") from None
-        raise FieldError("", f"{where}not YAML: {error.problem or error.context or 'unreadable'}") from None
+        raise FieldError(
+            "", f"{where}not YAML: {error.problem or error.context or 'unreadable'}"
+        ) from None
     except yaml.YAMLError as error:
         raise FieldError("", f"not YAML: {str(error).splitlines()[0][:200]}") from None
     return [document for document in builder.documents if document is not None]
@@ -76,7 +86,9 @@ def from_json(text: str | bytes, limits: Limits = FILE_LIMITS) -> Any:
     """One JSON value. Raises FieldError with the field's path."""
     _check_size(text, limits)
     try:
-        found = json.loads(text, object_pairs_hook=_Pairs, parse_int=_Digits, parse_constant=_Constant)
+        found = json.loads(
+            text, object_pairs_hook=_Pairs, parse_int=_Digits, parse_constant=_Constant
+        )
     except RecursionError:
         raise FieldError("", f"is nested deeper than {limits.depth} levels") from None
     except UnicodeDecodeError as error:
@@ -99,7 +111,9 @@ class _Budget:
     def spend(self, nodes: int, path: str) -> None:
         self.left -= nodes
         if self.left < 0:
-            raise FieldError(path, "too many values: the text is too large, or its aliases multiply")
+            raise FieldError(
+                path, "too many values: the text is too large, or its aliases multiply"
+            )
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -131,7 +145,10 @@ def _plain(value: Any, path: str, depth: int, limits: Limits, budget: _Budget) -
             out[key] = _plain(entry, here, depth + 1, limits, budget)
         return out
     if isinstance(value, list):
-        return [_plain(entry, f"{path}[{i}]", depth + 1, limits, budget) for i, entry in enumerate(value)]
+        return [
+            _plain(entry, f"{path}[{i}]", depth + 1, limits, budget)
+            for i, entry in enumerate(value)
+        ]
     if isinstance(value, _Digits):
         return _integer(value, 10, path)
     if isinstance(value, _Constant):
@@ -142,7 +159,8 @@ def _plain(value: Any, path: str, depth: int, limits: Limits, budget: _Budget) -
 
 
 def _below(path: str, key: str) -> str:
-    """The path of a field, bounded: it is made for every value, and a key may be as long as the whole text."""
+    """The path of a field, bounded: it is made for every value, and a key may be as long as the
+    whole text."""
     if len(path) > LONGEST_PATH:
         return path
     return errors.join(path, key if len(key) <= LONGEST_KEY else f"{key[:LONGEST_KEY]}...")
@@ -226,7 +244,11 @@ class _Builder:
         return _below(top.path, top.key or "")
 
     def _awaits_key(self) -> bool:
-        return bool(self.stack) and isinstance(self.stack[-1].value, dict) and self.stack[-1].awaits_key
+        return (
+            bool(self.stack)
+            and isinstance(self.stack[-1].value, dict)
+            and self.stack[-1].awaits_key
+        )
 
     def _scalar(self, event: Any) -> None:
         path = self._here()
@@ -290,7 +312,8 @@ class _Builder:
             raise FieldError(path, f"is nested deeper than {self.limits.depth} levels")
 
     def _put(self, value: Any, anchor: str | None, nodes: int, height: int) -> None:
-        """`nodes` and `height` (levels of objects and lists) of the value, so that an alias to it can be charged."""
+        """`nodes` and `height` (levels of objects and lists) of the value, so that an alias to it
+        can be charged."""
         if anchor:
             self.anchors[anchor] = _Anchored(value, nodes, height)
         if not self.stack:
@@ -310,7 +333,8 @@ class _Builder:
 
 
 def _merged(value: Any, path: str) -> Iterator[dict[str, Any]]:
-    """What a merge key brings: one mapping, or a list of them of which the first to name a key wins."""
+    """What a merge key brings: one mapping, or a list of them of which the first to name a key
+    wins."""
     for entry in value if isinstance(value, list) else [value]:
         if not isinstance(entry, dict):
             raise FieldError(errors.join(path, _MERGE), "only mappings can be merged")
@@ -341,7 +365,9 @@ def _resolve(text: str, path: str) -> Any:
     if _HEX.fullmatch(text):
         return _integer(text, 16, path)
     if _LEADING_ZERO.fullmatch(text):
-        raise FieldError(path, f"{text[:40]} begins with 0 but is not octal: drop the 0, or put it in quotes")
+        raise FieldError(
+            path, f"{text[:40]} begins with 0 but is not octal: drop the 0, or put it in quotes"
+        )
     if _NOT_FINITE.fullmatch(text):
         raise FieldError(path, f"{text} is not a number that Kubernetes knows")
     if _FLOAT.fullmatch(text):

@@ -1,4 +1,5 @@
-"""FederatedQuota: what the projects of one account may use over all clusters. Schema and conversion."""
+"""FederatedQuota: what the projects of one account may use over all clusters. Schema and
+conversion."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
@@ -31,8 +32,9 @@ KIND: Final = "FederatedQuota"
 VALID: Final = "Valid"
 """The condition that says whether anything is wrong with the account."""
 COMPARED: Final = ("cpu", "memory", "nvidia.com/gpu")
-"""Resources whose guarantee is held beside the maximum when an account is written; of the others its condition tells.
-API servers reckon a rule with amounts as long as a request may be, and take none that looks at all of them."""
+"""Resources whose guarantee is held beside the maximum when an account is written; of the others
+its condition tells. API servers reckon a rule with amounts as long as a request may be, and take
+none that looks at all of them."""
 ABOVE_MAX = "guaranteed may not be above max"
 OWN_PARENT = "an account is not its own parent"
 NOT_ROOT = "unknownProjects is said by an account without a parent"
@@ -44,9 +46,10 @@ class TierLimits(Model):
     model_config = ConfigDict(
         json_schema_extra=rules(
             (
-                f"!has(self.guaranteed) || !has(self.max) || {list(COMPARED)}.all(name, !(name in self.guaranteed)"
-                " || !(name in self.max)"
-                " || quantity(string(self.guaranteed[name])).compareTo(quantity(string(self.max[name]))) <= 0)",
+                f"!has(self.guaranteed) || !has(self.max) || {list(COMPARED)}"
+                ".all(name, !(name in self.guaranteed) || !(name in self.max)"
+                " || quantity(string(self.guaranteed[name]))"
+                ".compareTo(quantity(string(self.max[name]))) <= 0)",
                 ABOVE_MAX,
             )
         )
@@ -62,7 +65,10 @@ class TierLimits(Model):
         most = self.max or {}
         least = self.guaranteed or {}
         both = (name for name in COMPARED if name in least and name in most)
-        if any(quantity.from_json(least[name]).nanos > quantity.from_json(most[name]).nanos for name in both):
+        if any(
+            quantity.from_json(least[name]).nanos > quantity.from_json(most[name]).nanos
+            for name in both
+        ):
             raise PydanticCustomError("guaranteed", ABOVE_MAX)
         return self
 
@@ -88,19 +94,24 @@ Patterns = Annotated[
 class Spec(Model):
     """What the account may use."""
 
-    model_config = ConfigDict(json_schema_extra=rules(("!has(self.parent) || !has(self.unknownProjects)", NOT_ROOT)))
+    model_config = ConfigDict(
+        json_schema_extra=rules(("!has(self.parent) || !has(self.unknownProjects)", NOT_ROOT))
+    )
 
     parent: ObjectName | None = None
-    """Account that this one is a part of. Accounts limit each for itself so far, whatever their parents."""
+    """Account that this one is a part of. Accounts limit each for itself so far, whatever their
+    parents."""
     projects: Annotated[
-        list[Annotated[str, Field(min_length=1, max_length=63)]], Field(max_length=256, json_schema_extra=LIST_SET)
+        list[Annotated[str, Field(min_length=1, max_length=63)]],
+        Field(max_length=256, json_schema_extra=LIST_SET),
     ] = Field(default_factory=list)
     """Projects that are charged to this account."""
     namespaces: Annotated[
-        list[Annotated[str, Field(min_length=1, max_length=63)]], Field(max_length=256, json_schema_extra=LIST_SET)
+        list[Annotated[str, Field(min_length=1, max_length=63)]],
+        Field(max_length=256, json_schema_extra=LIST_SET),
     ] = Field(default_factory=list)
-    """Namespaces bound to these projects; workloads of other namespaces may not name them. Every namespace when
-    empty."""
+    """Namespaces bound to these projects; workloads of other namespaces may not name them. Every
+    namespace when empty."""
     tiers: Tiers | None = None
     """Limits by tier."""
     max_priority: Int32 | None = None
@@ -108,20 +119,21 @@ class Spec(Model):
     max_concurrent_workloads: Count | None = None
     """At most this many workloads hold anything at a time."""
     default_requests: Amounts | None = None
-    """What each copy is charged of a resource that its containers do not request, in quota and in room: cpu 100m and
-    memory 200Mi when left out. Its pods are not changed."""
+    """What each copy is charged of a resource that its containers do not request, in quota and in
+    room: cpu 100m and memory 200Mi when left out. Its pods are not changed."""
     unknown_projects: Literal["Allow", "Refuse"] | None = None
-    """Of an account without a parent: whether workloads may name a project that no account has. Refuse when no account
-    says Allow, or one says Refuse."""
+    """Of an account without a parent: whether workloads may name a project that no account has.
+    Refuse when no account says Allow, or one says Refuse."""
 
     service_accounts: Patterns = Field(default_factory=list)
-    """Service accounts that pods of these projects may name, beside `default` and one of the workload's own name; `*`
-    stands for any text. No others when empty."""
+    """Service accounts that pods of these projects may name, beside `default` and one of the
+    workload's own name; `*` stands for any text. No others when empty."""
     iam_roles: Patterns = Field(default_factory=list)
-    """IAM roles that workloads of these projects may have, `*` standing for any text. None when empty."""
+    """IAM roles that workloads of these projects may have, `*` standing for any text. None when
+    empty."""
     priority_classes: Patterns = Field(default_factory=list)
-    """Priority classes that pods of these projects may name, beside that of their tier; `*` stands for any text. No
-    others when empty."""
+    """Priority classes that pods of these projects may name, beside that of their tier; `*` stands
+    for any text. No others when empty."""
 
     @model_validator(mode="after")
     def _root(self) -> "Spec":
@@ -153,7 +165,11 @@ class Status(Model):
     usage: Annotated[
         list[TierUsage],
         Field(
-            max_length=8, json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["tier"]}
+            max_length=8,
+            json_schema_extra={
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["tier"],
+            },
         ),
     ] = Field(default_factory=list)
     """Usage by tier."""
@@ -163,7 +179,9 @@ class FederatedQuota(Model):
     """What the projects of one account may use over all clusters."""
 
     model_config = ConfigDict(
-        json_schema_extra=rules(("!has(self.spec.parent) || self.spec.parent != self.metadata.name", OWN_PARENT))
+        json_schema_extra=rules(
+            ("!has(self.spec.parent) || self.spec.parent != self.metadata.name", OWN_PARENT)
+        )
     )
 
     api_version: Literal["federation.pinterest.com/v1alpha1"]
@@ -185,7 +203,8 @@ class FederatedQuota(Model):
 
 
 def to_account(obj: Obj) -> QuotaAccount:
-    """The account as the core reads it. Amounts that are no quantities count as zero: they grant nothing."""
+    """The account as the core reads it. Amounts that are no quantities count as zero: they grant
+    nothing."""
     spec = raw.mapping(obj, "spec")
     tiers = raw.mapping(spec, "tiers")
     maximum = raw.integer(spec, "maxConcurrentWorkloads", default=-1)
@@ -208,8 +227,11 @@ def to_account(obj: Obj) -> QuotaAccount:
     )
 
 
-def to_status(account: QuotaAccount, usage: Mapping[Tier, Resources], workloads: int) -> dict[str, Any]:
-    """`.status` from what the decisions in force add up to. Every limited tier is shown, also when nothing is used."""
+def to_status(
+    account: QuotaAccount, usage: Mapping[Tier, Resources], workloads: int
+) -> dict[str, Any]:
+    """`.status` from what the decisions in force add up to. Every limited tier is shown, also when
+    nothing is used."""
     shown = [tier for tier in Tier if tier in account.tiers or usage.get(tier)]
     parts = []
     for tier in shown:
@@ -221,14 +243,18 @@ def to_status(account: QuotaAccount, usage: Mapping[Tier, Resources], workloads:
         "observedGeneration": account.generation,
         "workloads": workloads,
         "summary": ", ".join(parts)[:256],
-        "usage": [{"tier": str(tier), "used": quantity.render(usage.get(tier, ZERO))} for tier in shown],
+        "usage": [
+            {"tier": str(tier), "used": quantity.render(usage.get(tier, ZERO))} for tier in shown
+        ],
     }
 
 
 def _limits(limits: Obj) -> TierQuota:
     maximum = vector(raw.mapping(limits, "max")) if isinstance(limits.get("max"), dict) else None
     guaranteed = vector(raw.mapping(limits, "guaranteed"))
-    zero = {name for name in raw.mapping(limits, "max") if maximum is not None and not maximum[name]}
+    zero = {
+        name for name in raw.mapping(limits, "max") if maximum is not None and not maximum[name]
+    }
     withheld = {name for name in raw.mapping(limits, "guaranteed") if not guaranteed[name]}
     return TierQuota(guaranteed, maximum, barred=frozenset(zero), withheld=frozenset(withheld))
 

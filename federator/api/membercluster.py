@@ -1,4 +1,5 @@
-"""MemberCluster: one joined cluster, as operators describe it and the hub sees it. Schema and conversion."""
+"""MemberCluster: one joined cluster, as operators describe it and the hub sees it. Schema and
+conversion."""
 
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
@@ -74,32 +75,42 @@ class Spec(Model):
     model_config = ConfigDict(
         json_schema_extra=rules(
             (
-                "!has(oldSelf.clusterUID) || (has(self.clusterUID) && self.clusterUID == oldSelf.clusterUID)",
-                "clusterUID is pinned when the cluster joins: remove the MemberCluster and join the other cluster anew",
+                "!has(oldSelf.clusterUID)"
+                " || (has(self.clusterUID) && self.clusterUID == oldSelf.clusterUID)",
+                "clusterUID is pinned when the cluster joins:"
+                " remove the MemberCluster and join the other cluster anew",
             )
         )
     )
 
     credentials: Credentials | None = None
     """How the cluster is reached."""
-    cluster_uid: Annotated[str, Field(max_length=64)] | None = Field(default=None, alias="clusterUID")
-    """Uid of the cluster's kube-system namespace, pinned when it joins."""
-    taints: Annotated[list[TaintFields], Field(max_length=32, json_schema_extra=list_map("key", "effect"))] = Field(
-        default_factory=list
+    cluster_uid: Annotated[str, Field(max_length=64)] | None = Field(
+        default=None, alias="clusterUID"
     )
+    """Uid of the cluster's kube-system namespace, pinned when it joins."""
+    taints: Annotated[
+        list[TaintFields], Field(max_length=32, json_schema_extra=list_map("key", "effect"))
+    ] = Field(default_factory=list)
     """Keep away work that does not tolerate them."""
-    usable: Annotated[str, Field(max_length=8, pattern=r"^(100(\.0)?|[0-9]{1,2}(\.[0-9])?)%$")] = "100%"
+    usable: Annotated[str, Field(max_length=8, pattern=r"^(100(\.0)?|[0-9]{1,2}(\.[0-9])?)%$")] = (
+        "100%"
+    )
     """How much of what its nodes offer may be filled."""
     cordoned: bool | None = None
     """True keeps new work away; what is there stays."""
-    tiers: Annotated[list[TierName], Field(max_length=3, json_schema_extra=LIST_SET)] = Field(default_factory=list)
+    tiers: Annotated[list[TierName], Field(max_length=3, json_schema_extra=LIST_SET)] = Field(
+        default_factory=list
+    )
     """Tiers that are welcome; all when empty."""
     projects: Annotated[
-        list[Annotated[str, Field(min_length=1, max_length=63)]], Field(max_length=256, json_schema_extra=LIST_SET)
+        list[Annotated[str, Field(min_length=1, max_length=63)]],
+        Field(max_length=256, json_schema_extra=LIST_SET),
     ] = Field(default_factory=list)
     """Projects that are welcome; all when empty."""
     take_over_from: Annotated[str, Field(max_length=64)] | None = None
-    """Uid of a host whose place this host has taken for good: the cluster's slices are this host's from then on."""
+    """Uid of a host whose place this host has taken for good: the cluster's slices are this host's
+    from then on."""
 
 
 class ForgottenWorkload(Model):
@@ -121,30 +132,38 @@ class Status(Model):
     observed_generation: Amount = 0
     """The newest generation that this status speaks about."""
     conditions: Conditions = Field(default_factory=list)
-    """Ready: it answers, is the cluster that joined, and reports; and what is wrong with it. Untrustworthy: it says
-    what contradicts what it was given, and takes nothing new."""
+    """Ready: it answers, is the cluster that joined, and reports; and what is wrong with it.
+    Untrustworthy: it says what contradicts what it was given, and takes nothing new."""
     cluster_uid: Annotated[str, Field(max_length=64)] = Field(default="", alias="clusterUID")
     """Uid of the kube-system namespace that was seen."""
     host_uid: Annotated[str, Field(max_length=64)] = Field(default="", alias="hostUID")
-    """Uid of another host that is recorded there as the one whose slices it holds; empty when that is this host."""
+    """Uid of another host that is recorded there as the one whose slices it holds; empty when that
+    is this host."""
     version: ShortText = ""
     """Version of its API server."""
-    apis: Annotated[list[ShortText], Field(max_length=64, json_schema_extra=LIST_SET)] = Field(default_factory=list)
+    apis: Annotated[list[ShortText], Field(max_length=64, json_schema_extra=LIST_SET)] = Field(
+        default_factory=list
+    )
     """Workload kinds that it serves in a compatible schema, as Kind.group."""
     slices: Amount = 0
     """Slices that it holds."""
     summary: ShortText = ""
     """One line for tables: Ready, or why not."""
     capacity: CapacityFields | None = None
-    """A copy of what the cluster last reported, refreshed when it changes by more than one percent."""
+    """A copy of what the cluster last reported, refreshed when it changes by more than one
+    percent."""
     unknown_slices: Amount = 0
-    """Slices of this fleet that no workload and no decision of the host accounts for; they are left as they are."""
+    """Slices of this fleet that no workload and no decision of the host accounts for; they are left
+    as they are."""
     forgotten: Annotated[
-        list[ForgottenWorkload], Field(max_length=FORGOTTEN_MAX, json_schema_extra=list_map("workloadUID"))
+        list[ForgottenWorkload],
+        Field(max_length=FORGOTTEN_MAX, json_schema_extra=list_map("workloadUID")),
     ] = Field(default_factory=list)
-    """What is removed here as soon as the cluster is heard again: its deletion did not wait for that."""
+    """What is removed here as soon as the cluster is heard again: its deletion did not wait for
+    that."""
     last_heard: Moment | None = None
-    """When it, or its member process, was last heard of before it fell silent; absent while it is heard."""
+    """When it, or its member process, was last heard of before it fell silent; absent while it is
+    heard."""
 
 
 class MemberCluster(Model):
@@ -153,7 +172,8 @@ class MemberCluster(Model):
     model_config = ConfigDict(
         json_schema_extra=rules(
             (
-                "size(self.metadata.name) <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
+                "size(self.metadata.name) <= 63"
+                " && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
                 "a cluster's name has at most 63 lower-case letters, digits and '-'",
             )
         )
@@ -172,7 +192,8 @@ class MemberCluster(Model):
 
 
 def recorded_uid(obj: Obj) -> str:
-    """The uid of kube-system of the cluster that joined: pinned in its spec, or as its hub found it; "" for neither."""
+    """The uid of kube-system of the cluster that joined: pinned in its spec, or as its hub found
+    it; "" for neither."""
     return raw.text(obj, "spec", "clusterUID") or raw.text(obj, "status", "clusterUID")
 
 
@@ -180,28 +201,37 @@ def removal(obj: Obj) -> Removal:
     """How it is being removed; NONE while nobody has deleted it."""
     if raw.at(obj, "metadata", "deletionTimestamp") is None:
         return Removal.NONE
-    asked = raw.text_map(raw.mapping(obj, "metadata"), "annotations").get(names.REMOVAL_ANNOTATION, "")
+    asked = raw.text_map(raw.mapping(obj, "metadata"), "annotations").get(
+        names.REMOVAL_ANNOTATION, ""
+    )
     return Removal(asked) if asked in (Removal.ORPHAN, Removal.LOST) else Removal.EMPTY
 
 
 def process_silent_since(obj: Obj) -> str:
-    """Since when its member process is recorded as not heard, although the cluster answers; "" when it is not."""
+    """Since when its member process is recorded as not heard, although the cluster answers; "" when
+    it is not."""
     silent = raw.condition(obj, "Ready").get("reason") == NOT_REPORTING
     return raw.text(obj, "status", "lastHeard") if silent else ""
 
 
 def to_view(obj: Obj, as_of: float) -> ClusterView:
-    """The cluster as placement sees it, from the object alone (the hub lays what it knows better over it).
+    """The cluster as placement sees it, from the object alone (the hub lays what it knows better
+    over it).
 
-    Without a Ready condition a cluster that reported capacity counts as ready (fleet files). Ready=False and Unknown
-    make it unready with that condition's message; Unknown also makes its report stale since the time of the condition.
+    Without a Ready condition a cluster that reported capacity counts as ready (fleet files).
+    Ready=False and Unknown make it unready with that condition's message; Unknown also makes its
+    report stale since the time of the condition.
     """
     ready = raw.condition(obj, "Ready")
     verdict = ready.get("status")
     reported = raw.mapping(obj, "status").get("capacity")
-    capacity: Capacity | None = capacityfields.to_capacity(reported) if isinstance(reported, dict) else None
+    capacity: Capacity | None = (
+        capacityfields.to_capacity(reported) if isinstance(reported, dict) else None
+    )
     status = raw.mapping(obj, "status")
-    silent_since = raw.epoch_s(raw.text(ready, "lastTransitionTime")) if verdict == "Unknown" else 0.0
+    silent_since = (
+        raw.epoch_s(raw.text(ready, "lastTransitionTime")) if verdict == "Unknown" else 0.0
+    )
     projects = raw.texts(obj, "spec", "projects")
     tiers = frozenset(tier for tier in Tier if tier in raw.texts(obj, "spec", "tiers"))
     return ClusterView(
@@ -235,7 +265,11 @@ def usable_permille(text: str) -> int:
         return 1000
     whole, _, tenth = text.removesuffix("%").partition(".")
     digits = whole + (tenth[:1] or "0")
-    return min(int(digits), 1000) if digits.isascii() and digits.isdigit() and text.endswith("%") else 0
+    return (
+        min(int(digits), 1000)
+        if digits.isascii() and digits.isdigit() and text.endswith("%")
+        else 0
+    )
 
 
 def _unready(ready: Obj, capacity: Capacity | None) -> str:

@@ -1,8 +1,8 @@
-"""The fields of a placement policy, as policies and workloads (inline) spell them, and their conversion to the core's
-values.
+"""The fields of a placement policy, as policies and workloads (inline) spell them, and their
+conversion to the core's values.
 
-Used by `placementpolicy` and by the models of the workload kinds. Conversions are total: they read what an API server
-holds.
+Used by `placementpolicy` and by the models of the workload kinds. Conversions are total: they read
+what an API server holds.
 """
 
 import re
@@ -54,7 +54,9 @@ class Expression(Model):
     """The label's key."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
     """How the values are compared."""
-    values: Annotated[list[LabelValue], Field(max_length=64, json_schema_extra=ATOMIC)] = Field(default_factory=list)
+    values: Annotated[list[LabelValue], Field(max_length=64, json_schema_extra=ATOMIC)] = Field(
+        default_factory=list
+    )
     """Values for In and NotIn; empty for the others."""
 
     @model_validator(mode="after")
@@ -69,9 +71,9 @@ class Selector(Model):
 
     match_labels: Labels = Field(default_factory=dict)
     """Labels with exactly these values."""
-    match_expressions: Annotated[list[Expression], Field(max_length=16, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list
-    )
+    match_expressions: Annotated[
+        list[Expression], Field(max_length=16, json_schema_extra=ATOMIC)
+    ] = Field(default_factory=list)
     """Requirements beyond equality."""
 
 
@@ -82,8 +84,8 @@ class ClusterChoice(Model):
         default_factory=list
     )
     """Only these clusters; empty for all."""
-    exclude: Annotated[list[ClusterName], Field(max_length=1000, json_schema_extra=LIST_SET)] = Field(
-        default_factory=list
+    exclude: Annotated[list[ClusterName], Field(max_length=1000, json_schema_extra=LIST_SET)] = (
+        Field(default_factory=list)
     )
     """Never these clusters."""
     selector: Selector | None = None
@@ -158,7 +160,8 @@ class GroupFields(Model):
 
 
 BOUNDS_RULE = (
-    "!has(self.maxPerCluster) || !has(self.minPerCluster) || self.minPerCluster <= self.maxPerCluster",
+    "!has(self.maxPerCluster) || !has(self.minPerCluster)"
+    " || self.minPerCluster <= self.maxPerCluster",
     "minPerCluster must not be above maxPerCluster",
 )
 
@@ -169,22 +172,27 @@ class DivisionFields(Model):
     model_config = ConfigDict(json_schema_extra=rules(BOUNDS_RULE))
 
     strategy: Literal["Duplicate", "Weighted", "Capacity", "Pack", "Spread"] = "Capacity"
-    """Duplicate gives every cluster all copies; Weighted divides by weights, Capacity by free room, Spread evenly; Pack
-    uses as few clusters as it can."""
+    """Duplicate gives every cluster all copies; Weighted divides by weights, Capacity by free room,
+    Spread evenly; Pack uses as few clusters as it can."""
     min_per_cluster: Count = 0
-    """A cluster that joins gets at least this many; one that holds copies may have fewer only when all that take part
-    are down to it and fewer still are wanted, because nobody is moved for it."""
+    """A cluster that joins gets at least this many; one that holds copies may have fewer only when
+    all that take part are down to it and fewer still are wanted, because nobody is moved for it."""
     max_per_cluster: Count | None = None
     """A cluster gets at most this many."""
     mode: Literal["Steady", "Fresh"] = "Steady"
     """Steady moves as little as possible, Fresh divides anew at every change."""
-    weights: Annotated[list[WeightFields], Field(max_length=64, json_schema_extra=ATOMIC)] = Field(default_factory=list)
-    """Weights for Weighted; clusters that none of them names get nothing. Without weights all count alike."""
-    groups: Annotated[list[GroupFields], Field(max_length=16, json_schema_extra=list_map("name"))] = Field(
+    weights: Annotated[list[WeightFields], Field(max_length=64, json_schema_extra=ATOMIC)] = Field(
         default_factory=list
     )
+    """Weights for Weighted; clusters that none of them names get nothing. Without weights all count
+    alike."""
+    groups: Annotated[
+        list[GroupFields], Field(max_length=16, json_schema_extra=list_map("name"))
+    ] = Field(default_factory=list)
     """Ordered groups of clusters: the next is used only for what the earlier ones cannot take."""
-    max_clusters: Annotated[int, Field(ge=1, le=1000, json_schema_extra={"format": "int32"})] | None = None
+    max_clusters: (
+        Annotated[int, Field(ge=1, le=1000, json_schema_extra={"format": "int32"})] | None
+    ) = None
     """At most this many clusters."""
 
     @model_validator(mode="after")
@@ -197,12 +205,17 @@ class DivisionFields(Model):
 class Rollout(Model):
     """How a changed template travels over the clusters."""
 
-    max_clusters_at_once: Annotated[int, Field(ge=1, le=1000, json_schema_extra={"format": "int32"})] | None = None
-    """A changed template reaches this many clusters, and the next ones when these are healthy; all at once when left
-    out."""
+    max_clusters_at_once: (
+        Annotated[int, Field(ge=1, le=1000, json_schema_extra={"format": "int32"})] | None
+    ) = None
+    """A changed template reaches this many clusters, and the next ones when these are healthy; all
+    at once when left out."""
 
 
-Pace = Annotated[int | str, Field(json_schema_extra={"x-federator-pattern": "^(100|[1-9][0-9]?)%$", "minimum": 1})]
+Pace = Annotated[
+    int | str,
+    Field(json_schema_extra={"x-federator-pattern": "^(100|[1-9][0-9]?)%$", "minimum": 1}),
+]
 """Copies, at least one, or a percentage from 1% to 100%."""
 
 
@@ -210,12 +223,15 @@ class MoveBudgetFields(Model):
     """At which pace edits of the policy, or of the labels it reads, move copies that run."""
 
     max_copies_per_minute: Pace
-    """Copies over all workloads of the policy: a number, or a percentage of those that run under it."""
+    """Copies over all workloads of the policy: a number, or a percentage of those that run under
+    it."""
 
     @model_validator(mode="after")
     def _above_nothing(self) -> Self:
         if move_budget({"maxCopiesPerMinute": self.max_copies_per_minute}) is None:
-            raise PydanticCustomError("moveBudget", "maxCopiesPerMinute is a number above 0 or a percentage up to 100%")
+            raise PydanticCustomError(
+                "moveBudget", "maxCopiesPerMinute is a number above 0 or a percentage up to 100%"
+            )
         return self
 
 
@@ -224,13 +240,13 @@ class PolicyFields(Model):
 
     clusters: ClusterChoice | None = None
     """Which clusters may be used; all ready ones when left out."""
-    tolerations: Annotated[list[ClusterTolerationFields], Field(max_length=32, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list
-    )
+    tolerations: Annotated[
+        list[ClusterTolerationFields], Field(max_length=32, json_schema_extra=ATOMIC)
+    ] = Field(default_factory=list)
     """Taints of clusters that this work accepts."""
-    spread: Annotated[list[SpreadFields], Field(max_length=8, json_schema_extra=list_map("topologyKey"))] = Field(
-        default_factory=list
-    )
+    spread: Annotated[
+        list[SpreadFields], Field(max_length=8, json_schema_extra=list_map("topologyKey"))
+    ] = Field(default_factory=list)
     """Ordered bounds on how copies lie over domains."""
     division: DivisionFields | None = None
     """How copies are divided; by free capacity when left out."""
@@ -239,8 +255,9 @@ class PolicyFields(Model):
     rollout: Rollout | None = None
     """How a changed template travels over the clusters."""
     on_policy_change: Literal["Reconcile", "Lazy"] | None = None
-    """What becomes of running copies when the policy, or a label it reads, is edited: Reconcile (the default) moves
-    them within the move budget, Lazy leaves them where they are until somebody asks: federator rebalance."""
+    """What becomes of running copies when the policy, or a label it reads, is edited: Reconcile
+    (the default) moves them within the move budget, Lazy leaves them where they are until somebody
+    asks: federator rebalance."""
     move_budget: MoveBudgetFields | None = None
     """How fast copies move; 10% a minute when left out, and never fewer than 100 copies."""
 
@@ -251,9 +268,9 @@ class Placement(PolicyFields):
     model_config = ConfigDict(
         json_schema_extra=rules(
             (
-                "!has(self.policyRef) || (!has(self.clusters) && !has(self.tolerations) && !has(self.spread)"
-                " && !has(self.division) && !has(self.partial) && !has(self.rollout)"
-                " && !has(self.onPolicyChange) && !has(self.moveBudget))",
+                "!has(self.policyRef) || (!has(self.clusters) && !has(self.tolerations)"
+                " && !has(self.spread) && !has(self.division) && !has(self.partial)"
+                " && !has(self.rollout) && !has(self.onPolicyChange) && !has(self.moveBudget))",
                 "policyRef and inline fields of a policy exclude each other",
             )
         )
@@ -265,12 +282,15 @@ class Placement(PolicyFields):
     @model_validator(mode="after")
     def _one_or_the_other(self) -> "Placement":
         if self.policy_ref is not None and len(self.model_fields_set) > 1:
-            raise PydanticCustomError("placement", "policyRef and inline fields of a policy exclude each other")
+            raise PydanticCustomError(
+                "placement", "policyRef and inline fields of a policy exclude each other"
+            )
         return self
 
 
 def to_policy_fields(fields: Obj) -> dict[str, Any]:
-    """The keyword arguments of a `Policy` from policy fields; entries that mean nothing are left out."""
+    """The keyword arguments of a `Policy` from policy fields; entries that mean nothing are left
+    out."""
     clusters = raw.mapping(fields, "clusters")
     rollout = raw.integer(fields, "rollout", "maxClustersAtOnce")
     return {
@@ -342,7 +362,11 @@ def _division(fields: Obj) -> Division:
         max_per_cluster=per_cluster if per_cluster >= 0 else None,
         fresh=raw.text(fields, "mode") == "Fresh",
         weights=tuple(
-            Weight(max(raw.integer(w, "weight"), 0), raw.texts(w, "names"), selector_of(w.get("selector")))
+            Weight(
+                max(raw.integer(w, "weight"), 0),
+                raw.texts(w, "names"),
+                selector_of(w.get("selector")),
+            )
             for w in raw.objects(fields, "weights")
         ),
         groups=tuple(

@@ -1,7 +1,8 @@
 """Total accessors on decoded objects: what an API server can hold never makes them raise.
 
-The verbs of every kind and the conversions to core values read through here. A value of the wrong type counts as
-absent, since hot paths see objects that nobody validated; validation with words and paths is `read`'s.
+The verbs of every kind and the conversions to core values read through here. A value of the wrong
+type counts as absent, since hot paths see objects that nobody validated; validation with words and
+paths is `read`'s.
 """
 
 import re
@@ -16,7 +17,8 @@ from federator.model.shards import Ranges
 Obj = Mapping[str, Any]
 
 FIGURE_MAX: Final = 1_000_000
-"""As many copies as a workload may ask for; a thousand clusters' figures then add up to a 32-bit number."""
+"""As many copies as a workload may ask for; a thousand clusters' figures then add up to a 32-bit
+number."""
 _LAST_S: Final = 253_402_214_400.0
 """The last day of the year 9999: what comes after cannot be written any more."""
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}", re.ASCII)
@@ -98,7 +100,8 @@ def tier(obj: Any, *path: str) -> Tier:
 
 
 def ranges(obj: Any, *path: str) -> Ranges:
-    """Reads `0-3,4-7` and keeps the pieces apart; () for anything that is not sorted and disjoint."""
+    """Reads `0-3,4-7` and keeps the pieces apart; () for anything that is not sorted and
+    disjoint."""
     written = text(obj, *path)
     try:
         shards.parse(written)
@@ -118,7 +121,11 @@ def text_map(obj: Any, *path: str) -> dict[str, str]:
 
 def present(fields: Obj) -> dict[str, Any]:
     """Without the fields that say nothing: None, "", [] and {}; zeros and False stay."""
-    return {name: value for name, value in fields.items() if value is not None and value not in ("", [], {}, ())}
+    return {
+        name: value
+        for name, value in fields.items()
+        if value is not None and value not in ("", [], {}, ())
+    }
 
 
 def condition(obj: Obj, kind: str) -> Obj:
@@ -131,7 +138,11 @@ def condition(obj: Obj, kind: str) -> Obj:
 
 def rfc3339(epoch_s: float) -> str:
     """UTC with microseconds, which keeps order and comes back as the same instant."""
-    return datetime.fromtimestamp(epoch_s, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return (
+        datetime.fromtimestamp(epoch_s, UTC)
+        .isoformat(timespec="microseconds")
+        .replace("+00:00", "Z")
+    )
 
 
 def epoch_s(moment: str) -> float:

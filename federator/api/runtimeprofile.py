@@ -1,5 +1,5 @@
-"""RuntimeProfile: the support that pods of Pinterest workloads are given. Schema, content hash; injecting is
-`kinds`'s."""
+"""RuntimeProfile: the support that pods of Pinterest workloads are given. Schema, content hash;
+injecting is `kinds`'s."""
 
 import json
 from typing import Annotated, Any, Final, Literal
@@ -13,9 +13,12 @@ from federator.model import names
 
 KIND: Final = "RuntimeProfile"
 Container = Annotated[
-    dict[str, Any], Field(json_schema_extra={"x-federator-embed": "Container", "x-federator-omit": ["name"]})
+    dict[str, Any],
+    Field(json_schema_extra={"x-federator-embed": "Container", "x-federator-omit": ["name"]}),
 ]
-ContainerName = Annotated[str, Field(min_length=1, max_length=63, pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+ContainerName = Annotated[
+    str, Field(min_length=1, max_length=63, pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+]
 
 
 class Parameter(Model):
@@ -26,7 +29,8 @@ class Parameter(Model):
     env: Annotated[str, Field(min_length=1, max_length=128, pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
     """The variable; lists are joined by commas, objects are written as JSON."""
     default: Annotated[str, Field(max_length=1024)] | None = None
-    """The variable's value where the workload sets none; without it the variable is then left out."""
+    """The variable's value where the workload sets none; without it the variable is then left
+    out."""
     required: bool | None = None
     """True refuses workloads that do not set it."""
 
@@ -38,9 +42,9 @@ class Injected(Model):
     """Name of the container, and its key under spec.sidecars."""
     inject: Literal["Always", "OnRequest"] | None = None
     """Always (the default), or OnRequest: only for workloads that name it under spec.sidecars."""
-    parameters: Annotated[list[Parameter], Field(max_length=32, json_schema_extra=list_map("name"))] = Field(
-        default_factory=list
-    )
+    parameters: Annotated[
+        list[Parameter], Field(max_length=32, json_schema_extra=list_map("name"))
+    ] = Field(default_factory=list)
     """What workloads may set."""
     container: Container
     """The container, without its name."""
@@ -50,8 +54,9 @@ class Sidecar(Injected):
     """A container that runs beside the workload's own."""
 
     native: bool | None = None
-    """True runs it as an init container with restartPolicy Always: it starts before the workload and ends after it.
-    Pods of job sets get all sidecars in this way, since a shard could not finish otherwise."""
+    """True runs it as an init container with restartPolicy Always: it starts before the workload
+    and ends after it. Pods of job sets get all sidecars in this way, since a shard could not finish
+    otherwise."""
 
 
 class Spec(Model):
@@ -59,12 +64,12 @@ class Spec(Model):
 
     version: ShortText = ""
     """Version of this profile, for people."""
-    init_containers: Annotated[list[Injected], Field(max_length=16, json_schema_extra=list_map("name"))] = Field(
-        default_factory=list
-    )
+    init_containers: Annotated[
+        list[Injected], Field(max_length=16, json_schema_extra=list_map("name"))
+    ] = Field(default_factory=list)
     """Containers that run, one after the other, before the workload's own init containers."""
-    sidecars: Annotated[list[Sidecar], Field(max_length=16, json_schema_extra=list_map("name"))] = Field(
-        default_factory=list
+    sidecars: Annotated[list[Sidecar], Field(max_length=16, json_schema_extra=list_map("name"))] = (
+        Field(default_factory=list)
     )
     """Containers that run beside the workload's own."""
     env: Annotated[
@@ -78,22 +83,25 @@ class Spec(Model):
     ] = Field(default_factory=list)
     """Volumes of the pod, for the containers above."""
     volume_mounts: Annotated[
-        list[Annotated[dict[str, Any], Field(json_schema_extra={"x-federator-embed": "VolumeMount"})]],
+        list[
+            Annotated[dict[str, Any], Field(json_schema_extra={"x-federator-embed": "VolumeMount"})]
+        ],
         Field(max_length=64, json_schema_extra=list_map("mountPath")),
     ] = Field(default_factory=list)
     """Mounts of these volumes in every container of the workload."""
     pod_labels: Labels = Field(default_factory=dict)
     """Labels of the pods that the workload does not set itself."""
-    pod_annotations: Annotated[dict[str, Annotated[str, Field(max_length=4096)]], Field(max_length=64)] = Field(
-        default_factory=dict
-    )
+    pod_annotations: Annotated[
+        dict[str, Annotated[str, Field(max_length=4096)]], Field(max_length=64)
+    ] = Field(default_factory=dict)
     """Annotations of the pods that the workload does not set itself."""
     ingress_class_name: ObjectName | None = None
-    """Class of the Ingress that services with load balancers get; the cluster's default when left out."""
+    """Class of the Ingress that services with load balancers get; the cluster's default when left
+    out."""
 
 
 class RuntimeProfile(Model):
-    """The support that pods of Pinterest workloads are given: sidecars, init containers, variables, volumes."""
+    """What pods of Pinterest workloads are given: sidecars, init containers, variables, volumes."""
 
     api_version: Literal["pinterest.com/v1beta1"]
     """pinterest.com/v1beta1."""
@@ -112,7 +120,8 @@ def content_hash(obj: Obj) -> str:
 
 
 def member_name(name: str, content: str) -> str:
-    """Name of the copy of one version in a member: versions live side by side while slices pin them."""
+    """Name of the copy of one version in a member: versions live side by side while slices pin
+    them."""
     return f"{name}-{content}"
 
 

@@ -1,7 +1,9 @@
-"""From pydantic's JSON schema, and from Kubernetes' OpenAPI, to the structural schemas that API servers accept.
+"""From pydantic's JSON schema, and from Kubernetes' OpenAPI, to the structural schemas that API
+servers accept.
 
-Used by `crds`. Each rule answers something a real API server refuses or silently drops: references, null in anyOf,
-const, false additionalProperties, defaults that say nothing. Pure: the OpenAPI definitions are an argument.
+Used by `crds`. Each rule answers something a real API server refuses or silently drops: references,
+null in anyOf, const, false additionalProperties, defaults that say nothing. Pure: the OpenAPI
+definitions are an argument.
 """
 
 from collections.abc import Mapping
@@ -16,7 +18,9 @@ Definitions = Mapping[str, Any]
 EMBED: Final = "x-federator-embed"
 OMIT: Final = "x-federator-omit"
 PATTERN: Final = "x-federator-pattern"
-QUANTITY_PATTERN: Final = r"^[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]+)?$"
+QUANTITY_PATTERN: Final = (
+    r"^[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]+)?$"
+)
 FORMATS: Final = frozenset({"int32", "int64", "date-time", "byte", "double", "float"})
 
 _KEPT: Final[tuple[str, ...]] = (
@@ -53,12 +57,13 @@ TEMPLATE_METADATA: Final[Schema] = {
         "namespace": {"type": "string"},
     },
 }
-"""Metadata inside a spec. Without named fields an API server would prune it to nothing; tools write an empty
-creationTimestamp there, which must not be an unknown field."""
+"""Metadata inside a spec. Without named fields an API server would prune it to nothing; tools write
+an empty creationTimestamp there, which must not be an unknown field."""
 
 
 def survives(bound: int) -> bool:
-    """Whether API servers, which keep bounds as doubles, give it back as it is: they write few digits."""
+    """Whether API servers, which keep bounds as doubles, give it back as it is: they write few
+    digits."""
     return int(Decimal(repr(float(bound)))) == bound
 
 
@@ -67,15 +72,26 @@ def of_model(model: type[Model], definitions: Definitions) -> Schema:
     generated = model.model_json_schema(by_alias=True, mode="validation")
     walker = _Models(generated.get("$defs", {}), definitions)
     properties = {
-        "apiVersion": {"type": "string", "description": "Group and version of this representation of the object."},
+        "apiVersion": {
+            "type": "string",
+            "description": "Group and version of this representation of the object.",
+        },
         "kind": {"type": "string", "description": "Kind of the object."},
         "metadata": {"type": "object"},
     }
     for name, field in generated["properties"].items():
         if name not in properties:
             properties[name] = walker.convert(field, defaults=name != "status")
-    schema: Schema = {"type": "object", "description": generated["description"], "properties": properties}
-    required = [name for name in generated.get("required", []) if name not in ("apiVersion", "kind", "metadata")]
+    schema: Schema = {
+        "type": "object",
+        "description": generated["description"],
+        "properties": properties,
+    }
+    required = [
+        name
+        for name in generated.get("required", [])
+        if name not in ("apiVersion", "kind", "metadata")
+    ]
     if required:
         schema["required"] = required
     if "x-kubernetes-validations" in generated:
@@ -91,8 +107,9 @@ class _Models:
         self.definitions = definitions
 
     def convert(self, schema: Mapping[str, Any], *, defaults: bool) -> Schema:
-        """`defaults` False drops every default: a status says only what its writer wrote. Defaults that equal absence
-        ("", 0, false, null) are dropped everywhere, so that objects stay as they were written."""
+        """`defaults` False drops every default: a status says only what its writer wrote. Defaults
+        that equal absence ("", 0, false, null) are dropped everywhere, so that objects stay as they
+        were written."""
         schema = self._flat(schema)
         if EMBED in schema:
             return self._embedded(schema)
@@ -111,10 +128,13 @@ class _Models:
             return out
         if "properties" in schema:
             out["properties"] = {
-                name: self.convert(field, defaults=defaults) for name, field in sorted(schema["properties"].items())
+                name: self.convert(field, defaults=defaults)
+                for name, field in sorted(schema["properties"].items())
             }
         elif isinstance(schema.get("additionalProperties"), Mapping):
-            out["additionalProperties"] = self.convert(schema["additionalProperties"], defaults=defaults)
+            out["additionalProperties"] = self.convert(
+                schema["additionalProperties"], defaults=defaults
+            )
         elif out.get("type") == "object" or "type" not in out:
             out["x-kubernetes-preserve-unknown-fields"] = True
         if "items" in schema:
@@ -173,7 +193,9 @@ def of_openapi(name: str, definitions: Definitions) -> Schema:
 
 
 def _openapi(schema: Mapping[str, Any], definitions: Definitions) -> Schema:
-    reference = schema.get("$ref") or next((part["$ref"] for part in schema.get("allOf", ()) if "$ref" in part), "")
+    reference = schema.get("$ref") or next(
+        (part["$ref"] for part in schema.get("allOf", ()) if "$ref" in part), ""
+    )
     if reference:
         return of_openapi(reference, definitions)
     out = {key: schema[key] for key in _KEPT if key in schema}
@@ -187,20 +209,30 @@ def _openapi(schema: Mapping[str, Any], definitions: Definitions) -> Schema:
     if "items" in schema:
         out["items"] = _openapi(schema["items"], definitions)
         if out.get("x-kubernetes-list-type") == "map":
-            _default_keys(out["items"], schema["items"], out["x-kubernetes-list-map-keys"], definitions)
+            _default_keys(
+                out["items"], schema["items"], out["x-kubernetes-list-map-keys"], definitions
+            )
     return out
 
 
-def _default_keys(items: Schema, source: Mapping[str, Any], keys: list[str], definitions: Definitions) -> None:
-    """A key of a list-map must be required or have a default; these alone keep the defaults of the OpenAPI data."""
+def _default_keys(
+    items: Schema, source: Mapping[str, Any], keys: list[str], definitions: Definitions
+) -> None:
+    """A key of a list-map must be required or have a default; these alone keep the defaults of the
+    OpenAPI data."""
     reference = source.get("$ref") or source["allOf"][0]["$ref"]
     for key in keys:
         if key not in items.get("required", ()):
-            items["properties"][key]["default"] = definitions[reference]["properties"][key].get("default", "")
+            items["properties"][key]["default"] = definitions[reference]["properties"][key].get(
+                "default", ""
+            )
 
 
 def _int_or_string(pattern: str) -> Schema:
-    schema: Schema = {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]}
+    schema: Schema = {
+        "x-kubernetes-int-or-string": True,
+        "anyOf": [{"type": "integer"}, {"type": "string"}],
+    }
     return schema | ({"pattern": pattern} if pattern else {})
 
 

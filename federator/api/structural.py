@@ -1,8 +1,8 @@
 """Checks a decoded object against a structural schema, with the path of every problem. Pure.
 
-`read` uses it for what models leave open (pod templates, Deployments) and for unknown fields. It knows what our
-schemas use: types, bounds, patterns, enums, required and unknown fields, keyed lists and sets; CEL rules are the
-models' validators here.
+`read` uses it for what models leave open (pod templates, Deployments) and for unknown fields. It
+knows what our schemas use: types, bounds, patterns, enums, required and unknown fields, keyed lists
+and sets; CEL rules are the models' validators here.
 """
 
 import difflib
@@ -29,13 +29,16 @@ _TYPES: Mapping[str, tuple[type, str]] = {
 
 
 def problems(value: Any, schema: Schema, path: str = "") -> Iterator[FieldError]:
-    """Every problem, in the order of the object. null stands for a field that is left out, as API servers read it."""
+    """Every problem, in the order of the object. null stands for a field that is left out, as API
+    servers read it."""
     if value is None or schema.get("x-kubernetes-preserve-unknown-fields"):
         return
     if schema.get("x-kubernetes-int-or-string"):
         yield from _int_or_string(value, schema, path)
     elif not _is(value, schema.get("type", "object")):
-        yield FieldError(path, f"must be {_TYPES[schema.get('type', 'object')][1]}, not {_named(value)}")
+        yield FieldError(
+            path, f"must be {_TYPES[schema.get('type', 'object')][1]}, not {_named(value)}"
+        )
     elif isinstance(value, dict):
         yield from _object(value, schema, path)
     elif isinstance(value, list):
@@ -48,7 +51,9 @@ def problems(value: Any, schema: Schema, path: str = "") -> Iterator[FieldError]
 
 def _is(value: Any, kind: str) -> bool:
     if kind == "number":
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        return (
+            isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        )
     return isinstance(value, _TYPES[kind][0]) and (kind == "boolean" or not isinstance(value, bool))
 
 
@@ -59,7 +64,13 @@ def _named(value: Any) -> str:
         return f"the number {value}"
     if isinstance(value, str):
         return f"the text {value[:40]!r}"
-    return "an object" if isinstance(value, dict) else "a list" if isinstance(value, list) else type(value).__name__
+    return (
+        "an object"
+        if isinstance(value, dict)
+        else "a list"
+        if isinstance(value, list)
+        else type(value).__name__
+    )
 
 
 def _object(value: dict[str, Any], schema: Schema, path: str) -> Iterator[FieldError]:
@@ -69,7 +80,9 @@ def _object(value: dict[str, Any], schema: Schema, path: str) -> Iterator[FieldE
         if value.get(name) is None:
             yield FieldError(errors.join(path, name), "is required")
     if len(value) > schema.get("maxProperties", len(value)):
-        yield FieldError(path, f"has {len(value)} entries, at most {schema['maxProperties']} are allowed")
+        yield FieldError(
+            path, f"has {len(value)} entries, at most {schema['maxProperties']} are allowed"
+        )
     for name, entry in value.items():
         here = errors.join(path, str(name))
         if properties is not None and name in properties:
@@ -87,10 +100,14 @@ def _guess(name: str, known: Mapping[str, Any]) -> str:
 
 def _array(value: list[Any], schema: Schema, path: str) -> Iterator[FieldError]:
     if len(value) > schema.get("maxItems", len(value)):
-        yield FieldError(path, f"has {len(value)} entries, at most {schema['maxItems']} are allowed")
+        yield FieldError(
+            path, f"has {len(value)} entries, at most {schema['maxItems']} are allowed"
+        )
         return
     if len(value) < schema.get("minItems", 0):
-        yield FieldError(path, f"has {len(value)} entries, at least {schema['minItems']} are needed")
+        yield FieldError(
+            path, f"has {len(value)} entries, at least {schema['minItems']} are needed"
+        )
     for index, entry in enumerate(value):
         yield from problems(entry, schema["items"], f"{path}[{index}]")
     keys = schema.get("x-kubernetes-list-map-keys")
@@ -98,7 +115,10 @@ def _array(value: list[Any], schema: Schema, path: str) -> Iterator[FieldError]:
         yield from _repeated([repr(entry) for entry in value], path)
     elif keys and all(isinstance(entry, dict) for entry in value):
         fields = schema["items"].get("properties", {})
-        idents = [", ".join(f"{k} {e.get(k, fields.get(k, {}).get('default', ''))!r}" for k in keys) for e in value]
+        idents = [
+            ", ".join(f"{k} {e.get(k, fields.get(k, {}).get('default', ''))!r}" for k in keys)
+            for e in value
+        ]
         yield from _repeated(idents, path)
 
 
@@ -115,11 +135,15 @@ def _string(value: str, schema: Schema, path: str) -> Iterator[FieldError]:
     allowed = schema.get("enum")
     if allowed is not None and value not in allowed:
         yield FieldError(
-            path, f"must be one of {', '.join(map(str, allowed))}, not {value[:40]!r}{_guess_in(value, allowed)}"
+            path,
+            f"must be one of {', '.join(map(str, allowed))}, not {value[:40]!r}"
+            f"{_guess_in(value, allowed)}",
         )
         return
     if len(value) > schema.get("maxLength", len(value)):
-        yield FieldError(path, f"has {len(value)} characters, at most {schema['maxLength']} are allowed")
+        yield FieldError(
+            path, f"has {len(value)} characters, at most {schema['maxLength']} are allowed"
+        )
         return
     if len(value) < schema.get("minLength", 0):
         yield FieldError(path, "must not be empty")

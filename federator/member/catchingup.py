@@ -1,7 +1,7 @@
 """Whether this life of a member process has looked at every slice that it found when it started.
 
-Until then slice statuses may still be what an earlier life wrote, so the lease says that the process is catching up,
-and a hub that found it silent does not believe them yet.
+Until then slice statuses may still be what an earlier life wrote, so the lease says that the
+process is catching up, and a hub that found it silent does not believe them yet.
 """
 
 import asyncio
@@ -15,7 +15,8 @@ from federator.model.steps import RequeueAfter
 
 
 class CatchingUp:
-    """Wraps the turns of expansion and roll-up. `done` is set when none of the first slices is left to look at."""
+    """Wraps the turns of expansion and roll-up. `done` is set when none of the first slices is left
+    to look at."""
 
     def __init__(self, caches: Caches, expander: Expander, roll_up: RollUp) -> None:
         self._caches = caches

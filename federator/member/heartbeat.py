@@ -1,9 +1,10 @@
-"""The lease that says a member process lives: renewed every few seconds, and the only thing here that is written
-without cause.
+"""The lease that says a member process lives: renewed every few seconds, and the only thing here
+that is written without cause.
 
-The hub counts the member process as silent when the lease stops moving; its own clock is not believed, so the time
-in it is only for people. The lease is a witness too: a server that has an older one than was answered before was
-restored from a backup, however much has been written there since.
+The hub counts the member process as silent when the lease stops moving; its own clock is not
+believed, so the time in it is only for people. The lease is a witness too: a server that has an
+older one than was answered before was restored from a backup, however much has been written there
+since.
 """
 
 import asyncio
@@ -26,9 +27,10 @@ LEASE = "federator-member"
 
 
 class Heartbeat:
-    """Renews the lease until cancelled. `on_rewind()`: the server's history went back; told each time it is seen.
-    `on_return()`: the server answers again after it did not. `caught_up`: set when this life has looked at everything
-    that it reports on; the lease says until then that it has not."""
+    """Renews the lease until cancelled. `on_rewind()`: the server's history went back; told each
+    time it is seen. `on_return()`: the server answers again after it did not. `caught_up`: set when
+    this life has looked at everything that it reports on; the lease says until then that it has
+    not."""
 
     def __init__(
         self,
@@ -45,7 +47,9 @@ class Heartbeat:
         self._options = options
         self._clock = clock
         self._identity = identity
-        self._ref = ObjectRef("coordination.k8s.io/v1", "leases", options.system_namespace, LEASE, "Lease")
+        self._ref = ObjectRef(
+            "coordination.k8s.io/v1", "leases", options.system_namespace, LEASE, "Lease"
+        )
         self._on_rewind = on_rewind
         self._on_return = on_return
         self._caught_up = caught_up
@@ -63,7 +67,8 @@ class Heartbeat:
                     self._trouble = ""
                     self._on_return()
             except errors.ApiError as trouble:
-                # The next beat is the next try; the hub hears of it by the lease, people here by one line.
+                # The next beat is the next try; the hub hears of it by the lease, people here by
+                # one line.
                 if str(trouble) != self._trouble:
                     self._trouble = str(trouble)
                     log.warning("the lease is not renewed: %s", trouble)
@@ -98,20 +103,28 @@ class Heartbeat:
             self._version = lease["metadata"]["resourceVersion"]
         return catching_up
 
-    async def _write(self, spec: Mapping[str, object], notes: Mapping[str, str | None]) -> Mapping[str, Any]:
+    async def _write(
+        self, spec: Mapping[str, object], notes: Mapping[str, str | None]
+    ) -> Mapping[str, Any]:
         if self._version:
             try:
                 meta = {"resourceVersion": self._version, "annotations": notes}
                 return await self._client.patch(self._ref, {"metadata": meta, "spec": spec})
             except errors.Conflict:
-                # A patch of nothing tells what is there; to get a lease it has no right, and needs none.
+                # A patch of nothing tells what is there; to get a lease it has no right, and needs
+                # none.
                 found = (await self._client.patch(self._ref, {}))["metadata"]["resourceVersion"]
                 if 0 <= version_number(found) < version_number(self._version):
                     self._on_rewind()
-        return await self._client.patch(self._ref, {"metadata": {"annotations": notes}, "spec": spec})
+        return await self._client.patch(
+            self._ref, {"metadata": {"annotations": notes}, "spec": spec}
+        )
 
-    async def _make(self, spec: Mapping[str, object], notes: Mapping[str, str | None]) -> Mapping[str, Any] | None:
-        """The lease, and the namespace that it lives in; None when somebody else has made it meanwhile."""
+    async def _make(
+        self, spec: Mapping[str, object], notes: Mapping[str, str | None]
+    ) -> Mapping[str, Any] | None:
+        """The lease, and the namespace that it lives in; None when somebody else has made it
+        meanwhile."""
         name = self._options.system_namespace
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         lease = {
@@ -129,5 +142,7 @@ class Heartbeat:
         except errors.AlreadyExists:
             return None
         except errors.NotFound:
-            await self._client.create(ObjectRef("v1", "namespaces", "", name, "Namespace"), namespace)
+            await self._client.create(
+                ObjectRef("v1", "namespaces", "", name, "Namespace"), namespace
+            )
             return await self._client.create(self._ref, lease)

@@ -1,8 +1,8 @@
-"""The member process: wires caches, expansion, roll-up, capacity report and heartbeat of one cluster, and runs
-them.
+"""The member process: wires caches, expansion, roll-up, capacity report and heartbeat of one
+cluster, and runs them.
 
-Started by `federator member`, and by the sandbox once per embedded member. It reads and writes its own cluster
-only; it knows the hub through the marks on slices and nothing else.
+Started by `federator member`, and by the sandbox once per embedded member. It reads and writes its
+own cluster only; it knows the hub through the marks on slices and nothing else.
 """
 
 import random
@@ -31,9 +31,9 @@ from federator.model.names import WorkloadKey
 class MemberProcess:
     """Everything that runs in, or beside, one member cluster.
 
-    `client` must write as `FIELD_MANAGER`. `cluster` is the name under which the hub knows this cluster (for
-    messages and standalone slices); `fleet` is whose slices are expanded. `standalone` also expands Pinterest kinds
-    without a mark.
+    `client` must write as `FIELD_MANAGER`. `cluster` is the name under which the hub knows this
+    cluster (for messages and standalone slices); `fleet` is whose slices are expanded. `standalone`
+    also expands Pinterest kinds without a mark.
     """
 
     def __init__(
@@ -51,12 +51,12 @@ class MemberProcess:
     ) -> None:
         self.options = options if options is not None else MemberOptions()
         client.field_manager = FIELD_MANAGER
-        self._cluster = cluster
-        self._rng = rng
-        self._metrics = metrics
+        self._cluster, self._rng, self._metrics = cluster, rng, metrics
         lane = Lane(cluster, limit=self.options.workers, clock=clock, rng=rng, metrics=metrics)
         applier = Applier(client, lane, clock=clock, component=FIELD_MANAGER, instance=identity)
-        self.caches = Caches(client, fleet=fleet, options=self.options, clock=clock, rng=rng, metrics=metrics)
+        self.caches = Caches(
+            client, fleet=fleet, options=self.options, clock=clock, rng=rng, metrics=metrics
+        )
         self.expander = Expander(
             self.caches,
             applier,
@@ -76,7 +76,11 @@ class MemberProcess:
             busy=lambda: not self.to_expand.idle,
         )
         self.reporter = CapacityReporter(
-            self.caches, applier, Entitlements(self.caches, self.expander), options=self.options, clock=clock
+            self.caches,
+            applier,
+            Entitlements(self.caches, self.expander),
+            options=self.options,
+            clock=clock,
         )
         self.catching_up = CatchingUp(self.caches, self.expander, self.roll_up)
         self.heartbeat = Heartbeat(
@@ -103,8 +107,9 @@ class MemberProcess:
         return (self.to_expand, self.to_roll_up)
 
     async def run(self) -> None:
-        """Runs until cancelled. Raises `errors.WentBack` when the cluster was restored from a backup: versions, results
-        and natives that this life remembers are of another history, and the next one begins without them."""
+        """Runs until cancelled. Raises `errors.WentBack` when the cluster was restored from a
+        backup: versions, results and natives that this life remembers are of another history, and
+        the next one begins without them."""
         async with Supervisor("member", rng=self._rng, metrics=self._metrics) as supervisor:
             for name, reflector in self.caches.reflectors.items():
                 supervisor.start(f"reflector {name}", reflector.run)
@@ -112,12 +117,19 @@ class MemberProcess:
             if self._metrics is not None:
                 supervisor.start("loop lag", self._metrics.watch_loop)
             supervisor.start("capacity", self.reporter.run)
-            # No write to a native before everything that it is compared with has been listed (invariant 14).
+            # No write to a native before everything that it is compared with has been listed
+            # (invariant 14).
             await self.caches.until(lambda: self.caches.natives_synced and self.caches.answered)
             self.caches.remember({})  # where nothing is written of earlier lives, there were none
             supervisor.start("tiers", self.tiers.run)
             supervisor.start("catching up", self.catching_up.run, once=True)
-            supervisor.start("expand", self.to_expand.run, self.catching_up.expand, self.options.workers)
-            supervisor.start("roll-up", self.to_roll_up.run, self.catching_up.roll_up, self.options.workers)
+            supervisor.start(
+                "expand", self.to_expand.run, self.catching_up.expand, self.options.workers
+            )
+            supervisor.start(
+                "roll-up", self.to_roll_up.run, self.catching_up.roll_up, self.options.workers
+            )
             await self.caches.went_back.wait()
-        raise errors.WentBack(f"{self._cluster}: the API server tells of an older state than before; beginning anew.")
+        raise errors.WentBack(
+            f"{self._cluster}: the API server tells of an older state than before; beginning anew."
+        )

@@ -1,10 +1,11 @@
-"""Rolls what native objects and pods say up onto the slice's status, with the first useful reason when something is
-not ready.
+"""Rolls what native objects and pods say up onto the slice's status, with the first useful reason
+when something is not ready.
 
-At most one write per slice and `roll_up_interval_s`, only the difference, nothing when equal: a second pass after
-settling writes nothing. What merely moves after a change of the slice waits that long too, so that a quick change costs
-one write; while slices are being expanded, what tells of nothing that matters waits longer, not to be in their way. A
-plain Deployment has its native status; what that cannot say goes into one annotation.
+At most one write per slice and `roll_up_interval_s`, only the difference, nothing when equal: a
+second pass after settling writes nothing. What merely moves after a change of the slice waits that
+long too, so that a quick change costs one write; while slices are being expanded, what tells of
+nothing that matters waits longer, not to be in their way. A plain Deployment has its native status;
+what that cannot say goes into one annotation.
 """
 
 import json
@@ -39,12 +40,14 @@ PROGRESS = frozenset({"NotObserved", "RollingOut", "NotAvailable"})
 """What health says while things simply take their time: no reason for anybody to act."""
 DEADLINE = "ProgressDeadlineExceeded"
 _NEW_IN_STATUS = frozenset({"template", "natives"})
-"""What an earlier version did not write: alone it is no reason for a write, or an upgrade would write every slice."""
+"""What an earlier version did not write: alone it is no reason for a write, or an upgrade would
+write every slice."""
 PATIENCE_S = 30.0
-"""How long a status that tells of nothing that matters may wait for slices that are being expanded, in seconds.
-Whatever gives it something to tell brings a turn."""
+"""How long a status that tells of nothing that matters may wait for slices that are being expanded,
+in seconds. Whatever gives it something to tell brings a turn."""
 REFUSAL_LASTS_S = 900.0
-"""How old the last word on refused pods may be. A Job's controller tries again each minute at the latest."""
+"""How old the last word on refused pods may be. A Job's controller tries again each minute at the
+latest."""
 
 
 class RollUp:
@@ -68,7 +71,8 @@ class RollUp:
         self._busy = busy
         self._written_at_s: dict[WorkloadKey, float] = {}
         self._moving_since_s: dict[WorkloadKey, float] = {}
-        """Since when there is something to say of a slice that is still on its way to its present generation."""
+        """Since when there is something to say of a slice that is still on its way to its present
+        generation."""
         self._written: dict[WorkloadKey, SliceRow] = {}
         """The slice as our last write left it, until the watch has caught up."""
 
@@ -85,12 +89,20 @@ class RollUp:
         now = self._clock.monotonic()
         due_s = float("-inf")
         if row.verbs.carried:
-            patch, interval_s = self._annotation_patch(row, result), self._options.annotation_interval_s
+            patch, interval_s = (
+                self._annotation_patch(row, result),
+                self._options.annotation_interval_s,
+            )
         else:
-            (patch, moving, mute), interval_s = self._status_patch(row, result), self._options.roll_up_interval_s
+            (patch, moving, mute), interval_s = (
+                self._status_patch(row, result),
+                self._options.roll_up_interval_s,
+            )
             if moving:
                 since_s = self._moving_since_s.setdefault(key, now)
-                due_s = since_s + (max(PATIENCE_S, interval_s) if mute and self._busy() else interval_s)
+                due_s = since_s + (
+                    max(PATIENCE_S, interval_s) if mute and self._busy() else interval_s
+                )
         if patch is None:
             return None
         wait_s = max(due_s, self._written_at_s.get(key, float("-inf")) + interval_s) - now
@@ -117,36 +129,53 @@ class RollUp:
         del self._written[row.key]
         return row
 
-    # -- our kinds -------------------------------------------------------------------------------------------------
+    # -- our kinds ------------------------------------------------------------
 
     def _status_patch(self, row: SliceRow, result: Result) -> tuple[Patch | None, bool, bool]:
-        """What to write; whether it only tells that the slice is on its way, with no trouble to report; and whether it
-        tells of nothing that matters: what was told before was not well, and nothing got worse or ended."""
+        """What to write; whether it only tells that the slice is on its way, with no trouble to
+        report; and whether it tells of nothing that matters: what was told before was not well, and
+        nothing got worse or ended."""
         newest = self._newest(row)
         live = raw.mapping(newest.obj(), "status")
         seen = self.observe(row, result, live)
         found = [_ready(seen), *results.conditions_of(result)]
         if seen.stalled:
-            found.append(Condition("Stalled", conditions.TRUE, DEADLINE, seen.message, seen.observed_generation))
-        merged = conditions.merge(live.get("conditions"), found, self._clock.rfc3339(), results.OWNED)
+            found.append(
+                Condition(
+                    "Stalled", conditions.TRUE, DEADLINE, seen.message, seen.observed_generation
+                )
+            )
+        merged = conditions.merge(
+            live.get("conditions"), found, self._clock.rfc3339(), results.OWNED
+        )
         status = row.verbs.slice_status(seen, merged)
         if status is not None:
             status |= raw.present({"natives": _natives(self._caches.natives_of(row.uid))})
         patch = diffs.replacement_patch(live, status) if status is not None else {}
         if all(name in _NEW_IN_STATUS and name not in live for name in patch):
             return None, False, False
-        moving = not seen.healthy and not seen.reason and raw.integer(live, "observedGeneration") < row.generation
-        # The version, because API servers do not compare the uid of a status: what an earlier slice of this name
-        # completed must never be told of the present one.
+        moving = (
+            not seen.healthy
+            and not seen.reason
+            and raw.integer(live, "observedGeneration") < row.generation
+        )
+        # The version, because API servers do not compare the uid of a status: what an earlier slice
+        # of this name completed must never be told of the present one.
         version = newest.resource_version
-        step = Patch(slice_ref(row.key), {"status": patch}, "status", uid=row.uid, resource_version=version)
+        step = Patch(
+            slice_ref(row.key), {"status": patch}, "status", uid=row.uid, resource_version=version
+        )
         before = row.verbs.observe({"status": live}, "", True)
         return step, moving, moving and not before.healthy and _no_less(before, seen)
 
     def observe(self, row: SliceRow, result: Result, live: Mapping[str, Any]) -> SliceObservation:
         """What is to be said of the slice now. `live` is its present status."""
         natives = self._caches.natives_of(row.uid)
-        figures = self._shard_figures(row, natives, live) if row.verbs.unit is Unit.SHARDS else _copies(row, natives)
+        figures = (
+            self._shard_figures(row, natives, live)
+            if row.verbs.unit is Unit.SHARDS
+            else _copies(row, natives)
+        )
         desired, ready = figures["desired"], figures["ready"]
         enough = figures.pop("enough")
         finding = self.finding(row, complete=enough)
@@ -170,12 +199,17 @@ class RollUp:
             reason=reason,
             message=message or ("" if enough else f"{ready} of {desired} are ready."),
             unschedulable=finding.unschedulable,
-            unschedulable_since_s=_epoch_s(finding.unschedulable_since) if finding.unschedulable else 0.0,
+            unschedulable_since_s=_epoch_s(finding.unschedulable_since)
+            if finding.unschedulable
+            else 0.0,
             **figures,
         )
 
-    def _shard_figures(self, row: SliceRow, natives: list[NativeRow], live: Mapping[str, Any]) -> dict[str, Any]:
-        """Shards: what was once recorded stays recorded, whatever becomes of the Job that told it."""
+    def _shard_figures(
+        self, row: SliceRow, natives: list[NativeRow], live: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Shards: what was once recorded stays recorded, whatever becomes of the Job that told
+        it."""
         own = [native for native in natives if native.key[0] == "Job"]
         seen = row.verbs.observe({"status": live}, "", True)
         completed, failed = seen.completed, seen.failed
@@ -201,11 +235,14 @@ class RollUp:
     def _refusal(self, natives: list[NativeRow]) -> str:
         """Why the API server takes no pods of a Job: no status of a Job says it."""
         since_s = self._clock.now() - REFUSAL_LASTS_S
-        lacking = (native for native in natives if native.key[0] == "Job" and jobs.lacks_pods(native))
+        lacking = (
+            native for native in natives if native.key[0] == "Job" and jobs.lacks_pods(native)
+        )
         return next(filter(None, (self._caches.refusal(job.uid, since_s) for job in lacking)), "")
 
     def finding(self, row: SliceRow, *, complete: bool = False) -> Finding:
-        """The first useful reason over the slice's pods. `complete`: no copy and no shard of it is missing."""
+        """The first useful reason over the slice's pods. `complete`: no copy and no shard of it is
+        missing."""
         commitments = self._caches.commitments
         crews = self._caches.crews_of(row)
         troubles = [trouble for crew in crews for trouble in commitments.troubles(crew)]
@@ -213,11 +250,11 @@ class RollUp:
             troubles += self._caches.mount_troubles(row.key.namespace, crews)
         return reasons.first(troubles, complete=complete)
 
-    # -- plain Deployments -----------------------------------------------------------------------------------------
+    # -- plain Deployments ----------------------------------------------------
 
     def _annotation_patch(self, row: SliceRow, result: Result) -> Patch | None:
-        """Says in an annotation what the native status cannot: why pods are not ready. Removed when there is
-        nothing to say."""
+        """Says in an annotation what the native status cannot: why pods are not ready. Removed when
+        there is nothing to say."""
         live = self._newest(row).obj()
         finding, judgement = self.finding(row, complete=health.of(live).healthy), result.judgement
         told: dict[str, Any] = {}
@@ -226,7 +263,10 @@ class RollUp:
             told = {"message": judgement.message or finding.message, "reason": reason}
             told |= {"seq": mark.seq} if mark is not None else {}
         if finding.unschedulable:
-            told["unschedulable"] = {"count": finding.unschedulable, "since": finding.unschedulable_since}
+            told["unschedulable"] = {
+                "count": finding.unschedulable,
+                "since": finding.unschedulable_since,
+            }
         text = json.dumps(told, sort_keys=True, separators=(",", ":")) if told else None
         annotations = raw.mapping(live, "metadata", "annotations")
         if annotations.get(MEMBER_STATUS_ANNOTATION) == text:
@@ -250,12 +290,18 @@ def _copies(row: SliceRow, natives: list[NativeRow]) -> dict[str, Any]:
     }
 
 
-def _rollout(row: SliceRow, natives: list[NativeRow], live: Mapping[str, Any], observed: bool) -> dict[str, Any]:
-    """Which template `updated` counts, and whether its roll-out was given up. Until the present one has reached the
-    Deployment, and its controller, the figure still is of the one before."""
+def _rollout(
+    row: SliceRow, natives: list[NativeRow], live: Mapping[str, Any], observed: bool
+) -> dict[str, Any]:
+    """Which template `updated` counts, and whether its roll-out was given up. Until the present one
+    has reached the Deployment, and its controller, the figure still is of the one before."""
     if row.verbs.unit is Unit.SHARDS:
         return {}
-    late = any(health.deadline_exceeded(native.as_object()) for native in natives if native.key[0] == "Deployment")
+    late = any(
+        health.deadline_exceeded(native.as_object())
+        for native in natives
+        if native.key[0] == "Deployment"
+    )
     if observed:
         return {"template": podparts.digest(row.obj()), "stalled": late}
     return {"template": raw.word(live, "template")}
@@ -282,7 +328,8 @@ def _native_health(natives: list[NativeRow]) -> tuple[str, str, bool]:
 
 
 def _natives(natives: list[NativeRow]) -> list[dict[str, str]]:
-    """What the slice was expanded to, and how each is: those that are not well first, then by kind and name."""
+    """What the slice was expanded to, and how each is: those that are not well first, then by kind
+    and name."""
     found = []
     for native in natives:
         judged = health.of(native.as_object())
@@ -306,7 +353,9 @@ def _ready(seen: SliceObservation) -> Condition:
     if seen.healthy:
         done = seen.finished and seen.desired > 0
         return Condition("Ready", conditions.TRUE, "Completed" if done else "Ready", "", generation)
-    return Condition("Ready", conditions.FALSE, seen.reason or "Progressing", seen.message, generation)
+    return Condition(
+        "Ready", conditions.FALSE, seen.reason or "Progressing", seen.message, generation
+    )
 
 
 def _version(row: SliceRow) -> int:

@@ -1,7 +1,7 @@
 """A PlacementDecision as hub, ledger and command line read it back.
 
-Decisions of one kind of workload under one policy differ in few things: what many of them say alike is read once and
-kept once, because a hub holds a hundred thousand.
+Decisions of one kind of workload under one policy differ in few things: what many of them say alike
+is read once and kept once, because a hub holds a hundred thousand.
 """
 
 from collections.abc import Mapping
@@ -60,7 +60,8 @@ class Terms:
     charged: Admitted | None
     """The same as what was admitted; None as `shape`."""
     held_back: int
-    """Generation of the workload that asks for more than there is, and is not in force; 0 for none."""
+    """Generation of the workload that asks for more than there is, and is not in force; 0 for
+    none."""
     revision: str
     """ControllerRevision that keeps the spec in force then; "" when that is not known."""
     required: tuple[str, ...]
@@ -110,7 +111,9 @@ def decision_facts(obj: Obj) -> DecisionFacts:
         name=raw.text(metadata, "name"),
         uid=raw.text(metadata, "uid"),
         resource_version=raw.text(metadata, "resourceVersion"),
-        key=names.key(raw.text(workload, "kind"), raw.text(metadata, "namespace"), raw.text(workload, "name")),
+        key=names.key(
+            raw.text(workload, "kind"), raw.text(metadata, "namespace"), raw.text(workload, "name")
+        ),
         workload_uid=interning.text(raw.text(workload, "uid")),
         seq=interning.listed(raw.integer(spec, "seq")),
         shares=shares(obj),
@@ -137,7 +140,8 @@ _NO_MARKS: Final[Mapping[str, int]] = {}
 
 
 def shares(obj: Obj) -> tuple[Share, ...]:
-    """The shares, with their ranges in the pieces that have Jobs. Entries without a cluster are skipped."""
+    """The shares, with their ranges in the pieces that have Jobs. Entries without a cluster are
+    skipped."""
     return _shares_in(obj, "shares")
 
 
@@ -147,7 +151,10 @@ def _shares_in(obj: Obj, field: str) -> tuple[Share, ...]:
 
 
 def _to_share(entry: Obj) -> Share:
-    cluster, seq = interning.text(raw.text(entry, "cluster")), interning.listed(raw.integer(entry, "seq"))
+    cluster, seq = (
+        interning.text(raw.text(entry, "cluster")),
+        interning.listed(raw.integer(entry, "seq")),
+    )
     if "ranges" in entry:
         ranges = raw.ranges(entry, "ranges")
         return Share(cluster, shards.size(ranges), max(raw.integer(entry, "slots"), 0), seq, ranges)
@@ -156,7 +163,18 @@ def _to_share(entry: Obj) -> Share:
 
 
 _NO_TERMS: Final = frozenset(
-    {"workload", "seq", "placed", "clusters", "shares", "given", "inputsHash", "asOf", "verdicts", "quotaGenerations"}
+    {
+        "workload",
+        "seq",
+        "placed",
+        "clusters",
+        "shares",
+        "given",
+        "inputsHash",
+        "asOf",
+        "verdicts",
+        "quotaGenerations",
+    }
     | {"marks", "seal"}
 )
 """What decisions do not have in common, or nobody reads back."""
@@ -178,7 +196,9 @@ def _shared_terms(encoded: bytes) -> Terms:
 
 def _read_terms(spec: Mapping[str, Any]) -> Terms:
     tolerated = raw.mapping(spec, "tolerated")
-    policy, charge, deletion = (raw.mapping(spec, part) for part in ("policy", "charge", "deletion"))
+    policy, charge, deletion = (
+        raw.mapping(spec, part) for part in ("policy", "charge", "deletion")
+    )
     in_force = raw.mapping(spec, "inForce")
     shared = interning.text
     shape = capacityfields.shared_shape(raw.mapping(charge, "shape")) if "shape" in charge else None
@@ -217,9 +237,13 @@ def _read_terms(spec: Mapping[str, Any]) -> Terms:
 
 
 def _charged(charge: Obj, project: str, tier: Tier, shape: PodShape) -> Admitted:
-    priority, count = (raw.integer(charge, name) if name in charge else None for name in ("priority", "count"))
+    priority, count = (
+        raw.integer(charge, name) if name in charge else None for name in ("priority", "count")
+    )
     try:
         content = interning.listed(bytes.fromhex(raw.text(charge, "content")))
     except ValueError:
         content = b""
-    return Admitted(raw.integer(charge, "generation"), shape, project, tier, priority, count, content)
+    return Admitted(
+        raw.integer(charge, "generation"), shape, project, tier, priority, count, content
+    )

@@ -1,9 +1,9 @@
-"""PlacementDecision: where one workload goes, and why. Write-ahead log and tombstone in one object, all of it in
-`spec`.
+"""PlacementDecision: where one workload goes, and why. Write-ahead log and tombstone in one object,
+all of it in `spec`.
 
-The hub writes it before any member hears of it and rebuilds its ledger from it; people read it with kubectl. Schema
-and conversion from the core's Decision; `decisionfacts` reads it back, and how verdicts are made small is
-`verdicttext`'s.
+The hub writes it before any member hears of it and rebuilds its ledger from it; people read it with
+kubectl. Schema and conversion from the core's Decision; `decisionfacts` reads it back, and how
+verdicts are made small is `verdicttext`'s.
 """
 
 from collections.abc import Sequence
@@ -98,14 +98,15 @@ class PolicyRef(Model):
     """Its generation."""
     origin: ShortText = ""
     """How it was found: policyRef, inline, match or default."""
-    required: Annotated[list[RequiredRef], Field(max_length=64, json_schema_extra=list_map("name"))] = Field(
-        default_factory=list
-    )
+    required: Annotated[
+        list[RequiredRef], Field(max_length=64, json_schema_extra=list_map("name"))
+    ] = Field(default_factory=list)
     """Required ClusterPlacementPolicies that were in force beside it, by name; up to 64 of them."""
 
 
 class Charge(Model):
-    """What the ledger is charged with while the decision stands, so that it can be rebuilt from decisions alone."""
+    """What the ledger is charged with while the decision stands, so that it can be rebuilt from
+    decisions alone."""
 
     project: Annotated[str, Field(max_length=253)]
     """Project whose quota is charged."""
@@ -120,8 +121,8 @@ class Charge(Model):
     count: Amount | None = None
     """Copies, for job sets slots, that were asked for."""
     content: Annotated[str, Field(max_length=64)] = ""
-    """Digest of what that generation makes of slices: no member can say that something else was admitted. Left out by
-    versions that did not record it."""
+    """Digest of what that generation makes of slices: no member can say that something else was
+    admitted. Left out by versions that did not record it."""
 
 
 class InForce(Model):
@@ -142,8 +143,8 @@ class Deletion(Model):
     """DeletionBlocked, or Emptying while members are being emptied."""
     message: Sentence = ""
     """A sentence that names who is waited for."""
-    waiting_for: Annotated[list[ClusterName], Field(max_length=1000, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list
+    waiting_for: Annotated[list[ClusterName], Field(max_length=1000, json_schema_extra=ATOMIC)] = (
+        Field(default_factory=list)
     )
     """Clusters that are not known to be empty."""
 
@@ -153,7 +154,10 @@ class Spec(Model):
 
     model_config = ConfigDict(
         json_schema_extra=rules(
-            ("self.seq >= oldSelf.seq", "seq never falls: a newer decision has already been written"),
+            (
+                "self.seq >= oldSelf.seq",
+                "seq never falls: a newer decision has already been written",
+            ),
             ("self.workload == oldSelf.workload", "the workload of a decision is fixed"),
         )
     )
@@ -171,21 +175,26 @@ class Spec(Model):
     shortfall: Amount
     """Copies or shards that no cluster could take."""
     held: Amount | None = None
-    """Copies, for job sets slots, of the shares that stay where they run although the policy gives them no place there,
-    because they have none elsewhere."""
+    """Copies, for job sets slots, of the shares that stay where they run although the policy gives
+    them no place there, because they have none elsewhere."""
     tolerated: Annotated[
-        dict[str, Annotated[list[Sentence], Field(max_length=64, json_schema_extra=ATOMIC)]], Field(max_length=1000)
+        dict[str, Annotated[list[Sentence], Field(max_length=64, json_schema_extra=ATOMIC)]],
+        Field(max_length=1000),
     ] = Field(default_factory=dict)
-    """Clusters with a share and with NoExecute taints, and those taints: an edit of tolerations takes nothing away."""
+    """Clusters with a share and with NoExecute taints, and those taints: an edit of tolerations
+    takes nothing away."""
     to_move: Amount | None = None
-    """Copies, for job sets slots, that have a place elsewhere and wait for the move budget, or for a rebalance."""
+    """Copies, for job sets slots, that have a place elsewhere and wait for the move budget, or for
+    a rebalance."""
     moved: Amount | None = None
-    """Copies, for job sets slots, that edits moved with this decision and those of the minute before it."""
+    """Copies, for job sets slots, that edits moved with this decision and those of the minute
+    before it."""
     per_cluster: Amount | None = None
-    """Copies that each cluster was to have under strategy Duplicate. It stands while copies stay because of it."""
+    """Copies that each cluster was to have under strategy Duplicate. It stands while copies stay
+    because of it."""
     surplus: Amount | None = None
-    """Copies beyond the workload's count that stay where strategy Duplicate placed them, until somebody changes the
-    count or asks for a rebalance."""
+    """Copies beyond the workload's count that stay where strategy Duplicate placed them, until
+    somebody changes the count or asks for a rebalance."""
     rebalanced: Annotated[str, Field(max_length=256)] = ""
     """The last request for a rebalance after which everything lay as the policy wants it."""
     clusters: Amount
@@ -194,27 +203,30 @@ class Spec(Model):
     """Chosen when nothing is missing; else the binding constraint."""
     message: Sentence = ""
     """The same as a sentence with numbers."""
-    shares: Annotated[list[ShareFields], Field(max_length=1000, json_schema_extra=list_map("cluster"))] = Field(
-        default_factory=list
-    )
+    shares: Annotated[
+        list[ShareFields], Field(max_length=1000, json_schema_extra=list_map("cluster"))
+    ] = Field(default_factory=list)
     """Who gets what."""
     marks: Annotated[dict[str, Seq], Field(max_length=1000)] = Field(default_factory=dict)
-    """Clusters that hold, or held, a slice of this workload with a seq above this decision's, and that seq: up to it
-    nothing there is news. After a restore of the host, or when somebody has changed numbers in a member."""
+    """Clusters that hold, or held, a slice of this workload with a seq above this decision's, and
+    that seq: up to it nothing there is news. After a restore of the host, or when somebody has
+    changed numbers in a member."""
     leaving: Annotated[list[ClusterName], Field(max_length=1000, json_schema_extra=ATOMIC)] = Field(
         default_factory=list
     )
     """Clusters that lost their share and were not known to be empty when this was written."""
-    given: Annotated[list[GivenFields], Field(max_length=1000, json_schema_extra=list_map("cluster"))] = Field(
-        default_factory=list
-    )
-    """What clusters still hold of earlier decisions: what they report counts within that and their share. Left out by
-    versions that did not record it."""
+    given: Annotated[
+        list[GivenFields], Field(max_length=1000, json_schema_extra=list_map("cluster"))
+    ] = Field(default_factory=list)
+    """What clusters still hold of earlier decisions: what they report counts within that and their
+    share. Left out by versions that did not record it."""
     max_clusters_at_once: Amount | None = None
     """A changed template reaches at most this many clusters that are not healthy yet."""
     policy: PolicyRef
     """The policy that was in force."""
-    quota_generations: Annotated[dict[str, Amount], Field(max_length=64)] = Field(default_factory=dict)
+    quota_generations: Annotated[dict[str, Amount], Field(max_length=64)] = Field(
+        default_factory=dict
+    )
     """Generations of the quota accounts that were read."""
     unlimited_quota: bool | None = None
     """True when no FederatedQuota speaks for the project."""
@@ -226,12 +238,14 @@ class Spec(Model):
     """The time of the fleet's picture that it was made from."""
     inputs_hash: Annotated[str, Field(max_length=64)]
     """Hash of all that it depends on; the decision is valid while this is."""
-    violations: Annotated[list[Sentence], Field(max_length=16, json_schema_extra=ATOMIC)] = Field(default_factory=list)
+    violations: Annotated[list[Sentence], Field(max_length=16, json_schema_extra=ATOMIC)] = Field(
+        default_factory=list
+    )
     """Soft spread rules that could not be kept."""
     verdicts: Verdicts | None = None
     """Why each cluster was or was not chosen."""
-    causes: Annotated[list[Sentence], Field(max_length=MAX_CAUSES, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list
+    causes: Annotated[list[Sentence], Field(max_length=MAX_CAUSES, json_schema_extra=ATOMIC)] = (
+        Field(default_factory=list)
     )
     """What the last decisions were made for, newest last."""
     deletion: Deletion | None = None
@@ -264,12 +278,13 @@ def to_spec(
     revision: str = "",
     content: bytes = b"",
 ) -> dict[str, Any]:
-    """The whole `.spec`. `causes` are oldest first, of which the last ten stay; `ask` adds what the ledger is charged
-    with and the roll-out's bound; `leaving` are clusters without a share that may still hold something;
-    `rebalanced` is the last request for a rebalance that is done with; `given` is what clusters had before; `revision`
-    keeps the spec in force where an edit is held back; `content` is the digest of what is charged."""
+    """The whole `.spec`. `causes` are oldest first, of which the last ten stay; `ask` adds what the
+    ledger is charged with and the roll-out's bound; `leaving` are clusters without a share that may
+    still hold something; `rebalanced` is the last request for a rebalance that is done with;
+    `given` is what clusters had before; `revision` keeps the spec in force where an edit is held
+    back; `content` is the digest of what is charged."""
     ask = decision.under or ask
-    unit = ask.unit if ask else Unit.SHARDS if any(share.ranges for share in decision.shares) else Unit.REPLICAS
+    unit = _unit(decision, ask)
     spec: dict[str, Any] = {
         "workload": {"kind": decision.key.kind, "name": decision.key.name, "uid": decision.uid},
         "seq": decision.seq,
@@ -294,13 +309,13 @@ def to_spec(
     everywhere = {"perCluster": decision.per_cluster, "surplus": decision.surplus}
     spec |= {name: value for name, value in (moves | everywhere).items() if value}
     if decision.tolerated:
-        spec["tolerated"] = {cluster: list(found[:64]) for cluster, found in sorted(decision.tolerated.items())}
+        spec["tolerated"] = {
+            cluster: list(found[:64]) for cluster, found in sorted(decision.tolerated.items())
+        }
     if decision.marks:
         spec["marks"] = dict(sorted(decision.marks.items()))
-    if decision.held:
-        spec["held"] = decision.held
-    if decision.unlimited_quota:
-        spec["unlimitedQuota"] = True
+    optional = {"held": decision.held, "unlimitedQuota": decision.unlimited_quota}
+    spec |= {name: value for name, value in optional.items() if value}
     if leaving:
         spec["leaving"] = list(leaving)
     if ask and ask.policy.max_clusters_at_once:
@@ -311,6 +326,13 @@ def to_spec(
         kept = {"revision": revision} if revision else {}
         spec["inForce"] = {"generation": ask.generation, "heldBack": decision.held_back} | kept
     return spec
+
+
+def _unit(decision: Decision, ask: Ask | None) -> Unit:
+    """Without an ask, only shares of shards have ranges."""
+    if ask:
+        return ask.unit
+    return Unit.SHARDS if any(share.ranges for share in decision.shares) else Unit.REPLICAS
 
 
 def _charge_fields(ask: Ask, content: bytes) -> dict[str, Any]:
@@ -334,11 +356,15 @@ def _given_fields(share: Share, unit: Unit) -> dict[str, Any]:
 
 
 def _policy_ref(decision: Decision) -> dict[str, Any]:
-    required = [{"name": name, "generation": generation} for name, generation in decision.required[:64]]
+    required = [
+        {"name": name, "generation": generation} for name, generation in decision.required[:64]
+    ]
     named = {
         "namespace": decision.policy_namespace,
         "uid": decision.policy_uid,
         "origin": decision.policy_origin,
         "required": required,
     }
-    return {"name": decision.policy_name, "generation": decision.policy_generation} | raw.present(named)
+    return {"name": decision.policy_name, "generation": decision.policy_generation} | raw.present(
+        named
+    )

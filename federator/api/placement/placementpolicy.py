@@ -1,5 +1,5 @@
-"""PlacementPolicy (of one namespace) and ClusterPlacementPolicy (of all): schema and conversion to the core's
-policy."""
+"""PlacementPolicy (of one namespace) and ClusterPlacementPolicy (of all): schema and conversion to
+the core's policy."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -30,22 +30,26 @@ KindName = Literal[
 class Workloads(Model):
     """Which workloads a policy speaks for; what is left out does not restrict."""
 
-    kinds: Annotated[list[KindName], Field(max_length=16, json_schema_extra=LIST_SET)] = Field(default_factory=list)
+    kinds: Annotated[list[KindName], Field(max_length=16, json_schema_extra=LIST_SET)] = Field(
+        default_factory=list
+    )
     """Only these kinds."""
     match_labels: Labels = Field(default_factory=dict)
     """Only workloads with these labels."""
     projects: Annotated[
-        list[Annotated[str, Field(max_length=63)]], Field(max_length=256, json_schema_extra=LIST_SET)
+        list[Annotated[str, Field(max_length=63)]],
+        Field(max_length=256, json_schema_extra=LIST_SET),
     ] = Field(default_factory=list)
     """Only workloads of these projects."""
 
 
 class ClusterWorkloads(Workloads):
-    """Which workloads a policy of all namespaces speaks for; what is left out does not restrict. Labels and the project
-    of a workload are what its owner writes: for a Required policy, select by namespaces or projects."""
+    """Which workloads a policy of all namespaces speaks for; what is left out does not restrict.
+    Labels and the project of a workload are what its owner writes: for a Required policy, select by
+    namespaces or projects."""
 
-    namespaces: Annotated[list[DnsLabel], Field(max_length=1000, json_schema_extra=LIST_SET)] = Field(
-        default_factory=list
+    namespaces: Annotated[list[DnsLabel], Field(max_length=1000, json_schema_extra=LIST_SET)] = (
+        Field(default_factory=list)
     )
     """Only workloads of these namespaces."""
 
@@ -64,22 +68,26 @@ class Spec(PolicyFields):
 
     workloads: Workloads | None = None
     """Workloads that the policy applies to when they name none; all when left out."""
-    priority: Annotated[int, Field(ge=-1_000_000, le=1_000_000, json_schema_extra={"format": "int32"})] = 0
-    """Of several policies that apply, the one with the highest priority is taken, then the first by name."""
+    priority: Annotated[
+        int, Field(ge=-1_000_000, le=1_000_000, json_schema_extra={"format": "int32"})
+    ] = 0
+    """Of several policies that apply, the one with the highest priority is taken, then the first by
+    name."""
 
 
 class ClusterSpec(Spec):
     """What the policy says."""
 
     workloads: ClusterWorkloads | None = None
-    """Workloads that the policy applies to when they name none; all when left out. A Required policy applies to them
-    whatever they name: there projects are those that a namespace is bound to by a FederatedQuota, and those that a
-    workload claims."""
+    """Workloads that the policy applies to when they name none; all when left out. A Required
+    policy applies to them whatever they name: there projects are those that a namespace is bound to
+    by a FederatedQuota, and those that a workload claims."""
     enforcement: Literal["Default", "Required"] | None = None
-    """Default (when left out): for workloads that say nothing else. Required: joined by AND to whatever policy a
-    workload has. Then clusters must be admitted by both, division.minPerCluster, maxPerCluster and maxClusters are the
-    stricter ones, spread rules are added, and of taints that people set only those are tolerated that tolerations of
-    this policy allow as well: none when it has none."""
+    """Default (when left out): for workloads that say nothing else. Required: joined by AND to
+    whatever policy a workload has. Then clusters must be admitted by both, division.minPerCluster,
+    maxPerCluster and maxClusters are the stricter ones, spread rules are added, and of taints that
+    people set only those are tolerated that tolerations of this policy allow as well: none when it
+    has none."""
     owner: Owner | None = None
     """Whom to ask: shown where the policy refuses something."""
 
@@ -88,12 +96,12 @@ class Status(Model):
     """What is said of the policy."""
 
     conditions: Conditions = Field(default_factory=list)
-    """InForce: False with TooManyPolicies on those of a namespace that are beyond the oldest 200 (a setting of the
-    hub); no condition on the others."""
+    """InForce: False with TooManyPolicies on those of a namespace that are beyond the oldest 200 (a
+    setting of the hub); no condition on the others."""
 
 
 class PlacementPolicy(Model):
-    """Where the workloads of its namespace may go, and how their copies are divided over clusters."""
+    """Where the workloads of its namespace may go, and how their copies are divided."""
 
     api_version: Literal["federation.pinterest.com/v1alpha1"]
     """federation.pinterest.com/v1alpha1."""
@@ -108,8 +116,7 @@ class PlacementPolicy(Model):
 
 
 class ClusterPlacementPolicy(Model):
-    """Where workloads of all namespaces may go: unless they say otherwise, or, with enforcement Required, whatever they
-    say."""
+    """Where workloads of all namespaces may go: by default, or always (enforcement Required)."""
 
     api_version: Literal["federation.pinterest.com/v1alpha1"]
     """federation.pinterest.com/v1alpha1."""
@@ -148,13 +155,16 @@ def to_demand(obj: Obj) -> Demand | None:
         min_per_cluster=division.min_per_cluster,
         max_per_cluster=division.max_per_cluster,
         max_clusters=division.max_clusters,
-        **{name: fields[name] for name in ("names", "exclude", "selector", "tolerations", "spread", "moves")},
+        **{
+            name: fields[name]
+            for name in ("names", "exclude", "selector", "tolerations", "spread", "moves")
+        },
     )
 
 
 def matching(obj: Obj) -> dict[str, Any]:
-    """Keyword arguments of `placement.policy.policies.Rule` beside the policy: for whom it speaks, with
-    which priority, and what it demands."""
+    """Keyword arguments of `placement.policy.policies.Rule` beside the policy: for whom it speaks,
+    with which priority, and what it demands."""
     workloads = raw.mapping(obj, "spec", "workloads")
     return {
         "namespaces": frozenset(raw.texts(workloads, "namespaces")),

@@ -1,4 +1,5 @@
-"""Verdicts made small enough for an object: the chosen in full, the rejected grouped by reason. Models and the making.
+"""Verdicts made small enough for an object: the chosen in full, the rejected grouped by reason.
+Models and the making.
 
 Used by `placementdecision` only. Full tables are recomputed on demand by explain.
 """
@@ -28,9 +29,10 @@ class ChosenCluster(Model):
     """Copies that it could have taken."""
     score: Annotated[int, Field(json_schema_extra={"format": "int64"})] = 0
     """Sum of the score's terms, in thousandths."""
-    terms: Annotated[dict[str, Annotated[int, Field(json_schema_extra={"format": "int64"})]], Field(max_length=32)] = (
-        Field(default_factory=dict)
-    )
+    terms: Annotated[
+        dict[str, Annotated[int, Field(json_schema_extra={"format": "int64"})]],
+        Field(max_length=32),
+    ] = Field(default_factory=dict)
     """The score's terms, in thousandths."""
     message: Sentence = ""
     """A sentence with numbers."""
@@ -52,21 +54,21 @@ class RejectedClusters(Model):
 class Verdicts(Model):
     """Why each cluster was or was not chosen."""
 
-    chosen: Annotated[list[ChosenCluster], Field(max_length=1000, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list
+    chosen: Annotated[list[ChosenCluster], Field(max_length=1000, json_schema_extra=ATOMIC)] = (
+        Field(default_factory=list)
     )
     """The chosen ones."""
     chosen_not_shown: Amount | None = None
     """How many more were chosen than could be shown here; spec.shares names them all."""
-    rejected: Annotated[list[RejectedClusters], Field(max_length=64, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list
+    rejected: Annotated[list[RejectedClusters], Field(max_length=64, json_schema_extra=ATOMIC)] = (
+        Field(default_factory=list)
     )
     """The others, by reason."""
 
 
 def summarise(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """At most 32 KiB as JSON: when there are too many chosen clusters, terms go first, then sentences, then the
-    smallest."""
+    """At most 32 KiB as JSON: when there are too many chosen clusters, terms go first, then
+    sentences, then the smallest."""
     groups = decision.grouped(verdicts)
     chosen = sorted(groups.chosen, key=lambda v: (-v.got, v.cluster))
     rejected = [_rejected(group) for group in groups.rejected]
@@ -85,7 +87,12 @@ def summarise(verdicts: Sequence[Verdict]) -> dict[str, Any]:
 
 
 def _chosen(verdict: Verdict, detail: int) -> dict[str, Any]:
-    row: dict[str, Any] = {"cluster": verdict.cluster, "got": verdict.got, "fit": verdict.fit, "score": verdict.score}
+    row: dict[str, Any] = {
+        "cluster": verdict.cluster,
+        "got": verdict.got,
+        "fit": verdict.fit,
+        "score": verdict.score,
+    }
     if detail > 0 and verdict.message:
         row["message"] = plaintext.clipped(verdict.message)
     if detail > 1 and verdict.terms:
@@ -94,7 +101,11 @@ def _chosen(verdict: Verdict, detail: int) -> dict[str, Any]:
 
 
 def _rejected(group: Rejected) -> dict[str, Any]:
-    row: dict[str, Any] = {"reason": str(group.reason), "count": group.count, "clusters": list(group.clusters)}
+    row: dict[str, Any] = {
+        "reason": str(group.reason),
+        "count": group.count,
+        "clusters": list(group.clusters),
+    }
     if group.message:
         row["message"] = plaintext.clipped(group.message)
     return row
@@ -106,7 +117,9 @@ def _at_most(body: dict[str, Any]) -> int:
     for row in (*body["chosen"], *body["rejected"]):
         message = row.get("message", "")
         characters += (2 if message.isascii() else 6) * len(message)
-    names = sum(6 * len(row["cluster"]) for row in body["chosen"]) + 6 * 253 * NAMES_SHOWN * len(body["rejected"])
+    names = sum(6 * len(row["cluster"]) for row in body["chosen"]) + 6 * 253 * NAMES_SHOWN * len(
+        body["rejected"]
+    )
     terms = sum(6 * len(name) + 32 for row in body["chosen"] for name in row.get("terms", ()))
     return characters + names + terms + 200 * (len(body["chosen"]) + len(body["rejected"]) + 1)
 

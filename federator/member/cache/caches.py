@@ -1,8 +1,9 @@
-"""All that a member process hears of its cluster: one store and one reflector per kind, the indexes over them, and
-who is told.
+"""All that a member process hears of its cluster: one store and one reflector per kind, the indexes
+over them, and who is told.
 
-One instance per process. Controllers read synchronously and subscribe with plain callbacks that take note and
-return. Until `natives_synced`, an absence means nothing and nobody may write natives (invariant 14).
+One instance per process. Controllers read synchronously and subscribe with plain callbacks that
+take note and return. Until `natives_synced`, an absence means nothing and nobody may write natives
+(invariant 14).
 """
 
 import asyncio
@@ -91,7 +92,8 @@ class Signals:
 
 @dataclass(frozen=True, slots=True)
 class _Watched:
-    """How one collection is kept: what is served where, what is kept of each object, and who hears of changes."""
+    """How one collection is kept: what is served where, what is kept of each object, and who hears
+    of changes."""
 
     name: str
     served: tuple[str, str]
@@ -139,14 +141,15 @@ class Caches:
         self.nodes_epoch = 0
         """Rises whenever a node changes in something other than what its pods use."""
         self.went_back = asyncio.Event()
-        """The cluster was restored from a backup: nothing that this process remembers of it holds any more."""
+        """The cluster was restored from a backup: nothing that this process remembers of it holds
+        any more."""
         self.highest_seq = 0
         """The highest seq of any slice seen in this process's life."""
         self.highest = Highest()
         """The same by workload, also of earlier lives."""
         self.late_slices = 0
-        """How often a decision was heard of after a later one: slices are written side by side, and watched kind by
-        kind."""
+        """How often a decision was heard of after a later one: slices are written side by side, and
+        watched kind by kind."""
         self._client = client
         self._fleet = fleet
         self._options = options
@@ -157,10 +160,11 @@ class Caches:
         self._shapes = rows.Shapes()
         self._lists = (asyncio.Semaphore(4),)
         self.reflectors = {
-            watched.name: self._reflector(watched, client, clock, rng, metrics) for watched in self._watched(fleet)
+            watched.name: self._reflector(watched, client, clock, rng, metrics)
+            for watched in self._watched(fleet)
         }
 
-    # -- reading ---------------------------------------------------------------------------------------------------
+    # -- reading --------------------------------------------------------------
 
     def slice(self, key: WorkloadKey) -> SliceRow | None:
         return self.slices[key.kind].get((key.namespace, key.name))
@@ -181,7 +185,11 @@ class Caches:
 
     def natives_of(self, owner_uid: str) -> list[NativeRow]:
         """Native objects that this object controls, in order of kind, namespace and name."""
-        return [row for kind in sorted(self.natives) for _, row in self.natives[kind].by_index("owner", owner_uid)]
+        return [
+            row
+            for kind in sorted(self.natives)
+            for _, row in self.natives[kind].by_index("owner", owner_uid)
+        ]
 
     def crews_of(self, row: SliceRow) -> list[str]:
         """Uids of the controllers whose pods are this slice's copies: ReplicaSets and Jobs."""
@@ -209,8 +217,8 @@ class Caches:
         return self._slice_keys.get(uid)
 
     def profile(self, name: str, content_hash: str) -> dict[str, Any] | None:
-        """The RuntimeProfile with this content, whatever its copy is called; the one of that name when no hash is
-        pinned."""
+        """The RuntimeProfile with this content, whatever its copy is called; the one of that name
+        when no hash is pinned."""
         if content_hash:
             return next((obj for _, obj in self.profiles.by_index("hash", content_hash)), None)
         return self.profiles.get(("", name))
@@ -219,14 +227,31 @@ class Caches:
     def natives_synced(self) -> bool:
         """Everything that expansion compares with has been listed in this process's life."""
         stores: list[Store[Any]] = [*self.natives.values(), *self.referenced.values()]
-        return all(store.synced for store in stores) and _known(self.profiles, self.reflectors["RuntimeProfile"])
+        return all(store.synced for store in stores) and _known(
+            self.profiles, self.reflectors["RuntimeProfile"]
+        )
 
     @property
     def room_synced(self) -> bool:
-        """Everything that free room depends on has been listed; a workload kind that is not served has no slices."""
-        stores: list[Store[Any]] = [self.pods, self.nodes, self.daemonsets, self.replicasets, self.natives["Job"]]
-        slices = [_known(store, self.reflectors[f"slices of {kind}"]) for kind, store in self.slices.items()]
-        return all(store.synced for store in stores) and all(slices) and self.answered and self.natives_synced
+        """Everything that free room depends on has been listed; a workload kind that is not served
+        has no slices."""
+        stores: list[Store[Any]] = [
+            self.pods,
+            self.nodes,
+            self.daemonsets,
+            self.replicasets,
+            self.natives["Job"],
+        ]
+        slices = [
+            _known(store, self.reflectors[f"slices of {kind}"])
+            for kind, store in self.slices.items()
+        ]
+        return (
+            all(store.synced for store in stores)
+            and all(slices)
+            and self.answered
+            and self.natives_synced
+        )
 
     @property
     def answered(self) -> bool:
@@ -244,19 +269,28 @@ class Caches:
             reflector.hurry()
 
     async def confirm(self, row: SliceRow) -> bool:
-        """Asks the server whether this slice still stands; one that goes does not. Raises ApiErrors."""
+        """Asks the server whether this slice still stands; one that goes does not. Raises
+        ApiErrors."""
         listing = await self._client.list(
-            *_served(row.key.kind), row.key.namespace, field_selector=f"metadata.name={row.key.name}"
+            *_served(row.key.kind),
+            row.key.namespace,
+            field_selector=f"metadata.name={row.key.name}",
         )
         return any(
-            raw.text(obj, "metadata", "uid") == row.uid and raw.at(obj, "metadata", "deletionTimestamp") is None
+            raw.text(obj, "metadata", "uid") == row.uid
+            and raw.at(obj, "metadata", "deletionTimestamp") is None
             for obj in listing.items
         )
 
-    # -- hearing ---------------------------------------------------------------------------------------------------
+    # -- hearing --------------------------------------------------------------
 
     def _reflector(
-        self, watched: "_Watched", client: Client, clock: Clock, rng: random.Random, metrics: WatchMeter | None
+        self,
+        watched: "_Watched",
+        client: Client,
+        clock: Clock,
+        rng: random.Random,
+        metrics: WatchMeter | None,
     ) -> Reflector[Any]:
         return Reflector(
             client,
@@ -277,31 +311,59 @@ class Caches:
         """One row per collection that is kept in memory."""
         shapes = self._shapes
         for kind, slices in self.slices.items():
-            # Of a native kind there are many that are nobody's slices: only marked ones are kept whole.
-            chosen = "" if registry.KINDS[kind].model is not None else f"{names.FLEET_LABEL}={fleet}"
-            yield _Watched(f"slices of {kind}", _served(kind), slices, _slice_of(kind), self._on_slice, chosen)
+            # Of a native kind there are many that are nobody's slices: only marked ones are kept
+            # whole.
+            chosen = (
+                "" if registry.KINDS[kind].model is not None else f"{names.FLEET_LABEL}={fleet}"
+            )
+            yield _Watched(
+                f"slices of {kind}", _served(kind), slices, _slice_of(kind), self._on_slice, chosen
+            )
         for kind, natives in self.natives.items():
             yield _Watched(
-                kind, (NATIVES[kind].api_version, NATIVES[kind].plural), natives, _native_of(kind), self._on_native
+                kind,
+                (NATIVES[kind].api_version, NATIVES[kind].plural),
+                natives,
+                _native_of(kind),
+                self._on_native,
             )
         for kind, existing in self.referenced.items():
-            yield _Watched(kind, REFERENCED[kind], existing, lambda _: True, self._on_reference(kind))
+            yield _Watched(
+                kind, REFERENCED[kind], existing, lambda _: True, self._on_reference(kind)
+            )
         owned = ("apps/v1", "replicasets")
         yield _Watched("ReplicaSet", owned, self.replicasets, rows.owner_row, self._on_replicaset)
-        yield _Watched("Pod", ("v1", "pods"), self.pods, lambda obj: rows.pod_row(obj, shapes), self._on_pod)
+        yield _Watched(
+            "Pod", ("v1", "pods"), self.pods, lambda obj: rows.pod_row(obj, shapes), self._on_pod
+        )
         told = "FailedMount"
-        yield _Watched(told, ("v1", "events"), self.mounts, _mounts_of, self._on_mount, field_selector=f"reason={told}")
+        yield _Watched(
+            told,
+            ("v1", "events"),
+            self.mounts,
+            _mounts_of,
+            self._on_mount,
+            field_selector=f"reason={told}",
+        )
         refused = ("v1", "events"), self.refusals, _refusals_of, self._on_refusal
         yield _Watched(reasons.REFUSED, *refused, field_selector=f"reason={reasons.REFUSED}")
         yield _Watched("Node", ("v1", "nodes"), self.nodes, _node_of(self._options), self._on_node)
         daemons = ("apps/v1", "daemonsets")
         yield _Watched(
-            "DaemonSet", daemons, self.daemonsets, lambda obj: rows.daemon_row(obj, shapes), self._on_anything
+            "DaemonSet",
+            daemons,
+            self.daemonsets,
+            lambda obj: rows.daemon_row(obj, shapes),
+            self._on_anything,
         )
         profile = "RuntimeProfile"
-        yield _Watched(profile, _served(profile), self.profiles, lambda obj: obj, self._on_reference(profile))
+        yield _Watched(
+            profile, _served(profile), self.profiles, lambda obj: obj, self._on_reference(profile)
+        )
         question = "ClusterCapacity"
-        yield _Watched(question, _served(question), self.questions, lambda obj: obj, self._on_question)
+        yield _Watched(
+            question, _served(question), self.questions, lambda obj: obj, self._on_question
+        )
 
     def _on_question(self, _: Key, __: Any, new: dict[str, Any] | None) -> None:
         if new is not None:
@@ -309,7 +371,8 @@ class Caches:
         self.signals.survey()
 
     def remember(self, status: Mapping[str, Any]) -> None:
-        """Takes from the ClusterCapacity's status what earlier lives have obeyed; the first word counts."""
+        """Takes from the ClusterCapacity's status what earlier lives have obeyed; the first word
+        counts."""
         self.highest.load(status)
         self.highest_seq = max(self.highest_seq, self.highest.top)
 
@@ -347,7 +410,12 @@ class Caches:
             key = self._slice_keys.get(row.owner_uid) if row is not None else None
             if key is not None:
                 self.signals.roll_up(key)
-                changed = old is None or new is None or old.live != new.live or old.deleting != new.deleting
+                changed = (
+                    old is None
+                    or new is None
+                    or old.live != new.live
+                    or old.deleting != new.deleting
+                )
                 if changed or jobs.came_to_rest(old, new):
                     self.signals.expand(key)
         either = new if new is not None else old
@@ -363,19 +431,30 @@ class Caches:
             self._owners[new.uid] = new.owner_uid
         self._crews_changed(old, new)
 
-    def _crews_changed(self, old: NativeRow | OwnerRow | None, new: NativeRow | OwnerRow | None) -> None:
-        """Pods may have been heard of before what controls them: whose they are is known, or another's, only now."""
-        if old is not None and new is not None and (old.uid, old.owner_uid) == (new.uid, new.owner_uid):
+    def _crews_changed(
+        self, old: NativeRow | OwnerRow | None, new: NativeRow | OwnerRow | None
+    ) -> None:
+        """Pods may have been heard of before what controls them: whose they are is known, or
+        another's, only now."""
+        if (
+            old is not None
+            and new is not None
+            and (old.uid, old.owner_uid) == (new.uid, new.owner_uid)
+        ):
             return
         for row in (old, new):
-            slice_key = self.slice_of_pod(row.owner_uid) if row is not None and row.owner_uid else None
+            slice_key = (
+                self.slice_of_pod(row.owner_uid) if row is not None and row.owner_uid else None
+            )
             if slice_key is not None:
                 self.signals.roll_up(slice_key)
                 self.signals.survey()
 
     def _on_pod(self, key: Key, old: PodRow | None, new: PodRow | None) -> None:
         self.commitments.change(key, old, new)
-        trouble = (old.trouble if old is not None else None) != (new.trouble if new is not None else None)
+        trouble = (old.trouble if old is not None else None) != (
+            new.trouble if new is not None else None
+        )
         row = new if new is not None else old
         if trouble and row is not None:
             slice_key = self.slice_of_pod(row.controller_uid)
@@ -384,7 +463,9 @@ class Caches:
         if (_room(old)) != _room(new):
             self.signals.survey()
 
-    def _on_mount(self, _: Key, old: tuple[MountRow, ...] | None, new: tuple[MountRow, ...] | None) -> None:
+    def _on_mount(
+        self, _: Key, old: tuple[MountRow, ...] | None, new: tuple[MountRow, ...] | None
+    ) -> None:
         for row in new or old or ():
             pod = self.pods.get(row.pod)
             key = self.slice_of_pod(pod.controller_uid) if pod is not None else None
@@ -393,21 +474,38 @@ class Caches:
 
     def mount_troubles(self, namespace: str, crews: Container[str]) -> Iterator[Trouble]:
         """What keeps pods of these controllers from starting, by what their kubelets told last."""
-        told = {row.pod: row for _, found in self.mounts.by_index("namespace", namespace) for row in found}
+        told = {
+            row.pod: row
+            for _, found in self.mounts.by_index("namespace", namespace)
+            for row in found
+        }
         for name, row in sorted(told.items()):
             pod = self.pods.get(name)
-            if pod is not None and pod.uid == row.pod_uid and pod.starting and pod.controller_uid in crews:
+            if (
+                pod is not None
+                and pod.uid == row.pod_uid
+                and pod.starting
+                and pod.controller_uid in crews
+            ):
                 yield row.trouble
 
-    def _on_refusal(self, _: Key, old: tuple[RefusalRow, ...] | None, new: tuple[RefusalRow, ...] | None) -> None:
+    def _on_refusal(
+        self, _: Key, old: tuple[RefusalRow, ...] | None, new: tuple[RefusalRow, ...] | None
+    ) -> None:
         for row in new or old or ():
             key = self.slice_of_pod(row.job_uid)
             if key is not None:
                 self.signals.roll_up(key)
 
     def refusal(self, job_uid: str, since_s: float) -> str:
-        """Why the API server takes no pods of a Job, by the last that was said of it since then; "" for no word."""
-        told = [row for _, found in self.refusals.by_index("job", job_uid) for row in found if row.at_s >= since_s]
+        """Why the API server takes no pods of a Job, by the last that was said of it since then; ""
+        for no word."""
+        told = [
+            row
+            for _, found in self.refusals.by_index("job", job_uid)
+            for row in found
+            if row.at_s >= since_s
+        ]
         return max(told, key=lambda row: (row.at_s, row.message)).message if told else ""
 
     def _on_node(self, _: Key, old: Node | None, new: Node | None) -> None:
@@ -435,7 +533,11 @@ def _is_slice(row: SliceRow | None) -> bool:
 
 def _room(row: PodRow | None) -> tuple[Any, ...]:
     """What of a pod free room depends on."""
-    return () if row is None else (row.node, row.ended, row.waits, row.nominated, row.shape, row.controller_uid)
+    return (
+        ()
+        if row is None
+        else (row.node, row.ended, row.waits, row.nominated, row.shape, row.controller_uid)
+    )
 
 
 def _slice_of(kind: str) -> Callable[[dict[str, Any]], SliceRow]:

@@ -1,12 +1,13 @@
-"""The highest seq of every workload that had a slice here, beyond the slice's life and that of this process.
+"""The highest seq of every workload that had a slice here, beyond the slice's life and that of this
+process.
 
-A write that was on its way for long may make a slice anew that was removed since (F30): obeyed, it would run
-what runs elsewhere by now. What is known is part of the ClusterCapacity's status, written with the report that each new
-seq brings anyway, and read before anything is obeyed.
+A write that was on its way for long may make a slice anew that was removed since (F30): obeyed, it
+would run what runs elsewhere by now. What is known is part of the ClusterCapacity's status, written
+with the report that each new seq brings anyway, and read before anything is obeyed.
 
-Bounded, and nothing is forgotten for nothing: what is left out lies at or below `forgotten`, and a slice of an unknown
-workload up to there is refused, unless this very object was obeyed before. A hub gives a slice that is refused a new
-number. Pure.
+Bounded, and nothing is forgotten for nothing: what is left out lies at or below `forgotten`, and a
+slice of an unknown workload up to there is refused, unless this very object was obeyed before. A
+hub gives a slice that is refused a new number. Pure.
 """
 
 from collections import OrderedDict
@@ -17,7 +18,8 @@ from federator.api import clustercapacity
 from federator.model import seq as seqs
 
 REMEMBERED = 10_000
-"""Workloads that are remembered in memory; of these the status holds as many as its schema allows."""
+"""Workloads that are remembered in memory; of these the status holds as many as its schema
+allows."""
 
 
 class Highest:
@@ -52,14 +54,16 @@ class Highest:
         return max(self._forgotten, max(self._seqs.values(), default=0))
 
     def hear(self, uid: str, seq: int, *, obeyed: bool) -> None:
-        """A slice of this workload was seen. `obeyed`: this very object was, before: its status says so."""
+        """A slice of this workload was seen. `obeyed`: this very object was, before: its status
+        says so."""
         if not self.loaded:
             self._early.append((uid, seq, obeyed))
         elif not self.newer(uid, seq, obeyed=obeyed):
             self._note(uid, seq, news=not obeyed)
 
     def newer(self, uid: str, seq: int, *, obeyed: bool) -> int:
-        """The seq for which a slice with this one must be taken for a stale one; 0 for one to be obeyed."""
+        """The seq for which a slice with this one must be taken for a stale one; 0 for one to be
+        obeyed."""
         known = self._seqs.get(uid)
         if known is not None:
             return known if seq < known else 0
@@ -69,7 +73,10 @@ class Highest:
         """The fields of the status that keep it."""
         if self._shown[0] != self.version:
             entries = list(self._seqs.items())
-            left_out, kept = entries[: -clustercapacity.MAX_HIGHEST], entries[-clustercapacity.MAX_HIGHEST :]
+            left_out, kept = (
+                entries[: -clustercapacity.MAX_HIGHEST],
+                entries[-clustercapacity.MAX_HIGHEST :],
+            )
             forgotten = max(self._forgotten, max((seq for _, seq in left_out), default=0))
             self._shown = (self.version, clustercapacity.from_highest(dict(kept), forgotten))
         return self._shown[1]

@@ -1,6 +1,8 @@
-"""The Jobs of a job set's slice: which shards they have finished, and which of the slice's shards still need a Job.
+"""The Jobs of a job set's slice: which shards they have finished, and which of the slice's shards
+still need a Job.
 
-Pure. A completed shard is never run again by us: when a Job has to be made anew, it is made only for what is left.
+Pure. A completed shard is never run again by us: when a Job has to be made anew, it is made only
+for what is left.
 """
 
 from collections.abc import Sequence
@@ -19,8 +21,8 @@ def completed(job: NativeRow) -> Ranges:
 
 
 def failed(job: NativeRow) -> Ranges:
-    """The shards that have failed for good: those it names, and all that are left when the Job as a whole has
-    failed."""
+    """The shards that have failed for good: those it names, and all that are left when the Job as a
+    whole has failed."""
     found = _indexes(job, "failedIndexes")
     if job.shards is not None and conditions.is_true(raw.items(job.status, "conditions"), "Failed"):
         found = shards.union(found, shards.minus((job.shards,), completed(job)))
@@ -29,7 +31,10 @@ def failed(job: NativeRow) -> Ranges:
 
 def stopping(job: NativeRow) -> bool:
     """Whether the Job has been told to stop, or has nothing left to run."""
-    ended = any(conditions.is_true(raw.items(job.status, "conditions"), kind) for kind in ("Complete", "Failed"))
+    ended = any(
+        conditions.is_true(raw.items(job.status, "conditions"), kind)
+        for kind in ("Complete", "Failed")
+    )
     return ended or raw.flag(job.spec, "suspend")
 
 
@@ -38,7 +43,9 @@ def lacks_pods(job: NativeRow) -> bool:
     if stopping(job) or job.deleting or job.shards is None:
         return False
     left = shards.size(shards.minus((job.shards,), shards.union(completed(job), failed(job))))
-    return raw.integer(job.status, "active") < min(left, raw.integer(job.spec, "parallelism", default=left))
+    return raw.integer(job.status, "active") < min(
+        left, raw.integer(job.spec, "parallelism", default=left)
+    )
 
 
 def came_to_rest(old: NativeRow | None, new: NativeRow | None) -> bool:
@@ -49,8 +56,8 @@ def came_to_rest(old: NativeRow | None, new: NativeRow | None) -> bool:
 
 
 def recorded(job: NativeRow, status: Obj) -> bool:
-    """Whether the Job runs nothing more and the slice's status holds all it has to tell; only then may it be
-    deleted."""
+    """Whether the Job runs nothing more and the slice's status holds all it has to tell; only then
+    may it be deleted."""
     if raw.integer(job.status, "active"):
         return False
     done = shards.union(_recorded(status, "completedIndexes"), _recorded(status, "failedIndexes"))
@@ -63,8 +70,9 @@ def done(status: Obj) -> Ranges:
 
 
 def ranges_to_run(wanted: Ranges, jobs: Sequence[NativeRow], finished: Ranges) -> Ranges:
-    """The pieces that need a Job: those that have one as they are, and of the others what is neither finished nor still
-    in the hands of a Job that has to go first (it may complete more until it is gone)."""
+    """The pieces that need a Job: those that have one as they are, and of the others what is
+    neither finished nor still in the hands of a Job that has to go first (it may complete more
+    until it is gone)."""
     taken = [job.shards for job in jobs if job.shards is not None]
     pieces: list[Range] = []
     for job in jobs:

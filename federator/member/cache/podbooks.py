@@ -1,7 +1,8 @@
-"""What the pods of a member use and where, kept up to date event by event: no rescan, however many pods there are.
+"""What the pods of a member use and where, kept up to date event by event: no rescan, however many
+pods there are.
 
-Fed by the pod reflector; read by the capacity report (room per node) and the roll-up (troubles per controller).
-Plain data on the event loop; nothing here waits.
+Fed by the pod reflector; read by the capacity report (room per node) and the roll-up (troubles per
+controller). Plain data on the event loop; nothing here waits.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,9 @@
-"""What a member process remembers of each object: small projections, made once per event, never the whole object
-where a few facts do.
+"""What a member process remembers of each object: small projections, made once per event, never the
+whole object where a few facts do.
 
-`SliceRow` and `NativeRow` keep the object's bytes until it has been compared with what it should be; pods and nodes
-keep what capacity and roll-up need. Projections are total: whatever an API server can hold gives a row.
+`SliceRow` and `NativeRow` keep the object's bytes until it has been compared with what it should
+be; pods and nodes keep what capacity and roll-up need. Projections are total: whatever an API
+server can hold gives a row.
 """
 
 import hashlib
@@ -35,7 +36,14 @@ from federator.status.reasons import Trouble
 NativeKey = tuple[str, str, str]
 """(kind, namespace, name) of a native object."""
 
-_BOOKKEEPING: Final = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink")
+_BOOKKEEPING: Final = (
+    "managedFields",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "uid",
+    "selfLink",
+)
 
 
 def digest(value: Any) -> str:
@@ -58,11 +66,13 @@ class SliceRow:
     mark: SliceMark | None
     deleting: bool
     content: str
-    """Digest of what its natives are made from: labels, annotations, spec, and which shards are done."""
+    """Digest of what its natives are made from: labels, annotations, spec, and which shards are
+    done."""
     document: bytes
     """The whole object without managedFields, as JSON."""
     observed: bool
-    """A life of the member process, or for carried kinds the cluster, has looked at this very object before."""
+    """A life of the member process, or for carried kinds the cluster, has looked at this very
+    object before."""
 
     def obj(self) -> dict[str, Any]:
         """The object; a fresh copy on every call."""
@@ -76,7 +86,10 @@ class SliceRow:
 
 def slice_row(kind: str, obj: Obj) -> SliceRow:
     meta, status = raw.mapping(obj, "metadata"), raw.mapping(obj, "status")
-    slim = {**obj, "metadata": {name: value for name, value in meta.items() if name != "managedFields"}}
+    slim = {
+        **obj,
+        "metadata": {name: value for name, value in meta.items() if name != "managedFields"},
+    }
     done = (status.get("completedIndexes"), status.get("failedIndexes"))
     return SliceRow(
         key=WorkloadKey(kind, raw.text(meta, "namespace"), raw.text(meta, "name")),
@@ -93,9 +106,11 @@ def slice_row(kind: str, obj: Obj) -> SliceRow:
 
 @dataclass(slots=True)
 class NativeRow:
-    """One object of a kind that slices are expanded to; foreign ones too, so that they are never overwritten.
+    """One object of a kind that slices are expanded to; foreign ones too, so that they are never
+    overwritten.
 
-    `document` is dropped (None) once the object was found to be as it should: until it changes, its digest says so.
+    `document` is dropped (None) once the object was found to be as it should: until it changes, its
+    digest says so.
     """
 
     key: NativeKey
@@ -120,7 +135,8 @@ class NativeRow:
     workload_uid: str = ""
     """The workload that its label names, "" for none."""
     applied: bytes | None = None
-    """The fields that member processes applied (FieldsV1, as JSON); dropped together with `document`."""
+    """The fields that member processes applied (FieldsV1, as JSON); dropped together with
+    `document`."""
 
     def as_object(self) -> dict[str, Any]:
         """What judging its health takes."""
@@ -205,7 +221,8 @@ class PodRow:
 
 
 class Shapes:
-    """Pod shapes by what they are made from: thousands of equal pods are read once and share one shape."""
+    """Pod shapes by what they are made from: thousands of equal pods are read once and share one
+    shape."""
 
     def __init__(self, limit: int = 4096) -> None:
         self._limit = limit
@@ -215,16 +232,27 @@ class Shapes:
         """The shape of a pod's spec; one that cannot be read asks for nothing but its pod slot."""
         key = repr(
             (
-                [(c.get("resources"), c.get("restartPolicy")) for c in raw.objects(spec, "containers")],
-                [(c.get("resources"), c.get("restartPolicy")) for c in raw.objects(spec, "initContainers")],
-                [spec.get(name) for name in ("resources", "overhead", "nodeSelector", "affinity", "tolerations")],
+                [
+                    (c.get("resources"), c.get("restartPolicy"))
+                    for c in raw.objects(spec, "containers")
+                ],
+                [
+                    (c.get("resources"), c.get("restartPolicy"))
+                    for c in raw.objects(spec, "initContainers")
+                ],
+                [
+                    spec.get(name)
+                    for name in ("resources", "overhead", "nodeSelector", "affinity", "tolerations")
+                ],
             )
         )
         found = self._known.get(key)
         if found is None:
             try:
                 found = PodShape(
-                    effective.pod_requests(spec), effective.node_selector(spec), effective.pod_tolerations(spec)
+                    effective.pod_requests(spec),
+                    effective.node_selector(spec),
+                    effective.pod_tolerations(spec),
                 )
             except FieldError:
                 found = PodShape(Resources({PODS: 1}))
@@ -235,7 +263,11 @@ class Shapes:
 
 
 def pod_row(obj: Obj, shapes: Shapes) -> PodRow:
-    meta, spec, status = raw.mapping(obj, "metadata"), raw.mapping(obj, "spec"), raw.mapping(obj, "status")
+    meta, spec, status = (
+        raw.mapping(obj, "metadata"),
+        raw.mapping(obj, "spec"),
+        raw.mapping(obj, "status"),
+    )
     return PodRow(
         uid=raw.text(meta, "uid"),
         controller_uid=controller_uid(meta),
@@ -265,7 +297,9 @@ def mount_row(obj: Obj) -> MountRow | None:
     trouble = reasons.of_mount(raw.text(obj, "message"))
     if trouble is None or raw.text(about, "kind") != "Pod":
         return None
-    return MountRow((raw.text(about, "namespace"), raw.text(about, "name")), raw.text(about, "uid"), trouble)
+    return MountRow(
+        (raw.text(about, "namespace"), raw.text(about, "name")), raw.text(about, "uid"), trouble
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,12 +316,20 @@ def refusal_row(obj: Obj) -> RefusalRow | None:
     """An Event FailedCreate; None when it is not about a Job, whose status does not say it."""
     about = raw.mapping(obj, "involvedObject")
     message = reasons.of_refusal(raw.text(obj, "message"))
-    stamp = raw.text(obj, "series", "lastObservedTime") or raw.text(obj, "lastTimestamp") or raw.text(obj, "eventTime")
+    stamp = (
+        raw.text(obj, "series", "lastObservedTime")
+        or raw.text(obj, "lastTimestamp")
+        or raw.text(obj, "eventTime")
+    )
     try:
         at_s = clock.parse(stamp)
     except ValueError:
         return None
-    return RefusalRow(raw.text(about, "uid"), at_s, message) if raw.text(about, "kind") == "Job" and message else None
+    return (
+        RefusalRow(raw.text(about, "uid"), at_s, message)
+        if raw.text(about, "kind") == "Job" and message
+        else None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,10 +358,13 @@ def node_row(obj: Obj, gpu_labels: Sequence[str], family_labels: Sequence[str]) 
         allocatable=amounts(raw.mapping(status, "allocatable") or raw.mapping(status, "capacity")),
         labels=labels,
         taints=tuple(
-            taint for taint in capacityfields.taints_of(raw.at(obj, "spec", "taints")) if taint.effect in REFUSING
+            taint
+            for taint in capacityfields.taints_of(raw.at(obj, "spec", "taints"))
+            if taint.effect in REFUSING
         ),
         model=_first(labels, gpu_labels),
-        family=_first(labels, family_labels) or labels.get("node.kubernetes.io/instance-type", "").partition(".")[0],
+        family=_first(labels, family_labels)
+        or labels.get("node.kubernetes.io/instance-type", "").partition(".")[0],
     )
 
 
@@ -328,7 +373,8 @@ def _first(labels: Mapping[str, str], names: Sequence[str]) -> str:
 
 
 def amounts(quantities: Obj) -> Resources:
-    """A vector of API quantities; one that cannot be read, or is negative, counts as nothing (F56)."""
+    """A vector of API quantities; one that cannot be read, or is negative, counts as nothing
+    (F56)."""
     try:
         return quantity.vector(dict(quantities)).at_least_zero()
     except FieldError:
@@ -350,4 +396,6 @@ class DaemonRow:
 
 
 def daemon_row(obj: Obj, shapes: Shapes) -> DaemonRow:
-    return DaemonRow(raw.text(obj, "metadata", "uid"), shapes.of(raw.mapping(obj, "spec", "template", "spec")))
+    return DaemonRow(
+        raw.text(obj, "metadata", "uid"), shapes.of(raw.mapping(obj, "spec", "template", "spec"))
+    )

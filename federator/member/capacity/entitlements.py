@@ -1,7 +1,8 @@
-"""What each slice may have at once: the shape of a copy, as the hub charged it, and how many. Remembered by the
-slice's content.
+"""What each slice may have at once: the shape of a copy, as the hub charged it, and how many.
+Remembered by the slice's content.
 
-Read by the capacity report for every slice and every survey, so nothing is computed twice for an unchanged slice.
+Read by the capacity report for every slice and every survey, so nothing is computed twice for an
+unchanged slice.
 """
 
 import contextlib
@@ -35,7 +36,9 @@ class Entitlements:
             self._known.pop(row.key, None)
             return None
         profile = None
-        with contextlib.suppress(Refused):  # it is counted without its support until the profile is here
+        with contextlib.suppress(
+            Refused
+        ):  # it is counted without its support until the profile is here
             profile = self._expander.profile_of(mark)
         state = (row.uid, row.content, profile is not None)
         known = self._known.get(row.key)
@@ -43,7 +46,9 @@ class Entitlements:
             known = self._known[row.key] = (state, self._compute(row, mark.ranges, profile))
         return known[1]
 
-    def _compute(self, row: SliceRow, ranges: shards.Ranges, profile: dict[str, Any] | None) -> Owed | None:
+    def _compute(
+        self, row: SliceRow, ranges: shards.Ranges, profile: dict[str, Any] | None
+    ) -> Owed | None:
         obj = row.obj()
         try:
             template, batch = row.verbs.pod_template(obj), row.verbs.unit is Unit.SHARDS

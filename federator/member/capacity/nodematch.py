@@ -1,7 +1,8 @@
-"""Which nodes a pod may go to, by labels: nodeSelector and required node affinity, as the scheduler reads them.
+"""Which nodes a pod may go to, by labels: nodeSelector and required node affinity, as the scheduler
+reads them.
 
-Pure. Called by the capacity report for shapes that only the member can answer, and for DaemonSets. A requirement
-that cannot be read matches nothing, so that a doubtful answer never promises room.
+Pure. Called by the capacity report for shapes that only the member can answer, and for DaemonSets.
+A requirement that cannot be read matches nothing, so that a doubtful answer never promises room.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +36,9 @@ def _term(term: Any, labels: Mapping[str, str], name: str) -> bool:
     if not expressions and not fields:
         return False
     node = {"metadata.name": name}
-    return all(_holds(one, labels) for one in expressions) and all(_holds(one, node) for one in fields)
+    return all(_holds(one, labels) for one in expressions) and all(
+        _holds(one, node) for one in fields
+    )
 
 
 def _holds(requirement: Any, labels: Mapping[str, str]) -> bool:

@@ -1,9 +1,9 @@
-"""Writes the ClusterCapacity status: what the nodes offer, what is left, and exact answers to the shapes that the
-hub asks about.
+"""Writes the ClusterCapacity status: what the nodes offer, what is left, and exact answers to the
+shapes that the hub asks about.
 
-Free = allocatable - what bound pods have - what is owed: slices up to what they are entitled to, pods that wait,
-DaemonSet pods that are missing. Computed when something changed, at most once per `capacity_interval_s`; written
-only when it says something new.
+Free = allocatable - what bound pods have - what is owed: slices up to what they are entitled to,
+pods that wait, DaemonSet pods that are missing. Computed when something changed, at most once per
+`capacity_interval_s`; written only when it says something new.
 """
 
 import asyncio
@@ -30,14 +30,21 @@ from federator.model.steps import Create, Patch
 from federator.placement.room import capacity as capacities
 
 Entitlement = Callable[[SliceRow], tuple[PodShape, int] | None]
-"""What a slice of ours may have at once: the shape of a copy and how many; None for what is not ours to count."""
+"""What a slice of ours may have at once: the shape of a copy and how many; None for what is not
+ours to count."""
 
 
 class CapacityReporter:
     """Keeps the report true until cancelled."""
 
     def __init__(
-        self, caches: Caches, applier: Applier, entitlement: Entitlement, *, options: MemberOptions, clock: Clock
+        self,
+        caches: Caches,
+        applier: Applier,
+        entitlement: Entitlement,
+        *,
+        options: MemberOptions,
+        clock: Clock,
     ) -> None:
         self._caches = caches
         self._applier = applier
@@ -76,7 +83,8 @@ class CapacityReporter:
             await asyncio.sleep(wait_s)
 
     def _remind(self, later_s: float) -> None:
-        """Looks again in so many seconds (0: no need); anything that happens before is looked at before."""
+        """Looks again in so many seconds (0: no need); anything that happens before is looked at
+        before."""
         if self._reminder is not None:
             self._reminder.cancel()
             self._reminder = None
@@ -84,17 +92,24 @@ class CapacityReporter:
             self._reminder = asyncio.get_running_loop().call_later(later_s, self._dirty.set)
 
     async def _report(self) -> float:
-        """Writes the report if there is news and it is time; returns in how many seconds it will be, 0 for nothing."""
+        """Writes the report if there is news and it is time; returns in how many seconds it will
+        be, 0 for nothing."""
         question = self._caches.questions.get(("", clustercapacity.NAME))
         live = self._live(question)
         late = self._caches.late_slices
-        capacity, error = await self.survey({} if question is None else clustercapacity.asked(question))
+        capacity, error = await self.survey(
+            {} if question is None else clustercapacity.asked(question)
+        )
         generation = 0 if question is None else question["metadata"].get("generation", 0)
         self._caches.remember(live)
         version, kept = self._caches.highest.version, self._caches.highest.fields()
-        status = clustercapacity.from_capacity(capacity, observed_generation=generation, error=error) | kept
+        status = (
+            clustercapacity.from_capacity(capacity, observed_generation=generation, error=error)
+            | kept
+        )
         if self._written_at_s is None:
-            # A process that has just started does not know when the report was written: a small change can wait.
+            # A process that has just started does not know when the report was written: a small
+            # change can wait.
             self._written_at_s = self._clock.monotonic() if live else float("-inf")
             self._late_told = late
         if _same(status, live) and self._late_told == late:
@@ -118,8 +133,11 @@ class CapacityReporter:
             self._written = None
         return live
 
-    def _pause_s(self, status: Mapping[str, Any], live: Mapping[str, Any], capacity: Capacity) -> float:
-        """Least time since the last write: none when somebody waits for this, long when next to nothing changed."""
+    def _pause_s(
+        self, status: Mapping[str, Any], live: Mapping[str, Any], capacity: Capacity
+    ) -> float:
+        """Least time since the last write: none when somebody waits for this, long when next to
+        nothing changed."""
         if status["includesSeq"] != live.get("includesSeq"):
             return 0.0
         if self._kept_version != self._caches.highest.version:
@@ -132,7 +150,10 @@ class CapacityReporter:
         if before.allocatable != capacity.allocatable or _tainted(live) != _tainted(status):
             return self._options.capacity_write_s
         total, old, new = capacity.allocatable, before.free, capacity.free
-        permille = max((abs(new[name] - old[name]) * 1000 // total[name] for name in total if total[name]), default=0)
+        permille = max(
+            (abs(new[name] - old[name]) * 1000 // total[name] for name in total if total[name]),
+            default=0,
+        )
         small = permille < self._options.capacity_small_permille
         return self._options.capacity_small_write_s if small else self._options.capacity_write_s
 
@@ -142,7 +163,12 @@ class CapacityReporter:
         kind = registry.KINDS[clustercapacity.KIND]
         ref = kind.ref("", clustercapacity.NAME)
         if question is None:
-            body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": ref.name}, "spec": {}}
+            body = {
+                "apiVersion": kind.api_version,
+                "kind": kind.kind,
+                "metadata": {"name": ref.name},
+                "spec": {},
+            }
             made = await self._applier.apply(Create(ref, body))
             if made.error is not None and not isinstance(made.error, errors.AlreadyExists):
                 raise made.error
@@ -157,7 +183,8 @@ class CapacityReporter:
     async def survey(self, asked: Mapping[str, PodShape]) -> tuple[Capacity, str]:
         """The report as of now, and a sentence on what rounding hides ("" when nothing).
 
-        Large members take tens of milliseconds: others get their turn between the stages, after everything was read.
+        Large members take tens of milliseconds: others get their turn between the stages, after
+        everything was read.
         """
         self.surveys += 1
         caches = self._caches
@@ -192,13 +219,15 @@ class CapacityReporter:
         """Every node that a DaemonSet admits and that has no pod of it yet will get one."""
         for _, daemon in sorted(self._caches.daemonsets.items().items()):
             have = self._caches.commitments.nodes_of(daemon.uid)
-            without = np.array([node.name not in have for node in self._masks.nodes], dtype=np.bool_)
+            without = np.array(
+                [node.name not in have for node in self._masks.nodes], dtype=np.bool_
+            )
             room.claim_each(daemon.shape, without)
 
     def _owe_slices(self, room: Room) -> None:
-        """Slices hold what they are entitled to, whether their pods are bound yet or not: those of earlier decisions
-        first, as they are bound. Equal copies take their room at once: in a burst, or without controllers, a thousand
-        slices may lack all of theirs."""
+        """Slices hold what they are entitled to, whether their pods are bound yet or not: those of
+        earlier decisions first, as they are bound. Equal copies take their room at once: in a
+        burst, or without controllers, a thousand slices may lack all of theirs."""
         caches = self._caches
         lacking: list[tuple[int, PodShape, int]] = []
         for row in caches.every_slice():
@@ -220,7 +249,8 @@ class CapacityReporter:
             room.claim(shape, copies)
 
     def _owe_waiting(self, room: Room) -> None:
-        """Pods of others that wait for room will take it; a nominated one on the node it was promised."""
+        """Pods of others that wait for room will take it; a nominated one on the node it was
+        promised."""
         caches = self._caches
         plain: Counter[PodShape] = Counter()
         for _, pod in sorted(caches.commitments.waiting.items()):
@@ -229,7 +259,9 @@ class CapacityReporter:
             if row is not None and self._entitlement(row) is not None:
                 continue
             if pod.nominated:
-                there = np.array([node.name == pod.nominated for node in self._masks.nodes], dtype=np.bool_)
+                there = np.array(
+                    [node.name == pod.nominated for node in self._masks.nodes], dtype=np.bool_
+                )
                 room.claim(pod.shape, 1, only=there)
             else:
                 plain[pod.shape] += 1
@@ -238,9 +270,11 @@ class CapacityReporter:
 
 
 def _same(status: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
-    """Whether the report says what is there already, apart from when it was made: also that nothing else is there. A
-    row that has lost its taints has fewer fields than before."""
-    said, there = ({name: one[name] for name in one if one[name] is not None} for one in (status, live))
+    """Whether the report says what is there already, apart from when it was made: also that nothing
+    else is there. A row that has lost its taints has fewer fields than before."""
+    said, there = (
+        {name: one[name] for name in one if one[name] is not None} for one in (status, live)
+    )
     there.pop("asOf", None)
     return said == there
 
@@ -251,8 +285,11 @@ def _version(obj: Mapping[str, Any]) -> int:
 
 
 def _tainted(status: Mapping[str, Any]) -> Counter[str]:
-    """How many machines carry which taints: without a change of what is free, others may be used now."""
+    """How many machines carry which taints: without a change of what is free, others may be used
+    now."""
     found: Counter[str] = Counter()
     for row in raw.objects(status, "nodes"):
-        found[repr(sorted(sorted(taint.items()) for taint in raw.objects(row, "taints")))] += raw.integer(row, "count")
+        found[repr(sorted(sorted(taint.items()) for taint in raw.objects(row, "taints")))] += (
+            raw.integer(row, "count")
+        )
     return found

@@ -1,5 +1,5 @@
-"""Free room of the nodes of one member, as a matrix of integers: claims are laid over it, questions answered from
-it.
+"""Free room of the nodes of one member, as a matrix of integers: claims are laid over it, questions
+answered from it.
 
 Pure; made anew for every capacity report. Claims are placed the way the scheduler does by default
 (`placement.room.binding`). What fits nowhere takes nothing, since it holds nothing.
@@ -29,12 +29,15 @@ MANY: Final = 1 << 40
 
 
 class Masks:
-    """Which nodes a shape may use, and how large they are, remembered until a node changes in that."""
+    """Which nodes a shape may use, and how large they are, remembered until a node changes in
+    that."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
         self._known: dict[tuple[Any, ...], Mask] = {}
-        self.inverse = binding.inverse([[node.allocatable[name] for node in nodes] for name in binding.SCORED])
+        self.inverse = binding.inverse(
+            [[node.allocatable[name] for node in nodes] for name in binding.SCORED]
+        )
         """[i, n] is 1 / allocatable of node n and amount i of `binding.SCORED`."""
 
     def of(self, shape: PodShape) -> Mask:
@@ -56,7 +59,8 @@ class Masks:
 
 
 def parse_selector(text: str) -> tuple[Any, Any]:
-    """(nodeSelector, required node affinity) of a shape's canonical JSON; something unreadable admits no node."""
+    """(nodeSelector, required node affinity) of a shape's canonical JSON; something unreadable
+    admits no node."""
     if not text:
         return None, None
     try:
@@ -99,13 +103,16 @@ class Room:
         return int(self.fits(shape).sum())
 
     def claim(self, shape: PodShape, copies: int, *, only: Mask | None = None) -> int:
-        """Takes room for that many copies where the scheduler will bind them; returns how many found room."""
+        """Takes room for that many copies where the scheduler will bind them; returns how many
+        found room."""
         fits = self.fits(shape)
         if only is not None:
             fits = np.where(only, fits, 0)
         if copies <= 0:
             return 0
-        taken = binding.spread(np.ones_like(fits), fits, copies, lambda n: self._openness(shape, n)).each
+        taken = binding.spread(
+            np.ones_like(fits), fits, copies, lambda n: self._openness(shape, n)
+        ).each
         self._take(shape, taken)
         return int(taken.sum())
 

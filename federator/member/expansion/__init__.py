@@ -1,1 +1,2 @@
-"""From slices to native objects: what must be made, changed and deleted, and the turn that does it."""
+"""From slices to native objects: what must be made, changed and deleted, and the turn that does
+it."""

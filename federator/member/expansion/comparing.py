@@ -1,8 +1,9 @@
-"""From wanted native objects and what lives under their names to the next steps. Decides; touches nothing.
+"""From wanted native objects and what lives under their names to the next steps. Decides; touches
+nothing.
 
-An object that the slice does not control is never written: it is a conflict. An object that was found to be as it
-should is not compared again until its digest or the wish changes; one that keeps changing back is left alone for a
-while (F45-F47).
+An object that the slice does not control is never written: it is a conflict. An object that was
+found to be as it should is not compared again until its digest or the wish changes; one that keeps
+changing back is left alone for a while (F45-F47).
 """
 
 import math
@@ -22,7 +23,8 @@ from federator.model.kubernetes import diffs, owned_fields
 from federator.model.steps import Apply, Delete, Patch, Step
 
 JOB_MUTABLE: Final = ("parallelism", "suspend")
-"""What is still changed in the spec of a Job that exists: its pods and completions are fixed when it is made."""
+"""What is still changed in the spec of a Job that exists: its pods and completions are fixed when
+it is made."""
 
 STOPPED: Final = "stopped"
 """The wish for a Job that has to go and may still run."""
@@ -60,10 +62,11 @@ class Plan:
     unseen: list[NativeKey] = field(default_factory=list)
     """Objects that were written, or removed, and whose present state the caches do not show yet."""
     postponed: dict[NativeKey, float] = field(default_factory=dict)
-    """Objects that vanished again and again after they were made, and the seconds until the next attempt."""
+    """Objects that vanished again and again after they were made, and the seconds until the next
+    attempt."""
     drifted: dict[NativeKey, str] = field(default_factory=dict)
-    """Objects among `work` that were as wished before somebody else changed or deleted them, and what was done to
-    them."""
+    """Objects among `work` that were as wished before somebody else changed or deleted them, and
+    what was done to them."""
     remade: list[NativeKey] = field(default_factory=list)
     """Objects among `work` that were there before and are gone: maybe because the slice is."""
 
@@ -91,32 +94,42 @@ class _Verdict:
     want: str
     version: int
     again_s: float
-    """When it is written once more, because the server made something else of the wish; infinity when it did not."""
+    """When it is written once more, because the server made something else of the wish; infinity
+    when it did not."""
     shown: bool = False
-    """The caches have shown it: only then does its absence there mean that somebody took it away."""
+    """The caches have shown it: only then does its absence there mean that somebody took it
+    away."""
 
 
 class Verdicts:
-    """What was compared and written so far. Forgotten with the process, and once object and slice are gone."""
+    """What was compared and written so far. Forgotten with the process, and once object and slice
+    are gone."""
 
     def __init__(self, options: MemberOptions) -> None:
         self._verdicts: dict[NativeKey, _Verdict] = {}
         self._again_after_s = options.futile_pause_s
         self._tries: WriteFightDetector[NativeKey] = WriteFightDetector(
-            writes=options.futile_writes, window_s=options.futile_window_s, pause_s=options.futile_pause_s
+            writes=options.futile_writes,
+            window_s=options.futile_window_s,
+            pause_s=options.futile_pause_s,
         )
 
     def holds(self, row: NativeRow, want: str, now_s: float) -> bool:
-        """Whether this very state was found good for this very wish, and is not to be tried again by now."""
+        """Whether this very state was found good for this very wish, and is not to be tried again
+        by now."""
         known = self._verdicts.get(row.key)
-        judged = known is not None and (known.uid, known.live, known.want) == (row.uid, row.live, want)
+        judged = known is not None and (known.uid, known.live, known.want) == (
+            row.uid,
+            row.live,
+            want,
+        )
         if judged and known is not None:
             known.shown = True
         return judged and now_s < self.again_s(row.key)
 
     def surely_differs(self, row: NativeRow, want: str) -> bool:
-        """Whether this state was good for another wish, or is not what was wished: then there is a difference, no need
-        to look for it."""
+        """Whether this state was good for another wish, or is not what was wished: then there is a
+        difference, no need to look for it."""
         known = self._verdicts.get(row.key)
         if known is None or (known.uid, known.live) != (row.uid, row.live):
             return False
@@ -125,22 +138,29 @@ class Verdicts:
     def was_good(self, key: NativeKey, want: str) -> bool:
         """Whether the caches last showed the object just as this very wish makes it."""
         known = self._verdicts.get(key)
-        return known is not None and known.shown and known.want == want and known.again_s == math.inf
+        return (
+            known is not None and known.shown and known.want == want and known.again_s == math.inf
+        )
 
     def again_s(self, key: NativeKey) -> float:
         """When the object is to be written again though nothing changes; infinity for never."""
         known = self._verdicts.get(key)
         return known.again_s if known is not None else math.inf
 
-    def accept(self, row: NativeRow, want: str, again_s: float = math.inf, *, shown: bool = True) -> None:
-        """This state is what the wish leads to; the bytes are not needed until it changes. `shown`: it is from the
-        caches."""
-        self._verdicts[row.key] = _Verdict(row.uid, row.owner_uid, row.live, want, _version(row), again_s, shown)
+    def accept(
+        self, row: NativeRow, want: str, again_s: float = math.inf, *, shown: bool = True
+    ) -> None:
+        """This state is what the wish leads to; the bytes are not needed until it changes. `shown`:
+        it is from the caches."""
+        self._verdicts[row.key] = _Verdict(
+            row.uid, row.owner_uid, row.live, want, _version(row), again_s, shown
+        )
         row.document = row.applied = None
 
     def answered(self, work: Work, answer: Mapping[str, Any], now_s: float) -> None:
-        """Whatever the server made of a wish is what it leads to here, webhooks and older definitions included (F47).
-        Where that lacks something, the wish is written once more after a while: they may be gone by then."""
+        """Whatever the server made of a wish is what it leads to here, webhooks and older
+        definitions included (F47). Where that lacks something, the wish is written once more after
+        a while: they may be gone by then."""
         row = rows.native_row(work.key[0], answer)
         kept = work.key[0] == "Job" or diffs.covers(answer, _comparable(work.body))
         self.accept(row, work.want, math.inf if kept else now_s + self._again_after_s, shown=False)
@@ -150,8 +170,8 @@ class Verdicts:
         return key in self._verdicts
 
     def ahead(self, row: NativeRow) -> str | None:
-        """The wish that our last write has fulfilled, when the caches show an older state than that; None when they
-        show the newest that is known."""
+        """The wish that our last write has fulfilled, when the caches show an older state than
+        that; None when they show the newest that is known."""
         known = self._verdicts.get(row.key)
         behind = known is not None and known.uid == row.uid and known.version > _version(row)
         return known.want if known is not None and behind else None
@@ -159,16 +179,19 @@ class Verdicts:
     def shown(self, row: NativeRow | None) -> bool:
         """Whether the caches show the state that was last accepted."""
         known = self._verdicts.get(row.key) if row is not None else None
-        return row is not None and known is not None and (known.uid, known.live) == (row.uid, row.live)
+        return (
+            row is not None and known is not None and (known.uid, known.live) == (row.uid, row.live)
+        )
 
     def owner_of(self, key: NativeKey) -> str:
-        """uid of the slice that the object of this name was last known to belong to; "" when nothing is known of it."""
+        """uid of the slice that the object of this name was last known to belong to; "" when
+        nothing is known of it."""
         known = self._verdicts.get(key)
         return known.owner if known is not None else ""
 
     def release(self, key: NativeKey) -> None:
-        """The object is gone, and so is its slice. Tries stay for as long as they count: whoever takes the slice away
-        each time fights as well."""
+        """The object is gone, and so is its slice. Tries stay for as long as they count: whoever
+        takes the slice away each time fights as well."""
         self._verdicts.pop(key, None)
 
     def forget(self, key: NativeKey) -> None:
@@ -184,12 +207,17 @@ class Verdicts:
         return self._tries.paused_until_s(key, want, now_s)
 
     def remake_wait_s(self, key: NativeKey, want: str, now_s: float) -> float:
-        """Seconds until an object that is gone may be made again: none at first, then longer each time. Somebody takes
-        it away as fast as we make it: the garbage collector, when its slice went and we have not heard of that."""
+        """Seconds until an object that is gone may be made again: none at first, then longer each
+        time. Somebody takes it away as fast as we make it: the garbage collector, when its slice
+        went and we have not heard of that."""
         tries = self._tries.of(key, want)
         if tries is None or tries.count < 2:
             return 0.0
-        return tries.last_s + min(REMAKE_CAP_S, REMAKE_BASE_S * 2.0 ** min(tries.count - 2, 16)) - now_s
+        return (
+            tries.last_s
+            + min(REMAKE_CAP_S, REMAKE_BASE_S * 2.0 ** min(tries.count - 2, 16))
+            - now_s
+        )
 
 
 def native_key(obj: Mapping[str, Any]) -> NativeKey:
@@ -199,9 +227,9 @@ def native_key(obj: Mapping[str, Any]) -> NativeKey:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What a turn looks at. `live` finds any native object, ours or not; `owner_lives` tells whether a slice with
-    that uid exists; `removable` whether a native that is not wanted any more has left nothing behind that only it
-    knows."""
+    """What a turn looks at. `live` finds any native object, ours or not; `owner_lives` tells
+    whether a slice with that uid exists; `removable` whether a native that is not wanted any more
+    has left nothing behind that only it knows."""
 
     slice_uid: str
     live: Callable[[NativeKey], NativeRow | None]
@@ -212,7 +240,8 @@ class Scene:
 
 
 def plan(wanted: Sequence[Mapping[str, Any]], owned: Iterable[NativeRow], scene: Scene) -> Plan:
-    """One slice's next steps: applies in the order of `wanted`, then removals of what it controls beyond that."""
+    """One slice's next steps: applies in the order of `wanted`, then removals of what it controls
+    beyond that."""
     found = Plan()
     kept: set[NativeKey] = set()
     for body in wanted:
@@ -226,9 +255,15 @@ def plan(wanted: Sequence[Mapping[str, Any]], owned: Iterable[NativeRow], scene:
             found.unseen.append(row.key)
             continue
         if row.key[0] == "Job" and not jobs.stopping(row):
-            # Stopped first: while it runs, what it completes could not be recorded as fast as it happens.
+            # Stopped first: while it runs, what it completes could not be recorded as fast as it
+            # happens.
             found.work.append(
-                Work(row.key, Patch(native_ref(row.key), {"spec": {"suspend": True}}, uid=row.uid), STOPPED, {})
+                Work(
+                    row.key,
+                    Patch(native_ref(row.key), {"spec": {"suspend": True}}, uid=row.uid),
+                    STOPPED,
+                    {},
+                )
             )
             continue
         if not scene.removable(row):
@@ -236,7 +271,9 @@ def plan(wanted: Sequence[Mapping[str, Any]], owned: Iterable[NativeRow], scene:
             continue
         # A Job is removed only in the state that was looked at: it may have completed more since.
         seen = row.resource_version if row.key[0] == "Job" else ""
-        found.work.append(Work(row.key, Delete(native_ref(row.key), row.uid, resource_version=seen), "", {}))
+        found.work.append(
+            Work(row.key, Delete(native_ref(row.key), row.uid, resource_version=seen), "", {})
+        )
     return found
 
 
@@ -250,13 +287,17 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, found: Plan)
             found.remade.append(key)
         if scene.verdicts.was_good(key, want):
             found.drifted[key] = "was deleted"
-        # Without force: should a foreign object of this name have come meanwhile, its owner wins and we hear of it.
+        # Without force: should a foreign object of this name have come meanwhile, its owner wins
+        # and we hear of it.
         found.work.append(Work(key, Apply(native_ref(key), body, force=False), want, body))
         return
     if row.owner_uid != scene.slice_uid and not _orphaned(row, body):
         if row.managed and row.owner_uid and not scene.owner_lives(row.owner_uid):
-            found.ending.append(key)  # left by an earlier slice of this name; the garbage collector is on its way
-        # What several workloads may name alike (a service account) has no owner: once there, it is left as it is.
+            found.ending.append(
+                key
+            )  # left by an earlier slice of this name; the garbage collector is on its way
+        # What several workloads may name alike (a service account) has no owner: once there, it is
+        # left as it is.
         elif "ownerReferences" in body["metadata"]:
             found.conflicts.append(key)
         return
@@ -274,7 +315,9 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, found: Plan)
     elif fulfilled is not None or scene.verdicts.surely_differs(row, want):
         step = Apply(native_ref(key), body, force=True)
     elif row.document is None:
-        found.unseen.append(key)  # it was as it should be, and has been removed since: the event is on its way
+        found.unseen.append(
+            key
+        )  # it was as it should be, and has been removed since: the event is on its way
         return
     else:
         step = _step(body, row, row.document, first=not scene.verdicts.knows(key))
@@ -284,13 +327,17 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, found: Plan)
         found.stubborn.append(key)
     else:
         found.work.append(Work(key, step, want, body))
-        if fulfilled is None and scene.verdicts.was_good(key, want) and (changed := _changed(row, body)):
+        if (
+            fulfilled is None
+            and scene.verdicts.was_good(key, want)
+            and (changed := _changed(row, body))
+        ):
             found.drifted[key] = changed
 
 
 def _changed(row: NativeRow, body: Mapping[str, Any]) -> str:
-    """What somebody else changed in an object, in words: the fields of ours that differ, two levels deep. "" when
-    all are there: what a webhook added in our name is no drift."""
+    """What somebody else changed in an object, in words: the fields of ours that differ, two levels
+    deep. "" when all are there: what a webhook added in our name is no drift."""
     live = msgspec.json.decode(row.document) if row.document is not None else {"spec": row.spec}
     differ = [
         f"{part}.{name}"
@@ -303,14 +350,15 @@ def _changed(row: NativeRow, body: Mapping[str, Any]) -> str:
 
 
 def _orphaned(row: NativeRow, body: Mapping[str, Any]) -> bool:
-    """Whether we made it for this very workload and nobody controls it any more: somebody deleted the slice, and told
-    the server to leave what hung on it (`kubectl delete --cascade=orphan`)."""
+    """Whether we made it for this very workload and nobody controls it any more: somebody deleted
+    the slice, and told the server to leave what hung on it (`kubectl delete --cascade=orphan`)."""
     mine = body["metadata"].get("labels", {}).get(names.WORKLOAD_UID_LABEL, "")
     return row.managed and not row.owner_uid and bool(mine) and row.workload_uid == mine
 
 
 def _step(body: Mapping[str, Any], row: NativeRow, document: bytes, *, first: bool) -> Step | None:
-    """What makes the object as wanted; None when it is so already. `first`: nothing was compared with it before."""
+    """What makes the object as wanted; None when it is so already. `first`: nothing was compared
+    with it before."""
     live = msgspec.json.decode(document)
     if diffs.covers(live, _comparable(body)) and not _leftover(row, live, body, first=first):
         return None
@@ -318,10 +366,12 @@ def _step(body: Mapping[str, Any], row: NativeRow, document: bytes, *, first: bo
 
 
 def _leftover(row: NativeRow, live: Any, body: Mapping[str, Any], *, first: bool) -> bool:
-    """Whether an earlier wish of ours set a field that this one has not. Only an apply takes it away.
+    """Whether an earlier wish of ours set a field that this one has not. Only an apply takes it
+    away.
 
-    Where that can only be suspected it is applied on the first look, and whatever comes of that is accepted: at most
-    one request for each object in the life of a process, which changes nothing where the suspicion was wrong.
+    Where that can only be suspected it is applied on the first look, and whatever comes of that is
+    accepted: at most one request for each object in the life of a process, which changes nothing
+    where the suspicion was wrong.
     """
     fields = msgspec.json.decode(row.applied) if row.applied else {}
     if owned_fields.removals(fields, live, body, complete=False):
@@ -330,8 +380,8 @@ def _leftover(row: NativeRow, live: Any, body: Mapping[str, Any], *, first: bool
 
 
 def _job_step(body: Mapping[str, Any], row: NativeRow, *, behind: bool) -> Step | None:
-    """A Job keeps the template it was made with; only what an API server lets change is changed. `behind`: the row is
-    older than our last write, so all of that is said again."""
+    """A Job keeps the template it was made with; only what an API server lets change is changed.
+    `behind`: the row is older than our last write, so all of that is said again."""
     spec = {name: value for name, value in body.get("spec", {}).items() if name in JOB_MUTABLE}
     want: dict[str, Any] = {"spec": spec}
     if labels := body["metadata"].get("labels"):
@@ -352,7 +402,9 @@ def _comparable(body: Mapping[str, Any]) -> dict[str, Any]:
     """What is compared: everything but the identity, which is equal by construction."""
     compared = {name: value for name, value in body.items() if name not in ("apiVersion", "kind")}
     meta = body["metadata"]
-    compared["metadata"] = {name: meta[name] for name in ("labels", "annotations", "ownerReferences") if name in meta}
+    compared["metadata"] = {
+        name: meta[name] for name in ("labels", "annotations", "ownerReferences") if name in meta
+    }
     return compared
 
 

@@ -1,8 +1,9 @@
-"""One turn per slice: read it, make its native objects, write the difference. Level-triggered, whatever the event
-was.
+"""One turn per slice: read it, make its native objects, write the difference. Level-triggered,
+whatever the event was.
 
-Only slices that carry our fleet's mark are expanded (standalone: unmarked Pinterest kinds too). What a turn found
-out is left in `results` for the roll-up; failures of writes raise, so that the queue tries again later.
+Only slices that carry our fleet's mark are expanded (standalone: unmarked Pinterest kinds too).
+What a turn found out is left in `results` for the roll-up; failures of writes raise, so that the
+queue tries again later.
 """
 
 import math
@@ -34,7 +35,8 @@ from federator.model.steps import Create, RequeueAfter
 
 
 class Refused(Exception):
-    """The slice cannot be expanded as it is; says why, and which object's coming would change that."""
+    """The slice cannot be expanded as it is; says why, and which object's coming would change
+    that."""
 
     def __init__(self, reason: str, message: str, waits_for: NativeKey | None = None) -> None:
         super().__init__(message)
@@ -78,12 +80,13 @@ class Expander:
         self._natives: dict[WorkloadKey, tuple[NativeKey, ...]] = {}
         """What each slice was last expanded to."""
         self._waiting: dict[NativeKey, set[WorkloadKey]] = {}
-        """Slices by the object (kind, namespace, name) that they wait for, or that is in their way."""
+        """Slices by the object (kind, namespace, name) that they wait for, or that is in their
+        way."""
         self._waits_for: dict[WorkloadKey, frozenset[NativeKey]] = {}
         self._restored: dict[WorkloadKey, Restored] = {}
         caches.signals.to_reference.append(self._on_reference)
 
-    # -- whose it is -----------------------------------------------------------------------------------------------
+    # -- whose it is ----------------------------------------------------------
 
     def mark_of(self, row: SliceRow) -> SliceMark | None:
         """The mark under which we expand this slice; None for one that is not ours to touch."""
@@ -105,7 +108,8 @@ class Expander:
         )
 
     def profile_of(self, mark: SliceMark) -> dict[str, Any] | None:
-        """The pinned RuntimeProfile; None when the slice names none. Raises `Refused` while it is not here."""
+        """The pinned RuntimeProfile; None when the slice names none. Raises `Refused` while it is
+        not here."""
         if not mark.profile_name:
             return None
         found = self._caches.profile(mark.profile_name, mark.profile_hash)
@@ -116,7 +120,7 @@ class Expander:
             raise Refused(MISSING, message, ("RuntimeProfile", "", copy))
         return found
 
-    # -- the turn --------------------------------------------------------------------------------------------------
+    # -- the turn -------------------------------------------------------------
 
     async def turn(self, key: WorkloadKey) -> RequeueAfter | None:
         """Brings one slice's natives into shape. Raises ApiErrors of writes."""
@@ -134,21 +138,29 @@ class Expander:
         self._natives[key] = tuple(comparing.native_key(body) for body in wanted)
         plan = self._plan(row, wanted)
         if plan.remade and not await self._caches.confirm(row):
-            # What the garbage collector has taken would be made for nobody, and an object of that name that is new may
-            # keep it from hearing that the old one is gone: what hung on that would stay.
-            return RequeueAfter(key, self._options.recheck_s, "the slice is gone, and the watch has not told of it yet")
+            # What the garbage collector has taken would be made for nobody, and an object of that
+            # name that is new may keep it from hearing that the old one is gone: what hung on that
+            # would stay.
+            return RequeueAfter(
+                key,
+                self._options.recheck_s,
+                "the slice is gone, and the watch has not told of it yet",
+            )
         missing = await self._dependencies(row, mark, wanted)
         outcomes = await self._carry_out(key, plan)
         return self._conclude(row, plan, missing, outcomes)
 
     def _fence(self, row: SliceRow) -> None:
-        """A late write of a leader of the past is not obeyed, whatever became of the slice meanwhile."""
+        """A late write of a leader of the past is not obeyed, whatever became of the slice
+        meanwhile."""
         mark = row.mark
         if mark is None:
             return
         obeyed = row.observed or bool(self._caches.natives_of(row.uid))
         if newer := self._caches.highest.newer(mark.workload_uid, mark.seq, obeyed=obeyed):
-            raise Refused("StaleSlice", f"Its seq {mark.seq} is not above {newer}, which was seen before.")
+            raise Refused(
+                "StaleSlice", f"Its seq {mark.seq} is not above {newer}, which was seen before."
+            )
         self._caches.highest.hear(mark.workload_uid, mark.seq, obeyed=obeyed)
 
     def _wanted(self, row: SliceRow, mark: SliceMark) -> tuple[dict[str, Any], ...]:
@@ -157,7 +169,9 @@ class Expander:
             return ()
         if mark.expander != verbs.EXPANDER:
             known = f"this member process knows version {verbs.EXPANDER}"
-            raise Refused("ExpansionFailed", f"It was made for expander version {mark.expander!r}; {known}.")
+            raise Refused(
+                "ExpansionFailed", f"It was made for expander version {mark.expander!r}; {known}."
+            )
         obj = row.obj()
         if row.verbs.unit is Unit.SHARDS:
             own = [native for native in self._caches.natives_of(row.uid) if native.key[0] == "Job"]
@@ -172,7 +186,8 @@ class Expander:
         return tuple(_canonical(body) for body in made)
 
     def _plan(self, row: SliceRow, wanted: Sequence[Mapping[str, Any]]) -> Plan:
-        """What is next; no pods are made under an account of the slice's name that is somebody else's."""
+        """What is next; no pods are made under an account of the slice's name that is somebody
+        else's."""
         status = raw.mapping(row.obj(), "status") if row.verbs.unit is Unit.SHARDS else {}
         scene = Scene(
             slice_uid=row.uid,
@@ -182,9 +197,13 @@ class Expander:
             owner_lives=self._caches.lives,
             removable=lambda native: native.key[0] != "Job" or jobs.recorded(native, status),
         )
-        found = comparing.plan(wanted, self._caches.natives_of(row.uid) if not row.verbs.carried else (), scene)
+        found = comparing.plan(
+            wanted, self._caches.natives_of(row.uid) if not row.verbs.carried else (), scene
+        )
         if any(key[0] == "ServiceAccount" for key in found.conflicts):
-            found.work = [work for work in found.work if work.takes_away or work.key[0] not in RUNS_PODS]
+            found.work = [
+                work for work in found.work if work.takes_away or work.key[0] not in RUNS_PODS
+            ]
         return found
 
     async def _carry_out(self, key: WorkloadKey, plan: Plan) -> list[tuple[Work, Outcome]]:
@@ -199,7 +218,9 @@ class Expander:
                 self.verdicts.answered(work, outcome.obj, now_s)
             elif outcome.ok and not work.want:
                 self.verdicts.forget(work.key)
-            if isinstance(outcome.error, errors.Unreachable | errors.Throttled | errors.OwnShortage):
+            if isinstance(
+                outcome.error, errors.Unreachable | errors.Throttled | errors.OwnShortage
+            ):
                 break
         self._note_drift(key, plan, [work.key for work, outcome in outcomes if outcome.ok])
         return outcomes
@@ -209,17 +230,29 @@ class Expander:
         drifted = [native for native in written if native in plan.drifted]
         if drifted:
             said, now_s = self._restored.setdefault(key, Restored()), self._clock.monotonic()
-            if news := [one for one in drifted if now_s - said.at_s.get(one, -math.inf) >= results.DRIFT_REPEAT_S]:
+            if news := [
+                one
+                for one in drifted
+                if now_s - said.at_s.get(one, -math.inf) >= results.DRIFT_REPEAT_S
+            ]:
                 said.at_s |= dict.fromkeys(news, now_s)
                 done = "; ".join(f"{results.named(one)} {plan.drifted[one]}" for one in news)
                 said.text = f"{done}; put back at {self._clock.rfc3339()}."
 
     def _conclude(
-        self, row: SliceRow, plan: Plan, missing: Sequence[NativeKey], outcomes: Sequence[tuple[Work, Outcome]]
+        self,
+        row: SliceRow,
+        plan: Plan,
+        missing: Sequence[NativeKey],
+        outcomes: Sequence[tuple[Work, Outcome]],
     ) -> RequeueAfter | None:
-        """Leaves the result for the roll-up and says when to look again. Raises the first failure of a write."""
-        judged = results.judge(plan, missing, [(work.key, outcome.error) for work, outcome in outcomes])
-        # What was written counts once the watch shows it: until then the cache still tells of the old state.
+        """Leaves the result for the roll-up and says when to look again. Raises the first failure
+        of a write."""
+        judged = results.judge(
+            plan, missing, [(work.key, outcome.error) for work, outcome in outcomes]
+        )
+        # What was written counts once the watch shows it: until then the cache still tells of the
+        # old state.
         arrived = all(self.verdicts.shown(self._caches.native(work.key)) for work, _ in outcomes)
         self.results[row.key] = Result(
             row.uid,
@@ -233,16 +266,29 @@ class Expander:
         if judged.failure is not None:
             raise judged.failure
         if plan.stubborn:
-            return RequeueAfter(row.key, self._options.futile_pause_s, "a native object does not keep what is written")
+            return RequeueAfter(
+                row.key,
+                self._options.futile_pause_s,
+                "a native object does not keep what is written",
+            )
         if plan.postponed:
-            return RequeueAfter(row.key, min(plan.postponed.values()), "a native object keeps vanishing")
+            return RequeueAfter(
+                row.key, min(plan.postponed.values()), "a native object keeps vanishing"
+            )
         if not (plan.quiet and arrived):
             # Events of our own writes bring the next turn; this is for those that never come.
             return RequeueAfter(row.key, self._options.recheck_s, "native objects are on their way")
-        again_s = min((self.verdicts.again_s(one.key) for one in self._caches.natives_of(row.uid)), default=math.inf)
+        again_s = min(
+            (self.verdicts.again_s(one.key) for one in self._caches.natives_of(row.uid)),
+            default=math.inf,
+        )
         if again_s == math.inf:
             return None
-        return RequeueAfter(row.key, max(again_s - self._clock.monotonic(), 0.0), "the cluster changed a native object")
+        return RequeueAfter(
+            row.key,
+            max(again_s - self._clock.monotonic(), 0.0),
+            "the cluster changed a native object",
+        )
 
     def _refuse(self, row: SliceRow, refused: Refused) -> None:
         """Natives stay as they are; the slice says why."""
@@ -252,15 +298,18 @@ class Expander:
         self._wait_for(row.key, waits_for)
         self._caches.signals.roll_up(row.key)
 
-    # -- what slices wait for --------------------------------------------------------------------------------------
+    # -- what slices wait for -------------------------------------------------
 
     async def _dependencies(
         self, row: SliceRow, mark: SliceMark, wanted: Sequence[Mapping[str, Any]]
     ) -> list[NativeKey]:
-        """Makes the service account that the pods name; returns what else they name and is not there."""
+        """Makes the service account that the pods name; returns what else they name and is not
+        there."""
         namespace = row.key.namespace
         made = {comparing.native_key(body) for body in wanted}
-        templates = [raw.mapping(body, "spec", "template") for body in wanted if body["kind"] in RUNS_PODS]
+        templates = [
+            raw.mapping(body, "spec", "template") for body in wanted if body["kind"] in RUNS_PODS
+        ]
         if row.verbs.carried:
             templates = [row.verbs.pod_template(row.obj())]
         missing: set[NativeKey] = set()
@@ -275,7 +324,8 @@ class Expander:
         return sorted(missing)
 
     async def _make_account(self, key: NativeKey, mark: SliceMark) -> None:
-        """A service account of its own right: other workloads may name it too, so it belongs to no slice."""
+        """A service account of its own right: other workloads may name it too, so it belongs to no
+        slice."""
         own = {names.FLEET_LABEL: mark.fleet, labels.MANAGED_BY_LABEL: labels.MANAGED_BY}
         metadata = {"name": key[2], "namespace": key[1], "labels": own}
         body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
@@ -315,19 +365,22 @@ class Expander:
                 self._release(native)
 
     def _release(self, native: NativeKey) -> None:
-        """What is known of an object goes when the last of both has gone, it or its slice; whichever comes first says
-        nothing: it may be made again."""
+        """What is known of an object goes when the last of both has gone, it or its slice;
+        whichever comes first says nothing: it may be made again."""
         owner_uid = self.verdicts.owner_of(native)
         if owner_uid and self._caches.native(native) is None and not self._caches.lives(owner_uid):
             self.verdicts.release(native)
 
 
 def _canonical(value: Any, quantities: bool = False) -> Any:
-    """A copy with resource quantities in canonical form; `quantities`: `value` is itself a map of them."""
+    """A copy with resource quantities in canonical form; `quantities`: `value` is itself a map of
+    them."""
     if isinstance(value, Mapping):
         if quantities:
             return {name: _quantity(amount) for name, amount in value.items()}
-        return {name: _canonical(part, name in ("requests", "limits")) for name, part in value.items()}
+        return {
+            name: _canonical(part, name in ("requests", "limits")) for name, part in value.items()
+        }
     if isinstance(value, list):
         return [_canonical(part) for part in value]
     return value

@@ -1,7 +1,8 @@
-"""What a pod template refers to by name, so that a missing one is told before somebody has to read pod events.
+"""What a pod template refers to by name, so that a missing one is told before somebody has to read
+pod events.
 
-Pure. Secrets are left out: a member process may not read them; the kubelet's word on a missing one reaches the
-slice as the pods' reason.
+Pure. Secrets are left out: a member process may not read them; the kubelet's word on a missing one
+reaches the slice as the pods' reason.
 """
 
 from collections.abc import Iterator
@@ -47,8 +48,13 @@ def _of_volumes(spec: Obj) -> Iterator[Reference]:
 
 def _of_containers(spec: Obj) -> Iterator[Reference]:
     for container in [*raw.objects(spec, "initContainers"), *raw.objects(spec, "containers")]:
-        named = [raw.mapping(source, "configMapRef") for source in raw.objects(container, "envFrom")]
-        named += [raw.mapping(entry, "valueFrom", "configMapKeyRef") for entry in raw.objects(container, "env")]
+        named = [
+            raw.mapping(source, "configMapRef") for source in raw.objects(container, "envFrom")
+        ]
+        named += [
+            raw.mapping(entry, "valueFrom", "configMapKeyRef")
+            for entry in raw.objects(container, "env")
+        ]
         for reference in named:
             if raw.text(reference, "name") and not raw.flag(reference, "optional"):
                 yield "ConfigMap", raw.text(reference, "name")

@@ -1,6 +1,7 @@
 """What a turn of a slice came to, in words: made by `expanding`, told by `rolling`.
 
-Pure. A conflict or a refusal is a finished result (somebody else has to act); a failed write is not.
+Pure. A conflict or a refusal is a finished result (somebody else has to act); a failed write is
+not.
 """
 
 from collections.abc import Sequence
@@ -43,33 +44,43 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The last turn of one slice. `observed`: the caches show what this generation leads to, or why it leads
-    nowhere."""
+    """The last turn of one slice. `observed`: the caches show what this generation leads to, or why
+    it leads nowhere."""
 
     uid: str
     generation: int
     judgement: Judgement
     observed: bool
     restored: str = ""
-    """What was last put back after somebody else had changed or deleted it, and when, as a sentence. The condition that
-    says so stays when this process ends: it tells when it was."""
+    """What was last put back after somebody else had changed or deleted it, and when, as a
+    sentence. The condition that says so stays when this process ends: it tells when it was."""
 
 
 def judge(
-    plan: Plan, missing: Sequence[NativeKey], outcomes: Sequence[tuple[NativeKey, errors.ApiError | None]]
+    plan: Plan,
+    missing: Sequence[NativeKey],
+    outcomes: Sequence[tuple[NativeKey, errors.ApiError | None]],
 ) -> Judgement:
-    """The most serious finding first: somebody else's object, a refusal, a fight, a missing reference."""
+    """The most serious finding first: somebody else's object, a refusal, a fight, a missing
+    reference."""
     conflicts = list(plan.conflicts)
     refusal, ending, failure = "", "", None
     for key, error in outcomes:
         if isinstance(error, errors.AlreadyExists):
             conflicts.append(key)
         if errors.ends_namespace(error):
-            ending = f"The namespace {key[1]} is being deleted; {named(key)} is made when it is there anew."
+            ending = (
+                f"The namespace {key[1]} is being deleted; "
+                f"{named(key)} is made when the namespace is there again."
+            )
         elif isinstance(error, errors.Invalid | errors.Denied):
             refusal = refusal or f"{named(key)} was refused: {error}"
         failure = failure or error
-    conflict = f"{named(conflicts[0])} exists and belongs to somebody else; it is left as it is." if conflicts else ""
+    conflict = (
+        f"{named(conflicts[0])} exists and belongs to somebody else; it is left as it is."
+        if conflicts
+        else ""
+    )
     absent = f"Not found: {', '.join(named(key) for key in missing[:5])}." if missing else ""
     reason, message = "", ""
     if conflict:
@@ -79,7 +90,10 @@ def judge(
     elif ending:
         reason, message = ENDING, ending
     elif plan.stubborn:
-        reason, message = STUBBORN, f"{named(plan.stubborn[0])} does not keep what is written into it."
+        reason, message = (
+            STUBBORN,
+            f"{named(plan.stubborn[0])} does not keep what is written into it.",
+        )
     elif absent:
         reason, message = MISSING, absent
     return Judgement(
@@ -94,15 +108,24 @@ def judge(
 
 
 def conditions_of(result: Result) -> list[Condition]:
-    """What the expansion says on the slice: Expanded always, the abnormal ones only when they hold."""
+    """What the expansion says on the slice: Expanded always, the abnormal ones only when they
+    hold."""
     judgement, generation = result.judgement, result.generation
     blocked = judgement.reason if judgement.reason != MISSING or judgement.final else ""
     if blocked:
         found = [Condition("Expanded", FALSE, blocked, judgement.message, generation)]
     elif result.observed:
-        found = [Condition("Expanded", TRUE, "Expanded", "Every native object is as it should be.", generation)]
+        found = [
+            Condition(
+                "Expanded", TRUE, "Expanded", "Every native object is as it should be.", generation
+            )
+        ]
     else:
-        found = [Condition("Expanded", FALSE, "Applying", "Native objects are being written.", generation)]
+        found = [
+            Condition(
+                "Expanded", FALSE, "Applying", "Native objects are being written.", generation
+            )
+        ]
     if judgement.conflict:
         found.append(Condition(CONFLICT, TRUE, "ForeignObject", judgement.conflict, generation))
     if result.restored:

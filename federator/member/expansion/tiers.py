@@ -1,5 +1,5 @@
-"""Keeps the PriorityClasses of the tiers in a member: made when missing, never changed (their values are fixed by
-the API anyway)."""
+"""Keeps the PriorityClasses of the tiers in a member: made when missing, never changed (their
+values are fixed by the API anyway)."""
 
 import asyncio
 import logging
@@ -27,7 +27,9 @@ class TierClasses:
         caches.signals.to_reference.append(self._on_reference)
 
     def _on_reference(self, kind: str, _: str, name: str) -> None:
-        if kind == "PriorityClass" and any(_name(body) == name for body in priorities.PRIORITY_CLASSES):
+        if kind == "PriorityClass" and any(
+            _name(body) == name for body in priorities.PRIORITY_CLASSES
+        ):
             self._changed.set()
 
     async def run(self) -> None:
@@ -35,7 +37,11 @@ class TierClasses:
         waits = backoff.Backoff(self._rng, base_s=0.25, cap_s=60.0)
         while True:
             self._changed.clear()
-            failed = [body for body in priorities.PRIORITY_CLASSES if not await self._make(body, _name(body))]
+            failed = [
+                body
+                for body in priorities.PRIORITY_CLASSES
+                if not await self._make(body, _name(body))
+            ]
             if failed:
                 await asyncio.sleep(waits.next())
                 continue
@@ -47,7 +53,9 @@ class TierClasses:
         if ("", name) in self._caches.referenced["PriorityClass"]:
             return True
         outcome = await self._applier.apply(
-            Create(ObjectRef(body["apiVersion"], "priorityclasses", "", name, "PriorityClass"), body)
+            Create(
+                ObjectRef(body["apiVersion"], "priorityclasses", "", name, "PriorityClass"), body
+            )
         )
         if outcome.error is None or isinstance(outcome.error, errors.AlreadyExists):
             return True

@@ -18,7 +18,10 @@ def test_a_namespace_that_ends_is_told_from_a_refusal() -> None:
     (expanded,) = results.conditions_of(Result("uid", 1, judged, False))
 
     assert (expanded.status, expanded.reason) == ("False", "NamespaceTerminating")
-    assert expanded.message == "The namespace feed is being deleted; Service feed/web is made when it is there anew."
+    assert (
+        expanded.message
+        == "The namespace feed is being deleted; Service feed/web is made when the namespace is there again."
+    )
     assert expanded.reason not in STALLING_IN_MEMBER
     assert judged.failure is not None
     assert not judged.final
