@@ -74,6 +74,8 @@ class Member:
         self._order = {row: self._summary.order(row) for row in self._rows}
         """Row -> its place among the rows, as a sort key."""
         self._reported: ClusterView | None = None
+        self.moves = 0
+        """How often copies were bound or unbound."""
         self._tell()
 
     @staticmethod
@@ -190,6 +192,7 @@ class Member:
             if after not in rows:
                 rows[after], order[after] = 0, self._summary.order(after)
             rows[after] += 1
+        self.moves += 1
         self._reported = None
         self._tell()
 

@@ -1,11 +1,15 @@
 """What a simulation is told afterwards: lives, samples at equal distances of time, and counts."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
+from federator.model.ask import PodShape
 from federator.model.decision import Share
 from federator.model.resources import CPU, GPU, MEMORY
 from federator.simulate.demand import Work
+from federator.simulate.engine.member import Member
 from federator.simulate.engine.running import Running
 from federator.simulate.engine.shapes import MIB
 from federator.simulate.engine.world import World
@@ -17,6 +21,16 @@ SAMPLES: Final = 400
 SAMPLES_MAX: Final = 4_000
 _UNITS: Final = {CPU: 1, MEMORY: MIB, GPU: 1}
 _SHOWN: Final = {CPU: "cpu", MEMORY: "memory", GPU: "gpu"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Stock:
+    """What a member holds and has, as it stood after so many of its moves."""
+
+    member: Member
+    moves: int
+    used: tuple[int, ...]
+    capacity: tuple[int, ...]
 
 
 class Recording:
@@ -37,11 +51,14 @@ class Recording:
         self._placed: list[Placed] = []
         self._moves = 0
         self._resources = _recorded(inputs)
+        self._stocks: dict[str, _Stock] = {}
 
     def reach(self, now_s: int, world: World) -> None:
         """Time goes on to `now_s`: what stands now stood at every instant before it."""
+        standing: Sample | None = None
         while self._next_s < now_s:
-            self._sample(self._next_s, world)
+            standing = replace(standing or self._sample(world), at_s=self._next_s)
+            self._samples.append(standing)
             if len(self._samples) >= SAMPLES_MAX:
                 self._thin()
             behind = (now_s - 1 - self._next_s) // self._step_s if not world.live else 0
@@ -108,16 +125,30 @@ class Recording:
             backoff_s=running.backoff_s,
         )
 
-    def _sample(self, at_s: int, world: World) -> None:
-        used, capacity = {}, {}
-        for name, member in world.fleet.members.items():
-            capacity[name] = tuple(member.total(each) // _UNITS[each] for each in self._resources)
-            left = tuple(member.left(each) // _UNITS[each] for each in self._resources)
-            used[name] = tuple(size - free for size, free in zip(capacity[name], left, strict=True))
+    def _sample(self, world: World) -> Sample:
+        stocks = {name: self._stock(name, member) for name, member in world.fleet.members.items()}
+        used = {name: stock.used for name, stock in stocks.items()}
+        capacity: Mapping[str, tuple[int, ...]] = {name: stock.capacity for name, stock in stocks.items()}
+        if self._samples and self._samples[-1].capacity == capacity:
+            capacity = self._samples[-1].capacity  # one for all samples between which no cluster changed
         waiting = [world.live[key] for key in world.lacking()]
         copies = sum(running.missing for running in waiting)
-        fragmented = sum(running.missing for running in waiting if _is_fragmented(running, world))
-        self._samples.append(Sample(at_s, used, capacity, len(waiting), copies, fragmented))
+        alike = Counter((running.ask.shape, running.missing) for running in waiting)
+        fragmented = sum(
+            missing * works for (shape, missing), works in alike.items() if _is_fragmented(shape, missing, world)
+        )
+        return Sample(0, used, capacity, len(waiting), copies, fragmented)
+
+    def _stock(self, name: str, member: Member) -> _Stock:
+        """Counted again where copies came or went since the last sample."""
+        found = self._stocks.get(name)
+        if found is not None and found.member is member and found.moves == member.moves:
+            return found
+        capacity = tuple(member.total(each) // _UNITS[each] for each in self._resources)
+        left = tuple(member.left(each) // _UNITS[each] for each in self._resources)
+        used = tuple(size - free for size, free in zip(capacity, left, strict=True))
+        self._stocks[name] = made = _Stock(member, member.moves, used, capacity)
+        return made
 
     def _thin(self) -> None:
         """Every other sample goes, and the distance doubles: a long tail does not fill the memory."""
@@ -136,12 +167,11 @@ def _recorded(inputs: Inputs) -> tuple[str, ...]:
     )
 
 
-def _is_fragmented(running: Running, world: World) -> bool:
-    """Whether one cluster has what it lacks in its free amounts added up, and not on its nodes."""
-    requests = running.ask.shape.requests
+def _is_fragmented(shape: PodShape, missing: int, world: World) -> bool:
+    """Whether one cluster has what copies lack in its free amounts added up, and not on its nodes."""
     return any(
-        all(member.left(name) >= amount * running.missing for name, amount in requests.items() if name in _UNITS)
-        and int(member.heights(running.ask.shape).sum()) < running.missing
+        all(member.left(name) >= amount * missing for name, amount in shape.requests.items() if name in _UNITS)
+        and int(member.heights(shape).sum()) < missing
         for member in world.fleet.members.values()
     )
 
