@@ -59,9 +59,17 @@ def verdicts(
     )
 
 
-def of_crowd(ask: Ask, crowd: Crowd, pool: Sequence[Candidate], got: Mapping[str, int], outcome: Outcome) -> Verdicts:
-    """As `verdicts`, where the candidates were drawn from a crowd."""
-    worded = _Crowded(ask, crowd, {candidate.name: candidate for candidate in pool}, got, outcome)
+def of_crowd(  # noqa: PLR0917 the parts of a decision
+    ask: Ask,
+    crowd: Crowd,
+    pool: Sequence[Candidate],
+    got: Mapping[str, int],
+    outcome: Outcome,
+    spared: Reason | None = None,
+) -> Verdicts:
+    """As `verdicts`, where the candidates were drawn from a crowd. `spared`: why clusters of it that
+    could take copies were left out before the division."""
+    worded = _Crowded(ask, crowd, {candidate.name: candidate for candidate in pool}, got, outcome, spared)
     return Verdicts(len(crowd.field.places), worded.every, worded.grouped)
 
 
@@ -74,6 +82,7 @@ class _Crowded:
     pool: Mapping[str, Candidate]
     got: Mapping[str, int]
     outcome: Outcome
+    spared: Reason | None
 
     def every(self) -> tuple[Verdict, ...]:
         places = self.crowd.field.places
@@ -111,7 +120,9 @@ class _Crowded:
         if candidate is None and not self.crowd.member[at]:
             return _of_refused(place)
         candidate = candidate or self._candidates([at])[0]
-        return _of_candidate(self.ask, candidate, self.got.get(name, 0), None, self.outcome)
+        got = self.got.get(name, 0)
+        left_out = self.spared if got <= 0 < min(candidate.cap, candidate.weight) else None
+        return _of_candidate(self.ask, candidate, got, left_out, self.outcome)
 
     def _candidates(self, chosen: Sequence[int]) -> list[Candidate]:
         made = self.crowd.candidates(chosen)

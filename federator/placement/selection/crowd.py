@@ -100,11 +100,15 @@ def field_of(ask: Ask, eligible: Mapping[str, Place], ledger: Ledger) -> Field:
 def simple(ask: Ask) -> bool:
     """Whether the best clusters are enough: no hard spread rule, no minimum per cluster, no most
     clusters, and a strategy that neither wants few clusters nor all."""
+    return ask.policy.division.max_clusters is None and simple_beside_most(ask)
+
+
+def simple_beside_most(ask: Ask) -> bool:
+    """As `simple`, whatever the most clusters are."""
     bounds = ask.policy.division
     divider = DIVIDERS[bounds.strategy]
     return (
         bounds.min_per_cluster <= 0
-        and bounds.max_clusters is None
         and not divider.fewest
         and not divider.everywhere
         and not ask.suspended

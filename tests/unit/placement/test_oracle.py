@@ -193,6 +193,44 @@ def test_single_copies_are_decided_as_by_the_oracle_while_clusters_change(seed: 
     assert 10 < simply < 140  # both ways were gone
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_what_goes_to_one_cluster_is_decided_as_by_the_oracle(seed: int) -> None:
+    rng, simply = random.Random(seed), 0
+    views = {one.name: one for one in (_view(rng, at) for at in range(14))}
+    policies = []
+    for _ in range(12):
+        policy = _policy(rng, 14)
+        strategy = rng.choice((Strategy.CAPACITY, Strategy.SPREAD, Strategy.WEIGHTED))
+        division = replace(policy.division, max_clusters=1, strategy=strategy, min_per_cluster=rng.choice((0, 0, 0, 2)))
+        policies.append(replace(policy, division=division, spread=policy.spread if rng.random() < 0.1 else ()))
+    commitments = Commitments()
+    for at in range(40):
+        snapshot = FleetSnapshot(float(at), dict(views), _quotas())
+        ledger, plain = commitments.open(snapshot), PlainLedger(commitments, snapshot)
+        for turn in range(4):
+            shard = rng.random() < 0.6
+            count = rng.choice((1, 2, 3, 5, 8, 20, 80))
+            ask = replace(
+                _ask(rng, 10 * at + turn, rng.choice(policies)),
+                unit=Unit.SHARDS if shard else Unit.REPLICAS,
+                count=count,
+                slots=max(count // 2, 1) if shard and rng.random() < 0.2 else count,
+                whole=shard,
+            )
+            by_name, mark = rng.random() < 0.3, ledger.mark()
+            simply += (
+                not engine.contradiction(ask)
+                and single.decide(ask, snapshot, ledger, seq=at + 1, mark=engine.no_mark, by_name=by_name) is not None
+            )
+            ledger.rollback(mark)
+            made = engine.decide(ask, (), snapshot, ledger, seq=at + 1, by_name=by_name)
+            same(made, oracle.decide(ask, (), snapshot, plain, seq=at + 1, by_name=by_name), ask)
+        for name in sorted(views):
+            if rng.random() < 0.2:
+                views[name] = replace(_view(rng, 0), name=name)
+    assert 8 < simply < 140  # both ways were gone
+
+
 def test_lazy_verdicts_are_a_sequence_like_any_other() -> None:
     rng = random.Random(5)
     snapshot = FleetSnapshot(0.0, {one.name: one for one in (_view(rng, at) for at in range(30))}, ())
