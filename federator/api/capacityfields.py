@@ -224,22 +224,22 @@ def from_shape(shape: PodShape) -> dict[str, Any]:
 
 def taints_of(value: object) -> tuple[Taint, ...]:
     """Those that are valid."""
-    found: list[Taint] = []
+    read: list[Taint] = []
     for entry in value if isinstance(value, list) else ():
         try:
-            found.append(taints.taint_from_dict(entry))
+            read.append(taints.taint_from_dict(entry))
         except FieldError:
             continue
-    return tuple(found)
+    return tuple(read)
 
 
 def excess(status: Obj) -> str:
     """What such figures say beyond all that a cluster can have, as a part of a sentence; "" for
     nothing. Of that only a part is read (`to_capacity`)."""
     for what in ("nodes", "copies"):
-        found = raw.at(status, what)
-        if isinstance(found, list | dict) and len(found) > MAX_ROWS:
-            return f"{what} has {len(found)} entries, and at most {MAX_ROWS} are read"
+        rows = raw.at(status, what)
+        if isinstance(rows, list | dict) and len(rows) > MAX_ROWS:
+            return f"{what} has {len(rows)} entries, and at most {MAX_ROWS} are read"
     size = 0
     for row in raw.objects(status, "nodes"):
         if (count := raw.integer(row, "count")) > MAX_NODES:
@@ -262,10 +262,10 @@ def excess(status: Obj) -> str:
 def _is_amount(name: str, amount: object) -> bool:
     """Whether a node can have so much; what cannot be read is nothing that it can have."""
     try:
-        found = quantity.vector({name: amount})[name]  # type: ignore[dict-item]
+        bounded = quantity.vector({name: amount})[name]  # type: ignore[dict-item]
     except FieldError:
         return False
-    return len(name) <= MAX_RESOURCE_NAME and found <= (
+    return len(name) <= MAX_RESOURCE_NAME and bounded <= (
         MAX_NODE_CPU if name == CPU else MAX_NODE_AMOUNT
     )
 
@@ -303,9 +303,11 @@ def _to_row(row: Obj) -> NodeRow:
         if len(name) <= MAX_RESOURCE_NAME
     )
     offered = dict(itertools.islice(named, MAX_RESOURCES))
-    found = vector(offered)
     allocatable = Resources(
-        {name: min(found[name], MAX_NODE_CPU if name == CPU else MAX_NODE_AMOUNT) for name in found}
+        {
+            name: min(amount, MAX_NODE_CPU if name == CPU else MAX_NODE_AMOUNT)
+            for name, amount in vector(offered).items()
+        }
     )
     free = vector(
         {name: amount for name, amount in raw.mapping(row, "free").items() if name in allocatable}

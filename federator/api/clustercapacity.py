@@ -88,8 +88,8 @@ def from_capacity(
 
 def highest(status: Obj) -> tuple[dict[str, int], int]:
     """The highest seq by uid of the workload, and that up to which others are forgotten."""
-    found = raw.mapping(status, "highest")
-    known = {uid: seqs.clamped(raw.integer(found, uid)) for uid in list(found)[:MAX_HIGHEST]}
+    marks = raw.mapping(status, "highest")
+    known = {uid: seqs.clamped(raw.integer(marks, uid)) for uid in list(marks)[:MAX_HIGHEST]}
     return known, seqs.clamped(raw.integer(status, "forgottenSeq"))
 
 

@@ -86,7 +86,7 @@ def from_json(text: str | bytes, limits: Limits = FILE_LIMITS) -> Any:
     """One JSON value. Raises FieldError with the field's path."""
     _check_size(text, limits)
     try:
-        found = json.loads(
+        value = json.loads(
             text, object_pairs_hook=_Pairs, parse_int=_Digits, parse_constant=_Constant
         )
     except RecursionError:
@@ -96,7 +96,7 @@ def from_json(text: str | bytes, limits: Limits = FILE_LIMITS) -> Any:
     except ValueError as error:
         raise FieldError("", f"not JSON: {error}") from None
     budget = _Budget(limits.nodes)
-    return _plain(found, "", 0, limits, budget)
+    return _plain(value, "", 0, limits, budget)
 
 
 def _check_size(text: str | bytes, limits: Limits) -> None:

@@ -255,8 +255,10 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
 
 def _contradiction(obj: Obj) -> str:
     """What its hub holds against it, in the condition's one word; "" for nothing."""
-    found = raw.condition(obj, UNTRUSTWORTHY)
-    return raw.word(found, "reason") or UNTRUSTWORTHY if found.get("status") == "True" else ""
+    condition = raw.condition(obj, UNTRUSTWORTHY)
+    if condition.get("status") != "True":
+        return ""
+    return raw.word(condition, "reason") or UNTRUSTWORTHY
 
 
 def usable_permille(text: str) -> int:

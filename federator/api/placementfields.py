@@ -334,13 +334,13 @@ def selector_of(value: object) -> LabelSelector | None:
 
 def tolerations_of(value: object) -> tuple[Toleration, ...]:
     """Those that are valid; a toleration that is not tolerates nothing."""
-    found: list[Toleration] = []
+    tolerations: list[Toleration] = []
     for entry in value if isinstance(value, list) else ():
         try:
-            found.append(taints.toleration_from_dict(entry))
+            tolerations.append(taints.toleration_from_dict(entry))
         except FieldError:
             continue
-    return tuple(found)
+    return tuple(tolerations)
 
 
 def _spread(rule: Obj) -> SpreadRule:

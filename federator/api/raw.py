@@ -45,13 +45,13 @@ def _is_object(value: Any) -> bool:
 
 
 def mapping(obj: Any, *path: str) -> Obj:
-    found = at(obj, *path)
-    return found if type(found) is dict or _is_object(found) else NO_FIELDS
+    value = at(obj, *path)
+    return value if type(value) is dict or _is_object(value) else NO_FIELDS
 
 
 def items(obj: Any, *path: str) -> Sequence[Any]:
-    found = at(obj, *path)
-    return found if isinstance(found, list) else ()
+    value = at(obj, *path)
+    return value if isinstance(value, list) else ()
 
 
 def objects(obj: Any, *path: str) -> list[Obj]:
@@ -65,14 +65,14 @@ def texts(obj: Any, *path: str) -> tuple[str, ...]:
 
 
 def text(obj: Any, *path: str, default: str = "") -> str:
-    found = at(obj, *path)
-    return found if isinstance(found, str) else default
+    value = at(obj, *path)
+    return value if isinstance(value, str) else default
 
 
 def integer(obj: Any, *path: str, default: int = 0) -> int:
     """An integer; `true` is none."""
-    found = at(obj, *path)
-    return found if type(found) is int else default
+    value = at(obj, *path)
+    return value if type(value) is int else default
 
 
 def figure(obj: Any, *path: str) -> int:
@@ -82,8 +82,8 @@ def figure(obj: Any, *path: str) -> int:
 
 def word(obj: Any, *path: str) -> str:
     """A reason in CamelCase; "" for anything that cannot be the reason of a condition."""
-    found = text(obj, *path)
-    return found if _WORD.fullmatch(found) else ""
+    value = text(obj, *path)
+    return value if _WORD.fullmatch(value) else ""
 
 
 def sentence(obj: Any, *path: str) -> str:

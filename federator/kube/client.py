@@ -176,7 +176,7 @@ class Client:
     ) -> tuple[tuple[T, ...], str]:
         """What is kept of a list, and its version."""
         for last in (False, False, True):
-            found: list[T] = []
+            collected: list[T] = []
             version = ""
             # The last try asks for everything in one answer: nothing can expire in between.
             pages = self.pages(api_version, plural, namespace, limit=0 if last else limit, **chosen)
@@ -184,15 +184,15 @@ class Client:
                 async with contextlib.aclosing(pages):
                     async for page in pages:
                         kept = (keep(obj) for obj in decode.items(page, api_version))
-                        found.extend(one for one in kept if one is not None)
+                        collected.extend(row for row in kept if row is not None)
                         version = page.metadata.resourceVersion
-                        if len(found) >= most:
+                        if len(collected) >= most:
                             break
             except errors.Expired:
                 if last:
                     raise
                 continue
-            return tuple(found[:most]), version
+            return tuple(collected[:most]), version
         raise AssertionError("unreachable")
 
     async def pages(
@@ -264,8 +264,8 @@ class Client:
         """The uid of the namespace kube-system, which is how a cluster is told from another
         (invariant 17)."""
         ref = ObjectRef("v1", "namespaces", "", "kube-system", "Namespace")
-        found = await self.get(ref, body_limit=SMALL_LIMIT)
-        uid = found["metadata"].get("uid", "")
+        namespace = await self.get(ref, body_limit=SMALL_LIMIT)
+        uid = namespace["metadata"].get("uid", "")
         if not isinstance(uid, str) or not 0 < len(uid) <= UID_MAX:
             raise errors.Malformed(f"{self.cluster}: the namespace kube-system has no uid.")
         return uid

@@ -171,11 +171,11 @@ class Metrics:
     def child(self, name: str, *labels: str) -> Any:
         """The counter, gauge or histogram with these label values; remembered, because looking it
         up is slow."""
-        found = self._children.get((name, *labels))
-        if found is None:
+        child = self._children.get((name, *labels))
+        if child is None:
             metric = self._metrics[name]
-            found = self._children[(name, *labels)] = metric.labels(*labels) if labels else metric
-        return found
+            child = self._children[(name, *labels)] = metric.labels(*labels) if labels else metric
+        return child
 
     def forget_cluster(self, cluster: str) -> None:
         """Drops what is split by a cluster that has left."""

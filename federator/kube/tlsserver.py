@@ -219,16 +219,16 @@ async def _body(request: web.BaseRequest, most: int) -> bytes:
     """What was sent, as it was sent. Raises `BodyRefused`."""
     if request.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise BodyRefused("a body must not be encoded (Content-Encoding)")
-    found = bytearray()
+    body = bytearray()
     try:
         async with asyncio.timeout(BODY_S):
             while not request.content.at_eof():
-                found += await request.content.readany()
-                if len(found) > most:
+                body += await request.content.readany()
+                if len(body) > most:
                     raise BodyRefused(f"a body of more than {most} bytes is not read")
     except TimeoutError:
         raise BodyRefused(f"the body did not arrive within {BODY_S:g} s") from None
-    return bytes(found)
+    return bytes(body)
 
 
 def _certificate(shown: Mapping[str, Any]) -> Certificate | None:

@@ -98,10 +98,10 @@ async def request(client: Client, namespace: str, name: str, lifetime_s: int = L
         "spec": {"expirationSeconds": lifetime_s},
     }
     answer = await client.create_at(ref, "token", body)
-    found = (answer.get("status") or {}).get("token")
-    token = read(found) if isinstance(found, str) else None
+    token_text = (answer.get("status") or {}).get("token")
+    token = read(token_text) if isinstance(token_text, str) else None
     if token is None or token.ends_s is None or (token.namespace, token.name) != (namespace, name):
         raise errors.Malformed(
             f"{client.cluster}: the answer holds no token of {namespace}/{name} that ends"
         )
-    return str(found)
+    return str(token_text)

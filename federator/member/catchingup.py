@@ -31,8 +31,8 @@ class CatchingUp:
     async def run(self) -> None:
         """Begins to count as soon as everything has been listed."""
         await self._caches.until(lambda: self._caches.room_synced)
-        found = {row.key for row in self._caches.every_slice() if self._ours(row.key)}
-        self._left = found - self._looked_at
+        slices = {row.key for row in self._caches.every_slice() if self._ours(row.key)}
+        self._left = slices - self._looked_at
         self._looked_at.clear()
         self._look()
 

@@ -113,8 +113,8 @@ class Heartbeat:
             except errors.Conflict:
                 # A patch of nothing tells what is there; to get a lease it has no right, and needs
                 # none.
-                found = (await self._client.patch(self._ref, {}))["metadata"]["resourceVersion"]
-                if 0 <= version_number(found) < version_number(self._version):
+                version = (await self._client.patch(self._ref, {}))["metadata"]["resourceVersion"]
+                if 0 <= version_number(version) < version_number(self._version):
                     self._on_rewind()
         return await self._client.patch(
             self._ref, {"metadata": {"annotations": notes}, "spec": spec}

@@ -138,15 +138,15 @@ class RollUp:
         newest = self._newest(row)
         live = raw.mapping(newest.obj(), "status")
         seen = self.observe(row, result, live)
-        found = [_ready(seen), *results.conditions_of(result)]
+        ours = [_ready(seen), *results.conditions_of(result)]
         if seen.stalled:
-            found.append(
+            ours.append(
                 Condition(
                     "Stalled", conditions.TRUE, DEADLINE, seen.message, seen.observed_generation
                 )
             )
         merged = conditions.merge(
-            live.get("conditions"), found, self._clock.rfc3339(), results.OWNED
+            live.get("conditions"), ours, self._clock.rfc3339(), results.OWNED
         )
         status = row.verbs.slice_status(seen, merged)
         if status is not None:
@@ -320,25 +320,25 @@ def _native_health(natives: list[NativeRow]) -> tuple[str, str, bool]:
     """(reason, message, all well): a reason only where waiting is not simply part of it."""
     reason, message, well = "", "", True
     for native in natives:
-        found = health.of(native.as_object())
-        well = well and found.healthy
-        if not found.healthy and found.reason not in PROGRESS and not reason:
-            reason, message = found.reason, found.message
+        judged = health.of(native.as_object())
+        well = well and judged.healthy
+        if not judged.healthy and judged.reason not in PROGRESS and not reason:
+            reason, message = judged.reason, judged.message
     return reason, message, well
 
 
 def _natives(natives: list[NativeRow]) -> list[dict[str, str]]:
     """What the slice was expanded to, and how each is: those that are not well first, then by kind
     and name."""
-    found = []
+    shown = []
     for native in natives:
         judged = health.of(native.as_object())
         waits = judged.reason in PROGRESS
         state = "Healthy" if judged.healthy else "Progressing" if waits else "Degraded"
         row = {"kind": native.key[0], "name": native.key[2], "health": state}
-        found.append(row | raw.present({"reason": judged.reason[:SHORT_MAX]}))
-    found.sort(key=lambda row: (row["health"] == "Healthy", row["kind"], row["name"]))
-    return found[:NATIVES_MAX]
+        shown.append(row | raw.present({"reason": judged.reason[:SHORT_MAX]}))
+    shown.sort(key=lambda row: (row["health"] == "Healthy", row["kind"], row["name"]))
+    return shown[:NATIVES_MAX]
 
 
 def _no_less(before: SliceObservation, seen: SliceObservation) -> bool:

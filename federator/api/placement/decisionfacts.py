@@ -128,10 +128,10 @@ def decision_facts(obj: Obj) -> DecisionFacts:
 
 
 def _marks(spec: Obj) -> Mapping[str, int]:
-    found = raw.mapping(spec, "marks")
+    marks = raw.mapping(spec, "marks")
     return (
-        {interning.text(cluster): seqs.clamped(raw.integer(found, cluster)) for cluster in found}
-        if found
+        {interning.text(cluster): seqs.clamped(raw.integer(marks, cluster)) for cluster in marks}
+        if marks
         else _NO_MARKS
     )
 
@@ -146,8 +146,8 @@ def shares(obj: Obj) -> tuple[Share, ...]:
 
 
 def _shares_in(obj: Obj, field: str) -> tuple[Share, ...]:
-    found = map(_to_share, raw.objects(obj, "spec", field))
-    return tuple(share for share in found if share.cluster)
+    shares = map(_to_share, raw.objects(obj, "spec", field))
+    return tuple(share for share in shares if share.cluster)
 
 
 def _to_share(entry: Obj) -> Share:
@@ -230,7 +230,9 @@ def _read_terms(spec: Mapping[str, Any]) -> Terms:
         surplus=raw.integer(spec, "surplus"),
         rebalanced=raw.text(spec, "rebalanced"),
         policy_namespace=shared(raw.text(policy, "namespace")),
-        required=interning.texts(raw.text(one, "name") for one in raw.objects(policy, "required")),
+        required=interning.texts(
+            raw.text(entry, "name") for entry in raw.objects(policy, "required")
+        ),
         deletion_reason=raw.text(deletion, "reason"),
         waiting_for=raw.texts(deletion, "waitingFor"),
     )

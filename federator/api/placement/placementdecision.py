@@ -310,7 +310,7 @@ def to_spec(
     spec |= {name: value for name, value in (moves | everywhere).items() if value}
     if decision.tolerated:
         spec["tolerated"] = {
-            cluster: list(found[:64]) for cluster, found in sorted(decision.tolerated.items())
+            cluster: list(taints[:64]) for cluster, taints in sorted(decision.tolerated.items())
         }
     if decision.marks:
         spec["marks"] = dict(sorted(decision.marks.items()))

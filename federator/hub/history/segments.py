@@ -76,7 +76,7 @@ class Segments:
     def read(self, wanted: Wanted, stop: Stop) -> Found:
         """The requested entries. Ends early, with what it has, once `stop` returns True. Raises
         OSError."""
-        found: list[Entry] = []
+        newest: list[Entry] = []
         more = False
         begins: float | None = None
         for entry in self._newest_first(stop, wanted.key):
@@ -86,16 +86,16 @@ class Segments:
                 continue
             if entry.at < wanted.since:
                 break
-            if len(found) == wanted.limit:
+            if len(newest) == wanted.limit:
                 more = True
                 break
-            found.append(entry)
+            newest.append(entry)
         oldest = next(iter(self._files()), None)
         if oldest is not None:
             with oldest.open("rb") as file:
                 first = entries.read(file.readline())
             begins = first.at if first is not None else None
-        return Found(found[::-1], more, begins)
+        return Found(newest[::-1], more, begins)
 
     def _newest_first(self, stop: Stop, key: str = "") -> Iterator[Entry]:
         """Entries from the last one back. With a `key`, lines that cannot be about it are not

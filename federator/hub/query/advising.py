@@ -83,12 +83,12 @@ class Inputs:
         kind = registry.KINDS["PlacementPolicy"]
         try:
             async with asyncio.timeout(self.timeout_s):
-                found = await self.host.list(
+                listing = await self.host.list(
                     kind.api_version, kind.plural, namespace, field_selector=f"metadata.name={name}"
                 )
         except (errors.ApiError, TimeoutError):
             raise _unasked() from None
-        return next(({**obj, "kind": kind.kind} for obj in found.items), None)
+        return next(({**obj, "kind": kind.kind} for obj in listing.items), None)
 
 
 def _unasked() -> Refused:
@@ -104,10 +104,10 @@ async def explained(inputs: Inputs, key: WorkloadKey, explain: Explain) -> dict[
             404, "NotFound", f'{kind.plural} "{key.name}" not found in namespace {key.namespace}'
         )
     situation = await _situation(inputs, key.kind, obj)
-    found = await inputs.computed(
+    answer = await inputs.computed(
         lambda stop: explain(obj, situation, situation.workloads[key], stop)
     )
-    shown: dict[str, Any] = plaintext.every(found)
+    shown: dict[str, Any] = plaintext.every(answer)
     return shown
 
 
@@ -205,7 +205,7 @@ async def _situation(inputs: Inputs, kind: str, obj: Mapping[str, Any]) -> Situa
     if ask is not None and ask.policy.namespace:
         policy = await inputs.policy(namespace, ask.policy.name)
         mine += [policy] if policy is not None else []
-    situation.objects = {offline.id_of(one): one for one in mine}
+    situation.objects = {offline.id_of(obj): obj for obj in mine}
     if profile is not None:
         situation.objects["RuntimeProfile", "", str(profile["metadata"]["name"])] = profile
     return situation

@@ -73,10 +73,10 @@ class Wanted:
 async def pods(targets: Sequence[Target], selection: Selection, wanted: Wanted) -> dict[str, Any]:
     """The pods of all targets, and how each target answered."""
     each = max(1, wanted.pods_max // max(1, len(targets)))
-    found, clusters = await _from_each(
+    pods, clusters = await _from_each(
         targets, wanted, lambda target: _pods_of(target, selection, wanted, each)
     )
-    return {"pods": [{"cluster": cluster, **row} for cluster, row in found], "clusters": clusters}
+    return {"pods": [{"cluster": cluster, **row} for cluster, row in pods], "clusters": clusters}
 
 
 async def logs(targets: Sequence[Target], selection: Selection, wanted: Wanted) -> dict[str, Any]:
@@ -100,11 +100,11 @@ async def natives(
     targets: Sequence[Target], selection: Selection, wanted: Wanted
 ) -> dict[str, Any]:
     """What the workload's slices were expanded to in each target, and how each target answered."""
-    found, clusters = await _from_each(
+    natives, clusters = await _from_each(
         targets, wanted, lambda target: _natives_of(target, selection, wanted)
     )
     return {
-        "natives": [{"cluster": cluster, **row} for cluster, row in found],
+        "natives": [{"cluster": cluster, **row} for cluster, row in natives],
         "clusters": clusters,
     }
 
@@ -212,18 +212,18 @@ async def _pods_of(
     target: Target, selection: Selection, wanted: Wanted, most: int
 ) -> tuple[list[dict[str, Any]], bool]:
     """The pods of one cluster by name, `most` of them, and whether there are more."""
-    found: list[dict[str, Any]] = []
+    objects: list[dict[str, Any]] = []
     token = ""
     while True:
         page = await _page(target, selection, wanted, token)
-        found += [
+        objects += [
             row
             for row in selections.rows(page, selection, target.pieces)
             if _is_wanted(row, wanted)
         ]
-        if len(found) > most or not page.metadata.continue_ or page.metadata.continue_ == token:
-            found.sort(key=lambda row: (row.get("shard") or 0, str(row["name"])))
-            return found[:most], len(found) > most
+        if len(objects) > most or not page.metadata.continue_ or page.metadata.continue_ == token:
+            objects.sort(key=lambda row: (row.get("shard") or 0, str(row["name"])))
+            return objects[:most], len(objects) > most
         token = page.metadata.continue_
 
 

@@ -58,8 +58,8 @@ class QueryPort:
             user = await self._access.who(request)
             route, given = self._routed(request)
             asked = route.name
-            found = await self._answered(request, user, route, given)
-            sent = Outgoing(200, msgspec.json.encode(found))
+            answer = await self._answered(request, user, route, given)
+            sent = Outgoing(200, msgspec.json.encode(answer))
         except Refused as refused:
             sent = status(refused.status, refused.reason, refused.message, refused.retry_after_s)
         except (FieldError, BodyRefused) as bad:

@@ -107,7 +107,7 @@ async def history(sources: Sources, question: Question) -> Mapping[str, Any]:
         limit=question.parameters.get("limit", HISTORY_LIMIT),
     )
     try:
-        found = await sources.journal.read(wanted, sources.compute)
+        page = await sources.journal.read(wanted, sources.compute)
     except Overloaded:
         raise Refused(
             429, "TooManyRequests", "too much is computed already", retry_after_s=2
@@ -121,18 +121,18 @@ async def history(sources: Sources, question: Question) -> Mapping[str, Any]:
             503, "ServiceUnavailable", "the files of the history cannot be read"
         ) from None
     return {
-        "entries": [_shown(entry) for entry in found.entries],
-        "more": found.more,
-        "begins": found.begins,
+        "entries": [_shown(entry) for entry in page.entries],
+        "more": page.more,
+        "begins": page.begins,
     }
 
 
 def _shown(entry: Entry) -> Any:
     """Who leads is told to nobody by name: only that another did."""
-    found = msgspec.to_builtins(entry)
+    fields = msgspec.to_builtins(entry)
     return {
         name: value
-        for name, value in found.items()
+        for name, value in fields.items()
         if entry.kind not in ABOUT_ALL or name != "evidence"
     }
 
@@ -194,14 +194,14 @@ async def _asked(sources: Sources, question: Question) -> tuple[list[Target], se
         ) from None
     except FieldError as bad:
         raise Refused(422, "Invalid", str(bad)) from None
-    found = targets(sources, WorkloadKey(kind.kind, namespace, name), chosen.uid)
+    possible = targets(sources, WorkloadKey(kind.kind, namespace, name), chosen.uid)
     only = question.parameters.get("cluster", "")
-    if only and only not in {target.cluster for target in found}:
-        where = ", ".join(target.cluster for target in found) or "no cluster"
+    if only and only not in {target.cluster for target in possible}:
+        where = ", ".join(target.cluster for target in possible) or "no cluster"
         raise Refused(
             404, "NotFound", f"{only[:60]} has no part of {kind.singular} {name}; it is in {where}"
         )
-    return [target for target in found if only in ("", target.cluster)], chosen
+    return [target for target in possible if only in ("", target.cluster)], chosen
 
 
 def targets(sources: Sources, key: WorkloadKey, uid: str) -> list[Target]:
@@ -211,7 +211,7 @@ def targets(sources: Sources, key: WorkloadKey, uid: str) -> list[Target]:
     records = [record for record in state.records_of(key) if record.workload_uid == uid]
     clusters = {cluster for record in records for cluster in record.clusters}
     clusters |= {seen.cluster for seen in state.slices_with_uid(key, uid)}
-    found = []
+    possible = []
     for cluster in sorted(clusters):
         member = state.members.get(cluster)
         shares = [share for record in records if (share := record.share_of(cluster)) is not None]
@@ -227,8 +227,8 @@ def targets(sources: Sources, key: WorkloadKey, uid: str) -> list[Target]:
             target = replace(target, away="holds another object of this name")
         else:
             target = replace(target, client=member.client)
-        found.append(target)
-    return found
+        possible.append(target)
+    return possible
 
 
 def _away(member: Member, now_s: float) -> str:

@@ -84,11 +84,11 @@ class Route:
 
     def match(self, path: str) -> dict[str, str] | None:
         """The parts of a percent-encoded path by name, or None when it asks something else."""
-        wanted, found = self.path.split("/"), path.split("/")
-        if len(wanted) != len(found):
+        wanted, parts = self.path.split("/"), path.split("/")
+        if len(wanted) != len(parts):
             return None
         given: dict[str, str] = {}
-        for pattern, text in zip(wanted, found, strict=True):
+        for pattern, text in zip(wanted, parts, strict=True):
             if pattern.startswith("{"):
                 given[pattern[1:-1]] = unquote(text)
             elif pattern != text:
@@ -101,7 +101,7 @@ def parameters(route: Route, query: str) -> dict[str, Any]:
     twice or no value."""
     if len(query) > QUERY_MAX:
         raise FieldError("", f"the query is longer than {QUERY_MAX} characters")
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     try:
         pairs = parse_qsl(
             query, keep_blank_values=True, strict_parsing=bool(query), max_num_fields=32
@@ -112,13 +112,13 @@ def parameters(route: Route, query: str) -> dict[str, Any]:
         if name not in route.parameters:
             known = ", ".join(sorted(route.parameters)) or "none"
             raise FieldError(name[:40], f"there is no such parameter; {route.name} takes {known}")
-        if name in found:
+        if name in values:
             raise FieldError(name, "is given twice")
         try:
-            found[name] = route.parameters[name](text)
+            values[name] = route.parameters[name](text)
         except ValueError as bad:
             raise FieldError(name, str(bad)) from None
-    return found
+    return values
 
 
 def count(most: int) -> Read:

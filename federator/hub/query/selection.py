@@ -83,7 +83,8 @@ def of_workload(kind: str, obj: Mapping[str, Any]) -> Selection:
     labels = verbs.lookup.selector(obj)
     template = verbs.pod_template(obj)
     named = raw.text(template, "metadata", "annotations", DEFAULT_CONTAINER)
-    first = next((raw.text(one, "name") for one in raw.objects(template, "spec", "containers")), "")
+    containers = raw.objects(template, "spec", "containers")
+    first = next((raw.text(container, "name") for container in containers), "")
     return Selection(
         kind, raw.text(meta, "namespace"), name, raw.text(meta, "uid"), labels, named or first
     )
@@ -92,25 +93,25 @@ def of_workload(kind: str, obj: Mapping[str, Any]) -> Selection:
 def table(body: bytes) -> Table:
     """Decodes a member's answer. Raises ValueError for what is no Table."""
     try:
-        found = _decoder.decode(body)
+        answer = _decoder.decode(body)
     except msgspec.MsgspecError:
         raise ValueError("the answer is no table of pods") from None
-    if found.kind != "Table":
+    if answer.kind != "Table":
         raise ValueError("the answer is no table of pods")
-    return found
+    return answer
 
 
-def rows(found: Table, selection: Selection, pieces: Ranges) -> list[dict[str, Any]]:
+def rows(table: Table, selection: Selection, pieces: Ranges) -> list[dict[str, Any]]:
     """The rows of pods that belong to the workload, each with its name, `CELLS`, and the shard of a
     job set's. `pieces`: the ranges that the cluster was given, by which its Jobs are called."""
-    places = {column.name.lower(): index for index, column in enumerate(found.columnDefinitions)}
+    places = {column.name.lower(): index for index, column in enumerate(table.columnDefinitions)}
     lookup = registry.verbs_of(selection.kind).lookup
     shard_of = lookup.shards(selection.name, pieces) if lookup.shards is not None else None
     shown = []
-    for row in found.rows or ():
+    for row in table.rows or ():
         meta = row.object.metadata if row.object is not None else _Meta()
         owner = next(
-            (one for one in meta.ownerReferences or () if one.get("controller") is True), {}
+            (owner for owner in meta.ownerReferences or () if owner.get("controller") is True), {}
         )
         if not meta.name or not lookup.made_for(selection.name, owner, meta.labels or {}):
             continue

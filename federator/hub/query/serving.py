@@ -103,12 +103,12 @@ class QueryServer:
         them, tokens are."""
         assert self._context is not None
         try:
-            found = await self._reviews.get(CLIENT_CA, timeout_s=READ_S)
+            configmap = await self._reviews.get(CLIENT_CA, timeout_s=READ_S)
         except errors.ApiError as trouble:
             # A host of the sandbox has none; one that does not answer is asked again.
             log.debug("the host does not say whose client certificates it takes: %s", trouble)
             return
-        given = raw.text(found, "data", "client-ca-file")
+        given = raw.text(configmap, "data", "client-ca-file")
         if given and given != self._trusted:
             try:
                 self._context.load_verify_locations(cadata=given)

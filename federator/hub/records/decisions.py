@@ -110,7 +110,7 @@ class Record:
 
     def had(self, cluster: str) -> Share | None:
         """What a cluster was given by the decisions before this one, beyond its share."""
-        return next((one for one in self.facts.given if one.cluster == cluster), None)
+        return next((given for given in self.facts.given if given.cluster == cluster), None)
 
     @property
     def recorded(self) -> Recorded:
@@ -155,14 +155,14 @@ def holdings(shares: Sequence[Share], record: Record | None) -> tuple[Holding, .
     tolerated = record.terms.tolerated if record is not None else {}
     return tuple(
         Holding(
-            one.cluster,
-            one.count,
-            one.slots,
-            one.seq,
-            one.ranges,
-            tolerated=tolerated.get(one.cluster, ()),
+            share.cluster,
+            share.count,
+            share.slots,
+            share.seq,
+            share.ranges,
+            tolerated=tolerated.get(share.cluster, ()),
         )
-        for one in shares
+        for share in shares
     )
 
 

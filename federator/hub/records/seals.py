@@ -41,9 +41,11 @@ def author(obj: Mapping[str, Any]) -> str:
     """Who wrote an object last, by what its API server notes of managers: a hint for people, never
     a proof."""
     entries = [
-        one for one in raw.objects(obj, "metadata", "managedFields") if not one.get("subresource")
+        entry
+        for entry in raw.objects(obj, "metadata", "managedFields")
+        if not entry.get("subresource")
     ]
-    last = max(entries, key=lambda one: raw.text(one, "time"), default={})
+    last = max(entries, key=lambda entry: raw.text(entry, "time"), default={})
     manager, time = raw.text(last, "manager"), raw.text(last, "time")
     return f"{manager} at {time}" if manager else "somebody else"
 
@@ -85,11 +87,11 @@ class Seals:
     def is_ours(self, obj: Mapping[str, Any]) -> bool:
         """Whether this decision is as a hub with our key wrote it."""
         meta, spec = raw.mapping(obj, "metadata"), raw.mapping(obj, "spec")
-        found, due = (
+        seal, due = (
             raw.text(spec, "seal"),
             self.of(raw.text(meta, "namespace"), raw.text(meta, "name"), spec),
         )
-        return bool(due) and hmac.compare_digest(found.encode("utf-8", "replace"), due.encode())
+        return bool(due) and hmac.compare_digest(seal.encode("utf-8", "replace"), due.encode())
 
     def kept(self, answer: Mapping[str, Any]) -> None:
         """Looks at the answer to our own write: an older CRD prunes the seal, or something that it
@@ -111,7 +113,7 @@ class Seals:
         for _ in range(TRIES):
             try:
                 try:
-                    found = await host.get(ref)
+                    secret = await host.get(ref)
                 except errors.NotFound:
                     if not make:
                         break
@@ -121,11 +123,11 @@ class Seals:
                         "type": "Opaque",
                         "metadata": {"name": SECRET},
                     }
-                    found = await host.create(ref, body)
-                self._take(found)
+                    secret = await host.create(ref, body)
+                self._take(secret)
                 if self._key or not make:
                     break
-                self._take(await self._fill(host, ref, found))
+                self._take(await self._fill(host, ref, secret))
                 log.info(
                     "made a key for the seals of decisions, in the Secret %s/%s", namespace, SECRET
                 )
@@ -138,22 +140,22 @@ class Seals:
                 break
         return self._key != before
 
-    def _take(self, found: Mapping[str, Any]) -> None:
-        text = raw.text(found, "data", KEY)
+    def _take(self, secret: Mapping[str, Any]) -> None:
+        text = raw.text(secret, "data", KEY)
         try:
             key = base64.b64decode(text, validate=True)
         except ValueError:
             key = b""
         self._key = key if 16 <= len(key) <= 64 else b""
         self.complete = bool(self._key) and bool(
-            raw.text_map(found["metadata"], "annotations").get(ALL_SEALED)
+            raw.text_map(secret["metadata"], "annotations").get(ALL_SEALED)
         )
 
     async def _fill(
-        self, host: clients.Client, ref: ObjectRef, found: Mapping[str, Any]
+        self, host: clients.Client, ref: ObjectRef, secret: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """A new key tells nothing of what was written before: a mark beside the old one goes."""
-        version = found["metadata"]["resourceVersion"]
+        version = secret["metadata"]["resourceVersion"]
         data = {KEY: base64.b64encode(self._new_key()).decode()}
         meta = {"resourceVersion": version, "annotations": {ALL_SEALED: None}}
         return await host.patch(ref, {"metadata": meta, "data": data})

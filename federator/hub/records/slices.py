@@ -171,7 +171,7 @@ def weight(seen: SliceSeen) -> int:
 
 
 _OWN = ("uid", "seq", "origin_generation")
-_FIGURES = tuple(one.name for one in fields(SliceObservation) if one.name not in _OWN)
+_FIGURES = tuple(field.name for field in fields(SliceObservation) if field.name not in _OWN)
 _figures = operator.attrgetter(*_FIGURES)
 
 
@@ -382,18 +382,19 @@ def difference(
     }
     if "slice" in want_spec:
         patch["spec"] |= {name: None for name in live_spec if name not in want_spec}
-        if found := diffs.replacement_patch(raw.mapping(live_spec, "slice"), want_spec["slice"]):
-            patch["spec"]["slice"] = found  # a pin of a profile that is no more would stay for good
+        if patched := diffs.replacement_patch(raw.mapping(live_spec, "slice"), want_spec["slice"]):
+            # a pin of a profile that is no more would stay for good
+            patch["spec"]["slice"] = patched
         template, wanted = raw.mapping(live_spec, "template"), raw.mapping(want_spec, "template")
-        if template and wanted and (found := diffs.replacement_patch(template, wanted)):
-            patch["spec"]["template"] = found
+        if template and wanted and (patched := diffs.replacement_patch(template, wanted)):
+            patch["spec"]["template"] = patched
     if not answered:
         removed = owned_fields.removals(
             _ours(live_meta, carried="slice" not in want_spec), live, want, complete=True
         )
         patch = diffs.combined(patch, removed)
-    patch["metadata"] = {part: found for part, found in patch["metadata"].items() if found}
-    return {part: found for part, found in patch.items() if found}
+    patch["metadata"] = {part: fields for part, fields in patch["metadata"].items() if fields}
+    return {part: fields for part, fields in patch.items() if fields}
 
 
 _NOTES = ("labels", "annotations")
@@ -404,9 +405,9 @@ def _ours(meta: Mapping[str, Any], *, carried: bool) -> dict[str, Any]:
     what is in spec."""
     ours = owned_fields.of(meta, clients.FIELD_MANAGER, "Update")
     notes = {
-        f"f:{part}": found
+        f"f:{part}": owned
         for part in _NOTES
-        if (found := raw.mapping(ours, "f:metadata", f"f:{part}"))
+        if (owned := raw.mapping(ours, "f:metadata", f"f:{part}"))
     }
     spec = raw.mapping(ours, "f:spec") if carried else {}
     return {
@@ -421,11 +422,11 @@ def share_part(
     differs from the neutral slice."""
     spec = patch.get("spec") or {}
     want_spec, neutral_spec = want.get("spec") or {}, neutral.get("spec") or {}
-    found: dict[str, Any] = {}
+    kept: dict[str, Any] = {}
     if chosen := {
         name: spec[name] for name in spec if want_spec.get(name) != neutral_spec.get(name)
     }:
-        found["spec"] = chosen
+        kept["spec"] = chosen
     metadata = patch.get("metadata") or {}
     if marks := {
         part: only
@@ -439,8 +440,8 @@ def share_part(
             }
         )
     }:
-        found["metadata"] = marks
-    return found
+        kept["metadata"] = marks
+    return kept
 
 
 def without_profile(part: Mapping[str, Any]) -> dict[str, Any]:

@@ -191,8 +191,8 @@ def _released(obj: Mapping[str, Any] | None) -> bool:
 
 def holder_of(obj: Mapping[str, Any] | None) -> str:
     """Who holds the Lease; "" for nobody."""
-    found = _spec(obj).get("holderIdentity")
-    return found if isinstance(found, str) else ""
+    holder = _spec(obj).get("holderIdentity")
+    return holder if isinstance(holder, str) else ""
 
 
 def mark(
@@ -256,10 +256,10 @@ def renewal(
 
 def notes_of(obj: Mapping[str, Any] | None) -> dict[str, str]:
     """The annotations of a Lease; total on whatever it holds."""
-    found = ((obj or {}).get("metadata") or {}).get("annotations")
+    annotations = ((obj or {}).get("metadata") or {}).get("annotations")
     return (
-        {name: text for name, text in found.items() if isinstance(text, str)}
-        if isinstance(found, Mapping)
+        {name: text for name, text in annotations.items() if isinstance(text, str)}
+        if isinstance(annotations, Mapping)
         else {}
     )
 
@@ -297,8 +297,8 @@ def _noted(obj: Mapping[str, Any], notes: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _spec(obj: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    found = (obj or {}).get("spec")
-    return found if isinstance(found, Mapping) else {}
+    spec = (obj or {}).get("spec")
+    return spec if isinstance(spec, Mapping) else {}
 
 
 def _count(value: object) -> int:

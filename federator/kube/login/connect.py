@@ -95,9 +95,11 @@ def for_member(
 
 def contexts(path: str = "") -> tuple[str, ...]:
     """Names of the contexts in a kubeconfig, sorted. Raises `NotConfigured`."""
-    found = _merged(path).get("contexts") or []
+    entries = _merged(path).get("contexts") or []
     return tuple(
-        sorted(str(entry["name"]) for entry in found if isinstance(entry, dict) and "name" in entry)
+        sorted(
+            str(entry["name"]) for entry in entries if isinstance(entry, dict) and "name" in entry
+        )
     )
 
 
@@ -144,16 +146,16 @@ class _Login:
         """Where to go and how, the credentials being this object. Raises `NotConfigured`."""
         # mode 0700, gone when the context is made
         with tempfile.TemporaryDirectory(prefix="federator-") as private:
-            found = await self._load(private)
-            secure = found.host.startswith("https://")
-            self._tls = await asyncio.to_thread(_tls_context, found) if secure else None
+            login = await self._load(private)
+            secure = login.host.startswith("https://")
+            self._tls = await asyncio.to_thread(_tls_context, login) if secure else None
         self._looked_at = asyncio.get_running_loop().time()
         return Endpoint(
-            found.host,
+            login.host,
             tls=self._tls,
             credentials=self,
-            tls_server_name=found.tls_server_name,
-            proxy=found.proxy,
+            tls_server_name=login.tls_server_name,
+            proxy=login.proxy,
         )
 
     async def authorization(self) -> str:
@@ -180,42 +182,42 @@ class _Login:
     async def _renew(self) -> bool:
         header, files = self._header, self._files
         with tempfile.TemporaryDirectory(prefix="federator-") as private:
-            found = await self._load(private)
-            if self._tls is not None and found.cert_file:
-                cert_pem, key_pem = await asyncio.to_thread(_pair, found)
+            login = await self._load(private)
+            if self._tls is not None and login.cert_file:
+                cert_pem, key_pem = await asyncio.to_thread(_pair, login)
                 tls.load_certificate(self._tls, cert_pem, key_pem)
         return (header, files) != (self._header, self._files)
 
     async def _load(self, private: str) -> Login:
         prepared = _with_files(self._config, private)
-        found = kubeconfig_users.login(prepared, self._context) or await self._loaded(
+        login = kubeconfig_users.login(prepared, self._context) or await self._loaded(
             prepared, private
         )
         if self._door is not None:
             authority = os.path.join(private, "door-ca.pem")
             await asyncio.to_thread(Path(authority).write_bytes, self._door.ca_pem)
-            found = replace(
-                found,
+            login = replace(
+                login,
                 host=self._door.server,
                 ca_file=authority,
                 verify=True,
                 tls_server_name=self._door.server_name,
             )
-        self._header = found.header
+        self._header = login.header
         named = [
             path
-            for path in (found.cert_file, found.key_file)
+            for path in (login.cert_file, login.key_file)
             if path and not path.startswith(private)
         ]
         self._files = await asyncio.to_thread(_ages, tuple(named))
-        return found
+        return login
 
     async def _loaded(self, prepared: dict[str, Any], private: str) -> Login:
         from kubernetes_asyncio.client import Configuration
         from kubernetes_asyncio.config import ConfigException
         from kubernetes_asyncio.config.kube_config import KubeConfigLoader
 
-        found = Configuration()
+        loaded = Configuration()
         try:
             loader = KubeConfigLoader(
                 config_dict=prepared,
@@ -224,20 +226,20 @@ class _Login:
                 temp_file_path=private,
             )
             async with asyncio.timeout(EXEC_S):
-                await loader.load_and_set(found)
+                await loader.load_and_set(loaded)
         except (ConfigException, OSError, ValueError, KeyError, TypeError, TimeoutError) as exc:
             raise NotConfigured(
                 f"The kubeconfig cannot be used: {exc or type(exc).__name__}"
             ) from exc
         return Login(
-            str(found.host),
-            header=found.api_key.get("BearerToken") or "",
-            ca_file=found.ssl_ca_cert or "",
-            cert_file=found.cert_file or "",
-            key_file=found.key_file or "",
-            verify=found.verify_ssl,
-            tls_server_name=found.tls_server_name or "",
-            proxy=found.proxy or "",
+            str(loaded.host),
+            header=loaded.api_key.get("BearerToken") or "",
+            ca_file=loaded.ssl_ca_cert or "",
+            cert_file=loaded.cert_file or "",
+            key_file=loaded.key_file or "",
+            verify=loaded.verify_ssl,
+            tls_server_name=loaded.tls_server_name or "",
+            proxy=loaded.proxy or "",
         )
 
 
@@ -247,9 +249,9 @@ def _merged(path: str) -> dict[str, Any]:
     given = path or os.environ.get("KUBECONFIG", "") or str(Path.home() / ".kube" / "config")
     config: dict[str, Any] = {"current-context": None, "clusters": [], "contexts": [], "users": []}
     try:
-        found = kubeconfig_users.documents(given)
+        documents = kubeconfig_users.documents(given)
         # As kubectl: what the first file says of a name, and the first current context, win.
-        for file, content in found:
+        for file, content in documents:
             config["current-context"] = config["current-context"] or content.get("current-context")
             for plural, singular in (
                 ("clusters", "cluster"),
@@ -263,7 +265,7 @@ def _merged(path: str) -> dict[str, Any]:
         raise NotConfigured(
             f"The kubeconfig {given} cannot be read ({type(exc).__name__})."
         ) from exc
-    if not found:
+    if not documents:
         raise NotConfigured(f"There is no kubeconfig at {given}.")
     return config
 
@@ -303,20 +305,20 @@ def _decoded(inline: str, name: str) -> bytes:
         raise NotConfigured(f"The kubeconfig's {name}-data is no base64.") from exc
 
 
-def _tls_context(found: Login) -> ssl.SSLContext:
-    ca_pem = Path(found.ca_file).read_bytes() if found.ca_file else b""
-    cert_pem, key_pem = _pair(found) if found.cert_file else (b"", b"")
+def _tls_context(login: Login) -> ssl.SSLContext:
+    ca_pem = Path(login.ca_file).read_bytes() if login.ca_file else b""
+    cert_pem, key_pem = _pair(login) if login.cert_file else (b"", b"")
     try:
         return tls.client_context(
-            ca_pem=ca_pem, cert_pem=cert_pem, key_pem=key_pem, verify=found.verify
+            ca_pem=ca_pem, cert_pem=cert_pem, key_pem=key_pem, verify=login.verify
         )
     except ValueError as exc:
         raise NotConfigured(f"The kubeconfig cannot be used: {exc}.") from exc
 
 
-def _pair(found: Login) -> tuple[bytes, bytes]:
+def _pair(login: Login) -> tuple[bytes, bytes]:
     try:
-        return Path(found.cert_file).read_bytes(), Path(found.key_file).read_bytes()
+        return Path(login.cert_file).read_bytes(), Path(login.key_file).read_bytes()
     except (OSError, TypeError) as exc:
         raise NotConfigured("The kubeconfig's client certificate or key cannot be read.") from exc
 

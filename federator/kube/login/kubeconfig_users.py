@@ -38,12 +38,12 @@ class Login:
 def documents(paths: str) -> list[tuple[str, Any]]:
     """(path, content) of every file of a KUBECONFIG that exists. Raises OSError and what YAML
     raises."""
-    found = []
+    documents = []
     for path in filter(None, paths.split(os.pathsep)):
         file = Path(path).expanduser()
         if file.exists():
-            found.append((str(file), yaml.safe_load(file.read_text(encoding="utf-8"))))
-    return found
+            documents.append((str(file), yaml.safe_load(file.read_text(encoding="utf-8"))))
+    return documents
 
 
 def login(config: Mapping[str, Any], context: str) -> Login | None:
@@ -97,8 +97,8 @@ def service_account(environ: Mapping[str, str]) -> tuple[str, Path, Path]:
 
 def _named(entries: Sequence[Mapping[str, Any]], name: object, singular: str) -> dict[str, Any]:
     """A copy of what the one entry of that name holds; {} when there is none, or more than one."""
-    found = [entry[singular] for entry in entries if entry["name"] == name]
-    return dict(found[0]) if name and len(found) == 1 else {}
+    named = [entry[singular] for entry in entries if entry["name"] == name]
+    return dict(named[0]) if name and len(named) == 1 else {}
 
 
 def _is_plain(fields: Mapping[str, Any], known: Mapping[str, type]) -> bool:

@@ -117,7 +117,7 @@ def written(access: MemberAccess) -> str:
     cluster = {"server": access.server, "certificate-authority-data": _encoded(access.ca_pem)}
     if access.tls_server_name:
         cluster["tls-server-name"] = access.tls_server_name
-    found = {
+    config = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "member", "cluster": cluster}],
@@ -125,7 +125,7 @@ def written(access: MemberAccess) -> str:
         "contexts": [{"name": "member", "context": {"cluster": "member", "user": "hub"}}],
         "current-context": "member",
     }
-    return str(yaml.safe_dump(found, sort_keys=False))
+    return str(yaml.safe_dump(config, sort_keys=False))
 
 
 def in_secret(secret: Mapping[str, Any], name: str) -> bytes:
@@ -167,10 +167,10 @@ class _Fields:
                 )
 
     def text(self, name: str, default: str | None = None) -> str:
-        found = self.value.get(name, default)
-        if not isinstance(found, str) or not found:
+        value = self.value.get(name, default)
+        if not isinstance(value, str) or not value:
             raise Refused(self.at(name), "is required and must be a text")
-        return found
+        return value
 
 
 def _named(config: _Fields, plural: str, singular: str, name: str) -> _Fields:
@@ -178,7 +178,7 @@ def _named(config: _Fields, plural: str, singular: str, name: str) -> _Fields:
     entries = config.value.get(plural)
     if not isinstance(entries, list):
         raise Refused(plural, "is required and must be a list")
-    found: list[_Fields] = []
+    named: list[_Fields] = []
     for index, entry in enumerate(entries):
         path = f"{plural}[{index}]"
         if (
@@ -188,12 +188,12 @@ def _named(config: _Fields, plural: str, singular: str, name: str) -> _Fields:
         ):
             raise Refused(path, f"must have a name and a {singular}, and nothing else")
         if entry["name"] == name:
-            found.append(_Fields(f"{path}.{singular}", entry[singular]))
-    if len(found) != 1:
+            named.append(_Fields(f"{path}.{singular}", entry[singular]))
+    if len(named) != 1:
         raise Refused(
-            plural, f"{len(found)} entries have the name that is referred to; there must be one"
+            plural, f"{len(named)} entries have the name that is referred to; there must be one"
         )
-    return found[0]
+    return named[0]
 
 
 def _credentials(user: _Fields) -> tuple[str, bytes, bytes]:

@@ -28,9 +28,9 @@ def client_context(
     name = hashlib.sha256(
         b"\0".join((ca_pem, cert_pem, key_pem, b"1" if verify else b"0"))
     ).digest()
-    found = _shared.get(name)
-    if found is not None:
-        return found
+    shared = _shared.get(name)
+    if shared is not None:
+        return shared
     try:
         context = ssl.create_default_context(cadata=ca_pem.decode("ascii") if ca_pem else None)
         context.minimum_version = ssl.TLSVersion.TLSv1_2

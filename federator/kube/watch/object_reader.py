@@ -132,18 +132,18 @@ def _identified(namespace: str, name: str, uid: str, version: str) -> Identity:
 def bookmark_version(obj: Any) -> str:
     """The resourceVersion of a BOOKMARK's object. Raises `errors.Malformed`."""
     try:
-        found = (
+        name = (
             msgspec.convert(obj, _Bookmark).metadata.resourceVersion
             if isinstance(obj, dict)
             else _bookmarked(obj)
         )
     except decode.BROKEN as exc:
         raise errors.Malformed(f"A bookmark carries no version ({exc}).") from exc
-    if len(found) > decode.NAME_MAX:
+    if len(name) > decode.NAME_MAX:
         raise errors.Malformed(
             f"A bookmark carries a version of more than {decode.NAME_MAX} characters."
         )
-    return found
+    return name
 
 
 def _bookmarked(obj: Any) -> str:

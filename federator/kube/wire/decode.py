@@ -222,8 +222,8 @@ def single(body: bytes, name: str, what: str, *, stored: bool = True) -> dict[st
     `stored`: it must be one that a server holds, with a name and a uid; else a Status will do.
     Raises `errors.Malformed`.
     """
-    found = obj(body, what)
-    metadata = found.get("metadata")
+    answer = obj(body, what)
+    metadata = answer.get("metadata")
     if not isinstance(metadata, dict):
         raise errors.Malformed(f"{what}: the answer is no object of Kubernetes.")
     if name and stored and not all(_is_text(metadata.get(field)) for field in ("name", "uid")):
@@ -238,7 +238,7 @@ def single(body: bytes, name: str, what: str, *, stored: bool = True) -> dict[st
         raise errors.Malformed(
             f"{what}: an identity of the answer has more than {NAME_MAX} characters."
         )
-    return found
+    return answer
 
 
 _REMEMBERED = ("name", "namespace", "uid", "resourceVersion")

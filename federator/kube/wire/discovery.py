@@ -38,7 +38,7 @@ class Read(Protocol):
 
 async def discover(read: Read) -> tuple[Resource, ...]:
     """All resources of `/api` and `/apis`, sorted by API version and plural."""
-    found: set[Resource] = set()
+    resources: set[Resource] = set()
     accepted = {"accept": _AGGREGATED}
     for root in ("/api", "/apis"):
         document = decode.obj(
@@ -46,7 +46,7 @@ async def discover(read: Read) -> tuple[Resource, ...]:
             f"discovery of {root}",
         )
         if document.get("kind") == "APIGroupDiscoveryList":
-            found.update(_aggregated(document))
+            resources.update(_aggregated(document))
             continue
         if document.get("kind") not in ("APIVersions", "APIGroupList"):
             raise errors.Malformed(f"discovery of {root}: the answer names no resources.")
@@ -55,8 +55,8 @@ async def discover(read: Read) -> tuple[Resource, ...]:
                 body = await read("GET", path, body_limit=OBJECT_LIMIT)
             except (errors.NotFound, errors.ServerTrouble, errors.Throttled):
                 continue  # an aggregated API whose server is away must not hide all the others
-            found.update(_resources(api_version, decode.obj(body, f"discovery of {path}")))
-    return tuple(sorted(found))
+            resources.update(_resources(api_version, decode.obj(body, f"discovery of {path}")))
+    return tuple(sorted(resources))
 
 
 def _aggregated(document: Mapping[str, Any]) -> Iterator[Resource]:
@@ -66,14 +66,14 @@ def _aggregated(document: Mapping[str, Any]) -> Iterator[Resource]:
             api_version = (
                 f"{name}/{version.get('version')}" if name else str(version.get("version"))
             )
-            for one in _dicts(version.get("resources")):
-                kind = str(_dict(one.get("responseKind")).get("kind") or "")
+            for resource in _dicts(version.get("resources")):
+                kind = str(_dict(resource.get("responseKind")).get("kind") or "")
                 yield Resource(
                     api_version,
-                    str(one.get("resource")),
+                    str(resource.get("resource")),
                     kind,
-                    one.get("scope") == "Namespaced",
-                    _verbs(one),
+                    resource.get("scope") == "Namespaced",
+                    _verbs(resource),
                 )
 
 
@@ -87,16 +87,20 @@ def _older(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _resources(api_version: str, document: Mapping[str, Any]) -> Iterator[Resource]:
-    for one in _dicts(document.get("resources")):
-        plural = str(one.get("name"))
+    for resource in _dicts(document.get("resources")):
+        plural = str(resource.get("name"))
         if "/" not in plural:
             yield Resource(
-                api_version, plural, str(one.get("kind")), bool(one.get("namespaced")), _verbs(one)
+                api_version,
+                plural,
+                str(resource.get("kind")),
+                bool(resource.get("namespaced")),
+                _verbs(resource),
             )
 
 
-def _verbs(one: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(sorted(str(verb) for verb in one.get("verbs") or ()))
+def _verbs(resource: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(sorted(str(verb) for verb in resource.get("verbs") or ()))
 
 
 def _dicts(value: object) -> list[dict[str, Any]]:

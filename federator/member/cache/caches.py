@@ -128,10 +128,10 @@ class Caches:
         self.pods: Store[PodRow] = Store("Pod")
         self.mounts: Store[tuple[MountRow, ...]] = Store("Event")
         """Volumes that could not be set up, none or one in each row."""
-        self.mounts.add_index("namespace", lambda found: tuple(row.pod[0] for row in found))
+        self.mounts.add_index("namespace", lambda mounts: tuple(row.pod[0] for row in mounts))
         self.refusals: Store[tuple[RefusalRow, ...]] = Store("Event")
         """Pods of Jobs that the API server did not take, none or one in each row."""
-        self.refusals.add_index("job", lambda found: tuple(row.job_uid for row in found))
+        self.refusals.add_index("job", lambda refusals: tuple(row.job_uid for row in refusals))
         self.nodes: Store[Node] = Store("Node")
         self.daemonsets: Store[DaemonRow] = Store("DaemonSet")
         self.profiles: Store[dict[str, Any]] = Store("RuntimeProfile")
@@ -193,16 +193,16 @@ class Caches:
 
     def crews_of(self, row: SliceRow) -> list[str]:
         """Uids of the controllers whose pods are this slice's copies: ReplicaSets and Jobs."""
-        found: list[str] = []
+        uids: list[str] = []
         deployments = [row.uid] if row.verbs.carried else []
         for native in self.natives_of(row.uid):
             if native.key[0] == "Deployment":
                 deployments.append(native.uid)
             elif native.key[0] == "Job":
-                found.append(native.uid)
+                uids.append(native.uid)
         for uid in deployments:
-            found.extend(owned.uid for _, owned in self.replicasets.by_index("owner", uid))
-        return found
+            uids.extend(owned.uid for _, owned in self.replicasets.by_index("owner", uid))
+        return uids
 
     def slice_of_pod(self, controller_uid: str) -> WorkloadKey | None:
         """The slice that a pod with this controller is a copy of."""
@@ -476,8 +476,8 @@ class Caches:
         """What keeps pods of these controllers from starting, by what their kubelets told last."""
         told = {
             row.pod: row
-            for _, found in self.mounts.by_index("namespace", namespace)
-            for row in found
+            for _, mounts in self.mounts.by_index("namespace", namespace)
+            for row in mounts
         }
         for name, row in sorted(told.items()):
             pod = self.pods.get(name)
@@ -502,8 +502,8 @@ class Caches:
         for no word."""
         told = [
             row
-            for _, found in self.refusals.by_index("job", job_uid)
-            for row in found
+            for _, refusals in self.refusals.by_index("job", job_uid)
+            for row in refusals
             if row.at_s >= since_s
         ]
         return max(told, key=lambda row: (row.at_s, row.message)).message if told else ""

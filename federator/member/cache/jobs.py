@@ -23,10 +23,10 @@ def completed(job: NativeRow) -> Ranges:
 def failed(job: NativeRow) -> Ranges:
     """The shards that have failed for good: those it names, and all that are left when the Job as a
     whole has failed."""
-    found = _indexes(job, "failedIndexes")
+    failed = _indexes(job, "failedIndexes")
     if job.shards is not None and conditions.is_true(raw.items(job.status, "conditions"), "Failed"):
-        found = shards.union(found, shards.minus((job.shards,), completed(job)))
-    return shards.minus(found, completed(job))
+        failed = shards.union(failed, shards.minus((job.shards,), completed(job)))
+    return shards.minus(failed, completed(job))
 
 
 def stopping(job: NativeRow) -> bool:
@@ -78,7 +78,7 @@ def ranges_to_run(wanted: Ranges, jobs: Sequence[NativeRow], finished: Ranges) -
     for job in jobs:
         finished = shards.union(finished, shards.union(completed(job), failed(job)))
     for piece in wanted:
-        pieces.extend(one for one in taken if piece[0] <= one[0] and one[1] <= piece[1])
+        pieces.extend(part for part in taken if piece[0] <= part[0] and part[1] <= piece[1])
         pieces.extend(shards.minus(shards.minus((piece,), shards.normal(taken)), finished))
     return tuple(sorted(pieces))
 
@@ -97,5 +97,5 @@ def _recorded(status: Obj, field: str) -> Ranges:
 def _indexes(job: NativeRow, field: str) -> Ranges:
     if job.shards is None:
         return ()
-    found = shards.shifted(_recorded(job.status, field), job.shards[0])
-    return shards.intersect(found, (job.shards,))
+    recorded = shards.shifted(_recorded(job.status, field), job.shards[0])
+    return shards.intersect(recorded, (job.shards,))

@@ -76,8 +76,8 @@ class SliceRow:
 
     def obj(self) -> dict[str, Any]:
         """The object; a fresh copy on every call."""
-        found: dict[str, Any] = msgspec.json.decode(self.document)
-        return found
+        obj: dict[str, Any] = msgspec.json.decode(self.document)
+        return obj
 
     @property
     def verbs(self) -> WorkloadVerbs:
@@ -246,20 +246,20 @@ class Shapes:
                 ],
             )
         )
-        found = self._known.get(key)
-        if found is None:
+        shape = self._known.get(key)
+        if shape is None:
             try:
-                found = PodShape(
+                shape = PodShape(
                     effective.pod_requests(spec),
                     effective.node_selector(spec),
                     effective.pod_tolerations(spec),
                 )
             except FieldError:
-                found = PodShape(Resources({PODS: 1}))
-            self._known[key] = found
+                shape = PodShape(Resources({PODS: 1}))
+            self._known[key] = shape
             if len(self._known) > self._limit:
                 self._known.popitem(last=False)
-        return found
+        return shape
 
 
 def pod_row(obj: Obj, shapes: Shapes) -> PodRow:
@@ -378,13 +378,13 @@ def amounts(quantities: Obj) -> Resources:
     try:
         return quantity.vector(dict(quantities)).at_least_zero()
     except FieldError:
-        found = ZERO
+        amounts = ZERO
         for name, text in quantities.items():
             try:
-                found = found + quantity.vector({name: text}).at_least_zero()
+                amounts = amounts + quantity.vector({name: text}).at_least_zero()
             except FieldError:
                 continue
-        return found
+        return amounts
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,8 +36,8 @@ def _term(term: Any, labels: Mapping[str, str], name: str) -> bool:
     if not expressions and not fields:
         return False
     node = {"metadata.name": name}
-    return all(_holds(one, labels) for one in expressions) and all(
-        _holds(one, node) for one in fields
+    return all(_holds(expression, labels) for expression in expressions) and all(
+        _holds(field, node) for field in fields
     )
 
 

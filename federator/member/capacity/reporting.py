@@ -243,7 +243,7 @@ class CapacityReporter:
             else:
                 lacking.append((row.mark.seq if row.mark is not None else 0, shape, copies - bound))
         missing: Counter[PodShape] = Counter()
-        for _, shape, copies in sorted(lacking, key=lambda one: one[0]):
+        for _, shape, copies in sorted(lacking, key=lambda entry: entry[0]):
             missing[shape] += copies
         for shape, copies in missing.items():
             room.claim(shape, copies)
@@ -273,7 +273,8 @@ def _same(status: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
     """Whether the report says what is there already, apart from when it was made: also that nothing
     else is there. A row that has lost its taints has fewer fields than before."""
     said, there = (
-        {name: one[name] for name in one if one[name] is not None} for one in (status, live)
+        {name: fields[name] for name in fields if fields[name] is not None}
+        for fields in (status, live)
     )
     there.pop("asOf", None)
     return said == there
@@ -287,9 +288,9 @@ def _version(obj: Mapping[str, Any]) -> int:
 def _tainted(status: Mapping[str, Any]) -> Counter[str]:
     """How many machines carry which taints: without a change of what is free, others may be used
     now."""
-    found: Counter[str] = Counter()
+    carried: Counter[str] = Counter()
     for row in raw.objects(status, "nodes"):
-        found[repr(sorted(sorted(taint.items()) for taint in raw.objects(row, "taints")))] += (
+        carried[repr(sorted(sorted(taint.items()) for taint in raw.objects(row, "taints")))] += (
             raw.integer(row, "count")
         )
-    return found
+    return carried

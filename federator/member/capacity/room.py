@@ -64,12 +64,12 @@ def parse_selector(text: str) -> tuple[Any, Any]:
     if not text:
         return None, None
     try:
-        found = json.loads(text)
+        rules = json.loads(text)
     except (ValueError, RecursionError):
         return "unreadable", None
-    if not isinstance(found, Mapping) or not found.keys() <= {"nodeSelector", "nodeAffinity"}:
+    if not isinstance(rules, Mapping) or not rules.keys() <= {"nodeSelector", "nodeAffinity"}:
         return "unreadable", None
-    return found.get("nodeSelector"), found.get("nodeAffinity")
+    return rules.get("nodeSelector"), rules.get("nodeAffinity")
 
 
 class Room:

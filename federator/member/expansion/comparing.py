@@ -242,22 +242,22 @@ class Scene:
 def plan(wanted: Sequence[Mapping[str, Any]], owned: Iterable[NativeRow], scene: Scene) -> Plan:
     """One slice's next steps: applies in the order of `wanted`, then removals of what it controls
     beyond that."""
-    found = Plan()
+    plan_so_far = Plan()
     kept: set[NativeKey] = set()
     for body in wanted:
         key = native_key(body)
         kept.add(key)
-        _compare(key, body, scene, found)
+        _compare(key, body, scene, plan_so_far)
     for row in owned:
         if row.key in kept or not row.managed or row.deleting:
             continue
         if scene.verdicts.ahead(row) == STOPPED:
-            found.unseen.append(row.key)
+            plan_so_far.unseen.append(row.key)
             continue
         if row.key[0] == "Job" and not jobs.stopping(row):
             # Stopped first: while it runs, what it completes could not be recorded as fast as it
             # happens.
-            found.work.append(
+            plan_so_far.work.append(
                 Work(
                     row.key,
                     Patch(native_ref(row.key), {"spec": {"suspend": True}}, uid=row.uid),
@@ -267,55 +267,55 @@ def plan(wanted: Sequence[Mapping[str, Any]], owned: Iterable[NativeRow], scene:
             )
             continue
         if not scene.removable(row):
-            found.unrecorded.append(row.key)
+            plan_so_far.unrecorded.append(row.key)
             continue
         # A Job is removed only in the state that was looked at: it may have completed more since.
         seen = row.resource_version if row.key[0] == "Job" else ""
-        found.work.append(
+        plan_so_far.work.append(
             Work(row.key, Delete(native_ref(row.key), row.uid, resource_version=seen), "", {})
         )
-    return found
+    return plan_so_far
 
 
-def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, found: Plan) -> None:
+def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, plan_so_far: Plan) -> None:
     want, row = rows.digest(body), scene.live(key)
     if row is None:
         if (wait_s := scene.verdicts.remake_wait_s(key, want, scene.now_s)) > 0:
-            found.postponed[key] = wait_s
+            plan_so_far.postponed[key] = wait_s
             return
         if scene.verdicts.knows(key):
-            found.remade.append(key)
+            plan_so_far.remade.append(key)
         if scene.verdicts.was_good(key, want):
-            found.drifted[key] = "was deleted"
+            plan_so_far.drifted[key] = "was deleted"
         # Without force: should a foreign object of this name have come meanwhile, its owner wins
         # and we hear of it.
-        found.work.append(Work(key, Apply(native_ref(key), body, force=False), want, body))
+        plan_so_far.work.append(Work(key, Apply(native_ref(key), body, force=False), want, body))
         return
     if row.owner_uid != scene.slice_uid and not _orphaned(row, body):
         if row.managed and row.owner_uid and not scene.owner_lives(row.owner_uid):
-            found.ending.append(
+            plan_so_far.ending.append(
                 key
             )  # left by an earlier slice of this name; the garbage collector is on its way
         # What several workloads may name alike (a service account) has no owner: once there, it is
         # left as it is.
         elif "ownerReferences" in body["metadata"]:
-            found.conflicts.append(key)
+            plan_so_far.conflicts.append(key)
         return
     if row.deleting:
-        found.ending.append(key)
+        plan_so_far.ending.append(key)
         return
     if scene.verdicts.holds(row, want, scene.now_s):
         return
     fulfilled = scene.verdicts.ahead(row)
     if fulfilled == want:
-        found.unseen.append(key)
+        plan_so_far.unseen.append(key)
         return
     if key[0] == "Job":
         step = _job_step(body, row, behind=fulfilled is not None)
     elif fulfilled is not None or scene.verdicts.surely_differs(row, want):
         step = Apply(native_ref(key), body, force=True)
     elif row.document is None:
-        found.unseen.append(
+        plan_so_far.unseen.append(
             key
         )  # it was as it should be, and has been removed since: the event is on its way
         return
@@ -324,15 +324,15 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, found: Plan)
     if step is None:
         scene.verdicts.accept(row, want)
     elif scene.verdicts.paused_until_s(key, want, scene.now_s):
-        found.stubborn.append(key)
+        plan_so_far.stubborn.append(key)
     else:
-        found.work.append(Work(key, step, want, body))
+        plan_so_far.work.append(Work(key, step, want, body))
         if (
             fulfilled is None
             and scene.verdicts.was_good(key, want)
             and (changed := _changed(row, body))
         ):
-            found.drifted[key] = changed
+            plan_so_far.drifted[key] = changed
 
 
 def _changed(row: NativeRow, body: Mapping[str, Any]) -> str:

@@ -112,13 +112,13 @@ class Expander:
         not here."""
         if not mark.profile_name:
             return None
-        found = self._caches.profile(mark.profile_name, mark.profile_hash)
-        if found is None and mark.profile_hash:
+        profile = self._caches.profile(mark.profile_name, mark.profile_hash)
+        if profile is None and mark.profile_hash:
             pinned = f"{mark.profile_name} with content {mark.profile_hash}"
             copy = runtimeprofile.member_name(mark.profile_name, mark.profile_hash)
             message = f"The RuntimeProfile {pinned} is not in this cluster."
             raise Refused(MISSING, message, ("RuntimeProfile", "", copy))
-        return found
+        return profile
 
     # -- the turn -------------------------------------------------------------
 
@@ -197,14 +197,14 @@ class Expander:
             owner_lives=self._caches.lives,
             removable=lambda native: native.key[0] != "Job" or jobs.recorded(native, status),
         )
-        found = comparing.plan(
+        plan = comparing.plan(
             wanted, self._caches.natives_of(row.uid) if not row.verbs.carried else (), scene
         )
-        if any(key[0] == "ServiceAccount" for key in found.conflicts):
-            found.work = [
-                work for work in found.work if work.takes_away or work.key[0] not in RUNS_PODS
+        if any(key[0] == "ServiceAccount" for key in plan.conflicts):
+            plan.work = [
+                work for work in plan.work if work.takes_away or work.key[0] not in RUNS_PODS
             ]
-        return found
+        return plan
 
     async def _carry_out(self, key: WorkloadKey, plan: Plan) -> list[tuple[Work, Outcome]]:
         """Every step of the plan; one that fails does not keep the others from being tried."""
@@ -231,12 +231,12 @@ class Expander:
         if drifted:
             said, now_s = self._restored.setdefault(key, Restored()), self._clock.monotonic()
             if news := [
-                one
-                for one in drifted
-                if now_s - said.at_s.get(one, -math.inf) >= results.DRIFT_REPEAT_S
+                native
+                for native in drifted
+                if now_s - said.at_s.get(native, -math.inf) >= results.DRIFT_REPEAT_S
             ]:
                 said.at_s |= dict.fromkeys(news, now_s)
-                done = "; ".join(f"{results.named(one)} {plan.drifted[one]}" for one in news)
+                done = "; ".join(f"{results.named(key)} {plan.drifted[key]}" for key in news)
                 said.text = f"{done}; put back at {self._clock.rfc3339()}."
 
     def _conclude(
@@ -279,7 +279,7 @@ class Expander:
             # Events of our own writes bring the next turn; this is for those that never come.
             return RequeueAfter(row.key, self._options.recheck_s, "native objects are on their way")
         again_s = min(
-            (self.verdicts.again_s(one.key) for one in self._caches.natives_of(row.uid)),
+            (self.verdicts.again_s(native.key) for native in self._caches.natives_of(row.uid)),
             default=math.inf,
         )
         if again_s == math.inf:
@@ -348,8 +348,8 @@ class Expander:
                     del self._waiting[old]
         if wanted:
             self._waits_for[key] = wanted
-        for one in wanted:
-            self._waiting.setdefault(one, set()).add(key)
+        for native in wanted:
+            self._waiting.setdefault(native, set()).add(key)
 
     def _on_reference(self, kind: str, namespace: str, name: str) -> None:
         self._release((kind, namespace, name))

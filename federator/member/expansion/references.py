@@ -20,11 +20,11 @@ Reference = tuple[str, str]
 def of_template(template: Obj) -> tuple[Reference, ...]:
     """Every object that pods of this template cannot do without, sorted, each once."""
     spec = raw.mapping(template, "spec")
-    found = {*_of_volumes(spec), *_of_containers(spec)}
+    references = {*_of_volumes(spec), *_of_containers(spec)}
     priority = raw.text(spec, "priorityClassName")
     if priority and priority not in BUILT_IN_CLASSES:
-        found.add(("PriorityClass", priority))
-    return tuple(sorted(found))
+        references.add(("PriorityClass", priority))
+    return tuple(sorted(references))
 
 
 def service_account(template: Obj) -> str:

@@ -113,27 +113,29 @@ def conditions_of(result: Result) -> list[Condition]:
     judgement, generation = result.judgement, result.generation
     blocked = judgement.reason if judgement.reason != MISSING or judgement.final else ""
     if blocked:
-        found = [Condition("Expanded", FALSE, blocked, judgement.message, generation)]
+        conditions = [Condition("Expanded", FALSE, blocked, judgement.message, generation)]
     elif result.observed:
-        found = [
+        conditions = [
             Condition(
                 "Expanded", TRUE, "Expanded", "Every native object is as it should be.", generation
             )
         ]
     else:
-        found = [
+        conditions = [
             Condition(
                 "Expanded", FALSE, "Applying", "Native objects are being written.", generation
             )
         ]
     if judgement.conflict:
-        found.append(Condition(CONFLICT, TRUE, "ForeignObject", judgement.conflict, generation))
+        conditions.append(
+            Condition(CONFLICT, TRUE, "ForeignObject", judgement.conflict, generation)
+        )
     if result.restored:
-        found.append(Condition(RESTORED, TRUE, "PutBack", result.restored, generation))
+        conditions.append(Condition(RESTORED, TRUE, "PutBack", result.restored, generation))
     missing = judgement.missing or (judgement.message if judgement.reason == MISSING else "")
     if missing:
-        found.append(Condition(MISSING, TRUE, "NotFound", missing, generation))
-    return found
+        conditions.append(Condition(MISSING, TRUE, "NotFound", missing, generation))
+    return conditions
 
 
 def named(key: NativeKey) -> str:
