@@ -94,16 +94,16 @@ def headroom(situation: Situation, probe: Probe, additions: Sequence[Addition] =
         trials.decided(situation, workload, ask, snapshot) for snapshot in (present, grown)
     )
     freed = _freed(situation, workload, ask, grown, after)
-    got_now = {one.cluster: one.got for one in now.verdicts}
+    got_now = {verdict.cluster: verdict.got for verdict in now.verdicts}
     rows = [
         ClusterHeadroom(
-            cluster=one.cluster,
-            now=got_now.get(one.cluster, 0),
-            after=one.got,
-            binds=_cluster_binds(one, after, freed),
-            ever=_ever(one, ask.shape, grown.clusters[one.cluster]),
+            cluster=verdict.cluster,
+            now=got_now.get(verdict.cluster, 0),
+            after=verdict.got,
+            binds=_cluster_binds(verdict, after, freed),
+            ever=_ever(verdict, ask.shape, grown.clusters[verdict.cluster]),
         )
-        for one in after.verdicts
+        for verdict in after.verdicts
     ]
     binds, because = _fleet_binds(after, rows, freed)
     return Headroom(
@@ -120,8 +120,8 @@ def _fleet_binds(
 ) -> tuple[str, str]:
     """(what binds first, why in a sentence) over the whole fleet."""
     if after.reason not in (Reason.INSUFFICIENT_CAPACITY, Reason.UNSCHEDULABLE):
-        head, found, why = after.message.partition(" are missing: ")
-        return _named(after.reason), why if found else head
+        head, separator, why = after.message.partition(" are missing: ")
+        return _named(after.reason), why if separator else head
     binds = _most(freed, None)
     gain = sum(freed[binds].values()) if binds in freed else 0
     if not any(row.ever for row in rows):
@@ -163,7 +163,8 @@ def _asked(situation: Situation, probe: Probe) -> tuple[Workload, Ask]:
 def _namespace(snapshot: FleetSnapshot, project: str) -> str:
     """One that may use the project: of its own name where there is one."""
     bound = next(
-        (one.namespaces for one in snapshot.quotas if project in one.projects), frozenset[str]()
+        (quota.namespaces for quota in snapshot.quotas if project in quota.projects),
+        frozenset[str](),
     )
     return project if project in bound else min(bound, default="default")
 
@@ -175,8 +176,8 @@ def _freed(
     All resources together when no single one helps; pods when not even that does."""
     names = [name for name in ask.shape.requests if name != PODS]
     groups = [(name,) for name in names] + ([tuple(names)] if len(names) > 1 else [])
-    before = {one.cluster: one.fit for one in decision.verdicts}
-    found: dict[str, Mapping[str, int]] = {}
+    before = {verdict.cluster: verdict.fit for verdict in decision.verdicts}
+    gains: dict[str, Mapping[str, int]] = {}
     for group in groups:
         left = {name: amount for name, amount in ask.shape.requests.items() if name not in group}
         if not left and PODS not in _limits(snapshot):
@@ -184,13 +185,13 @@ def _freed(
         shape = replace(ask.shape, requests=Resources(left))
         then = trials.decided(situation, workload, replace(ask, shape=shape), snapshot)
         more = {
-            one.cluster: one.fit - before[one.cluster]
-            for one in then.verdicts
-            if one.fit > before[one.cluster]
+            verdict.cluster: verdict.fit - before[verdict.cluster]
+            for verdict in then.verdicts
+            if verdict.fit > before[verdict.cluster]
         }
-        if more and (len(group) == 1 or not found):
-            found[TOGETHER.join(map(_called, group))] = more
-    return found
+        if more and (len(group) == 1 or not gains):
+            gains[TOGETHER.join(map(_called, group))] = more
+    return gains
 
 
 def _limits(snapshot: FleetSnapshot) -> set[str]:
@@ -308,32 +309,34 @@ def _grown(
     snapshot: FleetSnapshot, additions: Sequence[Addition], shape: PodShape, model: str
 ) -> FleetSnapshot:
     views = dict(snapshot.clusters)
-    for one in additions:
-        view = views.get(one.cluster)
+    for addition in additions:
+        view = views.get(addition.cluster)
         if view is None:
             known = ", ".join(views) or "none"
             raise NoSuchCluster(
-                f"there is no cluster {one.cluster!r} to add nodes to; the fleet has {known}"
+                f"there is no cluster {addition.cluster!r} to add nodes to; the fleet has {known}"
             )
         if view.capacity is None:
             raise ValueError(
-                f"{one.cluster} has never reported its nodes, so nothing can be said of more of"
-                " them"
+                f"{addition.cluster} has never reported its nodes,"
+                " so nothing can be said of more of them"
             )
-        row = _new_row(one, view.capacity.rows, shape, model)
-        views[one.cluster] = replace(
+        row = _new_row(addition, view.capacity.rows, shape, model)
+        views[addition.cluster] = replace(
             view, capacity=replace(view.capacity, rows=(*view.capacity.rows, row), copies={})
         )
     return replace(snapshot, clusters=views)
 
 
-def _new_row(one: Addition, rows: Sequence[NodeRow], shape: PodShape, model: str) -> NodeRow:
-    if one.allocatable is not None:
-        given = one.allocatable
-        if model and not is_of(one.gpu_model, model):
+def _new_row(addition: Addition, rows: Sequence[NodeRow], shape: PodShape, model: str) -> NodeRow:
+    if addition.allocatable is not None:
+        given = addition.allocatable
+        if model and not is_of(addition.gpu_model, model):
             given = Resources({name: amount for name, amount in given.items() if name != GPU})
-        return NodeRow(one.nodes, given, given, model=one.gpu_model)
+        return NodeRow(addition.nodes, given, given, model=addition.gpu_model)
     best = max(rows, key=lambda row: _on_one(row, shape), default=None)
     if best is None:
-        raise ValueError(f"{one.cluster} has no node that others could be like; say what one holds")
-    return replace(best, count=one.nodes, free=best.allocatable)
+        raise ValueError(
+            f"{addition.cluster} has no node that others could be like; say what one holds"
+        )
+    return replace(best, count=addition.nodes, free=best.allocatable)

@@ -163,12 +163,12 @@ async def namespace_levels(asked: Asked) -> Finding:
         labels = raw.text_map(obj["metadata"], "labels")
         return raw.text(obj, "metadata", "name"), "pod-security.kubernetes.io/enforce" in labels
 
-    found = await asked.client.collect(
+    labelled = await asked.client.collect(
         "v1", "namespaces", level_of, most=SPACES_MAX, label_selector=FLEET_LABEL
     )
-    bare = sorted(name for name, says in found if not says)
+    bare = sorted(name for name, says in labelled if not says)
     if not bare:
-        return Finding(subject, Result.OK, f"{len(found)} of the fleet, each says its level")
+        return Finding(subject, Result.OK, f"{len(labelled)} of the fleet, each says its level")
     more = f" and {len(bare) - 3} more" if len(bare) > 3 else ""
     return Finding(subject, Result.WARNING, f"none in {', '.join(bare[:3])}{more}")
 
@@ -210,10 +210,10 @@ async def examine(asked: Asked, checks: Sequence[Check]) -> list[Finding]:
     """All findings, in the order of the checks. Raises `errors.ApiError` when the server does not
     answer."""
     async with asyncio.timeout(DEADLINE_S):
-        return [await _one(asked, check) for check in checks]
+        return [await _checked(asked, check) for check in checks]
 
 
-async def _one(asked: Asked, check: Check) -> Finding:
+async def _checked(asked: Asked, check: Check) -> Finding:
     try:
         return await check(asked)
     except (errors.Denied, errors.NotFound) as refused:
@@ -310,14 +310,14 @@ async def at_start(host: Asked, members: Mapping[str, Asked], metrics: Metrics) 
             except (errors.ApiError, TimeoutError) as trouble:
                 log.info("hardening of %s was not examined: %s", name or "the host", trouble)
                 return
-        warnings = [found for found in findings if found.result is Result.WARNING]
+        warnings = [finding for finding in findings if finding.result is Result.WARNING]
         metrics.child("federator_hardening_warnings", name).set(len(warnings))
-        for found in warnings:
+        for finding in warnings:
             log.warning(
                 "hardening of %s: %s: %s (%s)",
                 name or "the host",
-                found.subject,
-                found.message,
+                finding.subject,
+                finding.message,
                 GUIDE,
             )
 

@@ -116,10 +116,10 @@ class Situation:
         made = self.decide(
             [self.entry(workload, ask, self.snapshot) for workload, ask in asked], self.snapshot
         )
-        for one in made.decided:
-            self.commitments.record(one.after)
+        for decided in made.decided:
+            self.commitments.record(decided.after)
         return sorted(
-            ((one.entry.charged, one.decision) for one in made.decided),
+            ((decided.entry.charged, decided.decision) for decided in made.decided),
             key=lambda pair: pair[0].key,
         )
 
@@ -135,9 +135,9 @@ class Situation:
         if record is None or decision is None:
             return {}
         caps = {
-            raw.text(one, "cluster"): raw.integer(one, "fit")
-            for one in raw.objects(decision, "spec", "verdicts", "chosen")
-            if verdicts.CAPPED in raw.text(one, "message")
+            raw.text(row, "cluster"): raw.integer(row, "fit")
+            for row in raw.objects(decision, "spec", "verdicts", "chosen")
+            if verdicts.CAPPED in raw.text(row, "message")
         }
         for group in raw.objects(decision, "spec", "verdicts", "rejected"):
             if raw.text(group, "reason") == Reason.UNSCHEDULABLE:
@@ -170,12 +170,12 @@ def read(objs: Iterable[Mapping[str, Any]], as_of: float) -> Situation:
     by_kind: dict[str, list[Mapping[str, Any]]] = {}
     levels: dict[str, Level] = {}
     for obj in objs:
-        found = registry.kind_of(obj)
+        row = registry.kind_of(obj)
         if (obj.get("apiVersion"), obj.get("kind")) == NAMESPACE:
             level = pod_security.enforced(raw.mapping(obj, "metadata", "labels")).level
             levels[raw.text(obj, "metadata", "name")] = level
-        elif found is not None:
-            by_kind.setdefault(found.kind, []).append(_with_uid(obj))
+        elif row is not None:
+            by_kind.setdefault(row.kind, []).append(_with_uid(obj))
     profiles = {obj["metadata"]["name"]: obj for obj in by_kind.get("RuntimeProfile", ())}
     clusters = {
         view.name: view
@@ -214,8 +214,8 @@ def read(objs: Iterable[Mapping[str, Any]], as_of: float) -> Situation:
 def _book(situation: Situation, decisions: Iterable[Mapping[str, Any]]) -> None:
     """Assigns the decisions to their workloads and charges them, also those of workloads that are
     missing."""
-    for one in situation.workloads.values():
-        situation.commitments.progressed(one.uid, one.progress().done)
+    for subject in situation.workloads.values():
+        situation.commitments.progressed(subject.uid, subject.progress().done)
     for obj in decisions:
         record = records.summarise(obj)
         workload = situation.workloads.get(record.key)

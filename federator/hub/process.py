@@ -207,8 +207,8 @@ class HubProcess:
                     group.create_task(self._lead_alone(), name="leading")
                 else:
                     group.create_task(self._stand(self.elector), name="election")
-        except* LeaseLost as found:
-            lost = found.exceptions[0]
+        except* LeaseLost as losses:
+            lost = losses.exceptions[0]
         if lost is not None:
             raise lost
 

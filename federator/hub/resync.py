@@ -67,10 +67,10 @@ class Resync:
             list(self.state.records.values()), functools.partial(self._concerns, member, held)
         )
 
-    async def _in_parts(self, found: Sequence[T], visit: Callable[[T], None]) -> None:
-        for start in range(0, len(found), AT_ONCE):
-            for one in found[start : start + AT_ONCE]:
-                visit(one)
+    async def _in_parts(self, items: Sequence[T], visit: Callable[[T], None]) -> None:
+        for start in range(0, len(items), AT_ONCE):
+            for item in items[start : start + AT_ONCE]:
+                visit(item)
             await asyncio.sleep(0)
             while sum(map(len, self._turns)) >= AT_ONCE:  # noqa: ASYNC110 - hardly ever
                 await asyncio.sleep(0.01)

@@ -171,7 +171,7 @@ def grouped(verdicts: Sequence[Verdict]) -> Grouped:
     rejected = [
         Rejected(
             reason,
-            tuple(one.cluster for one in members[:NAMES_SHOWN]),
+            tuple(verdict.cluster for verdict in members[:NAMES_SHOWN]),
             len(members),
             members[0].message,
         )

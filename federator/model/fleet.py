@@ -117,7 +117,11 @@ class ClusterView:
 
 _name = operator.attrgetter("name")
 _facts = operator.attrgetter(
-    *(one.name for one in fields(ClusterView) if one.name not in {"capacity", "capacity_age_s"})
+    *(
+        field.name
+        for field in fields(ClusterView)
+        if field.name not in {"capacity", "capacity_age_s"}
+    )
 )
 
 

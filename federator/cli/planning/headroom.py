@@ -79,7 +79,7 @@ def headroom(
     from federator.model.ask import Tier
 
     requests, model = shape_of(shape, "--shape")
-    additions = [_addition(one) for one in scale_ups]
+    additions = [_addition(text) for text in scale_ups]
     situation = (
         _from_files(files, namespace)
         if files
@@ -89,7 +89,7 @@ def headroom(
         common.fail("there is no MemberCluster, so there is nowhere to place anything")
     known = asking.models(situation.snapshot)
     if model and not any(
-        asking.is_of(one, model) for one in (*known, *(one.gpu_model for one in additions))
+        asking.is_of(name, model) for name in (*known, *(name.gpu_model for name in additions))
     ):
         common.fail(
             f"no node has GPUs of model {model!r}; the fleet reports"
@@ -97,7 +97,7 @@ def headroom(
         )
     probe = asking.Probe(requests, model, project, namespace, Tier(tier))
     try:
-        found = asking.headroom(situation, probe, additions)
+        headroom = asking.headroom(situation, probe, additions)
     except read.InvalidObject as bad:
         common.fail(*map(str, bad.errors))
     except ValueError as bad:
@@ -105,9 +105,9 @@ def headroom(
     subject = shape + (f" of project {project}" if project else "")
     if output == "table":
         grows = bool(additions)
-        common.show(f"{sentence(found, subject, grows=grows)}\n\n{table(found, grows=grows)}")
+        common.show(f"{sentence(headroom, subject, grows=grows)}\n\n{table(headroom, grows=grows)}")
     else:
-        common.show(common.dump({"shape": shape, "project": project, **asdict(found)}, output))
+        common.show(common.dump({"shape": shape, "project": project, **asdict(headroom)}, output))
 
 
 def shape_of(text: str, option: str) -> "tuple[Resources, str]":
@@ -118,15 +118,15 @@ def shape_of(text: str, option: str) -> "tuple[Resources, str]":
     amounts: dict[str, str | int] = {}
     model = ""
     for part in text.split(","):
-        found = _PART.fullmatch(part.strip())
-        if found is None:
+        match = _PART.fullmatch(part.strip())
+        if match is None:
             common.fail(f"{option}: {part.strip()!r} of {text!r} {NOT_A_SHAPE}")
-        name = next(one for one in ("cpu", "memory", "gpu", "name") if found[one] is not None)
-        resource = {"gpu": GPU, "name": found["name"]}.get(name, name)
+        name = next(name for name in ("cpu", "memory", "gpu", "name") if match[name] is not None)
+        resource = {"gpu": GPU, "name": match["name"]}.get(name, name)
         if resource in amounts:
             common.fail(f"{option}: {text!r} names {name} twice")
-        amounts[resource] = found["amount"] if name == "name" else found[name]
-        model = found["model"] or model
+        amounts[resource] = match["amount"] if name == "name" else match[name]
+        model = match["model"] or model
     requests = quantity.vector(amounts, option)
     if not requests:
         common.fail(f"{option}: {text!r} asks for nothing, and that fits without end")
@@ -136,16 +136,16 @@ def shape_of(text: str, option: str) -> "tuple[Resources, str]":
 def _addition(text: str) -> "Addition":
     from federator.advice.headroom import Addition
 
-    found = _ADDITION.fullmatch(text)
-    if found is None or not int(found["nodes"]):
+    match = _ADDITION.fullmatch(text)
+    if match is None or not int(match["nodes"]):
         common.fail(
             f"--scale-up: {text!r} is not CLUSTER=NODES or CLUSTER=NODESxSHAPE, such as"
             " us-east-1a=20x64cpu,256Gi"
         )
-    if found["shape"] is None:
-        return Addition(found["cluster"], int(found["nodes"]))
-    allocatable, model = shape_of(found["shape"], "--scale-up")
-    return Addition(found["cluster"], int(found["nodes"]), allocatable, model)
+    if match["shape"] is None:
+        return Addition(match["cluster"], int(match["nodes"]))
+    allocatable, model = shape_of(match["shape"], "--scale-up")
+    return Addition(match["cluster"], int(match["nodes"]), allocatable, model)
 
 
 def _from_files(files: tuple[str, ...], namespace: str) -> "Situation":
@@ -177,18 +177,18 @@ async def _from_host(client: Any) -> "Situation":
     return offline.read(objs, as_of=time.time())
 
 
-def sentence(found: "Headroom", subject: str, *, grows: bool) -> str:
+def sentence(headroom: "Headroom", subject: str, *, grows: bool) -> str:
     """The answer in one sentence."""
-    rooms = sum(row.now > 0 for row in found.clusters)
-    where = f"in {rooms} of {len(found.clusters)} clusters"
-    more = f"{found.now:,} more copies of {subject} have a place now, {where}"
-    if not found.now:
+    rooms = sum(row.now > 0 for row in headroom.clusters)
+    where = f"in {rooms} of {len(headroom.clusters)} clusters"
+    more = f"{headroom.now:,} more copies of {subject} have a place now, {where}"
+    if not headroom.now:
         more = f"no more copy of {subject} has a place now"
-    grown = f", and {found.after:,} after the scale-up" if grows else ""
-    return f"{more}{grown}; {found.binds} binds first: {found.because}"
+    grown = f", and {headroom.after:,} after the scale-up" if grows else ""
+    return f"{more}{grown}; {headroom.binds} binds first: {headroom.because}"
 
 
-def table(found: "Headroom", *, grows: bool) -> str:
+def table(headroom: "Headroom", *, grows: bool) -> str:
     """One row for each cluster, those with most room first."""
     headers = ["CLUSTER", "NOW", *(["AFTER SCALE-UP"] if grows else []), "BINDS"]
     rows = [
@@ -198,6 +198,6 @@ def table(found: "Headroom", *, grows: bool) -> str:
             *([f"{row.after:,}" if row.ever else "never"] if grows else []),
             row.binds,
         ]
-        for row in found.clusters
+        for row in headroom.clusters
     ]
     return common.table(headers, rows)

@@ -82,11 +82,11 @@ async def _read(
         for name in (*READ, "PlacementDecision", *registry.WORKLOADS):
             row = registry.KINDS[name]
             try:
-                found = (await host.list(row.api_version, row.plural)).items
+                objects = (await host.list(row.api_version, row.plural)).items
             except errors.NotFound:
                 continue  # a host without Deployments
             # Items of a list need not say what they are.
-            marked = [{"apiVersion": row.api_version, "kind": row.kind, **obj} for obj in found]
+            marked = [{"apiVersion": row.api_version, "kind": row.kind, **obj} for obj in objects]
             objs += marked
             workloads += [(row, obj) for obj in marked if name in registry.WORKLOADS]
         listed = (await host.list("v1", "namespaces")).items

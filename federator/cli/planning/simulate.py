@@ -142,8 +142,14 @@ def _compared(old: "tuple[str, Measures]", new: "tuple[str, Measures]") -> None:
     names = (old[0], new[0] if new[0] != old[0] else f"{new[0]} as changed")
     common.say(figures.comparison(old[1], new[1], names))
     rows = [
-        [one.name, one.before, one.after, one.change, one.verdict]
-        for one in figures.differences(old[1], new[1])
+        [
+            difference.name,
+            difference.before,
+            difference.after,
+            difference.change,
+            difference.verdict,
+        ]
+        for difference in figures.differences(old[1], new[1])
     ]
     common.say("")
     common.show(
@@ -169,17 +175,17 @@ def _referred(path: Path, policy: str, capacity: str, output: str) -> None:
             f"{path}: a reference policy reads a folder with clusters.csv and workloads.csv, or an"
             " SWF trace"
         )
-    found = pools.read(path)
-    for sentence in found.notes:
+    archive = pools.read(path)
+    for sentence in archive.notes:
         common.say(f"note: {sentence}", err=True)
     result = reference.run(
-        found.jobs, found.capacity, reference.ReferencePolicy(policy), scale
+        archive.jobs, archive.capacity, reference.ReferencePolicy(policy), scale
     ).as_dict()
     if output == "json":
         common.data(json.dumps(result, indent=2) + "\n")
         return
     common.say(
-        f"{policy} on {result['capacity_units']:,} {found.unit}s: {result['waited']:,} of"
+        f"{policy} on {result['capacity_units']:,} {archive.unit}s: {result['waited']:,} of"
         f" {result['started']:,} jobs "
         f"waited, {result['wait_sum_s']:,} s in all, {result['wait_max_s']:,} s at most."
     )

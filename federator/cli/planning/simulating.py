@@ -101,17 +101,17 @@ def document(path: Path, changes: Changes = NO_CHANGES) -> dict[str, Any]:
     """The scenario of a file or a folder, with the changes of a run."""
     from federator.simulate.scenario import loading
 
-    found = loading.of_folder(path) if path.is_dir() else loading.document(path)
-    return changes.done(found)
+    document = loading.of_folder(path) if path.is_dir() else loading.document(path)
+    return changes.done(document)
 
 
-def inputs(found: dict[str, Any], path: Path) -> "Inputs":
+def inputs(document: dict[str, Any], path: Path) -> "Inputs":
     """The inputs of a run; what was missing in them is told on stderr."""
     import os
 
     from federator.simulate.scenario import loading
 
-    made = loading.inputs(found, path, os.environ)
+    made = loading.inputs(document, path, os.environ)
     for sentence in made.assumptions:
         common.say(f"note: {sentence}", err=True)
     return made

@@ -60,11 +60,13 @@ def sweep(
         )
         results, failures = running.run(out, planned.tasks, runner, _progress(quiet=quiet))
         if failures:
-            shown = [f"{_title(one)}: {one['error']}" for one in failures[:FAILURES_SHOWN]]
+            shown = [
+                f"{_title(failure)}: {failure['error']}" for failure in failures[:FAILURES_SHOWN]
+            ]
             more = len(failures) - len(shown)
             common.fail(*shown, *([f"and {more:,} more simulations failed"] if more else []))
-        found = frontier.found(planned, results)
-        made = page.files(planned, found, results)
+        curve = frontier.found(planned, results)
+        made = page.files(planned, curve, results)
         forms.write(out, made)
     except InvalidScenario as bad:
         common.fail(*(f"{bad.file}: {error}" for error in bad.errors))
@@ -73,9 +75,9 @@ def sweep(
     if output == "json":
         common.data(made["sweep.json"].decode())
         return
-    rows = page.table(found, page.fields(found))
+    rows = page.table(curve, page.fields(curve))
     common.show(
-        f"{page.verdict(found)}\n\n{common.table([one.upper() for one in rows.headers], rows.rows)}"
+        f"{page.verdict(curve)}\n\n{common.table(list(map(str.upper, rows.headers)), rows.rows)}"
     )
     common.say(f"report: {out / page.PAGE}", err=True)
 

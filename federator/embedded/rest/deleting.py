@@ -69,7 +69,7 @@ def delete(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     status = 202 if opts.is_cascade_asked and not gone else 200
     return Answer(
         status=status,
-        body=views.view(request, info, ctx.clock.now).one(revision),
+        body=views.view(request, info, ctx.clock.now).single(revision),
         warnings=warnings,
     )
 

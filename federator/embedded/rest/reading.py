@@ -38,7 +38,7 @@ def get(store: Store, request: ApiRequest, target: Target) -> Answer:
     revision = existing(store, target)
     parse_version(request.param("resourceVersion") or "0")
     check_not_ahead(store, request.param("resourceVersion"))
-    return Answer(body=views.view(request, target.info, store.clock.now).one(revision))
+    return Answer(body=views.view(request, target.info, store.clock.now).single(revision))
 
 
 def existing(store: Store, target: Target) -> Revision:

@@ -74,7 +74,7 @@ class View:
     now: Callable[[], float]
     """Epoch seconds, for ages in tables."""
 
-    def one(self, revision: Revision) -> bytes:
+    def single(self, revision: Revision) -> bytes:
         """The body that shows one object."""
         if self.form == "Table":
             return _encode(self._table([revision], revision.obj["metadata"]["resourceVersion"]))

@@ -307,7 +307,7 @@ def shown(
     warnings: tuple[str, ...] = (),
 ) -> Answer:
     """The answer that shows a written object."""
-    body = views.view(request, info, ctx.clock.now).one(revision)
+    body = views.view(request, info, ctx.clock.now).single(revision)
     return Answer(status=status, body=body, warnings=warnings)
 
 

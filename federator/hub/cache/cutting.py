@@ -28,11 +28,14 @@ def heard(
     given."""
     if _fitting(workload, record, seen) is not None:
         return seen.observation, ()
-    found = allowed(workload, record, seen)
-    if not found.explained and restored.is_later(state, workload, seen):
-        found = replace(found, explained=True)
-    kept, against = givens.cut(seen.observation, found)
-    return kept, tuple(replace(one, message=f"{workload.key}: {one.message}") for one in against)
+    given = allowed(workload, record, seen)
+    if not given.explained and restored.is_later(state, workload, seen):
+        given = replace(given, explained=True)
+    kept, against = givens.cut(seen.observation, given)
+    return kept, tuple(
+        replace(contradiction, message=f"{workload.key}: {contradiction.message}")
+        for contradiction in against
+    )
 
 
 def counted(
@@ -47,8 +50,8 @@ def counters(workload: Workload, record: Record | None, seen: SliceSeen) -> Mapp
     share, told = _fitting(workload, record, seen), seen.observation
     count = share.count if share is not None else 0
     if share is None:
-        found = allowed(workload, record, seen)
-        told, count = givens.cut(told, found)[0], found.count
+        given = allowed(workload, record, seen)
+        told, count = givens.cut(told, given)[0], given.count
     most = {"replicas": told.actual, "readyReplicas": told.ready, "availableReplicas": told.ready}
     return {
         name: min(figure, most.get(name, max(told.actual, count)))
@@ -79,7 +82,7 @@ def allowed(workload: Workload, record: Record | None, seen: SliceSeen) -> Given
     share, had = record.share_of(seen.cluster), record.had(seen.cluster)
     unrecorded = _unrecorded(record, share, seen)
     if unit is Unit.SHARDS:
-        parts = [one.ranges for one in (share, had) if one is not None]
+        parts = [part.ranges for part in (share, had) if part is not None]
         if unrecorded and seen.mark is not None:
             parts.append(seen.mark.ranges)
         ranges = shards.normal(piece for part in parts for piece in part)

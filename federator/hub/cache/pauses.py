@@ -38,7 +38,7 @@ def facts(obj: Mapping[str, Any] | None) -> str | None:
     if not since:
         last = max(
             raw.objects(obj, "metadata", "managedFields"),
-            key=lambda one: raw.text(one, "time"),
+            key=lambda entry: raw.text(entry, "time"),
             default={},
         )
         since, by = raw.text(last, "time"), by or raw.text(last, "manager")

@@ -17,13 +17,13 @@ from federator.model.shards import Ranges
 def done(state: HubState, workload: Workload, record: Record | None) -> Ranges:
     """Shards that need no run: recorded on the host, or reported by a member that was given
     them."""
-    found = workload.progress().done
+    done = workload.progress().done
     if workload.verbs.unit is not Unit.SHARDS:
-        return found
+        return done
     for seen in state.slices_with_uid(workload.key, workload.uid):
         told = cutting.counted(state, workload, record, seen)
-        found = shards.union(found, shards.union(told.completed, told.failed))
-    return found
+        done = shards.union(done, shards.union(told.completed, told.failed))
+    return done
 
 
 def open_shards(state: HubState, workload: Workload) -> Ranges:
@@ -33,7 +33,9 @@ def open_shards(state: HubState, workload: Workload) -> Ranges:
     if record is None or workload.ask is None or workload.verbs.unit is not Unit.SHARDS:
         return ()
     count = workload.ask.count
-    assigned = shards.normal(one for share in record.shares for one in share.ranges)
+    assigned = shards.normal(
+        assigned_range for share in record.shares for assigned_range in share.ranges
+    )
     if shards.size(assigned) >= count:
         return ()
     left = shards.minus(((0, count - 1),), assigned)

@@ -73,12 +73,12 @@ def refusing(state: HubState, workload: Workload) -> frozenset[str]:
 
 def marks(state: HubState, workload: Workload, record: Record | None) -> dict[str, int]:
     """Member -> the highest seq of the workload's slices that are or were there."""
-    found: dict[str, int] = {}
+    marks: dict[str, int] = {}
     if record is not None:
-        found = {**record.facts.marks, **{share.cluster: share.seq for share in record.shares}}
+        marks = {**record.facts.marks, **{share.cluster: share.seq for share in record.shares}}
     for seen in state.slices_with_uid(workload.key, workload.uid):
-        found[seen.cluster] = max(found.get(seen.cluster, 0), _seq(seen))
-    return {cluster: number for cluster, number in found.items() if cluster in state.members}
+        marks[seen.cluster] = max(marks.get(seen.cluster, 0), _seq(seen))
+    return {cluster: number for cluster, number in marks.items() if cluster in state.members}
 
 
 def numbered(state: HubState, decision: Decision) -> None:
@@ -102,8 +102,8 @@ def told(state: HubState, workload: Workload, now_s: float) -> None:
                     f"It shows another decision on {seen.key} each time it is answered, up to seq"
                     f" {_seq(seen)}."
                 )
-                found = Contradiction(SEQ_NOT_ISSUED, message)
-                state.hold_against(member, (NUMBERS, seen.key), found, now_s)
+                contradiction = Contradiction(SEQ_NOT_ISSUED, message)
+                state.hold_against(member, (NUMBERS, seen.key), contradiction, now_s)
 
 
 def forget(state: HubState, member: Member, key: WorkloadKey, now_s: float) -> None:
@@ -152,11 +152,13 @@ def shares(state: HubState, workload: Workload, record: Record | None) -> tuple[
     """
     decided = {share.cluster: share for share in record.shares} if record is not None else {}
     seen = {
-        found.cluster: found
-        for found in state.slices_with_uid(workload.key, workload.uid)
-        if not found.deleting
+        slice_seen.cluster: slice_seen
+        for slice_seen in state.slices_with_uid(workload.key, workload.uid)
+        if not slice_seen.deleting
     }
-    later = {cluster for cluster, found in seen.items() if _believed(state, record, found)}
+    later = {
+        cluster for cluster, slice_seen in seen.items() if _believed(state, record, slice_seen)
+    }
     if not later:
         return tuple(decided.values())
     lost = any(
@@ -193,7 +195,7 @@ def _within(claimed: Share, have: list[Share], wanted: int, due: int) -> Share:
     Of 10 replicas with 7 due to others, a claim of 5 counts as 3.
     """
     if claimed.ranges:
-        taken = shards.normal([one for share in have for one in share.ranges])
+        taken = shards.normal([share_range for share in have for share_range in share.ranges])
         universe = ((0, wanted - 1),) if wanted > 0 else ()
         mine = shards.minus(shards.intersect(shards.normal(claimed.ranges), universe), taken)
         kept = claimed.ranges if shards.normal(claimed.ranges) == mine else mine

@@ -30,10 +30,10 @@ class RolloutView:
     def clusters(self, key: WorkloadKey) -> list[str]:
         """Every cluster that has, or should have, a part of the workload."""
         workload = self.state.workloads.get(key)
-        found = set(self.state.slices_of(key))
+        clusters = set(self.state.slices_of(key))
         if workload is not None and (record := self.state.record_of(workload)) is not None:
-            found |= record.clusters
-        return sorted(found)
+            clusters |= record.clusters
+        return sorted(clusters)
 
     def plan(self, workload: Workload, record: Record) -> Mapping[str, Action]:
         """The next action in every cluster of this workload, from memory only. `record` may have
@@ -160,8 +160,8 @@ class RolloutView:
 
     def profile_of(self, workload: Workload) -> Profile:
         """Name and hash of the RuntimeProfile of this workload's pods; empty for none."""
-        found = self.state.profiles.get(workload.profile) if workload.profile else None
-        return (workload.profile, found["hash"]) if found is not None else ("", "")
+        profile = self.state.profiles.get(workload.profile) if workload.profile else None
+        return (workload.profile, profile["hash"]) if profile is not None else ("", "")
 
     def is_this(self, seen: SliceSeen, workload: Workload) -> bool:
         """Whether it is a slice of exactly this workload, written by this federation."""

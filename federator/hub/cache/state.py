@@ -388,11 +388,11 @@ class HubState:
         return None if member is None or member.abandoned else member
 
     def hold_against(
-        self, member: Member, subject: Hashable, found: Contradiction | None, now_s: float
+        self, member: Member, subject: Hashable, contradiction: Contradiction | None, now_s: float
     ) -> None:
         """Records that a member's report on a subject (a workload's key, or a kind) contradicts
         what it was given; `found` None ends that. Signals a changed verdict on the member."""
-        if member.trust.note(subject, found, now_s):
+        if member.trust.note(subject, contradiction, now_s):
             self.signals.member_changed(MemberChanged.DOUBTED, member)
 
     def heard_seq(self, member: Member, seq: int, now_s: float) -> None:

@@ -73,18 +73,18 @@ class AbsenceProof:
                 trouble,
             )
             return False
-        found = slices.summarise(record.key.kind, member.name, live)
-        if found.mark is None or not found.ours(self.state.options.fleet):
+        listed = slices.summarise(record.key.kind, member.name, live)
+        if listed.mark is None or not listed.ours(self.state.options.fleet):
             return True
-        if found.mark.workload_uid != record.workload_uid:
+        if listed.mark.workload_uid != record.workload_uid:
             return True
-        if member.claimed and not found.deleting:
+        if member.claimed and not listed.deleting:
             log.info(
                 "%s: it holds a slice of %s that was never seen; removing it",
                 member.name,
                 record.key,
             )
-            outcome = await member.applier.apply(Delete(ref, found.uid), record.key)
+            outcome = await member.applier.apply(Delete(ref, listed.uid), record.key)
             if outcome.error is not None:
                 log.info(
                     "%s: slice of %s not removed yet: %s", member.name, record.key, outcome.error

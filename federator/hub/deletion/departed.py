@@ -53,12 +53,12 @@ class Entry:
 
 def parse(data: Mapping[str, str]) -> dict[str, Entry]:
     """The entries by uid, oldest first; unreadable ones are left out."""
-    found = []
+    entries = []
     for text in data.values():
         parts = text.split(" ")
         if len(parts) == 3 and parts[0].isascii() and parts[0].isdigit() and len(parts[0]) < 20:
-            found.append(Entry(uid=parts[2], name=parts[1], seq=int(parts[0])))
-    return {entry.uid: entry for entry in sorted(found, key=lambda entry: (entry.seq, entry.uid))}
+            entries.append(Entry(uid=parts[2], name=parts[1], seq=int(parts[0])))
+    return {entry.uid: entry for entry in sorted(entries, key=lambda entry: (entry.seq, entry.uid))}
 
 
 def render(entries: Mapping[str, Entry]) -> dict[str, str]:
@@ -100,20 +100,20 @@ class Departed:
     async def load(self) -> None:
         """Reads the list, before anything is decided. Raises ApiErrors."""
         try:
-            found = await self.host.get(self.ref)
+            configmap = await self.host.get(self.ref)
         except errors.NotServed:
             raise
         except errors.NotFound:
             self.entries = {}
             return
-        self.entries = parse(raw.text_map(found, "data"))
+        self.entries = parse(raw.text_map(configmap, "data"))
 
     async def confirms(self, cluster: str, uid: str = "") -> bool:
         """Whether the host confirms, by a read by name, that the MemberCluster (with that uid, if
         given) is gone. Lists and watches may come from an API server that lags behind (F11). Raises
         ApiErrors."""
         try:
-            found = await self.host.get(registry.KINDS["MemberCluster"].ref("", cluster))
+            cluster_obj = await self.host.get(registry.KINDS["MemberCluster"].ref("", cluster))
         except errors.NotServed:
             raise
         except errors.NotFound:
@@ -127,7 +127,7 @@ class Departed:
                 refused,
             )
             return True
-        return bool(uid) and raw.text(found, "metadata", "uid") != uid
+        return bool(uid) and raw.text(cluster_obj, "metadata", "uid") != uid
 
     async def run(self) -> None:
         self.look_everywhere()
@@ -182,7 +182,7 @@ class Departed:
             return RequeueAfter(name, SLOW_RECHECK_S, "what it holds is still being listed")
         stale = list(self._stale(member, entry))
         if not stale:
-            await self._write({uid: one for uid, one in self.entries.items() if uid != entry.uid})
+            await self._write({uid: kept for uid, kept in self.entries.items() if uid != entry.uid})
             member.cleaning = ""
             log.info("%s is clean of what it held when it was given up", name)
             self.state.signals.member_changed(MemberChanged.CLEANED, member)

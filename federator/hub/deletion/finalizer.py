@@ -322,23 +322,23 @@ async def is_there(host: clients.Client, key: WorkloadKey, uid: str) -> bool:
     """Reads the workload itself: presence in a cache does not prove that its decision may be
     released. Raises ApiErrors."""
     try:
-        found = await host.get(registry.KINDS[key.kind].ref(key.namespace, key.name))
+        live = await host.get(registry.KINDS[key.kind].ref(key.namespace, key.name))
     except errors.NotServed:
         raise
     except errors.NotFound:
         return False
-    return found["metadata"].get("uid") == uid and not found["metadata"].get("deletionTimestamp")
+    return live["metadata"].get("uid") == uid and not live["metadata"].get("deletionTimestamp")
 
 
 async def confirm_absence(host: clients.Client, key: WorkloadKey, uid: str) -> None:
     """Reads the workload itself: absence in a cache does not justify a deletion. Raises
     `errors.Conflict` while it exists, and other ApiErrors."""
     try:
-        found = await host.get(registry.KINDS[key.kind].ref(key.namespace, key.name))
+        live = await host.get(registry.KINDS[key.kind].ref(key.namespace, key.name))
     except errors.NotServed:
         # the kind is not served, or something else answered: that proves no workload's absence
         raise
     except errors.NotFound:
         return
-    if found["metadata"].get("uid") == uid:
+    if live["metadata"].get("uid") == uid:
         raise errors.Conflict(f"{key} is still there", reason="Conflict")

@@ -123,11 +123,11 @@ class Removing:
                 "%s was to be given up as lost, and is heard: it is emptied as any other",
                 member.name,
             )
-        found = self._slices(member)
-        if found or named:
-            reason, message = self._remaining(member, named, found)
+        present = self._slices(member)
+        if present or named:
+            reason, message = self._remaining(member, named, present)
             self._say(member, reason, message)
-            if found and not member.claimed:
+            if present and not member.claimed:
                 self.state.signals.member_changed(MemberChanged.UNCLAIMED, member)
             return RequeueAfter(member.name, RECHECK_S, message)
         if missed := await self._still_there(member):
@@ -171,37 +171,36 @@ class Removing:
         ]
 
     def _remaining(
-        self, member: Member, named: Sequence[Record], found: Sequence[WorkloadKey]
+        self, member: Member, named: Sequence[Record], present: Sequence[WorkloadKey]
     ) -> tuple[str, str]:
         """(reason, message): what is still there, and why it does not move."""
         name = member.name
         shown = (
-            f"{_workloads(named, name)} remain" if named else f"Slices of {_shown(found)} remain"
+            f"{_workloads(named, name)} remain" if named else f"Slices of {_shown(present)} remain"
         )
         stays = self._stands_still(member, named)
         stuck = [
-            one
-            for one in named
-            if one.share_of(name) is not None and self._is_held(one, stays=stays)
+            record
+            for record in named
+            if record.share_of(name) is not None and self._is_held(record, stays=stays)
         ]
-        if suspended := [one for one in stuck if self._is_left_alone(one)]:
-            names = _shown([one.key for one in suspended])
+        if suspended := [record for record in stuck if self._is_left_alone(record)]:
+            names = _shown([record.key for record in suspended])
             return "Suspended", f"{shown}. Suspended workloads are left as they are: {names}."
         if stuck:
             why = f": {stuck[0].terms.message}" if stuck[0].terms.message else ""
-            text = (
-                f"{shown}. These have nowhere else to be: {_shown([one.key for one in stuck])}{why}"
-            )
+            stayers = _shown([record.key for record in stuck])
+            text = f"{shown}. These have nowhere else to be: {stayers}{why}"
             return "NowhereToGo", text.removesuffix(".") + "."
         keys = {record.key for record in named} | {
-            key for key in found if key in self.state.workloads
+            key for key in present if key in self.state.workloads
         }
         known = {
             raw.text(entry, "workloadUID")
             for entry in raw.objects(member.obj, "status", "forgotten")
         }
         strange = [
-            key for key in found if key not in keys and not self._is_known(member, key, known)
+            key for key in present if key not in keys and not self._is_known(member, key, known)
         ]
         if strange and not named:
             return "UnknownSlices", (
@@ -314,7 +313,7 @@ class Removing:
         placed = (
             workload is not None and workload.ask is not None and not self._is_left_alone(record)
         )
-        clear = not any(one.deleting for one in self.state.records_of(record.key))
+        clear = not any(other.deleting for other in self.state.records_of(record.key))
         if live and placed and clear and not self.state.refuses_native(record.key.kind):
             self.state.changed(Changed.DROPPED, record.key)
             return
@@ -339,15 +338,17 @@ class Removing:
             )
             self._say(member, "NotHeard", message)
             return RequeueAfter(member.name, WAITING_RECHECK_S, "it is not heard")
-        found = self._slices(member)
+        present = self._slices(member)
         member.released = True
         await self.tidying.release(member)
         left = (
-            f" {len(found)} slices run on there beside what replaces them: {_shown(found)}."
-            if found
+            f" {len(present)} slices run on there beside what replaces them: {_shown(present)}."
+            if present
             else ""
         )
-        await self._finish(member, "Orphaned", f"It was left as it is.{left}", warning=bool(found))
+        await self._finish(
+            member, "Orphaned", f"It was left as it is.{left}", warning=bool(present)
+        )
         return None
 
     # -- told and written -----------------------------------------------------
@@ -424,7 +425,7 @@ def _workloads(named: Sequence[Record], cluster: str) -> str:
         (record.key, share.count if (share := record.share_of(cluster)) else 0) for record in named
     ]
     total = sum(count for _, count in counts)
-    most = sorted(counts, key=lambda one: (-one[1], one[0]))
+    most = sorted(counts, key=lambda count: (-count[1], count[0]))
     shown = ", ".join(
         f"{key} {count}" if count else f"{key} leaving" for key, count in most[:SHOWN]
     )

@@ -205,10 +205,10 @@ class Tidying:
         """A hub that joined with an older version may lack the right: then the object stays, and is
         named."""
         try:
-            found: list[str] = await drop(member)
+            dropped: list[str] = await drop(member)
         except errors.Denied as refusal:
             return [f"Its {what} stay: {refusal}"]
-        return found
+        return dropped
 
     async def _drop_profiles(self, member: Member) -> list[str]:
         kind = registry.KINDS["RuntimeProfile"]
@@ -267,13 +267,13 @@ class Tidying:
         looked = [*CONTENTS, SECRETS] if await self._may_list_secrets(member, space) else CONTENTS
         for api_version, plural in looked:
             try:
-                found = await member.client.collect(
+                foreign = await member.client.collect(
                     api_version, plural, others, most=1, namespace=space
                 )
             except errors.NotServed:
                 continue
-            if found:
-                return f"{plural} {found[0]}"
+            if foreign:
+                return f"{plural} {foreign[0]}"
         if (uid := await member.client.kube_system_uid()) != member.uid:
             raise errors.Conflict(
                 f"{member.name} answers as {uid}, and was {member.uid} at the last probe"
@@ -318,7 +318,7 @@ class Tidying:
 def _slim(obj: Mapping[str, Any]) -> dict[str, Any]:
     """The parts of a marked object that are examined: a member may hold many, and large ones."""
     meta = obj["metadata"]
-    found = {
+    kept = {
         name: meta[name]
         for name in ("name", "uid", "resourceVersion", "deletionTimestamp")
         if name in meta
@@ -326,4 +326,4 @@ def _slim(obj: Mapping[str, Any]) -> dict[str, Any]:
     levels = {
         name: text for name, text in raw.text_map(meta, "labels").items() if name.startswith(LEVELS)
     }
-    return {"kind": obj.get("kind", ""), "metadata": {**found, "labels": levels}}
+    return {"kind": obj.get("kind", ""), "metadata": {**kept, "labels": levels}}

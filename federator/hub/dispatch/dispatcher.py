@@ -80,15 +80,15 @@ class Dispatching:
         )
 
     def queue_of(self, member: Member) -> WorkQueue[WorkloadKey]:
-        found = self.queues.get(member.name)
-        if found is None:
-            found = self.queues[member.name] = WorkQueue(
+        queue = self.queues.get(member.name)
+        if queue is None:
+            queue = self.queues[member.name] = WorkQueue(
                 f"dispatch-{member.name}",
                 rng=self.rng,
                 group=names.namespace_of,
                 metrics=self.state.metrics,
             )
-        return found
+        return queue
 
     async def run(self, member: Member) -> None:
         """Serves one member until cancelled, and forgets its queue then: what waits in it is

@@ -67,12 +67,12 @@ class SliceWriter:
         share = record.share_of(member.name) or Share(
             member.name, seen.observation.desired, 0, record.mark(member.name)
         )
-        found = slices.summarise(workload.key.kind, member.name, live)
-        self._compare(member, workload, obj, live, share, seen=found)
-        if found.resource_version != seen.resource_version:
+        fetched = slices.summarise(workload.key.kind, member.name, live)
+        self._compare(member, workload, obj, live, share, seen=fetched)
+        if fetched.resource_version != seen.resource_version:
             # The verdict is about a state that the watch has not shown yet, and may not show for
             # long: filed, or every turn until then would read it again.
-            member.note(found)
+            member.note(fetched)
 
     async def restore_profile(self, member: Member, workload: Workload, seen: SliceSeen) -> None:
         """Restores the copy of the RuntimeProfile that a slice misses. An earlier version cannot be
@@ -116,12 +116,12 @@ class SliceWriter:
             live = await self._create(member, workload, self._rendered(workload, obj, share))
             seen = member.made(workload.key.kind, live)
         else:
-            found = await self._update(
+            updated = await self._update(
                 member, workload, obj, share, keep_template=action.keep_template
             )
-            if found is None:
+            if updated is None:
                 return None
-            live, changed = found
+            live, changed = updated
             seen = slices.summarise(workload.key.kind, member.name, live)
         if not self._proven(member, workload, share, seen):
             # Only the count may have been written: then the answer says nothing of the template.
@@ -186,8 +186,8 @@ class SliceWriter:
         kept = self._rendered(
             workload, obj, share, mark.origin_generation if mark is not None else None
         )
-        found = slices.difference(live, kept, answered=answered)
-        part = slices.share_part(found, kept, workloads.neutral(workload.verbs, obj))
+        difference = slices.difference(live, kept, answered=answered)
+        part = slices.share_part(difference, kept, workloads.neutral(workload.verbs, obj))
         if mark is not None and (mark.profile_name, mark.profile_hash) != self.view.profile_of(
             workload
         ):
@@ -196,11 +196,11 @@ class SliceWriter:
         if slices.proves_itself(seen, workload):
             member.verified.forget(workload.key)
         else:
-            content = workload.content if found == part else b""
+            content = workload.content if difference == part else b""
             member.verified.note(
-                seen, content, self.view.profile_of(workload), None if found else share
+                seen, content, self.view.profile_of(workload), None if difference else share
             )
-        if not found:
+        if not difference:
             return Difference({}, {})
         return Difference(slices.difference(live, self._rendered(workload, obj, share)), part)
 
@@ -222,8 +222,8 @@ class SliceWriter:
         seen = slices.summarise(workload.key.kind, member.name, live)
         if self._proven(member, workload, share, seen):
             return None
-        found = self._compare(member, workload, obj, live, share, seen=seen)
-        patch = found.share_only if keep_template else found.whole
+        patches = self._compare(member, workload, obj, live, share, seen=seen)
+        patch = patches.share_only if keep_template else patches.whole
         if not patch:
             return None
         mark, profile = seen.mark, self.view.profile_of(workload)

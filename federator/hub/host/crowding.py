@@ -72,7 +72,7 @@ class Crowding:
         again = set(marked).difference(beyond)
         due = list(
             itertools.islice(
-                (*sorted(again), *(one for one in beyond if one not in marked)), WRITES + 1
+                (*sorted(again), *(name for name in beyond if name not in marked)), WRITES + 1
             )
         )
         for which in due[:WRITES]:

@@ -67,7 +67,7 @@ async def strike(
         raise errors.Conflict(f"{record.name} was written by {author(live)}", reason="Conflict")
     share = record.share_of(cluster)
     lost = share.count if share is not None else 0
-    kept = [one for one in raw.objects(spec, "shares") if one.get("cluster") != cluster]
+    kept = [share for share in raw.objects(spec, "shares") if share.get("cluster") != cluster]
     changed: dict[str, Any] = {
         "seq": max(seq, raw.integer(spec, "seq")),
         "causes": [*raw.texts(spec, "causes"), f"{cluster} left the fleet"][-MAX_CAUSES:],

@@ -104,8 +104,8 @@ class Documents:
         kept = self._former.get(workload.key)
         if kept is None or kept.uid != workload.uid:
             return None
-        found: dict[str, Any] = msgspec.json.decode(kept.content)
-        return found
+        document: dict[str, Any] = msgspec.json.decode(kept.content)
+        return document
 
     async def fetch(self, workload: Workload) -> Mapping[str, Any] | None:
         """The object without its status in the version of `workload` or a later one, with the spec
@@ -129,9 +129,9 @@ class Documents:
         before = self._open.get(key)
         if before is not None and before[0] is kept:
             return before[1]
-        found: dict[str, Any] = msgspec.json.decode(kept.content)
-        self._open[key] = (kept, found)
+        document: dict[str, Any] = msgspec.json.decode(kept.content)
+        self._open[key] = (kept, document)
         self._open.move_to_end(key)
         while len(self._open) > OPEN_MAX:
             self._open.popitem(last=False)
-        return found
+        return document

@@ -244,7 +244,7 @@ class Hosting:
         if new == old:
             return
         self.state.signals.space(name)
-        for workload in sorted(one for one in self.state.workloads if one.namespace == name):
+        for workload in sorted(key for key in self.state.workloads if key.namespace == name):
             self.state.changed(Changed.NAMESPACE, workload)
 
     async def _refresh(self, key: WorkloadKey) -> None:
@@ -438,8 +438,8 @@ def _identity(obj: dict[str, Any]) -> dict[str, Any]:
 
 
 def _generation(obj: Mapping[str, Any]) -> int:
-    found: int = obj["metadata"].get("generation", 0)
-    return found
+    generation: int = obj["metadata"].get("generation", 0)
+    return generation
 
 
 def _binds(account: QuotaAccount | None) -> tuple[Any, ...]:

@@ -58,19 +58,19 @@ class SpecsInForce:
         ApiErrors."""
         if record.terms.held_back and record.terms.revision:
             return record.terms.revision
-        found = await self._present(workload, record)
-        if found is None:
+        kept = await self._present(workload, record)
+        if kept is None:
             log.warning(
                 "%s: an edit is held back, and no slice tells what was before it", workload.key
             )
             return ""
-        name, body = self._body(workload, record, found)
+        name, body = self._body(workload, record, kept)
         outcome = await self._applier.apply(
             Create(_ref(workload.key, name), body), workload.key.namespace
         )
         if outcome.error is not None and not isinstance(outcome.error, errors.AlreadyExists):
             raise outcome.error
-        self._specs[workload.key] = (workload.uid, name, found)
+        self._specs[workload.key] = (workload.uid, name, kept)
         return name
 
     async def adopt(self, workload: Workload, record: Record) -> None:
@@ -175,13 +175,13 @@ class SpecsInForce:
         if not served.serves(workload, record.terms.revision):
             return charged
         entry = self._state.profiles.get(served.profile)
-        found = workloads.requests(
+        asked = workloads.requests(
             workload, served.spec, entry["object"] if entry is not None else None
         )
-        if found is None:
+        if asked is None:
             return charged
         requests = quota.with_defaults(
-            found[0], self._state.bindings().accounts(charged.project), found[1]
+            asked[0], self._state.bindings().accounts(charged.project), asked[1]
         )
         if workload.verbs.unit is Unit.SHARDS:
             # shards that have begun keep their template
@@ -222,18 +222,18 @@ class SpecsInForce:
         known = self._specs.get(key)
         if known is not None and known[:2] == (workload.uid, name):
             return known[2]
-        found: Spec | None = None
+        kept: Spec | None = None
         if name:
             obj = await self._live(_ref(key, name))
-            found = _read(name, obj) if obj is not None else None
-            if found is None:
+            kept = _read(name, obj) if obj is not None else None
+            if kept is None:
                 gone = "gone" if obj is None else "not as the hub wrote it"
                 log.warning("%s: the revision in force, %s, is %s", key, name, gone)
-        if found is None:
-            found = await self._present(workload, record)
-        if found is not None:
-            self._specs[key] = (workload.uid, name, found)
-        return found
+        if kept is None:
+            kept = await self._present(workload, record)
+        if kept is not None:
+            self._specs[key] = (workload.uid, name, kept)
+        return kept
 
     async def _present(self, workload: Workload, record: Record) -> Spec | None:
         """The spec that a member holds and the decision's seal proves. For a decision without a
@@ -242,9 +242,9 @@ class SpecsInForce:
         generation. Raises ApiErrors."""
         fleet, charged = self._state.options.fleet, record.terms.charged
         seen = [
-            one
-            for one in self._state.slices_of(workload.key).values()
-            if one.serves(fleet, workload.uid) and not one.deleting
+            slice_seen
+            for slice_seen in self._state.slices_of(workload.key).values()
+            if slice_seen.serves(fleet, workload.uid) and not slice_seen.deleting
         ]
         newest = max(map(_origin, seen), default=0)
         before = self._documents.former(workload)
@@ -254,30 +254,32 @@ class SpecsInForce:
                 workload.verbs, workloads.neutral(workload.verbs, before)
             )
             # One proof is enough: another slice may have been edited in its member.
-            proven = any(one.live == digest for one in seen if _origin(one) == newest)
+            proven = any(
+                slice_seen.live == digest for slice_seen in seen if _origin(slice_seen) == newest
+            )
             if proven or (charged is not None and charged.generation == generation):
                 return generation, _kept(raw.mapping(before, "spec"))
         if charged is not None and charged.generation:
             # A member may claim any generation: newer than the admitted one does not count.
-            seen = [one for one in seen if _origin(one) <= charged.generation]
+            seen = [slice_seen for slice_seen in seen if _origin(slice_seen) <= charged.generation]
         sealed = bool(record.terms.revision) or (charged is not None and bool(charged.content))
-        if not sealed and len({one.live for one in seen}) > 1:
+        if not sealed and len({slice_seen.live for slice_seen in seen}) > 1:
             log.warning(
                 "%s: members hold different specs, and nobody can tell which is in force",
                 workload.key,
             )
             return None
-        for one in sorted(seen, key=lambda one: one.cluster):
-            member = self._state.holder(one.cluster)
+        for slice_seen in sorted(seen, key=lambda slice_seen: slice_seen.cluster):
+            member = self._state.holder(slice_seen.cluster)
             if member is None or member.client is None or not member.heard or member.trust.why:
                 continue
             key = workload.key
             live = await member.client.get(registry.KINDS[key.kind].ref(key.namespace, key.name))
-            found = _origin(one), _kept(raw.mapping(live, "spec"))
-            told = _proven(workload, record, live, found) if sealed else found
+            candidate = _origin(slice_seen), _kept(raw.mapping(live, "spec"))
+            told = _proven(workload, record, live, candidate) if sealed else candidate
             if told is not None:
                 return told
-            log.warning("%s: what %s holds is not what was admitted", key, one.cluster)
+            log.warning("%s: what %s holds is not what was admitted", key, slice_seen.cluster)
         return None
 
     def _body(self, workload: Workload, record: Record, spec: Spec) -> tuple[str, dict[str, Any]]:
@@ -305,19 +307,19 @@ class SpecsInForce:
 
 
 def _proven(
-    workload: Workload, record: Record, live: Mapping[str, Any], found: Spec
+    workload: Workload, record: Record, live: Mapping[str, Any], candidate: Spec
 ) -> Spec | None:
     """The spec in the slice `live` if it is the admitted one, by the revision's name or by the
     digest that the decision charges; both are sealed. A member may hold anything, and its
     administrator may edit it. The digest does not cover the generation, so the decision's counts.
     """
     charged, revision = record.terms.charged, record.terms.revision
-    if revision and revision.endswith(f"-{_digest(*found)}"):
-        return found
+    if revision and revision.endswith(f"-{_digest(*candidate)}"):
+        return candidate
     if charged is None or not charged.content:
         return None
     same = workloads.content_digest(workload.verbs, live) == charged.content
-    return (charged.generation, found[1]) if same else None
+    return (charged.generation, candidate[1]) if same else None
 
 
 def _digest(generation: int, kept: Mapping[str, Any]) -> str:

@@ -113,14 +113,16 @@ class Revisions:
             obj, kind.kind, kind.api_version, parts, profile, number=number, fleet=self._fleet
         )
         wanted["metadata"] |= {"annotations": {revisions.CHANGE_CAUSE: cause}} if cause else {}
-        again = next((one for one in kept if one.name == wanted["metadata"]["name"]), None)
+        again = next(
+            (revision for revision in kept if revision.name == wanted["metadata"]["name"]), None
+        )
         if again is None or again is not kept[-1]:
             if again is not None:
                 # Made anew under its new number: API servers compare its data byte by byte, as
                 # somebody once sent them, and refuse a patch that leaves them alone.
                 await self._apply(Delete(_ref(wanted), again.uid))
             await self._apply(Create(_ref(wanted), wanted))
-        await self._prune(workload, [one for one in kept if one is not again])
+        await self._prune(workload, [revision for revision in kept if revision is not again])
 
     async def _prune(self, workload: Workload, others: list[Revision]) -> None:
         """Deletes those of `others`, oldest first, that are too many beside the newest."""

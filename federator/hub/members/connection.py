@@ -275,8 +275,10 @@ class Connection:
                         )
                         tasks = [
                             *(
-                                group.create_task(one.run(), name=f"{member.name} {one.plural}")
-                                for one in made
+                                group.create_task(
+                                    reflector.run(), name=f"{member.name} {reflector.plural}"
+                                )
+                                for reflector in made
                             ),
                             group.create_task(self._tell_when_synced(), name=f"sync {member.name}"),
                         ]
@@ -439,9 +441,9 @@ class Connection:
         descriptor for longer than the tolerated silence; "" otherwise."""
         member = self.member
         troubles = [
-            one.trouble
-            for one in member.reflectors.values()
-            if isinstance(one.trouble, errors.OwnShortage)
+            reflector.trouble
+            for reflector in member.reflectors.values()
+            if isinstance(reflector.trouble, errors.OwnShortage)
         ]
         if not troubles:
             self._short_since_s = None

@@ -40,7 +40,7 @@ class Sameness:
         self._uid = uid
         self._clock = clock
         self._other = other
-        self._one = asyncio.Lock()
+        self._at_a_time = asyncio.Lock()
         self._begun = 0
         self._good = 0
         """Number of the last check that succeeded."""
@@ -51,7 +51,7 @@ class Sameness:
     async def check(self) -> None:
         """Returns once a check that began after this call has succeeded. Raises ApiErrors."""
         enough = self._begun + 1
-        async with self._one:
+        async with self._at_a_time:
             if self._good >= enough:
                 return
             await asyncio.sleep(

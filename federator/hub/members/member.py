@@ -254,9 +254,13 @@ class Member:
     def recount_seq(self) -> None:
         """Computes its highest seq again: a slice with a higher one may have been corrected."""
         seen = (self.slice_of(key) for key in self.slice_keys())
-        marks = (one.mark for one in seen if one is not None and one.ours(self.fleet))
-        found = [mark.seq for mark in marks if mark is not None]
-        self.highest_seq = max(found, default=0)
+        marks = (
+            slice_seen.mark
+            for slice_seen in seen
+            if slice_seen is not None and slice_seen.ours(self.fleet)
+        )
+        seqs = [mark.seq for mark in marks if mark is not None]
+        self.highest_seq = max(seqs, default=0)
         if self.report is not None:
             self.highest_seq = max(self.highest_seq, self.report.capacity.includes_seq)
 
@@ -301,12 +305,12 @@ class Member:
             for kind, store in self.stores.items()
         ]
         excess = self.report.excess if self.report is not None else ""
-        found = (
+        contradiction = (
             Contradiction(BEYOND_BOUNDS, f"its ClusterCapacity says what cannot be: {excess}")
             if excess
             else None
         )
-        verdicts.append(self.trust.note(("kept", "ClusterCapacity"), found, now_s))
+        verdicts.append(self.trust.note(("kept", "ClusterCapacity"), contradiction, now_s))
         return any(verdicts)
 
     def meet_other(self, uid: str) -> None:
@@ -348,7 +352,7 @@ class Member:
 
     async def discover(self, client: clients.Client) -> frozenset[str]:
         """The workload kinds it serves in the version we use, as `Kind.group`."""
-        served = {(found.api_version, found.kind) for found in await client.discover()}
+        served = {(resource.api_version, resource.kind) for resource in await client.discover()}
         return frozenset(
             f"{kind.kind}.{kind.group}"
             for kind in registry.WORKLOADS.values()

@@ -122,16 +122,16 @@ class Vitals:
         news, self.watch_trouble = trouble != self.watch_trouble, trouble
         return news
 
-    def note_strangers(self, found: Sequence[WorkloadKey]) -> None:
+    def note_strangers(self, strangers: Sequence[WorkloadKey]) -> None:
         """Takes the unknown slices that are there now; two observations in a row count."""
-        self.strangers = tuple(key for key in found if key in self._met)
-        self._met = frozenset(found)
+        self.strangers = tuple(key for key in strangers if key in self._met)
+        self._met = frozenset(strangers)
 
     def conditions(self) -> tuple[Condition, ...]:
         """The conditions to show; an aspect that is unknown or fine is left out."""
-        found = [self.clock.condition()]
+        conditions = [self.clock.condition()]
         if self.auth_trouble:
-            found.append(
+            conditions.append(
                 Condition("Authenticated", FALSE, "AuthFailed", _sentence(self.auth_trouble))
             )
         if self.watch_trouble:
@@ -139,7 +139,7 @@ class Vitals:
                 f"Watches of {self.watch_trouble} end as soon as they begin; what is known of it"
                 " comes from lists."
             )
-            found.append(Condition("Watching", FALSE, "WatchFailing", message))
+            conditions.append(Condition("Watching", FALSE, "WatchFailing", message))
         if self.strangers:
             shown = ", ".join(str(key) for key in self.strangers[:3])
             more = f" and {len(self.strangers) - 3} more" if len(self.strangers) > 3 else ""
@@ -147,9 +147,9 @@ class Vitals:
                 f"No workload and no decision of this host accounts for {shown}{more}; they are"
                 " left as they are."
             )
-            found.append(Condition("SlicesKnown", FALSE, "UnknownSlices", message))
-        found += [self.renewal, self.removal]
-        return tuple(one for one in found if one is not None)
+            conditions.append(Condition("SlicesKnown", FALSE, "UnknownSlices", message))
+        conditions += [self.renewal, self.removal]
+        return tuple(condition for condition in conditions if condition is not None)
 
 
 def _sentence(text: str) -> str:

@@ -31,7 +31,7 @@ class Trust:
     """The evidence against one member."""
 
     clears_after_s: float = 600.0
-    found: Contradiction | None = None
+    held_against: Contradiction | None = None
     """The contradiction it is untrustworthy for; None while it is trusted."""
     _standing: dict[Hashable, tuple[Contradiction, float]] = field(default_factory=dict)
     """Present contradictions by subject, and since when."""
@@ -40,20 +40,20 @@ class Trust:
 
     def recorded(self, condition: Mapping[str, Any]) -> None:
         """An earlier hub called it untrustworthy: a new hub does not end that sooner."""
-        if condition.get("status") == TRUE and self.found is None:
+        if condition.get("status") == TRUE and self.held_against is None:
             told = raw.sentence(condition, "message").partition(" It takes nothing new")[0]
-            self.found = Contradiction(raw.word(condition, "reason") or UNTRUSTWORTHY, told)
+            self.held_against = Contradiction(raw.word(condition, "reason") or UNTRUSTWORTHY, told)
 
-    def note(self, subject: Hashable, found: Contradiction | None, now_s: float) -> bool:
+    def note(self, subject: Hashable, contradiction: Contradiction | None, now_s: float) -> bool:
         """Takes the latest observation of one subject (a workload's key, or a kind); None for no
         contradiction. Returns whether the verdict on the member changed."""
-        if found is None:
+        if contradiction is None:
             self._standing.pop(subject, None)
             return False
         known = self._standing.get(subject)
         if known is not None or len(self._standing) < SUBJECTS_MAX:
-            self._standing[subject] = (found, known[1] if known is not None else now_s)
-        return self._judge(now_s) if not found.lasting or known is not None else False
+            self._standing[subject] = (contradiction, known[1] if known is not None else now_s)
+        return self._judge(now_s) if not contradiction.lasting or known is not None else False
 
     def look(self, now_s: float) -> bool:
         """The member answered a probe. Returns whether the verdict changed."""
@@ -62,9 +62,9 @@ class Trust:
         self._clean_s += min(max(passed_s, 0.0), LOOK_MAX_S)
         if self._judge(now_s):
             return True
-        if self.found is None or self._clean_s < self.clears_after_s:
+        if self.held_against is None or self._clean_s < self.clears_after_s:
             return False
-        self.found = None
+        self.held_against = None
         return True
 
     def pardon(self) -> tuple[Hashable, ...]:
@@ -72,36 +72,36 @@ class Trust:
         which must be checked again."""
         subjects = tuple(self._standing)
         self._standing.clear()
-        self.found = None
+        self.held_against = None
         return subjects
 
     def _judge(self, now_s: float) -> bool:
         counting = [
-            one
-            for one, since_s in self._standing.values()
-            if not one.lasting or now_s - since_s >= LASTING_S
+            contradiction
+            for contradiction, since_s in self._standing.values()
+            if not contradiction.lasting or now_s - since_s >= LASTING_S
         ]
         if not counting:
             return False
         self._clean_s = 0.0
-        before, self.found = self.found, self.found or counting[0]
+        before, self.held_against = self.held_against, self.held_against or counting[0]
         return before is None
 
     @property
     def why(self) -> str:
         """For verdicts: the reason in one word; "" while it is trusted. The evidence names
         workloads of other owners, so it is shown on the MemberCluster only."""
-        return self.found.reason if self.found is not None else ""
+        return self.held_against.reason if self.held_against is not None else ""
 
     def condition(self) -> Condition | None:
         """Untrustworthy, while it is."""
-        if self.found is None:
+        if self.held_against is None:
             return None
         more = f" ({len(self._standing)} such now)" if len(self._standing) > 1 else ""
         message = (
-            f"{self.found.message[:600].rstrip('.')}{more}. It takes nothing new; what it says"
-            " counts as far as it was"
-            f" given. Ends when nothing of the kind is seen for {self.clears_after_s:.0f} s, or by"
+            f"{self.held_against.message[:600].rstrip('.')}{more}."
+            " It takes nothing new; what it says counts as far as it was given."
+            f" Ends when nothing of the kind is seen for {self.clears_after_s:.0f} s, or by"
             " federator cluster trust."
         )
-        return Condition(UNTRUSTWORTHY, TRUE, self.found.reason, message)
+        return Condition(UNTRUSTWORTHY, TRUE, self.held_against.reason, message)

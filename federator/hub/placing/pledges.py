@@ -26,7 +26,7 @@ class Pledge:
     async def earlier_kept(self) -> bool:
         """Waits for every earlier batch; returns whether all kept their pledges. Earlier ones never
         wait for later ones."""
-        return all([await one._kept for one in self._open_before])
+        return all([await pledge._kept for pledge in self._open_before])
 
 
 class Pledges:

@@ -110,10 +110,10 @@ class UnschedulableCaps:
 
     def _of(self, workload: Workload) -> _Caps:
         """The caps for the workload's present pods."""
-        found = self._caps.get(workload.key)
-        if found is None or (found.uid, found.content) != (workload.uid, workload.content):
-            found = self._caps[workload.key] = _Caps(workload.uid, workload.content)
-        return found
+        caps = self._caps.get(workload.key)
+        if caps is None or (caps.uid, caps.content) != (workload.uid, workload.content):
+            caps = self._caps[workload.key] = _Caps(workload.uid, workload.content)
+        return caps
 
     def refresh(self, key: WorkloadKey) -> float | None:
         """Brings the caps of one workload up to date before it is placed. Returns after how many

@@ -139,12 +139,12 @@ class Reporting:
         """The condition that says what is wrong with an account: the gravest reason, and all
         sentences."""
         offered = {name for member in self.state.members for name in self._offered.get(member, ())}
-        found = accounts.troubles(account, self.state.quotas, offered)
-        if not found:
+        troubles = accounts.troubles(account, self.state.quotas, offered)
+        if not troubles:
             return Condition(federatedquota.VALID, conditions.TRUE, "Valid", "", account.generation)
-        said = "; ".join(one.message for one in found)
+        said = "; ".join(trouble.message for trouble in troubles)
         return Condition(
-            federatedquota.VALID, conditions.FALSE, found[0].reason, said, account.generation
+            federatedquota.VALID, conditions.FALSE, troubles[0].reason, said, account.generation
         )
 
     def _note_offered(self, member: Member) -> None:
@@ -210,9 +210,9 @@ class Reporting:
                 return None
             except errors.Conflict:
                 # What is known of it is old, and a silent watch would keep it so for minutes (F15).
-                found = await self.host.get(ref)
-                if found["metadata"].get("uid") == meta["uid"]:
-                    member.obj = found
+                answer = await self.host.get(ref)
+                if answer["metadata"].get("uid") == meta["uid"]:
+                    member.obj = answer
                 raise
         if figures and not wait_s:
             self._figures_due[name] = (
@@ -229,7 +229,7 @@ class Reporting:
         ends, so that it ends no later one."""
         doubt = conditions.find(live.get("conditions"), UNTRUSTWORTHY) or {}
         word = raw.text_map(member.obj["metadata"], "annotations").get(names.TRUST_ANNOTATION, "")
-        if member.trust.found is None or not word or word != doubt.get("lastTransitionTime"):
+        if member.trust.held_against is None or not word or word != doubt.get("lastTransitionTime"):
             return
         for subject in member.trust.pardon():
             if isinstance(subject, WorkloadKey):
@@ -269,30 +269,30 @@ class Reporting:
             raw.text(entry, "workloadUID")
             for entry in raw.objects(member.obj, "status", "forgotten")
         }
-        found = []
+        strangers = []
         for number, key in enumerate(member.slice_keys()):
             if number % LOOK_BATCH == LOOK_BATCH - 1:
                 await asyncio.sleep(0)
             seen = member.slice_of(key)
             if seen is not None and seen.mark is not None and seen.mark.workload_uid not in known:
-                found += [key] if restored.is_stranger(self.state, member, key) else []
-        member.vitals.note_strangers(found)
+                strangers += [key] if restored.is_stranger(self.state, member, key) else []
+        member.vitals.note_strangers(strangers)
 
     def _figures(self, member: Member, live: Mapping[str, Any]) -> dict[str, Any]:
         """The capacity figures to show, if they have changed; empty otherwise. Copied at
         intervals."""
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         slices = member.slices_held
         if member.heard and live.get("slices") != slices:
-            found["slices"] = slices
+            fields["slices"] = slices
         if member.report is not None:
             fresh, copied = member.report.capacity, live.get("capacity")
             permille = self.state.options.capacity_copy_permille
             if copied is None or moved(clustercapacity.to_capacity(copied), fresh, permille):
-                found["capacity"] = membercluster.to_status_capacity(
+                fields["capacity"] = membercluster.to_status_capacity(
                     fresh, error="", as_of_s=self.clock.now()
                 )
-        return found
+        return fields
 
     def _verdict(self, member: Member, live: Mapping[str, Any]) -> dict[str, Any]:
         """Whether it accepts new work, and its identity."""
@@ -336,10 +336,13 @@ class Reporting:
         }
 
     def _tell_turn(self, member: Member, live: Mapping[str, Any], want: Mapping[str, Any]) -> None:
-        was, now = (conditions.find(one.get("conditions"), "Ready") or {} for one in (live, want))
+        was, now = (
+            conditions.find(status.get("conditions"), "Ready") or {} for status in (live, want)
+        )
         before, after = was.get("status") == conditions.TRUE, now.get("status") == conditions.TRUE
         doubted, doubt = (
-            conditions.find(one.get("conditions"), UNTRUSTWORTHY) or {} for one in (live, want)
+            conditions.find(status.get("conditions"), UNTRUSTWORTHY) or {}
+            for status in (live, want)
         )
         if doubt and not doubted:
             self.turned(member, UNTRUSTWORTHY, str(doubt.get("message", "")), lost=True)
@@ -471,10 +474,10 @@ def moved(before: Capacity, after: Capacity, permille: int) -> bool:
 
 def _machines(capacity: Capacity) -> Counter[tuple[str, str, tuple[Taint, ...]]]:
     """Number of nodes by GPU model, family and taints."""
-    found: Counter[tuple[str, str, tuple[Taint, ...]]] = Counter()
+    machines: Counter[tuple[str, str, tuple[Taint, ...]]] = Counter()
     for row in capacity.rows:
-        found[row.model, row.family, tuple(sorted(row.taints))] += row.count
-    return found
+        machines[row.model, row.family, tuple(sorted(row.taints))] += row.count
+    return machines
 
 
 def _spread(left: Resources, right: Resources) -> Resources:

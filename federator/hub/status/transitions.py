@@ -61,7 +61,7 @@ def of(live: Mapping[str, Any], result: Fold) -> Iterator[Told]:
 
 def _readiness(live: Mapping[str, Any], result: Fold) -> Iterator[Told]:
     was = conditions.find(live.get("conditions"), "Ready") or {}
-    now = next((found for found in result.conditions if found.type == "Ready"), None)
+    now = next((condition for condition in result.conditions if condition.type == "Ready"), None)
     if now is None or was.get("status") == now.status or now.status == conditions.UNKNOWN:
         return
     if now.status == conditions.TRUE:
@@ -80,6 +80,6 @@ def _troubles(live: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> Iterato
     for row in rows:
         if row.known and row.reason in TROUBLES and (row.cluster, row.reason) not in before:
             news.setdefault(row.reason, []).append(row)
-    for reason, found in sorted(news.items()):
-        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        yield Told(reason, f"{found[0].cluster}{more}: {found[0].message}", warning=True)
+    for reason, items in sorted(news.items()):
+        more = f" (and {len(items) - 1} more)" if len(items) > 1 else ""
+        yield Told(reason, f"{items[0].cluster}{more}: {items[0].message}", warning=True)

@@ -170,8 +170,10 @@ class StatusAggregation:
             return True
         seen = self.state.slices_of(workload.key)
         for share in record.shares:
-            found = seen.get(share.cluster)
-            if share.count > 0 and (found is None or found.observation.ready != share.count):
+            slice_seen = seen.get(share.cluster)
+            if share.count > 0 and (
+                slice_seen is None or slice_seen.observation.ready != share.count
+            ):
                 return True
         return False
 
@@ -306,8 +308,8 @@ class StatusAggregation:
             # caught up.
             origin = workload.generation
         told, against = cutting.heard(self.state, workload, record, seen)
-        found = against[0] if against and member.heard else None
-        self.state.hold_against(member, workload.key, found, self.clock.monotonic())
+        contradiction = against[0] if against and member.heard else None
+        self.state.hold_against(member, workload.key, contradiction, self.clock.monotonic())
         return dataclasses.replace(
             told,
             uid=seen.uid,
@@ -353,8 +355,8 @@ class StatusAggregation:
             for cluster, seen in self.state.slices_of(workload.key).items()
             if self.state.members[cluster].heard and self._its_own(seen, workload)
         ]
-        found = aggregate.of({"kind": workload.key.kind}, members) or {}
-        return {name: count for name, count in found.items() if count}
+        counters = aggregate.of({"kind": workload.key.kind}, members) or {}
+        return {name: count for name, count in counters.items() if count}
 
     async def _write(
         self, workload: Workload, live: Mapping[str, Any], patch: Mapping[str, Any], result: Fold
@@ -434,7 +436,9 @@ def _native_conditions(workload: Workload, result: Fold) -> tuple[Condition, ...
 
 def _given_up(result: Fold) -> tuple[str, str] | None:
     """Reason and message of a rollout that is stuck, in the words of `kubectl rollout`."""
-    stalled = next((found for found in result.conditions if found.type == "Stalled"), None)
+    stalled = next(
+        (condition for condition in result.conditions if condition.type == "Stalled"), None
+    )
     if stalled is None or stalled.status != conditions.TRUE:
         return None
     return (verdict.DEADLINE_EXCEEDED if result.timed_out else stalled.reason), stalled.message
