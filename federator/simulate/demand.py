@@ -23,6 +23,16 @@ class Failing:
 
 
 @dataclass(frozen=True, slots=True)
+class Scaling:
+    """A service asks for another number of copies."""
+
+    at_s: int
+    copies: int
+    cycle: float = 0.0
+    """Of one that was recorded: as `Recorded.cycle`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Recorded:
     """A workload of a live federation, as its object says it: what a `Work` has no fields for."""
 
@@ -53,7 +63,7 @@ class Work:
     runtime_s: int | None
     """None: to the end of the simulation."""
     shards: int = 1
-    """Copies that run at once (gang)."""
+    """Copies that run at once (gang). Of a service those that it first asks for."""
     cpu_milli: int | None = None
     memory_mib: int | None = None
     gpu: int | None = None
@@ -68,3 +78,5 @@ class Work:
     then."""
     failing: Failing | None = None
     """None: every attempt completes."""
+    curve: tuple[Scaling, ...] = ()
+    """How a service is scaled after its submission, by time."""

@@ -6,6 +6,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fractions import Fraction
 
 from federator.model.fleet import ClusterView, QuotaAccount
 from federator.model.kubernetes.pod_security import Level
@@ -32,6 +33,8 @@ class EventKind(StrEnum):
     """These quotas instead of those before."""
     POLICY_CHANGED = "policyChanged"
     """These policies instead of those before."""
+    SCALED = "scaled"
+    """Services ask for other numbers of copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,20 @@ class Event:
     """PRICE_CHANGED: of one of its nodes."""
     quotas: tuple[QuotaAccount, ...] = ()
     rules: tuple[Rule, ...] = ()
+    scaled: "Scaled | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """Which services, by id, and to what."""
+
+    subject: str
+    """As the scenario names them."""
+    works: tuple[str, ...]
+    copies: int | None = None
+    """So many until the next point of their curves; None: see `times`."""
+    times: Fraction = Fraction(1)
+    """So many times what their curves say, from then on."""
 
 
 @dataclass(frozen=True, slots=True)

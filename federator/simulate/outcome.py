@@ -66,6 +66,10 @@ class Life:
     """Run time that was lost with them, since the last check-point; all of it when the job failed for good."""
     backoff_s: int = 0
     """How long its copies were in their places between two attempts."""
+    scalings: int = 0
+    """How often a service asked for another number of copies."""
+    scaled_late: int = 0
+    """How often of these it asked for more and did not have all at once."""
 
     @property
     def wait_s(self) -> int | None:
@@ -105,11 +109,13 @@ class Happened:
 
     at_s: int
     kind: str
-    """`lost`, `returned`, `drained`, `added`, `grown`, `quotaChanged`, `policyChanged`, `priceChanged`."""
+    """`lost`, `returned`, `drained`, `added`, `grown`, `quotaChanged`, `policyChanged`, `priceChanged`, `scaled`."""
     subject: str
-    """The cluster, quota or policy."""
+    """The cluster, quota or policy, or the services."""
     copies: int = 0
     """Copies that lost their place."""
+    asked: int = 0
+    """Copies that are asked for beside those before; negative: fewer."""
 
 
 @dataclass(frozen=True, slots=True)

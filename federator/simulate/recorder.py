@@ -4,6 +4,7 @@ It is made from the host's objects, and from the history that the leader keeps o
 decision does not depend on is left out: environments, commands and arguments of containers.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -13,6 +14,7 @@ from federator.api.placement import decisionfacts
 from federator.hub.records import workloads
 from federator.kinds import registry
 from federator.model import names
+from federator.model.ask import Unit
 from federator.model.fleet import Capacity, NodeRow
 from federator.model.kubernetes import pod_security, quantity
 from federator.model.names import WorkloadKey
@@ -55,10 +57,14 @@ class _Told:
     obj: Obj
     created_s: int
     count: int
-    decisions: list[Obj] = field(default_factory=list)
+    decisions: list[Obj]
+    shards: bool
+    """Whether it is a job."""
     over_s: float | None = None
     failed: bool = False
     submit_s: int = 0
+    scalings: list[tuple[int, int, Obj]] = field(default_factory=list)
+    """(second, replicas, decision that followed) of edits of a service's replicas."""
 
     @property
     def first_seq(self) -> int | None:
@@ -87,6 +93,8 @@ def document(objs: Sequence[Obj], histories: Mapping[WorkloadKey, History], now_
     if not told:
         raise NothingToRecord("the federation has no workload, so there is nothing to replay")
     begin_s = min(one.created_s for one in told)
+    for one in told:
+        one.scalings = list(_scalings(one))
     _submitted(told)
     until_s = max(int(now_s) - begin_s, *(one.submit_s - begin_s for one in told), 1)
     notes = [*_ours(told, histories), *_of_clusters(clusters)]
@@ -131,6 +139,7 @@ def _told(kind: Any, obj: Obj, histories: Mapping[WorkloadKey, History]) -> _Tol
         born,
         kind.verbs.count(obj),
         sorted(decisions, key=lambda one: raw.integer(one, "seq")),
+        kind.verbs.unit is Unit.SHARDS,
         over_s=_number(over, "at") if over is not None else None,
         failed=over is not None and str(over["to"]).startswith(_FAILED),
     )
@@ -141,14 +150,32 @@ def _number(entry: Obj, name: str) -> float:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
 
 
+def _scalings(one: _Told) -> Iterator[tuple[int, int, Obj]]:
+    """The edits of a service's replicas, as far as its decisions tell them; none where what they say is not the number
+    of its object (strategy Duplicate gives each cluster that many)."""
+    told = [entry for entry in one.decisions if raw.integer(entry, "wanted")]
+    if one.shards or one.first_seq is None or not told or raw.integer(told[-1], "wanted") != one.count:
+        return
+    for before, entry in itertools.pairwise(told):
+        if raw.integer(entry, "wanted") != raw.integer(before, "wanted"):
+            yield int(_number(entry, "at")), raw.integer(entry, "wanted"), entry
+
+
 def _submitted(told: list[_Told]) -> None:
-    """Sorts by submission, which is in whole seconds: no work before one that was first decided on sooner."""
+    """Sorts by submission, which is in whole seconds: no work before one that was first decided on sooner. So it is
+    with scalings."""
     for one in told:
         one.submit_s = one.created_s
-    known = sorted((one for one in told if one.first_seq is not None), key=lambda one: one.first_seq or 0)
+    known = [(one.first_seq, one, -1) for one in told if one.first_seq is not None]
+    known += [(raw.integer(entry, "seq"), one, at) for one in told for at, (_, _, entry) in enumerate(one.scalings)]
     latest = 0
-    for one in known:
-        latest = one.submit_s = max(one.submit_s, latest)
+    for _, one, at in sorted(known, key=lambda arrival: arrival[0]):
+        if at < 0:
+            latest = one.submit_s = max(one.submit_s, latest)
+        else:
+            at_s, replicas, entry = one.scalings[at]
+            latest = max(at_s, latest)
+            one.scalings[at] = (latest, replicas, entry)
     told.sort(key=lambda one: (one.submit_s, one.first_seq or 0, one.key))
 
 
@@ -166,6 +193,12 @@ def _work(one: _Told, begin_s: int) -> dict[str, Any]:
     found: dict[str, Any] = {"submit": one.submit_s - begin_s}
     if one.first_seq is not None:
         found["cycle"] = _number(one.decisions[0], "asOf")
+    if one.scalings:
+        found["replicas"] = next(filter(None, (raw.integer(entry, "wanted") for entry in one.decisions)))
+        found["scalings"] = [
+            {"at": at_s - begin_s, "replicas": replicas, "cycle": _number(entry, "asOf")}
+            for at_s, replicas, entry in one.scalings
+        ]
     if one.over_s is not None:
         found["runtime"] = max(-int(-one.over_s // 1) - _began_s(one), 0)
         if one.failed:

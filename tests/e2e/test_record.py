@@ -32,7 +32,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 @pytest.fixture(scope="module")
 def recorded(fleet: Fleet) -> Path:
-    """A recording of a service under a policy, one that asks for more than there is, a job set that completes, one
+    """A recording of a service under a policy that is scaled at the end, one that asks for more than there is, a job set that completes, one
     that goes on, and a Deployment."""
     first = min(fleet.members)
     spread = workloads.policy("spread", NAMESPACE, "web", clusters={"names": sorted(fleet.members)[:2]})
@@ -51,6 +51,8 @@ def recorded(fleet: Fleet) -> Path:
         fleet.host("apply", "-f", fleet.manifest(obj))
     names = {"web", "pinned", "large", "done", "going", "page"}
     until(lambda: _decided(fleet) >= names, lambda: f"only {_decided(fleet)} are decided on")
+    fleet.host("patch", "psvc", "web", "-n", NAMESPACE, "--type=merge", "-p", '{"spec":{"replicas":20}}')
+    until(lambda: _decision(fleet, "web")["spec"]["wanted"] == 20, lambda: "web was not scaled")
     time.sleep(3)
     path = fleet.home / "recorded.yaml"
     out = fleet.federator("record", str(path))
@@ -82,7 +84,9 @@ def test_the_replay_takes_the_same_decisions_in_the_same_order(fleet: Fleet, rec
     assert done.code == 0, done.err
     report = json.loads(done.out)
     assert report["replay"]["whole"], report["verdict"]
-    assert report["replay"]["decisions"] == 6
+    assert report["replay"]["decisions"] == 7
+    assert (told["web"]["replicas"], [one["replicas"] for one in told["web"]["scalings"]]) == (12, [20])
+    assert report["figures"]["scalings"] == 1
     assert "recorded decisions were taken again, in the same order" in report["verdict"]
 
 

@@ -29,9 +29,16 @@ class Asks:
         self._like: dict[tuple[object, ...], dict[str, Any]] = {}
         """The fields of an ask of works that are alike."""
 
-    def of(self, work: Work) -> Ask:
+    def of(self, work: Work, copies: int | None = None, edits: int = 0) -> Ask:
         """The ask of a work. A job starts with all its shards, in one cluster; a service takes what there is. What
-        was recorded is asked for as the hub would."""
+        was recorded is asked for as the hub would. `copies`: of a service that was scaled, with the number of the
+        edit."""
+        ask = self._unscaled(work)
+        if copies is None:
+            return ask
+        return replace(ask, count=copies, slots=copies, generation=ask.generation + edits)
+
+    def _unscaled(self, work: Work) -> Ask:
         if work.recorded is not None:
             return self._recorded(work, work.recorded)
         alike = (

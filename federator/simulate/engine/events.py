@@ -1,16 +1,18 @@
 """What an event of the scenario does to a running simulation."""
 
+from fractions import Fraction
 from typing import assert_never
 
 from federator.scheduling.queueing_hints import Hint, HintKind
 from federator.simulate.engine.member import Member
 from federator.simulate.engine.running import Running
 from federator.simulate.engine.world import World
-from federator.simulate.inputs import Event, EventKind
+from federator.simulate.inputs import Event, EventKind, Scaled
 
 
 def happen(world: World, event: Event) -> int:
-    """Makes the change, and makes due what it may help or harm. Returns how many copies lost their place."""
+    """Makes the change, and makes due what it may help or harm. Returns how many copies lost their place; of services
+    that are scaled, how many they ask for beside those before."""
     world.fleet.pay(world.now_s)
     harmed = 0
     match event.kind:
@@ -38,12 +40,22 @@ def happen(world: World, event: Event) -> int:
             world.quotas = event.quotas
         case EventKind.POLICY_CHANGED:
             world.rules = event.rules
+        case EventKind.SCALED:
+            assert event.scaled is not None
+            return _scale(world, event.scaled)
         case _:
             assert_never(event.kind)
     world.changed()
     quota = event.kind is EventKind.QUOTA_CHANGED
     world.requeue([Hint(HintKind.QUOTA) if quota else Hint(HintKind.CLUSTER, event.cluster)])
     return harmed
+
+
+def _scale(world: World, scaled: Scaled) -> int:
+    named = set(scaled.works)
+    running = [one for one in world.live.values() if one.work.id in named and not one.is_job]
+    times = scaled.times if scaled.copies is None else Fraction(1)
+    return sum(world.scale(one, scaled.copies, times) for one in running)
 
 
 def _empty(world: World, cluster: str) -> int:

@@ -66,7 +66,10 @@ class Recording:
             self._next_s += self._step_s * max(behind, 1)
 
     def happen(self, event: Event, copies: int) -> None:
-        """An event happened, and so many copies lost their place."""
+        """An event happened, and so many copies lost their place, or are asked for beside those before."""
+        if event.scaled is not None:
+            self._happened.append(Happened(event.at_s, event.kind.value, event.scaled.subject, asked=copies))
+            return
         subject = event.cluster or event.kind.value.removesuffix("Changed")
         self._happened.append(Happened(event.at_s, event.kind.value, subject, copies))
 
@@ -123,6 +126,8 @@ class Recording:
             failures=running.failures,
             failed_s=running.failed_s,
             backoff_s=running.backoff_s,
+            scalings=running.scalings,
+            scaled_late=running.scaled_late,
         )
 
     def _sample(self, world: World) -> Sample:

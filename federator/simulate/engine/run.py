@@ -1,9 +1,9 @@
 """Plays a demand against a fleet: discrete events in whole seconds, decided by the scheduling cycle of the hub.
 
-At one instant, in this order: works end and give back what they held; events of the scenario happen; works are
-submitted; then cycles run until nothing is due, each over at most as many heads as a batch of the hub has. What waits
-is decided again when one of the queueing hints says that it may be helped, as in the hub. Reports of members are never
-late here, and slices never fail: that is what the hub's own latency adds.
+At one instant, in this order: works end and give back what they held; events of the scenario happen; services are
+scaled and works submitted; then cycles run until nothing is due, each over at most as many heads as a batch of the hub
+has. What waits is decided again when one of the queueing hints says that it may be helped, as in the hub. Reports of
+members are never late here, and slices never fail: that is what the hub's own latency adds.
 """
 
 import heapq
@@ -17,7 +17,7 @@ from federator.scheduling import cycle
 from federator.scheduling.entry import Entry
 from federator.scheduling.queueing_hints import Hint, HintKind
 from federator.scheduling.write_order import Decided
-from federator.simulate.demand import Work
+from federator.simulate.demand import Scaling, Work
 from federator.simulate.engine import events
 from federator.simulate.engine.asks import key_of
 from federator.simulate.engine.recording import Recording
@@ -31,6 +31,8 @@ Progress = Callable[[int, int | None, int, int], None]
 
 HEADS_MAX: Final = 256
 """Works of one cycle at most: the hub's default `batch_size`."""
+_Step = tuple[int, float, Work, Scaling]
+"""(second, cycle of the recording, service, what it asks for)."""
 PROGRESS_EVERY: Final = 256
 """Instants between two calls of the progress callback."""
 
@@ -66,12 +68,19 @@ class _Simulation:
         """Heap of (second, order, work, attempt): when an attempt ends, or may begin after one that failed. That of an
         attempt which is over counts for nothing."""
         self._order = 0
+        scaled = [(scaling.at_s, scaling.cycle, work, scaling) for work in inputs.works for scaling in work.curve]
+        self._steps = sorted(scaled, key=lambda one: one[:2])
+        """How services follow their curves."""
+        self._submitted = self._scaled = 0
+        """So many works are submitted, and so many steps of curves done."""
+        self._of_cycle: float | None = None
+        """Of what was submitted or scaled last, if that was recorded."""
 
     def play(self, progress: Progress | None) -> Outcome:
         """Runs until the end of the inputs, or until nothing is left to happen."""
-        works, changes, world = self.inputs.works, self.inputs.events, self.world
-        submitted = changed = instants = 0
-        while (now_s := self._next(submitted, changed)) is not None:
+        changes, world = self.inputs.events, self.world
+        changed = instants = 0
+        while (now_s := self._next(changed)) is not None:
             if self.inputs.end_s is not None and now_s > self.inputs.end_s:
                 break
             self.recording.reach(now_s, world)
@@ -80,27 +89,25 @@ class _Simulation:
             while changed < len(changes) and changes[changed].at_s == now_s:
                 self.recording.happen(changes[changed], events.happen(world, changes[changed]))
                 changed += 1
-            while submitted < len(works) and works[submitted].submit_s == now_s:
-                if submitted and _by_itself(works[submitted - 1], works[submitted]):
-                    world.hold_reports()
-                    self._decide()
-                self._submit(works[submitted])
-                submitted += 1
+            self._arrive()
             self._decide()
             world.release_reports()
+            self._decide()
             instants += 1
             if progress is not None and instants % PROGRESS_EVERY == 0:
-                progress(now_s, self.inputs.end_s, submitted, len(works))
+                progress(now_s, self.inputs.end_s, self._submitted, len(self.inputs.works))
         world.now_s = self.inputs.end_s if self.inputs.end_s is not None else world.now_s
         self.recording.reach(world.now_s + 1, world)
         return self.recording.outcome(world)
 
-    def _next(self, submitted: int, changed: int) -> int | None:
+    def _next(self, changed: int) -> int | None:
         """The next instant at which something happens; None when nothing is left."""
         works, changes = self.inputs.works, self.inputs.events
         times = [self._ends[0][0]] if self._ends else []
-        if submitted < len(works):
-            times.append(works[submitted].submit_s)
+        if self._submitted < len(works):
+            times.append(works[self._submitted].submit_s)
+        if self._scaled < len(self._steps):
+            times.append(self._steps[self._scaled][0])
         if changed < len(changes):
             times.append(changes[changed].at_s)
         return min(times, default=None)
@@ -124,6 +131,41 @@ class _Simulation:
             world.inadmissible.forget(key)
             self.recording.ended(running, world.now_s)
         return hints
+
+    def _arrive(self) -> None:
+        """Works are submitted and services scaled. What a recording decided on in different cycles is decided on
+        one after the other."""
+        while True:
+            work, step = self._work(), self._step()
+            if step is not None and not (work is not None and _sooner(work, step[1])):
+                _, cycle, service, scaling = step
+                self._in_order(cycle if service.recorded is not None else None)
+                self._scaled += 1
+                if (running := self.world.live.get(key_of(service))) is not None:
+                    self.world.scale(running, scaling.copies)
+            elif work is not None:
+                self._in_order(work.recorded.cycle if work.recorded is not None else None)
+                self._submitted += 1
+                self._submit(work)
+            else:
+                return
+
+    def _work(self) -> Work | None:
+        """The next work that is submitted now."""
+        at, works = self._submitted, self.inputs.works
+        return works[at] if at < len(works) and works[at].submit_s == self.world.now_s else None
+
+    def _step(self) -> _Step | None:
+        """The next step of a curve that is due now."""
+        at, steps = self._scaled, self._steps
+        return steps[at] if at < len(steps) and steps[at][0] == self.world.now_s else None
+
+    def _in_order(self, cycle: float | None) -> None:
+        """Before something is submitted or scaled: decides on what a recording decided on before that."""
+        if self._of_cycle is not None and cycle is not None and (not cycle or self._of_cycle != cycle):
+            self.world.hold_reports()
+            self._decide()
+        self._of_cycle = cycle
 
     def _submit(self, work: Work) -> None:
         running = Running(work, self.world.asks.of(work))
@@ -193,8 +235,6 @@ class _Simulation:
             heapq.heappush(self._ends, (due_s, self._order, running.ask.key, running.attempt))
 
 
-def _by_itself(former: Work, work: Work) -> bool:
-    """Whether a work was decided on in another cycle than the one before it in the recording."""
-    if former.recorded is None or work.recorded is None:
-        return False
-    return not work.recorded.cycle or former.recorded.cycle != work.recorded.cycle
+def _sooner(work: Work, cycle: float) -> bool:
+    """Whether a work was recorded to be decided on before what a cycle decided."""
+    return work.recorded is not None and work.recorded.cycle < cycle

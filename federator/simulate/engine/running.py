@@ -1,9 +1,11 @@
 """One work while it is not completed: its copies on nodes, its clock, and what is to be told of it."""
 
+import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Final
 
-from federator.model.ask import Ask, Unit
+from federator.model.ask import Admitted, Ask, Unit
 from federator.model.decision import Decision, Reason, Share
 from federator.model.fleet import Holding
 from federator.scheduling.entry import Recorded, Standing
@@ -44,6 +46,10 @@ class Running:
     """Its next attempt does not begin before."""
     backoff_s: int = 0
     moves: int = 0
+    wanted: int | None = None
+    """Copies that a service asks for since it was scaled; None: those of its work."""
+    scalings: int = 0
+    scaled_late: int = 0
     stays: list[Stay] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
     _placed: int = 0
@@ -53,6 +59,14 @@ class Running:
     _waiting: Wait | None = None
     _idle_s: int | None = None
     """Since when its copies wait in their places for the next attempt."""
+    _under: Ask | None = None
+    """The ask that the decision in force charges."""
+    _base: int | None = None
+    """What the curve of a service says now; None: what its work does."""
+    _times: Fraction = Fraction(1)
+    """So many times that is asked for."""
+    _more: bool = False
+    """Whether it has just asked for more."""
 
     @property
     def is_job(self) -> bool:
@@ -98,12 +112,35 @@ class Running:
             surplus=decision.surplus,
             to_move=decision.to_move,
         )
-        return Standing(held=holdings, recorded=recorded)
+        return Standing(held=holdings, recorded=recorded, admitted=self._admitted())
+
+    def _admitted(self) -> Admitted | None:
+        """What was admitted last, of a service that was scaled. What is never edited needs none."""
+        under = self._under
+        if under is None or not self.scalings:
+            return None
+        return Admitted(under.generation, under.shape, under.project, under.tier, under.priority, under.slots)
 
     def decided(self, decision: Decision, now_s: int) -> None:
         """A decision is in force."""
         self.decision, self.shares, self.inputs = decision, decision.shares, decision.inputs_hash
+        self._under = decision.under or self.ask
+        self.scaled_late += self._more and self.missing > 0
+        self._more = False
         self._wait(decision.reason, now_s)
+
+    def scale(self, copies: int | None, times: Fraction | None = None) -> int:
+        """A service follows its curve to so many copies; with `times`, that is so many times what it says from now
+        on. Its ask is to be made anew. Returns how many it asks for beside those before."""
+        before = self.ask.count
+        if copies is not None:
+            self._base = copies
+        if times is not None:
+            self._times = times if copies is not None else self._times * times
+        self.wanted = math.ceil((self.work.shards if self._base is None else self._base) * self._times)
+        self.scalings += self.wanted != before
+        self._more = self.wanted > before
+        return self.wanted - before
 
     def enter(self, cluster: str, bound: Bound, now_s: int) -> None:
         """Copies were bound in a cluster, beside those that are there."""
@@ -224,7 +261,7 @@ class Running:
 
     def waits_from(self, now_s: int, reason: str) -> None:
         """It lacks copies from now on, for a reason that no decision says yet."""
-        if self._waiting is None or self._waiting.reason != reason:
+        if self._waiting is None or (self._waiting.reason, self._waiting.copies) != (reason, self.missing):
             self._close_wait(now_s)
             self._waiting = Wait(now_s, None, reason, self.missing)
 

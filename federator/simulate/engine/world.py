@@ -1,6 +1,7 @@
 """What a running simulation consists of, and the few things that change it. `run` and `events` call these."""
 
 from collections.abc import Iterable
+from fractions import Fraction
 
 from federator.kube.control.fair_queue import FairQueue
 from federator.model import names
@@ -40,6 +41,8 @@ class World:
         self._held: FleetSnapshot | None = None
         self._late: set[str] = set()
         """Clusters whose report is held back."""
+        self._unheard: list[Hint] = []
+        """Given while reports were held back."""
 
     def _asks(self) -> Asks:
         return Asks(Policies(self.rules), Bindings(self.quotas), self.shapes)
@@ -61,10 +64,12 @@ class World:
             self._held = self.snapshot()
 
     def release_reports(self) -> None:
-        """Members report what they have."""
+        """Members report what they have. What that may help, and could not as long as they did not, is due."""
         self._held = None
         self.report(self._late)
         self._late = set()
+        hints, self._unheard = self._unheard, []
+        self.requeue(hints)
 
     def report(self, clusters: Iterable[str]) -> None:
         """These clusters have reported every decision so far, unless reports are held."""
@@ -93,6 +98,9 @@ class World:
 
     def requeue(self, hints: Iterable[Hint]) -> None:
         """What waits and may be helped is due."""
+        hints = list(hints)
+        if self._held is not None:
+            self._unheard += hints
         if not len(self.inadmissible):
             return
         for key in self.inadmissible.requeued_by(*dict.fromkeys(hints)):
@@ -117,11 +125,19 @@ class World:
         hints.append(Hint(HintKind.QUOTA, projects=frozenset({running.ask.project})))
         return hints
 
+    def scale(self, running: Running, copies: int | None, times: Fraction | None = None) -> int:
+        """A service is scaled, as by an edit of its object. Returns how many copies it asks for beside those before."""
+        more = running.scale(copies, times)
+        if more:
+            running.ask = self.asks.of(running.work, running.wanted, running.scalings)
+            self.put(running.ask.key)
+        return more
+
     def changed(self) -> None:
         """Clusters, policies or quotas are others: works whose inputs are others are due, as in the hub."""
         self.asks = self._asks()
         snapshot, memo = self.snapshot(), {}  # type: ignore[var-annotated]
         for key, running in self.live.items():
-            running.ask = self.asks.of(running.work)
+            running.ask = self.asks.of(running.work, running.wanted, running.scalings)
             if running.inputs != placement_inputs.inputs_hash(running.ask, snapshot, memo):
                 self.put(key)

@@ -85,6 +85,8 @@ def figures(measures: Measures) -> tuple[Figure, ...]:
         ("failures", "attempts that failed", measures.failures, less),
         ("failed", "failed for good", measures.ends[End.FAILED.value], less),
         ("failed_s", "run time lost with failures", measures.failed_s, less),
+        ("scalings", "times a service was scaled", measures.scalings, neither),
+        ("scaled_late", "scaled up without room at once", measures.scaled_late, less),
     ]
     for use in measures.fleet:
         unit = amounts.unit(use.resource)
@@ -166,6 +168,10 @@ def verdict(measures: Measures) -> str:
         )
     if measures.failures:
         parts.append(_failed(measures))
+    if measures.scalings:
+        times = "once" if measures.scalings == 1 else f"{measures.scalings:,} times"
+        late = f"{measures.scaled_late:,} of these had to wait" if measures.scaled_late else "without waiting"
+        parts.append(f"services were scaled {times}, {late}")
     replayed = replay(measures.outcome)
     if replayed is not None:
         parts.append(replayed.sentence)

@@ -82,7 +82,13 @@ def document(measures: Measures, source: Provenance, other: tuple[str, Measures]
         ],
         "shortfall": [{"reason": one.reason, "works": one.works, "copySeconds": one.copy_s} for one in measures.lacks],
         "happened": [
-            {"atSeconds": one.at_s, "kind": one.kind, "subject": one.subject, "copies": one.copies}
+            {
+                "atSeconds": one.at_s,
+                "kind": one.kind,
+                "subject": one.subject,
+                "copies": one.copies,
+                "askedCopies": one.asked,
+            }
             for one in outcome.happened
         ],
         "pricePerHour": dict(sorted(outcome.price_per_hour.items())),
@@ -102,22 +108,26 @@ def document(measures: Measures, source: Provenance, other: tuple[str, Measures]
     if (replayed := figures.replay(outcome)) is not None:
         found["replay"] = _replayed(replayed)
     if other is not None:
-        rows = figures.differences(other[1], measures)
-        found["comparedWith"] = {
-            "name": other[0],
-            "figures": figures.values(other[1]),
-            "differences": [
-                {
-                    "figure": one.key,
-                    "before": one.before,
-                    "after": one.after,
-                    "change": one.change,
-                    "verdict": one.verdict,
-                }
-                for one in rows
-            ],
-        }
+        found["comparedWith"] = _compared(other, measures)
     return found
+
+
+def _compared(other: tuple[str, Measures], measures: Measures) -> dict[str, Any]:
+    rows = figures.differences(other[1], measures)
+    return {
+        "name": other[0],
+        "figures": figures.values(other[1]),
+        "differences": [
+            {
+                "figure": one.key,
+                "before": one.before,
+                "after": one.after,
+                "change": one.change,
+                "verdict": one.verdict,
+            }
+            for one in rows
+        ],
+    }
 
 
 def _replayed(found: figures.Replay) -> dict[str, Any]:
@@ -210,6 +220,8 @@ def _works(outcome: Outcome) -> bytes:
         "lost_s",
         "failures",
         "failed_s",
+        "scalings",
+        "scaled_late",
         "last_reason",
     )
     return _csv(
@@ -232,6 +244,8 @@ def _works(outcome: Outcome) -> bytes:
                 life.lost_s,
                 life.failures,
                 life.failed_s,
+                life.scalings,
+                life.scaled_late,
                 life.waits[-1].reason if life.waits else "",
             )
             for life in outcome.lives

@@ -108,6 +108,9 @@ class Measures:
     failures: int = 0
     """Attempts of jobs that failed."""
     failed_s: int = 0
+    scalings: int = 0
+    """How often services asked for another number of copies."""
+    scaled_late: int = 0
 
 
 def measure(outcome: Outcome) -> Measures:
@@ -142,6 +145,8 @@ def measure(outcome: Outcome) -> Measures:
         lost_s=sum(life.lost_s for life in lives),
         failures=sum(life.failures for life in lives),
         failed_s=sum(life.failed_s for life in lives),
+        scalings=sum(life.scalings for life in lives),
+        scaled_late=sum(life.scaled_late for life in lives),
     )
 
 

@@ -346,9 +346,15 @@ def _cost(measures: Measures) -> Panel:
 def _happened(measures: Measures) -> Table:
     begin = measures.outcome.start_s
     return _table(
-        ["after", "what", "where", "copies that lost their place"],
+        ["after", "what", "where", "copies that lost their place", "copies asked for beside those before"],
         [
-            [amounts.length(one.at_s - begin), one.kind, one.subject, f"{one.copies:,}"]
+            [
+                amounts.length(one.at_s - begin),
+                one.kind,
+                one.subject,
+                f"{one.copies:,}",
+                f"{one.asked:+,}" if one.asked else "0",
+            ]
             for one in measures.outcome.happened
         ],
     )

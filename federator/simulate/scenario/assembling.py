@@ -93,10 +93,10 @@ def _with_uid(obj: dict[str, Any]) -> dict[str, Any]:
 def inputs(scenario: Scenario, files: Files, name: str) -> Inputs:
     """Everything that the engine reads. Raises FieldError and TraceError."""
     clusters = fleet.assemble(scenario.fleet, scenario.seed, files.path, files.objects)
-    changes = events.assemble(scenario.events, clusters.views, files.quotas, files.rules)
     replay = _replay(scenario, files, clusters)
     works, origin_s, notes = _works(scenario, files, replay)
     works, dropped = _on_record(works, clusters)
+    changes = events.assemble(scenario.events, clusters.views, files.quotas, files.rules, works)
     notes = [*clusters.assumptions, *notes, *dropped]
     views = clusters.views
     if scenario.fleet.aggregates:
@@ -158,7 +158,7 @@ def _works(scenario: Scenario, files: Files, replay: Replay | None) -> tuple[tup
         if any(other.name == stream.name for other in given.generate[:at]):
             raise FieldError(f"demand.generate[{at}].name", f"{stream.name!r} is given twice; ids begin with it")
         try:
-            found += drawing.works(stream, scenario.seed, at)
+            found += drawing.works(stream, scenario.seed, at, scenario.until)
         except FieldError as bad:
             raise FieldError(f"demand.generate[{at}].{bad.path}", bad.message) from None
     if given.checkpoint is not None:

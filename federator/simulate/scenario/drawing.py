@@ -8,7 +8,7 @@ import bisect
 import itertools
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final
@@ -16,8 +16,8 @@ from typing import Final
 from federator.model.ask import Tier
 from federator.model.kubernetes import quantity
 from federator.model.resources import CPU, MEMORY
-from federator.simulate.demand import Failing, Work
-from federator.simulate.scenario.schema import Cluster, Failures, FleetGenerator, PerShard, Rhythm, Stream
+from federator.simulate.demand import Failing, Scaling, Work
+from federator.simulate.scenario.schema import Cluster, Curve, Failures, FleetGenerator, PerShard, Rhythm, Stream
 
 STEP_S: Final = 900
 """Within a quarter of an hour submissions are even."""
@@ -52,8 +52,9 @@ def clusters(given: FleetGenerator, seed: int) -> list[Cluster]:
     return made
 
 
-def works(stream: Stream, seed: int, index: int) -> list[Work]:
-    """The works of a stream by submission; `index` is its place among the streams of a scenario."""
+def works(stream: Stream, seed: int, index: int, until_s: int | None = None) -> list[Work]:
+    """The works of a stream by submission; `index` is its place among the streams of a scenario. Services follow their
+    curve until `until_s`, without it until the last one may be submitted."""
     chance = random.Random(f"demand:{seed}:{index}")
     draw = _Draw(stream, chance)
     moments = _Moments(stream.rhythm, stream.over, chance)
@@ -70,7 +71,45 @@ def works(stream: Stream, seed: int, index: int) -> list[Work]:
             at = min(start + chance.randint(0, stream.bursts.within), stream.over)
             made.append(draw.like(like, at))
     made.sort(key=lambda work: work.submit_s)
-    return _failing(made, stream.failures, seed, index) if stream.failures is not None else made
+    if stream.failures is not None:
+        made = _failing(made, stream.failures, seed, index)
+    if stream.curve is not None:
+        end_s = stream.over if until_s is None else until_s
+        made = [_following(stream.curve, work, end_s) for work in made]
+    return made
+
+
+def _following(curve: Curve, service: Work, end_s: int) -> Work:
+    """The service with what it asks for at first and later."""
+    at_s = service.submit_s
+    steps = _daily(curve, service.shards, end_s) if curve.daily is not None else _by_points(curve, end_s)
+    first = service.shards
+    later: list[Scaling] = []
+    for step_s, copies in steps:
+        if step_s <= at_s:
+            first = copies
+        elif copies != (later[-1].copies if later else first):
+            later.append(Scaling(step_s, copies))
+    return replace(service, shards=first, curve=tuple(later))
+
+
+def _by_points(curve: Curve, end_s: int) -> Iterator[tuple[int, int]]:
+    """(second, copies) by time; what holds before the first point of a period is the last of the one before."""
+    points, every_s = curve.at(), curve.every
+    if every_s is None:
+        yield from (point for point in points if point[0] <= end_s)
+        return
+    yield 0, points[-1][1]
+    for period_s in range(0, end_s + 1, every_s):
+        yield from ((period_s + at_s, copies) for at_s, copies in points if period_s + at_s <= end_s)
+
+
+def _daily(curve: Curve, most: int, end_s: int) -> Iterator[tuple[int, int]]:
+    assert curve.daily is not None
+    least, peak_s = float(curve.daily.least), curve.daily.peak
+    for at_s in range(0, end_s + 1, curve.daily.step):
+        height = (1 + math.cos(2 * math.pi * (at_s - peak_s) / DAY_S)) / 2
+        yield at_s, math.ceil(round(most * (least + (1 - least) * height), 6))
 
 
 def _failing(works: Sequence[Work], given: Failures, seed: int, index: int) -> list[Work]:

@@ -2,16 +2,21 @@
 is an error with the field's path."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Final
 
 from federator.model.errors import FieldError
 from federator.model.fleet import ClusterView, QuotaAccount
 from federator.placement.policy.policies import Rule
-from federator.simulate.inputs import Event, EventKind
+from federator.simulate.demand import Work
+from federator.simulate.engine.asks import SERVICE
+from federator.simulate.inputs import Event, EventKind, Scaled
 from federator.simulate.scenario import fleet, schema
 from federator.simulate.scenario.fields import near
 from federator.simulate.scenario.schema import Object
 
-_ABOUT = (("lost", EventKind.LOST), ("returned", EventKind.RETURNED), ("drained", EventKind.DRAINED))
+_TENANT: Final = ("project", "namespace")
+_ABOUT: Final = (("lost", EventKind.LOST), ("returned", EventKind.RETURNED), ("drained", EventKind.DRAINED))
 
 
 def assemble(
@@ -19,6 +24,7 @@ def assemble(
     views: Mapping[str, ClusterView],
     quotas: Callable[[Sequence[Object], str], tuple[QuotaAccount, ...]],
     rules: Callable[[Sequence[Object], str], tuple[Rule, ...]],
+    works: Sequence[Work],
 ) -> tuple[Event, ...]:
     """The events by time. Raises FieldError."""
     known = dict(views)
@@ -47,7 +53,35 @@ def assemble(
             made.append(
                 Event(event.at, EventKind.POLICY_CHANGED, rules=rules(event.policy_changed, f"{path}.policyChanged"))
             )
+        if event.scaled is not None:
+            made.append(Event(event.at, EventKind.SCALED, scaled=_scaled(event.scaled, event.at, works, path)))
     return tuple(made)
+
+
+def _scaled(given: schema.Scaled, at_s: int, works: Sequence[Work], path: str) -> Scaled:
+    """The services that are there at that time."""
+    services = {work.id: work for work in works if work.kind == SERVICE}
+    here = f"{path}.scaled.services"
+    found: dict[str, None] = {}
+    for name in given.services:
+        key, selects, value = name.partition("=")
+        if selects:
+            if key not in _TENANT:
+                raise FieldError(here, f"{name!r}: services are selected by {' or '.join(_TENANT)}")
+            chosen = [one.id for one in services.values() if getattr(one, key) == value and one.submit_s <= at_s]
+            if not chosen:
+                raise FieldError(here, f"there is no service of {name!r} at that time")
+            found |= dict.fromkeys(chosen)
+            continue
+        if name not in services:
+            jobs = any(work.id == name for work in works)
+            why = "is a job, and only services scale" if jobs else f"is no service{near(name, list(services))}"
+            raise FieldError(here, f"{name!r} {why}")
+        if services[name].submit_s > at_s:
+            raise FieldError(here, f"{name!r} is submitted later, at {services[name].submit_s} s")
+        found[name] = None
+    subject = f"{', '.join(given.services[:3])}{', ...' if len(given.services) > 3 else ''}"
+    return Scaled(subject, tuple(found), given.replicas, Fraction(1) if given.times is None else given.times)
 
 
 def _grown(event: schema.Event, given: schema.Grown, known: dict[str, ClusterView], path: str) -> Event:

@@ -30,6 +30,13 @@ def seconds(value: object) -> int:
     return round(exact)
 
 
+def at_least_a_minute(value: int) -> int:
+    """A duration that is no shorter. Raises PydanticCustomError."""
+    if value < 60:
+        raise PydanticCustomError("scenario", "{problem}", {"problem": "is shorter than a minute"})
+    return value
+
+
 def fraction(value: object) -> Fraction:
     """`1/2`, `0.5`, `50%` or a number as an exact fraction. Raises ValueError."""
     text = str(value).strip()

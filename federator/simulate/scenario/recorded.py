@@ -14,7 +14,7 @@ from federator.model.errors import FieldError, join
 from federator.model.kubernetes.pod_security import Level
 from federator.model.names import WorkloadKey
 from federator.model.resources import CPU, GPU, MEMORY
-from federator.simulate.demand import Failing, Recorded, Work
+from federator.simulate.demand import Failing, Recorded, Scaling, Work
 from federator.simulate.engine import shapes
 from federator.simulate.outcome import Placed
 from federator.simulate.scenario.schema import Object, RecordedWork, Recording
@@ -97,6 +97,14 @@ def _work(given: RecordedWork, path: str, profiles: Mapping[str, Any]) -> tuple[
         raise FieldError(here, found.problem)
     shape, dropped = _simulated(found.ask.shape)
     ask = replace(found.ask, shape=shape, uid=found.uid or str(found.key))
+    if given.replicas is not None or given.scalings:
+        if ask.unit is not Unit.REPLICAS:
+            raise FieldError(join(path, "scalings"), f"{kind.kind} does not scale")
+        first = ask.count if given.replicas is None else given.replicas
+        ask = replace(ask, count=first, slots=first)
+    times = [given.submit, *(one.at for one in given.scalings)]
+    if times != sorted(times):
+        raise FieldError(join(path, "scalings"), "are not in the order of their times after the submission")
     requests = shape.requests
     work = Work(
         id=str(found.key),
@@ -115,6 +123,7 @@ def _work(given: RecordedWork, path: str, profiles: Mapping[str, Any]) -> tuple[
         priority=ask.priority,
         recorded=Recorded(ask, _own(found.placement), str(found.placement.get("policyRef") or ""), given.cycle),
         failing=Failing(times=1, limit=0) if given.failed else None,
+        curve=tuple(Scaling(one.at, one.replicas, one.cycle) for one in given.scalings),
     )
     return work, dropped
 
@@ -151,8 +160,9 @@ def _check_clusters(given: RecordedWork, path: str, clusters: Sequence[str]) -> 
 
 
 def _edits(given: RecordedWork, title: str, count: int) -> list[str]:
-    """A sentence for a work that once asked for another number of copies than its object does."""
-    others = sorted({one.wanted for one in given.decisions if one.wanted and one.wanted != count})
+    """A sentence for a work that once asked for another number of copies than it is replayed with."""
+    replayed = {count, *(one.replicas for one in given.scalings)}
+    others = sorted({one.wanted for one in given.decisions if one.wanted and one.wanted not in replayed})
     if not others:
         return []
     said = ", ".join(map(str, others))

@@ -3,7 +3,7 @@
 from fractions import Fraction
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from federator.api.common import Model
@@ -248,6 +248,51 @@ class Failures(Model):
         return self
 
 
+class Daily(Model):
+    """Replicas that follow the day: all that were drawn at the peak, a part of them twelve hours later."""
+
+    least: Portion
+    peak: Duration = 15 * 3600
+    step: Annotated[Duration, AfterValidator(fields.at_least_a_minute)] = 3600
+    """Time between two looks at how many are needed."""
+
+    @model_validator(mode="after")
+    def _part(self) -> Self:
+        if self.least > 1:
+            raise _refuse("least: is more than all")
+        return self
+
+
+class Curve(Model):
+    """How the services of a stream are scaled: by points, or by the time of day."""
+
+    points: Annotated[dict[str, Annotated[int, Field(ge=0, le=10_000_000)]], Field(min_length=1)] | None = None
+    """Time (`0`, `9h`) -> replicas of each service from then on."""
+    every: Duration | None = None
+    """The points are of such a period, and come again; without it the last one holds."""
+    daily: Daily | None = None
+
+    def at(self) -> list[tuple[int, int]]:
+        """The points in the order of time."""
+        return sorted((fields.seconds(text), replicas) for text, replicas in (self.points or {}).items())
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.points is None) == (self.daily is None):
+            raise _refuse("needs points or daily, and not both")
+        if self.daily is not None and self.every is not None:
+            raise _refuse("every: goes with points")
+        try:
+            times = [at_s for at_s, _ in self.at()]
+        except ValueError as bad:
+            raise _refuse(f"points: {bad}") from None
+        if len(set(times)) < len(times):
+            raise _refuse("points: a time is given twice")
+        if self.every is not None and (not self.every or times[-1] >= self.every):
+            raise _refuse("every: is to be later than all points")
+        return self
+
+
 class Stream(Model):
     """Works of one kind that are drawn with the seed."""
 
@@ -274,11 +319,15 @@ class Stream(Model):
     bursts: Bursts = Bursts()
     checkpoint: Duration | None = None
     failures: Failures | None = None
+    curve: Curve | None = None
+    """Of services: how their replicas change."""
 
     @model_validator(mode="after")
     def _drawable(self) -> Self:
         if self.failures is not None and (self.kind == "service" or self.runtime is None):
             raise _refuse("failures: only jobs with a runtime fail")
+        if self.curve is not None and self.kind != "service":
+            raise _refuse(f"curve: only services scale, and kind is {self.kind}")
         for field, weights in (("tenants", self.tenants), ("shards", self.shards), ("tiers", self.tiers)):
             if sum(weights.values()) <= 0:
                 raise _refuse(f"{field}: every weight is 0")
@@ -309,6 +358,16 @@ class Decided(Model):
     """Cluster -> copies or shards."""
 
 
+class RecordedScaling(Model):
+    """An edit of a service's replicas."""
+
+    at: Duration
+    """Seconds since `begin`."""
+    replicas: Annotated[int, Field(ge=0)]
+    cycle: Annotated[float, Field(ge=0)] = 0.0
+    """Of the decision that followed: as `RecordedWork.cycle`."""
+
+
 class RecordedWork(Model):
     """A workload, when it came and went, and what was decided about it."""
 
@@ -318,6 +377,10 @@ class RecordedWork(Model):
     """Seconds from its start to its completion; None: it had not ended."""
     failed: bool = False
     """Whether it ended since it had failed."""
+    replicas: Annotated[int, Field(ge=0)] | None = None
+    """What a service asked for at first; None: what its object says."""
+    scalings: list[RecordedScaling] = Field(default_factory=list)
+    """Its later edits, by time."""
     cycle: Annotated[float, Field(ge=0)] = 0.0
     """Epoch seconds of what the cycle that first decided on it knew; 0 where that is not known."""
     workload: dict[str, Any]
@@ -393,6 +456,23 @@ class Price(Model):
     price: Annotated[float, Field(ge=0)]
 
 
+class Scaled(Model):
+    """Services ask for other numbers of copies."""
+
+    services: Names
+    """By id, or all that are there of a tenant: `project=ads`, `namespace=ads`."""
+    replicas: Annotated[int, Field(ge=0, le=10_000_000)] | None = None
+    """Of each, until the next point of its curve."""
+    times: Portion | None = None
+    """So many times what each asks for, and what its curve says later."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.replicas is None) == (self.times is None):
+            raise _refuse("needs replicas or times, and not both")
+        return self
+
+
 class Event(Model):
     """One change at an instant: `at` and one of the others. Clusters are named, or selected by a
     label (`zone=us-east-1a`)."""
@@ -408,6 +488,7 @@ class Event(Model):
     """All quotas from now on."""
     policy_changed: list[Object] | None = None
     """All policies from now on."""
+    scaled: Scaled | None = None
 
     @property
     def verbs(self) -> list[str]:

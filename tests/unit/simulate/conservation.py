@@ -7,6 +7,7 @@ placement core, so an error there is not repeated here.
 import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from typing import Final
 
 from federator.model.fleet import ClusterView
@@ -21,7 +22,7 @@ _Amounts = tuple[int, int, int]
 
 def broken(inputs: Inputs, outcome: Outcome) -> list[str]:
     """What does not add up, each a sentence; empty when everything does."""
-    return [*_works(inputs, outcome), *_lives(outcome), *_room(inputs, outcome)]
+    return [*_works(inputs, outcome), *_lives(outcome), *_room(inputs, outcome), *_scaled(inputs, outcome)]
 
 
 def _works(inputs: Inputs, outcome: Outcome) -> Iterator[str]:
@@ -89,6 +90,33 @@ def _room(inputs: Inputs, outcome: Outcome) -> Iterator[str]:
             if last_of_instant and any(has > most for has, most in zip(used, size, strict=True)):
                 yield f"at {at_s} s {cluster} holds {used} of {size} (milli-cores, MiB, GPUs)"
                 break
+
+
+def _scaled(inputs: Inputs, outcome: Outcome) -> Iterator[str]:
+    """At no instant a service has more copies than its curve asks for, or is told to lack others than the difference.
+    Ends come before what begins at the same second."""
+    if any(event.kind is EventKind.SCALED for event in inputs.events):
+        return
+    for life in outcome.lives:
+        work, asked = life.work, life.work.shards
+        if work.kind != "service" or work.recorded is not None or not work.curve:
+            continue
+        for step, following in zip_longest(
+            ((work.submit_s, asked), *((one.at_s, one.copies) for one in work.curve)), work.curve
+        ):
+            at_s, asked = step
+            until_s = outcome.end_s if following is None else min(following.at_s, outcome.end_s)
+            for now_s in sorted({at_s, *(stay.start_s for stay in life.stays)}):
+                if not at_s <= now_s < until_s:
+                    continue
+                has = sum(one.copies for one in life.stays if _open(one.start_s, one.end_s, now_s))
+                lacks = sum(one.copies for one in life.waits if _open(one.start_s, one.end_s, now_s))
+                if has + lacks != asked:
+                    yield f"at {now_s} s {work.id} has {has} copies and lacks {lacks}, and asks for {asked}"
+
+
+def _open(start_s: int, end_s: int | None, now_s: int) -> bool:
+    return start_s <= now_s and (end_s is None or now_s < end_s)
 
 
 def _sizes(inputs: Inputs) -> Mapping[str, list[tuple[int, _Amounts]]]:

@@ -1,5 +1,6 @@
 """What `federator record` writes of a federation's objects and history, and how it is read again."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ from federator.model.resources import CPU
 from federator.simulate import recorder
 from federator.simulate.engine import run
 from federator.simulate.inputs import Inputs
+from federator.simulate.outcome import End
 from federator.simulate.recorder import History, NothingToRecord
 from federator.simulate.report import figures
 from federator.simulate.report.measures import measure
 from federator.simulate.scenario import loading
+from federator.simulate.scenario.loading import InvalidScenario
 from tests.unit.simulate import conservation
 
 T0 = 1_700_000_000
@@ -169,8 +172,99 @@ def test_what_the_recording_lacks_is_said() -> None:
 
     assert "no first decision of 1 of 2 workloads" in notes
     assert "one was not ready when it was recorded" in notes
-    assert "PinterestService/ns/web once asked for 3: it is replayed with 5 from the beginning." in notes
+    assert "once asked for" not in notes
     assert "1 of 2 recorded workloads select nodes by labels" in notes
+
+
+def scaled(seq: int, second: float, wanted: int, to: dict[str, int], **fields: Any) -> Callable[..., dict[str, Any]]:
+    return lambda obj: decided(obj, seq, second, to, wanted=wanted, **({"asOf": T0 + second - 0.1} | fields))
+
+
+def test_edits_of_replicas_are_replayed_when_they_were_made() -> None:
+    """Six cores: what web gives back when it is scaled down the other one has asked for before."""
+    web, other = workload("web", 0, 4), workload("other", 5, 3)
+    entries = [
+        scaled(1, 0.2, 5, {"one": 5})(web),
+        scaled(2, 5.3, 3, {"one": 1})(other),
+        scaled(3, 20.4, 2, {"one": 2}, **{"from": {"one": 5}})(web),
+        scaled(4, 20.9, 3, {"one": 3}, **{"from": {"one": 1}})(other),
+        scaled(5, 30.1, 4, {"one": 3}, **{"from": {"one": 2}})(web),
+    ]
+
+    found = document([member("one", 6), web, other], *entries)
+    inputs, replay = replayed(found)
+
+    work = found["demand"]["recording"]["works"][0]
+    assert work["replicas"] == 5
+    assert [(one["at"], one["replicas"]) for one in work["scalings"]] == [(20, 2), (30, 4)]
+    assert "scalings" not in found["demand"]["recording"]["works"][1]
+    assert (inputs.works[0].shards, [one.copies for one in inputs.works[0].curve]) == (5, [2, 4])
+    assert (replay.recorded, replay.whole) == (5, True), replay.sentence
+
+
+@pytest.mark.parametrize("first", ["web", "other"])
+def test_a_scaling_and_a_submission_of_one_second_are_decided_on_in_the_order_of_the_federation(first: str) -> None:
+    web, other = workload("web", 0, 4), workload("other", 20, 3)
+    if first == "web":
+        later = [scaled(2, 20.3, 4, {"one": 4}, **{"from": {"one": 1}})(web), scaled(3, 20.6, 3, {"one": 1})(other)]
+    else:
+        later = [
+            scaled(2, 20.3, 3, {"one": 3})(other), scaled(3, 20.6, 4, {"one": 2}, **{"from": {"one": 1}})(web)
+        ]  # fmt: skip
+
+    _, replay = replayed(document([member("one", 5), web, other], scaled(1, 0.2, 1, {"one": 1})(web), *later))
+
+    assert (replay.recorded, replay.whole) == (3, True), replay.sentence
+
+
+def test_what_duplicate_wants_and_edits_of_jobs_are_no_scalings() -> None:
+    """A Duplicate service wants its replicas in each cluster; a third one came."""
+    twice, job = workload("twice", 0, 2), workload("job", 1, 4, "PinterestJobSet")
+    entries = [
+        scaled(1, 0.2, 4, {"one": 2, "two": 2})(twice),
+        scaled(2, 1.2, 2, {"one": 2})(job),
+        scaled(3, 9.2, 6, {"one": 2, "two": 2, "three": 2}, **{"from": {"one": 2, "two": 2}})(twice),
+        scaled(4, 9.5, 4, {"one": 4}, **{"from": {"one": 2}})(job),
+    ]
+
+    found = document([member(name) for name in ("one", "two", "three")] + [twice, job], *entries)
+
+    assert not any("scalings" in one or "replicas" in one for one in found["demand"]["recording"]["works"])
+    notes = loading.inputs(found, Path("recorded.yaml"), {}).assumptions
+    assert any(
+        "PinterestJobSet/ns/job once asked for 2: it is replayed with 4 from the beginning." in one for one in notes
+    )
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        ({"scalings": [{"at": 5, "replicas": 3}, {"at": 4, "replicas": 2}]}, "works[0].scalings: are not in the order"),
+        ({"scalings": [{"at": 5, "replicas": -3}]}, "works[0].scalings[0].replicas: "),
+        ({"scalings": [{"at": 5, "count": 3}]}, "works[0].scalings[0].count: unknown field"),
+        ({"workload": workload("web", 0, 2, "PinterestJobSet"), "replicas": 2}, "scalings: PinterestJobSet does not"),
+    ],
+)
+def test_scalings_that_cannot_be_replayed_are_errors_with_the_field(edit: dict[str, Any], said: str) -> None:
+    web = workload("web", 0)
+    found = document([member("one"), web], decided(web, 1, 0.1, {"one": 2}))
+    found["demand"]["recording"]["works"][0].update(edit)
+
+    with pytest.raises(InvalidScenario) as bad:
+        loading.inputs(found, Path("recorded.yaml"), {})
+
+    assert f"demand.recording.{said}" in str(bad.value) or said in str(bad.value)
+
+
+def test_a_job_that_failed_ends_as_failed_when_it_did() -> None:
+    job = workload("job", 0, 3, "PinterestJobSet", parallelism=3)
+    over = {"kind": "Condition", "key": "PinterestJobSet/ns/job", "at": T0 + 20.4, "to": "Failed=True BackoffLimit"}
+
+    found = document([member("one", 3), job], decided(job, 1, 0.3, {"one": 3}), over)
+    inputs, _ = replayed(found)
+
+    (life,) = run.run(inputs).lives
+    assert (life.end, life.end_s, life.failures) == (End.FAILED, 21, 1)
 
 
 def test_decisions_about_a_former_object_of_the_name_are_not_its_own() -> None:
