@@ -31,7 +31,7 @@ demo: $(STAMP)
 
 ## test: everything, and the ten slowest; the tests of the real control plane run where it can be had
 test: $(STAMP) kube browser
-	$(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorder --durations=10 $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorder -m "not soak" --durations=10 $(ARGS)
 
 ## unit: the inner loop: no process, no socket
 unit: $(STAMP)
@@ -44,14 +44,16 @@ SEQUENCES ?= 0-4999
 PLACEMENTS ?= 500
 SEED ?= 0
 
-## soak: simulated federations under faults, then a crash at every write of a fixed script, then the planted bugs, then random requests, then failures of real processes on real servers, then a sweep on a Dask cluster
+## soak: simulated federations under faults, then a crash at every write of a fixed script, then the planted bugs, then random requests, then the contract on the older Kubernetes, then failures of real processes on real servers, then the long tests of tests/e2e (with a Dask cluster)
 soak: $(STAMP) kube
 	$(BIN)/python -m tests.simulation.run --quiet --jobs $(JOBS) --seeds $(SEEDS) $(if $(KEEP),--keep $(KEEP))
 	$(BIN)/python -m tests.simulation.crashes --jobs $(JOBS) --pairs 100 --restarts 100
 	$(BIN)/python -m tests.simulation.controls --jobs $(JOBS)
 	$(BIN)/python -m tests.contract.differential --seeds $(SEQUENCES)
+	$(OLDER) $(BIN)/python tests/controlplane/build.py
+	$(OLDER) $(BIN)/python -m pytest -n 0 tests/contract -m real
 	$(BIN)/python -m tests.e2e.failures --placements $(PLACEMENTS)
-	$(PIP) -e ".[dask]" && $(BIN)/python -m pytest -n 0 -m soak tests/e2e/test_sweep.py
+	$(PIP) -e ".[dask]" && $(BIN)/python -m pytest -n 0 -m soak tests/e2e
 
 ## replay: the story of one seed, the same bytes every time; ARGS=--all tells of every request
 replay: $(STAMP)
@@ -82,6 +84,9 @@ house: $(STAMP)
 ## kube: etcd, kube-apiserver, controller manager, scheduler and kubectl for the tests, built once into a cache
 kube: $(STAMP)
 	$(BIN)/python tests/controlplane/build.py
+
+# The version before it, for the soak.
+OLDER := FEDERATOR_TEST_KUBERNETES=1.36
 
 ## browser: the headless Chromium that opens reports in tests, from the machine or once from Debian
 browser: $(STAMP)

@@ -20,6 +20,7 @@ from federator.kube.wire import http  # noqa: E402
 from federator.kube.wire.transport import Transport  # noqa: E402
 from tests.contract.crds import install_widgets  # noqa: E402
 from tests.contract.speaking import Speaker  # noqa: E402
+from tests.controlplane import build  # noqa: E402
 from tests.controlplane.plane import ControlPlane  # noqa: E402
 
 BACKENDS = [
@@ -39,6 +40,13 @@ _numbers = itertools.count(1)
 def backend(request: pytest.FixtureRequest) -> str:
     """Which server the test speaks to."""
     return str(request.param)
+
+
+@pytest.fixture
+def newest(backend: str) -> bool:
+    """Whether the server is of the newest Kubernetes: the embedded one always, the real one unless
+    FEDERATOR_TEST_KUBERNETES asks for the one before, which says a few things in other words."""
+    return backend != "real" or build.chosen() == build.KUBERNETES
 
 
 @dataclass(frozen=True, slots=True)

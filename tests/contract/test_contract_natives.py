@@ -3,7 +3,7 @@
 import pytest
 
 from tests.contract.bodies import deployment, job, template
-from tests.contract.speaking import TABLE, Object, Speaker
+from tests.contract.speaking import MERGE, TABLE, Object, Speaker
 
 CONTAINER = {
     "name": "app",
@@ -78,6 +78,49 @@ async def test_limits_of_a_pod_become_its_requests(api: Speaker) -> None:
         "requests": {"cpu": "1", "memory": "1Gi"},
     }
     assert (made["status"]["phase"], made["status"]["qosClass"]) == ("Pending", "Burstable")
+
+
+async def test_a_stateful_set_is_defaulted_and_keeps_its_identity(api: Speaker, newest: bool) -> None:
+    labels = {"app": "db"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "app", "image": "app"}]}}
+    spec = {"selector": {"matchLabels": labels}, "serviceName": "db", "template": template}
+    url = f"/apis/apps/v1/namespaces/{api.namespace}/statefulsets"
+    made = (await api.post(url, {"metadata": {"name": "db"}, "spec": spec})).object(201)["spec"]
+    limits = {"partition": 0, "maxUnavailable": 1} if newest else {"partition": 0}
+    assert made["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": limits}
+    assert (made["podManagementPolicy"], made["replicas"], made["revisionHistoryLimit"]) == ("OrderedReady", 1, 10)
+
+    answer = await api.patch(f"{url}/db", {"spec": {"serviceName": "other"}}, MERGE)
+    said = 'spec.serviceName: Invalid value: "other": field is immutable'
+    before = (
+        "spec: Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
+        "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' "
+        "are forbidden"
+    )
+    answer.refused(422, "Invalid", f'StatefulSet.apps "db" is invalid: {said if newest else before}')
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        (0, "Invalid value: 0: cannot be 0"),
+        ("0%", 'Invalid value: "0%": cannot be 0'),
+        ("101%", 'Invalid value: "101%": must not be greater than 100%'),
+    ],
+)
+async def test_a_stateful_set_rolls_at_least_one_pod_and_at_most_all(
+    api: Speaker, newest: bool, limit: object, said: str
+) -> None:
+    if not newest:
+        pytest.skip("Kubernetes before 1.37 drops the field")
+    labels = {"app": "db"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "app", "image": "app"}]}}
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": limit}}
+    spec = {"selector": {"matchLabels": labels}, "template": template, "updateStrategy": strategy}
+    url = f"/apis/apps/v1/namespaces/{api.namespace}/statefulsets"
+    answer = await api.post(url, {"metadata": {"name": "db"}, "spec": spec})
+    path = "spec.updateStrategy.rollingUpdate.maxUnavailable"
+    answer.refused(422, "Invalid", f'StatefulSet.apps "db" is invalid: {path}: {said}')
 
 
 async def test_a_service_gets_an_address_and_target_ports(api: Speaker) -> None:

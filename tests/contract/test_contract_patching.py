@@ -4,7 +4,7 @@ import pytest
 
 from tests.contract.bodies import containers, deployment, owned_by, owners
 from tests.contract.crds import widget
-from tests.contract.speaking import JSON_PATCH, MERGE, STRATEGIC, Object, Speaker
+from tests.contract.speaking import APPLY, JSON_PATCH, MERGE, STRATEGIC, Object, Speaker
 
 REJECTED = "the server rejected our request due to an error in our request"
 
@@ -97,16 +97,59 @@ async def test_a_json_patch_that_does_not_apply_is_rejected(api: Speaker, step: 
             MERGE,
             "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}",
         ),
-        (b"{bad", MERGE, "error decoding patch: invalid character 'b' looking for beginning of object key string"),
-        (b"{bad", STRATEGIC, "invalid character 'b' looking for beginning of object key string"),
     ],
 )
-async def test_a_patch_that_cannot_be_read_is_refused(
-    api: Speaker, body: bytes, content_type: str, message: str
-) -> None:
+async def test_a_patch_of_the_wrong_form_is_refused(api: Speaker, body: bytes, content_type: str, message: str) -> None:
     await api.configmap("a")
     answer = await api.patch(api.url("configmaps", "a"), body, content_type)
     answer.refused(400, "BadRequest", message)
+
+
+@pytest.mark.parametrize(
+    ("content_type", "before"),
+    [
+        (MERGE, "error decoding patch: invalid character 'b' looking for beginning of object key string"),
+        (STRATEGIC, "invalid character 'b' looking for beginning of object key string"),
+    ],
+)
+async def test_a_patch_that_is_no_json_is_refused(api: Speaker, newest: bool, content_type: str, before: str) -> None:
+    await api.configmap("a")
+    answer = await api.patch(api.url("configmaps", "a"), b"{bad", content_type)
+    answer.refused(400, "BadRequest", "invalid JSON patch" if newest else before)
+    if newest:  # whether there is anything to patch is asked afterwards
+        answer = await api.patch(api.url("configmaps", "b"), b"{bad", content_type)
+        answer.refused(400, "BadRequest", "invalid JSON patch")
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (
+            b"a: [",
+            ("error encoding patch: yaml: line ", "error decoding YAML: error converting YAML to JSON: yaml: "),
+        ),
+        (
+            b"{a: [",
+            (
+                "error decoding patch: error converting YAML to JSON: yaml: line ",
+                "error decoding YAML: error converting YAML to JSON: yaml: ",
+            ),
+        ),
+        (
+            b"- 1",
+            (
+                "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into",
+                "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into",
+            ),
+        ),
+    ],
+)
+async def test_what_is_applied_has_to_be_an_object(
+    api: Speaker, newest: bool, body: bytes, words: tuple[str, str]
+) -> None:
+    answer = await api.patch(api.url("configmaps", "a"), body, APPLY, fieldManager="me")
+    assert (answer.status, answer.json["reason"]) == (400, "BadRequest")
+    assert answer.json["message"].startswith(words[0 if newest else 1])
 
 
 async def test_a_patch_needs_a_patch_content_type(api: Speaker) -> None:

@@ -190,6 +190,18 @@ async def test_what_fails_together_is_said_together(api: Speaker) -> None:
     answer.refused(403, "Forbidden", f'pods "web" is forbidden: violates PodSecurity "restricted:v1.36": {said}')
 
 
+async def test_two_sysctls_are_harmless_from_version_1_37_on(api: Speaker, newest: bool) -> None:
+    names = ("net.ipv4.tcp_slow_start_after_idle", "net.ipv4.tcp_notsent_lowat")
+    spec = {"securityContext": {"sysctls": [{"name": name, "value": "1"} for name in names]}}
+    body = pod({**spec, "containers": [{"name": "app", "image": "app"}]})
+    (await label(api, enforce="baseline", enforce_version="v1.36")).object()
+    why = f'pods "web" is forbidden: violates PodSecurity "baseline:v1.36": forbidden sysctls ({", ".join(names)})'
+    (await api.post(api.url("pods"), body, dryRun="All")).refused(403, "Forbidden", why)
+    if newest:
+        (await label(api, enforce="baseline", enforce_version="v1.37")).object()
+        (await api.post(api.url("pods"), body, dryRun="All")).object(201)
+
+
 async def test_an_older_version_has_fewer_controls(api: Speaker) -> None:
     (await label(api, enforce="baseline", enforce_version="v1.20")).object()
     probe = first_rows()["spec.containers[0].livenessProbe.httpGet.host"]

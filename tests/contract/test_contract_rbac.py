@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.speaking import Object, Speaker
+from tests.contract.speaking import MERGE, Object, Speaker
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 AUTHORIZATION = "/apis/authorization.k8s.io/v1"
@@ -146,7 +146,21 @@ async def test_cluster_roles_allow_everywhere_and_paths_too(api: Speaker, nobody
     await settled(nobody, "/api/v1/nodes", 403)
 
 
-async def test_a_binding_to_a_missing_role_is_named_in_the_refusal(api: Speaker, nobody: Speaker) -> None:
+@pytest.mark.parametrize("kind", ["RoleBinding", "ClusterRoleBinding"])
+async def test_a_binding_keeps_its_role(api: Speaker, newest: bool, kind: str) -> None:
+    group = "rbac.authorization.k8s.io"
+    where = f"namespaces/{api.namespace}/rolebindings" if kind == "RoleBinding" else "clusterrolebindings"
+    url, name = f"/apis/{group}/v1/{where}", f"{api.namespace}-keeps"
+    role = {"apiGroup": group, "kind": "ClusterRole", "name": "view"}
+    (await api.post(url, {"metadata": {"name": name}, "roleRef": role})).object(201)
+    answer = await api.patch(f"{url}/{name}", {"roleRef": {"name": "edit"}}, MERGE)
+    (await api.delete(f"{url}/{name}")).object()
+    assert (answer.status, answer.json["reason"]) == (422, "Invalid")
+    said = "field is immutable" if newest else "cannot change roleRef"
+    assert [(field, text.rpartition(": ")[2]) for _, field, text in answer.causes()] == [("roleRef", said)]
+
+
+async def test_a_binding_to_a_missing_role_is_named_in_the_refusal(api: Speaker, nobody: Speaker, newest: bool) -> None:
     await bind(api, "ghost", "Role")
     await bind(api, "spectre", "ClusterRole")
     await grant(api, "reader", rule("get"))
@@ -158,7 +172,8 @@ async def test_a_binding_to_a_missing_role_is_named_in_the_refusal(api: Speaker,
     )
     # A real server names them in the order of its caches, which is no order.
     first, second = (other, role) if answer.json["message"].endswith(f"{role}]") else (role, other)
-    answer.refused(403, "Forbidden", f"{refusal(nobody, 'list', 'configmaps')}: RBAC: [{first}, {second}]")
+    who = "rbac: RBAC" if newest else "RBAC"
+    answer.refused(403, "Forbidden", f"{refusal(nobody, 'list', 'configmaps')}: {who}: [{first}, {second}]")
 
 
 async def test_reviews_answer_from_the_objects(api: Speaker, nobody: Speaker) -> None:

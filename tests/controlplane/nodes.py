@@ -16,7 +16,7 @@ from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import RealClock
 from federator.model.steps import ObjectRef
-from tests.controlplane import kubelet
+from tests.controlplane import build, kubelet
 from tests.controlplane.cluster import Cluster
 
 READY_S = 20.0
@@ -155,7 +155,7 @@ def _status(node: Node, now: str) -> dict[str, Any]:
             **dict.fromkeys(names, "stand-in"),
             "architecture": "amd64",
             "operatingSystem": "linux",
-            "kubeletVersion": "v1.36.4",
+            "kubeletVersion": f"v{build.KUBERNETES}",
             "containerRuntimeVersion": "stand-in://1",
         },
     }

@@ -1,6 +1,6 @@
 """Makes `federator/embedded/data/k8s-openapi.json.gz` from a checkout of Kubernetes (its `api/` folder).
 
-Run as `python tests/controlplane/trim_openapi.py MODULE_CACHE VERSION`, for example `~/go/pkg/mod v1.36.4`, where the
+Run as `python tests/controlplane/trim_openapi.py MODULE_CACHE VERSION`, for example `~/go/pkg/mod v1.37.2`, where the
 modules `k8s.io/kubernetes`, and `api`, `apimachinery` and `apiextensions-apiserver` of the same release, have been
 downloaded. Only the groups the embedded API serves are kept; descriptions stay, for `kubectl explain`. The data are the
 published API description of Kubernetes (Apache-2.0) and which fields its JSON leaves out when they are zero (the
@@ -134,7 +134,7 @@ def _struct_fields(folder: Path) -> dict[str, dict[str, tuple[str, bool]]]:
         fields = structs.setdefault(name, {})
         for _, go_type, tag in _FIELD.findall(body):
             json_name, _, options = tag.partition(",")
-            if not json_name and "inline" in options:
+            if not json_name:  # embedded: `json:",inline"`, since 1.37 `json:""`
                 inlined.setdefault(name, []).append(go_type.lstrip("*"))
             else:
                 fields[json_name] = (go_type, "omitempty" in options)

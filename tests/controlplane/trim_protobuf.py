@@ -1,7 +1,7 @@
 """Makes `federator/embedded/data/k8s-protobuf.json.gz`: which protobuf field number is which JSON field, for builtin
 types.
 
-Run as `python tests/controlplane/trim_protobuf.py MODULE_CACHE VERSION`, for example `~/go/pkg/mod v0.36.4`, where
+Run as `python tests/controlplane/trim_protobuf.py MODULE_CACHE VERSION`, for example `~/go/pkg/mod v0.37.2`, where
 the modules `k8s.io/api` and `k8s.io/apimachinery` have been downloaded. kubectl's typed commands (`create namespace`,
 `auth can-i`, ...) post protobuf. The data are facts about the published wire format (Apache-2.0): names, numbers and
 types; none of its code is taken.
@@ -33,6 +33,8 @@ GROUPS = {
     "authentication/v1": "authentication.k8s.io/v1",
     "authorization/v1": "authorization.k8s.io/v1",
 }
+REFERRED_TO = ("scheduling/v1alpha3",)
+"""Types of these are parts of the kinds above; their own kinds are not served."""
 META = "meta/v1"
 SPECIAL = {
     "resource.Quantity": "quantity",
@@ -129,7 +131,7 @@ def short(import_path: str) -> str:
 def trimmed(modules: Path, version: str) -> dict[str, object]:
     """Everything reachable from the kinds of the served groups."""
     api, machinery = modules / f"k8s.io/api@{version}", modules / f"k8s.io/apimachinery@{version}"
-    folders = {group: api / group for group in GROUPS} | {META: machinery / "pkg/apis/meta/v1"}
+    folders = {group: api / group for group in (*GROUPS, *REFERRED_TO)} | {META: machinery / "pkg/apis/meta/v1"}
     packages = Packages(folders)
     roots = {"v1/DeleteOptions": f"{META}.DeleteOptions"}
     for full, (body, _, package) in packages.structs.items():

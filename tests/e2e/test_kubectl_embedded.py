@@ -120,7 +120,7 @@ async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
 
 async def test_the_kubeconfig_is_private_and_leads_to_the_server(kubectl: Kubectl) -> None:
     assert stat.S_IMODE((kubectl.home / "config").stat().st_mode) == 0o600
-    assert "Server Version: v1.36" in await kubectl("version")
+    assert "Server Version: v1.37" in await kubectl("version")
     assert (await kubectl("get", "--raw", "/readyz")) == "ok"
 
 

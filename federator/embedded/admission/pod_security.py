@@ -2,9 +2,10 @@
 pods, in its words.
 
 Which fields a level forbids is `model.kubernetes.pod_security`'s; here is how a server says it.
-Labels that ask for a version before 1.36 switch off the checks that came later; what older versions
-allowed less of (types, sysctls) is not told apart. Pure; used by the REST layer and by the stand-in
-controllers, whose pods pass no REST layer.
+Labels that ask for an older version switch off the checks that came later, and what 1.37 allows
+and 1.36 did not is allowed from v1.37 on; what still older versions allowed less of (types,
+sysctls) is not told apart. Pure; used by the REST layer and by the stand-in controllers, whose pods
+pass no REST layer.
 """
 
 import re
@@ -100,6 +101,10 @@ def label_errors(labels: Mapping[str, str]) -> list[FieldError]:
     return errors
 
 
+_SYSCTLS_OF_1_37: Final = ("net.ipv4.tcp_slow_start_after_idle", "net.ipv4.tcp_notsent_lowat")
+"""Forbidden below; the hub goes by the standards of 1.36, which members of both versions hold."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One control that a pod fails: `reason` names it, `detail` says where."""
@@ -112,6 +117,8 @@ def findings(pod: Pod, standard: Standard) -> list[Finding]:
     """What of the pod the standard does not allow, in the order of a real server."""
     groups: dict[tuple[str, Level], list[Violation]] = {}
     for violation in pod_security.violations(pod, standard.level):
+        if standard.minor >= 37 and _value(pod, violation.path) in _SYSCTLS_OF_1_37:
+            continue
         groups.setdefault((violation.control, violation.level), []).append(violation)
     strict = standard.level is Level.RESTRICTED
     inside = [

@@ -1,7 +1,7 @@
 """Field ownership: server-side apply with its conflicts, and the tracking of every other write in
 `metadata.managedFields`.
 
-Semantics of structured merge as a real server has them (Kubernetes 1.36). A write that touches few
+Semantics of structured merge as a real server has them (Kubernetes 1.37). A write that touches few
 fields costs little: sub-trees that the old and the new object share are skipped. Nothing is changed
 in place.
 """

@@ -116,7 +116,7 @@ _OWN: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
     ),
 }
 """Role -> (verbs, API groups, resources) of what it has beyond the role below it, as Kubernetes
-1.36 ships them."""
+1.37 ships them."""
 _ABOVE: Final = {"view": "edit", "edit": "admin"}
 
 

@@ -1,7 +1,7 @@
 """What a new server has before anybody speaks to it: its first namespaces, and the roles everybody
 is bound to.
 
-Called once by `server`; the roles are those of a Kubernetes 1.36 server that users meet (without
+Called once by `server`; the roles are those of a Kubernetes 1.37 server that users meet (without
 the parts for its own components).
 """
 

@@ -59,7 +59,7 @@ class Rbac:
         if not missing:
             return Decision(False)
         listed = missing[0] if len(missing) == 1 else "[" + ", ".join(missing) + "]"
-        return Decision(False, f"RBAC: {listed}")
+        return Decision(False, f"rbac: RBAC: {listed}")
 
     def rules(self, caller: Caller, namespace: str) -> tuple[list[JsonObject], list[str]]:
         """The rules that hold for the caller in a namespace, and the roles that are bound but

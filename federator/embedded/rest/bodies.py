@@ -72,17 +72,28 @@ def duplicates(request: ApiRequest, value: Any) -> list[str]:
 
 
 def read_patch(request: ApiRequest, media: str) -> Any:
-    """A patch document. Raises `Refusal` 400."""
+    """The JSON of a patch; whether it is a patch of that form is for `patch_document` to say.
+    Raises `Refusal` 400."""
     if media == "application/apply-patch+yaml":
-        value = _yaml(
-            request.body,
-            lambda why, _: refusals.bad_request(
-                f"error decoding YAML: error converting YAML to JSON: yaml: {why}"
-            ),
-        )
+        # What begins as JSON is taken for JSON first, and is then read as YAML anyway.
+        prefix = "encoding patch: yaml: "
+        if request.body.lstrip().startswith(b"{"):
+            prefix = "decoding patch: error converting YAML to JSON: yaml: "
+        return _yaml(request.body, lambda why, _: refusals.bad_request(f"error {prefix}{why}"))
+    try:
+        return _decode(request.body)
+    except _BROKEN:
+        raise refusals.bad_request("invalid JSON patch") from None
+
+
+def patch_document(request: ApiRequest, media: str, value: Any) -> Any:
+    """The same if it is a list of operations or an object, as its form asks. Raises `Refusal`
+    400."""
+    if media == "application/apply-patch+yaml":
         if not isinstance(value, dict):
             raise refusals.bad_request(
-                f"error decoding YAML: cannot unmarshal {_go_kind(value)} into an object"
+                "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot"
+                f" unmarshal {_go_kind(value)} into Go value of type map[string]interface {{}}"
             )
         return value
     # Whoever ignores unknown fields has the document read by a library with its own words.
@@ -93,15 +104,6 @@ def read_patch(request: ApiRequest, media: str) -> Any:
         if media == "application/strategic-merge-patch+json" or lenient
         else "error decoding patch: "
     )
-    try:
-        value = _decode(request.body)
-    except _BROKEN:
-        trouble = (
-            "Invalid JSON Patch"
-            if media == _MERGE and ignoring
-            else prefix + json_trouble(request.body)[0]
-        )
-        raise refusals.bad_request(trouble) from None
     is_list = media == "application/json-patch+json"
     target = "[]handlers.jsonPatchOp" if is_list else "map[string]interface {}"
     target = "jsonpatch.Patch" if lenient else target

@@ -36,10 +36,12 @@ def patch(ctx: Context, request: ApiRequest, target: Target) -> Answer:
             raise refusals.unsupported_media(accepted)
         raise refusals.Refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     opts = options.write_options(request, "PatchOptions", applies=media == APPLY)
+    value = bodies.read_patch(request, media)
     if media == APPLY:
-        return _apply(ctx, request, target, bodies.read_patch(request, media), opts)
+        document = bodies.patch_document(request, media, value)
+        return _apply(ctx, request, target, document, opts)
     old = reading.existing(ctx.store, target)
-    document = bodies.read_patch(request, media)
+    document = bodies.patch_document(request, media, value)
     patched = patched_tree(old.obj, document, media, info)
     same_kind = _same_kind(patched, info)
     if same_kind:

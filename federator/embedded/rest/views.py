@@ -117,11 +117,13 @@ class View:
     def many(self, revisions: list[Revision], metadata: JsonObject) -> bytes:
         """The body of a list: items joined from their stored bytes."""
         if self.form == "Table":
-            table = self._table(revisions, metadata["resourceVersion"])
+            table = self._table(revisions, metadata["resourceVersion"], whole=True)
             table["metadata"] = metadata
-            definitions = table["columnDefinitions"]
-            if not revisions and len(definitions) == 2 and definitions[1]["name"] == "Created At":
-                # The common printer of kinds without one of their own makes no list of nothing.
+            if not revisions and "Created At" in [
+                column["name"] for column in table["columnDefinitions"]
+            ]:
+                # The common printer of kinds without one of their own makes no list of nothing, and
+                # that of definitions neither.
                 table["rows"] = None
             return _encode(table)
         if self.form:
@@ -152,13 +154,16 @@ class View:
             return revision.encoded()
         return _encode(event_groups.outward(self.info, revision.obj))
 
-    def _table(self, revisions: list[Revision], resource_version: str) -> JsonObject:
+    def _table(
+        self, revisions: list[Revision], resource_version: str, *, whole: bool = False
+    ) -> JsonObject:
         return tables.table(
             self.info,
             [event_groups.outward(self.info, revision.obj) for revision in revisions],
             resource_version,
             include=self.include or "Metadata",
             now=self.now(),
+            whole=whole,
         )
 
 

@@ -1,7 +1,7 @@
 """The resources every embedded cluster serves, from trimmed Kubernetes API data
 (`data/k8s-openapi.json.gz`).
 
-The data are the published API description of Kubernetes 1.36 (Apache-2.0), made by
+The data are the published API description of Kubernetes 1.37 (Apache-2.0), made by
 `tests/controlplane/trim_openapi.py`. Read once per process and shared by all embedded clusters.
 """
 
@@ -98,7 +98,7 @@ def definitions() -> Mapping[str, JSON]:
 
 
 def kubernetes_version() -> str:
-    """The version the data describe, such as `v1.36.4`: what `/version` answers."""
+    """The version the data describe, such as `v1.37.2`: what `/version` answers."""
     return str(_data()["kubernetes"])
 
 

@@ -2,7 +2,7 @@
 every struct of that type.
 
 Rules write into the dict they get; struct-valued fields are already there. Facts of the Kubernetes
-1.36 API, feature gates at their defaults. Zero values that the wire form leaves out (`false`, `0`,
+1.37 API, feature gates at their defaults. Zero values that the wire form leaves out (`false`, `0`,
 empty lists) are absent here too.
 """
 
@@ -131,6 +131,7 @@ def _stateful_set(ss: Struct) -> None:
         strategy.setdefault("rollingUpdate", {})
     if strategy["type"] == "RollingUpdate" and "rollingUpdate" in strategy:
         strategy["rollingUpdate"].setdefault("partition", 0)
+        strategy["rollingUpdate"].setdefault("maxUnavailable", 1)
     retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
     retention.setdefault("whenDeleted", "Retain")
     retention.setdefault("whenScaled", "Retain")

@@ -48,7 +48,7 @@ _WITHOUT_GENERATION = frozenset(
     + [("apps", "controllerrevisions")]
 )
 """Built-in resources whose objects carry no metadata.generation (from the registry strategies of
-Kubernetes 1.36)."""
+Kubernetes 1.37)."""
 
 
 class Store:

@@ -1,7 +1,8 @@
 """Table rows of networking, nodes, configuration and everything else built in. Used by `columns`
 only."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 from federator.embedded.schema import event_groups
 from federator.embedded.storage.revisions import JsonObject
@@ -240,21 +241,57 @@ def network_policy(obj: JsonObject, now: float) -> list[Any]:
     return [rowcells.name_of(obj), rowcells.selector_text(selector), rowcells.age_of(obj, now)]
 
 
+def definition(obj: JsonObject, _now: float) -> list[Any]:
+    """The row of a CustomResourceDefinition."""
+    spec = obj.get("spec") or {}
+    names = spec.get("names") or {}
+    served = sorted(
+        version["name"] + "(storage)" * version.get("storage", False)
+        for version in spec.get("versions") or ()
+        if version.get("served")
+    )
+    established = any(
+        condition.get("type") == "Established" and condition.get("status") == "True"
+        for condition in rowcells.status_of(obj).get("conditions") or ()
+    )
+    return [
+        rowcells.name_of(obj),
+        spec.get("scope", ""),
+        ",".join(served),
+        obj["metadata"].get("creationTimestamp"),
+        spec.get("group", ""),
+        names.get("kind", ""),
+        ",".join(names.get("shortNames") or ()),
+        established,
+    ]
+
+
 def storage_class(obj: JsonObject, now: float) -> list[Any]:
-    annotations = obj["metadata"].get("annotations") or {}
-    default = annotations.get("storageclass.kubernetes.io/is-default-class") == "true"
     cells = [
         obj.get("provisioner", ""),
         obj.get("reclaimPolicy") or "Delete",
         obj.get("volumeBindingMode") or "Immediate",
     ]
     growing = obj.get("allowVolumeExpansion", False)
-    return [
-        rowcells.name_of(obj) + " (default)" * default,
-        *cells,
-        growing,
-        rowcells.age_of(obj, now),
+    return [rowcells.name_of(obj), *cells, growing, rowcells.age_of(obj, now)]
+
+
+_DEFAULT: Final = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+
+
+def default_class(classes: Sequence[JsonObject]) -> str:
+    """The name of the class that claims without one get: of those marked the newest, of several of
+    one second the first by name. Empty when none is marked."""
+    marked = [
+        obj["metadata"]
+        for obj in classes
+        if any((obj["metadata"].get("annotations") or {}).get(key) == "true" for key in _DEFAULT)
     ]
+    newest = max((meta["creationTimestamp"] for meta in marked), default="")
+    return min((m["name"] for m in marked if m["creationTimestamp"] == newest), default="")
 
 
 def volume(obj: JsonObject, now: float) -> list[Any]:

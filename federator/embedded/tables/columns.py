@@ -1,4 +1,4 @@
-"""The Table columns of builtin resources, as the printers of Kubernetes 1.36 define them.
+"""The Table columns of builtin resources, as the printers of Kubernetes 1.37 define them.
 
 `LAYOUTS` maps (group, plural) to its columns and to the function that makes one row's cells; pods
 have their own module.
@@ -36,14 +36,17 @@ class Column:
         }
 
 
+_TYPES = {"#": "integer", "?": "boolean", "@": "date"}
+
+
 def _columns(text: str) -> tuple[Column, ...]:
     """`Name Ready Age#` ...: `|` separates, a trailing `+` means wide only, `#` an integer, `?` a
-    boolean."""
+    boolean, `@` a date."""
     columns = []
     for part in text.split("|"):
-        name = part.rstrip("+#?")
+        name = part.rstrip("+#?@")
         marks = part[len(name) :]
-        type_ = "integer" if "#" in marks else "boolean" if "?" in marks else "string"
+        type_ = next((_TYPES[mark] for mark in marks if mark in _TYPES), "string")
         columns.append(
             Column(name, type_, "name" if name == "Name" else "", 1 if "+" in marks else 0)
         )
@@ -153,6 +156,10 @@ _TEXT_LAYOUTS: Mapping[tuple[str, str], tuple[str, Cells]] = {
     ("networking.k8s.io", "networkpolicies"): (
         "Name|Pod-Selector|Age",
         cluster_rows.network_policy,
+    ),
+    ("apiextensions.k8s.io", "customresourcedefinitions"): (
+        "Name|Scope|Versions|Created At@|Group+|Kind+|ShortNames+|Established?+",
+        cluster_rows.definition,
     ),
     ("storage.k8s.io", "storageclasses"): (
         "Name|Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age",

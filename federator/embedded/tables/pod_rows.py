@@ -1,5 +1,5 @@
 """The Table row of a pod: what `kubectl get pods` says about its containers, as the printers of
-Kubernetes 1.36 derive it.
+Kubernetes 1.37 derive it.
 
 Also the metric cell of an autoscaler, the other row that needs more than a line.
 """

@@ -13,7 +13,7 @@ import msgspec
 
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.revisions import JsonObject
-from federator.embedded.tables import ages, columns
+from federator.embedded.tables import ages, cluster_rows, columns
 from federator.embedded.tables.columns import Column
 
 _NAME = Column("Name", format="name")
@@ -30,17 +30,28 @@ Step = Callable[[Any], list[Any]]
 
 
 def table(
-    info: ResourceInfo, objects: Sequence[JsonObject], version: str, *, include: str, now: float
+    info: ResourceInfo,
+    objects: Sequence[JsonObject],
+    version: str,
+    *,
+    include: str,
+    now: float,
+    whole: bool = False,
 ) -> JsonObject:
     """A `meta.k8s.io/v1` Table. `include`: what rows carry besides cells, Metadata | Object |
-    None."""
+    None. `whole`: the objects are a list, so that one can be told to be first among them."""
     definitions, row = _layout(info)
+    rows = [_row(row, obj, include, now) for obj in objects]
+    if whole and info.key == ("storage.k8s.io", "storageclasses"):
+        first = cluster_rows.default_class(objects)
+        for each in rows:
+            each["cells"][0] += " (default)" * (each["cells"][0] == first)
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": {"resourceVersion": version},
         "columnDefinitions": definitions,
-        "rows": [_row(row, obj, include, now) for obj in objects],
+        "rows": rows,
     }
 
 

@@ -1,4 +1,4 @@
-"""Table rows of workloads and what they claim, as the printers of Kubernetes 1.36 make them. Used
+"""Table rows of workloads and what they claim, as the printers of Kubernetes 1.37 make them. Used
 by `columns` only."""
 
 from typing import Any

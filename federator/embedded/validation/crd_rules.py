@@ -1,7 +1,7 @@
 """Rules for the schemas of CRDs: structural, without what a real server refuses, with CEL rules
 that compile.
 
-The words and paths of Kubernetes 1.36. The cost budget of CEL rules is not estimated here; a real
+The words and paths of Kubernetes 1.37. The cost budget of CEL rules is not estimated here; a real
 server may refuse a rule over unbounded lists that passes.
 """
 

@@ -1,6 +1,6 @@
 """Validation of events: lenient for what the core group sends, strict for events.k8s.io/v1.
 
-Rules and words from Kubernetes 1.36. Errors name the fields of core/v1 in both groups, except the
+Rules and words from Kubernetes 1.37. Errors name the fields of core/v1 in both groups, except the
 reporter.
 """
 

@@ -183,20 +183,19 @@ def annotations(values: Mapping[str, str] | None, path: str) -> Iterator[FieldEr
 
 def _owners(owners: list[Any], path: str) -> Iterator[FieldError]:
     controllers = []
-    for owner in owners:
+    for index, owner in enumerate(owners):
         version, kind = owner.get("apiVersion", ""), owner.get("kind", "")
-        if not version:
-            yield invalid(f"{path}.apiVersion", version, "version must not be empty")
-        if not kind:
-            yield invalid(f"{path}.kind", kind, "must not be empty")
-        for key in ("name", "uid"):
+        at = f"{path}[{index}]"
+        if version and (version.endswith("/") or version.count("/") > 1):
+            yield invalid(f"{at}.apiVersion", version, "must be <group>/<version> or <version>")
+        for key in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(key):
-                yield invalid(f"{path}.{key}", "", "must not be empty")
+                yield required(f"{at}.{key}", "must not be empty")
         if kind == "Event" and version in ("v1", "events.k8s.io/v1"):
             # As Go prints a group, a version and a kind: the core group is nothing before the
             # slash.
             shown = version if "/" in version else f"/{version}"
-            yield invalid(path, owner, f"{shown}, Kind=Event is disallowed from being an owner")
+            yield invalid(at, owner, f"{shown}, Kind=Event is disallowed from being an owner")
         if owner.get("controller"):
             controllers.append(f"{kind}/{owner.get('name', '')}")
     if len(controllers) > 1:

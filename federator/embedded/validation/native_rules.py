@@ -218,12 +218,6 @@ def _budget(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
 def _autoscaler(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
     spec = obj.get("spec") or {}
     least, most = spec.get("minReplicas"), spec.get("maxReplicas", 0)
-    if least is not None and least < 1:
-        yield invalid("spec.minReplicas", least, "must be greater than or equal to 1")
-    if most == 0:
-        yield required("spec.maxReplicas", "must be set and greater than 0")
-    elif most < 1:
-        yield invalid("spec.maxReplicas", most, "must be greater than or equal to 1")
     if least is not None and most < least:
         yield invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
     target = spec.get("scaleTargetRef") or {}
@@ -235,6 +229,19 @@ def _autoscaler(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
         yield invalid(
             "spec.scaleTargetRef.apiVersion", version, "apiVersion must specify API group"
         )
+    kinds = [metric.get("type") for metric in spec.get("metrics") or ()]
+    if least == 0 and "Object" not in kinds and "External" not in kinds:
+        text = (
+            "must specify at least one Object or External metric to support scaling to zero"
+            " replicas"
+        )
+        yield forbidden("spec.metrics", text)
+    if least is not None and least < 0:
+        yield invalid("spec.minReplicas", least, "must be greater than or equal to 0")
+    if most == 0:
+        yield required("spec.maxReplicas")
+    elif most < 1:
+        yield invalid("spec.maxReplicas", most, "must be greater than or equal to 1")
 
 
 def _claim(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
@@ -274,12 +281,9 @@ def _role_binding(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
     kinds = ("Role", "ClusterRole") if namespaced else ("ClusterRole",)
     if reference.get("kind") not in kinds:
         yield not_supported("roleRef.kind", reference.get("kind"), kinds)
-    if not reference.get("name"):
-        yield required("roleRef.name")
-    for index, subject in enumerate(obj.get("subjects") or ()):
+    subjects = list(enumerate(obj.get("subjects") or ()))
+    for index, subject in subjects:
         at = f"subjects[{index}]"
-        if not subject.get("name"):
-            yield required(f"{at}.name")
         if subject.get("kind") not in ("ServiceAccount", "User", "Group"):
             yield not_supported(
                 f"{at}.kind", subject.get("kind"), ("ServiceAccount", "User", "Group")
@@ -288,20 +292,23 @@ def _role_binding(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
             subject["kind"] == "ServiceAccount" and not namespaced and not subject.get("namespace")
         ):
             yield required(f"{at}.namespace")
+    yield from (
+        required(f"subjects[{index}].name") for index, each in subjects if not each.get("name")
+    )
+    if not reference.get("name"):
+        yield required("roleRef.name")
     if old is not None and not same(reference, old.get("roleRef")):
         shown = GoStruct(
             APIGroup=reference.get("apiGroup", ""),
             Kind=reference.get("kind", ""),
             Name=reference.get("name", ""),
         )
-        yield invalid("roleRef", shown, "cannot change roleRef")
+        yield invalid("roleRef", shown, "field is immutable")
 
 
 def _role(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
     for index, rule in enumerate(obj.get("rules") or ()):
         at = f"rules[{index}]"
-        if not rule.get("verbs"):
-            yield required(f"{at}.verbs", "verbs must contain at least one value")
         if rule.get("nonResourceURLs"):
             if obj.get("kind") == "Role":
                 text = "namespaced rules cannot apply to non-resource URLs"
@@ -314,6 +321,9 @@ def _role(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
             yield required(f"{at}.apiGroups", "resource rules must supply at least one api group")
         if not rule.get("resources"):
             yield required(f"{at}.resources", "resource rules must supply at least one resource")
+    for index, rule in enumerate(obj.get("rules") or ()):
+        if not rule.get("verbs"):
+            yield required(f"rules[{index}].verbs")
 
 
 def _network_policy(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
@@ -335,11 +345,12 @@ def _slice(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
         yield not_supported("addressType", obj.get("addressType"), _ADDRESS_TYPES)
     for index, endpoint in enumerate(obj.get("endpoints") or ()):
         at, addresses = f"endpoints[{index}].addresses", endpoint.get("addresses") or []
-        if not addresses:
-            yield required(at, "must contain at least 1 address")
         for position, address in enumerate(addresses):
             if obj.get("addressType") in ("IPv4", "IPv6"):
                 yield from service_rules.ip_of(address, obj["addressType"], f"{at}[{position}]")
+    for index, endpoint in enumerate(obj.get("endpoints") or ()):
+        if not endpoint.get("addresses"):
+            yield required(f"endpoints[{index}].addresses")
     if old is not None and obj.get("addressType") != old.get("addressType"):
         yield invalid("addressType", obj.get("addressType"), "field is immutable")
 

@@ -234,15 +234,7 @@ def daemon_set(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
     yield from nonnegative(spec.get("revisionHistoryLimit"), "spec.revisionHistoryLimit")
 
 
-_STATEFUL_MUTABLE: Final = (
-    "replicas",
-    "ordinals",
-    "template",
-    "updateStrategy",
-    "revisionHistoryLimit",
-    "persistentVolumeClaimRetentionPolicy",
-    "minReadySeconds",
-)
+_STATEFUL_FIXED: Final = ("selector", "volumeClaimTemplates", "serviceName", "podManagementPolicy")
 
 
 def stateful_set(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
@@ -256,6 +248,14 @@ def stateful_set(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
         yield invalid("spec.updateStrategy", strategy, "must be 'RollingUpdate' or 'OnDelete'")
     rolling = strategy.get("rollingUpdate") or {}
     yield from nonnegative(rolling.get("partition"), "spec.updateStrategy.rollingUpdate.partition")
+    unavailable = rolling.get("maxUnavailable")
+    if unavailable is not None:
+        path = "spec.updateStrategy.rollingUpdate.maxUnavailable"
+        yield from _int_or_percent(unavailable, path)
+        if _amount(unavailable) == 0:
+            yield invalid(path, unavailable, "cannot be 0")
+        if isinstance(unavailable, str) and _amount(unavailable) > 100:
+            yield invalid(path, unavailable, "must not be greater than 100%")
     yield from nonnegative(spec.get("replicas"), "spec.replicas")
     yield from nonnegative(spec.get("minReadySeconds"), "spec.minReadySeconds")
     if spec.get("serviceName") and old is None:
@@ -268,16 +268,7 @@ def stateful_set(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
         yield from claim_rules.claim(
             claim.get("spec") or {}, f"spec.volumeClaimTemplates[{index}].spec"
         )
-    if old is not None:
-        before = old.get("spec") or {}
-        keys = (set(spec) | set(before)) - set(_STATEFUL_MUTABLE)
-        if any(not same(spec.get(key), before.get(key)) for key in keys):
-            names = ", ".join(f"'{name}'" for name in _STATEFUL_MUTABLE[:-1])
-            text = (
-                f"updates to statefulset spec for fields other than {names} and 'minReadySeconds'"
-                " are forbidden"
-            )
-            yield forbidden("spec", text)
+    yield from _immutable(obj, old, *_STATEFUL_FIXED)
 
 
 def _with_claims(spec: Struct) -> Struct:

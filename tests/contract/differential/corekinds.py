@@ -289,7 +289,7 @@ CORE = (
             "status.capacity": [{"cpu": "4", "pods": 110}],
             "status.allocatable": [{"cpu": "3900m"}],
             "status.conditions": [[{"type": "Ready", "status": "True"}]],
-            "status.nodeInfo.kubeletVersion": ["v1.36.4"],
+            "status.nodeInfo.kubeletVersion": ["v1.37.2"],
         },
     ),
     Kind(

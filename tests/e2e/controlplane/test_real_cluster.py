@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.controlplane import nodes
+from tests.controlplane import build, nodes
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.plane import ControlPlane
 
@@ -79,4 +79,4 @@ def test_rbac_is_on(cluster: Cluster) -> None:
 
 def test_the_version_is_the_pinned_one(cluster: Cluster) -> None:
     status, version = cluster.ask("/version")
-    assert (status, version["gitVersion"]) == (200, "v1.36.4")
+    assert (status, version["gitVersion"]) == (200, f"v{build.chosen()}")

@@ -202,4 +202,4 @@ def test_the_pod_template_keeps_the_keys_of_its_lists_and_only_the_defaults_that
     assert ports["x-kubernetes-list-map-keys"] == ["containerPort", "protocol"]
     defaults = {path: node["default"] for path, node in _nodes(dict(template)) if "default" in node}
     assert {path.rpartition(".")[2] for path in defaults} == {"protocol", "name"}
-    assert crds.kubernetes_version() == "v1.36.4"
+    assert crds.kubernetes_version() == "v1.37.2"

@@ -1,7 +1,7 @@
 """What happens to pods when their node is unwell: taints, lost readiness, eviction, and the pods of
 nodes that are gone.
 
-Follows the Kubernetes node lifecycle, taint eviction and pod garbage collection controllers 1.36. A
+Follows the Kubernetes node lifecycle, taint eviction and pod garbage collection controllers 1.37. A
 node is made unwell by writing its Ready condition (False or Unknown) through the API; its kubelet
 then does nothing until Ready is True again.
 """

@@ -1,7 +1,7 @@
 """The DaemonSet stand-in: one pod on every node that takes it, replaced a few at a time when the
 template changes.
 
-Follows the Kubernetes daemon set controller 1.36; the pods name their node by affinity and go
+Follows the Kubernetes daemon set controller 1.37; the pods name their node by affinity and go
 through the scheduler. Revisions are told apart by the hash label only; no ControllerRevision
 objects are kept.
 """

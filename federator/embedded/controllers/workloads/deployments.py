@@ -1,7 +1,7 @@
 """The Deployment stand-in: one ReplicaSet per template, rolled over by the rules of `rolling`,
 reported by `rollouts`.
 
-Follows the Kubernetes deployment controller 1.36: revisions and history limit, pause, Recreate,
+Follows the Kubernetes deployment controller 1.37: revisions and history limit, pause, Recreate,
 proportional scaling, progress deadline. It writes ReplicaSets and Deployment status, never pods.
 """
 

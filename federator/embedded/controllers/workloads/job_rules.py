@@ -1,7 +1,7 @@
 """The pure parts of the Job stand-in: index sets in the API's spelling, failure policy, success
 policy, back-off.
 
-Called by `job_state` and `jobs`; rules and messages of the Kubernetes job controller 1.36.
+Called by `job_state` and `jobs`; rules and messages of the Kubernetes job controller 1.37.
 """
 
 import bisect

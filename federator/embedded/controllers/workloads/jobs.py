@@ -1,7 +1,7 @@
 """The Job stand-in: Indexed and NonIndexed Jobs, back-off, failure and success policies,
 suspension, time to live.
 
-Follows the Kubernetes job controller 1.36: conditions SuccessCriteriaMet -> Complete and
+Follows the Kubernetes job controller 1.37: conditions SuccessCriteriaMet -> Complete and
 FailureTarget -> Failed, counts once per pod, at most `parallelism` pods. One status write per turn
 and Job.
 """

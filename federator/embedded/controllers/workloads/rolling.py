@@ -1,7 +1,7 @@
 """The arithmetic of rolling updates: who may grow and shrink by how much. Pure; `deployments`
 carries it out.
 
-Rules of the Kubernetes deployment controller 1.36: surge rounds up, unavailable rounds down, both
+Rules of the Kubernetes deployment controller 1.37: surge rounds up, unavailable rounds down, both
 zero makes unavailable one; unhealthy old pods go first; scaling while several sets are active is
 shared in proportion, the largest takes the rest.
 """

@@ -1,7 +1,7 @@
 """The status of a Deployment: counts over its ReplicaSets and the conditions Available and
 Progressing. Pure.
 
-Reasons and messages are those of the Kubernetes deployment controller 1.36. Called by
+Reasons and messages are those of the Kubernetes deployment controller 1.37. Called by
 `deployments`; times come in as text.
 """
 

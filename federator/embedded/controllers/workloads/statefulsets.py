@@ -1,9 +1,9 @@
 """The StatefulSet stand-in: numbered pods with stable names and claims, started and replaced in
 order.
 
-Follows the Kubernetes stateful set controller 1.36: OrderedReady and Parallel, partitioned rolling
-updates from the highest ordinal down, OnDelete. Revisions are told apart by the hash label only; no
-ControllerRevision objects are kept.
+Follows the Kubernetes stateful set controller 1.37: OrderedReady and Parallel, partitioned rolling
+updates from the highest ordinal down within `maxUnavailable`, OnDelete. Revisions are told apart by
+the hash label only; no ControllerRevision objects are kept.
 """
 
 from collections.abc import Iterator
@@ -14,6 +14,7 @@ from federator.embedded.controllers.pods import Group, Pod, PodIndex
 from federator.embedded.controllers.templates import Moulds
 from federator.embedded.controllers.workloads.history import template_hash
 from federator.embedded.controllers.workloads.replicasets import available_pods, wanted_replicas
+from federator.embedded.controllers.workloads.rolling import scaled
 from federator.embedded.controllers.world import Key, World
 from federator.embedded.storage.revisions import DELETED, Event, JsonObject
 
@@ -94,21 +95,29 @@ class StatefulSets:
             yield from self._roll(obj, group, ordinals, digest)
 
     def _roll(self, obj: JsonObject, group: Group, ordinals: range, digest: str) -> Iterator[None]:
-        """Replaces the highest pod of an old template, once all above it are ready."""
-        strategy = obj["spec"].get("updateStrategy") or {}
-        if strategy.get("type") == "OnDelete":
+        """Replaces pods of an old template from the highest ordinal down, so that no more than
+        `maxUnavailable` of all are away; with Parallel those that are not ready go at once, because
+        replacing them takes nothing away."""
+        spec = obj["spec"]
+        strategy = spec.get("updateStrategy") or {}
+        numbered = [group.pods.get(f"{obj['metadata']['name']}-{ordinal}") for ordinal in ordinals]
+        pods = [pod for pod in numbered if pod is not None]
+        if strategy.get("type") == "OnDelete" or len(pods) < len(numbered):
             return
-        partition = (strategy.get("rollingUpdate") or {}).get("partition", 0)
-        for ordinal in reversed(ordinals):
-            pod = group.pods.get(f"{obj['metadata']['name']}-{ordinal}")
-            if ordinal < partition + ordinals.start or pod is None:
-                return
-            if pod.labels.get(REVISION_LABEL) != digest and pod.active:
-                self._remove(obj, pod)
-                yield
-                return
-            if not pod.ready or pod.deleting:
-                return
+        limits = strategy.get("rollingUpdate") or {}
+        allowed = max(1, scaled(limits.get("maxUnavailable", 1), len(pods), up=False))
+        room = allowed - sum(not pod.ready or pod.deleting for pod in pods)
+        old = [
+            pod
+            for pod in reversed(pods[limits.get("partition", 0) :])
+            if pod.labels.get(REVISION_LABEL) != digest and pod.active
+        ]
+        parallel = spec.get("podManagementPolicy") == "Parallel"
+        away = [pod for pod in old if parallel and not pod.ready]
+        present = [pod for pod in old if pod.ready]
+        for pod in [*away, *present[: max(0, room)]]:
+            self._remove(obj, pod)
+            yield
 
     def _create(self, obj: JsonObject, ordinal: int, digest: str) -> bool:
         """Whether the round goes on: not after a refusal."""

@@ -96,7 +96,7 @@ def patch_scale(ctx: Context, request: ApiRequest, target: Target) -> Answer:
         opts = options.write_options(request, "PatchOptions", applies=True)
     else:
         opts = options.write_options(request, "PatchOptions")
-    document = bodies.read_patch(request, media)
+    document = bodies.patch_document(request, media, bodies.read_patch(request, media))
     old = reading.existing(ctx.store, target)
     # Merging a Scale is merging plain maps, whatever the patch calls itself.
     plain = media if media == patching.JSON_PATCH else patching.MERGE

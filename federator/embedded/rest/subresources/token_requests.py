@@ -1,6 +1,6 @@
 """POST of serviceaccounts/token: a TokenRequest, answered with a token (`kubectl create token`).
 
-The order of the checks and their words are those of Kubernetes 1.36.
+The order of the checks and their words are those of Kubernetes 1.37.
 """
 
 import msgspec

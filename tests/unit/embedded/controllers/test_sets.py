@@ -1,6 +1,9 @@
 """StatefulSets and DaemonSets."""
 
+import asyncio
+
 from federator.embedded.controllers import NodePool
+from federator.embedded.storage.revisions import DELETED, Event
 from tests.unit.embedded.controllers.clusters import RESOURCES, Cluster, Obj, play, template
 
 
@@ -16,6 +19,18 @@ def daemon(pod: Obj | None = None, **spec: object) -> Obj:
 
 def names(cluster: Cluster) -> list[str]:
     return [pod["metadata"]["name"] for pod in cluster.pods()]
+
+
+def deletions(cluster: Cluster) -> dict[str, float]:
+    """When each pod went, filled from now on, in that order."""
+    gone: dict[str, float] = {}
+
+    def on_pod(event: Event) -> None:
+        if event.type is DELETED:
+            gone[event.key[1]] = asyncio.get_running_loop().time()
+
+    cluster.store.subscribe(RESOURCES["Pod"], on_pod)
+    return gone
 
 
 def test_ordinals_start_one_after_the_other() -> None:
@@ -69,6 +84,35 @@ def test_a_new_template_rolls_from_the_highest_ordinal_down_to_the_partition() -
         await cluster.pass_s(30)
         status = cluster.status("StatefulSet", "db")
         assert status["currentRevision"] == status["updateRevision"]
+
+    play(story)
+
+
+def test_as_many_pods_roll_at_once_as_may_be_unavailable() -> None:
+    async def story(cluster: Cluster) -> None:
+        cluster.create("StatefulSet", stateful(updateStrategy={"rollingUpdate": {"maxUnavailable": "70%"}}))
+        await cluster.pass_s(10)
+        gone = deletions(cluster)
+        cluster.edit("StatefulSet", "db", template=template("db", cpu="200m"))
+        await cluster.pass_s(30)
+        assert list(gone) == ["db-2", "db-1", "db-0"]
+        assert gone["db-1"] - gone["db-2"] < 0.5
+        assert gone["db-0"] - gone["db-1"] > 1  # not before the others are ready again
+
+    play(story)
+
+
+def test_pods_that_are_away_anyway_are_replaced_at_once_where_they_start_in_parallel() -> None:
+    async def story(cluster: Cluster) -> None:
+        cluster.create("StatefulSet", stateful(podManagementPolicy="Parallel", pod=template("db", cpu="99")))
+        await cluster.pass_s(5)
+        assert cluster.status("StatefulSet", "db").get("readyReplicas", 0) == 0
+        gone = deletions(cluster)
+        cluster.edit("StatefulSet", "db", template=template("db", cpu="100m"))
+        await cluster.pass_s(5)
+        assert list(gone) == ["db-2", "db-1", "db-0"]
+        assert gone["db-0"] - gone["db-2"] < 0.5
+        assert cluster.status("StatefulSet", "db")["readyReplicas"] == 3
 
     play(story)
 
