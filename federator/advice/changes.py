@@ -22,6 +22,8 @@ from federator.model.kubernetes import quantity
 from federator.model.kubernetes.taints import Taint
 from federator.placement.policy import mentions
 from federator.placement.quota import quota
+from federator.placement.quota.tree import Tree
+from federator.placement.quota.uses import Limit, Uses
 from federator.placement.selection import filters
 
 MAX_CLUSTERS: Final = 16
@@ -194,16 +196,17 @@ def quotas(world: World, trials: Trials, decision: Decision) -> Iterator[Change]
         return
     finished = world.workload.progress().done
     copies = trials.placed(world, without_quotas=True)
-    if ask.whole and decision.reason in _BY_QUOTA:
+    if ask.whole and decision.reason in quota.BY_QUOTA:
         copies = max(
             copies, min(ask.slots, ask.count - sum(high - low + 1 for low, high in finished))
         )
     made, texts = world, []
-    for account in accounts:
+    uses = Uses(Tree(world.snapshot.quotas), world.situation.commitments.usage)
+    for account in _line(uses.tree, ask.project):
         obj = made.obj(("FederatedQuota", "", account.name))
         if obj is None:
             continue
-        for path, old, new, text in _raised(world, ask, account, copies):
+        for path, old, new, text in _raised(world, ask, account, copies, uses):
             texts.append(f"FederatedQuota {account.name} {text} {old} -> {new}")
             obj = patches.edited(obj, path, new)
         made = (
@@ -242,35 +245,48 @@ def _bindings(world: World, ask: Ask, accounts: Sequence[QuotaAccount]) -> Itera
             )
 
 
-_BY_QUOTA: Final = frozenset(
-    {Reason.QUOTA_EXCEEDED, Reason.EXCEEDS_MAX_QUOTA, Reason.PRIORITY_EXCEEDS_MAX}
-)
+def _line(tree: Tree, project: str) -> list[QuotaAccount]:
+    """The accounts of a project and all above them."""
+    found = dict.fromkeys(name for own in tree.speaking(project) for name in tree.line(own))
+    return [tree.accounts[name] for name in found]
 
 
 def _raised(
-    world: World, ask: Ask, account: QuotaAccount, copies: int
+    world: World, ask: Ask, account: QuotaAccount, copies: int, uses: Uses
 ) -> Iterator[tuple[tuple[str, ...], str, Any, str]]:
     """(path, from, to, field) of each limit of an account that is too low for this many copies."""
-    commitments = world.situation.commitments
+    commitments, tree = world.situation.commitments, uses.tree
     if account.max_priority is not None and ask.priority > account.max_priority:
         yield ("spec", "maxPriority"), str(account.max_priority), ask.priority, "maxPriority"
     own = commitments.commitment(ask.uid)
-    mine = own is not None and own.project in account.projects
-    running = sum(commitments.placed(project) for project in account.projects)
+    sharing = {*account.projects, *tree.under(account.name)}
+    mine = own is not None and own.project in sharing
+    running = sum(map(commitments.placed, sharing))
     running -= bool(mine and own is not None and own.copies)
     if account.max_concurrent is not None and running >= account.max_concurrent:
         field = "maxConcurrentWorkloads"
         yield ("spec", field), str(account.max_concurrent), running + 1, field
-    tier = account.tiers.get(ask.tier)
-    for name, field, limit in quota.limits(tier) if tier is not None else ():
-        used = sum(commitments.usage(project, ask.tier)[name] for project in account.projects)
-        if mine and own is not None and own.tier is ask.tier:
-            used -= own.usage[name]
-        needed = used + copies * ask.shape.requests[name]
-        if ask.shape.requests[name] > 0 and needed > limit:
-            texts = [quantity.render_amount(name, amount) for amount in (limit, needed)]
-            path = ("spec", "tiers", str(ask.tier), field, name)
-            yield path, texts[0], texts[1], f"tiers.{ask.tier}.{field}.{name}"
+    charged = [one for one in tree.charged(ask.project) if account.name in tree.line(one)]
+    for name in tree.names(account.name, ask.tier):
+        needed = copies * ask.shape.requests[name]
+        limits = [one for each in charged for one in uses.limits(each, ask.tier, name, own)]
+        for limit in limits:
+            if limit.account == account.name and needed > limit.left:
+                yield _higher(limit, ask, name, needed - limit.left)
+                break
+
+
+def _higher(
+    limit: Limit, ask: Ask, name: str, missing: int
+) -> tuple[tuple[str, ...], str, Any, str]:
+    """A limit raised by what is missing: `max` where nothing is written of the account itself."""
+    field = limit.bound.field.partition(".")[0] or "max"
+    now = limit.bound.stated or 0
+    if field == "borrowingLimit":
+        now -= limit.bound.guaranteed or 0
+    texts = [quantity.render_amount(name, amount) for amount in (now, now + missing)]
+    path = ("spec", "tiers", str(ask.tier), field, name)
+    return path, texts[0], texts[1], f"tiers.{ask.tier}.{field}.{name}"
 
 
 def bounds(world: World, trials: Trials, decision: Decision) -> Iterator[Change]:

@@ -1,7 +1,7 @@
 """FederatedQuota: what the projects of one account may use over all clusters. Schema and
 conversion."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field, model_validator
@@ -24,7 +24,7 @@ from federator.api.common import (
 from federator.api.raw import Obj
 from federator.model.ask import Tier
 from federator.model.errors import FieldError
-from federator.model.fleet import QuotaAccount, TierQuota
+from federator.model.fleet import Balance, QuotaAccount, TierQuota
 from federator.model.kubernetes import quantity
 from federator.model.resources import ZERO, Resources
 
@@ -36,6 +36,10 @@ COMPARED: Final = ("cpu", "memory", "nvidia.com/gpu")
 its condition tells. API servers reckon a rule with amounts as long as a request may be, and take
 none that looks at all of them."""
 ABOVE_MAX = "guaranteed may not be above max"
+MAX_OR_BORROWING = (
+    "max and borrowingLimit say the same (max = guaranteed + borrowingLimit): only one of them"
+)
+NOBODY_ELSE = "borrowingLimit and lendingLimit are for accounts with a parent"
 OWN_PARENT = "an account is not its own parent"
 NOT_ROOT = "unknownProjects is said by an account without a parent"
 
@@ -51,14 +55,22 @@ class TierLimits(Model):
                 " || quantity(string(self.guaranteed[name]))"
                 ".compareTo(quantity(string(self.max[name]))) <= 0)",
                 ABOVE_MAX,
-            )
+            ),
+            ("!has(self.max) || !has(self.borrowingLimit)", MAX_OR_BORROWING),
         )
     )
 
     guaranteed: Amounts | None = None
-    """What is kept for this account."""
+    """What is promised to this account and those below it. Without a parent also the most that they
+    may use, where max says nothing."""
     max: Amounts | None = None
-    """What it may use at most; unlimited when left out."""
+    """What it may use at most, with those below it; when left out, what its parent leaves."""
+    borrowing_limit: Amounts | None = None
+    """Of an account with a parent: what it may use at most beyond its guarantee. When left out, all
+    that its parent has idle; in tier Reserved nothing."""
+    lending_limit: Amounts | None = None
+    """Of an account with a parent: what others may use of its guarantee at most while it is idle.
+    When left out, all of it; in tier Reserved nothing."""
 
     @model_validator(mode="after")
     def _within(self) -> "TierLimits":
@@ -70,7 +82,14 @@ class TierLimits(Model):
             for name in both
         ):
             raise PydanticCustomError("guaranteed", ABOVE_MAX)
+        if self.max is not None and self.borrowing_limit is not None:
+            raise PydanticCustomError("borrowing_limit", MAX_OR_BORROWING)
         return self
+
+    @property
+    def shared(self) -> bool:
+        """Whether it says what is borrowed or lent."""
+        return self.borrowing_limit is not None or self.lending_limit is not None
 
 
 class Tiers(Model):
@@ -95,12 +114,29 @@ class Spec(Model):
     """What the account may use."""
 
     model_config = ConfigDict(
-        json_schema_extra=rules(("!has(self.parent) || !has(self.unknownProjects)", NOT_ROOT))
+        json_schema_extra=rules(
+            ("!has(self.parent) || !has(self.unknownProjects)", NOT_ROOT),
+            (
+                "has(self.parent) || !has(self.tiers) || "
+                + " && ".join(
+                    f"(!has(self.tiers.{tier})"
+                    f" || (!has(self.tiers.{tier}.borrowingLimit)"
+                    f" && !has(self.tiers.{tier}.lendingLimit)))"
+                    for tier in Tier
+                ),
+                NOBODY_ELSE,
+            ),
+        )
     )
 
     parent: ObjectName | None = None
-    """Account that this one is a part of. Accounts limit each for itself so far, whatever their
-    parents."""
+    """Account that this one is a part of. Its limits hold for all accounts below it together, and
+    what one of them has idle the others may borrow."""
+    weight: Annotated[int, Field(ge=1, le=1_000, json_schema_extra={"format": "int32"})] | None = (
+        None
+    )
+    """Of its projects where the order is decided by what each uses: with 2, twice the use counts
+    like that of others. 1 when left out."""
     projects: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=63)]],
         Field(max_length=256, json_schema_extra=LIST_SET),
@@ -115,9 +151,9 @@ class Spec(Model):
     tiers: Tiers | None = None
     """Limits by tier."""
     max_priority: Int32 | None = None
-    """Highest priority that a workload may ask for."""
+    """Highest priority that a workload may ask for, also below this account."""
     max_concurrent_workloads: Count | None = None
-    """At most this many workloads hold anything at a time."""
+    """At most this many workloads of the account and of those below it hold anything at a time."""
     default_requests: Amounts | None = None
     """What each copy is charged of a resource that its containers do not request, in quota and in
     room: cpu 100m and memory 200Mi when left out. Its pods are not changed."""
@@ -139,6 +175,10 @@ class Spec(Model):
     def _root(self) -> "Spec":
         if self.parent is not None and self.unknown_projects is not None:
             raise PydanticCustomError("unknown_projects", NOT_ROOT)
+        tiers = self.tiers or Tiers()
+        said = (tiers.reserved, tiers.on_demand, tiers.preemptible)
+        if self.parent is None and any(one is not None and one.shared for one in said):
+            raise PydanticCustomError("parent", NOBODY_ELSE)
         return self
 
 
@@ -148,7 +188,14 @@ class TierUsage(Model):
     tier: Literal["Reserved", "OnDemand", "Preemptible"]
     """The tier."""
     used: Amounts = Field(default_factory=dict)
-    """The sum over the decisions in force."""
+    """The sum over the decisions in force, with those of the accounts below."""
+    guaranteed: Amounts | None = None
+    """What is guaranteed to an account of a tree: its own guarantee, or the sum of those below it.
+    """
+    borrowed: Amounts | None = None
+    """Of what is used, what is guaranteed to others or to nobody."""
+    lent: Amounts | None = None
+    """Of what is guaranteed to it, what accounts that are not below it use."""
 
 
 class Status(Model):
@@ -159,7 +206,10 @@ class Status(Model):
     conditions: Conditions = Field(default_factory=list)
     """Valid: whether anything is wrong with the account; if so, what, and in which field."""
     workloads: Amount = 0
-    """Workloads that hold something."""
+    """Workloads that hold something, with those of the accounts below."""
+    waiting: Amount | None = None
+    """Workloads that lack copies because of a quota, with those of the accounts below; left out
+    while there are none."""
     summary: ShortText = ""
     """One line for tables."""
     usage: Annotated[
@@ -219,34 +269,65 @@ def to_account(obj: Obj) -> QuotaAccount:
         max_priority=spec["maxPriority"] if _is_integer(spec.get("maxPriority")) else None,
         max_concurrent=maximum if maximum >= 0 else None,
         parent=raw.text(spec, "parent"),
+        weight=max(raw.integer(spec, "weight", default=1), 1),
         unknown_projects={"Allow": True, "Refuse": False}.get(raw.text(spec, "unknownProjects")),
         defaults=vector(defaults) if isinstance(defaults, dict) else None,
         service_accounts=raw.texts(spec, "serviceAccounts"),
         iam_roles=raw.texts(spec, "iamRoles"),
         priority_classes=raw.texts(spec, "priorityClasses"),
+        unread=tuple(_unread(tiers)),
     )
 
 
 def to_status(
-    account: QuotaAccount, usage: Mapping[Tier, Resources], workloads: int
+    account: QuotaAccount,
+    usage: Mapping[Tier, Mapping[str, Balance]],
+    workloads: int,
+    waiting: int,
+    *,
+    alone: bool,
 ) -> dict[str, Any]:
-    """`.status` from what the decisions in force add up to. Every limited tier is shown, also when
-    nothing is used."""
-    shown = [tier for tier in Tier if tier in account.tiers or usage.get(tier)]
-    parts = []
+    """`.status` from what the decisions in force add up to. `usage`: by tier and resource. Every
+    limited tier is shown, also when nothing is used. `alone`: it has neither a parent nor accounts
+    below it, and borrows and lends nothing."""
+    used = {
+        tier: Resources({name: one.used for name, one in usage.get(tier, {}).items()})
+        for tier in Tier
+    }
+    shown = [
+        tier
+        for tier in Tier
+        if tier in account.tiers or used[tier] or any(map(_promised, usage.get(tier, {}).values()))
+    ]
+    parts, rows = [], []
     for tier in shown:
         limit = account.tiers[tier].maximum if tier in account.tiers else None
-        used = usage.get(tier, ZERO)["cpu"]
         of = f" of {limit['cpu'] / 1000:g}" if limit is not None and "cpu" in limit else ""
-        parts.append(f"{tier} {used / 1000:g}{of} cpu")
-    return {
+        parts.append(f"{tier} {used[tier]['cpu'] / 1000:g}{of} cpu")
+        row: dict[str, Any] = {"tier": str(tier), "used": quantity.render(used[tier])}
+        if not alone:
+            found = usage.get(tier, {})
+            row["guaranteed"] = _rendered(
+                {name: one.guaranteed or 0 for name, one in found.items()}
+            )
+            row["borrowed"] = _rendered({name: one.borrowed for name, one in found.items()})
+            row["lent"] = _rendered({name: one.lent for name, one in found.items()})
+        rows.append({name: value for name, value in row.items() if value is not None})
+    status = {
         "observedGeneration": account.generation,
         "workloads": workloads,
         "summary": ", ".join(parts)[:256],
-        "usage": [
-            {"tier": str(tier), "used": quantity.render(usage.get(tier, ZERO))} for tier in shown
-        ],
+        "usage": rows,
     }
+    return status | ({"waiting": waiting} if waiting else {})
+
+
+def _promised(balance: Balance) -> bool:
+    return bool(balance.guaranteed)
+
+
+def _rendered(amounts: Mapping[str, int]) -> dict[str, str] | None:
+    return quantity.render(Resources(amounts)) or None
 
 
 def _limits(limits: Obj) -> TierQuota:
@@ -256,7 +337,22 @@ def _limits(limits: Obj) -> TierQuota:
         name for name in raw.mapping(limits, "max") if maximum is not None and not maximum[name]
     }
     withheld = {name for name in raw.mapping(limits, "guaranteed") if not guaranteed[name]}
-    return TierQuota(guaranteed, maximum, barred=frozenset(zero), withheld=frozenset(withheld))
+    borrowing, lending = (
+        {name: vector({name: value})[name] for name, value in raw.mapping(limits, field).items()}
+        for field in ("borrowingLimit", "lendingLimit")
+    )
+    return TierQuota(guaranteed, maximum, frozenset(zero), frozenset(withheld), borrowing, lending)
+
+
+def _unread(tiers: Obj) -> Iterator[str]:
+    """A sentence for each amount that is no quantity, or too large."""
+    for tier in Tier:
+        for field in ("guaranteed", "max", "borrowingLimit", "lendingLimit"):
+            for name, value in raw.mapping(tiers, tier, field).items():
+                try:
+                    quantity.vector({name: value})
+                except FieldError as error:
+                    yield f"spec.tiers.{tier}.{field}.{error}; it counts as 0"
 
 
 def vector(amounts: Obj) -> Resources:

@@ -201,8 +201,9 @@ def copies_of(holding: Holding | Share) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TierQuota:
-    """Limits of one account in one tier. Without trees a resource is limited by `maximum` where
-    that names it, else by `guaranteed`; otherwise not at all."""
+    """Limits of one account in one tier. Of an account that stands alone a resource is limited by
+    `maximum` where that names it, else by `guaranteed`; otherwise not at all. With a parent:
+    `placement.quota.tree`."""
 
     guaranteed: Resources = ZERO
     maximum: Resources | None = None
@@ -211,6 +212,10 @@ class TierQuota:
     withheld: frozenset[str] = frozenset()
     """Resources whose guaranteed amount is zero: that is the limit where `maximum` does not name
     them."""
+    borrowing: Mapping[str, int] = field(default_factory=dict)
+    """What it may use at most beyond its guarantee; zeros are kept."""
+    lending: Mapping[str, int] = field(default_factory=dict)
+    """What others may use of its guarantee at most while it does not; zeros are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +231,8 @@ class QuotaAccount:
     max_priority: int | None = None
     max_concurrent: int | None = None
     parent: str = ""
+    weight: int = 1
+    """Of its projects in fair ordering: with 2, twice the use counts like that of others."""
     unknown_projects: bool | None = None
     """Whether a root account admits projects that no account names; None when it does not say."""
     defaults: Resources | None = None
@@ -235,6 +242,25 @@ class QuotaAccount:
     two."""
     iam_roles: tuple[str, ...] = ()
     priority_classes: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    """A sentence for each amount that could not be read and counts as zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """What one account uses of one resource in one tier, with all accounts below it."""
+
+    used: int = 0
+    guaranteed: int | None = None
+    most: int | None = None
+    """The most it may use, as it is written; None where nothing limits it."""
+    borrowed: int = 0
+    """Of what it uses, what is guaranteed to others, or to nobody."""
+    lent: int = 0
+    """Of what is guaranteed to it, what accounts that are not below it use."""
+    lenders: tuple[tuple[str, int], ...] = ()
+    """(account, amount) that together are `borrowed`. An account above lends what it has promised
+    to nobody."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from federator.model import shards
-from federator.model.ask import Ask, Unit
+from federator.model.ask import Ask, Tier, Unit
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import FleetSnapshot, Holding
+from federator.model.resources import ZERO
 from federator.model.shards import Ranges
 from federator.placement.division.division import DIVIDERS
-from federator.placement.quota import quota
+from federator.placement.quota.tree import Tree
+from federator.placement.quota.uses import Uses
 from federator.placement.room.commitments import Commitments
 from federator.placement.selection import filters
 
@@ -212,11 +214,13 @@ def check_commitments(
             breaches.append(f"usage of {key[0]} in {key[1]} is {commitments.usage(*key)}, its workloads hold {held}")
         if any(amount < 0 for amount in commitments.usage(*key).values()):
             breaches.append(f"usage of {key[0]} in {key[1]} is negative")
-    for account in snapshot.quotas:
-        for tier in sorted(account.tiers):
-            for name, field, limit in quota.limits(account.tiers[tier]):
-                used = sum(commitments.usage(project, tier)[name] for project in account.projects)
-                had = sum(before.usage(project, tier)[name] for project in account.projects) if before else 0
-                if used > max(limit, had):
-                    breaches.append(f"{account.name} holds {used} {name} in {tier}, {field} is {limit}")
+    tree = Tree(snapshot.quotas)
+    now, then = Uses(tree, commitments.usage), Uses(tree, before.usage if before else lambda project, tier: ZERO)
+    for root in tree.roots:
+        for tier, name in ((each, name) for each in Tier for name in tree.names(root, each)):
+            had = then.counted(root, tier, name)
+            for account, (used, bound) in now.counted(root, tier, name).items():
+                if bound.most is not None and used > max(bound.most, had[account][0]):
+                    field = bound.field or f"sum of guaranteed.{name} below it"
+                    breaches.append(f"{account} holds {used} {name} in {tier}, {field} leaves {bound.most}")
     return breaches

@@ -3,8 +3,8 @@ projects, age, key.
 
 Within one tier and priority the asks that fit on the fewest nodes come first, because the others
 have more choice (docs/decisions/0001-batch-order.md). Among equals the project with the smallest
-dominant share comes next, counting what this batch has already queued for it: a project with a
-thousand asks does not go before one with ten.
+dominant share comes next, divided by the weight of its quota and counting what this batch has
+already queued for it: a project with a thousand asks does not go before one with ten.
 """
 
 import heapq
@@ -40,6 +40,7 @@ def order(
         band = (*_standing(ask), places.get(ask.uid, 0))
         bands.setdefault(band, {}).setdefault(ask.project, []).append(ask)
     usage = dict(commitments.usage_by_project()) if commitments is not None else {}
+    weights = _weights(ledger) if ledger is not None else {}
     total = ZERO
     for amounts in usage.values():
         total = total + amounts
@@ -47,8 +48,17 @@ def order(
         total = total + demand(ask)
     ordered: list[Ask] = []
     for key in sorted(bands):
-        ordered += _interleave(bands[key], usage, total)
+        ordered += _interleave(bands[key], usage, total, weights)
     return ordered
+
+
+def _weights(ledger: Ledger) -> dict[str, int]:
+    """Of the projects whose accounts say one; of several accounts the least."""
+    weights: dict[str, int] = {}
+    for account in ledger.snapshot.quotas:
+        for project in account.projects:
+            weights[project] = min(account.weight, weights.get(project, account.weight))
+    return {project: weight for project, weight in weights.items() if weight != 1}
 
 
 def demand(ask: Ask) -> Resources:
@@ -91,10 +101,18 @@ def _standing(ask: Ask) -> tuple[int, int]:
 
 
 def _interleave(
-    queues: Mapping[str, list[Ask]], usage: dict[str, Resources], total: Resources
+    queues: Mapping[str, list[Ask]],
+    usage: dict[str, Resources],
+    total: Resources,
+    weights: Mapping[str, int],
 ) -> list[Ask]:
     heads = [
-        (dominant_share(usage.get(project, ZERO), total), _age(queue[0]), project, 0)
+        (
+            dominant_share(usage.get(project, ZERO), total) / weights.get(project, 1),
+            _age(queue[0]),
+            project,
+            0,
+        )
         for project, queue in queues.items()
     ]
     heapq.heapify(heads)
@@ -105,7 +123,7 @@ def _interleave(
         ordered.append(queue[at])
         usage[project] = usage.get(project, ZERO) + demand(queue[at])
         if at + 1 < len(queue):
-            share = dominant_share(usage[project], total)
+            share = dominant_share(usage[project], total) / weights.get(project, 1)
             heapq.heapreplace(heads, (share, _age(queue[at + 1]), project, at + 1))
         else:
             heapq.heappop(heads)

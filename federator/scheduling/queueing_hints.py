@@ -13,6 +13,7 @@ from federator.model.ask import Ask
 from federator.model.decision import REFUSALS, Decision, Reason
 from federator.model.names import WorkloadKey
 from federator.placement.division.division import DIVIDERS
+from federator.placement.quota.quota import BY_QUOTA
 from federator.placement.selection.candidates import NOBODY
 
 FIRST_RETRY_S: Final = 5.0
@@ -51,9 +52,6 @@ class Waiting:
     clusters: frozenset[str] | None = None
 
 
-_QUOTA_REASONS: Final = frozenset(
-    {Reason.QUOTA_EXCEEDED, Reason.EXCEEDS_MAX_QUOTA, Reason.PRIORITY_EXCEEDS_MAX}
-)
 _NEVER: Final = frozenset(
     {Reason.SUSPENDED, Reason.MISCONFIGURED, Reason.HOST_WOULD_RUN_IT, *REFUSALS}
 )
@@ -97,8 +95,8 @@ def may_help(hint: Hint, waiting: Waiting) -> bool:
     """Whether the change may let more of the waiting workload be placed."""
     if hint.kind is HintKind.QUOTA:
         named = not hint.projects or waiting.project in hint.projects
-        return named and (waiting.reason in _QUOTA_REASONS or waiting.reason is Reason.NOT_ALLOWED)
-    if waiting.reason in _QUOTA_REASONS:
+        return named and (waiting.reason in BY_QUOTA or waiting.reason is Reason.NOT_ALLOWED)
+    if waiting.reason in BY_QUOTA:
         return False
     if hint.kind is HintKind.CLUSTER:
         return True

@@ -22,7 +22,7 @@ from federator.model.names import WorkloadKey
 from federator.model.shards import Ranges
 from federator.sandbox.faults.lives import Life
 from federator.sandbox.faults.rows import Sending
-from tests.simulation import hearing
+from tests.simulation import hearing, promises
 from tests.simulation.invariants import Obj, Step, all_of, finished
 from tests.simulation.world import World
 
@@ -113,12 +113,8 @@ class Charges:
             waits = facts.terms.unit is Unit.SHARDS and str(facts.terms.reason) in FULL and not facts.shares
             if obj is None or not waits or raw.flag(obj, "spec", "suspend") or "deletionTimestamp" in obj["metadata"]:
                 continue
-            quotas = [
-                one
-                for one in all_of(host, "FederatedQuota")
-                if facts.terms.project in raw.texts(one, "spec", "projects")
-            ]
-            if quotas and all(_fits(one, facts, obj, decisions, objs) for one in quotas):
+            accounts = promises.Accounts(all_of(host, "FederatedQuota"))
+            if accounts.of(facts.terms.project) and _fits(accounts, facts, obj, decisions, objs):
                 yield facts.workload_uid
 
     def _unserved(self, due: Due, now_s: float) -> Iterator[str]:
@@ -155,8 +151,9 @@ class Charges:
                 counts = hub.state.commitments.placed(project), placed.get(project, 0)
                 if counts[0] != counts[1]:
                     yield f"{NAME}: {name} counts {counts[0]} workloads of {project}, {counts[1]} hold anything"
-        for quota in all_of(self._world.federation.host, "FederatedQuota"):
-            yield from _said(quota, use, placed)
+        accounts = promises.Accounts(all_of(self._world.federation.host, "FederatedQuota"))
+        for name, quota in sorted(accounts.objs.items()):
+            yield from _said(name, quota, accounts.projects(name), use, placed)
 
     def _used_in_members(self) -> tuple[dict[tuple[str, str], Mapping[str, int]], dict[str, int]]:
         """((project, tier) -> what its pods may take, project -> workloads that hold anything): by slices, and by the
@@ -225,31 +222,49 @@ def _sum_of(pod: Mapping[str, Any]) -> dict[str, int]:
     return dict(total)
 
 
-def _fits(quota: Obj, facts: DecisionFacts, obj: Obj, decisions: list[DecisionFacts], objs: Mapping[str, Obj]) -> bool:
-    """Whether a whole job set that holds nothing has room in an account."""
-    spec = quota["spec"]
-    mine = [one for one in decisions if one.terms.project in raw.texts(spec, "projects")]
-    pods = {one.workload_uid: held(one, finished(objs.get(one.workload_uid, {}))) for one in mine}
-    if (most := raw.at(spec, "maxConcurrentWorkloads")) is not None and sum(map(bool, pods.values())) >= most:
-        return False
-    limits = raw.mapping(spec, "tiers", str(facts.terms.tier), "max")
-    asked = min(raw.integer(obj, "spec", "parallelism", default=1), raw.integer(obj, "spec", "shards", default=1))
-    assert facts.terms.shape is not None
-    for resource, text in limits.items():
-        used = sum(
-            one.terms.shape.requests[resource] * pods[one.workload_uid]
-            for one in mine
-            if one.terms.shape is not None and one.terms.tier == facts.terms.tier
-        )
-        if used + facts.terms.shape.requests[resource] * asked > vector({resource: text})[resource]:
+def _fits(
+    accounts: promises.Accounts,
+    facts: DecisionFacts,
+    obj: Obj,
+    decisions: list[DecisionFacts],
+    objs: Mapping[str, Obj],
+) -> bool:
+    """Whether a whole job set that holds nothing has room in its account and all above it."""
+    project, tier = facts.terms.project, facts.terms.tier
+    pods = {one.workload_uid: held(one, finished(objs.get(one.workload_uid, {}))) for one in decisions}
+    for name in {one for own in accounts.of(project) for one in accounts.line(own)}:
+        most = raw.at(raw.mapping(accounts.objs[name], "spec"), "maxConcurrentWorkloads")
+        under = accounts.projects(name)
+        if (
+            most is not None
+            and sum(bool(pods[one.workload_uid]) for one in decisions if one.terms.project in under) >= most
+        ):
             return False
-    return True
+    asked = min(raw.integer(obj, "spec", "parallelism", default=1), raw.integer(obj, "spec", "shards", default=1))
+    requests = facts.terms.shape.requests if facts.terms.shape is not None else {}
+
+    def used(resource: str, one: str) -> int:
+        return sum(
+            other.terms.shape.requests[resource] * pods[other.workload_uid]
+            for other in decisions
+            if other.terms.shape is not None and other.terms.project == one and other.terms.tier == tier
+        )
+
+    def more(resource: str, one: str) -> int:
+        return used(resource, one) + (requests[resource] * asked if one == project else 0)
+
+    return not any(accounts.breaches(project, str(tier), more, used))
 
 
-def _said(quota: Obj, use: Mapping[tuple[str, str], Mapping[str, int]], placed: Mapping[str, int]) -> Iterator[str]:
-    """An account's status beside what its projects have."""
-    name, status = quota["metadata"]["name"], quota.get("status") or {}
-    projects = raw.texts(quota, "spec", "projects")
+def _said(
+    name: str,
+    quota: Obj,
+    projects: list[str],
+    use: Mapping[tuple[str, str], Mapping[str, int]],
+    placed: Mapping[str, int],
+) -> Iterator[str]:
+    """An account's status beside what its projects, and those of the accounts below it, have."""
+    status = quota.get("status") or {}
     for row in status.get("usage") or ():
         for resource in MEASURED:
             said = vector({resource: row["used"][resource]})[resource] if resource in row["used"] else 0

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from federator.api import federatedquota
 from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
 from federator.embedded.server import EmbeddedCluster
 from federator.hub.records import workloads
@@ -21,7 +20,7 @@ from federator.model import names, shards
 from federator.model import seq as seqs
 from federator.model.ask import Unit
 from federator.model.shards import Ranges
-from federator.placement.quota import quota
+from tests.simulation import promises
 
 Obj = Mapping[str, Any]
 NOTE = "example.com/"
@@ -207,27 +206,31 @@ def _marked(kind: str, obj: Obj) -> bool:
 
 
 def quota_kept(step: Step) -> Iterator[str]:
-    """No decision takes an account beyond a limit that its hub has heard of: events take their time (F17)."""
+    """No decision takes an account beyond a limit that its hub has heard of (events take their time, F17), neither its
+    own nor one above it, and none takes what another account keeps for itself."""
     if not is_decision(step):
         return
     facts = decision_facts(step.obj)
     project, tier = facts.terms.project, facts.terms.tier
-    for obj in step.all_of("FederatedQuota"):
-        account = federatedquota.to_account(obj)
-        if project not in account.projects or tier not in account.tiers or not step.heard(obj):
-            continue
-        others = [
-            other
-            for other in map(decision_facts, step.all_of("PlacementDecision"))
-            if other.uid != facts.uid and other.terms.project in account.projects and other.terms.tier == tier
-        ]
-        before = decision_facts(step.before) if step.before is not None else None
-        for resource, which, limit in quota.limits(account.tiers[tier]):
-            theirs = sum(charge(step, other, resource) for other in others)
-            used = charge(step, facts, resource) + theirs
-            had = theirs + (_kept(step, before, facts, resource) if before is not None else 0)
-            if used > max(limit, had):
-                yield f"{step.name}: {account.name} uses {used} {resource} after {had}, its {which} is {limit}"
+    accounts = promises.Accounts(step.all_of("FederatedQuota"))
+    if not all(step.heard(accounts.objs[one]) for name in accounts.of(project) for one in accounts.tree(name)):
+        return
+    others = [one for one in map(decision_facts, step.all_of("PlacementDecision")) if one.uid != facts.uid]
+    before = decision_facts(step.before) if step.before is not None else None
+
+    def theirs(resource: str, one: str) -> int:
+        mine = (other for other in others if other.terms.project == one and other.terms.tier == tier)
+        return sum(charge(step, other, resource) for other in mine)
+
+    def now(resource: str, one: str) -> int:
+        return theirs(resource, one) + (charge(step, facts, resource) if one == project else 0)
+
+    def then(resource: str, one: str) -> int:
+        kept = _kept(step, before, facts, resource) if before is not None and one == project else 0
+        return theirs(resource, one) + kept
+
+    for text in accounts.breaches(project, str(tier), now, then):
+        yield f"{step.name}: {text}"
 
 
 def _kept(step: Step, before: DecisionFacts, now: DecisionFacts, resource: str) -> int:

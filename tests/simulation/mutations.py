@@ -43,6 +43,7 @@ from federator.model.names import WorkloadKey
 from federator.model.steps import Delete, Patch, RequeueAfter
 from federator.placement import engine
 from federator.placement.division import spread
+from federator.placement.quota import tree as quota_tree
 from federator.placement.room.commitments import Commitments
 from federator.placement.selection import filters
 from federator.placement.selection import leaving as engine_leaving
@@ -203,6 +204,13 @@ def _quota_twice(original: Method) -> Method:
         original(self, commitment, sign * 2)
 
     return account
+
+
+def _keeps_nothing(original: Method) -> Method:
+    def bound(*given: Any, **more: Any) -> Any:
+        return dataclasses.replace(original(*given, **more), kept=0)
+
+    return bound
 
 
 def overlooks(*reasons: Reason) -> Callable[[Method], Method]:
@@ -458,6 +466,7 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
         in_worlds_of(instead(HubState, "_is_ours", _taken_for_ours), "decision-forged"),
     ),
     "quota is charged twice": ("6 quota", instead(Commitments, "_account", _quota_twice)),
+    "a borrower takes a guarantee that is not lent": ("6 quota", instead(quota_tree, "_bound", _keeps_nothing)),
     "a fleet without a fitting cluster divides by zero": (
         "20 total functions",
         instead(spread, "divide", _divided_by_clusters),

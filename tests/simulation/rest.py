@@ -22,11 +22,9 @@ from federator.kinds.natives import NATIVES
 from federator.model import names, shards
 from federator.model.ask import PodShape, Policy, Strategy, Unit
 from federator.model.decision import Reason
-from federator.model.fleet import QuotaAccount
 from federator.model.kubernetes.quantity import vector
 from federator.placement.policy.policies import Bindings, Policies, Subject
-from federator.placement.quota import quota
-from tests.simulation import feasibility, foreign
+from tests.simulation import feasibility, foreign, promises
 from tests.simulation.invariants import Obj, all_of, finished
 from tests.simulation.world import World
 
@@ -163,12 +161,11 @@ def planted_untouched(world: World) -> Iterator[str]:
 def nothing_withheld(world: World) -> Iterator[str]:
     """Who is told that a quota is full could not have one copy more within it."""
     found = decisions(world)
-    accounts = [federatedquota.to_account(obj) for obj in all_of(world.federation.host, "FederatedQuota")]
+    accounts = promises.Accounts(all_of(world.federation.host, "FederatedQuota"))
     for facts in found:
         if facts.terms.reason not in FULL or facts.terms.shape is None or facts.terms.unit is not Unit.REPLICAS:
             continue
-        mine = [one for one in accounts if facts.terms.project in one.projects and facts.terms.tier in one.tiers]
-        if mine and all(_has_room(account, facts, found) for account in mine):
+        if accounts.of(facts.terms.project) and _has_room(accounts, facts, found):
             yield f"decision {facts.name}: {facts.terms.shortfall} are missing for a quota that is not full"
 
 
@@ -258,19 +255,22 @@ def shards_of(job: Obj) -> tuple[int, int] | None:
     return labels.piece_of(job["metadata"].get("annotations") or {})
 
 
-def _has_room(account: QuotaAccount, facts: DecisionFacts, found: Sequence[DecisionFacts]) -> bool:
-    """Whether one copy more fits into the account, by what all decisions give."""
-    shape, tier = facts.terms.shape, facts.terms.tier
+def _has_room(accounts: promises.Accounts, facts: DecisionFacts, found: Sequence[DecisionFacts]) -> bool:
+    """Whether one copy more fits into the account and all above it, by what all decisions give."""
+    shape, project, tier = facts.terms.shape, facts.terms.project, facts.terms.tier
     assert shape is not None
-    for resource, _, limit in quota.limits(account.tiers[tier]):
-        used = sum(
-            one.terms.shape.requests[resource] * sum(share.slots for share in one.shares)
-            for one in found
-            if one.terms.shape is not None and one.terms.project in account.projects and one.terms.tier == tier
+
+    def used(resource: str, one: str) -> int:
+        return sum(
+            other.terms.shape.requests[resource] * sum(share.slots for share in other.shares)
+            for other in found
+            if other.terms.shape is not None and other.terms.project == one and other.terms.tier == tier
         )
-        if used + shape.requests[resource] > limit:
-            return False
-    return True
+
+    def more(resource: str, one: str) -> int:
+        return used(resource, one) + (shape.requests[resource] if one == project else 0)
+
+    return not any(accounts.breaches(project, str(tier), more, used))
 
 
 def gone_clusters_are_gone(world: World) -> Iterator[str]:

@@ -116,6 +116,7 @@ class _Author:
         self.rng: random.Random = generator(parameters.seed, "script")
         self.pause_s = parameters.pause_s
         self.quota_cpu = parameters.quota_cpu
+        self.tree = _some(parameters, "quota trees")
         self.clusters = "abcdefghij"[: parameters.members]
         self.alive: set[tuple[str, str, str]] = set()
         self.policies: set[str] = set()
@@ -145,9 +146,14 @@ class _Author:
                 "projects": ["feed"],
                 "namespaces": ["feed"],
                 "tiers": {"OnDemand": {"max": limits}},
-                **self.strangers,
             }
-            yield Action(0.0, "create", "FederatedQuota", "", "feed", {"spec": {**spec, **self.strangers}})
+            if self.tree:
+                yield from self._company()
+                promised = {"cpu": str(self.quota_cpu // 2)}
+                below = {"guaranteed": promised, "lendingLimit": {"cpu": "1"}}
+                spec |= {"parent": "company", "tiers": {"OnDemand": below}}
+            more = {} if self.tree else self.strangers
+            yield Action(0.0, "create", "FederatedQuota", "", "feed", {"spec": {**spec, **more}})
         yield self._made(self.rng.choice(NAMES))
         if self.backlog.any:
             account = self.backlog.account()["spec"]
@@ -155,6 +161,14 @@ class _Author:
             for name in backlog.NAMES:
                 yield Action(0.1, "create", JOBSET, backlog.NAMESPACE, name, self.backlog.made())
             yield from self._moves(backlog.EARLY)
+
+    def _company(self) -> Iterator[Action]:
+        """What project feed borrows from: an account above it, and one beside it that lends a part of its guarantee."""
+        tiers = {"OnDemand": {"max": {"cpu": str(self.quota_cpu), "memory": "64Gi"}}}
+        yield Action(0.0, "create", "FederatedQuota", "", "company", {"spec": {"tiers": tiers, **self.strangers}})
+        below = {"guaranteed": {"cpu": "2"}, "lendingLimit": {"cpu": "1"}}
+        spec = {"projects": ["ads"], "parent": "company", "tiers": {"OnDemand": below}}
+        yield Action(0.0, "create", "FederatedQuota", "", "ads", {"spec": spec})
 
     def everywhere(self) -> list[Action]:
         return [Action(*move) for move in (*self.duplicates.begin(), *self.duplicates.moves())]

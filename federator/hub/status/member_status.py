@@ -35,6 +35,9 @@ from federator.model.names import WorkloadKey
 from federator.model.resources import ZERO, Resources
 from federator.model.steps import RequeueAfter
 from federator.placement.quota import accounts
+from federator.placement.quota.quota import BY_QUOTA
+from federator.placement.quota.tree import Tree
+from federator.placement.quota.uses import Uses
 from federator.status import conditions
 from federator.status.conditions import Condition
 
@@ -81,8 +84,10 @@ class Reporting:
         self.accounts: WorkQueue[str] = WorkQueue("accounts", rng=rng, metrics=state.metrics)
         self.questions: WorkQueue[str] = WorkQueue("asking", rng=rng, metrics=state.metrics)
         self._look_due: dict[str, float] = {}
-        self._offered: dict[str, frozenset[str]] = {}
-        """Member -> resources that its nodes have, as last reported."""
+        self._offered: dict[str, Resources] = {}
+        """Member -> what its nodes have for the federation, as last reported."""
+        self._short: Mapping[str, int] | None = None
+        """Project -> workloads that lack copies because of a quota; None: to be counted."""
         self._figures_due: dict[str, float] = {}
         self._claim_due: dict[str, float] = {}
         state.signals.to_ask.append(self.ask_all)
@@ -98,6 +103,7 @@ class Reporting:
 
     def count_all(self) -> None:
         """Decisions changed, and perhaps what accounts use."""
+        self._short = None
         for name in sorted(self.state.quotas):
             self.accounts.add_after(name, ACCOUNT_S)
 
@@ -112,34 +118,51 @@ class Reporting:
             obj = await self.host.get(ref)
         except errors.NotFound:
             return
+        every = tuple(one for _, one in sorted(self.state.quotas.items()))
+        tree = self.state.commitments.tree(every)
+        uses, projects = Uses(tree, self.state.commitments.usage), tree.under(name)
+        usage = {
+            tier: {
+                resource: found[name]
+                for resource, found in uses.balances(tree.line(name)[-1], tier).items()
+            }
+            for tier in Tier
+        }
         status = federatedquota.to_status(
             account,
-            {
-                tier: sum_of(
-                    self.state.commitments.usage(project, tier) for project in account.projects
-                )
-                for tier in Tier
-            },
-            sum(self.state.commitments.placed(project) for project in account.projects),
+            usage,
+            sum(map(self.state.commitments.placed, projects)),
+            sum(self._short_of_quota().get(project, 0) for project in projects),
+            alone=tree.alone(name),
         )
         live = obj.get("status") or {}
         status["conditions"] = conditions.merge(
             live.get("conditions"),
-            (self._validity(account),),
+            (self._validity(account, tree),),
             self.clock.rfc3339(),
             (federatedquota.VALID,),
         )
-        patch = diffs.replacement_patch(live, {**live, **status})
+        kept = {field: value for field, value in live.items() if field != "waiting"}
+        patch = diffs.replacement_patch(live, {**kept, **status})
         if patch:
             version = obj["metadata"]["resourceVersion"]
             body = {"metadata": {"uid": account.uid, "resourceVersion": version}, "status": patch}
             await self.host.patch(ref, body, subresource="status")
 
-    def _validity(self, account: QuotaAccount) -> Condition:
+    def _short_of_quota(self) -> Mapping[str, int]:
+        if self._short is None:
+            self._short = Counter(
+                record.terms.project
+                for record in self.state.records.values()
+                if record.terms.reason in BY_QUOTA and record.terms.shortfall > 0
+            )
+        return self._short
+
+    def _validity(self, account: QuotaAccount, tree: Tree) -> Condition:
         """The condition that says what is wrong with an account: the gravest reason, and all
         sentences."""
-        offered = {name for member in self.state.members for name in self._offered.get(member, ())}
-        troubles = accounts.troubles(account, self.state.quotas, offered)
+        capacity = sum_of(self._offered.get(member, ZERO) for member in self.state.members)
+        troubles = accounts.troubles(account, tree, capacity)
         if not troubles:
             return Condition(federatedquota.VALID, conditions.TRUE, "Valid", "", account.generation)
         said = "; ".join(trouble.message for trouble in troubles)
@@ -148,14 +171,13 @@ class Reporting:
         )
 
     def _note_offered(self, member: Member) -> None:
-        """Records which resources a member's nodes have; accounts that name others are checked
-        again."""
-        offered = (
-            frozenset(member.report.capacity.allocatable)
-            if member.report is not None
-            else frozenset()
-        )
-        if self._offered.get(member.name, frozenset()) != offered:
+        """Records what a member's nodes have; what accounts promise and name is checked again."""
+        offered = ZERO
+        if member.report is not None:
+            usable = membercluster.usable_permille(raw.text(member.obj, "spec", "usable"))
+            has = member.report.capacity.allocatable
+            offered = has.scaled(usable).upper(Resources(dict.fromkeys(has, 1)))  # the names stay
+        if self._offered.get(member.name, ZERO) != offered:
             self._offered[member.name] = offered
             self.count_all()
 

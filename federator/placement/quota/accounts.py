@@ -11,7 +11,9 @@ from typing import Final
 
 from federator.model.ask import Tier
 from federator.model.fleet import QuotaAccount, TierQuota
+from federator.model.kubernetes import quantity
 from federator.model.resources import Resources
+from federator.placement.quota.tree import Tree, guaranteed, maximum
 
 NATIVE: Final = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
 """Resources without a domain that pods can request; those with a domain (nvidia.com/gpu) are what
@@ -22,6 +24,9 @@ UNKNOWN_PARENT: Final = "UnknownParent"
 PARENT_CYCLE: Final = "ParentCycle"
 PROJECT_BOUND_TWICE: Final = "ProjectBoundTwice"
 GUARANTEED_ABOVE_MAX: Final = "GuaranteedAboveMax"
+UNREADABLE_AMOUNT: Final = "UnreadableAmount"
+GUARANTEES_ABOVE_PARENT: Final = "GuaranteesAboveParent"
+GUARANTEED_ABOVE_CAPACITY: Final = "GuaranteedAboveCapacity"
 NAMED_MOST: Final = 5
 ALIKE: Final = 0.75
 """Minimum similarity (difflib ratio) of a name that is suggested: gpu is not cpu."""
@@ -35,16 +40,17 @@ class Trouble:
     message: str
 
 
-def troubles(
-    account: QuotaAccount, accounts: Mapping[str, QuotaAccount], offered: Collection[str]
-) -> tuple[Trouble, ...]:
-    """All faults of an account, the most serious first. `accounts`: all accounts by name.
-    `offered`: the resources that nodes of the fleet report, empty while there is no report."""
+def troubles(account: QuotaAccount, tree: Tree, capacity: Resources) -> tuple[Trouble, ...]:
+    """All faults of an account, the most serious first. `capacity`: what the nodes of the fleet have
+    for the federation, empty while there is no report."""
     return (
-        *_parents(account, accounts),
-        *_projects(account, accounts),
+        *_parents(account, tree.accounts),
+        *_projects(account, tree),
+        *(Trouble(UNREADABLE_AMOUNT, message) for message in account.unread),
         *_limits(account),
-        *_resources(account, offered),
+        *_below(account, tree),
+        *_promises(account, tree, capacity),
+        *_resources(account, capacity),
     )
 
 
@@ -66,14 +72,16 @@ def _parents(account: QuotaAccount, accounts: Mapping[str, QuotaAccount]) -> Ite
             return
 
 
-def _projects(account: QuotaAccount, accounts: Mapping[str, QuotaAccount]) -> Iterator[Trouble]:
+def _projects(account: QuotaAccount, tree: Tree) -> Iterator[Trouble]:
     """A project should have one account. With several, each counts all its use and each limits it."""
     for project in sorted(account.projects):
-        others = sorted(name for name, other in accounts.items() if name != account.name and project in other.projects)
+        others = [name for name in tree.speaking(project) if name != account.name]
         if others:
+            lowest = tree.charged(project)
+            then = "each of them limits it" if len(lowest) > 1 else f"it is charged to {lowest[0]}, the lowest of them"
             yield Trouble(
                 PROJECT_BOUND_TWICE,
-                f"spec.projects names {project}, as FederatedQuota {_few(others)} does: each of them limits it",
+                f"spec.projects names {project}, as FederatedQuota {_few(others)} does: {then}",
             )
 
 
@@ -86,11 +94,56 @@ def _limits(account: QuotaAccount) -> Iterator[Trouble]:
                 yield Trouble(GUARANTEED_ABOVE_MAX, f"{field} is above spec.tiers.{tier}.max.{name}, which limits")
 
 
+def _below(account: QuotaAccount, tree: Tree) -> Iterator[Trouble]:
+    """What is guaranteed to accounts below must be in what this one has."""
+    children = tree.children(account.name)
+    if not children:
+        return
+    for tier, limits in _tiers(account):
+        for name in tree.names(account.name, tier):
+            bounds = tree.bounds(account.name, tier, name) or {}
+            beneath = sum(bounds[one].guaranteed or 0 for one in children)
+            own, most = guaranteed(limits, name), maximum(limits, name)
+            has, field = (own, "guaranteed") if own is not None else (most, "max")
+            if has is not None and beneath > has:
+                parts = ", ".join(
+                    f"{one} {quantity.render_amount(name, bounds[one].guaranteed or 0)}"
+                    for one in children[:NAMED_MOST]
+                    if bounds[one].guaranteed
+                )
+                sums = [quantity.render_amount(name, amount) for amount in (has, beneath)]
+                yield Trouble(
+                    GUARANTEES_ABOVE_PARENT,
+                    f"spec.tiers.{tier}.{field}.{name} is {sums[0]}, and {sums[1]} is guaranteed below it ({parts})",
+                )
+
+
+def _promises(account: QuotaAccount, tree: Tree, capacity: Resources) -> Iterator[Trouble]:
+    """What is guaranteed to all accounts together must be in the fleet. Told of each account without
+    a parent that guarantees anything of it."""
+    if account.name not in tree.roots:
+        return
+    for name, promised in tree.promised.items():
+        if name not in capacity or promised <= capacity[name]:
+            continue
+        for tier in Tier:
+            bounds = tree.bounds(account.name, tier, name) or {}
+            if own := bounds[account.name].guaranteed if bounds else None:
+                sums = [quantity.render_amount(name, amount) for amount in (own, promised, capacity[name])]
+                yield Trouble(
+                    GUARANTEED_ABOVE_CAPACITY,
+                    f"spec.tiers.{tier}.guaranteed.{name}: with {sums[0]} here, {sums[1]} is guaranteed to all"
+                    f" accounts, and the clusters have {sums[2]} for the federation",
+                )
+
+
 def _resources(account: QuotaAccount, offered: Collection[str]) -> Iterator[Trouble]:
     for tier, limits in _tiers(account):
         for field, names in (
             ("guaranteed", {*limits.guaranteed, *limits.withheld}),
             ("max", {*(limits.maximum or ()), *limits.barred}),
+            ("borrowingLimit", set(limits.borrowing)),
+            ("lendingLimit", set(limits.lending)),
         ):
             for name in sorted(names):
                 where = f"spec.tiers.{tier}.{field}.{name}"

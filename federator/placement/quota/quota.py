@@ -1,8 +1,8 @@
-"""Flat quotas: how many copies of a workload the FederatedQuotas of its project admit, with the
-sentence when not all.
+"""How many copies of a workload the FederatedQuotas of its project admit, with the sentence when
+not all.
 
-Every account stands alone, and guaranteed equals max. Pure functions of accounts and usage; the
-ledger supplies usage without the asking workload's own.
+What an account and those above it leave is reckoned by `tree` and `uses`; an account that stands
+alone is a tree of one. Pure functions of accounts and usage; the ledger supplies both.
 
 The sentences are read by the workload's owner, who shares accounts with others: they give the
 request, the limit and what is admitted, never what others hold. Operators see that in the
@@ -15,11 +15,12 @@ from typing import Final
 
 from federator.model.ask import Ask, Tier
 from federator.model.decision import Reason
-from federator.model.fleet import QuotaAccount, TierQuota
+from federator.model.fleet import Commitment, QuotaAccount
 from federator.model.kubernetes import quantity
 from federator.model.resources import PODS, UNLIMITED, Resources
+from federator.placement.quota.tree import Tree
+from federator.placement.quota.uses import Limit, Uses
 
-Usage = Callable[[str, Tier], Resources]
 Placed = Callable[[str], int]
 
 
@@ -36,6 +37,10 @@ class Admission:
 
 
 UNBOUND: Final = Admission()
+BY_QUOTA: Final = frozenset({Reason.QUOTA_EXCEEDED, Reason.EXCEEDS_MAX_QUOTA, Reason.PRIORITY_EXCEEDS_MAX})
+"""Reasons of those who lack copies because an account admits no more."""
+RECORDED: Final = 64
+"""So many accounts are recorded in a decision with their generations."""
 ASSUMED: Final = Resources({"cpu": 100, "memory": 200 << 20})
 """What a copy without requests is charged: the kube-scheduler's default for such a container."""
 
@@ -90,42 +95,39 @@ def with_defaults(requests: Resources, speaking: Iterable[QuotaAccount], own: Re
     return requests + lacking
 
 
-def limits(tier: TierQuota) -> tuple[tuple[str, str, int], ...]:
-    """(resource, limiting field, limit). Flat: `max` where it names the resource, else
-    `guaranteed`; resources that neither names are not limited."""
-    named = tier.maximum or Resources()
-    return tuple(
-        (name, "max", named[name])
-        if name in named or name in tier.barred
-        else (name, "guaranteed", tier.guaranteed[name])
-        for name in sorted({*named, *tier.guaranteed, *tier.barred, *tier.withheld})
-    )
-
-
-def admit(
-    ask: Ask, wanted: int, held: int, accounts: tuple[QuotaAccount, ...], *, usage: Usage, placed: Placed
-) -> Admission:
+def admit(ask: Ask, wanted: int, held: int, uses: Uses, *, own: Commitment | None, placed: Placed) -> Admission:
     """How many of `wanted` copies are admitted; the `held` ones run already and are never taken
     back.
 
-    `usage` and `placed` exclude the asking workload. With RequireAll all are admitted, or none
-    beyond those held.
+    `own`: what the workload is charged for in `uses`; `placed` excludes it. With RequireAll all are
+    admitted, or none beyond those held.
     """
-    refused = refusal(ask, accounts)
-    speaking = accounts_of(ask.project, accounts)
-    generations = {account.name: account.generation for account in speaking}
+    tree = uses.tree
+    refused = refusal(ask, tree.accounts.values())
+    speaking = tree.speaking(ask.project)
+    line = _above(tree, speaking)
+    generations = {name: tree.accounts[name].generation for name in line[:RECORDED]}
     if refused:
         return Admission(held, Reason.NOT_ALLOWED, refused, False, generations)
     best = Admission(UNLIMITED, unlimited=not speaking, generations=generations)
-    for account in speaking:
+    charged, asked = tree.charged(ask.project), _Asked(ask, wanted, held, own)
+    for name in line:
+        account = tree.accounts[name]
         for admission in (
             _by_priority(ask, account, held),
-            _by_concurrency(account, wanted, held, placed),
-            _by_resources(ask, account, wanted, held, usage),
+            _by_concurrency(account, wanted, held, tree, placed),
+            _by_resources(asked, name, uses) if name in charged else None,
         ):
             if admission is not None and admission.copies < best.copies:
                 best = Admission(admission.copies, admission.reason, admission.message, False, generations)
     return best
+
+
+def _above(tree: Tree, speaking: tuple[str, ...]) -> tuple[str, ...]:
+    """These accounts with all above them, in that order."""
+    if all(len(tree.line(name)) == 1 for name in speaking):
+        return speaking
+    return tuple(dict.fromkeys(other for name in speaking for other in tree.line(name)))
 
 
 def refusal(ask: Ask, accounts: Collection[QuotaAccount]) -> str:
@@ -168,10 +170,10 @@ def _by_priority(ask: Ask, account: QuotaAccount, held: int) -> Admission | None
     )
 
 
-def _by_concurrency(account: QuotaAccount, wanted: int, held: int, placed: Placed) -> Admission | None:
+def _by_concurrency(account: QuotaAccount, wanted: int, held: int, tree: Tree, placed: Placed) -> Admission | None:
     if account.max_concurrent is None or held > 0 or wanted <= 0:
         return None
-    if sum(placed(project) for project in account.projects) < account.max_concurrent:
+    if sum(map(placed, _sharing(tree, account))) < account.max_concurrent:
         return None
     most = "1 workload" if account.max_concurrent == 1 else f"{account.max_concurrent} workloads"
     return Admission(
@@ -182,54 +184,93 @@ def _by_concurrency(account: QuotaAccount, wanted: int, held: int, placed: Place
     )
 
 
-def _by_resources(ask: Ask, account: QuotaAccount, wanted: int, held: int, usage: Usage) -> Admission | None:
-    tier = account.tiers.get(ask.tier)
-    if tier is None:
-        return None
-    used = Resources()
-    for project in sorted(account.projects):
-        used = used + usage(project, ask.tier)
-    tightest: Admission | None = None
-    for name, field_name, limit in limits(tier):
+def _sharing(tree: Tree, account: QuotaAccount) -> Collection[str]:
+    """The projects that count for an account: its own, and those of the accounts below it."""
+    return account.projects if tree.alone(account.name) else {*account.projects, *tree.under(account.name)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """`own`: what the workload is charged for already."""
+
+    ask: Ask
+    wanted: int
+    held: int
+    own: Commitment | None
+
+
+def _by_resources(asked: _Asked, account: str, uses: Uses) -> Admission | None:
+    ask = asked.ask
+    tightest: tuple[int, str] | None = None
+    for name in uses.tree.names(account, ask.tier):
         need = ask.shape.requests[name]
-        if need <= 0:
+        if need <= 0 or (left := uses.left(account, ask.tier, name, asked.own)) is None:
             continue
-        fit = max(limit - used[name], 0) // need
-        if fit >= wanted or (tightest is not None and fit >= tightest.copies):
-            continue
-        never = need * wanted > limit
-        allowed, each, needed = (quantity.render_amount(name, amount) for amount in (limit, need, need * wanted))
-        left = "" if never else ", and too little of it is left"
-        # With RequireAll the number that would fit is left out: it would only reveal the use of others.
-        fits = "" if ask.whole else f", {fit} fit"
-        tightest = Admission(
-            fit,
-            Reason.EXCEEDS_MAX_QUOTA if never else Reason.QUOTA_EXCEEDED,
-            f"FederatedQuota {account.name} allows {allowed} {name} (spec.tiers.{ask.tier}.{field_name}.{name}){left}: "
-            f"{wanted} copies of {each} need {needed}{fits}",
-        )
+        fit = left // need
+        if fit < asked.wanted and (tightest is None or fit < tightest[0]):
+            tightest = fit, name
     if tightest is None:
         return None
-    copies = held if ask.whole else max(tightest.copies, held)
-    return Admission(copies, tightest.reason, tightest.message)
+    reason, message = _told(asked, account, tightest, uses)
+    return Admission(asked.held if ask.whole else max(tightest[0], asked.held), reason, message)
 
 
-def refuse_edit(edit: Edit, accounts: tuple[QuotaAccount, ...], *, usage: Usage, placed: Placed) -> Admission | None:
+def _told(asked: _Asked, account: str, tightest: tuple[int, str], uses: Uses) -> tuple[Reason, str]:
+    """Why not all are admitted. `tightest`: the copies that fit, and the resource."""
+    ask, wanted, (fit, name) = asked.ask, asked.wanted, tightest
+    need = ask.shape.requests[name]
+    limits = uses.limits(account, ask.tier, name, asked.own)
+    never = [one for one in limits if need * wanted > one.ever]
+    binding = min(never or limits, key=lambda one: one.left)
+    left = "" if never else ", and too little of it is left"
+    each, needed = quantity.render_amount(name, need), quantity.render_amount(name, need * wanted)
+    # With RequireAll the number that would fit is left out: it would only reveal the use of others.
+    fits = "" if ask.whole else f", {fit} fit"
+    return (
+        Reason.EXCEEDS_MAX_QUOTA if never else Reason.QUOTA_EXCEEDED,
+        f"FederatedQuota {allows(binding, account, ask.tier, name)}{left}: "
+        f"{wanted} copies of {each} need {needed}{fits}",
+    )
+
+
+def allows(limit: Limit, account: str, tier: Tier, name: str) -> str:
+    """What a limit allows to an account, as it is written: `ads allows 10 cpu (...)`. By what is
+    written alone: nothing is said of what others use."""
+    bound, field_name = limit.bound, f"spec.tiers.{tier}"
+    stated = quantity.render_amount(name, bound.stated or 0)
+    if bound.field.startswith("borrowingLimit"):
+        promised, more = (
+            quantity.render_amount(name, amount)
+            for amount in (bound.guaranteed or 0, (bound.stated or 0) - (bound.guaranteed or 0))
+        )
+        where = f"{promised} guaranteed and {more} borrowed, {field_name}.{bound.field}"
+    elif bound.field:
+        where = f"{field_name}.{bound.field}"
+    else:
+        where = f"the sum of {field_name}.guaranteed.{name} below it"
+    if limit.account == account:
+        return f"{account} allows {stated} {name} ({where})"
+    most = quantity.render_amount(name, limit.ever)
+    return f"{limit.account}, above {account}, allows {stated} {name} ({where}), at most {most} of it to {account}"
+
+
+def refuse_edit(edit: Edit, uses: Uses, *, own: Commitment | None, placed: Placed) -> Admission | None:
     """Why an edit of running copies is not admitted, by the first account that refuses it; None
-    when it is. `usage` and `placed` exclude the workload. Only growth is judged: a workload above a
-    limit may be edited as long as it does not grow."""
-    ask, before = edit.ask, edit.before
-    if ask.project != before.project and (refused := refusal(ask, accounts)):
+    when it is. `own` and `placed` as in `admit`. Only growth is judged: a workload above a limit
+    may be edited as long as it does not grow."""
+    ask, before, tree = edit.ask, edit.before, uses.tree
+    if ask.project != before.project and (refused := refusal(ask, tree.accounts.values())):
         return Admission(0, Reason.NOT_ALLOWED, f"project {ask.project}, and {refused}")
-    for account in accounts_of(ask.project, accounts):
+    for name in _above(tree, tree.speaking(ask.project)):
+        account = tree.accounts[name]
         admission = None
         if ask.priority > before.priority:
             admission = _by_priority(ask, account, 0)
-        if admission is None and before.project not in account.projects:
-            admission = _by_concurrency(account, edit.kept, 0, placed)
+        if admission is None and before.project not in _sharing(tree, account):
+            admission = _by_concurrency(account, edit.kept, 0, tree, placed)
         if admission is not None:
             return replace(admission, message=f"{_wish(edit)}, and {admission.message}")
-        if over := _over(edit, account, usage):
+        if name in tree.charged(ask.project) and (over := _over(edit, name, uses, own)):
             return Admission(0, Reason.QUOTA_EXCEEDED, over)
     return None
 
@@ -244,28 +285,30 @@ def _wish(edit: Edit) -> str:
     return ", ".join(parts if len(parts) == 1 else parts[1:])
 
 
-def _over(edit: Edit, account: QuotaAccount, usage: Usage) -> str:
+def _over(edit: Edit, account: str, uses: Uses, own: Commitment | None) -> str:
     """The first limit of the account that the edit would exceed, as a sentence; "" for none."""
     ask, before = edit.ask, edit.before
-    tier = account.tiers.get(ask.tier)
-    if tier is None:
-        return ""
-    same = before.project in account.projects and before.tier is ask.tier
-    for name, field_name, limit in limits(tier):
+    same = account in uses.tree.charged(before.project) and before.tier is ask.tier
+    for name in uses.tree.names(account, ask.tier):
         need = ask.shape.requests[name] * edit.kept
         if need <= 0 or (same and need <= before.shape.requests[name] * edit.running):
             continue
-        used = sum(usage(project, ask.tier)[name] for project in account.projects)
-        if used + need > limit:
-            asks, each, allows = (
-                quantity.render_amount(name, amount) for amount in (need, ask.shape.requests[name], limit)
-            )
-            left = "" if need > limit else ", of which too little is left"
+        limits = [one for one in uses.limits(account, ask.tier, name, own) if need > one.left]
+        if limits:
+            binding = min(limits, key=lambda one: (one.ever >= need, one.left))
+            asks, each = (quantity.render_amount(name, amount) for amount in (need, ask.shape.requests[name]))
+            left = "" if need > binding.ever else ", of which too little is left"
             return (
                 f"{asks} {name} of project {ask.project} in tier {ask.tier} ({edit.kept} running copies of {each}), and"
-                f" FederatedQuota {account.name} allows {allows} (spec.tiers.{ask.tier}.{field_name}.{name}){left}"
+                f" FederatedQuota {_edited(binding, account, ask.tier, name)}{left}"
             )
     return ""
+
+
+def _edited(limit: Limit, account: str, tier: Tier, name: str) -> str:
+    """As `allows`, without the name of the resource where the account's own limit binds."""
+    said = allows(limit, account, tier, name)
+    return said.replace(f" {name} (", " (", 1) if limit.account == account else said
 
 
 def amounts(requests: Resources) -> str:

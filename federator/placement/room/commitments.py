@@ -18,9 +18,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from federator.model.ask import PodShape, Tier
-from federator.model.fleet import Capacity, ClusterView, Commitment, FleetSnapshot, copies_of
+from federator.model.fleet import Capacity, ClusterView, Commitment, FleetSnapshot, QuotaAccount, copies_of
 from federator.model.resources import ZERO, Resources
 from federator.model.shards import Ranges
+from federator.placement.quota.tree import Tree
 from federator.placement.room.ledger import Ledger
 from federator.placement.room.nodes import Nodes
 from federator.placement.room.world import Base, Opened, World
@@ -45,6 +46,7 @@ class Commitments:
         """uid -> shards recorded as done, whether or not the workload has a commitment."""
         self._usage: dict[tuple[str, Tier], Resources] = {}
         self._placed: dict[str, int] = {}
+        self._tree: tuple[tuple[QuotaAccount, ...], Tree] | None = None
         self._trails: dict[str, dict[str, _Trail]] = {}
         self._recent: dict[str, list[_Place]] = {}
         self._unsorted: set[str] = set()
@@ -196,6 +198,12 @@ class Commitments:
     def placed(self, project: str) -> int:
         """How many of the project's workloads hold anything."""
         return self._placed.get(project, 0)
+
+    def tree(self, quotas: tuple[QuotaAccount, ...]) -> Tree:
+        """The accounts as a tree. The last one is kept."""
+        if self._tree is None or self._tree[0] != quotas:
+            self._tree = (quotas, Tree(quotas))
+        return self._tree[1]
 
     def open(self, snapshot: FleetSnapshot) -> Ledger:
         """A ledger for one cycle, above the commitments as they are now."""

@@ -14,6 +14,8 @@ from federator.model.ask import Ask, PodShape, Tier
 from federator.model.fleet import Commitment, FleetSnapshot, QuotaAccount
 from federator.model.resources import UNLIMITED, ZERO, Resources
 from federator.placement.quota import quota
+from federator.placement.quota.tree import Tree
+from federator.placement.quota.uses import Uses
 from federator.placement.room.binding import Ints
 from federator.placement.room.nodes import Nodes
 from federator.placement.room.world import PENDING, Charge, World
@@ -29,6 +31,7 @@ class Committed(Protocol):
     def commitment(self, uid: str) -> Commitment | None: ...
     def usage(self, project: str, tier: Tier) -> Resources: ...
     def placed(self, project: str) -> int: ...
+    def tree(self, quotas: tuple[QuotaAccount, ...]) -> Tree: ...
     def world(self, snapshot: FleetSnapshot, reader: object) -> World: ...
 
 
@@ -63,6 +66,7 @@ class Ledger:
         self._deltas: dict[str, list[tuple[Commitment, int]]] = {}
         self._usage: dict[tuple[str, Tier], Resources] = {}
         self._placed: dict[str, int] = {}
+        self._uses: Uses | None = None
         self._undo: list[Callable[[Ledger], object]] = []
         """What takes back what was given. The ledger is an argument: it ends with its cycle, and not
         when the collector finds it."""
@@ -167,43 +171,44 @@ class Ledger:
         """How many copies quota admits; the workload's own present copies do not count as use."""
         if not self.snapshot.quotas:
             return quota.UNBOUND
-        usage, placed = self._of_others(ask.uid)
-        return quota.admit(ask, wanted, held, self.snapshot.quotas, usage=usage, placed=placed)
+        own = self.commitment(ask.uid)
+        return quota.admit(ask, wanted, held, self.uses, own=own, placed=self._placed_beside(own))
 
     def edit(self, edit: quota.Edit) -> quota.Admission | None:
         """Why quota does not admit an edit of running copies; None when it does."""
-        usage, placed = self._of_others(edit.ask.uid)
-        return quota.refuse_edit(edit, self.snapshot.quotas, usage=usage, placed=placed)
+        own = self.commitment(edit.ask.uid)
+        return quota.refuse_edit(edit, self.uses, own=own, placed=self._placed_beside(own))
 
-    def _of_others(self, uid: str) -> tuple[quota.Usage, quota.Placed]:
-        """Usage and placed workloads without this workload."""
-        own = self.commitment(uid)
+    @property
+    def uses(self) -> Uses:
+        """What the accounts of the snapshot use, as far as this batch has decided."""
+        self._recount()
+        if self._uses is None:
+            self._uses = Uses(self.below.tree(self.snapshot.quotas), self.usage)
+        return self._uses
 
-        def usage(project: str, tier: Tier) -> Resources:
-            total = self.usage(project, tier)
-            return total - own.usage if own and (own.project, own.tier) == (project, tier) else total
+    def _placed_beside(self, own: Commitment | None) -> quota.Placed:
+        """Placed workloads of a project without this one."""
 
         def placed(project: str) -> int:
             return self.placed(project) - bool(own and own.project == project and own.copies)
 
-        return usage, placed
+        return placed
 
     def quota_room(
         self, project: str, namespace: str, tier: Tier, requests: Resources
     ) -> tuple[int | None, tuple[QuotaAccount, ...]]:
         """Copies of `requests` that the project may add in this tier (None: no limit), and the
         accounts that limit it. For advice; decisions use `admission`."""
+        uses, room = self.uses, None
         speaking = quota.accounts_of(project, self.snapshot.quotas)
-        room: int | None = None
         for account in speaking:
             if account.namespaces and namespace not in account.namespaces:
                 return 0, speaking
-            used = ZERO
-            for sharer in sorted(account.projects):
-                used = used + self.usage(sharer, tier)
-            for name, _, limit in quota.limits(account.tiers[tier]) if tier in account.tiers else ():
-                if requests[name] > 0:
-                    left = max(limit - used[name], 0) // requests[name]
+        for account_name in uses.tree.charged(project):
+            for name in uses.tree.names(account_name, tier):
+                if requests[name] > 0 and (amount := uses.left(account_name, tier, name)) is not None:
+                    left = amount // requests[name]
                     room = left if room is None else min(room, left)
         return (None if room is not None and room >= UNLIMITED else room), speaking
 
@@ -245,6 +250,8 @@ class Ledger:
     def _count(self, commitment: Commitment, sign: int) -> None:
         if not commitment.copies:
             return
-        key = (commitment.project, commitment.tier)
-        self._usage[key] = self._usage.get(key, ZERO) + commitment.usage * sign
+        key, moved = (commitment.project, commitment.tier), commitment.usage * sign
+        self._usage[key] = self._usage.get(key, ZERO) + moved
+        if self._uses is not None:
+            self._uses.moved(*key, moved)
         self._placed[commitment.project] = self._placed.get(commitment.project, 0) + sign

@@ -122,7 +122,7 @@ class World:
                 self.commitments.release(hint.cluster, running.ask.uid)
         else:
             self.commitments.forget(running.ask.uid)
-        hints.append(Hint(HintKind.QUOTA, projects=frozenset({running.ask.project})))
+        hints.append(Hint(HintKind.QUOTA, projects=self._sharing(running.ask.project)))
         return hints
 
     def scale(self, running: Running, copies: int | None, times: Fraction | None = None) -> int:
@@ -132,6 +132,12 @@ class World:
             running.ask = self.asks.of(running.work, running.wanted, running.scalings)
             self.put(running.ask.key)
         return more
+
+    def _sharing(self, project: str) -> frozenset[str]:
+        """The projects that may have what this one gives up: all of its tree of quotas."""
+        tree = self.commitments.tree(self.quotas)
+        roots = {tree.line(name)[-1] for name in tree.charged(project)}
+        return frozenset({project, *(other for root in roots for other in tree.under(root))})
 
     def changed(self) -> None:
         """Clusters, policies or quotas are others: works whose inputs are others are due, as in the hub."""

@@ -53,6 +53,67 @@ def test_a_project_in_two_accounts_is_limited_by_both_and_both_say_so() -> None:
     play(scenario)
 
 
+def below(cpu: str, **more: str) -> dict[str, Any]:
+    fields = {"guaranteed": cpu, **more}
+    return {"parent": "company", "tiers": {"OnDemand": {field: {"cpu": one} for field, one in fields.items()}}}
+
+
+def test_an_account_borrows_what_another_lends_and_leaves_it_what_it_keeps() -> None:
+    async def scenario(world: World) -> None:
+        await world.create("FederatedQuota", "", "company", {"tiers": {"OnDemand": {"max": {"cpu": "4"}}}})
+        await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], **below("1")})
+        await world.create("FederatedQuota", "", "ads", {"projects": ["ads"], **below("2", lendingLimit="500m")})
+        await world.create("PinterestService", "feed", "web", service(20, "250m", project="feed"))
+        await world.settle()
+        await asyncio.sleep(5)
+        assert sum((await world.shares("feed", "web")).values()) == 10, "4 cpus without the 1.5 that ads keeps"
+        message = (await world.condition("PinterestService", "feed", "web", "Placed"))["message"]
+        assert "FederatedQuota company, above feed, allows 4 cpu (spec.tiers.OnDemand.max.cpu)" in message
+
+        await world.create("PinterestService", "ads", "page", service(8, "250m", project="ads"))
+        await world.settle()
+        await asyncio.sleep(5)
+        assert sum((await world.shares("ads", "page")).values()) == 6
+        rows, waiting = {}, {}
+        for name in ("company", "feed", "ads"):
+            status = (await world.get("FederatedQuota", "", name) or {})["status"]
+            rows[name] = {field: one["cpu"] for field, one in status["usage"][0].items() if "cpu" in one}
+            waiting[name] = status["waiting"]
+        assert rows["company"] == {"used": "4", "guaranteed": "3"}
+        assert rows["feed"] == {"used": "2500m", "guaranteed": "1", "borrowed": "1500m"}
+        assert rows["ads"] == {"used": "1500m", "guaranteed": "2", "lent": "500m"}
+        assert waiting == {"company": 2, "feed": 1, "ads": 1}
+
+        await world.patch("PinterestService", "feed", "web", {"spec": {"replicas": 4}})
+        await world.settle()
+        await asyncio.sleep(40)
+        await world.settle()
+        assert sum((await world.shares("ads", "page")).values()) == 8, "what was lent came back"
+        status = (await world.get("FederatedQuota", "", "company") or {})["status"]
+        assert "waiting" not in status
+
+    play(scenario)
+
+
+def test_promises_that_cannot_be_kept_are_told_with_their_figures() -> None:
+    async def scenario(world: World) -> None:
+        await world.create("FederatedQuota", "", "company", {"tiers": {"OnDemand": {"guaranteed": {"cpu": "9k"}}}})
+        await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], **below("8k")})
+        await world.create("FederatedQuota", "", "ads", {"projects": ["ads"], **below("2k")})
+        huge = {"OnDemand": {"max": {"cpu": "1e30"}}}
+        await world.create("FederatedQuota", "", "huge", {"projects": ["huge"], "tiers": huge})
+        await asyncio.sleep(10)
+        status, reason, message = await valid(world, "company")
+        assert (status, reason) == ("False", "GuaranteesAboveParent")
+        assert "is 9k, and 10k is guaranteed below it (ads 2k, feed 8k)" in message
+        assert "with 9k here, 9k is guaranteed to all accounts, and the clusters have " in message
+        status, reason, message = await valid(world, "huge")
+        assert (status, reason) == ("False", "UnreadableAmount")
+        assert message.startswith("spec.tiers.OnDemand.max.cpu: 1e30 is larger than anything")
+
+    play(scenario)
+
+
 def test_a_guarantee_above_the_maximum_that_no_rule_saw_is_told() -> None:
     async def scenario(world: World) -> None:
         tiers = {"OnDemand": {"guaranteed": {"pods": "9"}, "max": {"pods": "4"}}}
@@ -86,6 +147,15 @@ def test_a_resource_that_nobody_has_is_named_with_the_one_that_was_meant() -> No
             {"tiers": {"OnDemand": {"guaranteed": {"cpu": 3}, "max": {"cpu": "2500m"}}}},
             "guaranteed may not be above max",
         ),
+        (
+            {"parent": "all", "tiers": {"OnDemand": {"max": {"cpu": 3}, "borrowingLimit": {"cpu": "1"}}}},
+            "max and borrowingLimit say the same",
+        ),
+        (
+            {"tiers": {"Reserved": {"guaranteed": {"cpu": 3}, "lendingLimit": {"cpu": "1"}}}},
+            "borrowingLimit and lendingLimit are for accounts with a parent",
+        ),
+        ({"tiers": {"OnDemand": {"guaranteed": {"cpu": "-1"}}}}, "guaranteed"),
     ],
 )
 def test_what_can_be_seen_at_once_is_refused_at_once(spec: dict[str, Any], said: str) -> None:

@@ -6,6 +6,7 @@ from federator.model.ask import Tier
 from federator.model.fleet import QuotaAccount, TierQuota
 from federator.model.resources import Resources
 from federator.placement.quota import accounts
+from federator.placement.quota.tree import Tree
 
 OFFERED = ("cpu", "memory", "pods", "nvidia.com/gpu")
 
@@ -16,7 +17,7 @@ def account(name: str, *, parent: str = "", projects: tuple[str, ...] = (), **ti
 
 
 def told(one: QuotaAccount, *others: QuotaAccount, offered: tuple[str, ...] = OFFERED) -> list[tuple[str, str]]:
-    found = accounts.troubles(one, {each.name: each for each in (one, *others)}, offered)
+    found = accounts.troubles(one, Tree((one, *others)), Resources(dict.fromkeys(offered, 1 << 50)))
     return [(trouble.reason, trouble.message) for trouble in found]
 
 

@@ -1,0 +1,222 @@
+"""What the accounts of a tree use, what is left to one of them, and who borrows from whom.
+
+Use is a sum over what projects hold. It is kept by account while one ledger lives and moved by what
+that ledger gives and takes back, so that an admission costs as much as the account's line is long.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from federator.model.ask import Tier
+from federator.model.fleet import Balance, Commitment
+from federator.model.resources import Resources
+from federator.placement.quota.tree import Bound, Tree
+
+Usage = Callable[[str, Tier], Resources]
+NOBODY: Final[Mapping[str, int]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One of the limits above an ask: that of its own account or of one above it."""
+
+    account: str
+    bound: Bound
+    left: int
+    """What the asking account may still take, as far as this limit goes."""
+    ever: int
+    """What it could take if nobody used anything."""
+
+
+@dataclass(slots=True)
+class _Loans:
+    """What one account borrows and lends, while that is being attributed."""
+
+    borrowed: int = 0
+    lent: int = 0
+    lenders: list[tuple[str, int]] = field(default_factory=list)
+
+
+class Uses:
+    """Use by account, as each parent sees it (`Bound`)."""
+
+    def __init__(self, tree: Tree, usage: Usage) -> None:
+        self.tree = tree
+        self._usage = usage
+        self._tables: dict[tuple[str, Tier, str], tuple[Mapping[str, Bound], dict[str, int]] | None] = {}
+        """By root, tier and resource."""
+
+    def moved(self, project: str, tier: Tier, amounts: Resources) -> None:
+        """The use of a project is another by these amounts."""
+        if not self._tables:
+            return
+        for name in self.tree.charged(project):
+            root = self.tree.line(name)[-1]
+            for resource, amount in amounts.items():
+                if (table := self._tables.get((root, tier, resource))) is not None:
+                    self._raise(name, amount, *table)
+
+    def left(self, name: str, tier: Tier, resource: str, less: Commitment | None = None) -> int | None:
+        """How much more the account may use; None without a limit. `less` counts as gone."""
+        found = self._table(name, tier, resource)
+        if found is None:
+            return None
+        bounds, table = found
+        line = self.tree.line(name)
+        used = self._without(bounds, table, tier, resource, less)
+        best, kept = None, 0
+        for account in line:
+            bound = bounds[account]
+            use = used[account] if account in used else table[account]
+            own = max(bound.kept - use, 0)
+            if bound.most is not None:
+                here = kept + max(own, bound.most - use)
+                best = here if best is None else min(best, here)
+            kept += own
+        return best
+
+    def limits(self, name: str, tier: Tier, resource: str, less: Commitment | None = None) -> list[Limit]:
+        """All limits of the account's line, its own first."""
+        found = self._table(name, tier, resource)
+        if found is None:
+            return []
+        bounds, table = found
+        used = self._without(bounds, table, tier, resource, less)
+        limits, kept, kept_ever = [], 0, 0
+        for account in self.tree.line(name):
+            bound, use = bounds[account], used.get(account, table[account])
+            own = max(bound.kept - use, 0)
+            if bound.most is not None:
+                limits.append(
+                    Limit(
+                        account,
+                        bound,
+                        kept + max(own, bound.most - use),
+                        kept_ever + max(bound.kept, bound.most),
+                    )
+                )
+            kept, kept_ever = kept + own, kept_ever + bound.kept
+        return limits
+
+    def counted(self, root: str, tier: Tier, resource: str) -> dict[str, tuple[int, Bound]]:
+        """Account -> (its use as its parent sees it, its bound); empty where nothing limits."""
+        found = self._table(root, tier, resource)
+        return {} if found is None else {name: (use, found[0][name]) for name, use in found[1].items()}
+
+    def balances(self, root: str, tier: Tier) -> dict[str, dict[str, Balance]]:
+        """Resource -> account -> its balance, of one tree."""
+        found: dict[str, dict[str, Balance]] = {}
+        for resource in self._resources(root, tier):
+            found[resource] = self._balanced(root, tier, resource)
+        return found
+
+    def _resources(self, root: str, tier: Tier) -> list[str]:
+        names = set(self.tree.names(root, tier))
+        for project in self.tree.under(root):
+            names |= self._usage(project, tier).keys()
+        return sorted(names)
+
+    def _table(self, name: str, tier: Tier, resource: str) -> tuple[Mapping[str, Bound], dict[str, int]] | None:
+        key = (self.tree.line(name)[-1], tier, resource)
+        if key in self._tables:
+            return self._tables[key]
+        bounds = self.tree.bounds(name, tier, resource)
+        if bounds is None:
+            self._tables[key] = None
+            return None
+        table = dict.fromkeys(bounds, 0)
+        for account in self.tree.family(name):  # those below come first
+            for project in self.tree.own(account):
+                table[account] += self._usage(project, tier)[resource]
+            if (above := self.tree.line(account)[1:2]) and (beyond := table[account] - bounds[account].kept) > 0:
+                table[above[0]] += beyond
+        self._tables[key] = (bounds, table)
+        return bounds, table
+
+    def _raise(self, name: str, amount: int, bounds: Mapping[str, Bound], table: dict[str, int]) -> None:
+        """One account uses so much more (or less)."""
+        for account in self.tree.line(name):
+            before, kept = table[account], bounds[account].kept
+            table[account] = before + amount
+            amount = max(before + amount - kept, 0) - max(before - kept, 0)
+            if not amount:
+                return
+
+    def _without(
+        self, bounds: Mapping[str, Bound], table: dict[str, int], tier: Tier, resource: str, less: Commitment | None
+    ) -> Mapping[str, int]:
+        """The use of those accounts for which it is another without this commitment."""
+        if less is None or less.tier is not tier:
+            return NOBODY
+        others: dict[str, int] = {}
+        for name in self.tree.charged(less.project):
+            if name not in table:
+                continue
+            gone = less.usage[resource]
+            for account in self.tree.line(name):
+                before, kept = others.get(account, table[account]), bounds[account].kept
+                others[account] = before - gone
+                gone = max(before - kept, 0) - max(before - gone - kept, 0)
+                if not gone:
+                    break
+        return others
+
+    def _balanced(self, root: str, tier: Tier, resource: str) -> dict[str, Balance]:
+        family = self.tree.family(root)
+        used = dict.fromkeys(family, 0)
+        for name in family:
+            used[name] += sum(self._usage(project, tier)[resource] for project in self.tree.own(name))
+            for above in self.tree.line(name)[1:2]:
+                used[above] += used[name]
+        table = self._table(root, tier, resource)
+        if table is None:
+            return {name: Balance(used[name]) for name in family}
+        bounds, uses = table
+        loans = {name: _Loans() for name in family}
+        if bounds[root].most is not None:
+            for name in family:
+                loans[name].borrowed = max(uses[name] - bounds[name].pool, 0) if name != root else 0
+            for name in reversed(family):  # those above come first
+                self._lend(name, bounds, uses, loans)
+        return {
+            name: Balance(
+                used[name],
+                bounds[name].guaranteed,
+                bounds[name].stated,
+                loans[name].borrowed,
+                loans[name].lent,
+                tuple(loans[name].lenders),
+            )
+            for name in family
+        }
+
+    def _lend(self, name: str, bounds: Mapping[str, Bound], uses: Mapping[str, int], loans: dict[str, _Loans]) -> None:
+        """Attributes what is borrowed from this account and from those right below it: first what
+        it has promised to nobody, then what is idle with those below, the most idle first, then what
+        it borrows itself."""
+        children = self.tree.children(name)
+        own = max(bounds[name].pool - sum(bounds[one].pool - bounds[one].kept for one in children), 0)
+        used = uses[name] - sum(max(uses[one] - bounds[one].kept, 0) for one in children)
+        idle = {one: bounds[one].pool - max(uses[one], bounds[one].kept) for one in children}
+        supply = [(name, max(own - used, 0))]
+        supply += sorted(((one, left) for one, left in idle.items() if left > 0), key=lambda one: (-one[1], one[0]))
+        supply += loans[name].lenders
+        taken = _take(supply, loans[name].lent) + _take(supply, max(used - own, 0))
+        for one in children:
+            loans[one].lenders = _take(supply, loans[one].borrowed)
+            taken += loans[one].lenders
+        for lender, amount in taken:
+            if lender in idle:
+                loans[lender].lent += amount
+
+
+def _take(supply: list[tuple[str, int]], amount: int) -> list[tuple[str, int]]:
+    """Takes so much from the first that have it; the supply shrinks."""
+    taken: list[tuple[str, int]] = []
+    for at, (name, has) in enumerate(supply):
+        if (part := min(has, amount)) > 0:
+            supply[at] = (name, has - part)
+            taken.append((name, part))
+            amount -= part
+    return taken
