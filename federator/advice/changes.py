@@ -247,8 +247,8 @@ def _bindings(world: World, ask: Ask, accounts: Sequence[QuotaAccount]) -> Itera
 
 def _line(tree: Tree, project: str) -> list[QuotaAccount]:
     """The accounts of a project and all above them."""
-    found = dict.fromkeys(name for own in tree.speaking(project) for name in tree.line(own))
-    return [tree.accounts[name] for name in found]
+    line = dict.fromkeys(name for own in tree.speaking(project) for name in tree.line(own))
+    return [tree.accounts[name] for name in line]
 
 
 def _raised(
@@ -266,10 +266,10 @@ def _raised(
     if account.max_concurrent is not None and running >= account.max_concurrent:
         field = "maxConcurrentWorkloads"
         yield ("spec", field), str(account.max_concurrent), running + 1, field
-    charged = [one for one in tree.charged(ask.project) if account.name in tree.line(one)]
+    charged = [lowest for lowest in tree.charged(ask.project) if account.name in tree.line(lowest)]
     for name in tree.names(account.name, ask.tier):
         needed = copies * ask.shape.requests[name]
-        limits = [one for each in charged for one in uses.limits(each, ask.tier, name, own)]
+        limits = [limit for each in charged for limit in uses.limits(each, ask.tier, name, own)]
         for limit in limits:
             if limit.account == account.name and needed > limit.left:
                 yield _higher(limit, ask, name, needed - limit.left)

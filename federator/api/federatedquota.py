@@ -177,7 +177,7 @@ class Spec(Model):
             raise PydanticCustomError("unknown_projects", NOT_ROOT)
         tiers = self.tiers or Tiers()
         said = (tiers.reserved, tiers.on_demand, tiers.preemptible)
-        if self.parent is None and any(one is not None and one.shared for one in said):
+        if self.parent is None and any(limits is not None and limits.shared for limits in said):
             raise PydanticCustomError("parent", NOBODY_ELSE)
         return self
 
@@ -291,7 +291,7 @@ def to_status(
     limited tier is shown, also when nothing is used. `alone`: it has neither a parent nor accounts
     below it, and borrows and lends nothing."""
     used = {
-        tier: Resources({name: one.used for name, one in usage.get(tier, {}).items()})
+        tier: Resources({name: balance.used for name, balance in usage.get(tier, {}).items()})
         for tier in Tier
     }
     shown = [
@@ -306,12 +306,14 @@ def to_status(
         parts.append(f"{tier} {used[tier]['cpu'] / 1000:g}{of} cpu")
         row: dict[str, Any] = {"tier": str(tier), "used": quantity.render(used[tier])}
         if not alone:
-            found = usage.get(tier, {})
+            balances = usage.get(tier, {})
             row["guaranteed"] = _rendered(
-                {name: one.guaranteed or 0 for name, one in found.items()}
+                {name: balance.guaranteed or 0 for name, balance in balances.items()}
             )
-            row["borrowed"] = _rendered({name: one.borrowed for name, one in found.items()})
-            row["lent"] = _rendered({name: one.lent for name, one in found.items()})
+            row["borrowed"] = _rendered(
+                {name: balance.borrowed for name, balance in balances.items()}
+            )
+            row["lent"] = _rendered({name: balance.lent for name, balance in balances.items()})
         rows.append({name: value for name, value in row.items() if value is not None})
     status = {
         "observedGeneration": account.generation,

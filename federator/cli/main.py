@@ -56,6 +56,14 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "federator.cli.planning.headroom",
         "Show how many more copies of a shape fit, where, and what binds first.",
     ),
+    "quota": (
+        "federator.cli.planning.quotas",
+        "Show the tree of quotas: used, borrowed, lent, waiting, and who holds what.",
+    ),
+    "queue": (
+        "federator.cli.planning.quotas",
+        "List who lacks copies, in the order of the next cycle, with the reason.",
+    ),
     "simulate": (
         "federator.cli.planning.simulate",
         "Simulate what a fleet would do with a demand: a trace or a scenario.",

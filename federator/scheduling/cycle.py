@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from federator.model import seq as seqs
 from federator.model import shards
+from federator.model.ask import Ask
 from federator.model.decision import Decision, Share
 from federator.model.fleet import Commitment, FleetSnapshot
 from federator.model.names import WorkloadKey
@@ -51,6 +52,11 @@ class Cycle:
     def hints(self) -> tuple[Hint, ...]:
         """Hints for other workloads once the decisions have been written."""
         return (Hint(HintKind.QUOTA),) if any(map(write_order.gives_up, self.decided)) else ()
+
+
+def order(asks: Sequence[Ask], snapshot: FleetSnapshot, commitments: Commitments) -> list[Ask]:
+    """These asks in the order in which one cycle would decide them."""
+    return ordering.order(asks, commitments, commitments.open(snapshot))
 
 
 def run(

@@ -34,7 +34,15 @@ COMMAND_S = 60.0
 FOLLOWED_S = 4.0
 SETTLED_S = 30.0
 """For a command that only reads, until it prints what is shown: an edit takes a moment."""
-READS = ("federator get", "federator explain", "federator cluster check", "federator pods", "kubectl get")
+READS = (
+    "federator get",
+    "federator explain",
+    "federator cluster check",
+    "federator pods",
+    "federator quota",
+    "federator queue",
+    "kubectl get",
+)
 
 FILLED = {"MEMBER": "us-east-1a"}
 """What stands for a reader's own names, and what is there in a demo."""

@@ -23,6 +23,8 @@ MORE: Final[Mapping[str, str]] = {
     "wait": "waiting.md",
     "place": "../using/place.md",
     "headroom": "../using/headroom.md",
+    "quota": "../operating/quotas.md",
+    "queue": "../operating/quotas.md",
     "simulate": "../using/simulate.md",
     "record": "../using/record.md",
     "sweep": "../using/sweep.md",

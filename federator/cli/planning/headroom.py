@@ -6,19 +6,16 @@ files.
 """
 
 import re
-import time
-from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from federator.cli import common
-from federator.cli.explain import READ
+from federator.cli.planning import situations
 
 if TYPE_CHECKING:
     from federator.advice.headroom import Addition, Headroom
-    from federator.hub.offline import Situation
     from federator.model.resources import Resources
 
 SHAPE: Final = "1cpu,4Gi"
@@ -80,10 +77,11 @@ def headroom(
 
     requests, model = shape_of(shape, "--shape")
     additions = [_addition(text) for text in scale_ups]
-    situation = (
-        _from_files(files, namespace)
-        if files
-        else common.run(common.with_federation(given["kubeconfig"], given["context"], _from_host))
+    situation = situations.read(
+        files,
+        namespace,
+        given,
+        "headroom reads what all workloads hold. What one of yours would get: place --live",
     )
     if not situation.snapshot.clusters:
         common.fail("there is no MemberCluster, so there is nowhere to place anything")
@@ -146,35 +144,6 @@ def _addition(text: str) -> "Addition":
         return Addition(match["cluster"], int(match["nodes"]))
     allocatable, model = shape_of(match["shape"], "--scale-up")
     return Addition(match["cluster"], int(match["nodes"]), allocatable, model)
-
-
-def _from_files(files: tuple[str, ...], namespace: str) -> "Situation":
-    from federator.cli.files import place
-    from federator.hub import offline
-
-    objs = place.load(files, namespace)
-    return offline.read(objs, as_of=place.picture_s(objs))
-
-
-async def _from_host(client: Any) -> "Situation":
-    from federator.hub import offline
-    from federator.kinds import registry
-    from federator.kube import errors
-
-    objs: list[Mapping[str, Any]] = []
-    try:
-        for name in (*READ, "PlacementDecision", *registry.WORKLOADS):
-            row = registry.KINDS[name]
-            try:
-                objs += (await client.list(row.api_version, row.plural)).items
-            except errors.NotFound:
-                continue  # a host without Deployments
-    except errors.Denied as why:
-        common.fail(
-            f"{why}; headroom reads what all workloads hold. What one workload of yours would get:"
-            " place --live"
-        )
-    return offline.read(objs, as_of=time.time())
 
 
 def sentence(headroom: "Headroom", subject: str, *, grows: bool) -> str:

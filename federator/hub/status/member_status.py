@@ -118,13 +118,13 @@ class Reporting:
             obj = await self.host.get(ref)
         except errors.NotFound:
             return
-        every = tuple(one for _, one in sorted(self.state.quotas.items()))
+        every = tuple(account for _, account in sorted(self.state.quotas.items()))
         tree = self.state.commitments.tree(every)
         uses, projects = Uses(tree, self.state.commitments.usage), tree.under(name)
         usage = {
             tier: {
-                resource: found[name]
-                for resource, found in uses.balances(tree.line(name)[-1], tier).items()
+                resource: balances[name]
+                for resource, balances in uses.balances(tree.line(name)[-1], tier).items()
             }
             for tier in Tier
         }

@@ -1,0 +1,140 @@
+"""The tree of quotas with what is used, borrowed, lent and waited for, and who holds it; and the
+queue of those who lack copies, in the order in which the next cycle takes them. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from federator.api import raw
+from federator.hub.offline import Situation
+from federator.model.ask import Ask, Tier
+from federator.model.decision import Reason
+from federator.model.fleet import Balance, Commitment, QuotaAccount
+from federator.model.resources import ZERO, Resources
+from federator.placement.quota import accounts
+from federator.placement.quota.accounts import Trouble
+from federator.placement.quota.quota import BY_QUOTA
+from federator.placement.quota.tree import Tree
+from federator.placement.quota.uses import Uses
+from federator.scheduling import cycle
+
+PLACED = "Placed"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One FederatedQuota. `depth`: accounts above it."""
+
+    name: str
+    parent: str
+    depth: int
+    balances: Mapping[Tier, Mapping[str, Balance]]
+    """By tier and resource: what it limits, or uses."""
+    workloads: int
+    """Workloads of it and of all below that hold anything."""
+    waiting: int
+    """Workloads of it and of all below that lack copies because of a quota."""
+    holders: tuple[Commitment, ...]
+    """Who holds what is charged to this very account, the most copies first."""
+    troubles: tuple[Trouble, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """One workload that lacks copies."""
+
+    ask: Ask
+    missing: int
+    reason: str
+    """"" while nothing is decided yet."""
+    message: str
+    since: str
+    """When it last began to lack copies, as its status says; "" where that is not known."""
+
+
+def tree(situation: Situation) -> list[Account]:
+    """All accounts, each followed by those below it."""
+    commitments, whole = situation.commitments, Tree(situation.snapshot.quotas)
+    uses = Uses(whole, commitments.usage)
+    capacity = _capacity(situation)
+    short = [record.terms for record in situation.records.values() if record.terms.shortfall > 0]
+    made = []
+    for name in _in_order(whole):
+        account, under = whole.accounts[name], whole.under(name)
+        made.append(
+            Account(
+                name,
+                whole.line(name)[1] if len(whole.line(name)) > 1 else "",
+                len(whole.line(name)) - 1,
+                {tier: kept for tier in Tier if (kept := _balances(uses, account, tier))},
+                sum(map(commitments.placed, under)),
+                sum(terms.reason in BY_QUOTA and terms.project in under for terms in short),
+                _holders(situation, set(whole.own(name))),
+                accounts.troubles(account, whole, capacity),
+            )
+        )
+    return made
+
+
+def queue(situation: Situation, project: str = "") -> list[tuple[int, Waiter]]:
+    """(position, waiter) of all that lack copies, or of those of one project; positions count the
+    others too."""
+    asks, records = [], situation.records
+    for key, workload in situation.workloads.items():
+        record = records.get(key)
+        lacks = record is None or (
+            record.terms.shortfall > 0 and record.terms.reason is not Reason.SUSPENDED
+        )
+        if lacks and (ask := situation.ask_of(workload)) is not None and not ask.suspended:
+            asks.append(ask)
+    ordered = cycle.order(asks, situation.snapshot, situation.commitments)
+    waiters = ((at, _waiter(situation, ask)) for at, ask in enumerate(ordered, start=1))
+    return [(at, waiter) for at, waiter in waiters if project in {"", waiter.ask.project}]
+
+
+def _waiter(situation: Situation, ask: Ask) -> Waiter:
+    record = situation.records.get(ask.key)
+    status = situation.workloads[ask.key].live_status()
+    placed = raw.condition({"status": status}, PLACED)
+    since = raw.text(placed, "lastTransitionTime") if placed.get("status") == "False" else ""
+    if record is None:
+        return Waiter(ask, ask.slots, "", "", since)
+    return Waiter(
+        ask, record.terms.shortfall, str(record.terms.reason), record.terms.message, since
+    )
+
+
+def _in_order(whole: Tree) -> Iterator[str]:
+    """Each account before those below it."""
+    left = [*reversed(whole.roots)]
+    while left:
+        name = left.pop()
+        yield name
+        left += reversed(whole.children(name))
+
+
+def _balances(uses: Uses, account: QuotaAccount, tier: Tier) -> dict[str, Balance]:
+    root = uses.tree.line(account.name)[-1]
+    limited = set(uses.tree.names(root, tier))
+    return {
+        resource: of[account.name]
+        for resource, of in uses.balances(root, tier).items()
+        if resource in limited or of[account.name].used
+    }
+
+
+def _holders(situation: Situation, projects: set[str]) -> tuple[Commitment, ...]:
+    holders = [
+        commitment
+        for commitment in situation.commitments
+        if commitment.project in projects and commitment.copies
+    ]
+    return tuple(sorted(holders, key=lambda holder: (-holder.copies, holder.key)))
+
+
+def _capacity(situation: Situation) -> Resources:
+    """What the clusters have for the federation."""
+    total = ZERO
+    for view in situation.snapshot.clusters.values():
+        if view.capacity is not None:
+            total = total + view.capacity.allocatable.scaled(view.usable_permille)
+    return total
