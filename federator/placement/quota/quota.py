@@ -103,9 +103,8 @@ def admit(ask: Ask, wanted: int, held: int, uses: Uses, *, own: Commitment | Non
     admitted, or none beyond those held.
     """
     tree = uses.tree
-    refused = refusal(ask, tree.accounts.values())
-    speaking = tree.speaking(ask.project)
-    line = _above(tree, speaking)
+    refused = "" if tree.free(ask.project, ask.key.namespace) else refusal(ask, tree.accounts.values())
+    speaking, line = tree.speaking(ask.project), tree.above(ask.project)
     generations = {name: tree.accounts[name].generation for name in line[:RECORDED]}
     if refused:
         return Admission(held, Reason.NOT_ALLOWED, refused, False, generations)
@@ -121,13 +120,6 @@ def admit(ask: Ask, wanted: int, held: int, uses: Uses, *, own: Commitment | Non
             if admission is not None and admission.copies < best.copies:
                 best = Admission(admission.copies, admission.reason, admission.message, False, generations)
     return best
-
-
-def _above(tree: Tree, speaking: tuple[str, ...]) -> tuple[str, ...]:
-    """These accounts with all above them, in that order."""
-    if all(len(tree.line(name)) == 1 for name in speaking):
-        return speaking
-    return tuple(dict.fromkeys(other for name in speaking for other in tree.line(name)))
 
 
 def refusal(ask: Ask, accounts: Collection[QuotaAccount]) -> str:
@@ -261,7 +253,7 @@ def refuse_edit(edit: Edit, uses: Uses, *, own: Commitment | None, placed: Place
     ask, before, tree = edit.ask, edit.before, uses.tree
     if ask.project != before.project and (refused := refusal(ask, tree.accounts.values())):
         return Admission(0, Reason.NOT_ALLOWED, f"project {ask.project}, and {refused}")
-    for name in _above(tree, tree.speaking(ask.project)):
+    for name in tree.above(ask.project):
         account = tree.accounts[name]
         admission = None
         if ask.priority > before.priority:

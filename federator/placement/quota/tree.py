@@ -76,6 +76,11 @@ class Tree:
         self._names: dict[tuple[str, Tier], tuple[str, ...]] = {}
         self._promised: Resources | None = None
         self._under: dict[str, tuple[str, ...]] = {}
+        self._above = {project: self._with_those_above(names) for project, names in self._speaking.items()}
+        self._binding: dict[str, tuple[str, ...]] = {}
+        for name, account in self.accounts.items():
+            for namespace in account.namespaces:
+                self._binding[namespace] = (*self._binding.get(namespace, ()), name)
 
     def speaking(self, project: str) -> tuple[str, ...]:
         """The accounts that name a project; each of them limits it."""
@@ -85,6 +90,16 @@ class Tree:
         """The accounts that a project is charged to, and through them those above. Of accounts that
         name it and are above each other the lowest."""
         return self._charged.get(project, ())
+
+    def above(self, project: str) -> tuple[str, ...]:
+        """The accounts that name a project, each with all above it."""
+        return self._above.get(project, ())
+
+    def free(self, project: str, namespace: str) -> bool:
+        """Whether no account says anything of who may name the project, and from where."""
+        if namespace in self._binding or project not in self._speaking:
+            return False
+        return not any(self.accounts[name].namespaces for name in self._speaking[project])
 
     def own(self, name: str) -> Iterable[str]:
         """The projects that are charged to this very account, by name."""
@@ -157,6 +172,9 @@ class Tree:
             line.append(above)
             seen.add(above)
         return tuple(line)
+
+    def _with_those_above(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(other for name in names for other in self._lines[name]))
 
     def _lowest(self, names: tuple[str, ...]) -> tuple[str, ...]:
         above = {other for name in names for other in self._lines[name][1:]}

@@ -64,6 +64,11 @@ class Uses:
             return None
         bounds, table = found
         line = self.tree.line(name)
+        if len(line) == 1:
+            most, use = bounds[name].most, table[name]
+            if less is not None and less.tier is tier and name in self.tree.charged(less.project):
+                use -= less.usage[resource]
+            return None if most is None else max(most - use, 0)
         used = self._without(bounds, table, tier, resource, less)
         best, kept = None, 0
         for account in line:
