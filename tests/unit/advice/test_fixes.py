@@ -206,6 +206,19 @@ def test_two_causes_that_bind_together_are_lifted_together() -> None:
     assert (fix.gains, fix.left, len(fix.commands)) == (4, 0, 2)
 
 
+def test_the_limits_of_an_account_and_of_the_one_above_it_are_raised_together() -> None:
+    company = quota("company", OnDemand={"guaranteed": {"cpu": "3"}})
+    feed = quota(OnDemand={"guaranteed": {"cpu": "1"}, "borrowingLimit": {"cpu": "1"}})
+    feed["spec"]["parent"] = "company"
+    found = fixes(psvc(replicas=5, cpu="1"), member("a", 2), company, feed)
+
+    fix = found[
+        "FederatedQuota feed tiers.OnDemand.borrowingLimit.cpu 1 -> 4, "
+        "FederatedQuota company tiers.OnDemand.guaranteed.cpu 3 -> 5"
+    ]
+    assert (fix.gains, fix.left, len(fix.commands)) == (3, 0, 2)
+
+
 @pytest.mark.parametrize("free", ["0", "4"])
 def test_more_nodes_are_as_many_as_the_engine_needs(free: str) -> None:
     small = member("a", 1, cpu="4", usable="50%")

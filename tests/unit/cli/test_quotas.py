@@ -94,3 +94,14 @@ def test_an_account_that_is_not_there_is_refused_with_those_that_are(tmp_path: P
 
     assert done.exit_code == 1
     assert "no FederatedQuota fed; company, ads, feed" in done.stderr
+
+
+def test_headroom_and_place_follow_the_tree(tmp_path: Path) -> None:
+    files = company(tmp_path)
+
+    for project, left in (("feed", 0), ("ads", 1)):
+        asked = ("headroom", *files, "--shape", "1cpu", "--project", project, "-o", "json")
+        assert json.loads(run(*asked).stdout)["now"] == left, "6 cpus, 5 of them held, the last is kept for ads"
+    placed = json.loads(run("place", *files, "-o", "json").stdout)["items"]
+    got = {one["metadata"]["name"].split("-")[1]: one["spec"]["placed"] for one in placed}
+    assert got == {"web": 5, "page": 1, "free": 0}

@@ -117,6 +117,21 @@ def test_a_quota_holds_jobs_back_until_it_is_raised() -> None:
     assert [wait.reason for wait in found["two"].waits] == ["QuotaExceeded"]
 
 
+def test_a_lent_guarantee_comes_back_when_the_job_that_borrowed_it_ends() -> None:
+    def below(name: str) -> QuotaAccount:
+        tier = TierQuota(guaranteed=Resources({CPU: 2000}))
+        return QuotaAccount(name, projects=frozenset({name}), parent="company", tiers=dict.fromkeys(Tier, tier))
+
+    borrows = job("one", 0, 30, 4)
+    lends = job("two", 1, 10, 2, project="feed")
+    quotas = (QuotaAccount("company"), below("ads"), below("feed"))
+
+    found = lives(simulate(inputs_of([cluster("a")], [borrows, lends], quotas=quotas)))
+
+    assert (found["one"].start_s, found["two"].start_s) == (0, 30)
+    assert [wait.reason for wait in found["two"].waits] == ["QuotaExceeded"]
+
+
 def test_a_policy_decides_where_works_may_go_and_its_change_reaches_those_that_wait() -> None:
     only_b = Rule(Policy(name="only-b", names=("b",), division=Division(Strategy.PACK)), cluster_wide=True)
     change = Event(40, EventKind.POLICY_CHANGED)
