@@ -58,7 +58,8 @@ def get(
     kubeconfig: str,
     context: str,
 ) -> None:
-    """Show workloads (psvc, pjs, deploy), clusters, decisions, policies (pp, cpp) and quotas (fq).
+    """Show workloads (psvc, pjs, deploy), cron jobs (pcj), clusters, decisions, policies (pp, cpp)
+    and quotas (fq).
 
     Give several kinds as psvc,pjs, or any number of KIND/NAME.
     """

@@ -11,7 +11,7 @@ from typing import Any, Final
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.convert.drafts import BadInput, Draft, Drafts, Item, LeftAlone, listed, only_fields
-from federator.kinds import read
+from federator.kinds.kind import LONGEST_WORKLOAD_NAME
 from federator.kinds.service import schema
 from federator.model.errors import FieldError
 from federator.model.kubernetes import selectors
@@ -238,7 +238,7 @@ def _take_name(item: Item, draft: Draft, drafts: Drafts) -> None:
     if item.name == draft.name:
         return
     problem = selectors.dns1035_label(item.name)
-    if problem or len(item.name) > read.LONGEST_WORKLOAD_NAME:
+    if problem or len(item.name) > LONGEST_WORKLOAD_NAME:
         raise LeftAlone(
             f"metadata.name: a workload cannot take this name ({problem or 'it is too long'});"
             f" {HELP}"

@@ -44,6 +44,7 @@ from federator.hub.placing.placer import Placing
 from federator.hub.placing.sealing import Sealing
 from federator.hub.placing.unschedulable import UnschedulableCaps
 from federator.hub.records.seals import KEY_BYTES, Seals
+from federator.hub.recurring import Recurring
 from federator.hub.renewing import Renewing
 from federator.hub.resync import Resync
 from federator.hub.status.member_status import Reporting
@@ -158,6 +159,7 @@ class HubProcess:
         self.aggregation = StatusAggregation(
             self.state, applier, self.view, self.events, clock=clock, rng=rng
         )
+        self.recurring = Recurring(self.state, client, applier, self.events, clock=clock, rng=rng)
 
     def _make_leaving(self, client: clients.Client) -> None:
         """Makes what handles workloads and members that leave, what they leave behind, and foreign
@@ -202,6 +204,8 @@ class HubProcess:
                 self.host_uid = await self._host_identity()
                 group.create_task(self._outlive_shortages(), name="shortages")
                 group.create_task(self.hosting.run(), name="hosting")
+                for reflector in self.recurring.reflectors:
+                    group.create_task(reflector.run(), name=f"host {reflector.store.name}")
                 group.create_task(self._warm_up(), name="warming up")
                 if self.elector is None:
                     group.create_task(self._lead_alone(), name="leading")
@@ -348,6 +352,7 @@ class HubProcess:
                 group.create_task(self.tidying.run(), name="tidying")
                 group.create_task(self.renewing.run(), name="renewing")
                 group.create_task(self.removing.run(), name="removing")
+                group.create_task(self.recurring.run(), name="recurring")
                 if self._inspect is not None:
                     group.create_task(self._inspect(self.state), name="inspecting")
                 log.info("hub is ready: term %d", term)

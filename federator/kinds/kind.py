@@ -6,11 +6,13 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.api.common import Model
+from federator.kinds.recurring import RecurringVerbs
 from federator.kinds.verbs import WorkloadVerbs
 from federator.model.steps import ObjectRef
 
 CATEGORY: Final = "federator"
 WORKLOAD_GROUP: Final = "pinterest.com"
+LONGEST_WORKLOAD_NAME: Final = 52
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,10 @@ class Kind:
     has_status: bool = True
     scale: bool = False
     verbs: WorkloadVerbs | None = None
+    recurring: RecurringVerbs | None = None
+    """Of a kind that makes workloads again and again."""
+    longest_name: int = 0
+    """Names are DNS-1035 labels of at most so many characters; 0 where they may be any subdomain."""
     in_members: bool = False
     """Whether members need its CRD."""
     categories: tuple[str, ...] = (CATEGORY,)
@@ -91,5 +97,32 @@ def workload(
         columns=columns,
         scale=scale,
         verbs=verbs,
+        longest_name=LONGEST_WORKLOAD_NAME,
         in_members=True,
+    )
+
+
+def recurring(
+    plural: str,
+    short: str,
+    model: type[Model],
+    verbs: RecurringVerbs,
+    columns: tuple[Column, ...],
+    *,
+    longest_name: int,
+) -> Kind:
+    """The row of a kind that makes workloads on the host; members know nothing of it."""
+    name = model.__name__
+    return Kind(
+        name,
+        WORKLOAD_GROUP,
+        "v1beta1",
+        plural,
+        name.lower(),
+        (short,),
+        namespaced=True,
+        model=model,
+        columns=columns,
+        recurring=verbs,
+        longest_name=longest_name,
     )

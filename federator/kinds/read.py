@@ -19,7 +19,6 @@ from federator.model import errors, names
 from federator.model.errors import FieldError
 from federator.model.kubernetes import selectors
 
-LONGEST_WORKLOAD_NAME = 52
 MAX_PROBLEMS = 50
 ANNOTATIONS_MAX = 256 * 1024
 """Bytes of all annotations of an object together."""
@@ -164,10 +163,11 @@ def _name_problems(kind: Kind, obj: Mapping[str, Any]) -> list[FieldError]:
     name = raw.text(obj, "metadata", "name")
     if not name:
         return [] if raw.text(obj, "metadata", "generateName") else [FieldError("metadata.name", "is required")]
-    if kind.verbs is not None and kind.model is not None:
+    if kind.longest_name:
         problem = selectors.dns1035_label(name)
-        if len(name) > LONGEST_WORKLOAD_NAME:
-            problem = f"has {len(name)} characters; a workload's name has at most {LONGEST_WORKLOAD_NAME}"
+        if len(name) > kind.longest_name:
+            what = "a workload" if kind.recurring is None else f"a {kind.kind}"
+            problem = f"has {len(name)} characters; {what}'s name has at most {kind.longest_name}"
     elif kind.kind == "MemberCluster":
         problem = selectors.dns1123_label(name)
     else:

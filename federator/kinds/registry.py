@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from federator.api import raw
-from federator.kinds import deployment, federation, jobset, service
+from federator.kinds import cronjob, deployment, federation, jobset, service
 from federator.kinds.kind import Kind
 from federator.kinds.verbs import WorkloadVerbs
 from federator.model import names
@@ -19,7 +19,9 @@ _FOLDERS: Final = (service, jobset, deployment)
 WORKLOADS: Final[Mapping[str, Kind]] = {folder.KIND.kind: folder.KIND for folder in _FOLDERS}
 EXPANDED: Final = tuple(row for row in WORKLOADS.values() if row.verbs is not None and not row.verbs.carried)
 """The workload kinds whose slices a member turns into native objects."""
-KINDS: Final[Mapping[str, Kind]] = {**WORKLOADS, **{row.kind: row for row in federation.KINDS}}
+RECURRING: Final[Mapping[str, Kind]] = {folder.KIND.kind: folder.KIND for folder in (cronjob,)}
+"""Kinds that make workloads on the host again and again; they are never placed themselves."""
+KINDS: Final[Mapping[str, Kind]] = {**WORKLOADS, **RECURRING, **{row.kind: row for row in federation.KINDS}}
 
 
 def kind_of(obj: Mapping[str, Any]) -> Kind | None:

@@ -176,6 +176,55 @@ async def test_an_account_that_cannot_be_meant_is_refused(ours: Speaker) -> None
     (await ours.post(url(ours, kind), same)).object(201)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"schedule": "60 * * * *"}, "a schedule has five fields"),
+        ({"schedule": "* * * * 7"}, "a schedule has five fields"),
+        ({"schedule": "* * * *"}, "a schedule has five fields"),
+        ({"schedule": "@reboot"}, "a schedule has five fields"),
+        ({"schedule": "TZ=UTC 5 * * * *"}, "a schedule has five fields"),
+        ({"timeZone": "Europe/Berln"}, "unknown time zone Europe/Berln"),
+        ({"timeZone": "Local"}, "a time zone is named as by IANA"),
+        ({"timeZone": "+01:00"}, "a time zone is named as by IANA"),
+        ({"startingDeadlineSeconds": -1}, "startingDeadlineSeconds"),
+        ({"jobTemplate": {"spec": {"execution": "Exclusive", "template": TEMPLATE}}}, "Exclusive is not offered"),
+    ],
+)
+async def test_a_cron_job_that_could_never_run_is_refused(ours: Speaker, wrong: Object, words: str) -> None:
+    kind = registry.KINDS["PinterestCronJob"]
+    spec = {
+        "schedule": "*/5 1,2 ? jan-Mar sun",
+        "timeZone": "Europe/Berlin",
+        "jobTemplate": {"spec": {"template": TEMPLATE}},
+    }
+    body = {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {"name": "nightly"},
+        "spec": {**spec, **wrong},
+    }
+
+    refused = await ours.post(url(ours, kind), body)
+
+    assert (refused.status, refused.json["reason"]) == (422, "Invalid"), refused.json
+    assert words in refused.json["message"]
+    (await ours.post(url(ours, kind), {**body, "spec": spec})).object(201)
+    longer = {**body, "metadata": {"name": "n" * 40}, "spec": spec}
+    assert "at most 39" in (await ours.post(url(ours, kind), longer)).json["message"]
+
+
+async def test_the_shards_of_a_cron_job_s_template_can_be_changed(ours: Speaker) -> None:
+    """Unlike those of a job set: what ran was cut for its own number."""
+    kind = registry.KINDS["PinterestCronJob"]
+    spec = {"schedule": "@hourly", "jobTemplate": {"spec": {"shards": 2, "template": TEMPLATE}}}
+    body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "nightly"}, "spec": spec}
+    made = (await ours.post(url(ours, kind), body)).object(201)
+    made["spec"]["jobTemplate"]["spec"]["shards"] = 3
+
+    (await ours.put(url(ours, kind, "nightly"), made)).object(200)
+
+
 EXAMPLES = ROOT / "config" / "examples"
 TEXTS = {str(path.relative_to(EXAMPLES)): path.read_text(encoding="utf-8") for path in sorted(EXAMPLES.rglob("*.yaml"))}
 OTHERS = {"Namespace": "namespaces", "Deployment": "deployments", "Role": "roles", "RoleBinding": "rolebindings"}

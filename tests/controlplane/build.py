@@ -1,4 +1,5 @@
-"""Finds or builds the real control plane: etcd, kube-apiserver, controller manager, scheduler and kubectl.
+"""Finds or builds the real control plane: etcd, kube-apiserver, controller manager, scheduler and kubectl; and the
+small program that answers for the schedule library of the CronJob controller.
 
 `make kube` runs this file; cluster.py asks it where the binaries are. They come from KUBEBUILDER_ASSETS (the envtest
 convention) or from a cache directory that is filled once by a Go build of the pinned modules in binaries/. Nothing is
@@ -34,6 +35,8 @@ NEEDED = ("etcd", "kube-apiserver")
 """Without these there is no control plane; the others are useful and our build makes them all."""
 BUILT = (*NEEDED, "kube-controller-manager", "kube-scheduler", "kubectl")
 RECIPE = Path(__file__).parent / "binaries"
+SCHEDULES = Path(__file__).parent / "schedules"
+"""Recipe of its own: a change of it does not build the control plane again."""
 BUILD_LIMIT_S = 45 * 60
 
 
@@ -95,6 +98,39 @@ def build() -> Path:
             room.rename(target)
         finally:
             shutil.rmtree(room, ignore_errors=True)
+    return target
+
+
+def schedules() -> Path:
+    """The program of schedules/, built once into the cache. Raises `Unavailable`."""
+    digest = hashlib.sha256()
+    for path in sorted(p for p in SCHEDULES.iterdir() if p.is_file()):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    base = cache_dir().parent
+    target = base / f"schedules-{digest.hexdigest()[:16]}"
+    try:
+        base.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unavailable(f"The cache directory {base} cannot be made: {error}.") from error
+    with _locked(base / "schedules.lock"):
+        if os.access(target, os.X_OK):
+            return target
+        go = _go(base)
+        with tempfile.TemporaryDirectory(prefix=".schedules-", dir=base) as room:
+            made = Path(room) / "schedules"
+            arguments = [go, "build", "-trimpath", "-mod=readonly", "-o", str(made), "."]
+            done = subprocess.run(
+                arguments,
+                cwd=SCHEDULES,
+                env=_go_environment(),
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=600,
+            )
+            if done.returncode:
+                raise Unavailable(f"The Go build of the schedules failed: {done.stderr.strip()[-300:]}.")
+            made.rename(target)
     return target
 
 
@@ -235,6 +271,8 @@ def main() -> int:
         if where is None and options.find:
             raise Unavailable(f"Neither KUBEBUILDER_ASSETS nor {cache_dir()} has the binaries; run `make kube`.")
         print(where or build())
+        if not options.find:
+            print(schedules())
     except (Unavailable, OSError, subprocess.SubprocessError) as error:
         _say(f"{error} The tests marked `real` will be skipped.")
         return 1 if options.require else 0

@@ -54,6 +54,7 @@ def tell(deployed: Deployed) -> None:
     _more_policies_than_a_namespace_may_have(fleet)
     _a_plain_deployment(fleet)
     _a_jobset_that_completes(fleet)
+    _a_cron_job_replaces_its_run(fleet)
     _shards_are_withdrawn(deployed)
     _everything_goes(fleet)
     _clusters_leave(deployed)
@@ -272,6 +273,28 @@ def _a_jobset_that_completes(fleet: Fleet) -> None:
     fleet.host("apply", "-f", fleet.manifest(workloads.jobset("crunch", "feed", 12, 6)))
     fleet.host("patch", "pjs", "crunch", *SPACE, "--type=merge", "-p", '{"spec":{"parallelism":8}}')
     fleet.host("wait", "--for=jsonpath={.status.done}=12", "pjs/crunch", *SPACE, "--timeout=90s")
+
+
+def _a_cron_job_replaces_its_run(fleet: Fleet) -> None:
+    """The next minute's run takes the place of one that lasts longer: the hub makes and deletes job sets."""
+    template = workloads.jobset("every", "feed", 1, 1)["spec"]
+    template["template"]["metadata"] = {"annotations": LONG}
+    cron = {
+        "apiVersion": "pinterest.com/v1beta1",
+        "kind": "PinterestCronJob",
+        "metadata": {"name": "every", "namespace": "feed"},
+        "spec": {"schedule": "* * * * *", "concurrencyPolicy": "Replace", "jobTemplate": {"spec": template}},
+    }
+    fleet.host("apply", "-f", fleet.manifest(cron))
+
+    def runs() -> list[str]:
+        found = fleet.host.json("get", "pjs", *SPACE, "-l", "pinterest.com/cronjob=every")["items"]
+        return [one["metadata"]["name"] for one in found]
+
+    until(lambda: len(runs()) == 1, lambda: f"there is no run: {runs()}", within_s=90)
+    (first,) = runs()
+    until(lambda: first not in runs(), lambda: f"the first run is still there: {runs()}", within_s=90)
+    fleet.host("delete", "pcj", "every", *SPACE)
 
 
 def _shards_are_withdrawn(deployed: Deployed) -> None:

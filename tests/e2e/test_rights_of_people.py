@@ -63,6 +63,8 @@ def _may(cluster: Cluster, user: str, verb: str, what: str) -> bool:
         ("placementdecisions.federation.pinterest.com", "get", "viewer editer adminer"),
         ("pinterestservices.pinterest.com", "create", "editer adminer"),
         ("pinterestjobsets.pinterest.com", "delete", "editer adminer"),
+        ("pinterestcronjobs.pinterest.com", "create", "editer adminer"),
+        ("pinterestcronjobs.pinterest.com/status", "patch", ""),
         ("pinterestservices.pinterest.com/scale", "patch", "editer adminer"),
         ("placementpolicies.federation.pinterest.com", "create", "adminer"),
         ("placementdecisions.federation.pinterest.com", "update", ""),

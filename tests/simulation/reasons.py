@@ -33,6 +33,9 @@ OWN: Mapping[str, frozenset[str]] = {
     "workload Complete": frozenset({"AllShardsCompleted"}),
     "workload Available": frozenset({"MinimumReplicasAvailable", "MinimumReplicasUnavailable", "ClusterUnknown"}),
     "workload Progressing": frozenset({"NewReplicaSetAvailable", "ReplicaSetUpdated"}),
+    "recurring Ready": frozenset({"Scheduled", "Suspended", "RunRefused", "NeverRuns"})
+    | {"InvalidSchedule", "UnknownTimeZone"},
+    "recurring Stalled": frozenset({"NeverRuns", "InvalidSchedule", "UnknownTimeZone"}),
     "slice Ready": frozenset({"Ready", "Completed", "Progressing"}),
     "slice Stalled": frozenset({"ProgressDeadlineExceeded"}),
     "slice Expanded": frozenset({"Expanded", "Applying"}),
@@ -76,7 +79,8 @@ OWN: Mapping[str, frozenset[str]] = {
             "Completed",
         }
     )
-    | {"DeletionBlocked", "DeletionBudget", "Removing", "RemovalWaits", "Removed", "Orphaned", "RemovedAsLost"},
+    | {"DeletionBlocked", "DeletionBudget", "Removing", "RemovalWaits", "Removed", "Orphaned", "RemovedAsLost"}
+    | {"RunMade", "RunsMissed", "RunRefused", "RunNameTaken"},
 }
 """Where -> the reasons that are that place's own."""
 
@@ -109,6 +113,15 @@ ELSEWHERE: Mapping[str, str] = {
     "workload Reconciling: Paused": "No script pauses the federation.",
     "workload Reconciling: Failed": "Shards that failed are the last news of a job set, except for a moment.",
     "workload Reconciling: Deleting": "No workload on the host has a finalizer, so it is gone at once.",
+    **{
+        f"recurring {place}": "No cron job of these worlds is written so: tests/unit/kinds/test_cron_runs.py."
+        for place in (
+            *("Ready: NeverRuns", "Ready: InvalidSchedule", "Ready: UnknownTimeZone", "Ready: RunRefused"),
+            *("Stalled: NeverRuns", "Stalled: InvalidSchedule", "Stalled: UnknownTimeZone", "Ready: Suspended"),
+        )
+    },
+    "Event: RunRefused": "Nothing refuses the hub its runs in these worlds.",
+    "Event: RunNameTaken": "Nobody takes the name of a run in these worlds.",
     "slice Stalled: ProgressDeadlineExceeded": "A run is over before the ten minutes that a deadline gives.",
     "slice Conflict: ForeignObject": "The namesake is of the workload's own kind: the hub meets it, not the member.",
     "MemberCluster Ready: NotProbed": "A MemberCluster is written up only after its first probe.",
@@ -166,12 +179,13 @@ def spoken(kind: str, cluster: str, old: Obj | None, new: Obj | None) -> Iterato
     elif kind == "Event":
         if str(new.get("reportingComponent")).startswith(COMPONENT):
             yield _named("Event", str(new.get("reason", "")))
-    elif kind == "MemberCluster" or (
+    elif kind in ("MemberCluster", *registry.RECURRING) or (
         kind in registry.WORKLOADS and not (registry.verbs_of(kind).carried and cluster != "host")
     ):
         live = (new.get("status") or {}).get("conditions") or ()
         if live and live != ((old or {}).get("status") or {}).get("conditions"):
             place = kind if kind == "MemberCluster" else "workload" if cluster == "host" else "slice"
+            place = "recurring" if kind in registry.RECURRING else place
             yield from (_named(f"{place} {one['type']}", one.get("reason", "")) for one in live)
 
 

@@ -46,20 +46,21 @@ class ClaimTemplate(Model):
     """The claim: access modes, size, storage class."""
 
 
+SPEC_RULES = (
+    ("self.execution != 'Exclusive'", EXCLUSIVE),
+    (
+        "!has(self.template.spec) || !has(self.template.spec.restartPolicy)"
+        " || self.template.spec.restartPolicy == 'Never'",
+        "the pods of a job set have restartPolicy Never: a failed shard is tried again in a new pod",
+    ),
+)
+"""Rules on a spec wherever it stands: in a job set, or in the template of one."""
+
+
 class Spec(WorkloadSpec):
     """What a PinterestJobSet asks for."""
 
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            SEQ_RULE,
-            ("self.execution != 'Exclusive'", EXCLUSIVE),
-            (
-                "!has(self.template.spec) || !has(self.template.spec.restartPolicy)"
-                " || self.template.spec.restartPolicy == 'Never'",
-                "the pods of a job set have restartPolicy Never: a failed shard is tried again in a new pod",
-            ),
-        )
-    )
+    model_config = ConfigDict(json_schema_extra=rules(SEQ_RULE, *SPEC_RULES))
 
     shards: Annotated[ShardCount, Field(json_schema_extra=FIXED_SHARDS)] = 1
     """Parts that the work is cut into, numbered from 0; on a slice still the whole number."""

@@ -158,6 +158,7 @@ def test_names_scope_subresources_and_category() -> None:
     assert {kind: spec["names"]["shortNames"] for kind, spec in rows.items()} == {
         "PinterestService": ["psvc"],
         "PinterestJobSet": ["pjs"],
+        "PinterestCronJob": ["pcj"],
         "RuntimeProfile": ["rp"],
         "MemberCluster": ["mc"],
         "PlacementPolicy": ["pp"],
@@ -168,7 +169,8 @@ def test_names_scope_subresources_and_category() -> None:
     }
     assert all(spec["names"]["categories"] == ["federator"] for spec in rows.values())
     namespaced = {kind for kind, spec in rows.items() if spec["scope"] == "Namespaced"}
-    assert namespaced == {"PinterestService", "PinterestJobSet", "PlacementPolicy", "PlacementDecision"}
+    workloads = {"PinterestService", "PinterestJobSet", "PinterestCronJob"}
+    assert namespaced == workloads | {"PlacementPolicy", "PlacementDecision"}
     assert rows["PinterestService"]["versions"][0]["subresources"] == {
         "status": {},
         "scale": {
@@ -191,7 +193,10 @@ def test_printer_columns_show_scalars_that_exist(kind: str) -> None:
         for step in steps:
             node = node["properties"][step.removesuffix("[]")]
             node = node["items"] if step.endswith("[]") else node
-        assert node["type"] == column["type"], column
+        if column["type"] == "date":
+            assert (node["type"], node["format"]) == ("string", "date-time"), column
+        else:
+            assert node["type"] == column["type"], column
 
 
 def test_the_pod_template_keeps_the_keys_of_its_lists_and_only_the_defaults_that_keys_need() -> None:

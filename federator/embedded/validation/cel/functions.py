@@ -1,5 +1,5 @@
-"""The Kubernetes extensions of CEL that our evaluator lacks: quantities, and the string and list
-helpers rules use.
+"""What our evaluator lacks of CEL and of its Kubernetes extensions: quantities, parts of times, and
+the string and list helpers rules use.
 
 Plain functions, also callable as methods (`quantity(a).isLessThan(quantity(b))`). A quantity is
 carried as its canonical text. Registered by `cel_rules` only for the rules that name one of them.
@@ -7,7 +7,9 @@ carried as its canonical text. Registered by `cel_rules` only for the rules that
 
 import itertools
 import re
+import zoneinfo
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, Final
 
 from federator.embedded.schema import scalars
@@ -101,6 +103,32 @@ def _join(items: list[str], separator: str = "") -> str:
     return separator.join(items)
 
 
+_OFFSET: Final = re.compile(r"([+-]?)(\d{1,2}):(\d{2})", re.ASCII)
+
+
+def _in_zone(moment: datetime, zone: str | None) -> datetime:
+    """The moment in a zone, an IANA name or an offset such as -08:00; in UTC without one."""
+    if not zone:
+        return moment.astimezone(UTC)
+    if ":" in zone:
+        match = _OFFSET.fullmatch(zone)
+        if match is None:
+            raise ValueError(f"invalid offset: {zone}")
+        offset = timedelta(hours=int(match[2]), minutes=int(match[3]))
+        return moment.astimezone(timezone(-offset if match[1] == "-" else offset))
+    try:
+        return moment.astimezone(zoneinfo.ZoneInfo(zone))
+    except (OSError, ValueError, zoneinfo.ZoneInfoNotFoundError):
+        raise ValueError(f"unknown time zone {zone}") from None
+
+
+def _part(read: Callable[[datetime], int]) -> Callable[..., int]:
+    def part(moment: datetime, zone: str | None = None) -> int:
+        return read(_in_zone(moment, zone))
+
+    return part
+
+
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "quantity": _quantity,
     "isQuantity": _is_quantity,
@@ -127,6 +155,16 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "findAll": _find_all,
     "isSorted": _is_sorted,
     "sum": sum,
+    "getFullYear": _part(lambda moment: moment.year),
+    "getMonth": _part(lambda moment: moment.month - 1),
+    "getDate": _part(lambda moment: moment.day),
+    "getDayOfMonth": _part(lambda moment: moment.day - 1),
+    "getDayOfWeek": _part(lambda moment: moment.isoweekday() % 7),
+    "getDayOfYear": _part(lambda moment: moment.timetuple().tm_yday - 1),
+    "getHours": _part(lambda moment: moment.hour),
+    "getMinutes": _part(lambda moment: moment.minute),
+    "getSeconds": _part(lambda moment: moment.second),
+    "getMilliseconds": _part(lambda moment: moment.microsecond // 1000),
 }
 """By their CEL name."""
 
@@ -145,8 +183,6 @@ BUILT_IN: Final = frozenset(
             "type",
             "dyn",
         ),
-        *("getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear"),
-        *("getHours", "getMinutes", "getSeconds", "getMilliseconds"),
         *(
             "hasValue",
             "value",

@@ -138,6 +138,12 @@ def _run(obj: Any, old: Any, comparable: bool, node: Node, path: str) -> Iterato
             yield _refused(rule, variables, obj, kind, path)
 
 
+_FUNCTION_FAILED: Final = re.compile(
+    r"Python function call failed: \w+: (.*)\. Check function arguments", re.DOTALL
+)
+"""How the evaluator passes on what a function of ours says."""
+
+
 def _failure(error: Exception, rule: Rule) -> str:
     about = rule.message.strip() or rule.source.strip()
     if isinstance(error, KeyError):
@@ -148,7 +154,8 @@ def _failure(error: Exception, rule: Rule) -> str:
             " rule"
         )
         return f"'no such overload': {text}: {about}"
-    return f"{error} evaluating rule: {about}"
+    told = _FUNCTION_FAILED.search(str(error))
+    return f"{told[1] if told else error} evaluating rule: {about}"
 
 
 def _refused(rule: Rule, variables: dict[str, Any], obj: Any, kind: str, path: str) -> FieldError:

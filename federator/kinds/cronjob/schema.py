@@ -1,0 +1,195 @@
+"""Schema of PinterestCronJob: the models that its CRD is generated from and files are checked by."""
+
+from typing import Annotated, ClassVar, Final, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from federator.api.common import (
+    INT32_MAX,
+    Amount,
+    Conditions,
+    Labels,
+    Metadata,
+    Model,
+    Moment,
+    ShortText,
+    rules,
+)
+from federator.kinds.jobset import schema as jobset
+from federator.model import schedule
+from federator.model.schedule import BadSchedule
+
+KIND: Final = "PinterestCronJob"
+API_VERSION: Final = "pinterest.com/v1beta1"
+RUN_LABEL: Final = "pinterest.com/cronjob"
+"""Label of its runs, with its name as value."""
+SCHEDULED_ANNOTATION: Final = "pinterest.com/scheduled-at"
+"""On a run: the time that it was due."""
+LONGEST_NAME: Final = 39
+"""A run's name is this, a dash and twelve digits, and has 52 characters at most."""
+ACTIVE_MAX: Final = 100
+"""Active runs that the status names."""
+
+NAME_RULE = (
+    f"size(self.metadata.name) <= {LONGEST_NAME} && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+    f"a cron job's name has at most {LONGEST_NAME} lower-case letters, digits and '-', beginning with a letter: its"
+    " runs are named NAME-YYYYMMDDHHMM",
+)
+_ZONE_RULE = (
+    # A time zone that the API server does not know makes this an error, which refuses the object.
+    "timestamp('2026-01-01T00:00:00Z').getFullYear(self) > 0 && self.lowerAscii() != 'local' && !self.contains(':')",
+    "a time zone is named as by IANA, such as Europe/Berlin",
+)
+
+
+def _field(number: str, words: str = "") -> str:
+    """A regular expression for one field. That a range does not end before it begins, only the hub sees."""
+    value = rf"(\+?0*({number}){'|' + words if words else ''})"
+    item = rf"([*?](-[^\s,/]*)?|{value}(-{value})?)(/\+?0*[1-9][0-9]{{0,17}})?"
+    return rf"(,*{item}(,+{item})*,*|,+)"
+
+
+_SPACED = r"\s+".join(
+    (
+        _field("[0-5]?[0-9]"),
+        _field("1?[0-9]|2[0-3]"),
+        _field("[1-9]|[12][0-9]|3[01]"),
+        _field("[1-9]|1[0-2]", "(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"),
+        _field("[0-6]", "(?i:sun|mon|tue|wed|thu|fri|sat)"),
+    )
+)
+_DESCRIBED = "|".join(name.removeprefix("@") for name in schedule.DESCRIPTORS)
+_SCHEDULE_RULE = (
+    rf"self.matches(r'^\s*{_SPACED}\s*$') || self.matches(r'^@({_DESCRIBED}|every ([0-9.]+[a-zµμ]+)+)$')",
+    "a schedule has five fields (minute, hour, day of month, month, day of week), such as 30 2 * * mon-fri, or is one"
+    f" of {', '.join(schedule.DESCRIPTORS)} and @every DURATION; a time zone is given in timeZone",
+)
+
+
+def _schedule(text: str) -> str:
+    try:
+        schedule.parse(text)
+    except BadSchedule as bad:
+        raise PydanticCustomError("schedule", "{problem}", {"problem": str(bad)}) from None
+    return text
+
+
+def _zone(name: str) -> str:
+    try:
+        schedule.zone_of(name)
+    except BadSchedule as bad:
+        raise PydanticCustomError("time_zone", "{problem}", {"problem": str(bad)}) from None
+    return name
+
+
+ScheduleText = Annotated[
+    str,
+    Field(min_length=1, max_length=200, json_schema_extra=rules(_SCHEDULE_RULE)),
+    AfterValidator(_schedule),
+]
+ZoneName = Annotated[
+    str, Field(min_length=1, max_length=64, json_schema_extra=rules(_ZONE_RULE)), AfterValidator(_zone)
+]
+Deadline = Annotated[int, Field(ge=0, le=INT32_MAX, json_schema_extra={"format": "int64"})]
+Limit = Annotated[int, Field(ge=0, le=1000, json_schema_extra={"format": "int32"})]
+
+
+class RunMetadata(Model):
+    """Labels and annotations of each run."""
+
+    labels: Labels = Field(default_factory=dict)
+    """Labels of the run's PinterestJobSet. Those that begin with federation.pinterest.com/ are left out."""
+    annotations: Annotated[dict[str, str], Field(max_length=64)] = Field(default_factory=dict)
+    """Its annotations."""
+
+
+class RunSpec(jobset.Spec):
+    """What each run asks for: the spec of a PinterestJobSet."""
+
+    model_config = ConfigDict(json_schema_extra=rules(*jobset.SPEC_RULES))
+
+    shards: jobset.ShardCount = 1
+    """Parts that the work of a run is cut into, numbered from 0."""
+    slice: ClassVar[None] = None  # type: ignore[misc]  # a template has no place in a member
+
+
+class RunTemplate(Model):
+    """The PinterestJobSet that is made for each run."""
+
+    metadata: RunMetadata | None = None
+    """Labels and annotations of each run."""
+    spec: RunSpec
+    """What each run asks for. A change is for later runs."""
+
+
+class Spec(Model):
+    """What a PinterestCronJob asks for."""
+
+    schedule: ScheduleText
+    """When runs are due: minute, hour, day of month, month and day of week, as in "30 2 * * mon-fri"; or @hourly,
+    @daily, @weekly, @monthly, @yearly, or "@every 90m"."""
+    time_zone: ZoneName | None = None
+    """IANA name of the zone that the schedule is read in, such as America/Los_Angeles; UTC when left out."""
+    concurrency_policy: Literal["Allow", "Forbid", "Replace"] = "Allow"
+    """What becomes of a run that is due while another is active. Allow: both run. Forbid: it waits for the end of the
+    other, and of several that wait the newest begins. Replace: the other is deleted."""
+    starting_deadline_seconds: (
+        Annotated[int, Field(ge=0, le=INT32_MAX, json_schema_extra={"format": "int64"})] | None
+    ) = None
+    """A run that is later than this many seconds does not begin any more: it counts as missed. None: however late."""
+    suspend: bool | None = None
+    """While true no run begins; active ones go on."""
+    successful_jobs_history_limit: Limit = 3
+    """Completed runs that are kept."""
+    failed_jobs_history_limit: Limit = 1
+    """Failed runs that are kept."""
+    job_template: RunTemplate
+    """The PinterestJobSet that is made for each run. Where it goes is decided when it is due."""
+
+
+class Status(Model):
+    """What is reported of a PinterestCronJob."""
+
+    observed_generation: Amount = 0
+    """The newest generation that this status speaks about."""
+    conditions: Conditions = Field(default_factory=list)
+    """Ready and Stalled."""
+    active: Annotated[
+        list[ShortText], Field(max_length=ACTIVE_MAX, json_schema_extra={"x-kubernetes-list-type": "atomic"})
+    ] = Field(default_factory=list)
+    """Names of active runs, at most a hundred."""
+    active_runs: Amount = 0
+    """Active runs."""
+    last_schedule_time: Moment | None = None
+    """Scheduled time of the newest run."""
+    last_successful_time: Moment | None = None
+    """When a run was last completed."""
+    next_schedule_time: Moment | None = None
+    """When the next run is due."""
+    missed_runs: Amount = 0
+    """Times that got no run so far: too late, or not the newest of several. More than a hundred at once count as
+    101."""
+    last_missed_time: Moment | None = None
+    """The newest of those times."""
+    summary: ShortText = ""
+    """One line for tables."""
+    message: Annotated[str, Field(max_length=32768)] = ""
+    """Why it makes no runs, as a sentence."""
+
+
+class PinterestCronJob(Model):
+    """Makes a PinterestJobSet whenever its schedule is due."""
+
+    model_config = ConfigDict(json_schema_extra=rules(NAME_RULE))
+
+    api_version: Literal["pinterest.com/v1beta1"]
+    """pinterest.com/v1beta1."""
+    kind: Literal["PinterestCronJob"]
+    """PinterestCronJob."""
+    metadata: Metadata
+    """Standard metadata."""
+    spec: Spec
+    """What is asked for."""
+    status: Status | None = None
+    """What is reported."""
