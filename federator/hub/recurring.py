@@ -197,9 +197,9 @@ class Recurring:
             self.events.tell(key, uid, "RunMade", f"Made {name}.", action="Run")
             return verbs.read_run(outcome.obj or body), None
         if isinstance(outcome.error, errors.AlreadyExists):
-            found = verbs.read_run(await self.host.get(ref))
-            if found.owner_uid == uid:
-                return found, None
+            existing = verbs.read_run(await self.host.get(ref))
+            if existing.owner_uid == uid:
+                return existing, None
             note = f"{name} is there already and belongs to somebody else: that time has no run."
             self.events.tell(key, uid, "RunNameTaken", note, action="Run", warning=True)
             return None, None

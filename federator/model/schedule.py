@@ -98,11 +98,11 @@ class Schedule:
         back_s, begin_s = 60, until_s
         while begin_s > after_s:
             begin_s = max(until_s - back_s, after_s)
-            found, due_s = None, self.after(begin_s, zone)
+            newest_s, due_s = None, self.after(begin_s, zone)
             while due_s is not None and due_s <= until_s:
-                found, due_s = due_s, self.after(due_s, zone)
-            if found is not None:
-                return found
+                newest_s, due_s = due_s, self.after(due_s, zone)
+            if newest_s is not None:
+                return newest_s
             back_s *= 2
         return None
 
@@ -171,13 +171,13 @@ def _nanos(number: str, unit_ns: int) -> int:
 
 def _values(text: str, field: _Field) -> tuple[frozenset[int], bool]:
     """(the numbers that a field allows, whether it is `*`)."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     star = False
     for part in filter(None, text.split(",")):
         low, high, step, open_ = _span(part, field)
-        found.update(range(low, high + 1, step))
+        numbers.update(range(low, high + 1, step))
         star = star or (open_ and step == 1)
-    return frozenset(found), star
+    return frozenset(numbers), star
 
 
 def _span(part: str, field: _Field) -> tuple[int, int, int, bool]:
