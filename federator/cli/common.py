@@ -40,6 +40,15 @@ def namespace_options(command: F) -> F:
     return click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces.")(command)
 
 
+def leader_option(command: F) -> F:
+    """Adds --leader-address, for commands that query the leading hub."""
+    return click.option(
+        "--leader-address",
+        default="",
+        help="HOST:PORT of the leader's query port (default: as the Lease says).",
+    )(command)
+
+
 def say(line: str, *, err: bool = False) -> None:
     """Prints one line with control characters made visible, so that no text can act on the
     terminal."""

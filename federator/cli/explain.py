@@ -40,11 +40,7 @@ PAST_MAX = 1000
     "-o", "--output", default="text", type=click.Choice(["text", "json", "yaml"]), help="Format."
 )
 @click.option("-n", "--namespace", default="", help="Namespace (default: the context's).")
-@click.option(
-    "--leader-address",
-    default="",
-    help="HOST:PORT of the leader's query port (default: as the Lease says).",
-)
+@common.leader_option
 @common.connection_options
 def explain(
     workload: str, name: str, cluster: str, at: str, output: str, namespace: str, **connection: str

@@ -140,6 +140,8 @@ def _next(
     if keep_template and now.count == share.count:
         return Action(cluster, ActionKind.HOLD, count=share.count, why=NOT_REACHED)
     count = share.count
+    # A shrink that costs more ready copies than may go now is written in parts:
+    #     share 2, ready 5, allowance 1 -> writes 4; the rest when copies elsewhere are ready
     if unit is Unit.REPLICAS and count < now.ready:
         count = max(count, now.ready - max(allowance, 0))
         if count >= now.count and now.template_current:
@@ -210,7 +212,10 @@ def _rolled_out_to(
     wanted: Mapping[str, Share], observed: Mapping[str, Observed], at_once: int | None
 ) -> frozenset[str]:
     """Clusters that may get the new template now: those that have it, and the next ones by name
-    while fewer than `at_once` are busy."""
+    while fewer than `at_once` are busy.
+
+        at_once 2; a has it and is ready, b has it and is not, c and d wait -> a, b and now c
+    """
     if at_once is None:
         return frozenset(wanted)
     reached = {

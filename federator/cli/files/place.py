@@ -45,11 +45,7 @@ SHORTFALL_EXIT = 3
     is_flag=True,
     help="Ask the leading hub, with your own rights; the files contain workloads only.",
 )
-@click.option(
-    "--leader-address",
-    default="",
-    help="HOST:PORT of the leader's query port (default: as the Lease says).",
-)
+@common.leader_option
 @common.connection_options
 def place(
     files: tuple[str, ...], namespace: str, output: str, *, live: bool, **connection: str

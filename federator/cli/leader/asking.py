@@ -35,11 +35,7 @@ OWN = "use --own-contexts to ask the members with contexts of your own"
 
 def options(command: F) -> F:
     """Adds the options of commands that query members."""
-    command = click.option(
-        "--leader-address",
-        default="",
-        help="HOST:PORT of the leader's query port (default: as the Lease says).",
-    )(command)
+    command = common.leader_option(command)
     command = click.option(
         "--own-contexts",
         is_flag=True,

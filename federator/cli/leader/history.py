@@ -31,11 +31,7 @@ NOTHING = "-"
 )
 @click.option("-o", "--output", default="", type=click.Choice(["", "json"]), help="Format.")
 @click.option("-n", "--namespace", default="", help="Namespace (default: the context's).")
-@click.option(
-    "--leader-address",
-    default="",
-    help="HOST:PORT of the leader's query port (default: as the Lease says).",
-)
+@common.leader_option
 @common.connection_options
 def history(
     workload: str, name: str, since: str, limit: int, output: str, namespace: str, **connection: str

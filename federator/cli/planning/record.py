@@ -30,11 +30,7 @@ ENTRIES: Final = 1000
 @click.command()
 @click.argument("path", metavar="FILE.yaml", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
-@click.option(
-    "--leader-address",
-    default="",
-    help="HOST:PORT of the leader's query port (default: as the Lease says).",
-)
+@common.leader_option
 @common.connection_options
 def record(path: Path, leader_address: str, *, force: bool, **connection: str) -> None:
     """Record a live federation as a scenario: its fleet, policies, quotas, workloads, and the
