@@ -1,9 +1,9 @@
-"""Tells a cancellation that was meant for the task it arrives in from one that strayed into it.
+"""Distinguishes the cancellation of a task from a cancellation that only strayed into it.
 
 A library may cancel a future that a task of ours waits for (aiohttp does, with those who wait for a
 connection or for the name of a server while their connector is closed). The task sees a
-CancelledError as if somebody had cancelled it, and a server of a queue that takes it for its own
-end is gone without a word.
+CancelledError as if it had been cancelled itself, and a worker of a queue that ends on it is gone
+without an error.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ T = TypeVar("T")
 
 
 class Astray(Exception):
-    """What was waited for was cancelled by somebody who did not mean us."""
+    """What the task waited for was cancelled, and the task itself was not."""
 
 
 def is_ours() -> bool:
-    """Whether somebody has cancelled the running task itself."""
+    """Whether the running task itself has been cancelled."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 

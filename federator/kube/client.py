@@ -74,7 +74,7 @@ class Event:
 
 
 FIELD_MANAGER = "federator"
-"""Who we are in an object's managedFields, where nobody says otherwise."""
+"""The default field manager in managedFields."""
 UID_MAX = 64
 """Characters of a uid; those of Kubernetes have 36."""
 
@@ -261,8 +261,7 @@ class Client:
         return headers.get("date", "")
 
     async def kube_system_uid(self) -> str:
-        """The uid of the namespace kube-system, which is how a cluster is told from another
-        (invariant 17)."""
+        """The uid of the namespace kube-system, which identifies a cluster (invariant 17)."""
         ref = ObjectRef("v1", "namespaces", "", "kube-system", "Namespace")
         namespace = await self.get(ref, body_limit=SMALL_LIMIT)
         uid = namespace["metadata"].get("uid", "")

@@ -1,8 +1,8 @@
 """What can go wrong between us and an API server, in our own words.
 
-Adapters translate statuses and socket errors to these classes; above the client nobody sees a
-status number. The class says whether trying again can help. Messages are short and never carry more
-than 512 characters of an answer.
+Adapters translate statuses and socket errors to these classes; above the client there are no status
+numbers. The class says whether trying again can help. Messages are short and never carry more than
+512 characters of an answer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -56,8 +56,8 @@ class NotLeading(ApiError):
 
 
 class WentBack(ApiError):
-    """A server tells of an older state than it did, for good: it was restored from a backup. What
-    was remembered of it holds no more."""
+    """A server shows an older state than before, for good: it was restored from a backup. What was
+    remembered of it is no longer true."""
 
 
 class Malformed(ApiError):

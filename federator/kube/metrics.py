@@ -260,7 +260,8 @@ class Metrics:
 
 
 async def measure_loop_lag(observe: Callable[[float], None], *, period_s: float = 0.1) -> None:
-    """Tells `observe`, until cancelled, how many seconds late this loop wakes a sleeper (F10)."""
+    """Calls `observe`, until cancelled, with how many seconds late this loop wakes a sleeper
+    (F10)."""
     loop = asyncio.get_running_loop()
     while True:
         due = loop.time() + period_s

@@ -21,7 +21,7 @@ from federator.kube.clock import Clock
 RESERVE: Final = 64
 """Descriptors that connections to members leave to others, at most."""
 LASTS_S: Final = 75.0
-"""A shortage that nobody has met for so long is over: everything that failed by it has been tried
+"""Seconds without a failure after which a shortage is over: everything that failed has been tried
 again (a reflector waits up to 30 s, a probe up to 11 s)."""
 LOOK_S: Final = 1.0
 """Between two looks whether it is over, at least."""
@@ -118,7 +118,7 @@ class Shortage:
         self._met = asyncio.Event()
 
     def meet(self, why: str) -> bool:
-        """A request could not be sent; tells whether this is the first one of a shortage."""
+        """A request could not be sent. Returns whether it is the first one of a shortage."""
         first = not self.trouble
         self._met_s = self._clock.monotonic()
         if first:
@@ -131,7 +131,7 @@ class Shortage:
     async def over(self) -> str:
         """Returns when a shortage that began is over, with the sentence of it."""
         await self._met.wait()
-        while (left_s := self._met_s + LASTS_S - self._clock.monotonic()) > 0:  # noqa: ASYNC110 - until nobody meets it
+        while (left_s := self._met_s + LASTS_S - self._clock.monotonic()) > 0:  # noqa: ASYNC110 - until no request fails
             # a rest that is only a rounding error long would never be over
             await asyncio.sleep(max(left_s, LOOK_S))
         was, self.trouble, self.since = self.trouble, "", ""

@@ -10,9 +10,9 @@ from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 Stop = Callable[[], bool]
-"""Whether nobody waits for the answer any more."""
+"""Whether the caller has gone."""
 WAITING_MAX: Final = 8
-"""Who comes when so many wait for a thread is told to come back."""
+"""Computations that may wait for a thread; more are refused, to be tried again."""
 SWITCH_S: Final = 0.001
 """How soon a thread that computes gives the interpreter up to the event loop, which asks for it
 back after each read and write: with Python's own 5 ms the loop would get done less than half."""

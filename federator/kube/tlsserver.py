@@ -124,7 +124,7 @@ class _Connections(web.Server):
             handler_cancellation=True,  # who went away is not answered to the end
             access_log=None,
             keepalive_timeout=IDLE_S,
-            lingering_time=0.0,  # nobody reads what follows a head
+            lingering_time=0.0,  # what follows a head is not read
             auto_decompress=False,  # a small body must not become a large one
             max_line_size=HEAD_MAX_BYTES,
             max_field_size=HEAD_MAX_BYTES,
@@ -184,7 +184,7 @@ class _Connections(web.Server):
                 )
                 response.content_length = len(given.body)
                 if request.can_read_body and not request.content.is_eof():
-                    response.force_close()  # nobody reads the rest of it
+                    response.force_close()  # the rest of it is not read
                 await response.prepare(request)
                 for begin in range(0, len(given.body), _CHUNK_BYTES):
                     await response.write(given.body[begin : begin + _CHUNK_BYTES])

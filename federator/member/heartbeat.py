@@ -67,8 +67,8 @@ class Heartbeat:
                     self._trouble = ""
                     self._on_return()
             except errors.ApiError as trouble:
-                # The next beat is the next try; the hub hears of it by the lease, people here by
-                # one line.
+                # The next beat is the next try. The hub sees it by the lease, people by one line in
+                # the log.
                 if str(trouble) != self._trouble:
                     self._trouble = str(trouble)
                     log.warning("the lease is not renewed: %s", trouble)
@@ -111,8 +111,8 @@ class Heartbeat:
                 meta = {"resourceVersion": self._version, "annotations": notes}
                 return await self._client.patch(self._ref, {"metadata": meta, "spec": spec})
             except errors.Conflict:
-                # A patch of nothing tells what is there; to get a lease it has no right, and needs
-                # none.
+                # An empty patch returns what is there: this process has no right to get a lease,
+                # and needs none.
                 version = (await self._client.patch(self._ref, {}))["metadata"]["resourceVersion"]
                 if 0 <= version_number(version) < version_number(self._version):
                     self._on_rewind()
@@ -123,7 +123,7 @@ class Heartbeat:
     async def _make(
         self, spec: Mapping[str, object], notes: Mapping[str, str | None]
     ) -> Mapping[str, Any] | None:
-        """The lease, and the namespace that it lives in; None when somebody else has made it
+        """The lease, and the namespace that it lives in; None when another process has made it
         meanwhile."""
         name = self._options.system_namespace
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}

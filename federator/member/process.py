@@ -131,5 +131,5 @@ class MemberProcess:
             )
             await self.caches.went_back.wait()
         raise errors.WentBack(
-            f"{self._cluster}: the API server tells of an older state than before; beginning anew."
+            f"{self._cluster}: the API server shows an older state than before; starting again."
         )

@@ -43,15 +43,15 @@ _NEW_IN_STATUS = frozenset({"template", "natives"})
 """What an earlier version did not write: alone it is no reason for a write, or an upgrade would
 write every slice."""
 PATIENCE_S = 30.0
-"""How long a status that tells of nothing that matters may wait for slices that are being expanded,
-in seconds. Whatever gives it something to tell brings a turn."""
+"""Seconds that a status without news that matters may wait for slices that are being expanded. News
+that matters brings a turn of its own."""
 REFUSAL_LASTS_S = 900.0
 """How old the last word on refused pods may be. A Job's controller tries again each minute at the
 latest."""
 
 
 class RollUp:
-    """Writes slice statuses. One per process. `busy` tells whether slices are being expanded."""
+    """Writes slice statuses. One per process. `busy` returns whether slices are being expanded."""
 
     def __init__(
         self,
@@ -132,9 +132,9 @@ class RollUp:
     # -- our kinds ------------------------------------------------------------
 
     def _status_patch(self, row: SliceRow, result: Result) -> tuple[Patch | None, bool, bool]:
-        """What to write; whether it only tells that the slice is on its way, with no trouble to
-        report; and whether it tells of nothing that matters: what was told before was not well, and
-        nothing got worse or ended."""
+        """What to write; whether it only says that the slice is on its way, without trouble; and
+        whether it has no news that matters: the last status was not well, and nothing got worse or
+        ended."""
         newest = self._newest(row)
         live = raw.mapping(newest.obj(), "status")
         seen = self.observe(row, result, live)

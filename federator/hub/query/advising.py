@@ -2,9 +2,9 @@
 
 The owner of a workload cannot read what decisions depend on: clusters, quotas, cluster-wide
 policies, what others hold. The hub asks the engine for them, with a situation that has their own
-objects, the clusters, and of all others only sums; so that what is computed from it can name nobody
-else. The situation is taken in one turn of the event loop, and the computing is done beside it: in
-a thread, few at once, until nobody waits for it any more.
+objects, the clusters, and only sums of everything else, so that the answer cannot name the
+workloads of others. The situation is taken in one turn of the event loop. The engine then runs in a
+thread, few at once, and stops when the caller has gone.
 """
 
 import asyncio

@@ -32,9 +32,9 @@ class Announcement:
     address: str
     """HOST:PORT."""
     server_name: str
-    """Whom its certificate must be for."""
+    """The name that its certificate must be for."""
     ca_pem: str
-    """Who must have signed it."""
+    """The authority that must have signed it."""
 
 
 class NoPort(ValueError):
@@ -88,8 +88,8 @@ def read(obj: Mapping[str, Any]) -> Announcement:
 
 
 def address(advertise: str, host: str, port: int) -> str:
-    """HOST:PORT from what an operator said, and where the port listens. Raises FieldError where
-    nobody could reach that."""
+    """HOST:PORT from the operator's setting, or from where the port listens. Raises FieldError for
+    an address that cannot be reached from elsewhere."""
     if advertise:
         given, colon, number = advertise.rpartition(":")
         if colon and number.isdecimal() and (not given.count(":") or given.endswith("]")):

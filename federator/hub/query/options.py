@@ -28,9 +28,9 @@ class QueryOptions:
     """PEM authority of `cert_file`, told in the Lease; the certificate is for the host in
     `advertise`."""
     requests_at_once: int = 16
-    """More requests than this at once are told to come back."""
+    """Requests at once; more get 429 with Retry-After."""
     requests_of_one_user: int = 4
-    """The same for one user, so that nobody keeps the others out."""
+    """The same for one user, so that one user cannot block all others."""
     requests_to_one_member: int = 4
     """Reads in one member at once, for all callers: its lane for writes is not touched."""
     member_timeout_s: float = 8.0

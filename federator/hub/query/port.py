@@ -28,8 +28,8 @@ REASON_NOT_LEADING = "NotLeading"
 
 
 class QueryPort:
-    """Answers for one hub. `leader` names the hub that leads, "" when nobody is known to; `sources`
-    are asked for anew with every request, because a hub may begin another life in the same process.
+    """Answers for one hub. `leader` names the hub that leads, "" when none is known; `sources`
+    is called for every request, because a hub may start again in the same process.
     """
 
     def __init__(

@@ -128,7 +128,7 @@ async def history(sources: Sources, question: Question) -> Mapping[str, Any]:
 
 
 def _shown(entry: Entry) -> Any:
-    """Who leads is told to nobody by name: only that another did."""
+    """The entry without the names of hubs: only whether another hub led."""
     fields = msgspec.to_builtins(entry)
     return {
         name: value

@@ -1,7 +1,7 @@
 """Which pods of a cluster belong to a workload, and what is read of them. Pure; total on what a
 member may answer.
 
-How its pods are told from others is the kind's to say (`verbs.PodLookup`).
+The kind says how to recognise its pods (`verbs.PodLookup`).
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ class Selection:
     labels: str
     """The selector."""
     container: str
-    """Whose log is shown when nobody says otherwise."""
+    """The container whose log is shown by default."""
 
 
 class _Meta(msgspec.Struct):

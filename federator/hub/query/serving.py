@@ -63,8 +63,8 @@ class QueryServer:
         """Authorities of clients that the context knows."""
 
     async def start(self, holder: str) -> Announcement:
-        """Listens, and returns what is to be told. Raises FieldError for files that are no
-        certificate and an address that nobody could reach, and OSError."""
+        """Listens, and returns what to announce. Raises FieldError for files that are no
+        certificate and for an address that cannot be reached from elsewhere, and OSError."""
         options = self._options
         if options.cert_file:
             cert_pem, key_pem, ca_pem = await asyncio.to_thread(_files, options)

@@ -1,9 +1,9 @@
 """The hub's view of PlacementDecisions: one record per object, filed under its workload or among
 the tombstones.
 
-A decision is written before any member hears of it and outlives its workload until every member is
-known to be empty. Records come from the reflector and, sooner, from the answers to our own writes;
-the higher seq wins, then the newer version.
+A decision is written before anything is sent to a member, and outlives its workload until every
+member is known to be empty. Records come from the reflector and, sooner, from the answers to our
+own writes; the higher seq wins, then the newer version.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ from federator.scheduling.entry import Recorded
 
 NOBODY: frozenset[str] = frozenset()
 STRUCK = "0" * 16
-"""The hash of the inputs of a decision that was made for none: it is made anew as soon as it may
+"""The hash of the inputs of a decision that has none: it is made again as soon as it may
 be."""
 
 
@@ -43,7 +43,7 @@ class Record:
     """Clusters that its deletion shall not wait for, as an operator said."""
 
     rebalance: str = ""
-    """When and by whom a rebalance was asked for last."""
+    """Time and author of the last request for a rebalance."""
     sealed: bool = False
     """Whether it bears the seal of this fleet's hubs."""
     author: str = ""

@@ -1,4 +1,4 @@
-"""Seals: by what the hub tells its own decisions from those that somebody else wrote.
+"""Seals: how the hub recognises its own decisions.
 
 Every decision carries a keyed hash of its name and spec (`spec.seal`); the key lies in a Secret of
 the hub's own namespace. Admission on the host is the first line, this is the second: a decision
@@ -154,7 +154,8 @@ class Seals:
     async def _fill(
         self, host: clients.Client, ref: ObjectRef, secret: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """A new key tells nothing of what was written before: a mark beside the old one goes."""
+        """Writes a new key. The mark that all decisions are sealed goes: it was about the old
+        key."""
         version = secret["metadata"]["resourceVersion"]
         data = {KEY: base64.b64encode(self._new_key()).decode()}
         meta = {"resourceVersion": version, "annotations": {ALL_SEALED: None}}

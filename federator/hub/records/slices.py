@@ -41,7 +41,7 @@ class SliceMeta(decode.Meta):
 
 
 class SliceShape(msgspec.Struct):
-    """What is decoded of a slice that a member tells of: not who owns which field, a third of the
+    """What is decoded of a slice in a member. Left out: who owns which field, a third of the
     object."""
 
     metadata: SliceMeta
@@ -107,8 +107,8 @@ class SliceSeen:
     @property
     def rolled_out(self) -> bool:
         """Whether the member has observed what it says now, and its pods are as they should be: the
-        rollout may go on. Shards that have begun keep the template that they began with, and nobody
-        is ready of those that are done."""
+        rollout may go on. Shards that have begun keep the template that they began with, and shards
+        that are done are not ready."""
         seen = self.observation
         updated = (
             seen.updated >= seen.desired or registry.verbs_of(self.key.kind).unit is Unit.SHARDS
@@ -301,8 +301,8 @@ def carries(
 ) -> bool:
     """Whether mark and amount are those that a slice rendered for this share has. The generation
     that it is marked with is whatever it is: one that changed nothing for this cluster was not
-    worth a write. Nor is a seq that is only higher: whoever has raised it in the member has fenced
-    off nobody but the past."""
+    worth a write. Nor is a seq that is only higher: it was raised in the member, and fences off
+    earlier writes only."""
     mark = seen.mark
     if mark is None or seen.amount != (
         share.slots if workload.verbs.unit is Unit.SHARDS else share.count

@@ -112,8 +112,8 @@ class Progress:
 
 
 def read_ranges(text: str) -> Ranges:
-    """The ranges of a status field; none for a text that is no set of indexes (somebody else wrote
-    it)."""
+    """The ranges of a status field; none for a text that is no set of indexes (another client
+    wrote it)."""
     try:
         return shards.parse(text)
     except ValueError:
@@ -194,7 +194,7 @@ def summarise(kind: str, obj: Mapping[str, Any], profile: Mapping[str, Any] | No
 
 
 def neutral(verbs: WorkloadVerbs, obj: Mapping[str, Any]) -> dict[str, Any]:
-    """The slice of nobody in particular: what all clusters' slices have in common."""
+    """A slice without a cluster: what the slices of all clusters have in common."""
     return verbs.render_slice(obj, Share("", 0, 0), NEUTRAL_MARK)
 
 

@@ -73,7 +73,8 @@ class Elector:
         self.options = options
         self.leadership = Leadership.OBSERVING
         self.term = 0
-        """Of the last time we led; 0 before. Rises with every new leader, whoever it is."""
+        """The term in which this process led last; 0 before. Rises with every change of the
+        leader."""
         self.seen: Seen | None = None
         """The Lease as last read while observing."""
         self._client = client
@@ -109,7 +110,7 @@ class Elector:
         )
 
     def leader(self) -> str:
-        """Who leads, as far as we know; "" for nobody."""
+        """The hub that leads, as far as is known; "" for none."""
         if self.leading:
             return self.identity
         return self.seen.holder if self.seen is not None else ""
@@ -140,7 +141,7 @@ class Elector:
         act any more.
 
         `candidate`: whether we would be able to lead; until then the Lease is only looked at.
-        `untouched`: nobody can have led here before, so that a Lease that is not there need not be
+        `untouched`: no hub can have led here before, so that a Lease that is not there need not be
         waited for. Cancelling this releases the lease. Raises what `work` raises, and `LeaseLost`.
         """
         self._untouched = untouched

@@ -1,5 +1,5 @@
-"""From where we are told to go, to a Transport: a person's kubeconfig, the pod we run in, or a
-member's Secret.
+"""Makes a Transport from a kubeconfig, from the pod that this process runs in, or from a member's
+Secret.
 
 Of a person's own file, what is not plain (exec, OIDC and GCP included) goes through
 kubernetes_asyncio's loader; a member's access comes from `kubeconfigs.member_access` and never
@@ -53,7 +53,7 @@ class Door:
     """`https://HOST:PORT`."""
     ca_pem: bytes
     server_name: str
-    """Whom its certificate must be for, wherever it listens."""
+    """The name that its certificate must be for, wherever it listens."""
 
 
 async def to_door(door: Door, path: str = "", context: str = "") -> HttpTransport:
@@ -104,7 +104,7 @@ def contexts(path: str = "") -> tuple[str, ...]:
 
 
 class TokenFile:
-    """A bearer token in a file that somebody renews (a projected service account token)."""
+    """A bearer token in a file that is renewed from outside (a projected service account token)."""
 
     __slots__ = ("_header", "_path", "_read_at")
 

@@ -1,7 +1,7 @@
 """The only door for kubeconfigs of member clusters: a short list of what may be in them, everything
 else refused.
 
-A member's kubeconfig comes out of a Secret that somebody else wrote. Read here by events, without
+A member's kubeconfig comes out of a Secret that other people write. It is read by events, without
 building YAML objects, so that no tag, alias or nesting can do harm; nothing in it may run a
 command, name a file or another proxy.
 """

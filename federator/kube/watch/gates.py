@@ -45,7 +45,7 @@ class Wait:
         self._over = asyncio.Event()
 
     def end(self) -> None:
-        """Whoever waits now goes on at once; nothing when nobody does."""
+        """Ends the wait that is going on, if there is one."""
         self._over.set()
 
     async def at_most(self, seconds: float) -> None:
@@ -55,7 +55,7 @@ class Wait:
 
 
 async def set_within(event: asyncio.Event, within_s: float) -> bool:
-    """Waits for the event, `within_s` seconds at most; tells whether it is set."""
+    """Waits for the event, `within_s` seconds at most. Returns whether it is set."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(within_s):
             await event.wait()

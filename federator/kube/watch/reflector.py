@@ -43,15 +43,15 @@ SLICE = 128
 LISTED_MAX = 16
 """A list of more than so many times as many objects as are kept is not read to its end."""
 LOOK_AGAIN_S = 600.0
-"""A collection that nobody wants watched is listed this often, in seconds, about."""
+"""Seconds between lists of a collection that is not watched, about."""
 _TOMBSTONES = 4096
 _JITTER_S = 2.0
 
 
 class Reflector(Generic[T]):
     """Feeds `store`. `on_change(key, old, new)` is called after each change (old or new is None);
-    it must not wait. `on_rewind()`: the server's history went back for good; whoever remembers
-    versions of it must forget them.
+    it must not wait. `on_rewind()`: the server's history went back for good, and
+    remembered versions of it must be forgotten.
 
     `bounds` on how many lists run at once, the narrowest first (F37). Until `wanted` is set the
     collection is listed now and then, and not watched. `silence_s`: a watch that says nothing for
@@ -157,8 +157,8 @@ class Reflector(Generic[T]):
                 )
 
     def hurry(self) -> None:
-        """The server is known to answer again: whoever waits after a failure tries at once, and
-        should that fail too, waits as after a first one."""
+        """The server is known to answer again: a wait after a failure ends now. If the next try
+        fails too, it waits as after a first failure."""
         self._waits.reset()
         self._wait.end()
 
@@ -376,7 +376,7 @@ class Reflector(Generic[T]):
         self._set(identity.key, row, identity.version)
 
     def _is_old(self, identity: object_reader.Identity) -> bool:
-        """An event that tells less than we know already: repeated, or out of order (F17)."""
+        """Whether an event is older than what is stored: repeated, or out of order (F17)."""
         number = identity.version.number
         if number < 0:
             return False
@@ -432,7 +432,7 @@ class Reflector(Generic[T]):
         if isinstance(error, errors.NotFound):
             self.answered.set()
         if isinstance(error, errors.OwnShortage):
-            failing = False  # nobody was asked
+            failing = False  # no request was sent
         if failing and (
             not isinstance(error, errors.Unreachable) or self._waits.failures >= INSTANT_ENDS_MAX
         ):

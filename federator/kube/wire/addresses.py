@@ -45,7 +45,7 @@ def member_guard(*, allow_loopback: bool = False, denied: Sequence[str] = ()) ->
 
 
 def refusal(text: str, *, allow_loopback: bool = False, denied: Sequence[Network] = ()) -> str:
-    """Why the address is refused, "" when it is not. The reason never tells which rule."""
+    """Why the address is refused, "" when it is not. The reason never says which rule."""
     try:
         address: Address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:

@@ -1,7 +1,7 @@
 """How one request is made: deadline, answer read within bounds, error typed, credentials refreshed
 once, reads retried.
 
-Used by the client only. A write is sent once; after `errors.Unreachable` nobody knows whether it
+Used by the client only. A write is sent once; after `errors.Unreachable` it is unknown whether it
 took effect.
 """
 

@@ -34,7 +34,7 @@ _CHUNK_BYTES = 1024 * 1024
 
 
 class Credentials(Protocol):
-    """Who we say we are, as far as it is told in a header."""
+    """What goes into the Authorization header."""
 
     async def authorization(self) -> str:
         """The Authorization header, "" for none."""

@@ -1,8 +1,8 @@
-"""All that a member process hears of its cluster: one store and one reflector per kind, the indexes
-over them, and who is told.
+"""What a member process knows of its cluster: one store and one reflector per kind, their indexes,
+and the callbacks for changes.
 
 One instance per process. Controllers read synchronously and subscribe with plain callbacks that
-take note and return. Until `natives_synced`, an absence means nothing and nobody may write natives
+take note and return. Until `natives_synced`, an absence means nothing and no native may be written
 (invariant 14).
 """
 
@@ -64,14 +64,14 @@ def slice_ref(key: WorkloadKey) -> ObjectRef:
 
 @dataclass(slots=True)
 class Signals:
-    """Who is told what. Filled once, when the process is wired."""
+    """Callbacks by kind of change. Filled once, when the process is wired."""
 
     to_expand: list[KeyListener] = field(default_factory=list)
     to_roll_up: list[KeyListener] = field(default_factory=list)
     to_survey: list[Listener] = field(default_factory=list)
     """Something that free room or the answers depend on has changed."""
     to_reference: list[Callable[[str, str, str], None]] = field(default_factory=list)
-    """(kind, namespace, name) came or went: somebody may have waited for it."""
+    """(kind, namespace, name) came or went: a slice may have waited for it."""
 
     def expand(self, key: WorkloadKey) -> None:
         for listener in self.to_expand:
@@ -105,7 +105,7 @@ class _Watched:
 
 
 class Caches:
-    """The stores, fed by `reflectors`, which somebody else runs."""
+    """The stores, fed by `reflectors`, which the process runs."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class Caches:
         self.highest = Highest()
         """The same by workload, also of earlier lives."""
         self.late_slices = 0
-        """How often a decision was heard of after a later one: slices are written side by side, and
+        """How often a decision arrived after a later one: slices are written side by side, and
         watched kind by kind."""
         self._client = client
         self._fleet = fleet
@@ -311,8 +311,7 @@ class Caches:
         """One row per collection that is kept in memory."""
         shapes = self._shapes
         for kind, slices in self.slices.items():
-            # Of a native kind there are many that are nobody's slices: only marked ones are kept
-            # whole.
+            # Most objects of a native kind are no slices: only marked ones are kept whole.
             chosen = (
                 "" if registry.KINDS[kind].model is not None else f"{names.FLEET_LABEL}={fleet}"
             )

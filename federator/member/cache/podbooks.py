@@ -32,7 +32,7 @@ class PodBooks:
     used: dict[str, dict[str, int]] = field(default_factory=dict)
     """Per node: what bound pods have been given, by resource name."""
     crews: dict[str, Crew] = field(default_factory=dict)
-    """By uid of the controlling owner; "" for pods that nobody controls."""
+    """By uid of the controlling owner; "" for pods without a controller."""
     waiting: dict[Key, PodRow] = field(default_factory=dict)
     """Pods that want room and have none."""
 

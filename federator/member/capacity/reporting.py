@@ -136,8 +136,8 @@ class CapacityReporter:
     def _pause_s(
         self, status: Mapping[str, Any], live: Mapping[str, Any], capacity: Capacity
     ) -> float:
-        """Least time since the last write: none when somebody waits for this, long when next to
-        nothing changed."""
+        """Least time since the last write: none when a slice or a question waits for it, long when
+        next to nothing changed."""
         if status["includesSeq"] != live.get("includesSeq"):
             return 0.0
         if self._kept_version != self._caches.highest.version:

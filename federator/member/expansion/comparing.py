@@ -52,7 +52,7 @@ class Plan:
 
     work: list[Work] = field(default_factory=list)
     conflicts: list[NativeKey] = field(default_factory=list)
-    """Objects of our names that are somebody else's."""
+    """Objects of our names that belong to others."""
     stubborn: list[NativeKey] = field(default_factory=list)
     """Objects that do not keep what we write."""
     ending: list[NativeKey] = field(default_factory=list)
@@ -65,8 +65,8 @@ class Plan:
     """Objects that vanished again and again after they were made, and the seconds until the next
     attempt."""
     drifted: dict[NativeKey, str] = field(default_factory=dict)
-    """Objects among `work` that were as wished before somebody else changed or deleted them, and
-    what was done to them."""
+    """Objects among `work` that were as wished before another client changed or deleted them, and
+    what it did."""
     remade: list[NativeKey] = field(default_factory=list)
     """Objects among `work` that were there before and are gone: maybe because the slice is."""
 
@@ -97,8 +97,7 @@ class _Verdict:
     """When it is written once more, because the server made something else of the wish; infinity
     when it did not."""
     shown: bool = False
-    """The caches have shown it: only then does its absence there mean that somebody took it
-    away."""
+    """The caches have shown it: only then does its absence there mean that it was deleted."""
 
 
 class Verdicts:
@@ -190,8 +189,8 @@ class Verdicts:
         return known.owner if known is not None else ""
 
     def release(self, key: NativeKey) -> None:
-        """The object is gone, and so is its slice. Tries stay for as long as they count: whoever
-        takes the slice away each time fights as well."""
+        """The object is gone, and so is its slice. Tries stay for as long as they count: deleting
+        the slice each time is a fight as well."""
         self._verdicts.pop(key, None)
 
     def forget(self, key: NativeKey) -> None:
@@ -208,8 +207,8 @@ class Verdicts:
 
     def remake_wait_s(self, key: NativeKey, want: str, now_s: float) -> float:
         """Seconds until an object that is gone may be made again: none at first, then longer each
-        time. Somebody takes it away as fast as we make it: the garbage collector, when its slice
-        went and we have not heard of that."""
+        time. It is deleted as fast as it is made, for example by the garbage collector when the
+        slice is gone and this process has not seen that yet."""
         tries = self._tries.of(key, want)
         if tries is None or tries.count < 2:
             return 0.0
@@ -227,7 +226,7 @@ def native_key(obj: Mapping[str, Any]) -> NativeKey:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What a turn looks at. `live` finds any native object, ours or not; `owner_lives` tells
+    """What a turn looks at. `live` finds any native object, ours or not; `owner_lives` returns
     whether a slice with that uid exists; `removable` whether a native that is not wanted any more
     has left nothing behind that only it knows."""
 
@@ -336,8 +335,8 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, plan_so_far:
 
 
 def _changed(row: NativeRow, body: Mapping[str, Any]) -> str:
-    """What somebody else changed in an object, in words: the fields of ours that differ, two levels
-    deep. "" when all are there: what a webhook added in our name is no drift."""
+    """What another client changed in an object, in words: the fields of ours that differ, two
+    levels deep. "" when all are there: what a webhook added in our name is no drift."""
     live = msgspec.json.decode(row.document) if row.document is not None else {"spec": row.spec}
     differ = [
         f"{part}.{name}"
@@ -350,8 +349,8 @@ def _changed(row: NativeRow, body: Mapping[str, Any]) -> str:
 
 
 def _orphaned(row: NativeRow, body: Mapping[str, Any]) -> bool:
-    """Whether we made it for this very workload and nobody controls it any more: somebody deleted
-    the slice, and told the server to leave what hung on it (`kubectl delete --cascade=orphan`)."""
+    """Whether we made it for this very workload and it has no controller any more: the slice was
+    deleted, and its objects were left behind on purpose (`kubectl delete --cascade=orphan`)."""
     mine = body["metadata"].get("labels", {}).get(names.WORKLOAD_UID_LABEL, "")
     return row.managed and not row.owner_uid and bool(mine) and row.workload_uid == mine
 
@@ -409,5 +408,5 @@ def _comparable(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _version(row: NativeRow) -> int:
-    """-1 for one that tells nothing of its age."""
+    """-1 for one without an order."""
     return int(row.resource_version) if row.resource_version.isdigit() else -1

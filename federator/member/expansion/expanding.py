@@ -138,8 +138,8 @@ class Expander:
         self._natives[key] = tuple(comparing.native_key(body) for body in wanted)
         plan = self._plan(row, wanted)
         if plan.remade and not await self._caches.confirm(row):
-            # What the garbage collector has taken would be made for nobody, and an object of that
-            # name that is new may keep it from hearing that the old one is gone: what hung on that
+            # The slice is gone, and the garbage collector is deleting its objects. A new object of
+            # the same name could hide from it that the old one is gone, and what the old one owned
             # would stay.
             return RequeueAfter(
                 key,
@@ -186,8 +186,8 @@ class Expander:
         return tuple(_canonical(body) for body in made)
 
     def _plan(self, row: SliceRow, wanted: Sequence[Mapping[str, Any]]) -> Plan:
-        """What is next; no pods are made under an account of the slice's name that is somebody
-        else's."""
+        """What is next. No pods are made under an account of the slice's name that belongs to
+        others."""
         status = raw.mapping(row.obj(), "status") if row.verbs.unit is Unit.SHARDS else {}
         scene = Scene(
             slice_uid=row.uid,
@@ -251,8 +251,7 @@ class Expander:
         judged = results.judge(
             plan, missing, [(work.key, outcome.error) for work, outcome in outcomes]
         )
-        # What was written counts once the watch shows it: until then the cache still tells of the
-        # old state.
+        # A write counts once the watch shows it: until then the cache still has the old state.
         arrived = all(self.verdicts.shown(self._caches.native(work.key)) for work, _ in outcomes)
         self.results[row.key] = Result(
             row.uid,

@@ -1,4 +1,4 @@
-"""What a pod template refers to by name, so that a missing one is told before somebody has to read
+"""What a pod template refers to by name, so that a missing one is reported without a look at
 pod events.
 
 Pure. Secrets are left out: a member process may not read them; the kubelet's word on a missing one

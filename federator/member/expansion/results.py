@@ -1,7 +1,6 @@
 """What a turn of a slice came to, in words: made by `expanding`, told by `rolling`.
 
-Pure. A conflict or a refusal is a finished result (somebody else has to act); a failed write is
-not.
+Pure. A conflict or a refusal is a finished result: a person has to act. A failed write is not.
 """
 
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ STUBBORN: Final = "CannotConverge"
 ENDING: Final = "NamespaceTerminating"
 
 DRIFT_REPEAT_S: Final = 600.0
-"""Drift of the same object is told again after so long at the earliest."""
+"""Least seconds before drift of the same object is reported again."""
 
 OWNED: Final = ("Ready", "Expanded", CONFLICT, MISSING, "Stalled")
 """Condition types that a member process sets on a slice."""
@@ -52,8 +51,8 @@ class Result:
     judgement: Judgement
     observed: bool
     restored: str = ""
-    """What was last put back after somebody else had changed or deleted it, and when, as a
-    sentence. The condition that says so stays when this process ends: it tells when it was."""
+    """What was last put back after another client had changed or deleted it, and when, as a
+    sentence. The condition outlives this process, so it says when it was."""
 
 
 def judge(
@@ -61,7 +60,7 @@ def judge(
     missing: Sequence[NativeKey],
     outcomes: Sequence[tuple[NativeKey, errors.ApiError | None]],
 ) -> Judgement:
-    """The most serious finding first: somebody else's object, a refusal, a fight, a missing
+    """The most serious finding first: an object of others, a refusal, a fight, a missing
     reference."""
     conflicts = list(plan.conflicts)
     refusal, ending, failure = "", "", None

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class TierClasses:
-    """Makes the classes at the start, and again when somebody removes one. Runs until cancelled."""
+    """Makes the classes at the start, and again when one is removed. Runs until cancelled."""
 
     def __init__(self, caches: Caches, applier: Applier, *, rng: random.Random) -> None:
         self._caches = caches

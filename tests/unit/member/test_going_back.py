@@ -21,7 +21,7 @@ async def test_a_process_whose_cluster_went_back_in_time_ends_and_the_next_life_
     reflector._number = 1_000_000
     reflector._stale = True
     restarted = asyncio.create_task(reflector.run())
-    with pytest.raises(errors.WentBack, match="m1: the API server tells of an older state"):
+    with pytest.raises(errors.WentBack, match="m1: the API server shows an older state"):
         await asyncio.wait_for(ended, 60)
     restarted.cancel()
     assert pods.rewinds == 1
@@ -40,7 +40,7 @@ async def test_a_lease_that_is_older_than_answered_tells_of_it_however_much_was_
     await world.until_status("PinterestService", "web", healthy=True)
     ended = world.tasks.pop()
     world.process.heartbeat._version = "1000000"
-    with pytest.raises(errors.WentBack, match="m1: the API server tells of an older state"):
+    with pytest.raises(errors.WentBack, match="m1: the API server shows an older state"):
         await asyncio.wait_for(ended, 60)
 
 
