@@ -216,7 +216,7 @@ async def _streamed(request: web.BaseRequest, answer: Answer) -> web.StreamRespo
             await response.write(chunk)
         await response.write_eof()
     except ConnectionError:
-        # The reader went away; there is nobody left to tell.
+        # The client has gone.
         pass
     finally:
         stream.close()

@@ -103,7 +103,7 @@ class EmbeddedCluster:
         self.tokens.admins[token] = caller
 
     def trust(self, root_ca: str) -> None:
-        """Tells workloads whom to trust when they speak to this server: PEM certificates for
+        """Sets what workloads trust when they connect to this server: PEM certificates for
         kube-root-ca.crt."""
         if self.controllers is not None:
             self.controllers.trust(root_ca)

@@ -131,7 +131,7 @@ class Shortage:
     async def over(self) -> str:
         """Returns when a shortage that began is over, with the sentence of it."""
         await self._met.wait()
-        while (left_s := self._met_s + LASTS_S - self._clock.monotonic()) > 0:  # noqa: ASYNC110 - until no request fails
+        while (left_s := self._met_s + LASTS_S - self._clock.monotonic()) > 0:  # noqa: ASYNC110 - until it ends
             # a rest that is only a rounding error long would never be over
             await asyncio.sleep(max(left_s, LOOK_S))
         was, self.trouble, self.since = self.trouble, "", ""

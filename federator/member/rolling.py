@@ -2,10 +2,10 @@
 when something is not ready.
 
 At most one write per slice and `roll_up_interval_s`, only the difference, nothing when equal: a
-second pass after settling writes nothing. What merely moves after a change of the slice waits that
-long too, so that a quick change costs one write; while slices are being expanded, what tells of
-nothing that matters waits longer, not to be in their way. A plain Deployment has its native status;
-what that cannot say goes into one annotation.
+second pass after settling writes nothing. Mere progress after a change of the slice waits that long
+too, so that a quick change costs one write. While slices are being expanded, a status without news
+that matters waits longer, not to be in their way. A plain Deployment has its native status; what
+that cannot say goes into one annotation.
 """
 
 import json

@@ -294,7 +294,7 @@ class Federation:
             return False, ["the hub is still reading the host and its members"]
         unheard = self._unheard()
         if unheard:
-            return False, [f"the hub has not heard of the last change of {unheard[0]}"]
+            return False, [f"the hub has not seen the last change of {unheard[0]}"]
         return self.hub.aggregation.settled()
 
     def _unheard(self) -> list[str]:

@@ -216,7 +216,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         """There are no file descriptors, hence no events."""
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps in a selector, so nobody needs waking."""
+        """Nothing waits in a selector, so there is nothing to wake."""
 
     def _not_here(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         raise RuntimeError(

@@ -32,8 +32,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 @pytest.fixture(scope="module")
 def recorded(fleet: Fleet) -> Path:
-    """A recording of a service under a policy that is scaled at the end, one that asks for more than there is, a job set that completes, one
-    that goes on, and a Deployment."""
+    """A recording of a service under a policy that is scaled at the end, one that asks for more than there is, a job
+    set that completes, one that goes on, and a Deployment."""
     first = min(fleet.members)
     spread = workloads.policy("spread", NAMESPACE, "web", clusters={"names": sorted(fleet.members)[:2]})
     web = workloads.service("web", NAMESPACE, 12)

@@ -50,7 +50,7 @@ def is_sound(entry: Any) -> bool:
 
 
 def identity(manager: str, operation: str, info: ResourceInfo, subresource: str) -> Entry:
-    """What tells one writer from another (with the time and the fields left out)."""
+    """What identifies a writer (the time and the fields are left out)."""
     writer: Entry = {"manager": manager, "operation": operation, "apiVersion": info.api_version}
     if subresource:
         writer["subresource"] = subresource
@@ -58,8 +58,8 @@ def identity(manager: str, operation: str, info: ResourceInfo, subresource: str)
 
 
 def is_by(entry: Mapping[str, Any], writer: Mapping[str, Any]) -> bool:
-    """Whether an entry is of this writer. Updates are told apart by API version too, applies are
-    not."""
+    """Whether an entry is of this writer. For updates the API version counts too, for applies it
+    does not."""
     same_version = writer["operation"] == "Apply" or entry.get("apiVersion") == writer["apiVersion"]
     return same_version and all(
         entry.get(field, "") == writer.get(field, "")

@@ -75,7 +75,7 @@ def track(  # noqa: PLR0917 - the order of a write: before, after, who, how, wha
     """The managedFields of `new` after a create, update or patch by `manager`.
 
     Give `new` with its defaults but before the strategies (`natives`): what a server generates has
-    no owner. `now` is RFC 3339 in whole seconds. Returns [] when nobody owns anything; then
+    no owner. `now` is RFC 3339 in whole seconds. Returns [] when there are no owners; then
     managedFields is left out.
     """
     sent = (new.get("metadata") or {}).get("managedFields")
@@ -88,8 +88,8 @@ def track(  # noqa: PLR0917 - the order of a write: before, after, who, how, wha
     else:
         entries = sent
     if old is not None and not entries:
-        # An object without owners stays so until somebody applies: it costs nothing to those who
-        # never do.
+        # An object without owners stays so until the first apply, so that clients that never
+        # apply pay nothing.
         return []
     changed, removed = _differences(_zero(info) if old is None else old, new, info, subresource)
     if subresource == "scale":
@@ -97,10 +97,10 @@ def track(  # noqa: PLR0917 - the order of a write: before, after, who, how, wha
         for part in reversed(info.scale.spec.strip(".").split(".") if info.scale else ()):
             child = {f"f:{part}": child}
         if not any(fieldsets.intersection(entry.get("fieldsV1") or {}, child) for entry in entries):
-            # A Scale whose number nobody owns is an object without owners, and stays so.
+            # A Scale without an owner of its number is an object without owners, and stays so.
             return list(entries)
         if _scaled_to_nothing(new, info):
-            # A Scale leaves out a zero, so that nobody says it.
+            # A Scale leaves out a zero, so the zero has no owner.
             return managers.in_order(managers.without(entries, child))
     if changed is None and removed is None:
         return list(entries)
@@ -172,7 +172,7 @@ def _writable(obj: Object, info: ResourceInfo, subresource: str) -> Object:
 
 
 def _ownable(trie: Trie) -> Trie | None:
-    """Without what nobody may own: identity, versions, times."""
+    """Without what has no owner: identity, versions, times."""
     meta = trie.get("f:metadata")
     result = {
         key: value
@@ -288,7 +288,7 @@ def _without_resets(tree: Object, info: ResourceInfo) -> Object:
 def _pruned(
     merged: Object, before: Entry, claimed: Trie, others: list[Entry], root: Node
 ) -> Object:
-    """Without what this manager applied last time, does not apply now, and nobody else owns.
+    """Without what this manager applied last time, does not apply now, and no other owns.
 
     A list item goes with all it holds unless another manager owns the item itself; a declared field
     stays while anything below it is owned.
@@ -299,7 +299,7 @@ def _pruned(
             owned, fieldsets.with_named_fields(entry.get("fieldsV1") or {}, root)
         )
     last = fieldsets.with_named_fields(before.get("fieldsV1") or {}, root)
-    # Metadata is always there, whoever owns something in it.
+    # Metadata is always there, owned or not.
     owned = fieldsets.union(owned, {"f:metadata": LEAF})
     doomed = fieldsets.difference(last, owned)
     if doomed is None:
@@ -309,7 +309,7 @@ def _pruned(
 
 
 def _conflicts(others: list[Entry], changed: Trie | None) -> list[tuple[str, Conflict]]:
-    """(manager as printed, conflict) for every changed path somebody else owns."""
+    """(manager as printed, conflict) for every changed path that another manager owns."""
     conflicts = []
     for entry in sorted(others, key=managers.key):
         overlap = (
@@ -339,8 +339,8 @@ def conflict_message(conflicts: list[Conflict]) -> str:
 
 def _applied_before(base: Object, manager: str, info: ResourceInfo) -> frozenset[str]:
     """Fields that are kubectl's own when it goes from client-side to server-side apply: those that
-    it applied and that are still as it left them. What somebody else has changed since (a scale) is
-    a conflict as any other."""
+    it applied and that are still as it left them. What another client has changed since (a scale)
+    is a conflict as any other."""
     text = ((base.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
     if manager != "kubectl" or not text:
         return frozenset()

@@ -18,8 +18,8 @@ _DELETE: Final = "$deleteFromPrimitiveList/"
 
 
 class Unmergeable(Exception):
-    """A patch that does not fit its schema. `is_format` tells a malformed directive (400) from the
-    rest (500)."""
+    """A patch that does not fit its schema. `is_format`: a malformed directive (400), not
+    another error (500)."""
 
     def __init__(self, message: str, *, is_format: bool = False) -> None:
         super().__init__(message)

@@ -1,7 +1,7 @@
-"""Nobody grants what they do not hold: the check of Kubernetes on writes of roles and of bindings.
+"""Users grant only what they hold: the check of Kubernetes on writes of roles and of bindings.
 
-Whoever writes a Role or ClusterRole must hold every right in it, or have the verb `escalate` on it.
-Whoever binds a role must hold every right of that role, or have the verb `bind` on it. A
+A user who writes a Role or ClusterRole must hold every right in it, or have the verb `escalate` on
+it. A user who binds a role must hold every right of that role, or have the verb `bind` on it. A
 ClusterRole with an aggregationRule may collect anything, so that it needs every right there is.
 Administrators (`system:masters`) are not asked.
 

@@ -1,4 +1,4 @@
-"""Acting as somebody else (`kubectl --as`): the Impersonate-* headers.
+"""Acting as another user (`kubectl --as`): the Impersonate-* headers.
 
 Called by `api` before anything else is decided about a request.
 """
@@ -11,8 +11,8 @@ _USER, _GROUP, _UID = "impersonate-user", "impersonate-group", "impersonate-uid"
 
 
 def actor(request: ApiRequest, authorizer: Rbac) -> Caller | None:
-    """Who the request acts as: its caller, or whom its headers name; None when the caller may not
-    act as that one.
+    """The user that the request acts as: its caller, or the user its headers name; None when the
+    caller may not act as that user.
 
     Raises `Refusal` 400 for groups or a uid without a user.
     """

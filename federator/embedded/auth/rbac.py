@@ -3,8 +3,8 @@ makes.
 
 Rules only ever allow. Roles, ClusterRoles and their bindings are read from the store; matching
 follows the rules of Kubernetes (`*`, `*/subresource`, resourceNames, nonResourceURLs with a
-trailing `*`). Roles are added up by `aggregation`; that nobody grants what they do not hold is
-`escalation`'s.
+trailing `*`). Roles are added up by `aggregation`; `escalation` checks that
+users grant only what they hold.
 """
 
 from collections.abc import Iterator

@@ -2,8 +2,8 @@
 whose they are.
 
 A service account's token is a JWT like a real one, signed with a key of this server (HS256 where a
-real server signs with RS256: nobody else verifies it). It counts as long as its account lives, its
-time has not come, and what it is bound to is still there with the same uid. Tokens are secrets:
+real server signs with RS256: only this server verifies it). It counts as long as its account lives,
+its time has not come, and what it is bound to is still there with the same uid. Tokens are secrets:
 never log them.
 """
 
@@ -42,7 +42,7 @@ class Tokens:
         self._key = key
 
     def caller(self, token: str) -> Caller | None:
-        """Whose token it is; None when it is nobody's (any more)."""
+        """The caller that the token belongs to; None when it is unknown or no longer valid."""
         admin = self.admins.get(token)
         if admin is not None:
             return admin

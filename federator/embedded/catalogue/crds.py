@@ -174,7 +174,7 @@ def _column(column: dict[str, Any]) -> PrinterColumn:
 
 
 def initial_status(crd: Crd) -> dict[str, Any]:
-    """The status of a CRD nobody has looked at yet."""
+    """The status of a CRD that was not processed yet."""
     stored = [
         version["name"] for version in crd["spec"].get("versions") or () if version.get("storage")
     ]

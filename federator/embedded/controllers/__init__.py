@@ -1,8 +1,8 @@
 """Stand-ins for what runs beside a real API server: native controllers, scheduler, kubelets.
 
 They work straight on the store of one embedded cluster, driven by its changes and by one timer;
-idle they cost nothing. Started by whoever runs an `EmbeddedCluster`. How pods behave is said by
-annotations: see `behaviour`.
+idle they cost nothing. Started together with an `EmbeddedCluster`. Annotations say how pods behave:
+see `behaviour`.
 """
 
 from federator.embedded.controllers.kubelet.behaviour import Defaults

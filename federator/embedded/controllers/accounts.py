@@ -1,8 +1,7 @@
 """The token controller: fills Secrets of type kubernetes.io/service-account-token, and removes
 those of accounts that are gone.
 
-Nobody waits for it but the reader of the Secret; who made the Secret named the account in an
-annotation.
+Only readers of the Secret wait for it. The Secret names its account in an annotation.
 """
 
 import base64

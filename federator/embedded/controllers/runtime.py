@@ -1,7 +1,7 @@
 """`Controllers`: all stand-ins of one cluster in one task, driven by the store's changes and one
 timer.
 
-Started by whoever runs the cluster. A change wakes the task once per loop turn; it then works until
+Started together with the cluster. A change wakes the task once per loop turn; it then works until
 nothing is left, giving the loop back every few hundred small steps. A new instance on the same
 store takes over where another was cancelled.
 """

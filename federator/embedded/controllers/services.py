@@ -1,8 +1,8 @@
 """Endpoints and outside addresses: EndpointSlices of Services with a selector, load balancer and
 Ingress status.
 
-Follows pods through the index; slices are rewritten at most once a second per Service. Traffic
-itself is nobody's business here.
+Follows pods through the index; slices are rewritten at most once a second per Service. There is no
+traffic.
 """
 
 import hashlib

@@ -80,9 +80,9 @@ class World:
         """Replaces the status of `obj`, which must be the stored version, and its annotations where
         they are given.
 
-        Equal ones write nothing. Where somebody owns fields of the object the writer owns these, as
-        a real server notes it: an annotation that nobody owns would go with the last one that
-        somebody stops to apply.
+        Equal ones write nothing. Where fields of the object have owners, the writer becomes the
+        owner of these, as on a real server: an annotation without an owner would go with the last
+        one that is no longer applied.
         """
         metadata = obj["metadata"]
         if annotations is not None:

@@ -119,7 +119,7 @@ class Api:
         return _HANDLERS[verb]
 
     def _permit(self, request: ApiRequest, attributes: Attributes) -> ApiRequest:
-        """The request in the name of whom it acts as. Raises `Refusal` 403."""
+        """The request in the name of the user that it acts as. Raises `Refusal` 403."""
         authorizer = self.ctx.authorizer
         caller = impersonation.actor(request, authorizer)
         if caller is None:

@@ -96,7 +96,8 @@ def patch_document(request: ApiRequest, media: str, value: Any) -> Any:
                 f" unmarshal {_go_kind(value)} into Go value of type map[string]interface {{}}"
             )
         return value
-    # Whoever ignores unknown fields has the document read by a library with its own words.
+    # With unknown fields ignored, a real server reads the document with another library, which
+    # has its own error texts.
     ignoring = request.param("fieldValidation") == "Ignore"
     lenient = media == "application/json-patch+json" and ignoring
     prefix = (

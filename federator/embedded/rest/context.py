@@ -40,9 +40,9 @@ class ServiceAddresses:
         store.subscribe(builtins.info("", "services"), self._on_service)
 
     def give(self, service: JsonObject, old: JsonObject | None, *, dry_run: bool = False) -> None:
-        """Fills in what a new Service, or a changed one, lacks. Raises `Refusal` 422 for what it
-        asks for and others have, or nobody can have; a trial is not told the latter of ports, by a
-        real server either."""
+        """Fills in what a new Service, or a changed one, lacks. Raises `Refusal` 422 when it
+        asks for what others have, or for what cannot be had. For ports, a dry run does not report
+        the latter, as on a real server."""
         spec, before = service["spec"], (old or {}).get("spec") or {}
         wanted = spec.get("clusterIP")
         is_new = old is None or before.get("type") == "ExternalName"
@@ -72,7 +72,7 @@ class ServiceAddresses:
             )
 
     def pick(self) -> str:
-        """The next address nobody uses, in order, so that a run can be repeated."""
+        """The next free address, in order, so that a run can be repeated."""
         while True:
             number = self._FIRST + self._next % (self._SIZE - 10)
             self._next += 1
@@ -81,7 +81,7 @@ class ServiceAddresses:
                 return address
 
     def pick_port(self) -> int:
-        """The next node port nobody uses. Raises `Refusal` when all are taken."""
+        """The next free node port. Raises `Refusal` when all are taken."""
         for _ in range(self._PORTS):
             port = self._FIRST_PORT + self._next_port % self._PORTS
             self._next_port += 1

@@ -121,7 +121,7 @@ def remove(
         expect=opts.resource_version,
         grace_s=grace_s,
         finalizers=finalizers,
-        # Their way out has two steps, even when nobody waits between them.
+        # They are deleted in two steps, even without a pause between them.
         marks_first=info.key == _PODS,
         dry_run=opts.dry_run,
     )
@@ -140,8 +140,8 @@ def _grace_s(info: ResourceInfo, obj: JsonObject, asked: int | None) -> int:
 
 
 def _propagation(info: ResourceInfo, metadata: JsonObject, opts: DeleteOptions) -> str:
-    """What becomes of dependents. The pods of a Job stay when nobody says anything, as its first
-    clients expected."""
+    """What becomes of dependents. By default the pods of a Job stay, as its first clients
+    expected."""
     if info.kind == "Event":
         # Nothing depends on an event.
         return ""

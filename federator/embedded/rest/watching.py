@@ -76,7 +76,7 @@ class Watch:
         )
 
     def take_bookmark(self, number: int, *, initial_end: bool = False) -> None:
-        """Queues a bookmark; one that nobody has read yet is replaced."""
+        """Queues a bookmark. It replaces one that has not been read yet."""
         if self._closed:
             return
         if self._items and self._items[-1][0] is _BOOKMARK and not initial_end:

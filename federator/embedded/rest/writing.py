@@ -361,7 +361,7 @@ def _keep_system_fields(metadata: JsonObject, before: JsonObject) -> None:
         metadata["uid"] = before["uid"]
     for field in _SYSTEM_FIELDS[1:]:
         if field == "deletionTimestamp" and field not in before:
-            # Left for validation to refuse: nobody but the server says that an object goes.
+            # Left for validation to refuse: only the server sets it.
             continue
         if field in before:
             metadata[field] = before[field]
@@ -381,8 +381,8 @@ def _own(
     *,
     subresource: str = "",
 ) -> None:
-    """Writes down who set which field. An object that nobody owns anything of stays so until
-    somebody applies."""
+    """Records who set which field. An object without owned fields stays so until the first
+    apply."""
     if (
         old is not None
         and not old["metadata"].get("managedFields")

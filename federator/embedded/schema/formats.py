@@ -107,6 +107,6 @@ CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
 
 
 def holds(format_name: str, text: str) -> bool:
-    """Whether the text has the format; True for formats nobody checks."""
+    """Whether the text has the format; True for formats without a check."""
     check = CHECKS.get(format_name.replace("-", ""))
     return check is None or check(text)

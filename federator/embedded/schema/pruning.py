@@ -88,8 +88,8 @@ def _remember_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def duplicate_fields(raw_json: bytes) -> list[str]:
-    """Dotted paths of keys that a JSON body gives twice, in the order met. Call it only when
-    somebody asks (Strict, Warn).
+    """Dotted paths of keys that a JSON body gives twice, in the order met. Call it only for
+    requests that ask for it (Strict, Warn).
     """
     duplicates: list[str] = []
 

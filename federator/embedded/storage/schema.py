@@ -150,7 +150,7 @@ def merged_reference(raw: JSON, resolve: Callable[[str], JSON] | None) -> tuple[
 
 
 class LazyNode:
-    """A schema that is parsed when somebody first asks."""
+    """A schema that is parsed when it is first used."""
 
     __slots__ = ("_load", "_node")
 

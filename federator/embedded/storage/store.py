@@ -3,7 +3,7 @@
 Synchronous and without I/O. The REST layer and the stand-in controllers call it; it checks versions
 and keeps metadata true (resourceVersion, uid, timestamps, generation, finalizers), and nothing
 else: names, schemas and permissions are the REST layer's business. Stored objects are immutable by
-agreement: whoever changes one makes new dicts along the changed path.
+agreement: to change one, make new dicts along the changed path.
 """
 
 import random
@@ -275,8 +275,8 @@ class Store:
             before = metadata.get(_GRACE, 0)
             if grace_s >= before:
                 return
-            # The time counts from the first wish. What is over already keeps a second for whoever
-            # ends it.
+            # The time counts from the first request. What is over already keeps a second, for the
+            # kubelet to end it.
             until = clocks.parse(metadata["deletionTimestamp"]) - before + grace_s
             if until < now:
                 until, grace_s = now, min(grace_s, 1)

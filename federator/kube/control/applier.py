@@ -32,7 +32,7 @@ class Outcome:
 
     @property
     def unknown(self) -> bool:
-        """Nobody knows whether the step took effect: it was sent, and no answer came (F29)."""
+        """It is unknown whether the step took effect: it was sent, and no answer came (F29)."""
         return isinstance(self.error, errors.Unreachable | errors.Malformed)
 
     @property

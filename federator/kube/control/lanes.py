@@ -3,7 +3,7 @@ to stop knocking.
 
 The limit grows by one per full round of good answers and halves on 429, silence or answers far
 slower than usual. A cluster that has not answered several times in a row is left alone for a while;
-nobody else's lane notices (F33, F40).
+other lanes go on (F33, F40).
 """
 
 import asyncio
@@ -24,7 +24,7 @@ SLOW_MIN_S = 0.5
 """... if it took at least this long, in seconds."""
 _HALVE_AGAIN_S = 0.5
 WAITERS_MAX = 10_000
-"""More callers than this are told to come back."""
+"""Callers that may wait; more are refused, to be tried again."""
 
 
 class LaneClosed(errors.Throttled):
@@ -80,8 +80,7 @@ class Lane:
 
     @contextlib.asynccontextmanager
     async def slot(self, key: Hashable = "") -> AsyncIterator[None]:
-        """Holds one slot. Keys take turns. What the body raises tells the lane how the cluster
-        does.
+        """Holds one slot. Keys take turns. What the body raises shows how the cluster does.
 
         Raises `LaneClosed` at once (with the time to wait) while the cluster asked for quiet or is
         left alone.
@@ -197,7 +196,7 @@ class Lane:
             self._unanswered = 0  # an answer, if no welcome one
 
     def _shrink(self) -> None:
-        """Halves the limit, at most once per half second: one overload is told to many calls at the
+        """Halves the limit, at most once per half second: one overload fails many calls at the
         same time."""
         now = self._clock.monotonic()
         if now - self._shrunk_at >= _HALVE_AGAIN_S:

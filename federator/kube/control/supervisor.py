@@ -67,7 +67,7 @@ class Supervisor:
     ) -> None:
         await self.stop_all()
         if self._ended is not None and self._ended.done() and not self._ended.cancelled():
-            self._ended.exception()  # seen; `wait` raises it for whoever asked
+            self._ended.exception()  # seen; `wait` raises it for its callers
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -176,7 +176,7 @@ class WorkQueue(Generic[K]):
         """Waits for a key, then up to `linger_s` seconds for more; at most `most` keys, each to be
         given to `done`.
 
-        A key that comes out of silence is taken at once: it would most likely wait for nobody.
+        A key that comes after a silence is taken at once: others are unlikely to follow soon.
         """
         batch = [await self.get(starved=starved)]
         before, self._taken_last = self._taken_last, asyncio.get_running_loop().time()
@@ -262,8 +262,8 @@ class WorkQueue(Generic[K]):
         """Serves batches of keys until cancelled, `at_once` of them side by side. A failed batch
         backs off all of its keys whose turns have not ended.
 
-        One more serves starved groups alone: what is new there waits for nobody's thousand keys
-        that are in work.
+        One more serves starved groups alone: what is new there does not wait for a thousand
+        keys of others that are in work.
         """
         async with asyncio.TaskGroup() as group:
             for number in range(at_once + 1):
@@ -316,7 +316,7 @@ class WorkQueue(Generic[K]):
         try:
             self._requeue(await cancelling.contained(handler(key)))
         except asyncio.CancelledError:
-            self.add(key)  # a turn that was cut short is owed to whoever serves this queue next
+            self.add(key)  # the next worker of this queue repeats a turn that was cut short
             raise
         except Exception as exc:  # a failure is data (invariant 20)
             self.fail(key, exc)

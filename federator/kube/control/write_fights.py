@@ -1,7 +1,7 @@
-"""Counts writes that do not last, so that nobody fights over an object for ever (F45,
-F47). Pure.
+"""Counts writes that do not last, so that no fight over an object goes on for ever
+(F45, F47). Pure.
 
-The same wish written again and again within a short time is a fight with somebody who changes it
+The same wish written again and again within a short time is a fight with a client that changes it
 back, or with a server that does not keep it; drift that is repaired now and then is none. Used for
 slices by the hub, for natives by members.
 """
@@ -25,15 +25,15 @@ class Tries:
 
 
 FORGOTTEN_AT_ONCE = 64
-"""Old tries that are forgotten with one new one: whoever wrote very many must not stand still for
-them later."""
+"""Old tries that are forgotten with each new one, so that very many of them never cost a long
+pause."""
 
 
 class WriteFightDetector(Generic[K]):
     """The tries of every object that was written lately. `want` is a digest of what was wished for.
 
     Tries that are too old to count are forgotten, and with them objects that are gone: the absence
-    of an object alone forgets nothing, for whoever takes it away each time fights as well.
+    of an object alone forgets nothing, for deleting it each time is a fight as well.
     """
 
     def __init__(self, *, writes: int, window_s: float, pause_s: float) -> None:

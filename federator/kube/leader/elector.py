@@ -210,7 +210,7 @@ class Elector:
         return LeaseEvent.WON
 
     async def _mark(self, obj: Mapping[str, Any] | None, stamp: str) -> LeaseEvent:
-        """Puts our name on a Lease that nobody holds. If whoever leads now releases what it had,
+        """Puts our name on a Lease without a holder. If the present leader releases it afterwards,
         that is refused."""
         body = lease.mark(obj, self._ref, identity=self.identity, stamp=stamp, options=self.options)
         self.seen = lease.notice(self.seen, await self._put(obj, body), self._clock.elapsed())
@@ -299,7 +299,7 @@ class Elector:
             self._move(event)
 
     async def _rest(self, task: "asyncio.Future[None]", pause_s: float) -> None:
-        """Until the work ends, the next renewal is due, or somebody asks for one."""
+        """Until the work ends, the next renewal is due, or a caller asks for one."""
         await asyncio.wait([task], timeout=min(pause_s, HURRY_S))
         if task.done() or pause_s <= HURRY_S:
             return
@@ -313,7 +313,7 @@ class Elector:
             asked.cancel()
 
     async def _renew(self) -> LeaseEvent:
-        """Writes the lease for another while, and tells those who asked for it what came of it."""
+        """Renews the lease, and passes the result to those who asked for a renewal."""
         asking, self._asking = self._asking, []
         self._asked.clear()
         event = LeaseEvent.FAILED

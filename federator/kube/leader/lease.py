@@ -24,7 +24,7 @@ RELEASED_S = 1
 """What a released lease asks for; an API server takes no less."""
 RELEASED = f"{names.FEDERATION}/released-term"
 """Annotation of a Lease: the term that its leader gave up. An empty holder does not say so by
-itself: a hand that empties a Lease writes the same, and its leader has not heard of it (F7)."""
+itself: a person who empties a Lease writes the same, and its leader still leads (F7)."""
 PATIENCE_MAX = 4
 """A holder may ask for at most so many times our own lease duration: a mistyped one must not keep
 everybody out."""
@@ -52,7 +52,7 @@ class LeaseEvent(StrEnum):
     TAKEN = "Taken"
     """The Lease is gone or names another."""
     CLAIMED = "Claimed"
-    """The Lease names us now, but whoever led before may not know yet."""
+    """The Lease names us now, but the leader before us may not know yet."""
     OVERDUE = "Overdue"
     """The renew deadline has passed."""
     STOPPED = "Stopped"
@@ -129,12 +129,12 @@ class Seen:
     version: str
     holder: str
     acquired: str
-    """When its holder says it began: with the holder, what tells one claim from another."""
+    """When its holder says it began: holder and time together identify a claim."""
     asked_s: float
     """The duration that its holder asked for; 0 where it says nothing usable."""
     since_s: float
     released: bool
-    """Whoever led last has given it up."""
+    """The last leader has given it up."""
 
 
 def notice(before: Seen | None, obj: Mapping[str, Any] | None, now_s: float) -> Seen:
@@ -161,14 +161,14 @@ def unheld(seen: Seen) -> bool:
 
     Who would lead puts its name on it at once (`mark`), because absence cannot be measured: between
     two looks the Lease may have been made anew by another and deleted again. With our name on it,
-    unchanged for a renew deadline, nobody can have renewed it for so long, and whoever led before
-    us has found out.
+    unchanged for a renew deadline, it was not renewed for so long, and the leader before us has
+    stopped.
     """
     return not seen.holder and not seen.released
 
 
 def free_at(seen: Seen, identity: str, claimed: str | None, options: LeaseOptions) -> float:
-    """From when on the Lease may be taken by `identity`; never while nobody holds it (`unheld`).
+    """From when on the Lease may be taken by `identity`; never while it has no holder (`unheld`).
     `claimed`: the time in the last claim that it sent, None before the first. A release frees it at
     once."""
     if unheld(seen):
@@ -176,21 +176,21 @@ def free_at(seen: Seen, identity: str, claimed: str | None, options: LeaseOption
     if seen.released:
         return seen.since_s
     if seen.holder == identity:
-        # Either it was taken although we never heard so, or it is ours only since whoever led was
-        # not looking.
+        # Either our claim succeeded and its answer was lost, or the Lease is ours only since the
+        # leader before us was not looking.
         return seen.since_s + (0.0 if seen.acquired == claimed else options.renew_deadline_s)
     asked_s = min(seen.asked_s, PATIENCE_MAX * options.duration_s)
     return seen.since_s + max(options.duration_s, asked_s)
 
 
 def _released(obj: Mapping[str, Any] | None) -> bool:
-    """Whether nobody holds it, and the last term is the one that was given up."""
+    """Whether it has no holder, and the last term is the one that was given up."""
     term = _count(_spec(obj).get("leaseTransitions"))
     return not holder_of(obj) and term > 0 and notes_of(obj).get(RELEASED) == str(term)
 
 
 def holder_of(obj: Mapping[str, Any] | None) -> str:
-    """Who holds the Lease; "" for nobody."""
+    """The holder of the Lease; "" for none."""
     holder = _spec(obj).get("holderIdentity")
     return holder if isinstance(holder, str) else ""
 
@@ -203,8 +203,8 @@ def mark(
     stamp: str,
     options: LeaseOptions,
 ) -> dict[str, Any]:
-    """A Lease that nobody holds with our name on it. It is not acquired yet: nothing is done in its
-    name, and its term is that of whoever led last."""
+    """A Lease without a holder, with our name put on it. It is not acquired yet: nothing is done in
+    its name, and its term is that of the last leader."""
     spec = {
         "holderIdentity": identity,
         "leaseDurationSeconds": math.ceil(options.duration_s),
@@ -223,8 +223,8 @@ def claim(
     stamp: str,
     options: LeaseOptions,
 ) -> tuple[dict[str, Any], int]:
-    """The Lease as ours, and its term: each time somebody begins to lead the count of transitions
-    rises by one, also when the same candidate leads again."""
+    """The Lease as ours, and its term: each time a candidate begins to lead, the count of
+    transitions rises by one, also when the same candidate leads again."""
     term = _count(_spec(obj).get("leaseTransitions")) + 1
     spec = {
         "holderIdentity": identity,

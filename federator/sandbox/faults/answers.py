@@ -83,7 +83,7 @@ async def _late_trouble(at: Injection) -> Response:
 
 
 async def _broken_answer(at: Injection) -> Response:
-    """The request takes effect; what comes back is cut short, empty or somebody else's."""
+    """The request takes effect; what comes back is cut short, empty or another answer."""
     response = await at.inner.request(at.request)
     body = await response.read(_BODY_MAX)
     if at.rng.random() < 0.5 and len(body) > 1:

@@ -8,7 +8,7 @@ from federator.kube.clock import Clock
 
 
 class ProcessClock(Clock):
-    """A clock like any other until it is told otherwise."""
+    """A clock that is right until it is made to jump or drift."""
 
     __slots__ = ("_anchor_s", "_drift", "_offset_s")
 

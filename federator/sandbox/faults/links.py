@@ -194,7 +194,7 @@ class Links:
     def _delivered(self, packet: "asyncio.Task[Response]") -> None:
         self._packets.discard(packet)
         if not packet.cancelled():
-            packet.exception()  # whoever sent it has been told, or is not there any more
+            packet.exception()  # its sender has got the error, or is gone
 
 
 class LinkResponse:

@@ -68,8 +68,8 @@ class Life:
             await self.rest()
 
     async def rest(self) -> NoReturn:
-        """Where the calls of a dead process wait; kept, so that no `finally` runs because somebody
-        collected them."""
+        """Where the calls of a dead process wait; kept, so that no `finally` runs because they were
+        garbage-collected."""
         grave: asyncio.Future[NoReturn] = asyncio.get_running_loop().create_future()
         self._graves.append(grave)
         await grave
@@ -89,8 +89,7 @@ def keeper(handle: asyncio.Handle) -> Life | None:
 
 
 class MortalResponse:
-    """An answer that nobody hears any more once the life is over, and only later while it is
-    frozen."""
+    """An answer that is lost once the life is over, and comes later while the life is frozen."""
 
     def __init__(self, inner: Response, life: Life) -> None:
         self._inner = inner

@@ -50,8 +50,7 @@ class Exactly:
         self._fault = table.REQUEST_FAULTS[name]
         self._nth = nth
         self.seen = 0
-        """Requests so far that it could have befallen; a run without the fault tells how many there
-        are."""
+        """Requests so far that the fault could have hit; a run without it counts them all."""
 
     def pick(self, sending: Sending) -> RequestFault | None:
         """The fault, once."""

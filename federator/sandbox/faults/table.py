@@ -53,7 +53,7 @@ ROOMS: frozenset[str] = frozenset(row.name for row in rooms.ROWS)
 SLOW_HOST = "slow-host"
 """The episode in which what hubs ask of the host, renewals of their Lease too, takes a while."""
 MEMBER_DOWN = "member-process-down"
-"""The episode in which nothing is heard of what a member holds, though its API server answers."""
+"""The episode in which a member's objects are not reported, though its API server answers."""
 STATUSES = "statuses-refused"
 """The episode in which what job sets have done cannot be recorded."""
 SHORTAGE = "hub-short-of-descriptors"

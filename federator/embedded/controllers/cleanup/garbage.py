@@ -82,7 +82,7 @@ class Garbage:
         self._released(references)
 
     def _released(self, references: list[dict[str, Any]] | None) -> None:
-        """Owners that are deleted in the foreground may have waited for whoever had these
+        """Owners that are deleted in the foreground may have waited for the object that had these
         references."""
         for reference in references or ():
             owner = self._known.get(reference["uid"])

@@ -98,7 +98,7 @@ class Namespaces:
             }
             world.store.create(kinds.serviceaccounts, account)
         if not world.root_ca:
-            # Nobody outside this process can reach the server, so there is nothing to trust.
+            # Nothing outside this process can reach the server, so there is nothing to trust.
             return
         data = {"ca.crt": world.root_ca}
         have = world.get(kinds.configmaps, (name, CA_CONFIGMAP))
@@ -113,7 +113,7 @@ class Namespaces:
     def _empty(self, name: str) -> Iterator[None]:
         if name in self._unswept:
             self._unswept.discard(name)
-            # Pods last: whoever would make new ones must be gone before.
+            # Pods last: their controllers must be gone before, or they would make new ones.
             resources = sorted(
                 self._content.get(name, ()),
                 key=lambda resource: (resource is self._world.kinds.pods, resource.key),

@@ -235,7 +235,7 @@ class Kubelet:
         if not pod.deleting:
             return
         if pod.obj["metadata"].get("finalizers") and not pod.finished:
-            # Somebody waits for the outcome: a stopped container exits with 143 (SIGTERM).
+            # A controller waits for the outcome: a stopped container exits with 143 (SIGTERM).
             self._write(pod, podstatus.ended(pod.obj, "Failed", 143, self._world.now()))
         self._world.store.delete(
             self._world.kinds.pods, pod.key[0], pod.name, uid=pod.uid, grace_s=0

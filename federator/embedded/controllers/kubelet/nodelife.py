@@ -169,7 +169,7 @@ class NodeLife:
         ]
         status["conditions"] = [*others, entry]
         if gone:
-            status["phase"] = "Failed"  # nobody is left to report how it ended
+            status["phase"] = "Failed"  # no kubelet is left to report how it ended
         revision = world.set_status(world.kinds.pods, pod.obj, status)
         if not gone:
             text = f"Marking for deletion Pod {pod.key[0]}/{pod.name}"

@@ -1,5 +1,5 @@
-"""Preemption: which pods of lower priority make way, and the room that is kept for whom they made
-way.
+"""Preemption: which pods of lower priority make way, and the room that is kept for the pods they
+made way for.
 
 Called by `scheduler` for a pod that found no node. Follows the default preemption of kube-scheduler
 1.36 without disruption budgets: fewest and least important victims; a nominated node keeps its room

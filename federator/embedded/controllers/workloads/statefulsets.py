@@ -125,7 +125,7 @@ class StatefulSets:
         set_name = obj["metadata"]["name"]
         name, key = f"{set_name}-{ordinal}", (mould.namespace, set_name)
         if (mould.namespace, name) in self._pods.by_key:
-            return True  # somebody else's pod of that name: wait for it to go
+            return True  # a pod of that name that is not ours: wait for it to go
         spec: dict[str, Any] = {"hostname": name, "subdomain": obj["spec"].get("serviceName") or ""}
         claims = []
         for template in obj["spec"].get("volumeClaimTemplates") or ():
@@ -218,7 +218,7 @@ class StatefulSets:
 
 
 class Claims:
-    """Binds every PersistentVolumeClaim to a volume that nobody sees, a moment after it was
+    """Binds every PersistentVolumeClaim to a volume without an object, a moment after it was
     made."""
 
     def __init__(self, world: World) -> None:

@@ -123,7 +123,7 @@ def _check_named(scale: Any, target: Target) -> None:
 def _applied_scale(
     ctx: Context, target: Target, old: Revision, replicas: int, opts: WriteOptions
 ) -> JsonObject:
-    """The object with an applied Scale merged in: the number belongs to whoever applies it. Raises
+    """The object with an applied Scale merged in: the applier owns the number. Raises
     `Refusal` 409."""
     info = target.info
     assert info.scale is not None

@@ -53,7 +53,7 @@ async def made_anew(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
         else:
             await stage.put(name, stage.federation.members[name])
             if _recorded(stage, name) == new.uid:
-                # somebody had joined the new one meanwhile (F55): to the hub the old is a stranger
+                # the new one was joined meanwhile (F55): to the hub the old one is a stranger
                 rejoin(stage, name)
         stage.kill(f"member-{name}")
 
@@ -105,7 +105,7 @@ async def joined_twice(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
         "metadata": {"name": double},
         "spec": {},
     }
-    await asyncio.sleep(1.1)  # who joined first is told by stamps of whole seconds
+    await asyncio.sleep(1.1)  # stamps of whole seconds say which joined first
     await stage.user("host").create(registry.KINDS[CLUSTER].ref("", double), body)
     stage.happened("joined-twice")
     try:
@@ -117,7 +117,7 @@ async def joined_twice(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
 @contextlib.asynccontextmanager
 async def left_and_back(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
     """A cluster leaves the fleet and joins again, while a workload of its own is scaled down and
-    up. It is emptied, or left as it is, or somebody takes the finalizer off by hand."""
+    up. It is emptied, or left as it is, or its finalizer is taken off by hand."""
     async with guests.guest(stage, "left-and-back", 6) as own:
         await guests.until(own.expanded, guests.PLACED_S)
         name, how = (
@@ -229,7 +229,7 @@ async def _join_again(stage: Stage, left: Mapping[str, Any]) -> None:
 
 
 async def _clear_strangers(stage: Stage, name: str) -> None:
-    """An operator removes what belongs to nobody by now: work whose workload was deleted while the
+    """An operator removes what has no owner any more: work whose workload was deleted while the
     cluster was out of the fleet, or which another host had put there. The hub reports such slices,
     and leaves them alone without proof."""
     host = stage.federation.host

@@ -60,8 +60,8 @@ async def deleted_while_hubs_are_down(stage: Stage, rng: random.Random) -> Async
 
 @contextlib.asynccontextmanager
 async def namespace_terminating(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """A namespace with our work in it is deleted, in a member or on the host, and somebody's
-    finalizer keeps it from ending. In the end that goes, and on the host the namespace is made
+    """A namespace with our work in it is deleted, in a member or on the host, and a finalizer
+    of others keeps it from ending. In the end that goes, and on the host the namespace is made
     again."""
     async with guests.guest(stage, "namespace-terminating") as own:
         await guests.until(own.expanded, guests.PLACED_S)

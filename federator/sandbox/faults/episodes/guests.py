@@ -2,7 +2,7 @@
 over.
 
 What an episode does to them cannot change the end state of the user's script. Reads look into the
-stores, so they see what is, not what somebody has heard; writes go through the user's own
+stores, so they see what is there, not what a cache holds; writes go through the user's own
 connection, which has no faults.
 """
 
@@ -61,13 +61,13 @@ async def until(true: Callable[[], object], within_s: float) -> bool:
     it away."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(within_s):
-            while not true():  # noqa: ASYNC110 - the stores tell nobody that we wait
+            while not true():  # noqa: ASYNC110 - the stores have no event for this
                 await asyncio.sleep(0.25)
     return bool(true())
 
 
 async def drop(stage: Stage, cluster: str, ref: ObjectRef) -> bool:
-    """Deletes an object if it is there, whoever made it; tells whether it was."""
+    """Deletes an object if it is there, of any owner. Returns whether it was there."""
     client = stage.user(cluster)
     with contextlib.suppress(errors.NotFound, errors.Conflict):
         live = await client.get(ref)

@@ -37,8 +37,8 @@ def forget_history(stage: Stage, cluster: str) -> None:
 
 @contextlib.asynccontextmanager
 async def missed_events(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """Nobody reaches a cluster for a while, and by then its history is gone: what was between is
-    never told."""
+    """A cluster cannot be reached for a while, and then its history is gone: what happened between
+    is in no watch."""
     cluster = rng.choice(clusters(stage))
     before = stage.links.touched[Cut.REFUSED]
     connected = speakers(stage, cluster)
@@ -129,8 +129,8 @@ async def watches_close(stage: Stage, rng: random.Random) -> AsyncIterator[None]
 @contextlib.asynccontextmanager
 async def streams_forgotten(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
     """Something between a process and a cluster forgets the open streams: nothing comes any more,
-    and no end of them. New requests are well. At the end the connections are reset, where nobody
-    gave them up sooner."""
+    and no end of them. New requests work. At the end those connections are reset that were not
+    given up sooner."""
     cluster = rng.choice(clusters(stage))
     process = rng.choice(speakers(stage, cluster))
     stalled = stage.links.stall_streams((process, cluster))

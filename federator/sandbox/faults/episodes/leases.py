@@ -71,7 +71,7 @@ async def lease_deleted(stage: Stage, rng: random.Random) -> AsyncIterator[None]
 
 @contextlib.asynccontextmanager
 async def lease_edited(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """Somebody writes into the Lease, some times over."""
+    """A person writes into the Lease, several times."""
 
     async def over_and_over() -> None:
         while True:

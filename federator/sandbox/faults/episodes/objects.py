@@ -18,7 +18,7 @@ from federator.sandbox.faults.rows import Episode, Stage
 RIVAL = "rival.example.com/turn"
 """Annotation that a rival controller writes into each of our objects."""
 HOLD = "example.com/hold"
-"""A finalizer of somebody else."""
+"""A finalizer of another client."""
 _WRITTEN = (
     ("pinterest.com/v1beta1", "pinterestservices", "PinterestService"),
     ("pinterest.com/v1beta1", "pinterestjobsets", "PinterestJobSet"),
@@ -57,7 +57,7 @@ async def going_on(stage: Stage, name: str, turns: Any) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def rival_controller(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """Somebody writes an annotation of his own into each of our objects in one member, every
+    """Another client writes an annotation of its own into each of our objects in one member, every
     second."""
     cluster = rng.choice(list(stage.members))
     async with going_on(stage, "rival", _annotate(stage, cluster)):
@@ -92,7 +92,7 @@ def _one_of_ours(stage: Stage, rng: random.Random) -> tuple[str, ObjectRef, Obj]
 
 @contextlib.asynccontextmanager
 async def deleted_by_hand(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """Somebody deletes a few of our objects in members."""
+    """A person deletes a few of our objects in members."""
     for _ in range(3):
         if (chosen := _one_of_ours(stage, rng)) is not None:
             cluster, ref, obj = chosen
@@ -136,12 +136,12 @@ _EDITS: dict[str, tuple[Obj, ...]] = {
         {"metadata": {"labels": {names.WORKLOAD_UID_LABEL: None}}},
     ),
 }
-"""What somebody changes by hand, by kind: fields that are ours, as merge patches."""
+"""What is changed by hand, by kind: fields that are ours, as merge patches."""
 
 
 @contextlib.asynccontextmanager
 async def edited_by_hand(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """Somebody changes fields of ours in a few of our objects in members."""
+    """A person changes fields of ours in a few of our objects in members."""
     for _ in range(3):
         if (chosen := _one_of_ours(stage, rng)) is not None:
             cluster, ref, obj = chosen
@@ -157,7 +157,7 @@ async def edited_by_hand(stage: Stage, rng: random.Random) -> AsyncIterator[None
 
 @contextlib.asynccontextmanager
 async def finalizer_by_hand(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """Somebody puts a finalizer on a slice or a Deployment; the workload is deleted, and the object
+    """A person puts a finalizer on a slice or a Deployment; the workload is deleted, and the object
     has to stay until the finalizer is taken off again."""
     async with guests.guest(stage, "finalizer-by-hand") as own:
         await guests.until(own.expanded, guests.PLACED_S)
@@ -183,7 +183,7 @@ async def finalizer_by_hand(stage: Stage, rng: random.Random) -> AsyncIterator[N
 
 @contextlib.asynccontextmanager
 async def namesake_appears(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """Somebody else's object stands where a slice, or a Deployment of ours, has to come; later it
+    """An object of others stands where a slice, or a Deployment of ours, has to come; later it
     goes."""
     cluster, plural = (
         rng.choice(list(stage.members)),

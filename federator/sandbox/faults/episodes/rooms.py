@@ -1,7 +1,7 @@
 """Episodes of room that goes: what the hub had counted on in a member is taken by others, drained
 or lost.
 
-The member says so a moment later, and what was decided before that finds no machine. Nobody is
+The member says so a moment later, and what was decided before that finds no machine. Nothing is
 moved by a failover: copies that cannot be bound for a while are given elsewhere, and what runs
 stays.
 """
@@ -25,8 +25,8 @@ BOUND_S = 10.0
 
 @contextlib.asynccontextmanager
 async def room_taken(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """Somebody starts pods of his own in one member, enough to take every cpu of its machines that
-    is free."""
+    """Another client starts pods of its own in one member, enough to take every free cpu of its
+    machines."""
     member = rng.choice(list(stage.members))
     client = stage.user(member)
     refs = [_pod(f"taker-{number:02}") for number in range(_cpus(stage, member))]
@@ -75,8 +75,7 @@ async def uncordon(stage: Stage, member: str, name: str) -> None:
 
 @contextlib.asynccontextmanager
 async def node_lost(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """Nothing is heard of a machine of one member any more: its pods are not ready, and later are
-    given up."""
+    """A machine of one member falls silent: its pods are not ready, and later are given up."""
     member = rng.choice(list(stage.members))
     name = rng.choice(nodes(stage, member))
     if _pods_on(stage, member, name):
