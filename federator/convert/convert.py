@@ -1,15 +1,15 @@
 """Kubernetes manifests -> Pinterest workloads: implements `federator convert`. Pure.
 
 Deployment, Service, Ingress, ConfigMap and ServiceAccount become PinterestServices; Jobs, and
-JobSets of one template, become PinterestJobSets. Every object is converted, absorbed or left with a
-reason, and the results pass the strict models.
+JobSets of one template, become PinterestJobSets; queues of Kueue become FederatedQuotas. Every
+object is converted, absorbed or left with a reason, and the results pass the strict models.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from federator.convert import configmaps, deployments, ingresses, jobs, services
+from federator.convert import configmaps, deployments, ingresses, jobs, kueue, services
 from federator.convert.drafts import (
     Account,
     BadInput,
@@ -40,6 +40,9 @@ _OTHER_KINDS: Final[Mapping[str, str]] = {
     "StatefulSet": "its pods have names and storage of their own, a PinterestService's do not",
     "DaemonSet": "it runs once per node, a PinterestService as often as it is told",
     "CronJob": "a PinterestJobSet runs once; convert its job template when it is to run",
+    "ResourceFlavor": "accounts limit over all clusters; policies say which clusters",
+    "WorkloadPriorityClass": "a workload says its priority itself (spec.priority)",
+    "Workload": "Kueue makes it of a job; convert the job",
     "Pod": "a pod alone is restarted by nobody; write a Deployment or Job",
     "Secret": "secrets are kept in each cluster; apply it in the members",
     "PersistentVolumeClaim": "storage belongs to one cluster; apply it there",
@@ -66,7 +69,9 @@ def convert(objs: Iterable[tuple[str, Mapping[str, Any]]]) -> Conversion:
     drafts = Drafts([item_of(obj, origin) for origin, obj in objs])
     _leave_repeated(drafts)
     _keep(drafts)
+    kueue.absorb(drafts)
     _draft_all(drafts)
+    kueue.assign(drafts)
     services.absorb(drafts)
     ingresses.absorb(drafts)
     ingresses.place(drafts)
@@ -77,7 +82,11 @@ def convert(objs: Iterable[tuple[str, Mapping[str, Any]]]) -> Conversion:
         drafts.leave(item, _why_not(item))
     for draft in drafts.made:
         _check(draft)
-    made = (*(item.obj for item in drafts.kept), *(_ordered(draft.obj) for draft in drafts.made))
+    made = (
+        *(item.obj for item in drafts.kept),
+        *drafts.quotas,
+        *(_ordered(draft.obj) for draft in drafts.made),
+    )
     return Conversion(made, drafts.accounts(), drafts.notes())
 
 
@@ -87,7 +96,11 @@ def _leave_repeated(drafts: Drafts) -> None:
     seen: dict[tuple[str, str, str], Item] = {}
     for item in drafts.items:
         key = (item.kind, item.namespace, item.name)
-        read_here = (item.api_version, item.kind) in (*DRAFTERS, *_PARTS) or _as_it_is(item)
+        read_here = (item.api_version, item.kind) in (
+            *DRAFTERS,
+            *_PARTS,
+            *kueue.KINDS,
+        ) or _as_it_is(item)
         if not item.name or not read_here:
             continue
         if key in seen:

@@ -165,6 +165,11 @@ class Drafts:
         self._into: dict[int, list[Draft]] = {}
         self._repeated: set[int] = set()
         self._kept: dict[int, Item] = {}
+        self.quotas: list[dict[str, Any]] = []
+        """FederatedQuotas that were made."""
+        self._became: dict[int, str] = {}
+        self._joined: dict[int, str] = {}
+        self._told: list[Note] = []
 
     @property
     def distinct(self) -> Iterator[Item]:
@@ -195,6 +200,21 @@ class Drafts:
         """Objects that go to the host unchanged, namespaces first."""
         return tuple(sorted(self._kept.values(), key=lambda item: item.kind != "Namespace"))
 
+    def become(self, quota: dict[str, Any], item: Item | None, notes: Sequence[str]) -> None:
+        """An account was made of this object, or of what others say of it."""
+        title = f"{quota['kind']}/{quota['metadata']['name']}"
+        self.quotas.append(quota)
+        if item is not None:
+            self._became[id(item)] = title
+        self._told += [Note(title, text) for text in notes]
+
+    def join(self, item: Item, title: str) -> None:
+        """The object became part of the account of this title."""
+        self._joined[id(item)] = title
+
+    def joined(self, item: Item) -> bool:
+        return id(item) in self._joined
+
     def leave(self, item: Item, reason: str) -> None:
         self._reasons[id(item)] = reason
 
@@ -224,7 +244,15 @@ class Drafts:
             item
             for item in self.items
             if not any(
-                id(item) in record for record in (made, self._into, self._reasons, self._kept)
+                id(item) in record
+                for record in (
+                    made,
+                    self._into,
+                    self._reasons,
+                    self._kept,
+                    self._became,
+                    self._joined,
+                )
             )
         ]
 
@@ -237,6 +265,10 @@ class Drafts:
                 rows.append(
                     Account(item.origin, item.title, Fate.CONVERTED, (made[id(item)].title,))
                 )
+            elif (title := self._became.get(id(item))) is not None:
+                rows.append(Account(item.origin, item.title, Fate.CONVERTED, (title,)))
+            elif (title := self._joined.get(id(item))) is not None:
+                rows.append(Account(item.origin, item.title, Fate.ABSORBED, (title,)))
             elif id(item) in self._into:
                 into = tuple(draft.title for draft in self._into[id(item)])
                 rows.append(Account(item.origin, item.title, Fate.ABSORBED, into))
@@ -252,7 +284,7 @@ class Drafts:
         """Notes by workload, in the order of the workloads, with final titles."""
         order = {id(draft): index for index, draft in enumerate(self.made)}
         in_order = sorted(self._notes, key=lambda note: order[id(note[0])])
-        return tuple(Note(draft.title, text) for draft, text in in_order)
+        return (*self._told, *(Note(draft.title, text) for draft, text in in_order))
 
 
 def item_of(obj: Obj, origin: str) -> Item:
