@@ -11,6 +11,7 @@ from typing import Any, overload
 
 from federator.model.ask import Ask
 from federator.model.names import WorkloadKey
+from federator.model.quickly import quickly
 from federator.model.shards import Ranges
 
 
@@ -242,3 +243,7 @@ class Decision:
 
     def share_of(self, cluster: str) -> Share | None:
         return next((share for share in self.shares if share.cluster == cluster), None)
+
+
+quick_share, quick_verdict, quick_decision = quickly(Share), quickly(Verdict), quickly(Decision)
+"""What is made for every decision, as its classes would."""

@@ -15,6 +15,7 @@ from federator.model.decision import Share
 from federator.model.kubernetes.pod_security import Level
 from federator.model.kubernetes.taints import Taint
 from federator.model.names import WorkloadKey
+from federator.model.quickly import quickly
 from federator.model.resources import ZERO, Resources
 from federator.model.shards import Ranges
 
@@ -154,10 +155,10 @@ class Commitment:
     holdings: tuple[Share | Holding, ...]
     """What the decision gives, by cluster."""
 
-    @classmethod
-    def of(cls, ask: Ask, shares: Sequence[Share], done: Ranges = ()) -> "Commitment":
+    @staticmethod
+    def of(ask: Ask, shares: Sequence[Share], done: Ranges = ()) -> "Commitment":
         """What the workload holds by these shares; finished shards hold neither room nor quota."""
-        made = cls(
+        made = _commitment(
             ask.uid, ask.key, ask.project, ask.key.namespace, ask.tier, ask.shape, tuple(shares)
         )
         return made.without(done)
@@ -177,6 +178,9 @@ class Commitment:
         if all(map(operator.is_, left, self.holdings)):
             return self
         return replace(self, holdings=tuple(left))
+
+
+_commitment = quickly(Commitment)
 
 
 def remaining(given: _Given, done: Ranges) -> _Given:

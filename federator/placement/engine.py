@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from federator.model import seq as seqs
 from federator.model import shards
 from federator.model.ask import Ask, Strategy, Unit
-from federator.model.decision import Decision, Reason, Share, Verdict
+from federator.model.decision import Decision, Reason, Share, Verdict, quick_decision, quick_share
 from federator.model.fleet import Commitment, FleetSnapshot, Holding, copies_of, remaining
 from federator.model.kubernetes import taints
 from federator.model.shards import Ranges
@@ -495,7 +495,7 @@ def _shares(
     seq: Callable[[str], int],
 ) -> tuple[Share, ...]:
     if ask.unit is Unit.REPLICAS:
-        wanted = [Share(name, count, count) for name, count in sorted(got.items()) if count > 0]
+        wanted = [quick_share(name, count, count) for name, count in sorted(got.items()) if count > 0]
     else:
         wanted = _shard_shares(ask, got, held, pool, finished)
     return tuple(_numbered(share, held.get(share.cluster), seq) for share in wanted)
@@ -503,7 +503,7 @@ def _shares(
 
 def _numbered(share: Share, held: Holding | None, seq: Callable[[str], int]) -> Share:
     number = held.seq if held is not None and _is_as_held(share, held) else seq(share.cluster)
-    return Share(share.cluster, share.count, share.slots, number, share.ranges)
+    return quick_share(share.cluster, share.count, share.slots, number, share.ranges)
 
 
 def _all_as_held(shares: Sequence[Share], held: Mapping[str, Holding]) -> bool:
@@ -569,7 +569,7 @@ def _decision(ask: Ask, outcome: _Outcome, record: _Record, *, as_of: float, fin
         done_elsewhere = shards.minus(shards.intersect(_all_shards(ask), finished), assigned)
         wanted = max(ask.count, 0) - shards.size(done_elsewhere)
     policy = ask.policy
-    return Decision(
+    return quick_decision(
         key=ask.key,
         uid=ask.uid,
         wanted=wanted,

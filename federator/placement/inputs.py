@@ -18,7 +18,7 @@ from federator.model.kubernetes.selectors import LabelSelector
 from federator.placement.division.division import by_static_weight
 from federator.placement.room.nodes import shape_id
 from federator.placement.selection import filters
-from federator.placement.selection.candidates import domains_of
+from federator.placement.selection.candidates import domains_of, number_of
 
 _Names = TypeVar("_Names", Weight, Group)
 
@@ -38,7 +38,7 @@ def inputs_hash(
 
 def texts(ask: Ask, snapshot: FleetSnapshot, memo: MutableMapping[Any, Any] | None = None) -> tuple[str, str]:
     """The texts of the policy and of the fleet under it."""
-    key = ("inputs", ask.policy)
+    key = ("inputs", number_of(ask.policy))
     found: tuple[str, str] | None = memo.get(key) if memo is not None else None
     if found is None:
         found = policy_text(normal(ask.policy)), fleet_text(ask, snapshot)

@@ -18,7 +18,7 @@ import numpy as np
 from federator.model import names
 from federator.model import seq as seqs
 from federator.model.ask import Ask, Unit
-from federator.model.decision import Decision, Grouped, Reason, Share, Verdict, Verdicts
+from federator.model.decision import Decision, Grouped, Reason, Verdict, Verdicts, quick_decision, quick_share
 from federator.model.fleet import Commitment, FleetSnapshot
 from federator.model.resources import UNLIMITED
 from federator.placement import inputs, verdicts
@@ -79,10 +79,10 @@ def decide(
         return None
     number = seqs.above(mark(view.name), seq)
     ranges = ((0, copies - 1),) if ask.unit is Unit.SHARDS else ()
-    shares = (Share(view.name, copies, copies, number, ranges),)
+    shares = (quick_share(view.name, copies, copies, number, ranges),)
     ledger.commit(Commitment.of(ask, shares), {view.name: copies})
     worded = _Worded(ask, like, rooms, at, by_name)
-    return Decision(
+    return quick_decision(
         key=ask.key,
         uid=ask.uid,
         wanted=copies,

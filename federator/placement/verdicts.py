@@ -8,7 +8,16 @@ from typing import Final
 import numpy as np
 
 from federator.model.ask import Ask, Policy, SpreadRule, Strategy, Unit
-from federator.model.decision import NAMES_SHOWN, Grouped, Reason, Rejected, Verdict, Verdicts, by_frequency
+from federator.model.decision import (
+    NAMES_SHOWN,
+    Grouped,
+    Reason,
+    Rejected,
+    Verdict,
+    Verdicts,
+    by_frequency,
+    quick_verdict,
+)
 from federator.model.kubernetes import quantity
 from federator.placement.policy import enforcing
 from federator.placement.quota.quota import Admission
@@ -147,7 +156,7 @@ def _of_refused(place: Place) -> Verdict:
 
 def _of_candidate(ask: Ask, candidate: Candidate, got: int, left_out: Reason | None, outcome: Outcome) -> Verdict:
     reason, message = _judged(ask, candidate, got, left_out) if got > 0 else _spared(ask, candidate, left_out, outcome)
-    return Verdict(
+    return quick_verdict(
         candidate.name,
         reason,
         f"cluster {candidate.name} {message}",

@@ -16,6 +16,7 @@ from federator.model.ask import Ask
 from federator.model.decision import Decision, Share
 from federator.model.fleet import Commitment, FleetSnapshot
 from federator.model.names import WorkloadKey
+from federator.model.quickly import quickly
 from federator.model.shards import Ranges
 from federator.placement import engine, inputs
 from federator.placement.room.commitments import Commitments
@@ -26,6 +27,8 @@ from federator.scheduling.queue import Queue
 from federator.scheduling.queueing_hints import Hint, HintKind, Waiting
 from federator.scheduling.refusals import Made
 from federator.scheduling.write_order import Decided, Effect
+
+_decided = quickly(Decided)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ def run(
         ledger.hold(after)
         before = commitments.commitment(ask.uid)
         decided.append(
-            Decided(entry=entry, decision=decision, before=before, after=after, sake=ask.key)
+            _decided(entry=entry, decision=decision, before=before, after=after, sake=ask.key)
         )
     inadmissible = {
         decided_entry.key: waiting

@@ -94,7 +94,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("engine",),
     ),
     "model": (
-        ("errors", "plaintext", "schedule", "seq", "interning", "shards", "steps"),
+        ("errors", "plaintext", "quickly", "schedule", "seq", "interning", "shards", "steps"),
         ("names", "observation", "resources"),
         ("kubernetes",),
         ("ask",),

@@ -32,7 +32,7 @@ def refusal(ask: Ask, levels: Mapping[str, Level], quotas: Iterable[QuotaAccount
     if names.is_system_namespace(ask.key.namespace):
         message = f"metadata.namespace: is {ask.key.namespace}, which is the cluster's own; use another one"
         return Refused(Reason.POD_SECURITY_VIOLATION, message)
-    if ask.privileges == NO_PRIVILEGES:
+    if ask.privileges is NO_PRIVILEGES or ask.privileges == NO_PRIVILEGES:
         return None
     level = levels.get(ask.key.namespace, pod_security.DEFAULT)
     return _by_level(ask, level) or next(_by_lists(ask, quotas), None)

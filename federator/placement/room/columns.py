@@ -91,19 +91,24 @@ class Columns:
         places, kinds = nodes.names_in(one.names, self.names), nodes.places_in(one.makes, self.makes)
         assert places is not None
         assert kinds is not None
-        free, counts, known = self.free[:, at], self.counts[at], self.known[:, at]
-        free[:, rows:] = _NO_ROW
-        counts[rows:], known[:] = 0, 0
-        if len(places) < len(self.names):
-            free[:, :rows] = 0
+        free, counts, known, before = self.free[:, at], self.counts[at], self.known[:, at], int(self.used[at])
+        if rows < before:
+            free[:, rows:before] = _NO_ROW
+            counts[rows:before] = 0
+            self.kinds[at, rows:before] = 0
+        if len(places) == len(self.names):
+            free[:, :rows] = one.free
+            known[:] = 1
+        else:
+            free[:, :rows], known[:] = 0, 0
             if PODS not in one.names:
                 free[self.names.index(PODS), :rows] = UNLIMITED
-        for place, amounts in zip(places, one.free, strict=True):
-            free[place, :rows] = amounts
-            known[place] = 1
+            for place, amounts in zip(places, one.free, strict=True):
+                free[place, :rows] = amounts
+                known[place] = 1
         counts[:rows] = one.counts
-        self.kinds[at, :rows] = kinds[one.kinds] if rows else 0
-        self.kinds[at, rows:] = 0
+        if rows:
+            self.kinds[at, :rows] = kinds[one.kinds]
         self.used[at], self.most[at] = rows, one.most_rows
 
     def nodes(self, at: int) -> Nodes:
@@ -163,6 +168,66 @@ class Columns:
             self._append(one, free)
         over = at[self.used[at] > self.most[at]] if parts else ()
         return Charge(at[where], row, taken, parts, tuple(self._merge(int(each_at)) for each_at in over))
+
+    def charge_one(self, shape: PodShape, at: int, copies: int, *, packs: bool) -> Charge:
+        """As `charge`, for one cluster: with one dimension less."""
+        top, known = int(self.used[at]), self.known[:, at]
+        need = nodes.need_in(self.names, shape) * known
+        heights = self.heights_of(shape, at)
+        if not need.any():
+            heights[:] = 0
+        counts, free = self.counts[at, :top], self.free[:, at]
+        if packs:
+            bound = binding.packed(counts, heights, copies)
+        else:
+            bound = binding.spread(counts, heights, copies, lambda level: self._openness_of(shape, at, level))
+        fuller = [free[:, row] - need * each for row, _, each in bound.parts]
+        (rows,) = bound.each.nonzero()
+        taken: Ints = need[:, None] * bound.each[rows]
+        if rows.size:
+            free[:, rows] -= taken
+        parts = tuple(Parts(*(np.array([value]) for value in (at, row, part, each))) for row, part, each in bound.parts)
+        for one, left in zip(parts, fuller, strict=True):
+            self._append(one, left[:, None])
+        over = bool(parts) and self.used[at] > self.most[at]
+        return Charge(np.full(rows.size, at), rows, taken, parts, (self._merge(at),) if over else ())
+
+    def heights_of(self, shape: PodShape, at: int) -> Ints:
+        """[S]: copies that fit per node, in the rows of one cluster."""
+        needs, top = nodes.needs_of(self.names, shape), int(self.used[at])
+        if needs is None:
+            return np.zeros(top, dtype=np.int64)
+        heights: Ints | None = None
+        for index, need in needs:
+            fit = self.free[index, at, :top]
+            fit = fit // need if need > 1 else fit
+            heights = fit if heights is None else np.minimum(heights, fit)
+        assert heights is not None  # pods are always named
+        heights = np.minimum(heights, 1 if shape.one_per_node else MOST_PER_NODE)
+        np.maximum(heights, 0, out=heights)
+        if self.makes.tainted:
+            open_to = [taints.untolerated(make.taints, shape.tolerations) is None for make in self.makes.every]
+            if not all(open_to):
+                heights[~np.array(open_to)[self.kinds[at, :top]]] = 0
+        return heights
+
+    def copies_of(self, shape: PodShape, at: int) -> int:
+        """How many copies fit now in one cluster."""
+        heights = self.heights_of(shape, at)
+        return min(int(self.counts[at, : heights.size].dot(heights)), UNLIMITED)
+
+    def _openness_of(self, shape: PodShape, at: int, copies: int) -> Floats:
+        """[S]: as `binding.openness`, for the rows of one cluster. Summed in the order of
+        `_openness`."""
+        places, needs = nodes.scored_of(self.names, shape)
+        top = int(self.used[at])
+        one_by = self.makes.inverse.take(self.kinds[at, :top], axis=1)
+        total: Floats | None = None
+        for index, place in enumerate(places):
+            left = (self.free[place, at, :top] - needs[index, 0] * copies) * one_by[index]
+            total = left if total is None else total + left
+        assert total is not None
+        return total
 
     def undo(self, made: Charge) -> None:
         """Takes a charge back; later ones must have been taken back before."""

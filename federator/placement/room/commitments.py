@@ -262,10 +262,12 @@ class Commitments:
             decided 4 (seq 5), 10 (seq 7), 2 (seq 9): a summary up to 5 leaves 10 - 4 = 6 charged, one up to 7 leaves 0
         """
         self._tidy(cluster, includes_seq)
-        recent = self._recent_of(cluster)
+        recent, missed = self._recent_of(cluster), self._missed.get(cluster)
+        if not missed and (not recent or recent[-1][0] <= includes_seq):
+            return []
         start = bisect.bisect_right(recent, (includes_seq, _LAST))
         charges: dict[PodShape, int] = {}
-        trails, missed = self._trails.get(cluster, {}), self._missed.get(cluster, {})
+        trails, missed = self._trails.get(cluster, {}), missed or {}
         for uid in dict.fromkeys((*missed, *(uid for _, uid in recent[start:]))):
             for shape, copies in _beyond(trails[uid], min(includes_seq, missed.get(uid, includes_seq + 1) - 1)).items():
                 charges[shape] = charges.get(shape, 0) + copies
@@ -348,6 +350,8 @@ class Commitments:
             if trails[uid][-1][0] <= includes_seq:
                 self._release(cluster, uid)
         recent = self._recent_of(cluster)
+        if not recent or recent[-1][0] <= includes_seq:
+            return
         start = bisect.bisect_right(recent, (includes_seq, _LAST))
         missed = self._missed.get(cluster, {})
         for uid in sorted({uid for _, uid in recent[start:]} - missed.keys()):

@@ -282,6 +282,15 @@ def needs_of(names: tuple[str, ...], shape: PodShape) -> tuple[tuple[int, int], 
     )
 
 
+@lru_cache(maxsize=1 << 14)
+def need_in(names: tuple[str, ...], shape: PodShape) -> binding.Ints:
+    """[R]: what a copy takes of each resource, as `needs_of`; not to be changed."""
+    need = np.zeros(len(names), dtype=np.int64)
+    for index, amount in needs_of(names, shape) or ():
+        need[index] = amount
+    return need
+
+
 @lru_cache(maxsize=1 << 16)
 def scored_of(names: tuple[str, ...], shape: PodShape) -> tuple[list[int], binding.Ints]:
     """Indexes of the resources of `binding.SCORED`, and what a copy takes of each. A resource that

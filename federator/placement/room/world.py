@@ -24,6 +24,8 @@ PENDING: Final = -1
 """Room of a shape that only the member can count and has not reported yet."""
 _REMEMBERED: Final = 1 << 19
 """Rooms (clusters x shapes) that are remembered, about 4 MB."""
+_FEW: Final = 2
+"""Clusters that are counted one by one rather than in columns."""
 _ALL: Final = slice(None)
 
 
@@ -156,9 +158,13 @@ class World:
             counted, clock = found
             if clock == self._clock:
                 return counted
-            stale = np.flatnonzero(self._stamps > clock)
+            (stale,) = (self._stamps > clock).nonzero()
             counted = counted.copy()
-            counted[stale] = self._count(shape, key, stale)
+            if stale.size <= _FEW and shape.plain and not self._counting and self._headroom is None:
+                for at in stale.tolist():
+                    counted[at] = 0 if self._closed[at] else self.nodes.copies_of(shape, at)
+            else:
+                counted[stale] = self._count(shape, key, stale)
         self._rooms[key] = (counted, self._clock)
         return counted
 
@@ -206,7 +212,10 @@ class World:
         if not given:
             return None
         at, copies = np.array(given, dtype=np.int64).T
-        made = self.nodes.charge(shape, at, copies, self._packs[at])
+        if len(given) == 1:
+            made = self.nodes.charge_one(shape, *given[0], packs=bool(self._packs[given[0][0]]))
+        else:
+            made = self.nodes.charge(shape, at, copies, self._packs[at])
         taken = None
         if self._headroom is not None:
             needs = np.array([shape.requests[name] for name in self.nodes.names], dtype=np.int64)
@@ -236,7 +245,8 @@ class World:
         opened = self.opened[at]
         self._closed[at] = opened is None
         self._packs[at] = opened is not None and opened.base.capacity.packs
-        self._counting -= {at}
+        if at in self._counting:
+            self._counting -= {at}
         if opened is not None and opened.base.capacity.copies:
             self._counting |= {at}
             self._charged[at] = opened.charged

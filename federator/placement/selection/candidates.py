@@ -4,6 +4,7 @@ Eligibility depends on the snapshot alone and is cached in the ledger for equal 
 holdings are read for each ask.
 """
 
+import itertools
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -26,6 +27,11 @@ NOBODY: Final[Mapping[str, int]] = MappingProxyType({})
 MIX: Final = 0x9E3779B97F4A7C15
 """Spreads the bits of a tie-break."""
 _MASK: Final = (1 << 64) - 1
+_NUMBERED: Final = 4096
+"""Policies whose numbers are kept."""
+_numbers: dict[Policy, int] = {}
+_seen: dict[int, tuple[Policy, int]] = {}
+_count = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +117,23 @@ def likeness(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Hashable:
     claim: tuple[str, str] | None = None
     if _closed_to_some(snapshot, ledger):
         claim = (ask.project, "" if ask.project_bound else ask.key.namespace)
-    return ask.policy, claim, ask.tier, ask.key.kind
+    return number_of(ask.policy), claim, ask.tier, ask.key.kind
+
+
+def number_of(policy: Policy) -> int:
+    """A number that equal policies have in common, and no others: a policy is hashed once, and not
+    for every decision. Two calls may give one policy two numbers, far apart."""
+    seen = _seen.get(id(policy))
+    if seen is not None and seen[0] is policy:
+        return seen[1]
+    if len(_seen) >= _NUMBERED:
+        _seen.clear()
+        _numbers.clear()
+    number = _numbers.get(policy)
+    if number is None:
+        number = _numbers[policy] = next(_count)
+    _seen[id(policy)] = (policy, number)
+    return number
 
 
 def _without_amounts(snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, ClusterView]:

@@ -7,16 +7,20 @@ from federator.model import names
 from federator.model.ask import Ask, Policy, Unit
 from federator.model.errors import FieldError
 from federator.model.names import WorkloadKey
+from federator.model.quickly import quickly
 from federator.placement.policy import enforcing
 from federator.placement.policy.policies import Bindings, Policies, Subject
 from federator.placement.quota import quota
 from federator.simulate.demand import Recorded, Work
 from federator.simulate.engine.shapes import Shapes
 
+_ask = quickly(Ask)
 SERVICE: Final = "service"
 KIND_OF: Final = {SERVICE: "PinterestService"}
 JOB_KIND: Final = "PinterestJobSet"
 GENERATION: Final = 1
+_OWN: Final = frozenset({"key", "uid", "created_s"})
+"""Fields that differ between asks of works that are alike."""
 
 
 class Asks:
@@ -53,8 +57,9 @@ class Asks:
         like = self._like.get(alike)
         if like is None:
             first = self._first(work)
-            like = self._like[alike] = {one.name: getattr(first, one.name) for one in fields(first)}
-        return Ask(**{**like, "key": key_of(work), "uid": work.id, "created_s": float(work.submit_s)})
+            names_of = (one.name for one in fields(first) if one.name not in _OWN)
+            like = self._like[alike] = {name: getattr(first, name) for name in names_of}
+        return _ask(**like, key=key_of(work), uid=work.id, created_s=float(work.submit_s))
 
     def _recorded(self, work: Work, recorded: Recorded) -> Ask:
         ask = recorded.ask

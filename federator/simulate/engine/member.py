@@ -7,8 +7,8 @@ cluster, and the report shows it.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Final
+from dataclasses import fields, replace
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from federator.model.ask import PodShape
 from federator.model.fleet import Capacity, ClusterView, NodeRow
 from federator.model.kubernetes import taints
+from federator.model.quickly import quickly
 from federator.model.resources import PODS, UNLIMITED, Resources
 from federator.placement.room import binding, nodes
 from federator.placement.room.nodes import Columned, Nodes
@@ -27,6 +28,14 @@ Bound = tuple[tuple[int, int], ...]
 _Row = tuple[int, tuple[int, ...]]
 """Equal nodes: their make, and what is free on each, by the names of the member."""
 _NONE: Final[Bound] = ()
+
+
+_seen, _capacity = quickly(ClusterView), quickly(Capacity)
+
+
+def _facts(view: ClusterView) -> dict[str, Any]:
+    """Everything of the cluster but its capacity."""
+    return {one.name: getattr(view, one.name) for one in fields(view) if one.name != "capacity"}
 
 
 def _nobody_listens() -> None:
@@ -44,7 +53,7 @@ class Member:
 
     def __init__(self, view: ClusterView, shapes: Shapes, changed: Callable[[], None] = _nobody_listens) -> None:
         """`changed` is called when its report is not what it was."""
-        self._view = view
+        self._view, self._facts = view, _facts(view)
         self._tell = changed
         self._shapes = shapes
         rows = view.capacity.rows if view.capacity is not None else ()
@@ -66,8 +75,8 @@ class Member:
         self._ones = np.ones(self.free.shape[1], dtype=np.int64)
         self._needs: dict[PodShape, Ints | None] = {}
         self._open: dict[PodShape, NDArray[np.bool_] | None] = {}
-        self._rows: dict[_Row, int] = Counter(
-            zip(self._make_of.tolist(), map(tuple, self.free.T.tolist()), strict=True)
+        self._rows: dict[_Row, int] = dict(
+            Counter(zip(self._make_of.tolist(), map(tuple, self.free.T.tolist()), strict=True))
         )
         """Row of equal nodes -> how many."""
         self._summary = _Summary(self._makes, {make for make, _ in self._rows}, self.names)
@@ -166,13 +175,14 @@ class Member:
         if self._reported is None:
             present = self._rows.copy()
             rows = Columned(self._summary.nodes(present, self._order), lambda: self._summary.rows(present))
-            capacity = Capacity(rows, _Copies(self, self._shapes, self.free), includes_seq, packs=self._packs)
-            self._reported = replace(self._view, capacity=capacity)
+            capacity = _capacity(rows, _Copies(self, self._shapes, self.free), includes_seq, packs=self._packs)
+            self._reported = _seen(**self._facts, capacity=capacity)
         return self._reported
 
-    def change(self, **fields: object) -> None:
+    def change(self, **facts: object) -> None:
         """Other facts of the cluster, such as `cordoned`."""
-        self._view = replace(self._view, **fields)  # type: ignore[arg-type]
+        self._view = replace(self._view, **facts)  # type: ignore[arg-type]
+        self._facts = _facts(self._view)
         self._reported = None
         self._tell()
 

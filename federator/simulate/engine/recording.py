@@ -7,6 +7,7 @@ from typing import Final
 
 from federator.model.ask import PodShape
 from federator.model.decision import Share
+from federator.model.quickly import quickly
 from federator.model.resources import CPU, GPU, MEMORY
 from federator.simulate.demand import Work
 from federator.simulate.engine.member import Member
@@ -21,6 +22,9 @@ SAMPLES: Final = 400
 SAMPLES_MAX: Final = 4_000
 _UNITS: Final = {CPU: 1, MEMORY: MIB, GPU: 1}
 _SHOWN: Final = {CPU: "cpu", MEMORY: "memory", GPU: "gpu"}
+
+
+_life = quickly(Life)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +118,7 @@ class Recording:
 
     def _life(self, running: Running, how: End, end_s: int | None) -> Life:
         self._moves += running.moves
-        return Life(
+        return _life(
             work=running.work,
             end=how,
             start_s=running.start_s,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from federator.model.names import WorkloadKey
+from federator.model.quickly import quickly
 from federator.placement.policy import permitted
 from federator.scheduling import cycle
 from federator.scheduling.entry import Entry
@@ -29,6 +30,7 @@ from federator.simulate.outcome import Outcome
 Progress = Callable[[int, int | None, int, int], None]
 """(simulated second, last second if it is known, works submitted, works in all)."""
 
+_entry = quickly(Entry)
 HEADS_MAX: Final = 256
 """Works of one cycle at most: the hub's default `batch_size`."""
 _Step = tuple[int, float, Work, Scaling]
@@ -181,7 +183,8 @@ class _Simulation:
         world = self.world
         refused = [permitted.refusal(head.ask, world.levels, world.quotas) for head in heads]
         entries = [
-            Entry(ask=head.ask, standing=head.standing(), refused=why) for head, why in zip(heads, refused, strict=True)
+            _entry(ask=head.ask, standing=head.standing(), refused=why)
+            for head, why in zip(heads, refused, strict=True)
         ]
         made = cycle.run(entries, world.inadmissible, world.snapshot(), world.commitments, seq=world.next_seq)
         for bug in made.failed.values():

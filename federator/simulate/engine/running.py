@@ -8,6 +8,7 @@ from typing import Final
 from federator.model.ask import Admitted, Ask, Unit
 from federator.model.decision import Decision, Reason, Share
 from federator.model.fleet import Holding
+from federator.model.quickly import quickly
 from federator.scheduling.entry import Recorded, Standing
 from federator.simulate.demand import BACKOFF_LIMIT, Failing, Work
 from federator.simulate.engine.member import Bound
@@ -16,6 +17,10 @@ from federator.simulate.outcome import Stay, Wait
 BACKOFF_S: Final = 10
 """Before the second attempt; doubled before each further one, as Kubernetes does for Jobs."""
 BACKOFF_MAX_S: Final = 360
+
+
+_stay, _wait = quickly(Stay), quickly(Wait)
+_NOTHING: Final = Standing()
 
 
 @dataclass(slots=True)
@@ -90,7 +95,7 @@ class Running:
         """What the next decision reads of it."""
         decision = self.decision
         if decision is None or not self.shares:
-            return Standing()
+            return _NOTHING
         holdings = tuple(
             Holding(
                 share.cluster,
@@ -253,10 +258,10 @@ class Running:
     def end(self, now_s: int | None) -> None:
         """Closes what is open: at its completion, or with None at the end of the simulation."""
         for cluster in sorted(self._since):
-            self.stays.append(Stay(cluster, self.copies(cluster), self._since[cluster], now_s))
+            self.stays.append(_stay(cluster, self.copies(cluster), self._since[cluster], now_s))
         self._since.clear()
         if self._waiting is not None:
-            self.waits.append(Wait(self._waiting.start_s, now_s, self._waiting.reason, self.missing))
+            self.waits.append(_wait(self._waiting.start_s, now_s, self._waiting.reason, self.missing))
             self._waiting = None
 
     def waits_from(self, now_s: int, reason: str) -> None:
@@ -274,10 +279,10 @@ class Running:
     def _close_wait(self, now_s: int) -> None:
         if self._waiting is not None:
             if now_s > self._waiting.start_s:
-                self.waits.append(Wait(self._waiting.start_s, now_s, self._waiting.reason, self._waiting.copies))
+                self.waits.append(_wait(self._waiting.start_s, now_s, self._waiting.reason, self._waiting.copies))
             self._waiting = None
 
     def _leave_off(self, cluster: str, now_s: int) -> None:
         since = self._since.get(cluster)
         if since is not None and now_s > since:
-            self.stays.append(Stay(cluster, self.copies(cluster), since, now_s))
+            self.stays.append(_stay(cluster, self.copies(cluster), since, now_s))
