@@ -89,7 +89,8 @@ def _places(asks: Iterable[Ask], ledger: Ledger) -> dict[str, int]:
     for ask in asks:
         if alike[_standing(ask)] < 2:
             continue
-        key = (ask.policy, ask.project, ask.tier, ask.key.kind, ask.shape)
+        number = candidates.number_of(ask.policy)
+        key = (number, ask.project, ask.tier, ask.key.kind, ask.shape)
         if key not in counted:
             counted[key] = candidates.nodes_with_room(ask, ledger)
         places[ask.uid] = counted[key]

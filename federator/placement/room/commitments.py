@@ -52,6 +52,7 @@ class Commitments:
         self._unsorted: set[str] = set()
         """Clusters whose `_recent` must be sorted before it is read."""
         self._leaving: dict[str, set[str]] = {}
+        """cluster -> workloads that have a trail there and no share any more."""
         self._sent: dict[str, dict[str, int]] = {}
         """cluster -> uid -> seq of slices in flight: not confirmed in the cluster yet."""
         self._missed: dict[str, dict[str, int]] = {}
@@ -142,8 +143,12 @@ class Commitments:
         if commitment is not None:
             self._account(commitment, -1)
             self.version += 1
-        for cluster in sorted(name for name, trails in self._trails.items() if uid in trails):
-            self.release(cluster, uid)
+        here = {name for name, leaving in self._leaving.items() if uid in leaving}
+        if commitment is not None:
+            here.update(holding.cluster for holding in commitment.holdings)
+        for cluster in sorted(here):  # nothing is charged for it anywhere else
+            if uid in self._trails.get(cluster, ()):
+                self.release(cluster, uid)
 
     def release(self, cluster: str, uid: str) -> None:
         """The workload's slice is confirmed gone from this cluster: nothing is charged for it there
@@ -152,7 +157,7 @@ class Commitments:
         self._release(cluster, uid)
 
     def _release(self, cluster: str, uid: str) -> None:
-        self._leaving.get(cluster, set()).discard(uid)
+        self._stays(cluster, uid)
         self._heard_of(cluster, uid)
         trail = self._trails.get(cluster, {}).pop(uid, None)
         if trail is not None:
@@ -319,10 +324,18 @@ class Commitments:
         if self._missed.get(cluster, {}).pop(uid, None) is not None:
             self._touch(cluster)
 
+    def _stays(self, cluster: str, uid: str) -> None:
+        """The workload is not leaving the cluster, or has left."""
+        leaving = self._leaving.get(cluster)
+        if leaving is not None:
+            leaving.discard(uid)
+            if not leaving:
+                del self._leaving[cluster]
+
     def _step(self, cluster: str, place: _Place, step: _Trail) -> None:
         seq, uid = place
         self._touch(cluster)
-        self._leaving.get(cluster, set()).discard(uid)
+        self._stays(cluster, uid)
         trails = self._trails.setdefault(cluster, {})
         trail = trails.get(uid, ())
         if trail and trail[-1][0] >= seq:

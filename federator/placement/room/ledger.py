@@ -108,9 +108,9 @@ class Ledger:
         at = self.world.at.get(cluster)
         return 0 if at is None else self.world.nodes_with_room(at, shape)
 
-    def all_nodes_with_room(self, shape: PodShape) -> Mapping[str, int]:
-        """`nodes_with_room` by cluster."""
-        return dict(zip(self.world.at, self.world.all_nodes_with_room(shape).tolist(), strict=True))
+    def all_nodes_with_room(self, shape: PodShape) -> Ints:
+        """`nodes_with_room` for all clusters of the snapshot in the order of their names."""
+        return self.world.all_nodes_with_room(shape)
 
     def left(self, cluster: str) -> tuple[Nodes | None, Resources | None]:
         """(nodes with their free amounts, headroom under spec.usable; None where that leaves

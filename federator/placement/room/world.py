@@ -6,7 +6,7 @@ remembered per shape, and counted again only for the clusters that changed since
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -93,6 +93,7 @@ class World:
         "_packs",
         "_rooms",
         "_stamps",
+        "_with_room",
         "at",
         "nodes",
         "opened",
@@ -115,6 +116,8 @@ class World:
         """[R, C], UNLIMITED where spec.usable does not bound; None where it bounds no cluster."""
         self._rooms: dict[str, tuple[Ints, int]] = {}
         """shape id -> (room per cluster, clock when it was counted)."""
+        self._with_room: dict[str, tuple[Ints, int]] = {}
+        """The same of the nodes on which one copy fits."""
         self._clock = 0
         self._stamps: Ints = np.zeros(count, dtype=np.int64)
         """[C]: clock of the last change."""
@@ -141,31 +144,37 @@ class World:
         made._closed, made._packs, made._counting = self._closed.copy(), self._packs.copy(), self._counting
         made._charged = dict(self._charged)
         made._headroom = None if self._headroom is None else self._headroom.copy()
-        made._rooms, made._clock, made._stamps = dict(self._rooms), self._clock, self._stamps.copy()
+        made._rooms, made._with_room = dict(self._rooms), dict(self._with_room)
+        made._clock, made._stamps = self._clock, self._stamps.copy()
         return made
 
     def rooms(self, shape: PodShape) -> Ints:
         """[C]: how many more copies fit in each cluster; 0 for a cluster without a report to rely
         on, PENDING where only the member can count the shape and has not reported it. Not to be
         changed."""
+        return self._remembered(self._rooms, shape, self._count)
+
+    def _remembered(
+        self,
+        kept: dict[str, tuple[Ints, int]],
+        shape: PodShape,
+        count: Callable[[PodShape, str, Ints | slice], Ints],
+    ) -> Ints:
+        """What `count` gives for every cluster, counted again only for those that changed since."""
         key = nodes.shape_id(shape)
-        found = self._rooms.get(key)
+        found = kept.get(key)
         if found is None:
-            if (len(self._rooms) + 1) * self._stamps.size > _REMEMBERED:
-                self._rooms.clear()
-            counted = self._count(shape, key, _ALL)
+            if (len(kept) + 1) * self._stamps.size > _REMEMBERED:
+                kept.clear()
+            counted = count(shape, key, _ALL)
         else:
             counted, clock = found
             if clock == self._clock:
                 return counted
             (stale,) = (self._stamps > clock).nonzero()
             counted = counted.copy()
-            if stale.size <= _FEW and shape.plain and not self._counting and self._headroom is None:
-                for at in stale.tolist():
-                    counted[at] = 0 if self._closed[at] else self.nodes.copies_of(shape, at)
-            else:
-                counted[stale] = self._count(shape, key, stale)
-        self._rooms[key] = (counted, self._clock)
+            counted[stale] = count(shape, key, stale)
+        kept[key] = (counted, self._clock)
         return counted
 
     def headroom(self, at: int) -> Resources | None:
@@ -193,13 +202,19 @@ class World:
         return fit if room == PENDING else min(fit, room)
 
     def all_nodes_with_room(self, shape: PodShape) -> Ints:
-        """[C]: `nodes_with_room` of every cluster."""
-        heights = self.nodes.heights(shape, _ALL)
-        fit: Ints = (self.nodes.counts[:, : heights.shape[1]] * (heights > 0)).sum(axis=1)
+        """[C]: `nodes_with_room` of every cluster. Not to be changed."""
+        return self._remembered(self._with_room, shape, self._count_nodes)
+
+    def _count_nodes(self, shape: PodShape, _: str, at: Ints | slice) -> Ints:
+        """[c]: `nodes_with_room` of the clusters `at`."""
+        heights = self.nodes.heights(shape, at)
+        fit: Ints = (self.nodes.counts[at, : heights.shape[1]] * (heights > 0)).sum(axis=1)
         if self._headroom is not None or self._counting:
-            for at, opened in enumerate(self.opened):
-                if opened is not None and (opened.headroom is not None or at in self._counting):
-                    fit[at] = self.nodes_with_room(at, shape)
+            every = range(fit.size) if isinstance(at, slice) else at.tolist()
+            for place, here in enumerate(every):
+                opened = self.opened[here]
+                if opened is not None and (opened.headroom is not None or here in self._counting):
+                    fit[place] = self.nodes_with_room(here, shape)
         return fit
 
     def charge(self, shape: PodShape, grown: Mapping[str, int]) -> Charge | None:
@@ -266,7 +281,11 @@ class World:
 
     def _count(self, shape: PodShape, key: str, at: Ints | slice) -> Ints:
         """[c]: the room of the clusters `at`."""
-        if shape.plain and not self._counting and self._headroom is None:
+        plainly = shape.plain and not self._counting and self._headroom is None
+        if plainly and not isinstance(at, slice) and at.size <= _FEW:
+            few = [0 if self._closed[here] else self.nodes.copies_of(shape, here) for here in at.tolist()]
+            return np.array(few, dtype=np.int64)
+        if plainly:
             known_by_nodes = self.nodes.copies(shape, at)
             known_by_nodes[self._closed[at]] = 0
             return known_by_nodes

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
+import numpy as np
+
 from federator.model import names
 from federator.model.ask import Ask, Policy, Strategy, Unit
 from federator.model.decision import Reason
@@ -155,9 +157,12 @@ def _closed_to_some(snapshot: FleetSnapshot, ledger: Ledger) -> bool:
 
 def nodes_with_room(ask: Ask, ledger: Ledger) -> int:
     """On how many nodes of the open clusters one copy fits now."""
-    eligible = places(ask, ledger.snapshot, ledger)
-    nodes = ledger.all_nodes_with_room(ask.shape)
-    return sum(nodes[name] for name, place in eligible.items() if place.refusal is None)
+    key = ("open", likeness(ask, ledger.snapshot, ledger))
+    open_to = ledger.memo.get(key)
+    if open_to is None:
+        eligible = places(ask, ledger.snapshot, ledger)
+        open_to = ledger.memo[key] = np.array([place.refusal is None for place in eligible.values()], dtype=np.bool_)
+    return int(ledger.all_nodes_with_room(ask.shape).sum(where=open_to))
 
 
 def for_holders(ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Place]) -> Mapping[str, Place]:

@@ -5,6 +5,7 @@ single nodes, and copies leave the nodes that they were bound to. So room is bro
 cluster, and the report shows it.
 """
 
+import bisect
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
@@ -27,6 +28,7 @@ Bound = tuple[tuple[int, int], ...]
 """(node, copies on it) of copies that are bound."""
 _Row = tuple[int, tuple[int, ...]]
 """Equal nodes: their make, and what is free on each, by the names of the member."""
+_Order = tuple[int, tuple[tuple[str, int], ...], int]
 _NONE: Final[Bound] = ()
 
 
@@ -82,6 +84,8 @@ class Member:
         self._summary = _Summary(self._makes, {make for make, _ in self._rows}, self.names)
         self._order = {row: self._summary.order(row) for row in self._rows}
         """Row -> its place among the rows, as a sort key."""
+        self._listed = sorted((order, row) for row, order in self._order.items())
+        """The rows in this order."""
         self._reported: ClusterView | None = None
         self.moves = 0
         """How often copies were bound or unbound."""
@@ -174,10 +178,17 @@ class Member:
         """The cluster as it reports itself now; every decision so far is in it."""
         if self._reported is None:
             present = self._rows.copy()
-            rows = Columned(self._summary.nodes(present, self._order), lambda: self._summary.rows(present))
+            nodes_left = self._summary.nodes(present, self._in_order())
+            rows = Columned(nodes_left, lambda: self._summary.rows(present))
             capacity = _capacity(rows, _Copies(self, self._shapes, self.free), includes_seq, packs=self._packs)
             self._reported = _seen(**self._facts, capacity=capacity)
         return self._reported
+
+    def _in_order(self) -> list[_Row]:
+        """The rows as `nodes.row_key` sorts them: by their count only where makes are alike."""
+        if self._summary.distinct:
+            return [row for _, row in self._listed]
+        return sorted(self._rows, key=lambda row: (self._order[row], self._rows[row]))
 
     def change(self, **facts: object) -> None:
         """Other facts of the cluster, such as `cordoned`."""
@@ -190,17 +201,18 @@ class Member:
         need = self._need(shape)
         if need is None or not bound:
             return
-        rows, order = self._rows, self._order
+        rows, order, listed = self._rows, self._order, self._listed
         for node, copies in bound:
             make, free = int(self._make_of[node]), self.free[:, node]
             before = (make, tuple(free.tolist()))
             rows[before] -= 1
             if not rows[before]:
-                del rows[before], order[before]
+                del rows[before], listed[bisect.bisect_left(listed, (order.pop(before), before))]
             free += need * (sign * copies)
             after = (make, tuple(free.tolist()))
             if after not in rows:
                 rows[after], order[after] = 0, self._summary.order(after)
+                bisect.insort(listed, (order[after], after))
             rows[after] += 1
         self.moves += 1
         self._reported = None
@@ -254,15 +266,17 @@ class _Summary:
         others = {index: (row.model, row.family, row.taints, row.podless) for index, row in here.items()}
         self._size = {index: sorted(set(sizes.values())).index(size) for index, size in sizes.items()}
         self._other = {index: sorted(set(others.values())).index(other) for index, other in others.items()}
+        self.distinct = len({(self._size[index], self._other[index]) for index in here}) == len(here)
+        """No two makes are alike."""
 
-    def order(self, row: _Row) -> tuple[object, ...]:
+    def order(self, row: _Row) -> _Order:
         """`nodes.row_key` without the count, shorter."""
         make, free = row
         left = tuple((name, have) for name, have in zip(self._all, free, strict=True) if have and have < UNLIMITED)
         return (self._size[make], left, self._other[make])
 
-    def nodes(self, rows: Mapping[_Row, int], order: Mapping[_Row, tuple[object, ...]]) -> Nodes:
-        every = sorted(rows, key=lambda row: (order[row], rows[row]))
+    def nodes(self, rows: Mapping[_Row, int], every: Sequence[_Row]) -> Nodes:
+        """The rows as room; `every` is their order."""
         free = [[amounts[place] for _, amounts in every] for place in self._places]
         if self._endless and PODS in self._names:
             pods = free[self._names.index(PODS)]

@@ -45,7 +45,10 @@ def agree(one: Ledger, other: Ledger, snapshot: FleetSnapshot, shapes: list[PodS
         for shape in shapes:
             assert one.room(name, shape) == other.room(name, shape), (name, shape)
             assert one.nodes_with_room(name, shape) == other.nodes_with_room(name, shape), (name, shape)
-            assert one.all_nodes_with_room(shape)[name] == other.nodes_with_room(name, shape), (name, shape)
+            assert one.all_nodes_with_room(shape)[one.world.at[name]] == other.nodes_with_room(name, shape), (
+                name,
+                shape,
+            )
         (mine, left), (theirs, left_too) = one.left(name), other.left(name)
         assert (mine is None) == (theirs is None)
         assert mine is None or theirs is None or (mine.names, mine.rows) == (theirs.names, theirs.rows)

@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import numpy as np
+
 from federator.model.ask import PodShape
 from federator.model.fleet import ClusterView, Commitment, FleetSnapshot
 from federator.model.resources import PODS, Resources
 from federator.placement.room import nodes
+from federator.placement.room.binding import Ints
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import PENDING, Ledger
 from federator.placement.room.nodes import Nodes
@@ -101,8 +104,8 @@ class PlainLedger(Ledger):
         opened = self._cluster(cluster)
         return 0 if opened is None else opened.nodes_with_room(shape)
 
-    def all_nodes_with_room(self, shape: PodShape) -> dict[str, int]:
-        return {name: self.nodes_with_room(name, shape) for name in self.snapshot.clusters}
+    def all_nodes_with_room(self, shape: PodShape) -> Ints:
+        return np.array([self.nodes_with_room(name, shape) for name in sorted(self.snapshot.clusters)], dtype=np.int64)
 
     def left(self, cluster: str) -> tuple[Nodes | None, Resources | None]:
         opened = self._cluster(cluster)
