@@ -164,12 +164,17 @@ def _identity(workload: Workload, obj: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _given(share: Share) -> int:
+    """Copies or shards, or for a daemon nodes."""
+    return share.count if share.nodes is None else share.nodes
+
+
 def _verdict(obj: Mapping[str, Any], situation: Situation, workload: Workload) -> dict[str, Any]:
     verbs, record = workload.verbs, situation.records.get(workload.key)
     placed = raw.condition(obj, "Placed")
     verdict: dict[str, Any] = {
-        "desired": verbs.count(obj),
-        "placed": sum(share.count for share in record.shares) if record is not None else 0,
+        "desired": raw.integer(obj, "status", "desired") if verbs.every_node else verbs.count(obj),
+        "placed": sum(map(_given, record.shares)) if record is not None else 0,
     }
     if verbs.unit is Unit.SHARDS:
         verdict |= {
@@ -290,8 +295,9 @@ def _recorded(situation: Situation, workload: Workload) -> dict[str, Any] | None
 def _sources(ask: Ask) -> dict[str, str]:
     """Where each number comes from."""
     jobs = ask.unit is Unit.SHARDS
+    counted = "spec.shards" if jobs else "spec.replicas"
     return {
-        "desired": "spec.shards" if jobs else "spec.replicas",
+        "desired": "status.desired" if ask.shape.every_node else counted,
         "placed": "PlacementDecision spec.shares",
         "ready": "status.clusterStatuses[].running" if jobs else "status.clusterStatuses[].ready",
         "fit": "MemberCluster status.capacity and spec.usable, less what newer decisions took",

@@ -88,6 +88,9 @@ class Shape(Model):
     """Taints of nodes that it accepts."""
     one_per_node: bool | None = None
     """Whether two copies may not share a node."""
+    every_node: bool | None = None
+    """Whether it is the pod of a daemon: the answer is then the number of nodes that admit it, with
+    room or without."""
 
 
 class NodeRowFields(Model):
@@ -180,6 +183,7 @@ def to_shape(shape: Obj) -> PodShape:
         node_selector=raw.text(shape, "selector"),
         tolerations=placementfields.tolerations_of(shape.get("tolerations")),
         one_per_node=raw.flag(shape, "onePerNode"),
+        every_node=raw.flag(shape, "everyNode"),
     )
 
 
@@ -219,6 +223,8 @@ def from_shape(shape: PodShape) -> dict[str, Any]:
         ]
     if shape.one_per_node:
         body["onePerNode"] = True
+    if shape.every_node:
+        body["everyNode"] = True
     return body
 
 

@@ -19,7 +19,12 @@ INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 
 WORKLOAD_APIS = frozenset(
-    {"PinterestService.pinterest.com", "PinterestJobSet.pinterest.com", "Deployment.apps"}
+    {
+        "PinterestService.pinterest.com",
+        "PinterestJobSet.pinterest.com",
+        "PinterestDaemon.pinterest.com",
+        "Deployment.apps",
+    }
 )
 """What a cluster is taken to serve when nobody asked it (fleet files): the workload kinds as
 `Kind.group`."""

@@ -3,6 +3,8 @@
 Called by the hub for every change of a workload, and by the command line's offline engine.
 """
 
+from dataclasses import replace
+
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds import registry
@@ -26,6 +28,8 @@ def ask(
     sidecars, template = verbs.sidecars(obj), verbs.pod_template(obj)
     batch = verbs.unit is Unit.SHARDS
     shape = effective.pod_shape(template, profile, sidecars, batch=batch)
+    if verbs.every_node:
+        shape = interning.value(replace(shape, one_per_node=True, every_node=True))
     own = effective.pod_requests(raw.mapping(template, "spec")) if profile is not None else shape.requests
     created = raw.epoch_s(raw.text(obj, "metadata", "creationTimestamp")) if created_s is None else created_s
     return Ask(

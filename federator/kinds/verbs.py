@@ -109,7 +109,8 @@ class WorkloadVerbs:
     render_slice: Callable[[Obj, Share, SliceMark], dict[str, Any]]
     """The complete object for the member, every field of ours defaulted."""
     amount: str
-    """The field of a slice's spec that says how much of the workload this cluster has, beside the mark."""
+    """The field of a slice's spec that says how much of the workload this cluster has, beside the mark; "" where
+    having a slice says it all."""
     read_mark: Callable[[Obj], SliceMark | None]
     observe: Callable[[Obj, str, bool], SliceObservation]
     """(slice, cluster, known) -> what was last seen of it. The slice of one that does not exist is {}."""
@@ -118,6 +119,8 @@ class WorkloadVerbs:
     writes it."""
     host_status: HostStatus
     lookup: PodLookup
+    every_node: bool = False
+    """A daemon: a cluster has it or not, and if it does, a pod runs on each node that admits it. Its count is 1."""
     expand: Expand | None = None
     """None for a native kind, whose slice a member's own controllers run."""
     refusal: Callable[[Obj], FieldError | None] = _nothing_refused

@@ -30,7 +30,7 @@ from federator.model import shards
 from federator.model.ask import Unit
 from federator.model.kubernetes import diffs
 from federator.model.names import WorkloadKey
-from federator.model.observation import SliceObservation
+from federator.model.observation import NodeFigures, SliceObservation
 from federator.model.steps import Patch, RequeueAfter
 from federator.status import conditions, health, reasons
 from federator.status.conditions import Condition
@@ -171,13 +171,12 @@ class RollUp:
     def observe(self, row: SliceRow, result: Result, live: Mapping[str, Any]) -> SliceObservation:
         """What is to be said of the slice now. `live` is its present status."""
         natives = self._caches.natives_of(row.uid)
-        figures = (
-            self._shard_figures(row, natives, live)
-            if row.verbs.unit is Unit.SHARDS
-            else _copies(row, natives)
-        )
+        if row.verbs.unit is Unit.SHARDS:
+            figures = self._shard_figures(row, natives, live)
+        else:
+            figures = _on_nodes(natives) if row.verbs.every_node else _copies(row, natives)
         desired, ready = figures["desired"], figures["ready"]
-        enough = figures.pop("enough")
+        enough, lacks = figures.pop("enough"), figures.pop("lacks", "")
         finding = self.finding(row, complete=enough)
         native_reason, native_message, well = _native_health(natives)
         judgement = result.judgement
@@ -187,6 +186,8 @@ class RollUp:
         message = judgement.message or finding.message or native_message
         observed = result.observed and result.generation == row.generation and _acted_on(natives)
         before = raw.integer(live, "observedGeneration")
+        # No other cluster could run what a daemon's node has no room for.
+        unschedulable = 0 if row.verbs.every_node else finding.unschedulable
         figures |= _rollout(row, natives, live, observed)
         return SliceObservation(
             cluster="",
@@ -197,11 +198,9 @@ class RollUp:
             observed_generation=row.generation if observed else min(before, row.generation),
             healthy=observed and well and enough and not reason,
             reason=reason,
-            message=message or ("" if enough else f"{ready} of {desired} are ready."),
-            unschedulable=finding.unschedulable,
-            unschedulable_since_s=_epoch_s(finding.unschedulable_since)
-            if finding.unschedulable
-            else 0.0,
+            message=message or ("" if enough else lacks or f"{ready} of {desired} are ready."),
+            unschedulable=unschedulable,
+            unschedulable_since_s=_epoch_s(finding.unschedulable_since) if unschedulable else 0.0,
             **figures,
         )
 
@@ -290,6 +289,31 @@ def _copies(row: SliceRow, natives: list[NativeRow]) -> dict[str, Any]:
     }
 
 
+def _on_nodes(natives: list[NativeRow]) -> dict[str, Any]:
+    """A daemon, as its DaemonSet counts nodes. The cluster is one copy: there once nodes are
+    counted, ready when all have it."""
+    own = [native.status for native in natives if native.key[0] == "DaemonSet"]
+    figures = NodeFigures(
+        desired=sum(raw.figure(status, "desiredNumberScheduled") for status in own),
+        current=sum(raw.figure(status, "currentNumberScheduled") for status in own),
+        ready=sum(raw.figure(status, "numberReady") for status in own),
+        updated=sum(raw.figure(status, "updatedNumberScheduled") for status in own),
+    )
+    told = any("observedGeneration" in status for status in own)
+    ready, updated = (
+        told and figure >= figures.desired for figure in (figures.ready, figures.updated)
+    )
+    return {
+        "desired": 1,
+        "ready": int(ready),
+        "updated": int(updated),
+        "actual": int(told),
+        "nodes": figures,
+        "enough": ready and updated,
+        "lacks": f"{figures.ready} of {figures.desired} nodes are ready.",
+    }
+
+
 def _rollout(
     row: SliceRow, natives: list[NativeRow], live: Mapping[str, Any], observed: bool
 ) -> dict[str, Any]:
@@ -312,7 +336,7 @@ def _acted_on(natives: list[NativeRow]) -> bool:
     return all(
         raw.integer(native.status, "observedGeneration") >= native.generation
         for native in natives
-        if native.key[0] == "Deployment"
+        if native.key[0] in ("Deployment", "DaemonSet")
     )
 
 

@@ -51,14 +51,18 @@ class PodShape:
     node_selector: str = ""
     tolerations: tuple[Toleration, ...] = ()
     one_per_node: bool = False
+    every_node: bool = False
+    """A pod of a daemon: each node that admits it gets one, whether it has room or not. Then
+    `one_per_node` is set too."""
 
     @property
     def id(self) -> str:
         """Names this shape in ClusterCapacity; equal shapes have equal ids in every process."""
         amounts = ",".join(f"{name}={amount}" for name, amount in self.requests.items())
         tolerations = ";".join(sorted(repr(t) for t in self.tolerations))
+        every = ("every node",) if self.every_node else ()
         return names.short_hash(
-            amounts, self.node_selector, tolerations, str(self.one_per_node), length=12
+            amounts, self.node_selector, tolerations, str(self.one_per_node), *every, length=12
         )
 
     @property

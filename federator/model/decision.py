@@ -66,6 +66,8 @@ class Share:
     slots: int
     seq: int = 0
     ranges: Ranges = ()
+    nodes: int | None = None
+    """For daemons, of which a cluster has one or none: nodes that get a pod of it, as charged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,6 +139,8 @@ class Holding:
     tolerated: tuple[str, ...] = ()
     """NoExecute taints that the cluster had at the last decision, and with which its share stayed.
     """
+    nodes: int | None = None
+    """As in its share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +201,10 @@ def remaining(given: _Given, done: Ranges) -> _Given:
 
 
 def copies_of(holding: Holding | Share) -> int:
-    """Pods that may run at once: replicas, or slots as far as shards are left for them."""
+    """Pods that may run at once: replicas, slots as far as shards are left for them, or one for
+    each node of a daemon."""
+    if holding.nodes is not None:
+        return holding.nodes
     return min(holding.slots, holding.count) if holding.ranges else holding.count
 
 

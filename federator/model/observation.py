@@ -12,6 +12,20 @@ RESTORED: Final = "DriftRestored"
 
 
 @dataclass(frozen=True, slots=True)
+class NodeFigures:
+    """How many nodes of one cluster a daemon runs on."""
+
+    desired: int = 0
+    """Nodes that are to have a pod of it."""
+    current: int = 0
+    """Nodes that have one."""
+    ready: int = 0
+    """Nodes on which it is ready."""
+    updated: int = 0
+    """Nodes that have one of the present template."""
+
+
+@dataclass(frozen=True, slots=True)
 class SliceObservation:
     """One cluster's part of a workload, as last observed.
 
@@ -62,6 +76,9 @@ class SliceObservation:
     """Why `known` is False although the cluster answers, as a sentence; "" when the cluster itself
     is silent."""
 
+    nodes: NodeFigures | None = None
+    """For daemons. Then the cluster is one copy, which is ready when all nodes have the daemon
+    ready."""
     unreadable: str = ""
     """The field of its status that violates the schema; the whole report then counts for nothing.
     """

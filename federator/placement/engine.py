@@ -17,7 +17,7 @@ from federator.model.decision import Decision, Reason, Share, Verdict, quick_dec
 from federator.model.fleet import Commitment, FleetSnapshot, Holding, copies_of, remaining
 from federator.model.kubernetes import taints
 from federator.model.shards import Ranges
-from federator.placement import inputs, single, verdicts
+from federator.placement import everynode, inputs, single, verdicts
 from federator.placement.division import shards as assignment
 from federator.placement.division import spread
 from federator.placement.division.division import DIVIDERS, Party
@@ -73,14 +73,15 @@ def decide(
     leave: leaving.Leave | None = None,
     per_cluster: int = 0,
 ) -> Decision:
-    """Decides for one workload and charges the ledger. `held`: what the last decision gave,
-    including clusters that no longer exist. `finished`: shards that are done. Unchanged shares keep
-    their seq; changed ones get `seq`, or the next above `mark(cluster)` where that is higher.
-    `capped`: cluster -> copies that its scheduler could bind lately, whatever room it reports;
-    copies beyond that go elsewhere, or stay pending when no cluster takes them. `by_name` breaks
-    the last ties by name instead of by a hash. `leave` limits how many running copies an edit may
-    move now. `per_cluster`: the last count per cluster under strategy Duplicate. With mode Fresh
-    held copies get no preference, unless `previous_hash` equals the hash of the present inputs."""
+    """Decides for one workload and charges the ledger. `held`: what the last decision gave, in
+    clusters that are gone too. `finished`: shards that are done. Unchanged shares keep their seq;
+    changed ones get `seq`, or the next above `mark(cluster)`. `capped`: cluster -> copies that its
+    scheduler could bind lately, whatever room it reports; more go elsewhere, or stay pending.
+    `by_name` breaks the last ties by name. `leave` limits how many running copies an edit may move.
+    `per_cluster`: the last count per cluster under strategy Duplicate. With mode Fresh held copies
+    get no preference, unless `previous_hash` equals the hash of the present inputs."""
+    if ask.shape.every_node:
+        return everynode.decide(ask, held, snapshot, ledger, seq=seq, mark=mark)
     if (problem := contradiction(ask)) and _disobeys(ask, held, snapshot, finished):
         again = functools.partial(decide, mark=mark, capped=capped, finished=finished, by_name=by_name, leave=leave)
         made = again(_bare(ask, held, finished), held, snapshot, ledger, seq=seq)

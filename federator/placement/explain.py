@@ -123,6 +123,8 @@ def _largest(ask: Ask, view: ClusterView) -> Resources:
 
 
 def _arithmetic(ask: Ask, rows: Sequence[Row], decision: Decision) -> tuple[str, ...]:
+    if ask.shape.every_node:
+        return (decision.message,)
     strategy, total = ask.policy.division.strategy, sum(row.weight for row in rows)
     over = "1 cluster" if len(rows) == 1 else f"{len(rows)} clusters"
     lines = [f"strategy {strategy}: {decision.wanted} wanted over {over}, weights sum up to {total}"]

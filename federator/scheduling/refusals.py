@@ -32,7 +32,14 @@ def not_permitted(entry: Entry, refused: Refused, made: Made) -> Decision:
     """Refuses a workload that may not run as written. What it holds continues unchanged."""
     ask, recorded = entry.charged, entry.standing.recorded
     shares = [
-        Share(holding.cluster, holding.count, holding.slots, holding.seq, holding.ranges)
+        Share(
+            holding.cluster,
+            holding.count,
+            holding.slots,
+            holding.seq,
+            holding.ranges,
+            holding.nodes,
+        )
         for holding in entry.standing.held
     ]
     decision = _keeping(shares, ask, recorded, refused, made)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from federator.model.ask import Unit
 from federator.model.decision import REFUSALS, Reason, Share
-from federator.model.observation import SliceObservation
+from federator.model.observation import NodeFigures, SliceObservation
 from federator.model.shards import Ranges
 
 
@@ -30,6 +30,8 @@ class Wanted:
     for the present one."""
     paused: str | None = None
     """Text about the pause of the federation; None while it is not paused."""
+    every_node: bool = False
+    """It is a daemon: figures that people read are nodes, not the clusters that have it."""
     max_unavailable: int = 0
     """Copies that may be missing while the workload is still Available."""
     previous_observed_generation: int = 0
@@ -129,6 +131,8 @@ class Row:
     message: str = ""
     unheard: str = ""
     """As in its observation: why it is unknown although the cluster answers."""
+    nodes: NodeFigures | None = None
+    """For daemons."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ observations.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from federator.model import shards
 from federator.model.ask import Unit
 from federator.model.decision import Share
-from federator.model.observation import SliceObservation
+from federator.model.observation import NodeFigures, SliceObservation
 from federator.model.shards import Ranges
 from federator.status import verdict
 from federator.status.conditions import Condition
@@ -195,8 +195,19 @@ def _replicas(
 def _updated(wanted: Wanted, seen: SliceObservation) -> int:
     """Copies of the present generation's template; 0 when the slice has another content, because
     its updated copies are then of the template before."""
-    other = bool(wanted.in_force) or seen.outdated or seen.origin_generation < wanted.generation
-    return 0 if other else seen.updated
+    return 0 if wanted.in_force or _is_other(wanted, seen) else seen.updated
+
+
+def _is_other(wanted: Wanted, seen: SliceObservation) -> bool:
+    """Whether the slice has another content than the present generation."""
+    return seen.outdated or seen.origin_generation < wanted.generation
+
+
+def _nodes(wanted: Wanted, seen: SliceObservation) -> NodeFigures | None:
+    """A daemon's figures, of which `updated` counts as `_updated` does."""
+    if seen.nodes is None or wanted.in_force or not _is_other(wanted, seen):
+        return seen.nodes
+    return replace(seen.nodes, updated=0)
 
 
 def _shards(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceObservation]) -> Tally:
@@ -292,4 +303,5 @@ def _row(
         reason=reason,
         message=message,
         unheard=seen.unheard,
+        nodes=_nodes(wanted, seen),
     )

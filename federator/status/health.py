@@ -70,6 +70,20 @@ def deadline_exceeded(obj: Obj) -> bool:
     return late and _not_observed(obj) is None
 
 
+def daemon_set(obj: Obj) -> Health:
+    """Healthy when its controller has observed the present spec, and each node that is to have a
+    pod has an available one of the present template."""
+    if behind := _not_observed(obj):
+        return behind
+    status = _part(obj, "status")
+    wanted = _number(status, "desiredNumberScheduled")
+    if (updated := _number(status, "updatedNumberScheduled")) < wanted:
+        return Health(False, "RollingOut", f"{updated} of {wanted} nodes run the current template.")
+    if (available := _number(status, "numberAvailable")) < updated:
+        return Health(False, "NotAvailable", f"It is available on {available} of {updated} nodes.")
+    return WELL
+
+
 def service(obj: Obj) -> Health:
     """Only a load balancer waits for something: its address."""
     if _part(obj, "spec").get("type") != "LoadBalancer" or _addresses(obj):
@@ -102,6 +116,7 @@ def job(obj: Obj) -> Health:
 
 HEALTH: Mapping[str, Callable[[Obj], Health]] = {
     "Deployment": deployment,
+    "DaemonSet": daemon_set,
     "Service": service,
     "Ingress": ingress,
     "Job": job,

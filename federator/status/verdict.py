@@ -175,9 +175,9 @@ def _ready(facts: Facts) -> Condition:
 
 def _available(facts: Facts) -> list[Condition]:
     """Whether enough copies serve, of whatever template: what alerts are made from. Only for
-    replicas."""
+    replicas that may take each other's place."""
     wanted, tally = facts.wanted, facts.tally
-    if wanted.unit is not Unit.REPLICAS or facts.placing is None:
+    if wanted.unit is not Unit.REPLICAS or wanted.every_node or facts.placing is None:
         return []
     floor = max(wanted.count - wanted.max_unavailable, 0)
     status = True if tally.ready_lo >= floor else False if tally.ready_hi < floor else None
@@ -215,6 +215,9 @@ def _placed(facts: Facts) -> Condition:
     if placing.surplus:
         return Condition("Placed", conditions.TRUE, "CopiesKept", placing.message, generation)
     clusters = len([share for share in placing.shares if share.count > 0])
+    if wanted.every_node:
+        message = f"Every cluster that admits it has it: {_clusters(clusters)}."
+        return Condition("Placed", conditions.TRUE, "Placed", message, generation)
     message = (
         f"All {facts.placed} {_things(facts, facts.placed)} have a place, in {_clusters(clusters)}."
     )
@@ -443,6 +446,8 @@ def _progress(facts: Facts) -> str:
     where = _clusters(len(facts.shared_rows) or len(facts.rows))
     unknown = f", {tally.unknown} unknown" if tally.unknown else ""
     old = f", {tally.old} of an earlier template" if tally.old else ""
+    if facts.wanted.every_node:
+        return f"{_on_nodes(facts)} in {where}"
     if facts.wanted.unit is Unit.SHARDS:
         failed = f", {shards.size(tally.failed)} failed" if tally.failed else ""
         done = shards.size(tally.completed)
@@ -451,6 +456,20 @@ def _progress(facts: Facts) -> str:
             f" {where}"
         )
     return f"{tally.ready_lo}/{facts.wanted.count} ready{old}{unknown} in {where}"
+
+
+def _on_nodes(facts: Facts) -> str:
+    """How many nodes have the daemon; those of clusters that are not heard are unknown."""
+    heard = [row.nodes for row in facts.rows if row.known and row.nodes is not None]
+    unheard = [row.nodes for row in facts.rows if not row.known and row.nodes is not None]
+    ready, unknown = sum(nodes.ready for nodes in heard), sum(nodes.desired for nodes in unheard)
+    desired = sum(nodes.desired for nodes in heard) + unknown
+    old = sum(nodes.current - nodes.updated for nodes in heard)
+    return (
+        f"{ready}/{desired} nodes ready"
+        f"{f', {old} of an earlier template' if old else ''}"
+        f"{f', {unknown} unknown' if unknown else ''}"
+    )
 
 
 def _things(facts: Facts, count: int) -> str:

@@ -121,6 +121,10 @@ AROUND = {
         + f"kubectl --context us-east-1a patch pjs train -n ads --subresource=status --type=merge -p '{LIES}'",
         "kubectl delete pjs train -n ads; federator cluster trust us-east-1a",
     ),
+    "docs/using/daemons.md": Around(
+        f"mkdir -p config; cp -r {ROOT}/config/examples config/",
+        "kubectl delete -f config/examples/daemon.yaml; federator wait pdm/node-agent -n infra --for=deleted",
+    ),
     "docs/using/explain.md": Around(after="kubectl scale -n feed psvc/homefeed --replicas=3000"),
     "docs/using/pod-security.md": Around(_apply(_web("shop", 4, cpu="1", pod="hostPID: true, "))),
     "docs/using/rollouts.md": Around(

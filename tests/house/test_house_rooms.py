@@ -23,7 +23,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("kind",),
         ("pods",),
         ("shared",),
-        ("service", "jobset", "deployment", "federation"),
+        ("service", "jobset", "daemon", "deployment", "federation"),
         ("cronjob",),
         ("registry",),
         ("asks", "crds"),
@@ -31,6 +31,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "kinds/service": _KIND,
     "kinds/jobset": _KIND,
+    "kinds/daemon": _KIND,
     "kinds/deployment": _KIND,
     "kinds/cronjob": (("schema",), ("ask",), ("runs", "status")),
     "member": (
@@ -90,7 +91,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("policy", "room", "division"),
         ("selection",),
         ("inputs", "verdicts", "explain", "invariants"),
-        ("single",),
+        ("single", "everynode"),
         ("engine",),
     ),
     "model": (
@@ -245,6 +246,7 @@ SMALL_WITH_REASON: Mapping[str, str] = {
     "federator.hub.placing.pledges": "the only waiting between batches, read and tested by itself",
     "federator.hub.records.tombstones": "a record that outlives a leader, in the room of the records",
     "federator.kinds.asks": "the kinds' side of an Ask, for the hub's records",
+    "federator.kinds.daemon.natives": "every kind expands in this file",
     "federator.kinds.service.status": "every kind has its status in this file",
     "federator.kube.wire.paths": "the grammar of URLs, pure and hostile-tested; the client only uses it",
     "federator.process.malloc": "speaks to glibc; everything else of a process is portable",

@@ -54,7 +54,10 @@ def _uids(cluster: EmbeddedCluster) -> dict[tuple[str, str, str], str]:
 def _desired(cluster: EmbeddedCluster) -> dict[tuple[str, str, str], Any]:
     """The specs of workloads and slices."""
     found = {}
+    served = {(resource.group, resource.plural) for resource in cluster.registry.stored()}
     for kind in registry.WORKLOADS.values():
+        if (kind.group, kind.plural) not in served:
+            continue  # a kind that came later
         for row in cluster.store.items(cluster.registry.get(kind.group, kind.plural)):
             found[kind.plural, *row.key] = row.obj["spec"]
     return found

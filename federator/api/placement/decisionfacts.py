@@ -159,7 +159,8 @@ def _to_share(entry: Obj) -> Share:
         ranges = raw.ranges(entry, "ranges")
         return Share(cluster, shards.size(ranges), max(raw.integer(entry, "slots"), 0), seq, ranges)
     copies = max(raw.integer(entry, "replicas"), 0)
-    return Share(cluster, copies, copies, seq)
+    nodes = max(raw.integer(entry, "nodes"), 0) if "nodes" in entry else None
+    return Share(cluster, copies, copies, seq, nodes=nodes)
 
 
 _NO_TERMS: Final = frozenset(

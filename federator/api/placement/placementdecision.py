@@ -63,6 +63,8 @@ class ShareFields(Model):
     """Shards, for job sets: 0-99,200-299; one Job runs each range."""
     slots: Amount | None = None
     """How many of the shards may run at once."""
+    nodes: Amount | None = None
+    """Nodes that get a pod, for daemons: what is charged. The number of replicas is then 1."""
 
 
 class GivenFields(Model):
@@ -346,7 +348,11 @@ def _share_fields(share: Share, unit: Unit) -> dict[str, Any]:
     fields: dict[str, Any] = {"cluster": share.cluster, "seq": share.seq}
     if unit is Unit.SHARDS:
         return fields | {"ranges": shards.text(share.ranges), "slots": share.slots}
-    return fields | {"replicas": share.count}
+    return (
+        fields
+        | {"replicas": share.count}
+        | ({"nodes": share.nodes} if share.nodes is not None else {})
+    )
 
 
 def _given_fields(share: Share, unit: Unit) -> dict[str, Any]:

@@ -73,7 +73,10 @@ def rolled_out(kind: Kind, obj: Obj) -> Progress:
         return Progress(waits=f"Waiting for {name} spec update to be observed...")
     native = kind.model is None
     desired = kind.verbs.count(obj) if native else raw.integer(status, "desired")
-    updated, exist = raw.integer(status, "updatedReplicas"), raw.integer(status, "replicas")
+    every_node = kind.verbs.every_node
+    things = "pods" if every_node else "replicas"
+    updated = raw.integer(status, "updated" if every_node else "updatedReplicas")
+    exist = raw.integer(status, "current" if every_node else "replicas")
     ready = raw.integer(status, "readyReplicas" if native else "ready")
     finish = f"Waiting for {name} rollout to finish:"
     placed = condition(obj, "Placed")
@@ -81,12 +84,12 @@ def rolled_out(kind: Kind, obj: Obj) -> Progress:
         return Progress(waits=f"{finish} {placed.get('message')}")
     if updated < desired:
         return Progress(
-            waits=f"{finish} {updated} out of {desired} new replicas have been updated..."
+            waits=f"{finish} {updated} out of {desired} new {things} have been updated..."
         )
     if exist > updated:
-        return Progress(waits=f"{finish} {exist - updated} old replicas are pending termination...")
+        return Progress(waits=f"{finish} {exist - updated} old {things} are pending termination...")
     if ready < updated:
-        return Progress(waits=f"{finish} {ready} of {updated} updated replicas are available...")
+        return Progress(waits=f"{finish} {ready} of {updated} updated {things} are available...")
     return (
         DONE
         if condition(obj, "Ready").get("status") == "True"
@@ -111,7 +114,8 @@ def clusters(obj: Obj) -> dict[str, str]:
 
 
 def _row(row: Obj) -> str:
-    desired, updated, ready = (raw.integer(row, name) for name in ("replicas", "updated", "ready"))
+    names = ("desired" if "desired" in row else "replicas", "updated", "ready")
+    desired, updated, ready = (raw.integer(row, name) for name in names)
     text = f"{updated}/{desired} updated, {ready} ready"
     if not raw.flag(row, "known"):
         return f"{text} at its last report"

@@ -128,17 +128,34 @@ class Hosting:
     async def wait_synced(self) -> None:
         """Returns when every list of the host is in and it is known whether there is a pause. A
         pause from before this process started holds from the first write on."""
-        for store in (*self.stores, self._pause_reflector.store):
-            while not store.synced:
+        first = (self._profiles, *self._others, self._pause_reflector)
+        for reflector in (*first, *self._workloads):
+            while not (reflector.store.synced or self._came_later(reflector)):
                 try:
                     async with asyncio.timeout(COMPLAIN_S):
-                        await store.wait_synced()
+                        await reflector.answered.wait()
+                        if not self._came_later(reflector):
+                            await reflector.store.wait_synced()
                 except TimeoutError:
                     log.warning(
                         "%s has not been listed yet; where the host does not serve it, run"
                         " `federator crd install`",
-                        store.name,
+                        reflector.store.name,
                     )
+
+    def _came_later(self, reflector: Reflector[Any]) -> bool:
+        """Whether the host does not serve a workload kind whose definition came with this version
+        and is still to be installed. Not where it serves none of our kinds, or has had this one: a
+        decision names it then."""
+        if reflector not in self._workloads or not isinstance(reflector.trouble, errors.NotFound):
+            return False
+        kinds = {registry.KINDS[record.key.kind].plural for record in self.state.records.values()}
+        served = any(
+            other.store.synced
+            for other in self._workloads
+            if other.api_version == reflector.api_version
+        )
+        return served and reflector.plural not in kinds
 
     async def _take_key(self) -> None:
         """Reads the key by which our decisions are recognised, before the first decision. There is

@@ -161,6 +161,7 @@ def holdings(shares: Sequence[Share], record: Record | None) -> tuple[Holding, .
             share.seq,
             share.ranges,
             tolerated=tolerated.get(share.cluster, ()),
+            nodes=share.nodes,
         )
         for share in shares
     )

@@ -135,7 +135,7 @@ def summarise(
         resource_version=raw.text(meta, "resourceVersion"),
         mark=mark,
         deleting="deletionTimestamp" in meta,
-        amount=raw.integer(obj, "spec", verbs.amount, default=-1),
+        amount=raw.integer(obj, "spec", verbs.amount, default=-1) if verbs.amount else 1,
         live=workloads.content_digest(verbs, obj) if plain else _whole_digest(obj),
         plain=plain,
         observation=_shared(_figures(verbs.observe(obj, cluster, True))),

@@ -193,6 +193,7 @@ class StatusAggregation:
             suspended=suspended,
             in_force=served.generation if served is not workload else 0,
             deleting=workload.deleting,
+            every_node=workload.verbs.every_node,
             max_unavailable=workload.max_unavailable,
             paused=self.state.pause.facts if self.state.pause is not None else None,
             previous_observed_generation=_integer(status.get("observedGeneration")),

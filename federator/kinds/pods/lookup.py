@@ -1,7 +1,8 @@
 """Ways to find the pods of a workload in a member, from which kinds choose theirs (`verbs.PodLookup`).
 
 Pods carry no mark of the federation: a mark in their template would replace every pod. They are those that the native
-object's own selector takes, in the workload's namespace, and that a ReplicaSet of its Deployment, or a Job, made.
+object's own selector takes, in the workload's namespace, and that a ReplicaSet of its Deployment, a Job, or its
+DaemonSet made.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,3 +39,8 @@ def of_replica_set(name: str, owner: Obj, labels: Mapping[str, str]) -> bool:
 def of_job(name: str, owner: Obj, labels: Mapping[str, str]) -> bool:
     """Made by a Job; the selector has the workload's name."""
     return owner.get("kind") == "Job"
+
+
+def of_daemon_set(name: str, owner: Obj, labels: Mapping[str, str]) -> bool:
+    """Made by the DaemonSet of the workload's name."""
+    return owner.get("kind") == "DaemonSet" and owner.get("name") == name

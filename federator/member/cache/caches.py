@@ -25,7 +25,6 @@ from federator.member.cache import jobs, rows
 from federator.member.cache.highest import Highest
 from federator.member.cache.podbooks import PodBooks
 from federator.member.cache.rows import (
-    DaemonRow,
     MountRow,
     NativeKey,
     NativeRow,
@@ -133,7 +132,6 @@ class Caches:
         """Pods of Jobs that the API server did not take, none or one in each row."""
         self.refusals.add_index("job", lambda refusals: tuple(row.job_uid for row in refusals))
         self.nodes: Store[Node] = Store("Node")
-        self.daemonsets: Store[DaemonRow] = Store("DaemonSet")
         self.profiles: Store[dict[str, Any]] = Store("RuntimeProfile")
         self.profiles.add_index("hash", lambda obj: (runtimeprofile.content_hash(obj),))
         self.questions: Store[dict[str, Any]] = Store("ClusterCapacity")
@@ -192,13 +190,14 @@ class Caches:
         ]
 
     def crews_of(self, row: SliceRow) -> list[str]:
-        """Uids of the controllers whose pods are this slice's copies: ReplicaSets and Jobs."""
+        """Uids of the controllers whose pods are this slice's copies: ReplicaSets, Jobs and
+        DaemonSets."""
         uids: list[str] = []
         deployments = [row.uid] if row.verbs.carried else []
         for native in self.natives_of(row.uid):
             if native.key[0] == "Deployment":
                 deployments.append(native.uid)
-            elif native.key[0] == "Job":
+            elif native.key[0] in ("Job", "DaemonSet"):
                 uids.append(native.uid)
         for uid in deployments:
             uids.extend(owned.uid for _, owned in self.replicasets.by_index("owner", uid))
@@ -238,7 +237,6 @@ class Caches:
         stores: list[Store[Any]] = [
             self.pods,
             self.nodes,
-            self.daemonsets,
             self.replicasets,
             self.natives["Job"],
         ]
@@ -323,7 +321,7 @@ class Caches:
                 kind,
                 (NATIVES[kind].api_version, NATIVES[kind].plural),
                 natives,
-                _native_of(kind),
+                _native_of(kind, shapes),
                 self._on_native,
             )
         for kind, existing in self.referenced.items():
@@ -347,14 +345,6 @@ class Caches:
         refused = ("v1", "events"), self.refusals, _refusals_of, self._on_refusal
         yield _Watched(reasons.REFUSED, *refused, field_selector=f"reason={reasons.REFUSED}")
         yield _Watched("Node", ("v1", "nodes"), self.nodes, _node_of(self._options), self._on_node)
-        daemons = ("apps/v1", "daemonsets")
-        yield _Watched(
-            "DaemonSet",
-            daemons,
-            self.daemonsets,
-            lambda obj: rows.daemon_row(obj, shapes),
-            self._on_anything,
-        )
         profile = "RuntimeProfile"
         yield _Watched(
             profile, _served(profile), self.profiles, lambda obj: obj, self._on_reference(profile)
@@ -374,9 +364,6 @@ class Caches:
         counts."""
         self.highest.load(status)
         self.highest_seq = max(self.highest_seq, self.highest.top)
-
-    def _on_anything(self, _: Key, __: Any, ___: Any) -> None:
-        self.signals.survey()
 
     def _on_slice(self, _: Key, old: SliceRow | None, new: SliceRow | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):
@@ -422,6 +409,8 @@ class Caches:
             self.signals.reference(*either.key)
         if either is not None and either.key[0] in RUNS_PODS:
             self._crews_changed(old, new)
+        if either is not None and either.key[0] == "DaemonSet":
+            self.signals.survey()
 
     def _on_replicaset(self, _: Key, old: OwnerRow | None, new: OwnerRow | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):
@@ -543,7 +532,9 @@ def _slice_of(kind: str) -> Callable[[dict[str, Any]], SliceRow]:
     return lambda obj: rows.slice_row(kind, obj)
 
 
-def _native_of(kind: str) -> Callable[[dict[str, Any]], NativeRow]:
+def _native_of(kind: str, shapes: rows.Shapes) -> Callable[[dict[str, Any]], NativeRow]:
+    if kind == "DaemonSet":
+        return lambda obj: rows.daemon_row(obj, shapes)
     return lambda obj: rows.native_row(kind, obj)
 
 

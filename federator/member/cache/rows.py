@@ -134,6 +134,8 @@ class NativeRow:
     """The shards that a Job runs, None for anything else."""
     workload_uid: str = ""
     """The workload that its label names, "" for none."""
+    shape: PodShape | None = None
+    """What a DaemonSet's pods take, None for anything else."""
     applied: bytes | None = None
     """The fields that member processes applied (FieldsV1, as JSON); dropped together with
     `document`."""
@@ -387,15 +389,8 @@ def amounts(quantities: Obj) -> Resources:
         return amounts
 
 
-@dataclass(frozen=True, slots=True)
-class DaemonRow:
-    """A DaemonSet: what it wants on every node that it matches."""
-
-    uid: str
-    shape: PodShape
-
-
-def daemon_row(obj: Obj, shapes: Shapes) -> DaemonRow:
-    return DaemonRow(
-        raw.text(obj, "metadata", "uid"), shapes.of(raw.mapping(obj, "spec", "template", "spec"))
-    )
+def daemon_row(obj: Obj, shapes: Shapes) -> NativeRow:
+    """A DaemonSet, with what it wants of every node that it matches."""
+    row = native_row("DaemonSet", obj)
+    row.shape = shapes.of(raw.mapping(obj, "spec", "template", "spec"))
+    return row

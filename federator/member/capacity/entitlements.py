@@ -6,6 +6,7 @@ unchanged slice.
 """
 
 import contextlib
+from dataclasses import replace
 from typing import Any
 
 from federator.api import raw
@@ -55,6 +56,8 @@ class Entitlements:
             shape = effective.pod_shape(template, profile, row.verbs.sidecars(obj), batch=batch)
         except FieldError:
             return None
+        if row.verbs.every_node:
+            return replace(shape, one_per_node=True, every_node=True), 1
         if row.verbs.unit is Unit.REPLICAS:
             return shape, row.verbs.count(obj)
         left = shards.minus(shards.normal(ranges), jobs.done(raw.mapping(obj, "status")))

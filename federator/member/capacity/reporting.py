@@ -217,12 +217,13 @@ class CapacityReporter:
 
     def _owe_daemons(self, room: Room) -> None:
         """Every node that a DaemonSet admits and that has no pod of it yet will get one."""
-        for _, daemon in sorted(self._caches.daemonsets.items().items()):
-            have = self._caches.commitments.nodes_of(daemon.uid)
-            without = np.array(
-                [node.name not in have for node in self._masks.nodes], dtype=np.bool_
-            )
-            room.claim_each(daemon.shape, without)
+        for _, daemon in sorted(self._caches.natives["DaemonSet"].items().items()):
+            if daemon.shape is not None:
+                have = self._caches.commitments.nodes_of(daemon.uid)
+                without = np.array(
+                    [node.name not in have for node in self._masks.nodes], dtype=np.bool_
+                )
+                room.claim_each(daemon.shape, without)
 
     def _owe_slices(self, room: Room) -> None:
         """Slices hold what they are entitled to, whether their pods are bound yet or not: those of
@@ -235,6 +236,10 @@ class CapacityReporter:
             if owed is None:
                 continue
             shape, copies = owed
+            if shape.every_node:  # its DaemonSet was asked above, unless it is still to be made
+                if not caches.crews_of(row):
+                    room.claim_each(shape, np.ones(len(self._masks.nodes), dtype=np.bool_))
+                continue
             bound = sum(caches.commitments.bound(crew) for crew in caches.crews_of(row))
             if copies <= bound:
                 continue

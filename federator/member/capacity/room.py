@@ -99,8 +99,9 @@ class Room:
         return np.minimum(copies, 1) if shape.one_per_node else copies
 
     def copies(self, shape: PodShape) -> int:
-        """How many copies of the shape fit in all."""
-        return int(self.fits(shape).sum())
+        """How many copies of the shape fit in all; for a daemon's pod, how many nodes admit it."""
+        each_node = self.masks.of(shape) if shape.every_node else self.fits(shape)
+        return int(each_node.sum())
 
     def claim(self, shape: PodShape, copies: int, *, only: Mask | None = None) -> int:
         """Takes room for that many copies where the scheduler will bind them; returns how many

@@ -141,6 +141,12 @@ class Columns:
                 heights[~np.array(open_to)[self.kinds[at, :top]]] = 0
         return heights
 
+    def admitting(self, at: int, shape: PodShape) -> int:
+        """How many nodes of one cluster have no taint that keeps the pods off."""
+        rows = int(self.used[at])
+        open_to = [taints.untolerated(make.taints, shape.tolerations) is None for make in self.makes.every]
+        return int(self.counts[at, :rows][np.array(open_to, dtype=np.bool_)[self.kinds[at, :rows]]].sum())
+
     def copies(self, shape: PodShape, at: Ints | slice) -> Ints:
         """[c]: how many copies fit now, for the clusters `at`."""
         heights = self.heights(shape, at)

@@ -187,6 +187,16 @@ class World:
             del left[PODS]
         return Resources(left)
 
+    def nodes_admitting(self, at: int, shape: PodShape) -> int:
+        """How many nodes of one cluster a daemon's pod goes to; PENDING where only the member can
+        tell."""
+        opened = self.opened[at]
+        if opened is None:
+            return 0
+        if shape.plain:
+            return self.nodes.admitting(at, shape)
+        return opened.base.capacity.copies.get(nodes.shape_id(shape), PENDING)
+
     def nodes_with_room(self, at: int, shape: PodShape) -> int:
         """On how many nodes of one cluster one copy fits; at most its room, where that is known and
         something else than the nodes bounds it."""

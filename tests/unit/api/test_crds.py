@@ -159,6 +159,7 @@ def test_names_scope_subresources_and_category() -> None:
         "PinterestService": ["psvc"],
         "PinterestJobSet": ["pjs"],
         "PinterestCronJob": ["pcj"],
+        "PinterestDaemon": ["pdm"],
         "RuntimeProfile": ["rp"],
         "MemberCluster": ["mc"],
         "PlacementPolicy": ["pp"],
@@ -169,7 +170,7 @@ def test_names_scope_subresources_and_category() -> None:
     }
     assert all(spec["names"]["categories"] == ["federator"] for spec in rows.values())
     namespaced = {kind for kind, spec in rows.items() if spec["scope"] == "Namespaced"}
-    workloads = {"PinterestService", "PinterestJobSet", "PinterestCronJob"}
+    workloads = {"PinterestService", "PinterestJobSet", "PinterestDaemon", "PinterestCronJob"}
     assert namespaced == workloads | {"PlacementPolicy", "PlacementDecision"}
     assert rows["PinterestService"]["versions"][0]["subresources"] == {
         "status": {},

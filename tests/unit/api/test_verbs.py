@@ -1,6 +1,7 @@
 """What each workload kind answers, on good objects, on slices, and on anything that an API server can hold."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from federator.model import names, shards
 from federator.model import seq as seqs
 from federator.model.ask import Tier, Unit
 from federator.model.decision import Share
-from federator.model.observation import SliceObservation
+from federator.model.observation import NodeFigures, SliceObservation
 from federator.status.conditions import Condition, merge
 from federator.status.facts import DecisionInput, Wanted
 from federator.status.fold import fold
@@ -68,11 +69,18 @@ DEPLOYMENT = {
     "metadata": META,
     "spec": {"replicas": 8, "strategy": {"rollingUpdate": {"maxUnavailable": "50%"}}, "template": TEMPLATE},
 }
-OBJECTS = {"PinterestService": SERVICE, "PinterestJobSet": JOBS, "Deployment": DEPLOYMENT}
+DAEMON = {
+    "apiVersion": "pinterest.com/v1beta1",
+    "kind": "PinterestDaemon",
+    "metadata": META,
+    "spec": {"updateStrategy": {"maxUnavailable": "25%"}, "template": TEMPLATE},
+}
+OBJECTS = {"PinterestService": SERVICE, "PinterestJobSet": JOBS, "PinterestDaemon": DAEMON, "Deployment": DEPLOYMENT}
 
 FACTS = {
     "PinterestService": (Unit.REPLICAS, False, 30, 30, "homefeed", Tier.RESERVED, 5, True, "default", 7),
     "PinterestJobSet": (Unit.SHARDS, True, 400, 100, "shop", Tier.ON_DEMAND, 0, False, "default", 400),
+    "PinterestDaemon": (Unit.REPLICAS, False, 1, 1, "shop", Tier.ON_DEMAND, 0, False, "default", 1 << 20),
     "Deployment": (Unit.REPLICAS, False, 8, 8, "shop", Tier.ON_DEMAND, 0, False, "", 4),
 }
 
@@ -282,6 +290,39 @@ def test_what_a_member_writes_into_a_slices_status_is_what_the_hub_observes(kind
     back = row.observe({**slice_obj, "status": status}, "east", True)
     expected = SliceObservation(**(facts | figures | {"seq": MARK.seq, "origin_generation": 3}))
     assert back == expected
+
+
+NODES = {
+    "all have it": (NodeFigures(12, 12, 12, 12), 1, 1),
+    "one is not ready": (NodeFigures(12, 12, 11, 12), 0, 1),
+    "one has the template before": (NodeFigures(12, 12, 12, 11), 1, 0),
+    "one is to get it": (NodeFigures(12, 11, 11, 11), 0, 0),
+    "no node admits it": (NodeFigures(), 1, 1),
+}
+
+
+@pytest.mark.parametrize(("nodes", "ready", "updated"), NODES.values(), ids=NODES)
+def test_a_cluster_of_a_daemon_is_one_copy_that_is_ready_when_all_its_nodes_are(
+    nodes: NodeFigures, ready: int, updated: int
+) -> None:
+    row = registry.verbs_of("PinterestDaemon")
+    slice_obj = row.render_slice(DAEMON, Share("east", 1, 1, 9, nodes=12), MARK)
+    slice_obj["metadata"]["generation"] = 4
+    facts = {name: getattr(SEEN, name) for name in SEEN.__dataclass_fields__}
+    facts |= {"unschedulable": 0, "unschedulable_since_s": 0.0, "generation": 4, "desired": 1, "actual": 1}
+    seen = SliceObservation(**(facts | {"ready": ready, "updated": updated, "nodes": nodes}))
+    status = row.slice_status(seen, [])
+    back = row.observe({**slice_obj, "status": status}, "east", True)
+    assert back == replace(seen, seq=MARK.seq, origin_generation=3)
+
+
+def test_of_a_daemon_whose_nodes_nobody_has_counted_nothing_is_ready() -> None:
+    row = registry.verbs_of("PinterestDaemon")
+    seen = SliceObservation("east", known=True, exists=True, desired=1, nodes=NodeFigures())
+    status = row.slice_status(seen, [])
+    assert status is not None
+    assert "desired" not in status
+    assert row.observe({**DAEMON, "status": status}, "east", True).ready == 0
 
 
 def test_a_native_deployment_status_is_observed_with_the_members_word_over_it() -> None:

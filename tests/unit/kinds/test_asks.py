@@ -57,6 +57,16 @@ def test_a_deployment_asks_for_what_it_says_and_no_runtime_support() -> None:
     assert asks.ask(obj, verbs, DEFAULT_POLICY).shape.requests["cpu"] == 500
 
 
+def test_a_daemon_asks_for_one_of_it_whose_pods_go_to_every_node() -> None:
+    verbs = registry.verbs_of("PinterestDaemon")
+    found = asks.ask(workload("PinterestDaemon"), verbs, DEFAULT_POLICY, PROFILE)
+    assert (found.unit, found.count, found.slots, found.whole) == (Unit.REPLICAS, 1, 1, False)
+    assert (found.shape.every_node, found.shape.one_per_node) == (True, True)
+    assert found.shape.requests["cpu"] == 550
+    once = asks.ask(workload("PinterestService"), registry.verbs_of("PinterestService"), DEFAULT_POLICY, PROFILE)
+    assert once.shape.id != found.shape.id
+
+
 def test_exclusive_execution_is_refused_with_the_reason_that_it_comes_later() -> None:
     obj = workload("PinterestJobSet", shards=4, execution="Exclusive")
     with pytest.raises(FieldError, match=r"spec\.execution: .* comes later"):

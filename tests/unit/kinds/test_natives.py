@@ -12,6 +12,7 @@ import yaml
 
 from federator.kinds import labels, read, registry
 from federator.kinds.jobset import natives as jobsets
+from federator.kinds.natives import RUNS_PODS
 from federator.kinds.pods import priorities
 from federator.kinds.shared import parts
 from federator.kinds.verbs import SliceMark
@@ -73,9 +74,38 @@ spec:
         env: [{name: SHARD_BASE, value: "-1"}]
         volumeMounts: [{name: scratch, mountPath: /scratch}]
 """
+DAEMON = """
+apiVersion: pinterest.com/v1beta1
+kind: PinterestDaemon
+metadata: {name: node-agent, namespace: infra, uid: host-uid, labels: {app: node-agent}}
+spec:
+  project: infra
+  tier: Reserved
+  iamRole: role-agent
+  config: {agent.conf: "level=info"}
+  sidecars: {logs: {level: debug}}
+  updateStrategy: {maxUnavailable: 10%, minReadySeconds: 5}
+  placement: {tolerations: [{key: pool, operator: Exists}]}
+  template:
+    spec:
+      nodeSelector: {pool: general}
+      tolerations: [{operator: Exists}]
+      containers: [{name: agent, image: "agent:1", resources: {requests: {cpu: 50m, memory: 64Mi}}}]
+"""
+PLAIN_DAEMON = """
+apiVersion: pinterest.com/v1beta1
+kind: PinterestDaemon
+metadata: {name: plain, namespace: infra, uid: host-uid}
+spec:
+  updateStrategy: {maxSurge: 1}
+  template:
+    spec: {serviceAccountName: shared, priorityClassName: own, containers: [{name: agent, image: "agent:1"}]}
+"""
 CASES = {
     "service": (SERVICE, Share("east", 12, 12, 9), True),
     "service-plain": (PLAIN_SERVICE, Share("east", 2, 2, 9), False),
+    "daemon": (DAEMON, Share("east", 1, 1, 9, nodes=12), True),
+    "daemon-plain": (PLAIN_DAEMON, Share("east", 1, 1, 9, nodes=12), False),
     "jobset": (JOBS, Share("east", 120, 50, 9, ((100, 149), (150, 199), (300, 319))), True),
 }
 
@@ -228,7 +258,7 @@ def test_each_tier_has_a_priority_class_that_pods_name_unless_they_name_their_ow
     assert classes["federator-reserved"] > classes["federator-ondemand"] > 0 > classes["federator-preemptible"]
     named = {case: expand(slice_of(text, share), None) for case, (text, share, _) in CASES.items()}
     pods = {
-        case: next(n["spec"]["template"]["spec"] for n in made if n["kind"] in ("Deployment", "Job"))
+        case: next(n["spec"]["template"]["spec"] for n in made if n["kind"] in RUNS_PODS)
         for case, made in named.items()
     }
     assert pods["service"]["priorityClassName"] == "federator-reserved"

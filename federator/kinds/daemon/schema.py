@@ -1,0 +1,114 @@
+"""Schema of PinterestDaemon: the models that its CRD is generated from and files are checked by."""
+
+from typing import Final, Literal
+
+from pydantic import ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from federator.api.common import SEQ_RULE, Amount, Count, IntOrPercent, Metadata, Model, rules
+from federator.kinds.shared.workloadfields import NAME_RULE, ClusterRow, WorkloadSpec, WorkloadStatus, rows_of
+
+KIND: Final = "PinterestDaemon"
+API_VERSION: Final = "pinterest.com/v1beta1"
+SELECTOR_LABEL: Final = "pinterest.com/daemon"
+"""Label of its pods, with the workload's name as value: selector of the DaemonSet, never changed."""
+
+STRATEGY_RULE = (
+    "(has(self.maxSurge) && self.maxSurge != 0 && self.maxSurge != '0%')"
+    " ? !has(self.maxUnavailable) || self.maxUnavailable == 0 || self.maxUnavailable == '0%'"
+    " : !has(self.maxUnavailable) || (self.maxUnavailable != 0 && self.maxUnavailable != '0%')",
+    "either maxSurge or maxUnavailable is above 0, and not both",
+)
+
+
+class UpdateStrategy(Model):
+    """How pods are replaced within one cluster."""
+
+    model_config = ConfigDict(json_schema_extra=rules(STRATEGY_RULE))
+
+    max_unavailable: IntOrPercent | None = None
+    """Nodes that may be without a ready pod while replacing; 1 when left out, 0 with maxSurge."""
+    max_surge: IntOrPercent | None = None
+    """Nodes that may have the old and the new pod while replacing; 0 when left out."""
+    min_ready_seconds: Count | None = None
+    """A pod counts as available after it was ready for so long."""
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> "UpdateStrategy":
+        surges, stays = self.max_surge not in (None, 0, "0%"), self.max_unavailable in (0, "0%")
+        if (stays and not surges) or (surges and not (stays or self.max_unavailable is None)):
+            raise PydanticCustomError("updateStrategy", STRATEGY_RULE[1])
+        return self
+
+
+UNDIVIDED_RULE = (
+    "!has(self.placement) || (!has(self.placement.division) && !has(self.placement.spread))",
+    "a daemon runs on every node of every cluster that matches: placement.division and placement.spread have no"
+    " meaning for it",
+)
+RESTART_RULE = (
+    "!has(self.template.spec) || !has(self.template.spec.restartPolicy)"
+    " || self.template.spec.restartPolicy == 'Always'",
+    "the pods of a daemon have restartPolicy Always",
+)
+
+
+class Spec(WorkloadSpec):
+    """What a PinterestDaemon asks for."""
+
+    model_config = ConfigDict(json_schema_extra=rules(SEQ_RULE, UNDIVIDED_RULE, RESTART_RULE))
+
+    update_strategy: UpdateStrategy | None = None
+    """How pods are replaced within one cluster. Clusters get a new template one after the other; the policy's
+    rollout.maxClustersAtOnce lets it be more."""
+
+    @model_validator(mode="after")
+    def _undivided(self) -> "Spec":
+        if self.placement is not None and self.placement.model_fields_set & {"division", "spread"}:
+            raise PydanticCustomError("placement", UNDIVIDED_RULE[1])
+        return self
+
+
+class Row(ClusterRow):
+    """One cluster's part of a daemon."""
+
+    desired: Amount = 0
+    """Nodes that are to have it."""
+    current: Amount = 0
+    """Nodes that have it."""
+    ready: Amount = 0
+    """Nodes on which it is ready."""
+    updated: Amount = 0
+    """Nodes that have the current template."""
+
+
+class Status(WorkloadStatus):
+    """What is reported of a PinterestDaemon: figures are nodes."""
+
+    desired: Amount = 0
+    """Nodes that are to have it, by the clusters' own word."""
+    current: Amount = 0
+    """Nodes that have it, ready or not."""
+    updated: Amount = 0
+    """Nodes that have the current template."""
+    unknown: Amount = 0
+    """Nodes of clusters that are not heard of: neither ready nor gone."""
+    cluster_statuses: rows_of(Row) = Field(default_factory=list)  # type: ignore[valid-type]
+    """Per cluster."""
+
+
+class PinterestDaemon(Model):
+    """A pod on every node of every cluster that matches, with its ConfigMap."""
+
+    model_config = ConfigDict(json_schema_extra=rules(NAME_RULE))
+
+    api_version: Literal["pinterest.com/v1beta1"]
+    """pinterest.com/v1beta1."""
+    kind: Literal["PinterestDaemon"]
+    """PinterestDaemon."""
+    metadata: Metadata
+    """Standard metadata."""
+    spec: Spec
+    """What is asked for."""
+    status: Status | None = None
+    """What is reported."""
