@@ -94,14 +94,14 @@ class Access:
 
     async def _of_token(self, token: str) -> User:
         digest, now = hashlib.sha256(token.encode()).digest(), self._clock.monotonic()
-        known = self._known.get(digest)
-        if known is None or known[0] <= now:
+        cached = self._known.get(digest)
+        if cached is None or cached[0] <= now:
             user = await self._review(token)
             self._known[digest] = (now + REMEMBERED_S, user)
             while len(self._known) > REMEMBERED_MAX:
                 self._known.popitem(last=False)
         else:
-            user = known[1]
+            user = cached[1]
         if user is None:
             raise Refused(401, "Unauthorized", "the host does not know this token")
         return user

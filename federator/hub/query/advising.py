@@ -178,9 +178,9 @@ def edited(given: Mapping[str, Any], live: Mapping[str, Any] | None, now: str) -
     if live is None:
         uid = f"{given['kind']}/{meta['namespace']}/{meta['name']}"  # ties break the same each time
         return {**head, "metadata": {**meta, "uid": uid, "generation": 1, "creationTimestamp": now}}
-    known = raw.mapping(live, "metadata")
-    kept = {name: known[name] for name in ("uid", "creationTimestamp") if name in known}
-    generation = raw.integer(known, "generation") + 1
+    metadata = raw.mapping(live, "metadata")
+    kept = {name: metadata[name] for name in ("uid", "creationTimestamp") if name in metadata}
+    generation = raw.integer(metadata, "generation") + 1
     return {
         **head,
         "metadata": {**meta, **kept, "generation": generation},

@@ -166,8 +166,8 @@ def completed(given: Mapping[str, str]) -> dict[str, str]:
         (kind for kind in registry.WORKLOADS.values() if kind.plural == given["plural"]), None
     )
     if kind is None:
-        known = ", ".join(sorted(kind.plural for kind in registry.WORKLOADS.values()))
-        raise Refused(404, "NotFound", f"there are no workloads of this kind; there are {known}")
+        kinds = ", ".join(sorted(kind.plural for kind in registry.WORKLOADS.values()))
+        raise Refused(404, "NotFound", f"there are no workloads of this kind; there are {kinds}")
     named = "name" not in given or not selectors.dns1123_subdomain(given["name"])
     if selectors.dns1123_label(given["namespace"]) or not named:
         raise Refused(404, "NotFound", "no object can have this name")

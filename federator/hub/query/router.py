@@ -110,8 +110,10 @@ def parameters(route: Route, query: str) -> dict[str, Any]:
         raise FieldError("", "the query cannot be read") from None
     for name, text in pairs:
         if name not in route.parameters:
-            known = ", ".join(sorted(route.parameters)) or "none"
-            raise FieldError(name[:40], f"there is no such parameter; {route.name} takes {known}")
+            accepted = ", ".join(sorted(route.parameters)) or "none"
+            raise FieldError(
+                name[:40], f"there is no such parameter; {route.name} takes {accepted}"
+            )
         if name in values:
             raise FieldError(name, "is given twice")
         try:

@@ -115,14 +115,14 @@ def rows(table: Table, selection: Selection, pieces: Ranges) -> list[dict[str, A
         )
         if not meta.name or not lookup.made_for(selection.name, owner, meta.labels or {}):
             continue
-        known: dict[str, Any] = {"name": text(meta.name)}
+        fields: dict[str, Any] = {"name": text(meta.name)}
         for name in CELLS:
             index = places.get(name, len(row.cells))
-            known[name] = text(row.cells[index]) if index < len(row.cells) else ""
+            fields[name] = text(row.cells[index]) if index < len(row.cells) else ""
         if shard_of is not None:
             completion = (meta.annotations or {}).get(INDEX_ANNOTATION, "")
-            known["shard"] = shard_of(str(owner.get("name", "")), completion)
-        shown.append(known)
+            fields["shard"] = shard_of(str(owner.get("name", "")), completion)
+        shown.append(fields)
     return shown
 
 

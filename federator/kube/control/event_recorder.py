@@ -92,8 +92,8 @@ class EventRecorder:
         return await self._client.create(self._ref(step, name), self._body(step, name, stamp))
 
     async def _count(self, step: EmitEvent, series: _Series) -> dict[str, Any]:
-        told = {"series": {"count": series.count, "lastObservedTime": self._clock.rfc3339_micro()}}
-        return await self._client.patch(self._ref(step, series.name), told)
+        patch = {"series": {"count": series.count, "lastObservedTime": self._clock.rfc3339_micro()}}
+        return await self._client.patch(self._ref(step, series.name), patch)
 
     def _body(self, step: EmitEvent, name: str, stamp: str) -> Mapping[str, Any]:
         about = step.regarding

@@ -420,5 +420,5 @@ def _advice(error: BaseException) -> tuple[float, bool]:
         return error.retry_after_s or 0.0, error.transient
     if isinstance(error, BaseExceptionGroup):
         parts = [_advice(part) for part in error.exceptions]
-        return max(told for told, _ in parts), all(helps for _, helps in parts)
+        return max(asked_s for asked_s, _ in parts), all(helps for _, helps in parts)
     return 0.0, False

@@ -259,7 +259,7 @@ def _merged(path: str) -> dict[str, Any]:
                 ("users", "user"),
             ):
                 for entry in content.get(plural) or []:
-                    if all(known["name"] != entry["name"] for known in config[plural]):
+                    if all(present["name"] != entry["name"] for present in config[plural]):
                         config[plural].append(_absolute(entry, singular, file))
     except Exception as exc:  # YAML and attribute errors of all kinds
         raise NotConfigured(

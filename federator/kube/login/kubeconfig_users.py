@@ -101,8 +101,8 @@ def _named(entries: Sequence[Mapping[str, Any]], name: object, singular: str) ->
     return dict(named[0]) if name and len(named) == 1 else {}
 
 
-def _is_plain(fields: Mapping[str, Any], known: Mapping[str, type]) -> bool:
+def _is_plain(fields: Mapping[str, Any], types: Mapping[str, type]) -> bool:
     """Whether these are texts that we know."""
     return all(
-        name in known and isinstance(value, known[name]) and value for name, value in fields.items()
+        name in types and isinstance(value, types[name]) and value for name, value in fields.items()
     )

@@ -154,9 +154,9 @@ class _Fields:
     def at(self, name: str) -> str:
         return f"{self.path}.{name}" if self.path else name
 
-    def only(self, *known: str) -> None:
+    def only(self, *allowed: str) -> None:
         for name in self.value:
-            if name not in known:
+            if name not in allowed:
                 unknown = (
                     "impersonation is not accepted"
                     if name[:3] in ("as", "as-")

@@ -270,10 +270,14 @@ class Reflector(Generic[T]):
                 self._remove(key, version_number(version))
         for key in sorted(rows):
             row_version, row = rows.get(key)
-            known = self.store.version(key)
-            if known == row_version and known.number >= 0:
+            stored = self.store.version(key)
+            if stored == row_version and stored.number >= 0:
                 continue
-            if known is not None and not believed_rewind and 0 <= row_version.number < known.number:
+            if (
+                stored is not None
+                and not believed_rewind
+                and 0 <= row_version.number < stored.number
+            ):
                 continue
             self._set(key, row, row_version)
 
@@ -380,10 +384,10 @@ class Reflector(Generic[T]):
         number = identity.version.number
         if number < 0:
             return False
-        known = self.store.version(identity.key)
-        if known is None:
+        stored = self.store.version(identity.key)
+        if stored is None:
             return number <= self._dropped.get(identity.key, -1)
-        return number < known.number
+        return number < stored.number
 
     def _advance(self, number: int, version: str) -> None:
         """Moves on to a newer version; `number` is -1 where versions are no numbers and the last
@@ -400,10 +404,10 @@ class Reflector(Generic[T]):
             return
         if not self.store.takes(key, row):
             return  # what was known of it stays; it counts as left out
-        known = self.store.version(key)
+        stored = self.store.version(key)
         old = self.store.put(key, row, version)
         self._dropped.pop(key, None)
-        if known != version or version.number < 0:
+        if stored != version or version.number < 0:
             self._tell(key, old, row)
 
     def _remove(self, key: Key, number: int) -> None:

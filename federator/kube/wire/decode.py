@@ -196,13 +196,13 @@ def _decoded_status(body: bytes) -> _Status | None:
 
 
 def _retry_after(headers: Mapping[str, str], said: _Status) -> float | None:
-    told: float | None = None
+    seconds: float | None = None
     text = headers.get("retry-after", "")
     if text.isascii() and text.isdigit() and len(text) < 10:
-        told = float(text)
+        seconds = float(text)
     if said.details is not None and said.details.retryAfterSeconds:
-        told = float(said.details.retryAfterSeconds)
-    return None if told is None else min(max(told, 0.0), RETRY_AFTER_MAX_S)
+        seconds = float(said.details.retryAfterSeconds)
+    return None if seconds is None else min(max(seconds, 0.0), RETRY_AFTER_MAX_S)
 
 
 def obj(body: bytes, what: str) -> dict[str, Any]:
@@ -278,7 +278,7 @@ def items(page: Page, api_version: str) -> Iterator[dict[str, Any]]:
 
 
 def changed_items(
-    page: Page, known: Callable[[tuple[str, str]], tuple[str, str]]
+    page: Page, stored: Callable[[tuple[str, str]], tuple[str, str]]
 ) -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
     """Those of a page's objects of which `known` has another (uid, resourceVersion), by (namespace,
     name).
@@ -293,7 +293,7 @@ def changed_items(
                 f"a list holds something that is no object of Kubernetes ({exc})"
             ) from exc
         name = (meta.namespace, meta.name)
-        if known(name) != (meta.uid, meta.resourceVersion):
+        if stored(name) != (meta.uid, meta.resourceVersion):
             yield name, obj(bytes(raw), "list")
 
 

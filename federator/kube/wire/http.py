@@ -254,10 +254,10 @@ class HttpResponse:
 
     async def read(self, limit: int) -> bytes:
         """The whole body; raises `errors.Malformed` beyond `limit` bytes."""
-        told = self._response.content_length
-        if told is not None and told > limit:
+        length = self._response.content_length
+        if length is not None and length > limit:
             raise errors.Malformed(
-                f"{self._who}: an answer of {told} bytes is beyond the limit of {limit}."
+                f"{self._who}: an answer of {length} bytes is beyond the limit of {limit}."
             )
         parts: list[bytes] = []
         size = 0
