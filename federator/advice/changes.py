@@ -55,6 +55,9 @@ def opened(world: World, ask: Ask, view: ClusterView) -> Iterator[Change]:
         return
     name = view.name
     match refusal.reason:
+        case Reason.CORDONED if view.draining:
+            if made := _member(world, name, ("spec", "drain"), None):
+                yield Change(f"end the drain of {name}", made)
         case Reason.CORDONED:
             if made := _member(world, name, ("spec", "cordoned"), None):
                 yield Change(f"uncordon {name}", made)

@@ -1,6 +1,7 @@
 """MemberCluster: one joined cluster, as operators describe it and the hub sees it. Schema and
 conversion."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
 
@@ -9,6 +10,7 @@ from pydantic import ConfigDict, Field
 from federator.api import capacityfields, raw
 from federator.api.capacityfields import CapacityFields, TaintFields
 from federator.api.common import (
+    ATOMIC,
     LIST_SET,
     WORKLOAD_APIS,
     Amount,
@@ -17,6 +19,7 @@ from federator.api.common import (
     Model,
     Moment,
     ObjectName,
+    Sentence,
     ShortText,
     TierName,
     list_map,
@@ -51,6 +54,14 @@ class Removal(StrEnum):
     """It is not heard and will not come back: nothing is waited for."""
 
 
+DRAINING: Final = "Draining"
+"""Condition of a cluster that is to be empty: True while that is done, False when refused."""
+DEAD: Final = "Dead"
+"""Condition of a silent cluster that a person declared dead, while its copies get another place."""
+DRAIN_JOBS_FINISH_S: Final = 3600
+"""Seconds for which job sets may run on in a cluster that is drained, unless its spec says."""
+DRAIN_STAYS_MAX: Final = 20
+"""Workloads that one cluster's status names as staying during a drain."""
 FORGOTTEN_MAX: Final = 500
 """Workloads that one cluster's status remembers as given up."""
 
@@ -67,6 +78,16 @@ class Credentials(Model):
 
     secret_ref: SecretRef
     """Secret with a kubeconfig."""
+
+
+class Drain(Model):
+    """The wish that the cluster be empty. It holds until it is taken away."""
+
+    force: bool | None = None
+    """True: copies without another place stay and are named. Otherwise a drain that would leave any
+    is refused."""
+    jobs_finish_seconds: Annotated[int, Field(ge=0, le=604_800)] = DRAIN_JOBS_FINISH_S
+    """Job sets run on there for so long, and are then restarted elsewhere; 0: at once."""
 
 
 class Spec(Model):
@@ -99,6 +120,11 @@ class Spec(Model):
     """How much of what its nodes offer may be filled."""
     cordoned: bool | None = None
     """True keeps new work away; what is there stays."""
+    declared_dead: Moment | None = None
+    """The `status.lastHeard` of a silent cluster in which nothing runs any more, as a person knows:
+    its copies get another place. It ends when the cluster is heard again."""
+    drain: Drain | None = None
+    """Moves what is there to other clusters, at a pace, and keeps new work away."""
     tiers: Annotated[list[TierName], Field(max_length=3, json_schema_extra=LIST_SET)] = Field(
         default_factory=list
     )
@@ -124,6 +150,38 @@ class ForgottenWorkload(Model):
     """Its namespace."""
     name: ShortText
     """Its name."""
+
+
+class StayingWorkload(Model):
+    """A workload that does not leave a cluster that is being drained now, and why."""
+
+    workload: ShortText
+    """Its kind, namespace and name, as Kind/namespace/name."""
+    copies: Amount
+    """Copies of it that stay."""
+    why: Sentence
+    """What they wait for."""
+
+
+class DrainProgress(Model):
+    """How far a drain is."""
+
+    since: Moment
+    """When it began."""
+    copies: Amount = 0
+    """Copies that were there then."""
+    left: Amount = 0
+    """Copies that are still there."""
+    under_way: Amount = 0
+    """Those of them that leave when their replacements elsewhere are ready."""
+    per_minute: Amount = 0
+    """Copies that got another place in the last minute, over all drains."""
+    estimated_end: Moment | None = None
+    """When it would be done at this pace; absent when nothing moves."""
+    stays: Annotated[
+        list[StayingWorkload], Field(max_length=DRAIN_STAYS_MAX, json_schema_extra=ATOMIC)
+    ] = Field(default_factory=list)
+    """Workloads that cannot leave now, the largest first."""
 
 
 class Status(Model):
@@ -161,6 +219,9 @@ class Status(Model):
     ] = Field(default_factory=list)
     """What is removed here as soon as the cluster is heard again: its deletion did not wait for
     that."""
+    drain: DrainProgress | None = None
+    """How far its drain is, or the failover from it when it was declared dead; absent without
+    one."""
     last_heard: Moment | None = None
     """When it, or its member process, was last heard of before it fell silent; absent while it is
     heard."""
@@ -207,6 +268,37 @@ def removal(obj: Obj) -> Removal:
     return Removal(asked) if asked in (Removal.ORPHAN, Removal.LOST) else Removal.EMPTY
 
 
+@dataclass(frozen=True, slots=True)
+class DrainWish:
+    """That the cluster be empty, as its spec says."""
+
+    force: bool = False
+    jobs_finish_s: int = DRAIN_JOBS_FINISH_S
+
+
+def drain_wish(obj: Obj) -> DrainWish | None:
+    """The wish that it be empty; None without one, and while it is being removed, which empties it
+    anyway."""
+    asked = raw.at(obj, "spec", "drain")
+    if not isinstance(asked, dict) or removal(obj) is not Removal.NONE:
+        return None
+    finish_s = asked.get("jobsFinishSeconds", DRAIN_JOBS_FINISH_S)
+    known = isinstance(finish_s, int) and not isinstance(finish_s, bool) and finish_s >= 0
+    return DrainWish(asked.get("force") is True, finish_s if known else DRAIN_JOBS_FINISH_S)
+
+
+def declared_dead(obj: Obj) -> bool:
+    """Whether a person declared it dead in its present silence, by the object alone. A silent
+    member process beside an API server that answers is no silence of the cluster."""
+    word, ready = raw.text(obj, "spec", "declaredDead"), raw.condition(obj, "Ready")
+    if not word or removal(obj) is not Removal.NONE or ready.get("status") == "True":
+        return False
+    return word == raw.text(obj, "status", "lastHeard") and ready.get("reason") not in (
+        NOT_REPORTING,
+        NOT_ASKED,
+    )
+
+
 def process_silent_since(obj: Obj) -> str:
     """Since when its member process is recorded as not heard, although the cluster answers; "" when
     it is not."""
@@ -242,6 +334,9 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
         ready=verdict == "True" or (verdict is None and capacity is not None),
         unready_reason="" if verdict == "True" else _unready(ready, capacity),
         removing=raw.at(obj, "metadata", "deletionTimestamp") is not None,
+        dead=declared_dead(obj),
+        draining=drain_wish(obj) is not None
+        and raw.condition(obj, DRAINING).get("status") != "False",
         untrustworthy=_contradiction(obj),
         apis=frozenset(raw.texts(status, "apis")) if "apis" in status else WORKLOAD_APIS,
         tiers=tiers or frozenset(Tier),

@@ -11,20 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from federator.cli import common
+from federator.cli.files import situations
 
 if TYPE_CHECKING:
     from federator.cli.leader.asking import Leader
     from federator.kinds.kind import Kind
     from federator.kube.client import Client
 
-READ = (
-    "MemberCluster",
-    "ClusterPlacementPolicy",
-    "PlacementPolicy",
-    "FederatedQuota",
-    "RuntimeProfile",
-)
-"""Kinds that a decision depends on, besides the workload and the PlacementDecisions."""
 PAST_MAX = 1000
 """Number of history entries searched for `--at`."""
 
@@ -108,7 +101,7 @@ async def gathered(
         common.fail(f'{kind.plural} "{name}" not found in namespace {namespace}')
     objs: list[dict[str, Any]] = [{**obj, "apiVersion": kind.api_version, "kind": kind.kind}]
     try:
-        for other in (*READ, "PlacementDecision"):
+        for other in (*situations.READ, "PlacementDecision"):
             row = registry.KINDS[other]
             listing = await client.list(row.api_version, row.plural)
             objs += listing.items

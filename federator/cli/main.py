@@ -80,7 +80,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "federator.cli.files.convert",
         "Convert Kubernetes manifests to Pinterest workloads.",
     ),
-    "cluster": ("federator.cli.clusters.cluster", "Join, check, cordon and remove members."),
+    "cluster": ("federator.cli.clusters.cluster", "Join, check, cordon, drain and remove members."),
     "rebalance": (
         "federator.cli.rollouts.rebalance",
         "Move running copies to the clusters that their policy wants now.",

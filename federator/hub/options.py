@@ -71,6 +71,9 @@ class HubOptions:
     deletions_permille: int = 100
     """Beyond that: thousandths of all slices that go in a minute when many workloads vanish; 1000:
     no limit."""
+    evacuated_copies_a_minute: int = 300
+    """Copies that get another place in a minute because their clusters are drained, over all
+    clusters: fewer is gentler to what they start beside."""
     batch_size: int = 256
     """Workloads decided on one snapshot at most; a larger batch would hold the event loop for too
     long."""

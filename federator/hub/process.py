@@ -39,6 +39,7 @@ from federator.hub.members.member import Member
 from federator.hub.members.reachability import ReachabilityState
 from federator.hub.members.trust import Trust
 from federator.hub.options import HubOptions
+from federator.hub.placing.draining import Draining
 from federator.hub.placing.foreign import Foreign
 from federator.hub.placing.placer import Placing
 from federator.hub.placing.sealing import Sealing
@@ -150,6 +151,7 @@ class HubProcess:
         self.placing = Placing(
             self.state, applier, self.events, self.caps, in_force, clock=clock, rng=rng
         )
+        self.draining = Draining(self.state, self.placing, self.events, clock=clock, rng=rng)
         history = Revisions(client, applier, self.documents, fleet=self.options.fleet)
         self.view = RolloutView(self.state)
         writer = SliceWriter(self.state, self.view, self.documents, history)
@@ -340,6 +342,7 @@ class HubProcess:
                 group.create_task(self.hosting.crowding.run(), name="crowding")
                 group.create_task(self.resync.run(), name="resync")
                 group.create_task(self.placing.run(), name="placing")
+                group.create_task(self.draining.run(), name="draining")
                 group.create_task(self.sealing.run(), name="sealing")
                 group.create_task(self.aggregation.run(), name="status aggregation")
                 group.create_task(self.finalizing.run(), name="finalizing")

@@ -87,6 +87,11 @@ class ClusterView:
     unready_reason: str = ""
     """A sentence for the verdict when not ready."""
     removing: bool = False
+    draining: bool = False
+    """It is being emptied at a pace, and takes nothing new; what was decided stays in force."""
+    dead: bool = False
+    """It is silent, and a person said that nothing runs there any more: its copies get another
+    place, at the same pace."""
     untrustworthy: str = ""
     """Why it is not trusted and takes nothing new, in a word; "" while it is trusted."""
     apis: frozenset[str] = frozenset()

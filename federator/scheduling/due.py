@@ -76,6 +76,8 @@ class Comparison(NamedTuple):
     """Shards are left that no cluster has."""
     capped: bool = False
     """A scheduler could not bind all that its cluster was given."""
+    leaves: bool = False
+    """Its turn has come to leave a cluster that is being emptied."""
     vacated: bool = False
     """It still names clusters that hold nothing of the workload any more, or have left."""
 

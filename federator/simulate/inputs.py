@@ -23,7 +23,7 @@ class EventKind(StrEnum):
     RETURNED = "returned"
     """A lost or drained cluster takes work again, empty if it was lost."""
     DRAINED = "drained"
-    """It takes nothing new, and what runs there is to go elsewhere."""
+    """It takes nothing new, and what runs there goes elsewhere at the pace of the hub's drains."""
     ADDED = "added"
     """A new cluster, or one that was not there from the beginning."""
     GROWN = "grown"

@@ -141,7 +141,11 @@ PROCESSES = "processes of a sandbox that serves nothing but APIs: tests/e2e/fede
 NO_KUBELET = "there is no kubelet behind an embedded server: tests/e2e/test_query_port_processes.py"
 PLAYED = "it is played and compared by tests/e2e/test_simulations.py"
 REFERENCES = "DIR is a reader's own trace: tests/unit/cli/test_simulate.py runs reference policies on folders"
+EMPTIES = "it is about a whole cluster that other documents look at: tests/e2e/test_drains.py runs it"
 NOT_RUN = {
+    "federator cluster declare-dead us-east-1a --timeout 30m": EMPTIES,
+    "federator cluster drain us-east-1a --dry-run": EMPTIES,
+    "federator cluster drain us-east-1a --timeout 30m": EMPTIES,
     "federator simulate simulations/lose-a-zone.yaml -q": PLAYED,
     "federator simulate DIR --reference home-fifo -o json": REFERENCES,
     "federator simulate DIR --reference fed-home-first --capacity 1/2 -o json": REFERENCES,

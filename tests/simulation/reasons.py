@@ -56,6 +56,8 @@ OWN: Mapping[str, frozenset[str]] = {
     "MemberCluster SlicesKnown": frozenset({"UnknownSlices"}),
     "MemberCluster Removing": frozenset({"Emptying", "NowhereToGo", "Suspended", "UnknownSlices", "NotHeard"})
     | {"LettingGo", "Paused"},
+    "MemberCluster Dead": frozenset({"Moving", "Waiting", "Moved", "Paused"}),
+    "MemberCluster Draining": frozenset({"Emptying", "Waiting", "Emptied", "Paused", "Refused", "NotHeard"}),
     "PlacementPolicy InForce": frozenset({"TooManyPolicies"}),
     "deletion": frozenset({"DeletionBlocked", "DeletionBudget"}),
     "Event": frozenset(
@@ -79,6 +81,8 @@ OWN: Mapping[str, frozenset[str]] = {
             "Completed",
         }
     )
+    | {"FailedOver", "DeclaredDead", "Moved", "HeardAgain"}
+    | {"Drained", "Draining", "DrainRefused", "Emptied", "DrainEnded"}
     | {"DeletionBlocked", "DeletionBudget", "Removing", "RemovalWaits", "Removed", "Orphaned", "RemovedAsLost"}
     | {"RunMade", "RunsMissed", "RunRefused", "RunNameTaken"},
 }
@@ -106,6 +110,8 @@ EVERY = frozenset(f"{place}: {one}" for place, own in OWN.items() for one in own
 _KUBELET = "The stand-in kubelet has no such trouble: containers start, end or wait for their image."
 _PASSED = "Passed on from a cluster's own controller, which does not say it here."
 _CLIENT = "Other callers of the client meet it; a write into a member ends with it only by a rare meeting of faults."
+_DEAD = "No script declares a cluster dead; tests/unit/hub/test_declared_dead.py does."
+_DRAINED = "No script drains a cluster; tests/unit/hub/test_draining.py does."
 ELSEWHERE: Mapping[str, str] = {
     "workload Placed: Suspended": "Who is suspended here was placed before, or is short for a reason of its own.",
     "workload Placed: MovesPending": "A hundred copies a minute may always move; no policy here asks for fewer.",
@@ -139,6 +145,10 @@ ELSEWHERE: Mapping[str, str] = {
         f"MemberCluster Untrustworthy: {one}": "Only some worlds have a lying member, and of few of them this lie."
         for one in ("TooManyCopies", "SeqNotIssued", "BeyondBounds", "Unreadable")
     },
+    **{f"MemberCluster Draining: {one}": _DRAINED for one in sorted(OWN["MemberCluster Draining"])},
+    **{f"MemberCluster Dead: {one}": _DEAD for one in sorted(OWN["MemberCluster Dead"])},
+    **{f"Event: {one}": _DEAD for one in ("FailedOver", "DeclaredDead", "Moved", "HeardAgain")},
+    **{f"Event: {one}": _DRAINED for one in ("Drained", "Draining", "DrainRefused", "Emptied", "DrainEnded")},
     "anywhere: ClusterUntrustworthy": "Told where nothing is placed while a member lies: few worlds have that.",
     "anywhere: HostWouldRunIt": "Every host here is a dedicated one.",
     "workload ProjectRefused: NotAllowed": "No workload of these worlds names a project that no quota has.",

@@ -1,5 +1,5 @@
-"""`federator cluster add|check|renew|grant|cordon|uncordon|trust|remove|list`: the members of the
-federation."""
+"""`federator cluster add|check|renew|grant|cordon|uncordon|drain|undrain|declare-dead|trust|
+remove|list`: the members of the federation."""
 
 import sys
 import time
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from federator.cli import common
+from federator.cli.clusters import draining
 
 if TYPE_CHECKING:
     from federator.cli.clusters.joining import Examination
@@ -25,7 +26,12 @@ BROAD = "kubectl delete rolebinding,role federator-hub"
 
 @click.group()
 def cluster() -> None:
-    """Join, check, cordon and remove members."""
+    """Join, check, cordon, drain and remove members."""
+
+
+cluster.add_command(draining.drain)
+cluster.add_command(draining.undrain)
+cluster.add_command(draining.declare_dead)
 
 
 @cluster.command()

@@ -14,7 +14,7 @@ import click
 import yaml
 
 from federator.cli import common
-from federator.cli.explain import READ
+from federator.cli.files.situations import READ
 
 if TYPE_CHECKING:
     from federator.cli.leader.asking import Port

@@ -1,12 +1,11 @@
 """All that decisions depend on, from the federation or from files, for commands that look at the
 whole of it."""
 
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from federator.cli import common
-from federator.cli.explain import READ
+from federator.cli.files import situations
 
 if TYPE_CHECKING:
     from federator.hub.offline import Situation
@@ -21,7 +20,7 @@ def read(
         return _of_files(files, namespace)
 
     async def of_host(client: Any) -> "Situation":
-        return await _of_host(client, instead)
+        return await situations.from_host(client, instead)
 
     return common.run(
         common.with_federation(connection["kubeconfig"], connection["context"], of_host)
@@ -34,21 +33,3 @@ def _of_files(files: tuple[str, ...], namespace: str) -> "Situation":
 
     objs = place.load(files, namespace)
     return offline.read(objs, as_of=place.picture_s(objs))
-
-
-async def _of_host(client: Any, instead: str) -> "Situation":
-    from federator.hub import offline
-    from federator.kinds import registry
-    from federator.kube import errors
-
-    objs: list[Mapping[str, Any]] = []
-    try:
-        for name in (*READ, "PlacementDecision", *registry.WORKLOADS):
-            row = registry.KINDS[name]
-            try:
-                objs += (await client.list(row.api_version, row.plural)).items
-            except errors.NotFound:
-                continue  # a host without Deployments
-    except errors.Denied as why:
-        common.fail(f"{why}; {instead}")
-    return offline.read(objs, as_of=time.time())

@@ -132,6 +132,8 @@ class MemberTurn(StrEnum):
     """Removes what an operator did not want to wait for."""
     REMOVE = "removal"
     """Carries the removal of a deleted MemberCluster on."""
+    DRAIN = "drain"
+    """Moves what is there to other clusters, if that is wished."""
     TIDY = "namespaces"
     """Updates or removes namespaces that the hub made there."""
     RENEW = "credentials"
@@ -150,7 +152,9 @@ class MemberTurn(StrEnum):
     """Queues all workloads that concern it."""
 
 
-LEADERS: Final = frozenset({MemberTurn.ORPHANS, MemberTurn.HINT_CLUSTER, MemberTurn.RESYNC})
+LEADERS: Final = frozenset(
+    {MemberTurn.ORPHANS, MemberTurn.HINT_CLUSTER, MemberTurn.RESYNC, MemberTurn.DRAIN}
+)
 """Queued only while this hub leads."""
 
 
@@ -168,7 +172,7 @@ class MemberChanged(StrEnum):
     ROOM = "its capacity report"
     COUNTED = "how many slices it holds"
     UNCLAIMED = "something is to be written there, and it does not know whose it is"
-    SAID = "something new is to be said of its credentials or of its removal"
+    SAID = "something new is to be said of its credentials, of its removal or of its drain"
     LEADING = "this hub leads from now on"
     LEFT = "it has left the fleet"
 
@@ -190,7 +194,7 @@ _ALL_BUT_ROOM: Final = (
 
 MEMBER_ROUTES: Final[Mapping[MemberChanged, tuple[MemberTurn, ...]]] = {
     MemberChanged.APPEARED: (MemberTurn.REMOVE,),
-    MemberChanged.EDITED: (MemberTurn.REMOVE, MemberTurn.REPORT),
+    MemberChanged.EDITED: (MemberTurn.REMOVE, MemberTurn.DRAIN, MemberTurn.REPORT),
     MemberChanged.DISPUTED: (MemberTurn.ASK,),
     MemberChanged.REACHED: _ALL_BUT_ROOM,
     MemberChanged.DOUBTED: _ALL_BUT_ROOM,
@@ -201,7 +205,7 @@ MEMBER_ROUTES: Final[Mapping[MemberChanged, tuple[MemberTurn, ...]]] = {
     MemberChanged.COUNTED: (MemberTurn.FIGURES,),
     MemberChanged.UNCLAIMED: (MemberTurn.CLAIM,),
     MemberChanged.SAID: (MemberTurn.REPORT,),
-    MemberChanged.LEADING: (MemberTurn.REPORT, MemberTurn.ORPHANS),
+    MemberChanged.LEADING: (MemberTurn.REPORT, MemberTurn.ORPHANS, MemberTurn.DRAIN),
     MemberChanged.LEFT: (MemberTurn.DUPLICATES, MemberTurn.REQUEUE),
 }
 

@@ -29,7 +29,7 @@ class Kind(StrEnum):
     CONDITION = "Condition"
     """One condition of a workload, as `Type=Status Reason`."""
     CLUSTER = "Cluster"
-    """A member stopped or began to accept new work."""
+    """A member stopped or began to accept new work, or its drain began or ended."""
     LEADER = "Leader"
     """A hub began to lead: `to` is its term, `from` the last term in this history."""
     GAP = "Gap"
@@ -87,9 +87,16 @@ def read(text: bytes) -> Entry | None:
 
 
 def of_decision(
-    key: WorkloadKey, before: Record | None, decision: Decision, *, at: float, cause: str
+    key: WorkloadKey,
+    before: Record | None,
+    decision: Decision,
+    *,
+    at: float,
+    cause: str,
+    why: str = "",
 ) -> Entry:
-    """A written decision. `cause` is the reason of its Event, one word."""
+    """A written decision. `cause` is the reason of its Event, one word; `why` begins its
+    evidence."""
     return Entry(
         at=at,
         kind=Kind.DECISION,
@@ -100,7 +107,7 @@ def of_decision(
         before=_shares(before.shares) if before is not None else None,
         after=_shares(decision.shares),
         cause=cause,
-        evidence=_evidence(decision),
+        evidence=f"{why}: {_evidence(decision)}" if why else _evidence(decision),
         inputs_hash=decision.inputs_hash,
     )
 

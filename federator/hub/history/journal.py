@@ -56,13 +56,12 @@ class Journal:
         return self._segments is not None
 
     def decided(
-        self, key: WorkloadKey, before: Record | None, decision: Decision, cause: str
+        self, key: WorkloadKey, before: Record | None, decision: Decision, cause: str, why: str = ""
     ) -> None:
-        """A decision is on the host."""
+        """A decision is on the host. `why`: what led to it, as the beginning of its evidence."""
         if self.kept:
-            self._note(
-                entries.of_decision(key, before, decision, at=self._clock.now(), cause=cause)
-            )
+            at = self._clock.now()
+            self._note(entries.of_decision(key, before, decision, at=at, cause=cause, why=why))
 
     def turned(
         self, key: WorkloadKey, was: Sequence[Mapping[str, Any]], now: Sequence[Condition], seq: int
@@ -88,6 +87,12 @@ class Journal:
                     evidence=evidence,
                 )
             )
+
+    def told(self, name: str, reason: str, evidence: str) -> None:
+        """Something happened to a member that leaves its readiness as it is."""
+        if self.kept:
+            key, at = f"MemberCluster/{name}", self._clock.now()
+            self._note(Entry(at=at, kind=Kind.CLUSTER, key=key, cause=reason, evidence=evidence))
 
     def _note(self, entry: Entry) -> None:
         if len(self._waiting) >= self._options.waiting_max:

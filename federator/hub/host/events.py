@@ -43,11 +43,19 @@ class Events:
         self._queue: asyncio.Queue[EmitEvent] = asyncio.Queue(WAITING_MAX)
         self.dropped = 0
 
-    def placed(self, workload: Workload, before: Record | None, decision: Decision) -> None:
-        """Reports what a written decision changed, if a user would care."""
+    def placed(
+        self,
+        workload: Workload,
+        before: Record | None,
+        decision: Decision,
+        evacuated: tuple[str, str] | None = None,
+    ) -> None:
+        """Reports what a written decision changed, if a user would care. `evacuated`: the reason
+        and the cause, where it takes copies out of clusters that are being emptied."""
         now = {share.cluster: share.count for share in decision.shares}
         was = {share.cluster: share.count for share in before.shares} if before is not None else {}
-        self._journal.decided(workload.key, before, decision, _named(was, now, before, decision))
+        reason, why = evacuated or (_named(was, now, before, decision), "")
+        self._journal.decided(workload.key, before, decision, reason, why)
         if now != was:
             where = (
                 ", ".join(f"{cluster} {count}" for cluster, count in sorted(now.items()))
@@ -55,11 +63,9 @@ class Events:
             )
             note = (
                 f"{sum(now.values())} of {decision.wanted} placed:"
-                f" {where}{_cause(before, decision)}"
+                f" {where}{f' ({why})' if why else _cause(before, decision)}"
             )
-            self.tell(
-                workload.key, workload.uid, _named(was, now, before, decision), note, action="Place"
-            )
+            self.tell(workload.key, workload.uid, reason, note, action="Place")
         short_before = before.terms.shortfall if before is not None else 0
         if decision.shortfall and (decision.shortfall != short_before or before is None):
             self.tell(
@@ -132,6 +138,13 @@ class Events:
         uid = str(member.obj["metadata"].get("uid", ""))
         regarding = registry.KINDS["MemberCluster"].ref("", member.name)
         self._enqueue(EmitEvent(regarding, uid, reason, note, warning=warning, action="Remove"))
+
+    def drain(self, member: Member, reason: str, note: str, *, warning: bool = False) -> None:
+        """An Event on a MemberCluster that is drained, or no more, and an entry of the history."""
+        uid = str(member.obj["metadata"].get("uid", ""))
+        regarding = registry.KINDS["MemberCluster"].ref("", member.name)
+        self._enqueue(EmitEvent(regarding, uid, reason, note, warning=warning, action="Drain"))
+        self._journal.told(member.name, reason, note)
 
     def member_went_back(self, member: Member) -> None:
         """An Event on a MemberCluster."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from federator.api import membercluster, raw
-from federator.api.membercluster import Removal
+from federator.api.membercluster import DrainWish, Removal
 from federator.hub.members import capacity_report, claims
 from federator.hub.members.capacity_report import CapacityReport
 from federator.hub.members.identity import Sameness
@@ -39,6 +39,7 @@ from federator.model import seq as seqs
 from federator.model.fleet import ClusterView, serves
 from federator.model.names import ClusterName, WorkloadKey
 from federator.model.steps import ObjectRef
+from federator.status.conditions import TRUE
 from federator.status.given import BEYOND_BOUNDS, Contradiction
 
 REPORTS_MAX = 64
@@ -221,6 +222,26 @@ class Member:
     def removal(self) -> Removal:
         """How it is being removed from the fleet, if it is."""
         return membercluster.removal(self.obj)
+
+    @property
+    def drain(self) -> DrainWish | None:
+        """The wish that it be empty."""
+        return membercluster.drain_wish(self.obj)
+
+    @property
+    def dead(self) -> bool:
+        """Whether it is lost, not for want of the hub's own, and declared so of this silence."""
+        lost = self.reachability.state is Reachability.LOST and not self.unasked
+        return lost and membercluster.declared_dead(self.obj)
+
+    @property
+    def draining(self) -> bool:
+        """Whether it is being emptied: that is wished, and was not refused."""
+        if self.drain is None:
+            return False
+        if self.vitals.drain is not None and self.vitals.drain.type == membercluster.DRAINING:
+            return self.vitals.drain.status == TRUE
+        return raw.text(raw.condition(self.obj, membercluster.DRAINING), "status") == TRUE
 
     @property
     def abandoned(self) -> bool:
@@ -502,6 +523,8 @@ class Member:
             ready=ready,
             unready_reason=why,
             untrustworthy=self.trust.why,
+            draining=self.draining,
+            dead=self.dead,
             apis=self.apis,
             capacity=self.report.capacity if self.report is not None else None,
             capacity_age_s=age,

@@ -7,9 +7,11 @@ nothing flaps. Pure.
 """
 
 import email.utils
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from federator.api.membercluster import DEAD, DRAINING
 from federator.model.names import WorkloadKey
 from federator.status.conditions import FALSE, TRUE, Condition
 
@@ -20,8 +22,10 @@ OWNED = (
     "SlicesKnown",
     "CredentialsRenewed",
     "Removing",
+    DRAINING,
+    DEAD,
 )
-"""Condition types made here. All but Removing are True when all is well."""
+"""Condition types made here. All but Removing, Draining and Dead are True when all is well."""
 LOOKS = 3
 """Measurements in a row that change the verdict on a clock."""
 RESOLUTION_S = 0.5
@@ -105,6 +109,11 @@ class Vitals:
     """What prevents renewing our token there; None for nothing."""
     removal: Condition | None = None
     """How far its removal is, and what it waits for; None while it is not being removed."""
+    drain: Condition | None = None
+    """How far its drain is, or the failover from it, and what that waits for; None without one, or
+    while it was not looked at yet."""
+    drained: Mapping[str, Any] | None = None
+    """The same in figures (`status.drain`)."""
     _failing: frozenset[str] = frozenset()
     _met: frozenset[WorkloadKey] = frozenset()
 
@@ -148,7 +157,7 @@ class Vitals:
                 " left as they are."
             )
             conditions.append(Condition("SlicesKnown", FALSE, "UnknownSlices", message))
-        conditions += [self.renewal, self.removal]
+        conditions += [self.renewal, self.removal, self.drain]
         return tuple(condition for condition in conditions if condition is not None)
 
 

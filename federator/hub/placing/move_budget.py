@@ -20,9 +20,12 @@ from federator.model.ask import Ask, MoveBudget, Policy
 from federator.model.decision import Decision
 from federator.model.names import WorkloadKey
 from federator.placement.policy import enforcing
-from federator.placement.selection import filters
+from federator.placement.selection import filters, leaving
 from federator.placement.selection.leaving import Allowance, Leave
 
+DRAIN: Final = "drain of "
+FAILOVER: Final = "failover from "
+"""How causes of decisions begin that belong to an evacuation."""
 MINUTE_S = 60.0
 COUNTED_FOR_S = 30.0
 """Seconds for which the count of a policy's replicas is used: a percentage of it may be a little
@@ -35,6 +38,8 @@ Account = tuple[str, str, str]
 """Whose budget: namespace and name of a policy and "" ("required" for what it moves as a Required
 policy), or the key of a workload with a placement of its own."""
 REQUIRED: Final = "required"
+EVACUATED: Final[Account] = ("", "", leaving.EVACUATION)
+"""What leaves clusters that are being drained draws on no policy's budget."""
 
 
 @dataclass(slots=True)
@@ -66,12 +71,49 @@ class MoveBuckets:
         """The account that last allowed less than a workload asked for."""
         self._by_force: dict[WorkloadKey, dict[Account, int]] = {}
         """What a workload last took from accounts of Required policies."""
+        self._granted: dict[WorkloadKey, int] = {}
+        """Copies that may leave clusters that are being drained, until the workload is decided."""
+        self.on_evacuated: Callable[[WorkloadKey, int], None] = _nobody_listens
+        """Called with the copies that left so; less than 0 when their decision was not written."""
         self._copies: dict[Account, int] = {}
         self._counted_s = float("-inf")
 
     def leave(self, ask: Ask, record: Record | None) -> Leave:
         """The engine's question when an edit would move replicas of this workload."""
         return functools.partial(self._allowance, ask, record)
+
+    def grant(self, key: WorkloadKey, copies: int) -> None:
+        """The next decision on this workload may take so many copies out of clusters that are being
+        drained. 0 takes the turn back."""
+        self._granted.pop(key, None)
+        if copies > 0:
+            self._granted[key] = copies
+
+    def granted(self, key: WorkloadKey) -> int:
+        """What the workload was granted and has not used."""
+        return self._granted.get(key, 0)
+
+    def _evacuate(self, key: WorkloadKey, copies: int) -> int:
+        taken = min(copies, self._granted.pop(key, 0))
+        if taken:
+            self.on_evacuated(key, taken)
+        return taken
+
+    def evacuated(self, record: Record | None) -> tuple[str, str] | None:
+        """Why the decision after this one takes copies out of clusters that are being emptied: the
+        reason of its Event, and what it is a part of. None when it takes none for that."""
+        if record is None or not self._by_force.get(record.key, {}).get(EVACUATED, 0):
+            return None
+        members = self.state.members
+        held = [
+            member for share in record.shares if (member := members.get(share.cluster)) is not None
+        ]
+        if dead := [member.name for member in held if member.dead]:
+            return "FailedOver", f"{FAILOVER}{', '.join(dead[:3])}"
+        return (
+            "Drained",
+            f"{DRAIN}{', '.join([member.name for member in held if member.draining][:3])}",
+        )
 
     def _allowance(
         self, ask: Ask, record: Record | None, moving: int, forced: Mapping[str, int]
@@ -91,6 +133,10 @@ class MoveBuckets:
                     f"{rate} a minute at most over all workloads"
                     f" ({enforcing.of('moveBudget', demand)})"
                 )
+        if copies := forced.get(leaving.EVACUATION, 0):
+            # A job set goes as a whole: its turn is for all of it (`leaving.waiting`).
+            taken[EVACUATED] = self._evacuate(ask.key, copies)
+            paces.append("as the turns of the drain come (hub.evacuated_copies_a_minute)")
         self._by_force[ask.key] = dict(taken)
         if own > 0 and is_held(policy, record):
             paces.append(
@@ -116,6 +162,8 @@ class MoveBuckets:
     def note(self, ask: Ask, decision: Decision) -> None:
         """Records which workloads still have replicas to move, and queues the next one in time."""
         key, account = ask.key, self._short.pop(ask.key, None)
+        if self._granted.pop(key, 0):
+            self.on_evacuated(key, 0)  # nowhere else is a place
         before = self._accounts.pop(key, None)
         if before is not None:
             self._buckets[before].waiting.pop(key, None)
@@ -133,6 +181,7 @@ class MoveBuckets:
         """A workload is gone."""
         self._by_force.pop(key, None)
         self._short.pop(key, None)
+        self._granted.pop(key, None)
         account = self._accounts.pop(key, None)
         if account is not None:
             bucket = self._buckets[account]
@@ -145,6 +194,9 @@ class MoveBuckets:
         if not copies:
             return
         forced = self._by_force.pop(ask.key, {})
+        if evacuated := forced.pop(EVACUATED, 0):
+            copies -= evacuated
+            self.on_evacuated(ask.key, -evacuated)
         for account, taken in {**forced, _account(ask): copies - sum(forced.values())}.items():
             if (bucket := self._buckets.get(account)) is not None:
                 bucket.left += max(taken, 0)
@@ -203,6 +255,10 @@ class MoveBuckets:
             and record.facts.as_of > since_s
             and account in _accounts_of(record)
         )
+
+
+def _nobody_listens(key: WorkloadKey, copies: int) -> None:
+    pass
 
 
 def is_held(policy: Policy, record: Record | None) -> bool:

@@ -350,6 +350,7 @@ class Placing:
             refused=refused is not None,
             open_shards=bool(progress.open_shards(self.state, workload)),
             capped=self._capped(workload.key, record),
+            leaves=self.moves.granted(workload.key) > 0,
             vacated=bool(self.vacated(record)),
         )
 
@@ -448,7 +449,7 @@ class Placing:
         record = self.state.read_record(obj)
         self.state.stand_again(record.workload_uid)
         news = self.state.observe_decision(key.namespace, record)
-        self.events.placed(item.workload, item.record, decision)
+        self.events.placed(item.workload, item.record, decision, self.moves.evacuated(item.record))
         if item.record is not None and item.record.terms.held_back and not decision.held_back:
             await self.in_force.drop(key, item.record.terms.revision)
         elif item.record is not None and decision.held_back and item.record.uid != record.uid:
@@ -573,6 +574,8 @@ class Placing:
             return ("created",)
         if item.refused is not None:
             return (*record.terms.causes, f"generation {item.workload.generation} may not run")
+        if (evacuated := self.moves.evacuated(record)) is not None:
+            return (*record.terms.causes, evacuated[1])
         capped = self._capped(item.workload.key, record)
         unbound = "a cluster could not schedule its share" if capped else ""
         if record.facts.inputs_hash != item.inputs:

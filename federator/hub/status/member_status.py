@@ -214,7 +214,7 @@ class Reporting:
         if figures:
             wait_s = max(0.0, self._figures_due.get(name, 0.0) - self.clock.monotonic())
             want |= {} if wait_s else figures
-        patch = diffs.replacement_patch(live, {**live, **want})
+        patch = diffs.replacement_patch(live, self._without_drain(member, {**live, **want}))
         member.reported = True
         if patch:
             meta = member.obj["metadata"]
@@ -245,6 +245,13 @@ class Reporting:
                 name, min(wait_s, LOOK_S), "figures are copied at most twice a minute"
             )
         return RequeueAfter(name, LOOK_S, "slices of nobody are looked for")
+
+    def _without_drain(self, member: Member, status: dict[str, Any]) -> dict[str, Any]:
+        """The status without the figures of a drain that nobody wishes any more."""
+        wished = member.drain is not None or membercluster.declared_dead(member.obj)
+        if member.vitals.drained is None and not wished:
+            status.pop("drain", None)
+        return status
 
     def _heed_pardon(self, member: Member, live: Mapping[str, Any]) -> None:
         """An operator trusts a cluster again. The request names the time of the verdict that it
@@ -333,7 +340,13 @@ class Reporting:
         # Of a removal that began before this process did, what was said stands until it is looked
         # at.
         begun = member.removal is not Removal.NONE and member.vitals.removal is None
-        owned = tuple(kind for kind in OWNED if not (begun and kind == "Removing"))
+        unseen = member.vitals.drain is None
+        kept = {
+            "Removing": begun,
+            membercluster.DRAINING: unseen and member.drain is not None,
+            membercluster.DEAD: unseen and membercluster.declared_dead(member.obj),
+        }
+        owned = tuple(kind for kind in OWNED if not kept.get(kind))
         heard = self._last_heard(member, live)
         return {
             **({"lastHeard": heard} if heard or "lastHeard" in live else {}),
@@ -341,6 +354,7 @@ class Reporting:
             "conditions": conditions.merge(
                 live.get("conditions"), shown, self.clock.rfc3339(), owned
             ),
+            **({"drain": drained} if (drained := member.vitals.drained) is not None else {}),
             "unknownSlices": len(member.vitals.strangers),
             "clusterUID": member.uid
             if member.uid == member.identity
@@ -351,7 +365,7 @@ class Reporting:
             "summary": (
                 member.vitals.removal.message
                 if member.vitals.removal
-                else "Ready"
+                else _ready(member)
                 if ready
                 else why
             )[:256],
@@ -464,6 +478,12 @@ class Reporting:
         if trouble:
             member.meet_other(uid)
         return trouble
+
+
+def _ready(member: Member) -> str:
+    """The summary of a member that accepts work, or would, but for its drain."""
+    drain = member.vitals.drain
+    return f"Ready; {drain.reason}: {drain.message}" if drain is not None else "Ready"
 
 
 def sum_of(parts: Iterable[Resources]) -> Resources:

@@ -297,6 +297,19 @@ class Commitments:
             }
         return made
 
+    def copy(self) -> "Commitments":
+        """A copy for trials: what is decided on it changes nothing here."""
+        made = Commitments()
+        made._commitments, made._done = dict(self._commitments), dict(self._done)
+        made._usage, made._placed, made._bases = dict(self._usage), dict(self._placed), dict(self._bases)
+        made._trails = {cluster: dict(trails) for cluster, trails in self._trails.items()}
+        made._recent = {cluster: list(places) for cluster, places in self._recent.items()}
+        made._unsorted = set(self._unsorted)
+        made._leaving = {cluster: set(uids) for cluster, uids in self._leaving.items()}
+        made._sent = {cluster: dict(seqs) for cluster, seqs in self._sent.items()}
+        made._missed = {cluster: dict(seqs) for cluster, seqs in self._missed.items()}
+        return made
+
     def audit(self) -> Mapping[tuple[str, Tier], Resources]:
         """Usage summed afresh from all commitments; must equal `usage` at any time."""
         totals: dict[tuple[str, Tier], Resources] = {}

@@ -27,6 +27,8 @@ class Filter:
     judge: Judge
     evicts: bool = False
     moves: bool = False
+    passing: bool = False
+    """It holds for a time: copies may stay until it is their turn, and no decision is made anew for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class Refusal:
     moves: bool = False
     enforced: str = ""
     """Name of the Required policy that refuses; "" for none."""
+    paced: bool = False
+    """Copies that it moves draw on the budget of evacuations, not on that of a policy."""
 
 
 def openness(refusal: Refusal | None) -> Openness:
@@ -99,6 +103,16 @@ def refuses_ungrouped(ask: Ask, cluster: ClusterView) -> str | None:
 def refuses_removing(ask: Ask, cluster: ClusterView) -> str | None:
     """Its MemberCluster is being deleted."""
     return "is being removed from the fleet" if cluster.removing else None
+
+
+def refuses_draining(ask: Ask, cluster: ClusterView) -> str | None:
+    """It is being drained (`spec.drain`)."""
+    return "is being drained (spec.drain)" if cluster.draining else None
+
+
+def refuses_dead(ask: Ask, cluster: ClusterView) -> str | None:
+    """It is silent and was declared dead (`spec.declaredDead`)."""
+    return "is silent and was declared dead (spec.declaredDead)" if cluster.dead else None
 
 
 def refuses_evicting_taint(ask: Ask, cluster: ClusterView) -> str | None:
@@ -191,6 +205,8 @@ FILTERS: Final[Mapping[str, Filter]] = {
     "group": Filter(Reason.NOT_SELECTED, refuses_ungrouped, moves=True),
     "removing": Filter(Reason.NOT_SELECTED, refuses_removing, moves=True),
     "moving-taint": Filter(Reason.TAINTED, refuses_moving_taint, moves=True),
+    "dead": Filter(Reason.CLUSTER_UNHEALTHY, refuses_dead, moves=True, passing=True),
+    "draining": Filter(Reason.CORDONED, refuses_draining, moves=True, passing=True),
     "api": Filter(Reason.API_NOT_AVAILABLE, refuses_missing_api),
     "taint": Filter(Reason.TAINTED, refuses_tainted),
     "cordon": Filter(Reason.CORDONED, refuses_cordoned),
@@ -210,7 +226,8 @@ def refusal(ask: Ask, cluster: ClusterView) -> Refusal | None:
         message = rule.judge(ask, cluster)
         if message is not None:
             text = f"cluster {cluster.name}{_joined(message)}"
-            return Refusal(rule.reason, text, rule.evicts, rule.moves, _enforced(name, ask.policy, cluster))
+            by = _enforced(name, ask.policy, cluster)
+            return Refusal(rule.reason, text, rule.evicts, rule.moves, by, paced=rule.passing and rule.moves)
     return None
 
 
@@ -233,8 +250,12 @@ def of_holder(ask: Ask, cluster: ClusterView, refused: Refusal | None, tolerated
 
 
 def admitted(ask: Ask, cluster: ClusterView) -> bool:
-    """Whether copies held there may stay permanently."""
-    return not any(rule.judge(ask, cluster) is not None for rule in FILTERS.values() if rule.evicts or rule.moves)
+    """Whether copies held there may stay permanently, once what passes has passed."""
+    return not any(
+        rule.judge(ask, cluster) is not None
+        for rule in FILTERS.values()
+        if (rule.evicts or rule.moves) and not rule.passing
+    )
 
 
 def group_of(policy: Policy, cluster: ClusterView) -> int | None:

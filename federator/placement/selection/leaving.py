@@ -22,6 +22,9 @@ from federator.placement.selection import candidates
 from federator.placement.selection.candidates import Candidate, Place
 
 TURN: Final = "are still to move"
+EVACUATION: Final = "/evacuation"
+"""Stands among the names of Required policies for clusters that are being emptied at a pace: no
+policy can have this name."""
 AS_DUPLICATED: Final = "stay as strategy Duplicate placed them"
 
 
@@ -35,8 +38,8 @@ class Allowance:
 
 
 Leave = Callable[[int, Mapping[str, int]], Allowance]
-"""(copies to move because of an edit, how many of them each Required policy moves) -> how many may
-move now. Called at most once per decision."""
+"""(copies to move because of an edit or an evacuation, how many of them each Required policy moves,
+and how many the evacuation) -> how many may move now. Called at most once per decision."""
 
 
 def leavers(ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Place], *, by_name: bool) -> list[Candidate]:
@@ -152,14 +155,15 @@ def without_growth(taking: Sequence[Candidate], got: Mapping[str, int], surplus:
 
 
 def by_force(candidate: Candidate) -> str:
-    """The Required policy that makes copies leave the cluster; "" for none."""
+    """The Required policy that makes copies leave the cluster, or that it is being emptied; "" for
+    neither."""
     if candidate.place.refusal is not None:
-        return candidate.place.refusal.enforced
+        return EVACUATION if candidate.place.refusal.paced else candidate.place.refusal.enforced
     return candidate.enforced if candidate.limit is Reason.AT_MAXIMUM else ""
 
 
 def forced(ask: Ask, taking: Sequence[Candidate], got: Mapping[str, int], moving: int) -> dict[str, int]:
-    """How many of `moving` copies each Required policy moves, by its name."""
+    """How many of `moving` copies each Required policy moves, by its name, and the evacuation."""
     by_policy: dict[str, int] = {}
     for candidate in taking:
         if edited(candidate) and (name := by_force(candidate)):

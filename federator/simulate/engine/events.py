@@ -18,14 +18,16 @@ def happen(world: World, event: Event) -> int:
     match event.kind:
         case EventKind.LOST:
             harmed = _empty(world, event.cluster)
+            world.drains.since_s.pop(event.cluster, None)
             world.fleet.members.pop(event.cluster, None)
         case EventKind.DRAINED:
-            harmed = _empty(world, event.cluster)
             if event.cluster in world.fleet.members:
-                world.fleet.members[event.cluster].change(cordoned=True)
+                world.fleet.members[event.cluster].change(draining=True)
+                world.drains.since_s[event.cluster] = world.now_s
         case EventKind.RETURNED:
+            world.drains.since_s.pop(event.cluster, None)
             if event.cluster in world.fleet.members:
-                world.fleet.members[event.cluster].change(cordoned=False)
+                world.fleet.members[event.cluster].change(cordoned=False, draining=False)
             elif event.cluster in world.fleet.described:
                 world.fleet.join(world.fleet.described[event.cluster])
         case EventKind.ADDED:

@@ -92,6 +92,8 @@ class _Simulation:
                 self.recording.happen(changes[changed], events.happen(world, changes[changed]))
                 changed += 1
             self._arrive()
+            for key in world.drains.give(world.live, now_s):
+                world.put(key)
             self._decide()
             world.release_reports()
             self._decide()
@@ -106,6 +108,8 @@ class _Simulation:
         """The next instant at which something happens; None when nothing is left."""
         works, changes = self.inputs.works, self.inputs.events
         times = [self._ends[0][0]] if self._ends else []
+        if (turn_s := self.world.drains.next_s) is not None:
+            times.append(turn_s)
         if self._submitted < len(works):
             times.append(works[self._submitted].submit_s)
         if self._scaled < len(self._steps):
@@ -183,7 +187,12 @@ class _Simulation:
         world = self.world
         refused = [permitted.refusal(head.ask, world.levels, world.quotas) for head in heads]
         entries = [
-            _entry(ask=head.ask, standing=head.standing(), refused=why)
+            _entry(
+                ask=head.ask,
+                standing=head.standing(),
+                refused=why,
+                leave=world.drains.leave(head.ask.key, world.now_s),
+            )
             for head, why in zip(heads, refused, strict=True)
         ]
         made = cycle.run(entries, world.inadmissible, world.snapshot(), world.commitments, seq=world.next_seq)

@@ -13,6 +13,7 @@ from federator.placement.room.commitments import Commitments
 from federator.scheduling.queue import Queue
 from federator.scheduling.queueing_hints import Hint, HintKind
 from federator.simulate.engine.asks import Asks
+from federator.simulate.engine.drains import Drains
 from federator.simulate.engine.fleet import Fleet
 from federator.simulate.engine.running import Running
 from federator.simulate.engine.shapes import Shapes
@@ -32,6 +33,7 @@ class World:
         self._queued: set[WorkloadKey] = set()
         self.live: dict[WorkloadKey, Running] = {}
         """Works that were submitted and have not completed."""
+        self.drains = Drains()
         self.seq = 0
         """Of the last decision."""
         self.rules = inputs.rules

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from federator.advice import facts, trials
-from federator.cli import explain
+from federator.cli.files import situations
 from federator.hub import offline
 from federator.hub.offline import Situation
 from federator.hub.query import advising
@@ -42,7 +42,7 @@ def told(decision: Decision) -> Any:
 async def on_the_host(world: World) -> list[dict[str, Any]]:
     """All objects that placing reads, as `explain` reads them."""
     found: list[dict[str, Any]] = []
-    for name in (*explain.READ, *registry.WORKLOADS, "PlacementDecision"):
+    for name in (*situations.READ, *registry.WORKLOADS, "PlacementDecision"):
         kind = registry.KINDS[name]
         listing = await world.host.list(kind.api_version, kind.plural)
         found += [{**obj, "apiVersion": kind.api_version, "kind": name} for obj in listing.items]

@@ -81,7 +81,49 @@ def test_a_drained_cluster_takes_nothing_until_it_is_back() -> None:
 
     found = lives(simulate(inputs_of([cluster("a")], [job("late", 20, 5), job("early", 0, 15)], *events)))
 
-    assert (found["late"].start_s, found["early"].end_s, found["early"].lost_s) == (50, 65, 10)
+    assert (found["late"].start_s, found["early"].end_s, found["early"].lost_s) == (50, 15, 0)
+
+
+def test_services_leave_a_drained_cluster_at_a_pace_and_lose_no_copy() -> None:
+    fleet = [
+        cluster("a", nodes(40)),
+        cluster(
+            "b",
+            nodes(
+                40,
+            ),
+            cordoned=True,
+        ),
+    ]
+    events = [Event(5, EventKind.RETURNED, "b"), Event(10, EventKind.DRAINED, "a")]
+
+    outcome = simulate(inputs_of(fleet, [service("web", 0, 100)], *events, end_s=100))
+
+    stays = [stay for stay in lives(outcome)["web"].stays if stay.end_s is None]
+    assert [(stay.cluster, stay.copies) for stay in stays] == [("b", 100)]
+    there = dict.fromkeys(range(10, 40), 0)
+    for stay in lives(outcome)["web"].stays:
+        for second in there:
+            there[second] += stay.copies if stay.start_s <= second < (stay.end_s or 100) else 0
+    assert set(there.values()) == {100}
+    left = [stay.end_s for stay in lives(outcome)["web"].stays if stay.cluster == "a"]
+    assert left == [10, 15, 20, 25]  # 25 in five seconds: 300 a minute
+
+
+def test_a_job_may_run_on_for_an_hour_in_a_drained_cluster_and_begins_again_elsewhere() -> None:
+    fleet = [cluster("a"), cluster("b", cordoned=True)]
+    events = [Event(5, EventKind.RETURNED, "b"), Event(10, EventKind.DRAINED, "a")]
+
+    found = lives(simulate(inputs_of(fleet, [job("long", 0, 5000), job("short", 0, 3000)], *events)))
+
+    assert (found["short"].end_s, found["short"].restarts) == (3000, 0)
+    assert (found["long"].end_s, found["long"].restarts) == (10 + 3600 + 5000, 1)
+
+
+def test_what_has_no_other_place_stays_in_a_drained_cluster() -> None:
+    found = lives(simulate(inputs_of([cluster("a")], [service("web", 0, 3)], Event(10, EventKind.DRAINED, "a"))))
+
+    assert [(stay.cluster, stay.copies, stay.end_s) for stay in found["web"].stays] == [("a", 3, None)]
 
 
 def test_a_cluster_that_grows_keeps_what_runs_and_takes_what_waits() -> None:

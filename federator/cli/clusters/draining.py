@@ -1,0 +1,349 @@
+"""`federator cluster drain` and `undrain`: the wish is a field of the MemberCluster, the hub does
+the work, and this command watches. Ctrl-C ends the watching and nothing else.
+
+`--dry-run` asks the same function as the hub does (`scheduling.evacuation`), with what the host's
+objects say of the fleet.
+"""
+
+import itertools
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from federator.cli import common
+from federator.cli.rollouts import waiting
+
+if TYPE_CHECKING:
+    from federator.kube.client import Client
+    from federator.scheduling.evacuation import Rehearsed
+
+SHOWN: Final = 20
+"""Lines of a rehearsal that are printed for those that move."""
+
+
+@click.command()
+@click.argument("names", nargs=-1)
+@click.option(
+    "-l", "--selector", default="", help="Clusters with these labels, as zone=us-east-1a."
+)
+@click.option("--dry-run", is_flag=True, help="Say where everything would go; change nothing.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Also when copies would have no other place: these stay there, and are named.",
+)
+@click.option(
+    "--jobs-finish",
+    type=waiting.Duration(),
+    default=None,
+    help="Job sets run on there for so long and are then restarted elsewhere; 0: at once"
+    " (default: 1h).",
+)
+@click.option(
+    "--timeout",
+    type=waiting.Duration(),
+    default="0",
+    help="Stop watching after this time, such as 30m; the drain goes on. 0: never.",
+)
+@click.option("--no-wait", is_flag=True, help="Return at once; the drain goes on by itself.")
+@common.connection_options
+def drain(
+    names: tuple[str, ...],
+    selector: str,
+    dry_run: bool,
+    force: bool,
+    jobs_finish: float | None,
+    timeout: float,
+    no_wait: bool,
+    kubeconfig: str,
+    context: str,
+) -> None:
+    """Move everything in clusters to others, at a pace and with what was promised ready all the
+    time, and keep new work away until `undrain`. A drain that would leave somebody without a place
+    is refused. Ctrl-C ends the watching; the drain goes on. Again, it watches what goes on."""
+    wish: dict[str, Any] = {"force": True} if force else {}
+    if jobs_finish is not None:
+        wish["jobsFinishSeconds"] = int(jobs_finish)
+    if dry_run and no_wait:
+        common.fail("--dry-run changes nothing, so there is nothing that --no-wait would leave")
+
+    async def work(host: "Client") -> bool:
+        chosen = await _chosen(host, names, selector)
+        for obj in chosen:
+            if obj["metadata"].get("deletionTimestamp"):
+                common.fail(f"{_name(obj)} is being removed, which empties it too")
+        if dry_run:
+            return _shown(await _rehearsed(host, [_name(obj) for obj in chosen]))
+        asked = [await _ask(host, obj, wish) for obj in chosen]
+        if no_wait:
+            for obj in asked:
+                common.say(f"membercluster.federation.pinterest.com/{_name(obj)} is to be drained")
+            return True
+        watch = _Watch(host, {_name(obj): obj["metadata"]["generation"] for obj in asked})
+        ended = await waiting.until(waiting.Hub(host), timeout, watch.look)
+        for name in sorted(watch.refused - watch.ended):
+            await _take_back(host, next(obj for obj in chosen if _name(obj) == name))
+        if not ended:
+            left = ", ".join(sorted(watch.open))
+            common.say(
+                f"the drain of {left} goes on; to end it: federator cluster undrain", err=True
+            )
+        return ended and not watch.refused
+
+    if not common.run(common.with_federation(kubeconfig, context, work)):
+        sys.exit(1)
+
+
+@click.command()
+@click.argument("names", nargs=-1)
+@click.option(
+    "-l", "--selector", default="", help="Clusters with these labels, as zone=us-east-1a."
+)
+@common.connection_options
+def undrain(names: tuple[str, ...], selector: str, kubeconfig: str, context: str) -> None:
+    """End the drain of clusters, whether or not they are empty: nothing more leaves, and new work
+    is welcome again. What has left stays where it is."""
+
+    async def work(host: "Client") -> None:
+        for obj in await _chosen(host, names, selector):
+            if (obj.get("spec") or {}).get("drain") is None:
+                common.say(f"{_name(obj)} is not being drained.")
+                continue
+            await _take_back(host, {**obj, "spec": {}})
+            common.say(f"membercluster.federation.pinterest.com/{_name(obj)} is drained no more")
+
+    common.run(common.with_federation(kubeconfig, context, work))
+
+
+@click.command(name="declare-dead")
+@click.argument("name")
+@click.option("--undo", is_flag=True, help="Take the word back: nothing more moves.")
+@click.option(
+    "--timeout",
+    type=waiting.Duration(),
+    default="0",
+    help="Stop watching after this time, such as 30m; the failover goes on. 0: never.",
+)
+@click.option("--no-wait", is_flag=True, help="Return at once; the failover goes on by itself.")
+@common.connection_options
+def declare_dead(
+    name: str, undo: bool, timeout: float, no_wait: bool, kubeconfig: str, context: str
+) -> None:
+    """Declare that nothing runs any more in a cluster that is not heard: its copies get another
+    place, at the pace of drains. It stays a member. When it is heard again, nothing more moves, and
+    what got another place is removed there."""
+
+    async def work(host: "Client") -> bool:
+        from federator.cli.clusters import removal
+        from federator.kinds import registry
+
+        obj = await removal.find(host, name)
+        word = None if undo else _silence(obj)
+        ref = registry.KINDS["MemberCluster"].ref("", name)
+        body = {"metadata": {"uid": obj["metadata"]["uid"]}, "spec": {"declaredDead": word}}
+        asked = await host.patch(ref, body)
+        if undo or no_wait:
+            said = "is declared dead no more" if undo else f"is declared dead since {word}"
+            common.say(f"membercluster.federation.pinterest.com/{name} {said}")
+            return True
+        watch = _Watch(
+            host, {name: asked["metadata"]["generation"]}, "Dead", ("declaredDead", "Moved")
+        )
+        if not await waiting.until(waiting.Hub(host), timeout, watch.look):
+            common.say(
+                f"the failover from {name} goes on; to end it: federator cluster declare-dead"
+                f" {name} --undo",
+                err=True,
+            )
+            return False
+        return not watch.refused
+
+    if not common.run(common.with_federation(kubeconfig, context, work)):
+        sys.exit(1)
+
+
+def _silence(obj: Mapping[str, Any]) -> str:
+    """Since when a cluster is silent. Ends the command for one that is not."""
+    from federator.api import raw
+    from federator.api.membercluster import NOT_ASKED, NOT_REPORTING
+
+    name, ready = _name(obj), raw.condition(obj, "Ready")
+    reason, silent = raw.text(ready, "reason"), raw.text(obj, "status", "lastHeard")
+    if obj["metadata"].get("deletionTimestamp"):
+        common.fail(f"{name} is being removed: federator cluster remove {name} --lost gives it up")
+    if raw.text(ready, "status") == "True":
+        common.fail(
+            f"{name} is heard, so it is not dead; to empty it: federator cluster drain {name}"
+        )
+    if reason == NOT_REPORTING:
+        common.fail(
+            f"the API server of {name} answers, and only its member process is silent: what runs"
+            " there runs on. Start the member process again"
+        )
+    if reason == NOT_ASKED:
+        common.fail(f"the hub is short of something of its own, and knows nothing of {name}")
+    if not silent:
+        common.fail(
+            f"{name} has not been called silent yet ({reason or 'it was not probed'}); if it was"
+            f" never heard, run: federator cluster remove {name} --lost"
+        )
+    return silent
+
+
+def _name(obj: Mapping[str, Any]) -> str:
+    return str(obj["metadata"]["name"])
+
+
+async def _chosen(host: "Client", names: Sequence[str], selector: str) -> list[dict[str, Any]]:
+    """The MemberClusters that are named or selected. Ends the command when there is none."""
+    from federator.cli.clusters import removal
+    from federator.kinds import registry
+
+    if bool(names) == bool(selector):
+        common.fail("name the clusters, or select them with --selector (not both)")
+    if names:
+        return [await removal.find(host, name) for name in dict.fromkeys(names)]
+    kind = registry.KINDS["MemberCluster"]
+    selected = (await host.list(kind.api_version, kind.plural, label_selector=selector)).items
+    if not selected:
+        common.fail(f"no member has the labels {selector}")
+    return sorted(map(dict, selected), key=_name)
+
+
+async def _ask(host: "Client", obj: Mapping[str, Any], wish: Mapping[str, Any]) -> dict[str, Any]:
+    """Writes the wish; one that is there keeps what is not said anew. Returns the object."""
+    from federator.kinds import registry
+
+    ref = registry.KINDS["MemberCluster"].ref("", _name(obj))
+    body = {"metadata": {"uid": obj["metadata"]["uid"]}, "spec": {"drain": dict(wish)}}
+    return await host.patch(ref, body)
+
+
+async def _take_back(host: "Client", obj: Mapping[str, Any]) -> None:
+    """Makes the wish what it was in `obj`."""
+    from federator.kinds import registry
+
+    before = (obj.get("spec") or {}).get("drain")
+    ref = registry.KINDS["MemberCluster"].ref("", _name(obj))
+    await host.patch(ref, {"metadata": {"uid": obj["metadata"]["uid"]}, "spec": {"drain": before}})
+
+
+class _Watch:
+    """Prints how far drains are, or a failover is, each line when it changes."""
+
+    def __init__(
+        self,
+        host: "Client",
+        generations: Mapping[str, int],
+        condition: str = "Draining",
+        wish: tuple[str, str] = ("drain", "Emptied"),
+    ) -> None:
+        """`wish`: its field, and the reason with which it is done."""
+        self.host = host
+        self.condition = condition
+        self.field, self.done = wish
+        self.open = dict(generations)
+        """Clusters that are neither done nor refused -> the generation that has the wish."""
+        self.refused: set[str] = set()
+        """Those whose wish was refused, or ended before it was done."""
+        self.ended: set[str] = set()
+        self._told: dict[str, str] = {}
+
+    async def look(self) -> bool:
+        """Whether every drain has come to an end."""
+        from federator.api import raw
+        from federator.cli.clusters import removal
+
+        for name, generation in sorted(self.open.items()):
+            obj = await removal.find(self.host, name)
+            said = raw.condition(obj, self.condition)
+            ended = (obj.get("spec") or {}).get(self.field) is None
+            back = self.condition == "Dead" and raw.condition(obj, "Ready").get("status") == "True"
+            if ended or back:
+                self._tell(name, "it is heard again" if back else "somebody else has ended it")
+                self.refused.add(name)
+                self.ended.add(name)
+                del self.open[name]
+                continue
+            if raw.integer(said, "observedGeneration") < generation:
+                continue  # said of an earlier wish
+            reason, message = raw.text(said, "reason"), raw.text(said, "message")
+            moving = reason in ("Emptying", "Moving")
+            self._tell(name, f"{reason}: {message}{_figures(obj) if moving else ''}")
+            if raw.text(said, "status") == "False":
+                self.refused.add(name)
+            if reason == self.done or name in self.refused:
+                del self.open[name]
+        return not self.open
+
+    def _tell(self, name: str, line: str) -> None:
+        if self._told.get(name) != line:
+            self._told[name] = line
+            common.say(f"{name}: {line}")
+
+
+def _figures(obj: Mapping[str, Any]) -> str:
+    """Pace and end of a drain, as the rest of a line."""
+    from federator.api import raw
+
+    figures = raw.mapping(obj, "status", "drain")
+    rate, end = raw.integer(figures, "perMinute"), raw.text(figures, "estimatedEnd")
+    text = f" {rate} moved in the last minute" if rate else ""
+    text += f"{',' if text else ''} about until {end}" if end else ""
+    return f"{text}, since {raw.text(figures, 'since')}." if text else ""
+
+
+async def _rehearsed(host: "Client", clusters: Sequence[str]) -> "list[Rehearsed]":
+    """What a drain of these clusters would come to, by the objects of the host."""
+    from federator.cli.files import situations
+    from federator.scheduling import evacuation
+
+    situation = await situations.from_host(host, "a rehearsal reads what all workloads hold")
+    drained = {*clusters, *(n for n, view in situation.snapshot.clusters.items() if view.draining)}
+    entries = []
+    for key, record in sorted(situation.records.items()):
+        workload = situation.workloads[key]
+        ask = situation.ask_of(workload)
+        if ask is None or ask.suspended or drained.isdisjoint(record.clusters):
+            continue
+        entries.append(situation.entry(workload, ask, situation.snapshot))
+    entries.sort(key=lambda entry: (evacuation.rank(entry.ask.tier, entry.ask.priority), entry.key))
+    numbers = itertools.count(
+        max((record.seq for record in situation.records.values()), default=0) + 1
+    )
+    return evacuation.rehearse(
+        entries, situation.snapshot, situation.commitments, drained, numbers.__next__
+    )
+
+
+def _shown(rehearsed: "Sequence[Rehearsed]") -> bool:
+    """Prints a rehearsal. Returns whether everything has another place."""
+    moving = sorted(
+        rehearsed, key=lambda workload: (workload.stays - workload.before, workload.key)
+    )
+    goes = sum(workload.before - workload.stays for workload in rehearsed)
+    stays = [workload for workload in moving if workload.stays]
+    count = sum(1 for workload in rehearsed if workload.before > workload.stays)
+    common.show(f"{goes} copies of {count} workloads have another place.")
+    rows = [
+        [str(workload.key), str(workload.before - workload.stays), _places(workload)]
+        for workload in moving
+        if workload.before > workload.stays
+    ]
+    if rows:
+        common.show("\n" + common.table(["WORKLOAD", "MOVES", "WOULD BE IN"], rows[:SHOWN]))
+    if len(rows) > SHOWN:
+        common.show(f"... and {len(rows) - SHOWN} workloads more")
+    if stays:
+        copies = sum(workload.stays for workload in stays)
+        common.show(f"\n{copies} copies of {len(stays)} workloads have none:")
+        lines = [[str(workload.key), str(workload.stays), workload.why] for workload in stays]
+        common.show("\n" + common.table(["WORKLOAD", "STAYS", "WHY"], lines))
+    return not stays
+
+
+def _places(workload: "Rehearsed") -> str:
+    shares = workload.decision.shares if workload.decision is not None else ()
+    return ", ".join(f"{share.cluster} {share.slots}" for share in shares)

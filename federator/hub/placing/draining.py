@@ -1,0 +1,524 @@
+"""Drains and failovers: copies leave clusters that operators want empty (`spec.drain`) or declared
+dead (`spec.declaredDead`), at a pace, and never for nowhere.
+
+A wish is admitted when a rehearsal finds a place for every copy, or when it is forced. From then on
+turns are given (`scheduling.evacuation`): the next decision on a workload that has one may take so
+many copies out. Placing decides where they go, dispatching keeps the old ones until the new ones
+are ready. Nothing of this is kept but in the status of the MemberCluster: a new leader goes on from
+there, and whoever takes the wish away stops it.
+
+A cluster that was declared dead needs no admission, and nothing there is waited for. Slices that it
+holds are left until it is heard again: then nothing moves any more, what is decided there stays,
+and what got another place is removed as after any move.
+"""
+
+import asyncio
+import itertools
+import logging
+import random
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from federator.api import membercluster, raw
+from federator.api.membercluster import DEAD, DRAIN_STAYS_MAX, DRAINING
+from federator.hub.cache import progress
+from federator.hub.cache.router import MemberChanged, MemberTurn
+from federator.hub.cache.state import HubState
+from federator.hub.host.events import Events
+from federator.hub.members.member import Member
+from federator.hub.placing.move_budget import DRAIN, FAILOVER
+from federator.hub.placing.placer import Placing
+from federator.hub.records.decisions import Record
+from federator.hub.records.workloads import Workload
+from federator.kube import clock as clocks
+from federator.kube.clock import Clock
+from federator.kube.control.work_queue import WorkQueue
+from federator.model import plaintext
+from federator.model.ask import Unit
+from federator.model.fleet import copies_of, remaining
+from federator.model.names import WorkloadKey
+from federator.model.steps import RequeueAfter
+from federator.scheduling import evacuation
+from federator.scheduling.entry import Entry
+from federator.scheduling.evacuation import Moved, Occupant, Pace, Rehearsed, Waits
+from federator.status.conditions import FALSE, TRUE, Condition
+
+log = logging.getLogger(__name__)
+
+FLEET: Final = "the fleet"
+"""The one key of the queue: all drains share one budget."""
+LOOK_S: Final = 1.0
+"""Seconds between two looks while a cluster is to be empty."""
+REST_S: Final = 15.0
+"""The same when nothing moves: all drains are done, refused or held."""
+TELL_S: Final = 5.0
+"""Seconds between two writes of the figures of one drain."""
+STUCK_S: Final = 30.0
+"""Seconds until a workload that found no other place is asked again."""
+CHUNK: Final = 64
+"""Workloads decided, or 32 times as many decisions looked at, before other work gets its turn."""
+SHOWN: Final = 3
+
+
+@dataclass(slots=True)
+class _Drained:
+    """One cluster that is being emptied, as looked at in one turn."""
+
+    member: Member
+    since_s: float
+    """Epoch seconds."""
+    copies: dict[WorkloadKey, int] = field(default_factory=dict)
+    """What is there of each workload: by its decision, or still there."""
+    under_way: int = 0
+
+
+class Draining:
+    """Admits drains, gives turns and says how far they are. The grants lie in placing's budget."""
+
+    def __init__(
+        self,
+        state: HubState,
+        placing: Placing,
+        events: Events,
+        *,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self.state = state
+        self.placing = placing
+        self.events = events
+        self.clock = clock
+        self.queue: WorkQueue[str] = WorkQueue("draining", rng=rng, metrics=state.metrics)
+        self._history: deque[Moved] = deque()
+        """Copies that got another place lately, by the monotonic clock."""
+        self._granted: dict[WorkloadKey, Moved] = {}
+        """Turns that were given and not taken yet."""
+        self._stuck: dict[WorkloadKey, float] = {}
+        """Workloads that found no other place, and when they are asked again."""
+        self._told_s: dict[str, float] = {}
+        """Name of a cluster -> when its figures were last told."""
+        placing.moves.on_evacuated = self._moved
+        state.signals.on_resumed.append(lambda: self.queue.add(FLEET))
+        state.signals.on_member(MemberTurn.DRAIN, lambda _: self.queue.add(FLEET))
+
+    async def run(self) -> None:
+        """Goes on with what was begun, until cancelled."""
+        self._history = deque([Moved(self.clock.monotonic(), self._moved_before())])
+        self._granted.clear()
+        self._stuck.clear()
+        self.queue.add(FLEET)
+        await self.queue.run(self.turn, workers=1)
+
+    async def turn(self, key: str) -> RequeueAfter | None:
+        """All clusters that are to be empty."""
+        wished: list[Member] = []
+        for _, member in sorted(self.state.members.items()):
+            self._end(member)
+            dead = membercluster.declared_dead(member.obj)
+            if (dead or member.drain is not None) and not member.abandoned:
+                wished.append(member)
+        if not wished:
+            self._revoke()
+            return None
+        if self.state.paused:
+            self._revoke()
+            for member in wished:
+                if member.draining or member.dead:
+                    self._say(member, "Paused", "Nothing is moved until `federator resume`.")
+            return RequeueAfter(key, REST_S, "the federation is paused")
+        admitted: list[Member] = []
+        for member in wished:
+            if member.dead or member.draining or await self._admit(member, admitted):
+                admitted.append(member)
+        drained = [_Drained(member, self._since_s(member)) for member in admitted]
+        occupants = await self._occupants({cluster.member.name: cluster for cluster in drained})
+        now_s = self.clock.monotonic()
+        self._forget_before(now_s - evacuation.MINUTE_S)
+        given = [*self._history, *self._granted.values()]
+        a_minute = self.state.options.evacuated_copies_a_minute
+        paced = evacuation.pace(occupants.values(), a_minute, given, now_s)
+        self._grant(paced, now_s)
+        moving = [self._report(cluster, paced, occupants) for cluster in drained]
+        wait_s = LOOK_S if any(moving) else REST_S
+        return RequeueAfter(key, wait_s, "clusters are to be empty")
+
+    # -- whether it may begin -------------------------------------------------
+
+    async def _admit(self, member: Member, others: Sequence[Member]) -> bool:
+        """Whether a wish may be carried out; says why not, or that it begins."""
+        wish = member.drain
+        if wish is None or not self.state.ready:
+            return False
+        if not member.heard:
+            self._refuse(
+                member, "NotHeard", f"It begins when the cluster is heard: {_why(member)}."
+            )
+            return False
+        total = sum(self._shares_in(member.name).values())
+        clusters: set[str] = {member.name, *(other.name for other in others)}
+        left = [] if wish.force else await self._without_place(clusters)
+        if left:
+            copies = sum(unplaced.stays for unplaced in left)
+            shown = "; ".join(
+                f"{unplaced.key} {unplaced.stays} of {unplaced.before}"
+                f" ({unplaced.why.removesuffix('.')})"
+                for unplaced in left[:SHOWN]
+            )
+            more = f"; and {len(left) - SHOWN} more" if len(left) > SHOWN else ""
+            note = (
+                f"{_copies(copies)} of {_workloads(len(left))} would have no other place:"
+                f" {shown}{more}. Make room, or move what can be moved with --force."
+            )
+            self._refuse(member, "Refused", note)
+            return False
+        if member.drain != wish:
+            return False
+        begun = {"since": self.clock.rfc3339(), "copies": total, "left": total}
+        member.vitals.drained = begun
+        forced = ", whether or not all of them have another place (force)" if wish.force else ""
+        note = f"{_copies(total)} are to leave{forced}."
+        member.vitals.drain = _condition(member, TRUE, "Emptying", note)
+        self.events.drain(member, "Draining", note)
+        self._tell(member)
+        return True
+
+    async def _without_place(self, clusters: set[str]) -> list[Rehearsed]:
+        """Who would have no other place if these clusters were empty, the most copies first. What
+        was found to be stuck in a drain that was forced holds no other up."""
+        snapshot, commitments = self.state.snapshot(self.clock), self.state.commitments.copy()
+        numbers = itertools.count(self.state.issued + 1)
+        rehearsed: list[Rehearsed] = []
+        entries = [entry for record in self._holders(clusters) if (entry := self._entry(record))]
+        entries.sort(
+            key=lambda entry: (evacuation.rank(entry.ask.tier, entry.ask.priority), entry.key)
+        )
+        for start in range(0, len(entries), CHUNK):
+            some = entries[start : start + CHUNK]
+            rehearsed += evacuation.rehearse(
+                some, snapshot, commitments, clusters, numbers.__next__
+            )
+            await asyncio.sleep(0)
+        left = [
+            unplaced for unplaced in rehearsed if unplaced.stays and unplaced.key not in self._stuck
+        ]
+        return sorted(left, key=lambda unplaced: (-unplaced.stays, unplaced.key))
+
+    def _entry(self, record: Record) -> Entry | None:
+        workload = self._workload(record)
+        if workload is None or workload.ask is None or workload.ask.suspended:
+            return None
+        ask = self.placing.asked(workload)
+        if ask is None:
+            return None
+        standing = self.placing.as_now(workload)
+        return Entry(ask=ask, standing=standing, refused=self.state.refusal(workload))
+
+    # -- who is there ---------------------------------------------------------
+
+    def _holders(self, clusters: Iterable[str]) -> list[Record]:
+        names = frozenset(clusters)
+        return [
+            record
+            for record in self.state.records.values()
+            if not names.isdisjoint(record.clusters)
+        ]
+
+    def _workload(self, record: Record) -> Workload | None:
+        """The workload of a decision; None when it is gone or goes."""
+        workload = self.state.workloads.get(record.key)
+        if workload is None or workload.uid != record.workload_uid or workload.deleting:
+            return None
+        return None if record.deleting else workload
+
+    def _shares_in(self, cluster: str) -> Counter[WorkloadKey]:
+        """Copies that decisions give a cluster."""
+        shares: Counter[WorkloadKey] = Counter()
+        for record in self._holders([cluster]):
+            workload, share = self._workload(record), record.share_of(cluster)
+            if workload is not None and share is not None:
+                done = progress.done(self.state, workload, record)
+                shares[record.key] += copies_of(remaining(share, done))
+        return shares
+
+    async def _occupants(self, drained: Mapping[str, _Drained]) -> dict[WorkloadKey, Occupant]:
+        """Everybody with copies in these clusters; fills what each of them holds."""
+        occupants: dict[WorkloadKey, Occupant] = {}
+        for number, record in enumerate(list(self.state.records.values()), 1):
+            if number % (32 * CHUNK) == 0:
+                await asyncio.sleep(0)
+            if drained.keys().isdisjoint(record.clusters):
+                continue
+            workload = self._workload(record)
+            if workload is None or workload.ask is None:
+                continue
+            occupants[record.key] = self._occupant(record, workload, drained)
+        return occupants
+
+    def _occupant(
+        self, record: Record, workload: Workload, drained: Mapping[str, _Drained]
+    ) -> Occupant:
+        ask, key, slices = workload.ask, record.key, self.state.slices_of(record.key)
+        assert ask is not None
+        copies = under_way = 0
+        # what a job set has done runs no more, and need not go
+        done = progress.done(self.state, workload, record)
+        for name, cluster in drained.items():
+            share, seen = record.share_of(name), slices.get(name)
+            given = copies_of(remaining(share, done)) if share is not None else 0
+            there = 0
+            is_there = seen is not None and seen.serves(self.state.options.fleet, workload.uid)
+            if seen is not None and is_there and not cluster.member.dead:
+                jobs = ask.unit is Unit.SHARDS
+                there = seen.observation.active if jobs else seen.observation.desired
+                there = max(there, 1) if share is None else there  # the slice itself has to go
+            goes = max(there - given, 0)
+            copies, under_way = copies + given, under_way + goes
+            cluster.under_way += goes
+            if given or goes:
+                cluster.copies[key] = given + goes
+        seen_all = slices.values()
+        ready = sum(seen.observation.ready or seen.observation.active for seen in seen_all)
+        return Occupant(
+            key=key,
+            tier=ask.tier,
+            priority=ask.priority,
+            copies=copies,
+            under_way=under_way,
+            ready=ready,
+            wanted=sum(copies_of(share) for share in record.shares),
+            whole=ask.unit is Unit.SHARDS,
+            stays=self._stays(record, workload, drained) if copies else "",
+        )
+
+    def _stays(self, record: Record, workload: Workload, drained: Mapping[str, _Drained]) -> str:
+        """Why it may not leave now; "" when it may."""
+        ask, key = workload.ask, record.key
+        if ask is not None and ask.suspended:
+            return "it is suspended, and is left as it is"
+        if self.state.refusal(workload) is not None:
+            return "it may not run as it is written, and is left as it is"
+        here = [drained[name] for name in sorted(drained.keys() & record.clusters)]
+        silent = [
+            cluster.member for cluster in here if not (cluster.member.heard or cluster.member.dead)
+        ]
+        if silent:
+            return f"{silent[0].name} is not heard: {_why(silent[0])}"
+        if record.terms.unit is Unit.SHARDS:
+            until_s = max(
+                0.0 if cluster.member.dead else cluster.since_s + _finish_s(cluster.member)
+                for cluster in here
+            )
+            if until_s > self.clock.now():
+                until = clocks.stamp(until_s)
+                return f"its shards may run on until {until} (spec.drain.jobsFinishSeconds)"
+        if key in self._granted:
+            return "its turn has come"
+        if self._stuck.get(key, 0.0) > self.clock.monotonic():
+            why = record.terms.message.removesuffix(".")
+            return f"it has no other place yet{f': {why}' if why else ''}"
+        return ""
+
+    # -- turns ----------------------------------------------------------------
+
+    def _grant(self, paced: Pace, now_s: float) -> None:
+        for turn in paced.turns:
+            self._granted[turn.key] = Moved(now_s, turn.copies)
+            self.placing.moves.grant(turn.key, turn.copies)
+            self.placing.queue.add(turn.key)
+
+    def _revoke(self) -> None:
+        for key in self._granted:
+            self.placing.moves.grant(key, 0)
+        self._granted.clear()
+
+    def _moved(self, key: WorkloadKey, copies: int) -> None:
+        """A decision has used its turn. 0: it had no use for it, because nowhere else is a place.
+        Less than 0: it could not be written."""
+        now_s = self.clock.monotonic()
+        self._granted.pop(key, None)
+        if copies:
+            self._history.append(Moved(now_s, copies))
+            self._stuck.pop(key, None)
+        else:
+            self._stuck[key] = now_s + STUCK_S
+
+    def _moved_before(self) -> int:
+        """Copies that drains moved within the last minute, perhaps by another leader."""
+        since_s = self.clock.now() - evacuation.MINUTE_S
+        return sum(
+            record.terms.moved
+            for record in self.state.records.values()
+            if record.terms.moved
+            and record.facts.as_of > since_s
+            and record.terms.causes
+            and record.terms.causes[-1].startswith((DRAIN, FAILOVER))
+        )
+
+    def _forget_before(self, since_s: float) -> None:
+        while self._history and self._history[0].at_s <= since_s:
+            self._history.popleft()
+        now_s = self.clock.monotonic()
+        self._stuck = {key: until for key, until in self._stuck.items() if until > now_s}
+
+    # -- what is said ---------------------------------------------------------
+
+    def _since_s(self, member: Member) -> float:
+        """When its drain began, in epoch seconds."""
+        figures = member.vitals.drained or raw.mapping(member.obj, "status", "drain")
+        return raw.epoch_s(raw.text(figures, "since")) or self.clock.now()
+
+    def _report(
+        self, drained: _Drained, paced: Pace, occupants: Mapping[WorkloadKey, Occupant]
+    ) -> bool:
+        """Says how far one drain is. Returns whether anything moves."""
+        member, left = drained.member, sum(drained.copies.values())
+        stays = [waits for waits in paced.waits if waits.stays and waits.key in drained.copies]
+        stays.sort(key=lambda waits: (-waits.copies, waits.key))
+        held = [waits for waits in stays if waits.key not in self._granted]
+        held_copies = sum(min(waits.copies, drained.copies[waits.key]) for waits in held)
+        known = member.vitals.drained or raw.mapping(member.obj, "status", "drain")
+        total = max(raw.integer(known, "copies"), left)
+        rate = max(sum(moved.copies for moved in self._history), 0)
+        moving = left > held_copies
+        figures: dict[str, Any] = {
+            "since": clocks.stamp(self._since_s(member)),
+            "copies": total,
+            "left": left,
+            "underWay": drained.under_way,
+            "perMinute": rate,
+        }
+        a_minute = self.state.options.evacuated_copies_a_minute
+        minutes = (paced.left - sum(waits.copies for waits in held)) / (rate or a_minute)
+        if moving:
+            end_s = self.clock.now() + max(minutes, 0.0) * evacuation.MINUTE_S
+            figures["estimatedEnd"] = clocks.stamp(end_s)
+        figures["stays"] = [
+            {
+                "workload": str(waits.key),
+                "copies": min(waits.copies, drained.copies[waits.key]),
+                "why": plaintext.clipped(waits.why),
+            }
+            for waits in held[:DRAIN_STAYS_MAX]
+        ]
+        words = _words_of_dead if member.dead else _words
+        reason, message = words(left, total, drained.under_way, held, moving=moving)
+        self._say(member, reason, message, figures)
+        return moving
+
+    def _say(
+        self, member: Member, reason: str, message: str, figures: Mapping[str, Any] | None = None
+    ) -> None:
+        """Tells what is new, and figures not more often than they can be read."""
+        vitals, said = member.vitals, _condition(member, TRUE, reason, message)
+        before = vitals.drain
+        turned = before is None or (before.status, before.reason) != (TRUE, reason)
+        since_s = self.clock.monotonic() - self._told_s.get(member.name, float("-inf"))
+        news = before != said or (
+            figures is not None and _timeless(figures) != _timeless(vitals.drained)
+        )
+        if not news or (since_s < TELL_S and not turned):
+            return
+        vitals.drain, vitals.drained = said, figures if figures is not None else vitals.drained
+        if turned and (
+            reason in ("Emptied", "Moved") or (said.type == DEAD and reason == "Moving")
+        ):
+            self.events.drain(member, "DeclaredDead" if reason == "Moving" else reason, message)
+        self._tell(member)
+
+    def _refuse(self, member: Member, reason: str, message: str) -> None:
+        said = _condition(member, FALSE, reason, plaintext.clipped(message))
+        if member.vitals.drain == said:
+            return
+        told = member.vitals.drain is not None and member.vitals.drain.reason == reason
+        member.vitals.drain, member.vitals.drained = said, None
+        if not told:
+            self.events.drain(member, "DrainRefused", said.message, warning=True)
+        self._tell(member)
+
+    def _end(self, member: Member) -> None:
+        """Says no more of a drain that nobody wishes, or of a failover that has ended."""
+        said = member.vitals.drain
+        if said is None and member.vitals.drained is None:
+            return
+        if said is not None and said.type == DEAD:
+            if member.dead:
+                return
+        elif member.drain is not None and not member.dead:
+            return
+        if said is not None and said.status == TRUE:
+            left = _copies(raw.integer(member.vitals.drained or {}, "left"))
+            if said.type == DEAD:
+                note = f"It is dead no more: {left} of it had no other place, and stay there."
+                self.events.drain(member, "HeardAgain", note)
+            else:
+                self.events.drain(member, "DrainEnded", f"{left} were left there.")
+        member.vitals.drain = member.vitals.drained = None
+        self._told_s.pop(member.name, None)
+        self._tell(member)
+
+    def _tell(self, member: Member) -> None:
+        self._told_s[member.name] = self.clock.monotonic()
+        self.state.signals.member_changed(MemberChanged.SAID, member)
+
+
+def _condition(member: Member, status: str, reason: str, message: str) -> Condition:
+    generation = raw.integer(member.obj, "metadata", "generation")
+    return Condition(
+        DEAD if member.dead else DRAINING, status, reason, message, observed_generation=generation
+    )
+
+
+def _timeless(figures: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Figures without the one that changes with the time alone."""
+    return {name: value for name, value in (figures or {}).items() if name != "estimatedEnd"}
+
+
+def _words(
+    left: int, total: int, under_way: int, held: Sequence[Waits], *, moving: bool
+) -> tuple[str, str]:
+    """Reason and message of a drain that goes on or is done."""
+    if not left:
+        text = f"Nothing of {_copies(total)} is left; new work keeps away until the drain is ended."
+        return "Emptied", text
+    text = f"{left} of {_copies(total)} are left"
+    if under_way:
+        text += f", {under_way} of them until their replacements are ready"
+    if moving or not held:
+        return "Emptying", f"{text}."
+    shown = "; ".join(f"{waits.key}: {waits.why}" for waits in held[:SHOWN])
+    more = f"; and {len(held) - SHOWN} more" if len(held) > SHOWN else ""
+    return "Waiting", plaintext.clipped(f"{text}, and none moves now. {shown}{more}.")
+
+
+def _words_of_dead(
+    left: int, total: int, under_way: int, held: Sequence[Waits], *, moving: bool
+) -> tuple[str, str]:
+    """The same of a cluster that was declared dead."""
+    if not left:
+        rest = "what it still holds is removed when it is heard again"
+        return "Moved", f"All of its {_copies(total)} have got another place; {rest}."
+    text = f"{left} of {_copies(total)} have no other place yet"
+    if moving or not held:
+        return "Moving", f"{text}."
+    shown = "; ".join(f"{waits.key}: {waits.why}" for waits in held[:SHOWN])
+    more = f"; and {len(held) - SHOWN} more" if len(held) > SHOWN else ""
+    return "Waiting", plaintext.clipped(f"{text}, and none gets one now. {shown}{more}.")
+
+
+def _finish_s(member: Member) -> int:
+    wish = member.drain
+    return wish.jobs_finish_s if wish is not None else 0
+
+
+def _why(member: Member) -> str:
+    return member.readiness()[1].removesuffix(".") or "its state is not known yet"
+
+
+def _copies(count: int) -> str:
+    return f"{count} {'copy' if count == 1 else 'copies'}"
+
+
+def _workloads(count: int) -> str:
+    return f"{count} {'workload' if count == 1 else 'workloads'}"

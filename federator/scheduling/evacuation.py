@@ -1,0 +1,214 @@
+"""Who may leave clusters that are being emptied, in which order and at which pace. Pure.
+
+`pace` orders those that are there and gives turns within the budget; `rehearse` asks the scheduling
+cycle where all of them would go. The hub's drains, `federator cluster drain --dry-run` and the
+simulator's events call these and nothing else.
+
+Two bounds hold over all clusters together: copies that get another place in a minute, and as many
+that still wait for their replacements to be ready. What cannot become ready elsewhere thereby stops
+the evacuation instead of being followed by the rest.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Final
+
+from federator.model.ask import Tier
+from federator.model.decision import Decision
+from federator.model.fleet import FleetSnapshot, copies_of
+from federator.model.names import WorkloadKey
+from federator.placement.room.commitments import Commitments
+from federator.scheduling import cycle
+from federator.scheduling.entry import Entry
+from federator.scheduling.queue import Queue
+
+MINUTE_S: Final = 60.0
+PORTION_S: Final = 5.0
+"""In so many seconds no more than their part of a minute's budget goes: turns come evenly."""
+_RANK: Final = {tier: rank for rank, tier in enumerate(Tier)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occupant:
+    """A workload with copies in clusters that are being emptied."""
+
+    key: WorkloadKey
+    tier: Tier
+    priority: int
+    copies: int
+    """What its decision gives these clusters."""
+    under_way: int = 0
+    """Copies that are there still and have a place elsewhere by its decision."""
+    ready: int = 0
+    """Ready copies in all clusters."""
+    wanted: int = 1
+    whole: bool = False
+    """A job set: what one cluster has of it leaves together, because a moved shard starts again."""
+    stays: str = ""
+    """Why it may not leave now, as a part of a sentence; "" when it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Copies that got another place at a time."""
+
+    at_s: float
+    copies: int
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A workload of which so many copies may get another place now."""
+
+    key: WorkloadKey
+    copies: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """A workload of which so many copies may not, and why, as a part of a sentence."""
+
+    key: WorkloadKey
+    copies: int
+    why: str
+    stays: bool = False
+    """It is not the pace that holds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Who goes now and who waits, both in order."""
+
+    turns: tuple[Turn, ...]
+    waits: tuple[Waits, ...]
+    left: int
+    """Copies that are still in the clusters."""
+    under_way: int
+
+
+def pace(
+    occupants: Iterable[Occupant], a_minute: int, history: Sequence[Moved], now_s: float
+) -> Pace:
+    """Turns within the budget. Reserved goes first, then by priority, then who has the smallest
+    part of its copies ready.
+
+        300 a minute; 40 moved in the last minute, 15 of them in the last five seconds; 20 under
+        way: min(300 - 40, 25 - 15, 300 - 20) = 10 may go now
+    """
+    queue = sorted(occupants, key=_order)
+    under_way = sum(occupant.under_way for occupant in queue)
+    budgets = (
+        (
+            a_minute - _since(history, now_s - MINUTE_S),
+            f"more than {a_minute} a minute do not move",
+        ),
+        (
+            -int(-a_minute * PORTION_S // MINUTE_S) - _since(history, now_s - PORTION_S),
+            f"they move evenly, {a_minute} a minute",
+        ),
+        (
+            a_minute - under_way,
+            f"{under_way} that got another place wait for their replacements to be ready",
+        ),
+    )
+    budget, why = min(budgets, key=lambda budget: budget[0])
+    turns: list[Turn] = []
+    waits: list[Waits] = []
+    for occupant in queue:
+        if occupant.copies <= 0:
+            continue
+        if occupant.stays:
+            waits.append(Waits(occupant.key, occupant.copies, occupant.stays, stays=True))
+            continue
+        may = (
+            (occupant.copies if occupant.whole else min(occupant.copies, budget))
+            if budget > 0
+            else 0
+        )
+        if may:
+            turns.append(Turn(occupant.key, may))
+            budget -= may
+        if may < occupant.copies:
+            waits.append(Waits(occupant.key, occupant.copies - may, why))
+    return Pace(
+        tuple(turns),
+        tuple(waits),
+        sum(occupant.copies + occupant.under_way for occupant in queue),
+        under_way,
+    )
+
+
+def rank(tier: Tier, priority: int) -> tuple[int, int]:
+    """Sort key: who goes first by what it is."""
+    return _RANK[tier], -priority
+
+
+def _order(occupant: Occupant) -> tuple[tuple[int, int], Fraction, WorkloadKey]:
+    return (
+        rank(occupant.tier, occupant.priority),
+        Fraction(occupant.ready, max(occupant.wanted, 1)),
+        occupant.key,
+    )
+
+
+def _since(history: Sequence[Moved], since_s: float) -> int:
+    return sum(moved.copies for moved in history if moved.at_s > since_s)
+
+
+def emptied(snapshot: FleetSnapshot, clusters: Collection[str]) -> FleetSnapshot:
+    """The fleet with these clusters being emptied."""
+    views = {
+        name: replace(view, draining=True) if name in clusters else view
+        for name, view in snapshot.clusters.items()
+    }
+    return replace(snapshot, clusters=views)
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """Where one workload would be, without regard to the pace."""
+
+    key: WorkloadKey
+    decision: Decision | None
+    """None when it cannot be decided."""
+    before: int
+    """Copies that it has in the clusters now."""
+    stays: int
+    """Copies that would stay there for want of another place."""
+    why: str
+    """Why these stay, as a sentence; "" when none does."""
+
+
+def rehearse(
+    entries: Sequence[Entry],
+    snapshot: FleetSnapshot,
+    commitments: Commitments,
+    clusters: Collection[str],
+    seq: Callable[[], int],
+) -> list[Rehearsed]:
+    """What the cycle would decide if these clusters were emptied, all at once. What it gives is
+    charged to `commitments`, a copy of the caller's, so that the next call decides above it."""
+    fleet = emptied(snapshot, clusters)
+    unpaced = [replace(entry, leave=None) for entry in entries]
+    made = cycle.run(unpaced, Queue(), fleet, commitments, seq=seq)
+    rehearsed: list[Rehearsed] = []
+    for decided in made.decided:
+        commitments.assume(decided.after)
+        before = sum(
+            copies_of(held) for held in decided.entry.standing.held if held.cluster in clusters
+        )
+        stays = sum(
+            copies_of(share) for share in decided.decision.shares if share.cluster in clusters
+        )
+        why = (decided.decision.message or "it has no other place") if stays else ""
+        rehearsed.append(Rehearsed(decided.key, decided.decision, before, stays, why))
+    for entry in entries:
+        if (bug := made.failed.get(entry.key)) is not None:
+            before = sum(
+                copies_of(held) for held in entry.standing.held if held.cluster in clusters
+            )
+            rehearsed.append(
+                Rehearsed(entry.key, None, before, before, f"it cannot be decided: {bug}")
+            )
+    return rehearsed
