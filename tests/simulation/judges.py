@@ -27,6 +27,7 @@ from tests.simulation.doubts import Doubts
 from tests.simulation.feasibility import POLICIES, Feasibility
 from tests.simulation.invariants import Obj
 from tests.simulation.once import Once
+from tests.simulation.recurrences import Recurrences
 from tests.simulation.removals import Removals
 from tests.simulation.respect import Respect
 from tests.simulation.shardruns import ShardRuns
@@ -77,6 +78,7 @@ class Judges:
         world.listeners += [self._watch(one) for one in self.watchers]
         self.tombstones = Tombstones()
         self.removals = Removals()
+        self.recurrences = Recurrences()
         self.feasibility = Feasibility(world)
         self.respect = Respect()
         self.doubts = Doubts(world)
@@ -131,6 +133,7 @@ class Judges:
             spared=self.availability.judged,
             silent=self.silence.judged,
             **self.shard_runs.judged,
+            **self.recurrences.judged,
             **self.booked.judged,
         )
 
@@ -206,6 +209,7 @@ class Judges:
             *self.world.patience.breaches(step, now_s),
             *self.tombstones.breaches(step, now_s),
             *self.removals.breaches(step, now_s),
+            *self.recurrences.breaches(step),
             *self.feasibility.breaches(step),
             *self.respect.breaches(step),
             *self.once.breaches(step),

@@ -27,6 +27,7 @@ from federator.hub.members.reachability import ProbeResult, Reachability
 from federator.hub.placing.placer import Due, Placing
 from federator.hub.process import HubProcess
 from federator.hub.records.decisions import Record
+from federator.hub.recurring import Recurring
 from federator.hub.status.workload_status import StatusAggregation
 from federator.kinds import registry
 from federator.kinds.jobset import ask, natives
@@ -48,7 +49,7 @@ from federator.placement.room.commitments import Commitments
 from federator.placement.selection import filters
 from federator.placement.selection import leaving as engine_leaving
 from federator.sandbox.faults.rows import is_hub
-from tests.simulation import departures
+from tests.simulation import departures, recurrences
 from tests.simulation.running import Plant
 
 SLOW_S = 1.0
@@ -427,6 +428,15 @@ def _taken_for_ours(original: Method) -> Method:
     return is_ours
 
 
+def _only_said(make: Method) -> Method:
+    async def said(self: Recurring, key: WorkloadKey, obj: Mapping[str, Any], due_s: int) -> Any:
+        verbs = registry.RECURRING[key.kind].recurring
+        assert verbs is not None
+        return verbs.read_run(verbs.render_run(obj, due_s)), None
+
+    return said
+
+
 MUTATIONS: Mapping[str, tuple[str, Plant]] = {
     "a delete comes before caches are synced": (
         "14 no delete on doubt",
@@ -510,6 +520,7 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
         instead(reachability, "after", _believed_late),
     ),
     "all members share one lane": ("22 bulkhead", instead(process, "Lane", _shared)),
+    "a run is recorded and not made": (recurrences.LOST, instead(Recurring, "_make", _only_said)),
     "every cluster runs all shards": ("1 shards have Jobs", instead(natives, "pieces", _all_shards)),
     "dependent objects are removed and made for ever": ("10 stays at rest", instead(Expander, "turn", _to_and_fro)),
 }

@@ -14,7 +14,7 @@ from federator.kinds import registry
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.model.steps import ObjectRef
-from tests.simulation import backlog, duplicates, machines, mistakes, oddities, rulings
+from tests.simulation import backlog, duplicates, machines, mistakes, oddities, recurrences, rulings
 from tests.simulation.drawing import Parameters, generator
 
 SERVICE, JOBSET, DEPLOYMENT = "PinterestService", "PinterestJobSet", "Deployment"
@@ -131,6 +131,7 @@ class _Author:
         refused = generator(parameters.seed, "unknown projects").randrange(1000) < SOME_PER_MILLE
         self.strangers: dict[str, Any] = {} if refused else {"unknownProjects": "Allow"}
         """What accounts say of workloads whose project no account names."""
+        self.cron = recurrences.policy(generator(parameters.seed, "cron"))
         self.mistakes = mistakes.Mistakes(generator(parameters.seed, "mistakes"), self.clusters)
         self.choices = [self.create, self.scale, self.scale, self.roll, self.policy, self.relabel, self.cordon]
         self.choices += [self.delete, self.recreate, self.suspend]
@@ -155,6 +156,8 @@ class _Author:
             more = {} if self.tree else self.strangers
             yield Action(0.0, "create", "FederatedQuota", "", "feed", {"spec": {**spec, **more}})
         yield self._made(self.rng.choice(NAMES))
+        if self.cron:
+            yield Action(0.0, "create", *_CRON, recurrences.made(_run(), self.cron))
         if self.backlog.any:
             account = self.backlog.account()["spec"]
             yield Action(0.0, "create", "FederatedQuota", "", backlog.PROJECT, {"spec": {**account, **self.strangers}})
@@ -181,6 +184,8 @@ class _Author:
 
     def end(self) -> Iterator[Action]:
         yield from self._moves(backlog.LATE)
+        if self.cron:
+            yield Action(0.0, "delete", *_CRON)
         for cluster in sorted(self.cordoned):
             yield Action(0.0, "patch", "MemberCluster", "", cluster, {"spec": {"cordoned": False}})
         for cluster in sorted(self.rulings.tainted):
@@ -337,6 +342,18 @@ class _Author:
         }
         self.choosy.made(template)
         return {"shards": shards, "parallelism": slots, "template": template}
+
+
+_CRON = (recurrences.CRON, recurrences.NAMESPACE, recurrences.NAME)
+
+
+def _run() -> dict[str, Any]:
+    """What each run of the cron job does."""
+    template = {
+        "metadata": {"annotations": {"embedded.federator/run-seconds": "5"}},
+        "spec": {"restartPolicy": "Never", "containers": [_container("tick:1")]},
+    }
+    return {"shards": 1, "template": template}
 
 
 def _container(image: str) -> dict[str, Any]:
