@@ -38,7 +38,7 @@ _PARTS: Final = (
 
 _OTHER_KINDS: Final[Mapping[str, str]] = {
     "StatefulSet": "its pods have names and storage of their own, a PinterestService's do not",
-    "DaemonSet": "it runs once per node, a PinterestService as often as it is told",
+    "DaemonSet": "it runs once per node; write a PinterestDaemon with its template",
     "CronJob": "a PinterestJobSet runs once; convert its job template when it is to run",
     "ResourceFlavor": "accounts limit over all clusters; policies say which clusters",
     "WorkloadPriorityClass": "a workload says its priority itself (spec.priority)",

@@ -123,7 +123,8 @@ AROUND = {
     ),
     "docs/using/daemons.md": Around(
         f"mkdir -p config; cp -r {ROOT}/config/examples config/",
-        "kubectl delete -f config/examples/daemon.yaml; federator wait pdm/node-agent -n infra --for=deleted",
+        "kubectl delete pdm node-agent -n infra; federator wait pdm/node-agent -n infra --for=deleted;"
+        " kubectl delete fq infra",
     ),
     "docs/using/explain.md": Around(after="kubectl scale -n feed psvc/homefeed --replicas=3000"),
     "docs/using/pod-security.md": Around(_apply(_web("shop", 4, cpu="1", pod="hostPID: true, "))),
