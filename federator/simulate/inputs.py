@@ -12,7 +12,7 @@ from federator.model.fleet import ClusterView, QuotaAccount
 from federator.model.kubernetes.pod_security import Level
 from federator.placement.policy.policies import Rule
 from federator.simulate.demand import Work
-from federator.simulate.outcome import Placed
+from federator.simulate.outcome import Placed, Wanted
 
 
 class EventKind(StrEnum):
@@ -93,6 +93,8 @@ class Inputs:
     """Whether each cluster is one node of its totals, so that fragmentation is not seen."""
     levels: Mapping[str, Level] = field(default_factory=dict)
     """Namespace -> the Pod Security level that it enforces."""
+    measures: tuple[Wanted, ...] = ()
+    """What the verdict is to be about."""
     recorded: tuple[Placed, ...] = ()
     """The decisions of the live federation that was recorded, in their order."""
     assumptions: tuple[str, ...] = ()

@@ -3,8 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from federator.simulate.demand import Work
+
+WAITING_KEYS: Final = (
+    "never_started", "waited", "wait_p50_s", "wait_p90_s", "wait_p99_s", "wait_max_s", "wait_sum_s",
+)  # fmt: skip
+"""Figures that there are for each project and tier too."""
+_USES: Final = tuple(f"{what}_{name}" for name in ("cpu", "memory", "gpu") for what in ("use_mean", "use_peak"))
+FIGURE_KEYS: Final = (
+    *WAITING_KEYS, "works", "completed", "running", "waiting", "unplaceable", "missing_copy_s", "fragmented_peak",
+    "moves", "restarts", "lost_s", "failures", "failed", "failed_s", "scalings", "scaled_late", *_USES, "cost",
+)  # fmt: skip
+"""Figures that a scenario may set bounds to."""
 
 
 class End(StrEnum):
@@ -119,6 +131,21 @@ class Happened:
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """A measure with its bounds."""
+
+    name: str
+    figure: str
+    """Key of a figure of the report."""
+    project: str = ""
+    """"" for works of any project."""
+    tier: str = ""
+    """"" for works of any tier."""
+    most: float | None = None
+    least: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """Result of one simulation."""
 
@@ -137,6 +164,8 @@ class Outcome:
     happened: tuple[Happened, ...] = ()
     placed: tuple[Placed, ...] = ()
     """Decisions about recorded workloads, in the order in which they were taken."""
+    wanted: tuple[Wanted, ...] = ()
+    """The measures that the verdict is to be about."""
     recorded: tuple[Placed, ...] = ()
     """Those of the live federation that was recorded."""
     moves: int = 0

@@ -136,7 +136,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "simulate/scenario": (
         ("fields",),
         ("schema",),
-        ("aggregates", "drawing", "recorded"),
+        ("aggregates", "drawing", "recorded", "wanted"),
         ("fleet",),
         ("events",),
         ("assembling",),

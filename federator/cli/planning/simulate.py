@@ -6,6 +6,7 @@ Exit 1: bad input, with nothing written to --out.
 """
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from federator.simulate.report.measures import Measures
     from federator.simulate.report.page import Provenance
 
+MISSED = 3
+"""Exit code when a measure of the scenario is out of its bounds."""
 REFERENCES = ("home-fifo", "home-backfill", "fed-fifo", "fed-home-first")
 
 
@@ -71,9 +74,11 @@ def simulate(
 ) -> None:
     """Plays a demand against a fleet and says what became of it: a verdict, tables, a report.
 
-    PATH is a scenario file, or a folder with clusters.csv and workloads.csv.
+    PATH is a scenario file, or a folder with clusters.csv and workloads.csv. Exit 1: bad input,
+    with nothing written. Exit 3: a measure of the scenario is out of its bounds.
     """
     asked = Changes(**{name: value or "" for name, value in changes.items()})
+    missed = False
     with simulating.told(), simulating.many_objects():
         if reference is not None:
             others = [option for option in asked.given if option != "--capacity"]
@@ -86,14 +91,17 @@ def simulate(
             return
         if opened and out is None:
             common.fail("--open needs --out: the folder for the report")
-        _simulated(path, asked, compare, out, output, quiet=quiet)
+        missed = _simulated(path, asked, compare, out, output, quiet=quiet)
         if opened and out is not None:
             click.launch(str(out / "report.html"))
+    if missed:
+        sys.exit(MISSED)
 
 
 def _simulated(
     path: Path, asked: Changes, compare: Path | None, out: Path | None, output: str, *, quiet: bool
-) -> None:
+) -> bool:
+    """Returns whether a measure of the scenario is out of its bounds."""
     from federator.simulate.report import figures, forms
 
     measures, source = _run(path, asked, quiet=quiet)
@@ -108,7 +116,7 @@ def _simulated(
         common.data(
             json.dumps(forms.document(measures, source, other), indent=2, ensure_ascii=False) + "\n"
         )
-        return
+        return bool(figures.missed(measures))
     if other is not None:
         _compared(other, (measures.outcome.name, measures))
     common.say(figures.verdict(measures))
@@ -117,6 +125,7 @@ def _simulated(
         common.show(common.table(headers, rows))
     if out is not None:
         common.say(f"report: {out / forms.PAGE}", err=True)
+    return bool(figures.missed(measures))
 
 
 def _run(path: Path, asked: Changes, *, quiet: bool) -> "tuple[Measures, Provenance]":

@@ -107,6 +107,7 @@ class Recording:
             samples=tuple(self._samples),
             happened=tuple(self._happened),
             placed=tuple(self._placed),
+            wanted=self.inputs.measures,
             recorded=self.inputs.recorded,
             moves=self._moves,
             decisions=world.seq,

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
-from federator.simulate.outcome import End, Outcome
+from federator.simulate.outcome import WAITING_KEYS, End, Outcome, Wanted
 from federator.simulate.report import amounts
 from federator.simulate.report.measures import Measures
 
@@ -147,8 +147,72 @@ def _decision(work: str, clusters: Mapping[str, int]) -> str:
     return f"{work}: {where}"
 
 
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A measure of the scenario, and whether it is within its bounds."""
+
+    wanted: Wanted
+    value: float | None
+    """None where there is nothing to measure: no capacity of that resource, no work of that group."""
+
+    @property
+    def met(self) -> bool:
+        if self.value is None:
+            return self.wanted.most is None and self.wanted.least is None
+        low, high = self.wanted.least, self.wanted.most
+        return (high is None or self.value <= high) and (low is None or self.value >= low)
+
+    @property
+    def shown(self) -> str:
+        return "nothing" if self.value is None else shown(self.wanted.figure, self.value)
+
+    @property
+    def bounds(self) -> str:
+        """`at most 10 min`; "" without any."""
+        given = (("at least", self.wanted.least), ("at most", self.wanted.most))
+        return " and ".join(f"{word} {shown(self.wanted.figure, value)}" for word, value in given if value is not None)
+
+
+def judged(measures: Measures) -> tuple[Judged, ...]:
+    """The measures that the scenario names, in its order."""
+    return tuple(Judged(one, _value(measures, one)) for one in measures.outcome.wanted)
+
+
+def _value(measures: Measures, wanted: Wanted) -> float | None:
+    if not wanted.project and not wanted.tier:
+        return next((one.value for one in figures(measures) if one.key == wanted.figure), None)
+    groups = measures.by_project if wanted.project else measures.by_tier
+    group = next((one for one in groups if one.group == (wanted.project or wanted.tier)), None)
+    return float(getattr(group, _FIELDS[wanted.figure])) if group is not None else None
+
+
+_FIELDS: Final = {key: key.removeprefix("wait_") for key in WAITING_KEYS} | {"never_started": "never"}
+
+
+def named(measures: Measures) -> list[list[str]]:
+    """The measures that the scenario names, each with its value, its bounds and whether it is met."""
+    return [[one.wanted.name, one.shown, one.bounds or "-", "yes" if one.met else "no"] for one in judged(measures)]
+
+
+def missed(measures: Measures) -> tuple[Judged, ...]:
+    """The measures that are out of their bounds."""
+    return tuple(one for one in judged(measures) if not one.met)
+
+
 def verdict(measures: Measures) -> str:
-    """What happened, in one sentence."""
+    """What happened, in one sentence; before it whether the measures of the scenario are met."""
+    bounded = [one for one in judged(measures) if one.bounds]
+    if not bounded:
+        return _happened(measures)
+    out = [one for one in bounded if not one.met]
+    if not out:
+        met = f"All {len(bounded)} measures are met" if len(bounded) > 1 else "The measure is met"
+        return f"{met}: {_happened(measures)}"
+    told = ", ".join(f"{one.wanted.name} is {one.shown}, {one.bounds} is wanted" for one in out)
+    return f"{len(out)} of {amounts.counted(len(bounded), 'measure')} missed ({told}): {_happened(measures)}"
+
+
+def _happened(measures: Measures) -> str:
     found = measures.waiting
     if not measures.works:
         return "No work was submitted in the measured time, so there is nothing to judge."

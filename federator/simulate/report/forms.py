@@ -43,7 +43,8 @@ def tables(measures: Measures) -> list[tuple[list[str], list[list[str]]]]:
         ]
         for one in (*measures.fleet, *_busiest(measures))
     ]
-    found = [
+    found = [(["MEASURE", "VALUE", "WANTED", "MET"], named)] if (named := figures.named(measures)) else []
+    found += [
         (["FIGURE", "VALUE"], shown),
         (["TIER OR PROJECT", "WORKS", "NEVER STARTED", "WAITED", "P50", "P99", "LONGEST"], waiting),
         (["CLUSTER", "RESOURCE", "CAPACITY", "MEAN", "PEAK"], use),
@@ -105,11 +106,24 @@ def document(measures: Measures, source: Provenance, other: tuple[str, Measures]
             "cycles": outcome.cycles,
         },
     }
+    if outcome.wanted:
+        found["measures"] = [_judged(one) for one in figures.judged(measures)]
     if (replayed := figures.replay(outcome)) is not None:
         found["replay"] = _replayed(replayed)
     if other is not None:
         found["comparedWith"] = _compared(other, measures)
     return found
+
+
+def _judged(one: figures.Judged) -> dict[str, Any]:
+    return {
+        "name": one.wanted.name,
+        "figure": one.wanted.figure,
+        "value": one.value,
+        "least": one.wanted.least,
+        "most": one.wanted.most,
+        "met": one.met,
+    }
 
 
 def _compared(other: tuple[str, Measures], measures: Measures) -> dict[str, Any]:

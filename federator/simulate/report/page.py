@@ -81,6 +81,7 @@ def render(measures: Measures, source: Provenance, other: tuple[str, Measures] |
         "warm_up": amounts.length(measures.outcome.warm_up_s) if measures.outcome.warm_up_s else "",
         "panels": panels(measures, other),
         "happened": _happened(measures),
+        "measured_by": _table(["measure", "value", "wanted", "met"], figures.named(measures)),
         "assumptions": measures.outcome.assumptions,
         "other": "",
         "differences": (),

@@ -21,7 +21,7 @@ from federator.model.resources import CPU, GPU, MEMORY
 from federator.placement.policy.policies import Rule
 from federator.simulate.demand import Work
 from federator.simulate.inputs import Inputs
-from federator.simulate.scenario import aggregates, drawing, events, fleet, recorded
+from federator.simulate.scenario import aggregates, drawing, events, fleet, recorded, wanted
 from federator.simulate.scenario.fields import near
 from federator.simulate.scenario.fleet import Clusters
 from federator.simulate.scenario.recorded import Replay
@@ -122,6 +122,7 @@ def inputs(scenario: Scenario, files: Files, name: str) -> Inputs:
         price_per_hour=clusters.prices,
         aggregates=scenario.fleet.aggregates,
         levels=replay.levels if replay is not None else {},
+        measures=wanted.measures(scenario.measures, priced=bool(clusters.prices), works=works),
         recorded=replay.decisions if replay is not None else (),
         assumptions=tuple(notes),
     )

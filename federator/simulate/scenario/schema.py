@@ -505,6 +505,19 @@ class Event(Model):
         return self
 
 
+class Wanted(Model):
+    """A measure that the verdict is about."""
+
+    figure: str = ""
+    """Its name in report.json; without it the name of the measure."""
+    project: str = ""
+    """Of the works of this project only, for figures of waiting."""
+    tier: TierName | None = None
+    most: str | int | float | None = None
+    """Lengths as `10m`, shares as `80%`."""
+    least: str | int | float | None = None
+
+
 class Scenario(Model):
     """A simulation as a person writes it."""
 
@@ -524,3 +537,5 @@ class Scenario(Model):
     quotas: list[Object] = Field(default_factory=list)
     """FederatedQuotas, or `{file: PATH}` with some."""
     events: list[Event] = Field(default_factory=list)
+    measures: dict[Name, Wanted] = Field(default_factory=dict)
+    """Name -> which figure, and within which bounds it is good."""

@@ -1,0 +1,60 @@
+"""The measures of a scenario: which figure each is about, and its bounds as numbers.
+
+Names are checked before anything runs: a figure or a project that is not there is an error with the field's path.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from federator.model.errors import FieldError
+from federator.simulate.demand import Work
+from federator.simulate.outcome import FIGURE_KEYS, WAITING_KEYS, Wanted
+from federator.simulate.scenario import fields, schema
+from federator.simulate.scenario.fields import near
+
+COST: Final = "cost"
+
+
+def measures(given: Mapping[str, schema.Wanted], *, priced: bool, works: Sequence[Work]) -> tuple[Wanted, ...]:
+    """The measures in their order. Raises FieldError."""
+    projects = {work.project for work in works}
+    return tuple(_measure(name, one, priced, projects) for name, one in given.items())
+
+
+def _measure(name: str, given: schema.Wanted, priced: bool, projects: set[str]) -> Wanted:
+    path = f"measures.{name}"
+    figure = given.figure or name
+    here = f"{path}.figure" if given.figure else path
+    if figure not in FIGURE_KEYS:
+        raise FieldError(here, f"there is no figure {figure!r}{near(figure, FIGURE_KEYS)}")
+    if figure == COST and not priced:
+        raise FieldError(here, "nothing costs anything: the fleet has no prices")
+    grouped = given.project or given.tier
+    if grouped and figure not in WAITING_KEYS:
+        raise FieldError(path, f"{figure} is of the whole fleet; by project or tier are {', '.join(WAITING_KEYS)}")
+    if given.project and given.tier:
+        raise FieldError(path, "is by project or by tier, and not by both")
+    if given.project and given.project not in projects:
+        raise FieldError(f"{path}.project", f"no work is of {given.project!r}{near(given.project, sorted(projects))}")
+    most, least = (
+        _bound(figure, value, f"{path}.{end}") for end, value in (("most", given.most), ("least", given.least))
+    )
+    if most is not None and least is not None and least > most:
+        raise FieldError(f"{path}.least", "is more than most")
+    return Wanted(name, figure, given.project, given.tier or "", most, least)
+
+
+def _bound(figure: str, value: str | float | None, path: str) -> float | None:
+    """A bound in the unit of the figure: seconds, shares from 0 to 1, or a count."""
+    if value is None:
+        return None
+    try:
+        if figure.endswith("_s") and not figure.endswith("copy_s"):
+            return float(fields.seconds(value))
+        found = float(fields.fraction(value))
+    except ValueError as bad:
+        raise FieldError(path, str(bad)) from None
+    if not math.isfinite(found):
+        raise FieldError(path, "is not finite")
+    return found
