@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo browser docs lock soak replay shrink test unit lint types house kube bench fuzz simulate mutants clean
+.PHONY: demo browser docs lock soak replay shrink test test-pythons unit lint types house parts kube bench fuzz simulate \
+	mutants clean
 
 LOCKS := deploy/locks
 PIP := $(BIN)/pip install -q --disable-pip-version-check
@@ -30,7 +31,7 @@ demo: $(STAMP)
 	$(BIN)/federator demo $(ARGS)
 
 ## test: everything, and the ten slowest; the tests of the real control plane run where it can be had
-test: $(STAMP) kube browser
+test: $(STAMP) parts
 	$(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorder -m "not soak" --durations=10 $(ARGS)
 
 ## unit: the inner loop: no process, no socket
@@ -81,6 +82,13 @@ types: $(STAMP)
 house: $(STAMP)
 	$(BIN)/python -m pytest tests/house
 
+## test-pythons: the unit tests on the other Pythons of this machine; says which there are not
+test-pythons: $(STAMP)
+	$(BIN)/python -m tests.pythons $(ARGS)
+
+## parts: everything real that tests start, installed once: the control plane, kubectl, a browser. No test installs anything
+parts: kube browser
+
 ## kube: etcd, kube-apiserver, controller manager, scheduler and kubectl for the tests, built once into a cache
 kube: $(STAMP)
 	$(BIN)/python tests/controlplane/build.py
@@ -90,7 +98,7 @@ OLDER := FEDERATOR_TEST_KUBERNETES=1.36
 
 ## browser: the headless Chromium that opens reports in tests, from the machine or once from Debian
 browser: $(STAMP)
-	-@$(BIN)/python tests/browser/chromium.py
+	-@$(BIN)/python -m tests.browser.chromium
 
 ## bench: our figure, the floor measured beside it, and the gate of every row; ONLY=S1,S4 for a part
 bench: $(STAMP) kube
