@@ -51,13 +51,14 @@ async def shell(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shell
 
 
 def ready(shell: Shell) -> dict[str, int]:
-    """Ready copies of each service, by what the members hold themselves."""
+    """Ready copies of each of these services, by what the members hold themselves."""
     counts: dict[str, int] = {}
     for member in shell.federation.members.values():
         for stored in member.store.items(member.registry.get("apps", "deployments")):
             status = stored.obj.get("status") or {}
             name = stored.key[1]
-            counts[name] = counts.get(name, 0) + status.get("readyReplicas", 0)
+            if name.startswith("web-"):
+                counts[name] = counts.get(name, 0) + status.get("readyReplicas", 0)
     return counts
 
 
