@@ -4,6 +4,7 @@ It is made from the host's objects, and from the history that the leader keeps o
 decision does not depend on is left out: environments, commands and arguments of containers.
 """
 
+import bisect
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -166,8 +167,16 @@ def _submitted(told: list[_Told]) -> None:
     with scalings."""
     for one in told:
         one.submit_s = one.created_s
-    known = [(one.first_seq, one, -1) for one in told if one.first_seq is not None]
-    known += [(raw.integer(entry, "seq"), one, at) for one in told for at, (_, _, entry) in enumerate(one.scalings)]
+    known = [(_issued(one.decisions[0]), one, -1) for one in told if one.first_seq is not None]
+    # An edit that found no room leaves the shares and their number as they were: its place is that of the newest number
+    # that had been issued by then.
+    written = sorted(_issued(entry) for one in told for entry in one.decisions)
+    newest = list(itertools.accumulate((seq for _, seq in sorted((at, seq) for seq, at in written)), max))
+    times = sorted(at for _, at in written)
+    for one in told:
+        for at, (_, _, entry) in enumerate(one.scalings):
+            seq, at_s = _issued(entry)
+            known.append(((max(seq, newest[bisect.bisect(times, at_s) - 1]), at_s), one, at))
     latest = 0
     for _, one, at in sorted(known, key=lambda arrival: arrival[0]):
         if at < 0:
@@ -177,6 +186,11 @@ def _submitted(told: list[_Told]) -> None:
             latest = max(at_s, latest)
             one.scalings[at] = (latest, replicas, entry)
     told.sort(key=lambda one: (one.submit_s, one.first_seq or 0, one.key))
+
+
+def _issued(entry: Obj) -> tuple[int, float]:
+    """The number of a decision, and when it was written."""
+    return raw.integer(entry, "seq"), _number(entry, "at")
 
 
 def _work(one: _Told, begin_s: int) -> dict[str, Any]:

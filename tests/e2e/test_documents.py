@@ -145,8 +145,10 @@ REFERENCES = "DIR is a reader's own trace: tests/unit/cli/test_simulate.py runs 
 EMPTIES = "it is about a whole cluster that other documents look at: tests/e2e/test_drains.py runs it"
 NOT_RUN = {
     "federator cluster declare-dead us-east-1a --timeout 30m": EMPTIES,
+    "federator cluster declare-dead us-east-1a --undo": EMPTIES,
     "federator cluster drain us-east-1a --dry-run": EMPTIES,
     "federator cluster drain us-east-1a --timeout 30m": EMPTIES,
+    "federator cluster undrain us-east-1a": EMPTIES,
     "federator simulate simulations/lose-a-zone.yaml -q": PLAYED,
     "federator simulate DIR --reference home-fifo -o json": REFERENCES,
     "federator simulate DIR --reference fed-home-first --capacity 1/2 -o json": REFERENCES,

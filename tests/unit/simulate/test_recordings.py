@@ -217,6 +217,22 @@ def test_a_scaling_and_a_submission_of_one_second_are_decided_on_in_the_order_of
     assert (replay.recorded, replay.whole) == (3, True), replay.sentence
 
 
+def test_a_scaling_that_found_no_room_is_no_older_than_what_took_it() -> None:
+    """Its decision keeps the number of the one before: what was decided on meanwhile comes first all the same."""
+    web, other = workload("web", 0, 4), workload("other", 5, 3)
+    entries = [
+        scaled(1, 0.2, 1, {"one": 1})(web),
+        scaled(2, 5.3, 3, {"one": 3})(other),
+        scaled(1, 20.4, 4, {"one": 1}, **{"from": {"one": 1}})(web),
+    ]
+
+    found = document([member("one", 4), web, other], *entries)
+    _, replay = replayed(found)
+
+    assert [one["submit"] for one in found["demand"]["recording"]["works"]] == [0, 5]
+    assert (replay.recorded, replay.whole) == (2, True), replay.sentence
+
+
 def test_what_duplicate_wants_and_edits_of_jobs_are_no_scalings() -> None:
     """A Duplicate service wants its replicas in each cluster; a third one came."""
     twice, job = workload("twice", 0, 2), workload("job", 1, 4, "PinterestJobSet")
