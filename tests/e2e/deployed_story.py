@@ -53,6 +53,7 @@ def tell(deployed: Deployed) -> None:
     _an_edit_is_held_back(fleet)
     _more_policies_than_a_namespace_may_have(fleet)
     _a_plain_deployment(fleet)
+    _a_daemon_comes_and_goes(fleet)
     _a_jobset_that_completes(fleet)
     _a_cron_job_replaces_its_run(fleet)
     _shards_are_withdrawn(deployed)
@@ -267,6 +268,29 @@ def _a_plain_deployment(fleet: Fleet) -> None:
         return any(note in obj["metadata"].get("annotations", {}) for obj in found)
 
     until(noted, lambda: "no member has noted why pods are not ready")
+
+
+def _a_daemon_comes_and_goes(fleet: Fleet) -> None:
+    """On every node of both members; a new image and configuration reach them one after the other."""
+    fleet.host("apply", "-f", fleet.manifest(workloads.daemon("agent", "feed", project="feed")))
+    nodes = sum(len(shell.items("nodes")) for shell in fleet.members.values())
+    fleet.host("wait", f"--for=jsonpath={{.status.ready}}={nodes}", "pdm/agent", *SPACE, "--timeout=90s")
+    assert sorted(fleet.spread("ds", "feed", "agent")) == ["a", "b"]
+    image = {"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "registry.example/agent:2"}
+    config = {"op": "replace", "path": "/spec/config", "value": {"agent.conf": "interval=5s\n"}}
+    fleet.host("patch", "pdm", "agent", *SPACE, "--type=json", "-p", _json([image, config]))
+
+    def rolled_out() -> bool:
+        return all(
+            obj["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.example/agent:2"
+            and obj["status"].get("updatedNumberScheduled") == obj["status"]["desiredNumberScheduled"]
+            for obj in fleet.spread("ds", "feed", "agent").values()
+        )
+
+    until(rolled_out, lambda: "the new image of the daemon has not been rolled out")
+    fleet.ready("feed", "pdm/agent")
+    fleet.host("delete", "pdm", "agent", *SPACE)
+    until(lambda: not fleet.spread("ds", "feed", "agent"), lambda: "a member still has the daemon")
 
 
 def _a_jobset_that_completes(fleet: Fleet) -> None:

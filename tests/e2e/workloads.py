@@ -53,6 +53,20 @@ def jobset(name: str, namespace: str, shards: int, parallelism: int) -> dict[str
     }
 
 
+def daemon(name: str, namespace: str, **spec: Any) -> dict[str, Any]:
+    """A PinterestDaemon for every node."""
+    return {
+        "apiVersion": "pinterest.com/v1beta1",
+        "kind": "PinterestDaemon",
+        "metadata": {"name": name, "namespace": namespace, "labels": {"app": name}},
+        "spec": {
+            "config": {"agent.conf": "interval=10s\n"},
+            "template": _template(name, "registry.example/agent:1"),
+            **spec,
+        },
+    }
+
+
 def deployment(name: str, namespace: str, replicas: int) -> dict[str, Any]:
     return {
         "apiVersion": "apps/v1",
