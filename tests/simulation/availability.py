@@ -33,7 +33,8 @@ ON_ITS_WAY_S = 1.0
 
 
 class Availability:
-    """Ready copies per service, at every write. `liars`: members whose figures hubs were lied to about."""
+    """Ready copies per service, at every write. `liars`: members whose figures hubs were lied to about; services
+    that have copies there are not judged."""
 
     def __init__(self, now: Callable[[], float], liars: Collection[str]) -> None:
         self.judged = 0
@@ -106,6 +107,8 @@ class Availability:
             return []
         if any(0 < facts.terms.per_cluster <= after for facts in _decisions(step, uid)):
             return []  # strategy Duplicate: each cluster holds the count that a person asks for, whatever others lack
+        if any(next(_marks(step, cluster, uid), None) is not None for cluster in self._liars):
+            return []  # a lie about ready copies, up to what was given there, cannot be told from the truth
         self.judged += 1
         there = {cluster: self._ready(step, cluster, uid) for cluster in step.clusters if cluster != "host"}
         had = there.get(step.cluster, 0)

@@ -125,6 +125,8 @@ def test_after_a_long_time_without_bookmarks_every_collection_is_listed_once_and
         await asyncio.sleep(15)
         world.listeners.remove(found.append)
         lists = [sent for sent in found if ("limit", "500") in sent.request.query and not sent.watches]
+        # The runs of one cron job are listed by their label before it acts: that is no reflector's list.
+        lists = [sent for sent in lists if not any("pinterest.com/cronjob" in value for _, value in sent.request.query)]
         once = Counter((sent.process, sent.cluster, sent.request.path) for sent in lists)
         assert lists
         assert set(once.values()) == {1}, once

@@ -26,7 +26,7 @@ def test_the_wheel_has_every_file_of_the_package_and_says_that_it_is_typed(names
     package = {
         str(path.relative_to(TOP))
         for path in (TOP / "federator").rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        if path.is_file() and not {"__pycache__", ".ruff_cache"} & set(path.parts)
     }
 
     assert "federator/py.typed" in names
