@@ -1,7 +1,7 @@
 """One row per kind the federation knows: names, scope, printer columns, model, and the verbs of a workload kind."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from federator.api import raw
@@ -84,21 +84,8 @@ def workload(
     scale: bool = False,
 ) -> Kind:
     """The row of a workload kind with a schema of ours. `scale`: it has a scale subresource over spec.replicas."""
-    name = model.__name__
-    return Kind(
-        name,
-        WORKLOAD_GROUP,
-        "v1beta1",
-        plural,
-        name.lower(),
-        (short,),
-        namespaced=True,
-        model=model,
-        columns=columns,
-        scale=scale,
-        verbs=verbs,
-        longest_name=LONGEST_WORKLOAD_NAME,
-        in_members=True,
+    return replace(
+        _of_tenants(plural, short, model, columns, LONGEST_WORKLOAD_NAME), scale=scale, verbs=verbs, in_members=True
     )
 
 
@@ -112,6 +99,11 @@ def recurring(
     longest_name: int,
 ) -> Kind:
     """The row of a kind that makes workloads on the host; members know nothing of it."""
+    return replace(_of_tenants(plural, short, model, columns, longest_name), recurring=verbs)
+
+
+def _of_tenants(plural: str, short: str, model: type[Model], columns: tuple[Column, ...], longest_name: int) -> Kind:
+    """What all kinds that tenants write have in common."""
     name = model.__name__
     return Kind(
         name,
@@ -123,6 +115,5 @@ def recurring(
         namespaced=True,
         model=model,
         columns=columns,
-        recurring=verbs,
         longest_name=longest_name,
     )

@@ -7,7 +7,7 @@ objects say of the fleet.
 
 import itertools
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -21,6 +21,23 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 20
 """Lines of a rehearsal that are printed for those that move."""
+
+
+def _watching(what: str) -> Callable[[common.F], common.F]:
+    """The options of a command that watches what the hub goes on with."""
+
+    def options(command: common.F) -> common.F:
+        command = click.option(
+            "--no-wait", is_flag=True, help=f"Return at once; the {what} goes on by itself."
+        )(command)
+        return click.option(
+            "--timeout",
+            type=waiting.Duration(),
+            default="0",
+            help=f"Stop watching after this time, such as 30m; the {what} goes on. 0: never.",
+        )(command)
+
+    return options
 
 
 @click.command()
@@ -41,13 +58,7 @@ SHOWN: Final = 20
     help="Job sets run on there for so long and are then restarted elsewhere; 0: at once"
     " (default: 1h).",
 )
-@click.option(
-    "--timeout",
-    type=waiting.Duration(),
-    default="0",
-    help="Stop watching after this time, such as 30m; the drain goes on. 0: never.",
-)
-@click.option("--no-wait", is_flag=True, help="Return at once; the drain goes on by itself.")
+@_watching("drain")
 @common.connection_options
 def drain(
     names: tuple[str, ...],
@@ -120,13 +131,7 @@ def undrain(names: tuple[str, ...], selector: str, kubeconfig: str, context: str
 @click.command(name="declare-dead")
 @click.argument("name")
 @click.option("--undo", is_flag=True, help="Take the word back: nothing more moves.")
-@click.option(
-    "--timeout",
-    type=waiting.Duration(),
-    default="0",
-    help="Stop watching after this time, such as 30m; the failover goes on. 0: never.",
-)
-@click.option("--no-wait", is_flag=True, help="Return at once; the failover goes on by itself.")
+@_watching("failover")
 @common.connection_options
 def declare_dead(
     name: str, undo: bool, timeout: float, no_wait: bool, kubeconfig: str, context: str
