@@ -135,11 +135,15 @@ class Columns:
             heights = np.minimum(fit, most) if heights is None else np.minimum(heights, fit, out=heights)
         assert heights is not None  # pods are always named
         np.maximum(heights, 0, out=heights)
+        self._keep_off(shape, heights, self.kinds[at, :top])
+        return heights
+
+    def _keep_off(self, shape: PodShape, heights: Ints, kinds: Ints) -> None:
+        """Nodes with a taint that keeps the pods off hold none. `kinds`: the makes of the nodes of `heights`."""
         if self.makes.tainted:
             open_to = [taints.untolerated(make.taints, shape.tolerations) is None for make in self.makes.every]
             if not all(open_to):
-                heights[~np.array(open_to)[self.kinds[at, :top]]] = 0
-        return heights
+                heights[~np.array(open_to)[kinds]] = 0
 
     def admitting(self, at: int, shape: PodShape) -> int:
         """How many nodes of one cluster have no taint that keeps the pods off."""
@@ -211,10 +215,7 @@ class Columns:
         assert heights is not None  # pods are always named
         heights = np.minimum(heights, 1 if shape.one_per_node else MOST_PER_NODE)
         np.maximum(heights, 0, out=heights)
-        if self.makes.tainted:
-            open_to = [taints.untolerated(make.taints, shape.tolerations) is None for make in self.makes.every]
-            if not all(open_to):
-                heights[~np.array(open_to)[self.kinds[at, :top]]] = 0
+        self._keep_off(shape, heights, self.kinds[at, :top])
         return heights
 
     def copies_of(self, shape: PodShape, at: int) -> int:
