@@ -9,9 +9,13 @@ from hypothesis import HealthCheck, settings
 from tests.controlplane import build
 from tests.controlplane.plane import ControlPlane
 
-# Properties are decided by what they say, never by how fast a loaded machine is; a failure prints how to repeat it.
+# Properties are decided by what they say, never by how fast a loaded machine is; a failure prints
+# how to repeat it.
 settings.register_profile(
-    "house", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    "house",
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("house")
 
@@ -22,14 +26,20 @@ GROUP = pytest.StashKey[str]()
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Half as many test processes again as there are cores: some of them always wait for servers."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Half as many test processes again as there are cores: some of them always wait for
+    servers.
+    """
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     return cores + max(1, cores // 2)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of one xdist_group side by side, before all others, those that take longest first: a group is worked off
-    by one process, and the end of the run is shared best when single tests come last."""
+    """Tests of one xdist_group side by side, before all others, those that take longest first: a
+    group is worked off by one process, and the end of the run is shared best when single tests come
+    last.
+    """
     first: dict[str, int] = {}
     for item in items:
         first.setdefault(_group(item), len(first))
@@ -44,8 +54,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
-    """The servers of a group of tests end with it: each costs processor time for as long as it runs, asked or not.
-    They end when the next group has been set up, for until then fixtures of theirs may live, of whatever scope."""
+    """The servers of a group of tests end with it: each costs processor time for as long as it
+    runs, asked or not. They end when the next group has been set up, for until then fixtures of
+    theirs may live, of whatever scope.
+    """
     stash, group = item.session.stash, _group(item)
     plane = stash.get(PLANE, None)
     left = plane.names() if plane is not None and group != stash[GROUP] else ()
@@ -53,7 +65,8 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
     try:
         return (yield)
     finally:
-        # Fixtures of the former group that have come to their end meanwhile may have ended theirs themselves.
+        # Fixtures of the former group that have come to their end meanwhile may have ended theirs
+        # themselves.
         for name in set(left) & set(plane.names() if plane is not None else ()):
             stash[PLANE].end(name)
 
@@ -67,12 +80,15 @@ def _group(item: pytest.Item) -> str:
 def control_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
     """The real control plane, one for each test process, started when the first test asks for it.
 
-    Tests that use it carry the marker `real`, and an `xdist_group` with which its servers end. Where it cannot be had
-    they skip, or fail if FEDERATOR_REQUIRE_REAL is 1.
+    Tests that use it carry the marker `real`, and an `xdist_group` with which its servers end.
+    Where it cannot be had they skip, or fail if FEDERATOR_REQUIRE_REAL is 1.
     """
     binaries = build.find()
     if binaries is None:
-        why = f"No real control plane, neither in KUBEBUILDER_ASSETS nor in {build.cache_dir()}: run `make kube`."
+        why = (
+            f"No real control plane, neither in KUBEBUILDER_ASSETS nor in {build.cache_dir()}: "
+            "run `make kube`."
+        )
         if os.environ.get("FEDERATOR_REQUIRE_REAL") == "1":
             pytest.fail(why)
         pytest.skip(why)

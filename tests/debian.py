@@ -1,5 +1,6 @@
-"""Debian's packages of programs that tests start, where this machine lets us install them: for `make`, never for a
-test."""
+"""Debian's packages of programs that tests start, where this machine lets us install them: for
+`make`, never for a test.
+"""
 
 import os
 import shutil
@@ -23,4 +24,6 @@ def install(*packages: str) -> None:
         except subprocess.TimeoutExpired:
             raise Unavailable(f"{' '.join(command)} has not ended within {INSTALL_S} s") from None
         if done.returncode:
-            raise Unavailable(f"{' '.join(command)} failed: {done.stderr.decode(errors='replace').strip()[-300:]}")
+            raise Unavailable(
+                f"{' '.join(command)} failed: {done.stderr.decode(errors='replace').strip()[-300:]}"
+            )

@@ -1,5 +1,7 @@
-"""Pods that the Pod Security Standards do not allow, one field each: written from the documentation of Kubernetes, not
-from our own tables. Used by the unit tests and, beside a real API server, by the end-to-end ones."""
+"""Pods that the Pod Security Standards do not allow, one field each: written from the documentation
+of Kubernetes, not from our own tables. Used by the unit tests and, beside a real API server, by the
+end-to-end ones.
+"""
 
 import copy
 from dataclasses import dataclass
@@ -7,13 +9,20 @@ from typing import Any
 
 Spec = dict[str, Any]
 GOOD: Spec = {
-    "securityContext": {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}},
+    "securityContext": {
+        "runAsNonRoot": True,
+        "runAsUser": 1000,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    },
     "initContainers": [],
     "containers": [
         {
             "name": "app",
             "image": "app:1",
-            "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+            "securityContext": {
+                "allowPrivilegeEscalation": False,
+                "capabilities": {"drop": ["ALL"]},
+            },
         }
     ],
 }
@@ -32,7 +41,9 @@ class Row:
 
     @property
     def template(self) -> dict[str, Any]:
-        meta = {"labels": {"app": "web"}} | ({"annotations": self.annotations} if self.annotations else {})
+        meta = {"labels": {"app": "web"}} | (
+            {"annotations": self.annotations} if self.annotations else {}
+        )
         return {"metadata": meta, "spec": copy.deepcopy(self.spec)}
 
 
@@ -74,10 +85,25 @@ _BASELINE = tuple(
             _init({"privileged": True, "allowPrivilegeEscalation": True}),
         ),
         *(
-            (f"{CONTEXT}.capabilities.add[0]", _own({"capabilities": {"drop": ["ALL"], "add": [name]}}))
-            for name in ("SYS_ADMIN", "NET_ADMIN", "NET_RAW", "SYS_PTRACE", "SYS_MODULE", "BPF", "ALL", "CAP_CHOWN")
+            (
+                f"{CONTEXT}.capabilities.add[0]",
+                _own({"capabilities": {"drop": ["ALL"], "add": [name]}}),
+            )
+            for name in (
+                "SYS_ADMIN",
+                "NET_ADMIN",
+                "NET_RAW",
+                "SYS_PTRACE",
+                "SYS_MODULE",
+                "BPF",
+                "ALL",
+                "CAP_CHOWN",
+            )
         ),
-        (f"{CONTEXT}.capabilities.add[1]", _own({"capabilities": {"drop": ["ALL"], "add": ["CHOWN", "SYS_TIME"]}})),
+        (
+            f"{CONTEXT}.capabilities.add[1]",
+            _own({"capabilities": {"drop": ["ALL"], "add": ["CHOWN", "SYS_TIME"]}}),
+        ),
         (
             "spec.initContainers[0].securityContext.capabilities.add[0]",
             _init({"capabilities": {"drop": ["ALL"], "add": ["SYS_ADMIN"]}}),
@@ -93,14 +119,22 @@ _BASELINE = tuple(
         (f"{APP}.ports[0].hostPort", _own(ports=[{"containerPort": 80, "hostPort": 80}])),
         (
             f"{APP}.ports[1].hostPort",
-            _own(ports=[{"name": "a", "containerPort": 80}, {"name": "b", "containerPort": 22, "hostPort": 22}]),
+            _own(
+                ports=[
+                    {"name": "a", "containerPort": 80},
+                    {"name": "b", "containerPort": 22, "hostPort": 22},
+                ]
+            ),
         ),
         *(
             (f"{APP}.{probe}.httpGet.host", _own(**{probe: {"httpGet": GET}}))
             for probe in ("livenessProbe", "readinessProbe", "startupProbe")
         ),
         (f"{APP}.livenessProbe.tcpSocket.host", _own(livenessProbe={"tcpSocket": TCP})),
-        (f"{APP}.lifecycle.postStart.httpGet.host", _own(lifecycle={"postStart": {"httpGet": GET}})),
+        (
+            f"{APP}.lifecycle.postStart.httpGet.host",
+            _own(lifecycle={"postStart": {"httpGet": GET}}),
+        ),
         (f"{APP}.lifecycle.preStop.httpGet.host", _own(lifecycle={"preStop": {"httpGet": GET}})),
         (f"{POD}.appArmorProfile.type", _pod(context={"appArmorProfile": {"type": "Unconfined"}})),
         (f"{CONTEXT}.appArmorProfile.type", _own({"appArmorProfile": {"type": "Unconfined"}})),
@@ -116,7 +150,10 @@ _BASELINE = tuple(
             (f"{POD}.sysctls[0].name", _pod(context={"sysctls": [{"name": name, "value": "1"}]}))
             for name in ("kernel.msgmax", "net.core.somaxconn", "vm.overcommit_memory")
         ),
-        (f"{POD}.windowsOptions.hostProcess", _pod(context={"windowsOptions": {"hostProcess": True}})),
+        (
+            f"{POD}.windowsOptions.hostProcess",
+            _pod(context={"windowsOptions": {"hostProcess": True}}),
+        ),
         (f"{CONTEXT}.windowsOptions.hostProcess", _own({"windowsOptions": {"hostProcess": True}})),
     )
 )
@@ -130,7 +167,9 @@ BASELINE: tuple[Row, ...] = (
 def _without(*names: str) -> Spec:
     """The pod without some of what `restricted` asks of its security context."""
     spec = _pod()
-    spec["securityContext"] = {key: value for key, value in spec["securityContext"].items() if key not in names}
+    spec["securityContext"] = {
+        key: value for key, value in spec["securityContext"].items() if key not in names
+    }
     return spec
 
 
@@ -148,11 +187,21 @@ RESTRICTED: tuple[Row, ...] = tuple(
         ("spec.volumes[0]", _pod(volumes=[{"name": "v", "nfs": {"server": "nfs", "path": "/"}}])),
         (
             "spec.volumes[0]",
-            _pod(volumes=[{"name": "v", "iscsi": {"targetPortal": "10.0.0.1", "iqn": "iqn.2001-04.com:x", "lun": 0}}]),
+            _pod(
+                volumes=[
+                    {
+                        "name": "v",
+                        "iscsi": {"targetPortal": "10.0.0.1", "iqn": "iqn.2001-04.com:x", "lun": 0},
+                    }
+                ]
+            ),
         ),
         (f"{CONTEXT}.allowPrivilegeEscalation", _bare("allowPrivilegeEscalation")),
         (f"{CONTEXT}.allowPrivilegeEscalation", _own({"allowPrivilegeEscalation": True})),
-        ("spec.initContainers[0].securityContext.allowPrivilegeEscalation", _init({"allowPrivilegeEscalation": True})),
+        (
+            "spec.initContainers[0].securityContext.allowPrivilegeEscalation",
+            _init({"allowPrivilegeEscalation": True}),
+        ),
         (f"{CONTEXT}.runAsNonRoot", _without("runAsNonRoot")),
         (f"{POD}.runAsNonRoot", _pod(context={"runAsNonRoot": False})),
         (f"{CONTEXT}.runAsNonRoot", _own({"runAsNonRoot": False})),
@@ -160,7 +209,10 @@ RESTRICTED: tuple[Row, ...] = tuple(
         (f"{CONTEXT}.seccompProfile.type", _without("seccompProfile")),
         (f"{CONTEXT}.capabilities.drop", _bare("capabilities")),
         (f"{CONTEXT}.capabilities.drop", _own({"capabilities": {"drop": ["NET_RAW"]}})),
-        (f"{CONTEXT}.capabilities.add[0]", _own({"capabilities": {"drop": ["ALL"], "add": ["CHOWN"]}})),
+        (
+            f"{CONTEXT}.capabilities.add[0]",
+            _own({"capabilities": {"drop": ["ALL"], "add": ["CHOWN"]}}),
+        ),
         ("spec.initContainers[0].securityContext.capabilities.drop", _init({"capabilities": {}})),
     )
 )
@@ -180,7 +232,12 @@ ALLOWED: tuple[Row, ...] = tuple(
             ]
         ),
         _pod(context={"sysctls": [{"name": "net.ipv4.tcp_syncookies", "value": "1"}]}),
-        _pod(context={"appArmorProfile": {"type": "RuntimeDefault"}, "seLinuxOptions": {"type": "container_t"}}),
+        _pod(
+            context={
+                "appArmorProfile": {"type": "RuntimeDefault"},
+                "seLinuxOptions": {"type": "container_t"},
+            }
+        ),
         _own(livenessProbe={"httpGet": {"path": "/", "port": 80}}),
     )
 )

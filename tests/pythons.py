@@ -1,8 +1,10 @@
-"""The unit tests on every other Python that federator supports: `python -m tests.pythons`, or `make test-pythons`.
+"""The unit tests on every other Python that federator supports: `python -m tests.pythons`, or `make
+test-pythons`.
 
-A Python is looked for on PATH and among those of pyenv. Each gets an environment of its own below build/pythons, with
-what deploy/locks/dev.txt locks for it; nothing is downloaded but packages. Versions that are not there are named, and
-are no failure: the last line says on which versions the tests passed.
+A Python is looked for on PATH and among those of pyenv. Each gets an environment of its own below
+build/pythons, with what deploy/locks/dev.txt locks for it; nothing is downloaded but packages.
+Versions that are not there are named, and are no failure: the last line says on which versions the
+tests passed.
 """
 
 import argparse
@@ -36,7 +38,9 @@ def _candidates(version: str) -> Iterator[Path]:
 
 
 def environment(python: Path, version: str) -> Path:
-    """The python of an environment with everything that tests import; made once for each state of the lock."""
+    """The python of an environment with everything that tests import; made once for each state of
+    the lock.
+    """
     home = ENVIRONMENTS / version
     inside, stamp = home / "bin" / "python", home / ".installed"
     if not stamp.is_file() or stamp.stat().st_mtime < LOCK.stat().st_mtime:
@@ -52,7 +56,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.pythons", description=__doc__)
     ours = "{}.{}".format(*sys.version_info)
     others = [version for version in VERSIONS if version != ours]
-    parser.add_argument("--versions", nargs="+", default=others, choices=VERSIONS, help=f"default: all but {ours}")
+    parser.add_argument(
+        "--versions", nargs="+", default=others, choices=VERSIONS, help=f"default: all but {ours}"
+    )
     options, arguments = parser.parse_known_args()
     failed: list[str] = []
     missing: list[str] = []
@@ -64,10 +70,24 @@ def main() -> int:
             continue
         print(f"Python {version}: {python}", flush=True)
         chosen = ["tests/unit", "-m", "not e2e and not real and not soak"]
-        command = [str(environment(python, version)), "-m", "pytest", *chosen, "-n", "auto", *arguments]
-        done = subprocess.run(command, check=False, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+        command = [
+            str(environment(python, version)),
+            "-m",
+            "pytest",
+            *chosen,
+            "-n",
+            "auto",
+            *arguments,
+        ]
+        done = subprocess.run(
+            command, check=False, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        )
         (failed if done.returncode else passed).append(version)
-    for word, versions in (("passed on", passed), ("failed on", failed), ("not on this machine:", missing)):
+    for word, versions in (
+        ("passed on", passed),
+        ("failed on", failed),
+        ("not on this machine:", missing),
+    ):
         print(f"{word} {', '.join(versions) or 'none'}")
     return bool(failed)
 

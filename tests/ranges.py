@@ -6,7 +6,9 @@ from federator.model import shards
 
 
 def numbers(text: str) -> list[int]:
-    """The numbers in order. Raises ArgumentTypeError on anything that is not rising and non-negative."""
+    """The numbers in order. Raises ArgumentTypeError on anything that is not rising and
+    non-negative.
+    """
     try:
         ranges = shards.parse(text)
     except ValueError as exc:

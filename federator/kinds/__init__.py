@@ -1,1 +1,3 @@
-"""Kinds of workloads: what each one is, a folder each, and the registry of every kind of the federation."""
+"""Kinds of workloads: what each one is, a folder each, and the registry of every kind of the
+federation.
+"""

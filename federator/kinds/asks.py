@@ -15,12 +15,18 @@ from federator.model.ask import Ask, Policy, Unit
 
 
 def ask(
-    obj: Obj, verbs: WorkloadVerbs, policy: Policy, profile: Obj | None = None, *, created_s: float | None = None
+    obj: Obj,
+    verbs: WorkloadVerbs,
+    policy: Policy,
+    profile: Obj | None = None,
+    *,
+    created_s: float | None = None,
 ) -> Ask:
-    """Raises FieldError, with the path in the object, for what can never be placed as it is written.
+    """Raises FieldError, with the path in the object, for what can never be placed as it is
+    written.
 
-    `profile` is the RuntimeProfile object that `verbs.profile(obj)` names, None where there is none. `created_s`
-    defaults to the object's creationTimestamp.
+    `profile` is the RuntimeProfile object that `verbs.profile(obj)` names, None where there is
+    none. `created_s` defaults to the object's creationTimestamp.
     """
     refusal = verbs.refusal(obj)
     if refusal is not None:
@@ -30,8 +36,16 @@ def ask(
     shape = effective.pod_shape(template, profile, sidecars, batch=batch)
     if verbs.every_node:
         shape = interning.value(replace(shape, one_per_node=True, every_node=True))
-    own = effective.pod_requests(raw.mapping(template, "spec")) if profile is not None else shape.requests
-    created = raw.epoch_s(raw.text(obj, "metadata", "creationTimestamp")) if created_s is None else created_s
+    own = (
+        effective.pod_requests(raw.mapping(template, "spec"))
+        if profile is not None
+        else shape.requests
+    )
+    created = (
+        raw.epoch_s(raw.text(obj, "metadata", "creationTimestamp"))
+        if created_s is None
+        else created_s
+    )
     return Ask(
         key=registry.key_of(obj),
         uid=interning.text(raw.text(obj, "metadata", "uid")),
@@ -45,7 +59,10 @@ def ask(
         priority=verbs.priority(obj),
         created_s=created,
         policy=policy,
-        labels={name: interning.text(label) for name, label in raw.text_map(obj, "metadata", "labels").items()},
+        labels={
+            name: interning.text(label)
+            for name, label in raw.text_map(obj, "metadata", "labels").items()
+        },
         whole=verbs.whole,
         suspended=verbs.suspended(obj),
         privileges=privileges.of(obj, verbs, profile),

@@ -1,7 +1,8 @@
-"""The CRDs of our kinds, generated from the models: for `config/crd`, `federator crd install` and the embedded API.
+"""The CRDs of our kinds, generated from the models: for `config/crd`, `federator crd install` and
+the embedded API.
 
-The only module of this floor that opens files: the trimmed Kubernetes OpenAPI data beside it, and the goldens when
-told to write.
+The only module of this floor that opens files: the trimmed Kubernetes OpenAPI data beside it, and
+the goldens when told to write.
 """
 
 import functools
@@ -39,7 +40,9 @@ def definitions() -> Mapping[str, Any]:
 
 @functools.cache
 def embedded_schema(name: str) -> Mapping[str, Any]:
-    """The structural schema of one of these types, such as PodTemplateSpec. Shared: do not change it."""
+    """The structural schema of one of these types, such as PodTemplateSpec. Shared: do not change
+    it.
+    """
     return schema.of_openapi(name, definitions())
 
 
@@ -107,7 +110,9 @@ def files() -> dict[str, str]:
 
 
 def write(folder: Path) -> list[Path]:
-    """Writes one file per kind, and removes files of kinds that are no more. Returns what was written."""
+    """Writes one file per kind, and removes files of kinds that are no more. Returns what was
+    written.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     wanted = files()
     for old in folder.glob("*.yaml"):

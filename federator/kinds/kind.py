@@ -1,4 +1,6 @@
-"""One row per kind the federation knows: names, scope, printer columns, model, and the verbs of a workload kind."""
+"""One row per kind the federation knows: names, scope, printer columns, model, and the verbs of a
+workload kind.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -45,7 +47,8 @@ class Kind:
     recurring: RecurringVerbs | None = None
     """Of a kind that makes workloads again and again."""
     longest_name: int = 0
-    """Names are DNS-1035 labels of at most so many characters; 0 where they may be any subdomain."""
+    """Names are DNS-1035 labels of at most so many characters; 0 where they may be any subdomain.
+    """
     in_members: bool = False
     """Whether members need its CRD."""
     categories: tuple[str, ...] = (CATEGORY,)
@@ -60,7 +63,9 @@ class Kind:
         return f"{self.kind}.{self.group}"
 
     def ref(self, namespace: str, name: str) -> ObjectRef:
-        return ObjectRef(self.api_version, self.plural, namespace if self.namespaced else "", name, self.kind)
+        return ObjectRef(
+            self.api_version, self.plural, namespace if self.namespaced else "", name, self.kind
+        )
 
     def ref_of(self, obj: Mapping[str, Any]) -> ObjectRef:
         return self.ref(raw.text(obj, "metadata", "namespace"), raw.text(obj, "metadata", "name"))
@@ -83,9 +88,14 @@ def workload(
     *,
     scale: bool = False,
 ) -> Kind:
-    """The row of a workload kind with a schema of ours. `scale`: it has a scale subresource over spec.replicas."""
+    """The row of a workload kind with a schema of ours. `scale`: it has a scale subresource over
+    spec.replicas.
+    """
     return replace(
-        _of_tenants(plural, short, model, columns, LONGEST_WORKLOAD_NAME), scale=scale, verbs=verbs, in_members=True
+        _of_tenants(plural, short, model, columns, LONGEST_WORKLOAD_NAME),
+        scale=scale,
+        verbs=verbs,
+        in_members=True,
     )
 
 
@@ -102,7 +112,9 @@ def recurring(
     return replace(_of_tenants(plural, short, model, columns, longest_name), recurring=verbs)
 
 
-def _of_tenants(plural: str, short: str, model: type[Model], columns: tuple[Column, ...], longest_name: int) -> Kind:
+def _of_tenants(
+    plural: str, short: str, model: type[Model], columns: tuple[Column, ...], longest_name: int
+) -> Kind:
     """What all kinds that tenants write have in common."""
     name = model.__name__
     return Kind(

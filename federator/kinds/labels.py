@@ -1,4 +1,6 @@
-"""Labels and annotations on native objects and pods that expanders write, and that the member reads again."""
+"""Labels and annotations on native objects and pods that expanders write, and that the member reads
+again.
+"""
 
 from typing import Final
 
@@ -14,10 +16,13 @@ CONFIG_HASH_ANNOTATION: Final = "pinterest.com/config-hash"
 IAM_ROLE_ANNOTATION: Final = "pinterest.com/iam-role"
 """On a ServiceAccount: the role that its pods act as."""
 SHARDS_ANNOTATION: Final = "pinterest.com/shards"
-"""On a Job of a job set: the shards it runs, such as 100-199; its completion index 0 is the first of them."""
+"""On a Job of a job set: the shards it runs, such as 100-199; its completion index 0 is the first
+of them.
+"""
 MEMBER_STATUS_ANNOTATION: Final = f"{names.FEDERATION}/member-status"
-"""On a carried native object, JSON {reason, message, seq, unschedulable: {count, since}}: what the member saw beyond
-the native status."""
+"""On a carried native object, JSON {reason, message, seq, unschedulable: {count, since}}: what the
+member saw beyond the native status.
+"""
 
 
 def piece_of(annotations: Obj) -> Range | None:

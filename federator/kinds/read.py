@@ -1,4 +1,5 @@
-"""Reads objects from outside (files, the gateway) strictly: decoded safely, then checked against schema and model.
+"""Reads objects from outside (files, the gateway) strictly: decoded safely, then checked against
+schema and model.
 
 Every problem comes with the path of its field. Hot paths do not come through here.
 """
@@ -36,7 +37,9 @@ def load(obj: Any, path: str = "") -> Model:
     """The model of an object of one of our kinds. Raises InvalidObject with paths below `path`."""
     kind = _kind(obj, path)
     if kind.model is None:
-        raise InvalidObject([FieldError(errors.join(path, "kind"), f"{kind.kind} has no model of ours")])
+        raise InvalidObject(
+            [FieldError(errors.join(path, "kind"), f"{kind.kind} has no model of ours")]
+        )
     model, found = _model(kind, obj)
     _raise_if(found, path)
     assert model is not None
@@ -44,7 +47,9 @@ def load(obj: Any, path: str = "") -> Model:
 
 
 def check(obj: Any, path: str = "") -> Kind:
-    """Like `load` for any kind that the federation knows, plain Deployments included; returns the kind's row."""
+    """Like `load` for any kind that the federation knows, plain Deployments included; returns the
+    kind's row.
+    """
     kind = _kind(obj, path)
     _raise_if(_model(kind, obj)[1], path)
     return kind
@@ -57,7 +62,11 @@ def load_yaml(text: str, limits: Limits = decoding.FILE_LIMITS) -> list[dict[str
     except FieldError as error:
         raise InvalidObject([error]) from None
     many = len(documents) > 1
-    return [obj for index, document in enumerate(documents) for obj in _objects(document, f"[{index}]" if many else "")]
+    return [
+        obj
+        for index, document in enumerate(documents)
+        for obj in _objects(document, f"[{index}]" if many else "")
+    ]
 
 
 def load_json(text: str | bytes, limits: Limits = decoding.FILE_LIMITS) -> list[dict[str, Any]]:
@@ -72,7 +81,9 @@ def host_problems(obj: Mapping[str, Any]) -> list[FieldError]:
     """What people must not write on the host: the block that marks slices."""
     found: list[FieldError] = []
     if raw.at(obj, "spec", "slice") is not None and registry.kind_of(obj) is not None:
-        found.append(FieldError("spec.slice", "is written by the federation in members, never on the host"))
+        found.append(
+            FieldError("spec.slice", "is written by the federation in members, never on the host")
+        )
     if names.SLICE_ANNOTATION in raw.mapping(obj, "metadata", "annotations"):
         path = f"metadata.annotations.{names.SLICE_ANNOTATION}"
         found.append(FieldError(path, "is written by the federation in members, never on the host"))
@@ -99,7 +110,9 @@ def _kind(obj: Any, path: str) -> Kind:
         return kind
     row = registry.KINDS.get(raw.text(obj, "kind"))
     if row is not None:
-        wanted = f"must be {row.api_version} for a {row.kind}, not {str(obj.get('apiVersion'))[:80]!r}"
+        wanted = (
+            f"must be {row.api_version} for a {row.kind}, not {str(obj.get('apiVersion'))[:80]!r}"
+        )
         raise InvalidObject([FieldError(errors.join(path, "apiVersion"), wanted)])
     known = ", ".join(sorted(registry.KINDS))
     message = f"{str(obj.get('kind'))[:80]!r} is not a kind that is read here: {known}"
@@ -108,7 +121,10 @@ def _kind(obj: Any, path: str) -> Kind:
 
 def _raise_if(found: Sequence[FieldError], path: str) -> None:
     if found:
-        placed = [FieldError(errors.join(path, error.path), error.message) for error in found[:MAX_PROBLEMS]]
+        placed = [
+            FieldError(errors.join(path, error.path), error.message)
+            for error in found[:MAX_PROBLEMS]
+        ]
         raise InvalidObject(placed)
 
 
@@ -140,8 +156,14 @@ def _model(kind: Kind, obj: dict[str, Any]) -> tuple[Model | None, list[FieldErr
 
 
 def _without_metadata(kind: Kind, obj: dict[str, Any]) -> dict[str, Any]:
-    """Metadata of a native kind is not described in our data; that of our kinds is the model's to check."""
-    return {name: value for name, value in obj.items() if name != "metadata"} if kind.model is None else obj
+    """Metadata of a native kind is not described in our data; that of our kinds is the model's to
+    check.
+    """
+    return (
+        {name: value for name, value in obj.items() if name != "metadata"}
+        if kind.model is None
+        else obj
+    )
 
 
 def _without_nulls(value: Any) -> Any:
@@ -154,7 +176,9 @@ def _without_nulls(value: Any) -> Any:
 
 
 def name_problem(obj: Mapping[str, Any]) -> str:
-    """What is wrong with the name of an object of one of our kinds, as a sentence; "" when nothing is."""
+    """What is wrong with the name of an object of one of our kinds, as a sentence; "" when nothing
+    is.
+    """
     found = _name_problems(_kind(obj, ""), obj)
     return found[0].message if found else ""
 
@@ -162,7 +186,11 @@ def name_problem(obj: Mapping[str, Any]) -> str:
 def _name_problems(kind: Kind, obj: Mapping[str, Any]) -> list[FieldError]:
     name = raw.text(obj, "metadata", "name")
     if not name:
-        return [] if raw.text(obj, "metadata", "generateName") else [FieldError("metadata.name", "is required")]
+        return (
+            []
+            if raw.text(obj, "metadata", "generateName")
+            else [FieldError("metadata.name", "is required")]
+        )
     if kind.longest_name:
         problem = selectors.dns1035_label(name)
         if len(name) > kind.longest_name:
@@ -185,12 +213,18 @@ def _metadata_problems(obj: Mapping[str, Any]) -> list[FieldError]:
     annotations = raw.text_map(obj, "metadata", "annotations")
     size = sum(len(key.encode()) + len(text.encode()) for key, text in annotations.items())
     if size > ANNOTATIONS_MAX:
-        found.append(FieldError("metadata.annotations", f"hold {size} bytes, at most {ANNOTATIONS_MAX} are allowed"))
+        found.append(
+            FieldError(
+                "metadata.annotations", f"hold {size} bytes, at most {ANNOTATIONS_MAX} are allowed"
+            )
+        )
     return found
 
 
 def _from_pydantic(error: ValidationError, obj: Any) -> list[tuple[str, str]]:
-    """(path, message) of each problem; what pydantic adds to a place for unions and keys is not part of the path."""
+    """(path, message) of each problem; what pydantic adds to a place for unions and keys is not
+    part of the path.
+    """
     found: dict[str, str] = {}
     for detail in error.errors(include_url=False, include_context=False, include_input=False):
         path, here = "", obj
@@ -202,7 +236,11 @@ def _from_pydantic(error: ValidationError, obj: Any) -> list[tuple[str, str]]:
             else:
                 break
         message = _WORDS.get(detail["type"], detail["msg"])
-        found[path] = f"{found[path]}, or {message}" if path in found and message not in found[path] else message
+        found[path] = (
+            f"{found[path]}, or {message}"
+            if path in found and message not in found[path]
+            else message
+        )
     return list(found.items())
 
 

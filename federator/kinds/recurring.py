@@ -1,8 +1,9 @@
-"""What a kind that makes workloads again and again can be asked, and the values that it answers with.
+"""What a kind that makes workloads again and again can be asked, and the values that it answers
+with.
 
-Such a kind is never placed. The hub makes a workload on the host for each time that is due (`hub/cron`),
-and that workload is placed like any other. Functions are pure and total; time is an argument, in seconds
-since 1970.
+Such a kind is never placed. The hub makes a workload on the host for each time that is due
+(`hub/cron`), and that workload is placed like any other. Functions are pure and total; time is an
+argument, in seconds since 1970.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -100,7 +101,8 @@ class RecurringVerbs:
     render_run: Callable[[Obj, int], dict[str, Any]]
     """(object, scheduled time) -> the workload to make. The same time gives the same name."""
     status: Callable[[Obj, Sequence[Run], Plan, str], Mapping[str, Any]]
-    """(object, its runs once the plan was carried out, the plan, why its run was refused or "") -> `.status` without
-    conditions."""
+    """(object, its runs once the plan was carried out, the plan, why its run was refused or "") ->
+    `.status` without conditions.
+    """
     conditions: Callable[[Obj, Plan, str], tuple[Condition, ...]]
     """The same arguments but the runs -> conditions."""

@@ -1,4 +1,5 @@
-"""Every kind the federation knows, by name. A new workload kind is a folder of its own and one name here.
+"""Every kind the federation knows, by name. A new workload kind is a folder of its own and one name
+here.
 
 Read by the CRD generator, the command line, hub and member.
 """
@@ -17,11 +18,17 @@ _FOLDERS: Final = (service, jobset, daemon, deployment)
 """In the order in which people are shown them."""
 
 WORKLOADS: Final[Mapping[str, Kind]] = {folder.KIND.kind: folder.KIND for folder in _FOLDERS}
-EXPANDED: Final = tuple(row for row in WORKLOADS.values() if row.verbs is not None and not row.verbs.carried)
+EXPANDED: Final = tuple(
+    row for row in WORKLOADS.values() if row.verbs is not None and not row.verbs.carried
+)
 """The workload kinds whose slices a member turns into native objects."""
 RECURRING: Final[Mapping[str, Kind]] = {folder.KIND.kind: folder.KIND for folder in (cronjob,)}
 """Kinds that make workloads on the host again and again; they are never placed themselves."""
-KINDS: Final[Mapping[str, Kind]] = {**WORKLOADS, **RECURRING, **{row.kind: row for row in federation.KINDS}}
+KINDS: Final[Mapping[str, Kind]] = {
+    **WORKLOADS,
+    **RECURRING,
+    **{row.kind: row for row in federation.KINDS},
+}
 
 
 def kind_of(obj: Mapping[str, Any]) -> Kind | None:
@@ -39,4 +46,8 @@ def verbs_of(kind: str) -> WorkloadVerbs:
 
 
 def key_of(obj: Mapping[str, Any]) -> WorkloadKey:
-    return names.key(raw.text(obj, "kind"), raw.text(obj, "metadata", "namespace"), raw.text(obj, "metadata", "name"))
+    return names.key(
+        raw.text(obj, "kind"),
+        raw.text(obj, "metadata", "namespace"),
+        raw.text(obj, "metadata", "name"),
+    )

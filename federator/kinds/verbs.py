@@ -25,18 +25,24 @@ from federator.model.shards import Ranges
 from federator.status.fold import Fold
 
 EXPANDER: Final = "1"
-"""Version of the rules by which kinds are expanded; a slice names the one that its natives must be made by."""
+"""Version of the rules by which kinds are expanded; a slice names the one that its natives must be
+made by.
+"""
 DEFAULT_PROFILE: Final = "default"
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _PRIVATE_PREFIXES: Final = (f"{names.FEDERATION}/", "deployment.kubernetes.io/")
-"""Annotations and labels under these stay where they are: ours, and what a member's own controllers write."""
+"""Annotations and labels under these stay where they are: ours, and what a member's own controllers
+write.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class SliceMark:
-    """All that the hub adds to a user's spec in a member (`spec.slice`, or an annotation for kinds that are not ours).
+    """All that the hub adds to a user's spec in a member (`spec.slice`, or an annotation for kinds
+    that are not ours).
 
-    `ranges` are the pieces of a JobSet: sorted and disjoint, adjacent ones not joined, since each has its own Job.
+    `ranges` are the pieces of a JobSet: sorted and disjoint, adjacent ones not joined, since each
+    has its own Job.
     """
 
     fleet: str
@@ -51,13 +57,19 @@ class SliceMark:
 
 
 class HostStatus(Protocol):
-    """(fold, merged conditions as the API spells them, name of the policy in force) -> the whole host `.status`."""
+    """(fold, merged conditions as the API spells them, name of the policy in force) -> the whole
+    host `.status`.
+    """
 
-    def __call__(self, obj: Obj, fold: Fold, conditions: Sequence[Obj], *, policy: str = "") -> dict[str, Any]: ...
+    def __call__(
+        self, obj: Obj, fold: Fold, conditions: Sequence[Obj], *, policy: str = ""
+    ) -> dict[str, Any]: ...
 
 
 Expand = Callable[[Obj, Obj | None], tuple[dict[str, Any], ...]]
-"""(slice, RuntimeProfile object or None) -> native objects, those that others need first. Raises FieldError."""
+"""(slice, RuntimeProfile object or None) -> native objects, those that others need first. Raises
+FieldError.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +77,17 @@ class PodLookup:
     """How the pods of a workload are found in a member, whose pods carry no mark of ours."""
 
     selector: Callable[[Obj], str]
-    """The label selector of its pods, as a list request takes it. Raises FieldError for one that selects none."""
+    """The label selector of its pods, as a list request takes it. Raises FieldError for one that
+    selects none.
+    """
     made_for: Callable[[str, Obj, Mapping[str, str]], bool]
-    """(workload's name, controlling owner reference, labels) -> whether a pod so selected is its own."""
+    """(workload's name, controlling owner reference, labels) -> whether a pod so selected is its
+    own.
+    """
     shards: Callable[[str, Ranges], Callable[[str, str], int | None]] | None = None
-    """(workload's name, ranges of the slice) -> (name of the owner, completion index) -> shard, or None where that
-    cannot be told. Absent for interchangeable pods."""
+    """(workload's name, ranges of the slice) -> (name of the owner, completion index) -> shard, or
+    None where that cannot be told. Absent for interchangeable pods.
+    """
 
 
 def _nothing_refused(obj: Obj) -> FieldError | None:
@@ -109,18 +126,24 @@ class WorkloadVerbs:
     render_slice: Callable[[Obj, Share, SliceMark], dict[str, Any]]
     """The complete object for the member, every field of ours defaulted."""
     amount: str
-    """The field of a slice's spec that says how much of the workload this cluster has, beside the mark; "" where
-    having a slice says it all."""
+    """The field of a slice's spec that says how much of the workload this cluster has, beside the
+    mark; "" where having a slice says it all.
+    """
     read_mark: Callable[[Obj], SliceMark | None]
     observe: Callable[[Obj, str, bool], SliceObservation]
-    """(slice, cluster, known) -> what was last seen of it. The slice of one that does not exist is {}."""
+    """(slice, cluster, known) -> what was last seen of it. The slice of one that does not exist is
+    {}.
+    """
     slice_status: Callable[[SliceObservation, Sequence[Obj]], dict[str, Any] | None]
-    """The `.status` that the member writes on a slice (`observe` reads it back); None where a native controller
-    writes it."""
+    """The `.status` that the member writes on a slice (`observe` reads it back); None where a
+    native controller writes it.
+    """
     host_status: HostStatus
     lookup: PodLookup
     every_node: bool = False
-    """A daemon: a cluster has it or not, and if it does, a pod runs on each node that admits it. Its count is 1."""
+    """A daemon: a cluster has it or not, and if it does, a pod runs on each node that admits it.
+    Its count is 1.
+    """
     expand: Expand | None = None
     """None for a native kind, whose slice a member's own controllers run."""
     refusal: Callable[[Obj], FieldError | None] = _nothing_refused
@@ -178,14 +201,21 @@ def mark_of_annotation(obj: Obj) -> SliceMark | None:
 
 
 def is_as_written(obj: Obj, mark: SliceMark) -> bool:
-    """Whether the block of this slice and its two labels say what `mark` says, spelled as the hub spells it."""
+    """Whether the block of this slice and its two labels say what `mark` says, spelled as the hub
+    spells it.
+    """
     labels = raw.mapping(obj, "metadata", "labels")
-    if labels.get(names.FLEET_LABEL) != mark.fleet or labels.get(names.WORKLOAD_UID_LABEL) != mark.workload_uid:
+    if (
+        labels.get(names.FLEET_LABEL) != mark.fleet
+        or labels.get(names.WORKLOAD_UID_LABEL) != mark.workload_uid
+    ):
         return False
     block = raw.at(obj, "spec", "slice")
     if block is not None:
         return bool(block == encode_mark(mark))
-    return raw.text(obj, "metadata", "annotations", names.SLICE_ANNOTATION) == annotation_of_mark(mark)
+    return raw.text(obj, "metadata", "annotations", names.SLICE_ANNOTATION) == annotation_of_mark(
+        mark
+    )
 
 
 def annotation_of_mark(mark: SliceMark) -> str:
@@ -194,13 +224,20 @@ def annotation_of_mark(mark: SliceMark) -> str:
         quick = msgspec.json.encode(block, order="sorted")
     except (UnicodeEncodeError, OverflowError):  # half a surrogate pair, or a number beyond 64 bits
         quick = b""
-    # The slow way escapes what is no ASCII, and slices are compared with what is written in members already.
+    # The slow way escapes what is no ASCII, and slices are compared with what is written in members
+    # already.
     plain = quick.isascii() and b"\x7f" not in quick
-    return quick.decode() if quick and plain else json.dumps(block, sort_keys=True, separators=(",", ":"))
+    return (
+        quick.decode()
+        if quick and plain
+        else json.dumps(block, sort_keys=True, separators=(",", ":"))
+    )
 
 
 def slice_metadata(obj: Obj, mark: SliceMark) -> dict[str, Any]:
-    """Name, namespace, the user's labels and annotations without private ones, and our two labels."""
+    """Name, namespace, the user's labels and annotations without private ones, and our two
+    labels.
+    """
     labels = _public(raw.text_map(obj, "metadata", "labels"))
     labels[names.FLEET_LABEL] = mark.fleet
     labels[names.WORKLOAD_UID_LABEL] = mark.workload_uid
@@ -217,7 +254,9 @@ def slice_metadata(obj: Obj, mark: SliceMark) -> dict[str, Any]:
 
 
 def _public(entries: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in entries.items() if not name.startswith(_PRIVATE_PREFIXES)}
+    return {
+        name: value for name, value in entries.items() if not name.startswith(_PRIVATE_PREFIXES)
+    }
 
 
 def share_of_copies(value: object, copies: int, *, default_percent: int) -> int:
@@ -225,6 +264,11 @@ def share_of_copies(value: object, copies: int, *, default_percent: int) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return max(value, 0)
     percent = default_percent
-    if isinstance(value, str) and value.endswith("%") and value[:-1].isascii() and value[:-1].isdigit():
+    if (
+        isinstance(value, str)
+        and value.endswith("%")
+        and value[:-1].isascii()
+        and value[:-1].isdigit()
+    ):
         percent = int(value[:-1])
     return copies * min(percent, 100) // 100

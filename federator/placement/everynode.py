@@ -29,7 +29,9 @@ def policy_of(policy: Policy) -> Policy:
     have no meaning, and one cluster after the other gets a new template unless the policy says
     otherwise."""
     at_once = policy.max_clusters_at_once or 1
-    return replace(policy, division=Division(Strategy.DUPLICATE), spread=(), max_clusters_at_once=at_once)
+    return replace(
+        policy, division=Division(Strategy.DUPLICATE), spread=(), max_clusters_at_once=at_once
+    )
 
 
 @dataclass(slots=True)
@@ -77,7 +79,9 @@ def decide(
     _charge(ask, shares, mine, ledger)
     wanted = max(len(parts), 1)
     reason, why = closed or _binding(ask, places, parts, admission, known)
-    same = {share.cluster: share.seq for share in shares} == {name: one.seq for name, one in mine.items()}
+    same = {share.cluster: share.seq for share in shares} == {
+        name: one.seq for name, one in mine.items()
+    }
     policy = ask.policy
     return Decision(
         key=ask.key,
@@ -103,7 +107,9 @@ def decide(
     )
 
 
-def _parts(ask: Ask, places: Mapping[str, Place], mine: Mapping[str, Holding], ledger: Ledger) -> list[_Part]:
+def _parts(
+    ask: Ask, places: Mapping[str, Place], mine: Mapping[str, Holding], ledger: Ledger
+) -> list[_Part]:
     """The clusters that have it and keep it, and those that are open to it, by name."""
     chosen = any(place.refusal is None or _keeps(place) for place in places.values())
     parts: list[_Part] = []
@@ -124,7 +130,8 @@ def _parts(ask: Ask, places: Mapping[str, Place], mine: Mapping[str, Holding], l
 
 def _keeps(place: Place) -> bool:
     """Whether a cluster that takes nothing new keeps what it has. A taint that the federation set
-    itself is no person's word to take a daemon down: daemons stay on clusters that are not heard."""
+    itself is no person's word to take a daemon down: daemons stay on clusters that are not heard.
+    """
     refusal = place.refusal
     if refusal is None or refusal.evicts:
         return False
@@ -157,7 +164,9 @@ def _closed(ask: Ask) -> tuple[Reason, str] | None:
     return None
 
 
-def _join(ask: Ask, joining: Sequence[_Part], admission: Admission, known: int, *, taken: int) -> None:
+def _join(
+    ask: Ask, joining: Sequence[_Part], admission: Admission, known: int, *, taken: int
+) -> None:
     """Gives it to those whose nodes quota admits; to all or none with RequireAll."""
     left = admission.copies - taken
     able = [part for part in joining if part.nodes != PENDING]
@@ -186,7 +195,9 @@ def _shares(parts: Sequence[_Part], number: Callable[[str], int]) -> tuple[Share
     )
 
 
-def _charge(ask: Ask, shares: tuple[Share, ...], mine: Mapping[str, Holding], ledger: Ledger) -> None:
+def _charge(
+    ask: Ask, shares: tuple[Share, ...], mine: Mapping[str, Holding], ledger: Ledger
+) -> None:
     """What nodes of clusters that have it already take is in their reports."""
     ledger.commit(
         Commitment.of(ask, shares),
@@ -218,7 +229,9 @@ def _binding(
             Reason.PENDING_EVALUATION,
             f"{_named(waiting)} has not answered yet how many nodes admit its pods",
         )
-    return verdicts.shortage(ask, 1, 0, admission, eligible=places, pool=(), left_out={}, violated=False)
+    return verdicts.shortage(
+        ask, 1, 0, admission, eligible=places, pool=(), left_out={}, violated=False
+    )
 
 
 def _sentence(parts: Sequence[_Part], why: str) -> str:
@@ -230,7 +243,9 @@ def _sentence(parts: Sequence[_Part], why: str) -> str:
     return f"{head}: {why}" if parts else why
 
 
-def _verdicts(places: Mapping[str, Place], parts: Sequence[_Part], reason: Reason, why: str) -> tuple[Verdict, ...]:
+def _verdicts(
+    places: Mapping[str, Place], parts: Sequence[_Part], reason: Reason, why: str
+) -> tuple[Verdict, ...]:
     by_name = {part.name: part for part in parts}
     return tuple(_verdict(place, by_name.get(name), reason, why) for name, place in places.items())
 
@@ -244,7 +259,9 @@ def _verdict(place: Place, part: _Part | None, reason: Reason, why: str) -> Verd
         if part.nodes == PENDING:
             why = "it has not answered yet how many nodes admit its pods"
             return Verdict(name, Reason.PENDING_EVALUATION, f"cluster {name} gets nothing: {why}")
-        return Verdict(name, reason, f"cluster {name} gets nothing on its {part.nodes} nodes: {why}")
+        return Verdict(
+            name, reason, f"cluster {name} gets nothing on its {part.nodes} nodes: {why}"
+        )
     if refusal is not None:
         said = refusal.message.removeprefix(f"cluster {name}").removeprefix(":").strip()
         text = f"keeps it on {part.nodes} nodes, although the cluster {said}"

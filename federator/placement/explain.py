@@ -68,7 +68,12 @@ def _rows(
     ledger = commitments.open(snapshot)
     eligible = candidates.places(ask, snapshot, ledger)
     pool = candidates.candidates(
-        ask, {holding.cluster: holding for holding in held}, eligible, ledger, capped=capped, by_name=False
+        ask,
+        {holding.cluster: holding for holding in held},
+        eligible,
+        ledger,
+        capped=capped,
+        by_name=False,
     )
     got = {verdict.cluster: verdict.got for verdict in decision.verdicts}
     return tuple(
@@ -95,24 +100,42 @@ def _lacking(ask: Ask, view: ClusterView, ledger: Ledger) -> str:
     if view.capacity is None or not ask.shape.plain:
         return ""
     nodes, headroom = ledger.left(view.name)
-    bounded = [name for name in ask.shape.requests if name != PODS or name in view.capacity.allocatable]
-    short = [name for name in bounded if headroom is not None and headroom[name] < ask.shape.requests[name]]
+    bounded = [
+        name for name in ask.shape.requests if name != PODS or name in view.capacity.allocatable
+    ]
+    short = [
+        name
+        for name in bounded
+        if headroom is not None and headroom[name] < ask.shape.requests[name]
+    ]
     if short:
         return f"spec.usable {view.usable_permille / 10:g}% leaves too little {', '.join(short)}"
     rows = nodes.rows if nodes is not None else []
     if not rows:
         return "it has no nodes"
-    open_rows = [free for _, free, marks in rows if taints.untolerated(marks, ask.shape.tolerations) is None]
+    open_rows = [
+        free for _, free, marks in rows if taints.untolerated(marks, ask.shape.tolerations) is None
+    ]
     if not open_rows:
         return "every node has a taint that the pod does not tolerate"
     names = nodes.names if nodes is not None else ()
     lacking: list[str] = []
     for name, need in ask.shape.requests.items():
-        most = max(free[names.index(name)] for free in open_rows) if name in names else 0 if name != PODS else need
+        most = (
+            max(free[names.index(name)] for free in open_rows)
+            if name in names
+            else 0
+            if name != PODS
+            else need
+        )
         if most < need:
             texts = [quantity.render_amount(name, max(amount, 0)) for amount in (most, need)]
             lacking.append(f"{name} (most on one node {texts[0]}, a copy asks for {texts[1]})")
-    return f"no node has enough {', '.join(lacking)}" if lacking else "no node has enough of everything at once"
+    return (
+        f"no node has enough {', '.join(lacking)}"
+        if lacking
+        else "no node has enough of everything at once"
+    )
 
 
 def _largest(ask: Ask, view: ClusterView) -> Resources:
@@ -127,13 +150,19 @@ def _arithmetic(ask: Ask, rows: Sequence[Row], decision: Decision) -> tuple[str,
         return (decision.message,)
     strategy, total = ask.policy.division.strategy, sum(row.weight for row in rows)
     over = "1 cluster" if len(rows) == 1 else f"{len(rows)} clusters"
-    lines = [f"strategy {strategy}: {decision.wanted} wanted over {over}, weights sum up to {total}"]
+    lines = [
+        f"strategy {strategy}: {decision.wanted} wanted over {over}, weights sum up to {total}"
+    ]
     for row in rows:
         room = "not yet known" if row.room is None else str(row.room)
         amounts = [(name, row.largest[name]) for name, _ in ask.shape.requests.items()]
-        free = ", ".join(f"{name} {quantity.render_amount(name, amount)}" for name, amount in amounts) or "nothing"
+        free = (
+            ", ".join(f"{name} {quantity.render_amount(name, amount)}" for name, amount in amounts)
+            or "nothing"
+        )
         lines.append(
-            f"{row.cluster}: weight {row.weight}, held {row.held}, room for {room} more, at most {row.cap}, "
+            f"{row.cluster}: weight {row.weight}, held {row.held}, room for {room} more, at "
+            f"most {row.cap}, "
             f"gets {row.got}; most free on one node: {free}"
         )
     return tuple(lines)

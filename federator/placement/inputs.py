@@ -24,7 +24,11 @@ _Names = TypeVar("_Names", Weight, Group)
 
 
 def inputs_hash(
-    ask: Ask, snapshot: FleetSnapshot, memo: MutableMapping[Any, Any] | None = None, *, as_written: bool = False
+    ask: Ask,
+    snapshot: FleetSnapshot,
+    memo: MutableMapping[Any, Any] | None = None,
+    *,
+    as_written: bool = False,
 ) -> str:
     """Sixteen hexadecimal digits over the ask, the content of its policy, and the clusters that the
     policy admits with the facts read of them (group, domains, weight).
@@ -36,7 +40,9 @@ def inputs_hash(
     return hash_of(ask, (policy_text(ask.policy) if as_written else rules, fleet))
 
 
-def texts(ask: Ask, snapshot: FleetSnapshot, memo: MutableMapping[Any, Any] | None = None) -> tuple[str, str]:
+def texts(
+    ask: Ask, snapshot: FleetSnapshot, memo: MutableMapping[Any, Any] | None = None
+) -> tuple[str, str]:
     """The texts of the policy and of the fleet under it."""
     key = ("inputs", number_of(ask.policy))
     found: tuple[str, str] | None = memo.get(key) if memo is not None else None
@@ -53,13 +59,17 @@ def hash_of(ask: Ask, texts: tuple[str, str]) -> str:
     return names.short_hash(ask_text(ask, rules), fleet, length=16)
 
 
-def unchanged(previous: str, present: str, ask: Ask, snapshot: FleetSnapshot, memo: MutableMapping[Any, Any]) -> bool:
+def unchanged(
+    previous: str, present: str, ask: Ask, snapshot: FleetSnapshot, memo: MutableMapping[Any, Any]
+) -> bool:
     """Whether a decision with hash `previous` was made for the inputs that now hash to `present`.
 
     Older releases included the order of a policy's lists in the hash. A decision recorded then was
     made for the same inputs, and an upgrade must not cause a new decision.
     """
-    return previous == present or (previous != "" and previous == inputs_hash(ask, snapshot, memo, as_written=True))
+    return previous == present or (
+        previous != "" and previous == inputs_hash(ask, snapshot, memo, as_written=True)
+    )
 
 
 def ask_text(ask: Ask, rules: str) -> str:
@@ -121,7 +131,12 @@ def fleet_text(ask: Ask, snapshot: FleetSnapshot) -> str:
 
 
 def _cluster(policy: Policy, view: ClusterView) -> tuple[Any, ...]:
-    return (view.name, filters.group_of(policy, view), domains_of(policy, view), by_static_weight(policy, view, 0, 0))
+    return (
+        view.name,
+        filters.group_of(policy, view),
+        domains_of(policy, view),
+        by_static_weight(policy, view, 0, 0),
+    )
 
 
 def _policy(policy: Policy) -> tuple[Any, ...]:
@@ -145,7 +160,9 @@ def _policy(policy: Policy) -> tuple[Any, ...]:
 
 
 def _demand(demand: Demand) -> tuple[Any, ...]:
-    """What a Required policy asks for beyond bounds; its bounds are part of the division already."""
+    """What a Required policy asks for beyond bounds; its bounds are part of the division
+    already.
+    """
     return (
         demand.name,
         tuple(sorted(demand.names)),

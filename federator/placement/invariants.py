@@ -38,24 +38,39 @@ class Case:
     def refusal(self, cluster: str) -> filters.Refusal | None:
         """Why the cluster takes no copies, or keeps none; None when it is open."""
         view = self.snapshot.clusters[cluster]
-        tolerated = [text for holding in self.held if holding.cluster == cluster for text in holding.tolerated]
+        tolerated = [
+            text
+            for holding in self.held
+            if holding.cluster == cluster
+            for text in holding.tolerated
+        ]
         return filters.of_holder(self.ask, view, filters.refusal(self.ask, view), tolerated)
 
     def had(self, cluster: str) -> int:
-        return sum(_running(holding, self.ask, self.finished) for holding in self.held if holding.cluster == cluster)
+        return sum(
+            _running(holding, self.ask, self.finished)
+            for holding in self.held
+            if holding.cluster == cluster
+        )
 
     def has(self, cluster: str) -> int:
         share = self.decision.share_of(cluster)
         if share is None:
             return 0
-        return _running(Holding(cluster, share.count, share.slots, share.seq, share.ranges), self.ask, self.finished)
+        return _running(
+            Holding(cluster, share.count, share.slots, share.seq, share.ranges),
+            self.ask,
+            self.finished,
+        )
 
 
 def _running(holding: Holding, ask: Ask, finished: Ranges) -> int:
     """Copies, or slots that have unfinished shards; shards beyond the count do not exist."""
     if not holding.ranges:
         return holding.count
-    exist = tuple((low, min(high, ask.count - 1)) for low, high in holding.ranges if low < ask.count)
+    exist = tuple(
+        (low, min(high, ask.count - 1)) for low, high in holding.ranges if low < ask.count
+    )
     return min(holding.slots, shards.size(shards.minus(exist, finished)))
 
 
@@ -64,7 +79,9 @@ def conservation(case: Case) -> list[str]:
     decision, breaches = case.decision, []
     placed = sum(share.count for share in decision.shares)
     if placed + decision.shortfall != decision.wanted or decision.shortfall < 0:
-        breaches.append(f"{placed} placed and {decision.shortfall} missing do not make {decision.wanted} wanted")
+        breaches.append(
+            f"{placed} placed and {decision.shortfall} missing do not make {decision.wanted} wanted"
+        )
     if len({share.cluster for share in decision.shares}) != len(decision.shares):
         breaches.append("a cluster has two shares")
     if any(share.count <= 0 for share in decision.shares):
@@ -98,7 +115,8 @@ def feasibility(case: Case) -> list[str]:
             breaches.append(f"{share.cluster} has {now} after {before}: {refusal.message}")
         if now - before > max(case.room.get(share.cluster, 0), 0):
             breaches.append(
-                f"{share.cluster} grows from {before} to {now} with room for {case.room.get(share.cluster, 0)}"
+                f"{share.cluster} grows from {before} to {now} with room for "
+                f"{case.room.get(share.cluster, 0)}"
             )
         if most is not None and now > max(most, before):
             breaches.append(f"{share.cluster} has {now}, maxPerCluster is {most}")
@@ -110,7 +128,10 @@ def gang(case: Case) -> list[str]:
     if not case.ask.policy.require_all or case.decision.reason is Reason.CHOSEN:
         return []
     return [
-        f"{share.cluster} grows from {case.had(share.cluster)} to {case.has(share.cluster)} although not all fit"
+        (
+            f"{share.cluster} grows from {case.had(share.cluster)} to {case.has(share.cluster)} "
+            "although not all fit"
+        )
         for share in case.decision.shares
         if case.has(share.cluster) > case.had(share.cluster)
     ]
@@ -124,7 +145,10 @@ def steadiness(case: Case) -> list[str]:
         for other in case.held:
             moved = shards.intersect(shards.intersect(share.ranges, other.ranges), case.finished)
             if other.cluster != share.cluster and moved:
-                breaches.append(f"finished shards {shards.text(moved)} moved from {other.cluster} to {share.cluster}")
+                breaches.append(
+                    f"finished shards {shards.text(moved)} moved from {other.cluster} to "
+                    f"{share.cluster}"
+                )
         before = held.get(share.cluster)
         same = (
             before is not None
@@ -147,15 +171,21 @@ def leaving(case: Case) -> list[str]:
     runs = sum(case.has(share.cluster) for share in decision.shares)
     ran = sum(map(case.had, {holding.cluster for holding in case.held}))
     # Under a quota for fewer than are wanted, copies have somewhere to be as long as none is lost.
-    if runs >= (wanted if everywhere else min(wanted, ran)) and not (everywhere and decision.shortfall):
+    if runs >= (wanted if everywhere else min(wanted, ran)) and not (
+        everywhere and decision.shortfall
+    ):
         return []
     breaches = []
-    for cluster in sorted({holding.cluster for holding in case.held} & case.snapshot.clusters.keys()):
+    for cluster in sorted(
+        {holding.cluster for holding in case.held} & case.snapshot.clusters.keys()
+    ):
         refusal = case.refusal(cluster)
         before, now = min(case.had(cluster), wanted), case.has(cluster)
         if now < before and not (refusal is not None and refusal.evicts):
             why = refusal.message if refusal is not None else decision.message
-            breaches.append(f"{before - now} leave {cluster} for nowhere, {runs} of {wanted} run: {why}")
+            breaches.append(
+                f"{before - now} leave {cluster} for nowhere, {runs} of {wanted} run: {why}"
+            )
     return breaches
 
 
@@ -182,7 +212,11 @@ def duplicated(case: Case) -> list[str]:
 
 
 def _unfinished(case: Case) -> int:
-    return shards.size(shards.minus(((0, case.ask.count - 1),), case.finished)) if case.ask.count > 0 else 0
+    return (
+        shards.size(shards.minus(((0, case.ask.count - 1),), case.finished))
+        if case.ask.count > 0
+        else 0
+    )
 
 
 INVARIANTS: Final[Mapping[str, Callable[[Case], list[str]]]] = {
@@ -208,19 +242,29 @@ def check_commitments(
     back)."""
     breaches: list[str] = []
     audit = commitments.audit()
-    for key in sorted({*audit, *((commitment.project, commitment.tier) for commitment in commitments)}):
+    for key in sorted(
+        {*audit, *((commitment.project, commitment.tier) for commitment in commitments)}
+    ):
         if commitments.usage(*key) != audit.get(key, commitments.usage("", key[1])):
             held = audit.get(key)
-            breaches.append(f"usage of {key[0]} in {key[1]} is {commitments.usage(*key)}, its workloads hold {held}")
+            breaches.append(
+                f"usage of {key[0]} in {key[1]} is {commitments.usage(*key)}, its workloads "
+                f"hold {held}"
+            )
         if any(amount < 0 for amount in commitments.usage(*key).values()):
             breaches.append(f"usage of {key[0]} in {key[1]} is negative")
     tree = Tree(snapshot.quotas)
-    now, then = Uses(tree, commitments.usage), Uses(tree, before.usage if before else lambda project, tier: ZERO)
+    now, then = (
+        Uses(tree, commitments.usage),
+        Uses(tree, before.usage if before else lambda project, tier: ZERO),
+    )
     for root in tree.roots:
         for tier, name in ((each, name) for each in Tier for name in tree.names(root, each)):
             had = then.counted(root, tier, name)
             for account, (used, bound) in now.counted(root, tier, name).items():
                 if bound.most is not None and used > max(bound.most, had[account][0]):
                     field = bound.field or f"sum of guaranteed.{name} below it"
-                    breaches.append(f"{account} holds {used} {name} in {tier}, {field} leaves {bound.most}")
+                    breaches.append(
+                        f"{account} holds {used} {name} in {tier}, {field} leaves {bound.most}"
+                    )
     return breaches

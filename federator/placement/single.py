@@ -18,7 +18,15 @@ import numpy as np
 from federator.model import names
 from federator.model import seq as seqs
 from federator.model.ask import Ask, Unit
-from federator.model.decision import Decision, Grouped, Reason, Verdict, Verdicts, quick_decision, quick_share
+from federator.model.decision import (
+    Decision,
+    Grouped,
+    Reason,
+    Verdict,
+    Verdicts,
+    quick_decision,
+    quick_share,
+)
 from federator.model.fleet import Commitment, FleetSnapshot
 from federator.model.resources import UNLIMITED
 from federator.placement import inputs, verdicts
@@ -126,10 +134,14 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> _Class | None:
         "required": tuple((demand.name, demand.generation) for demand in policy.required),
     }
     levels = tuple(field.open & (field.level == level) for level in field.levels)
-    facts = [scorers.Facts(0, 0, place.avoided if place.refusal is None else 0) for place in field.places]
+    facts = [
+        scorers.Facts(0, 0, place.avoided if place.refusal is None else 0) for place in field.places
+    ]
     terms = scorers.score(ask, facts)
     preference = np.array([sum(points for _, points in each) for each in terms], dtype=np.int64)
-    return _Class(field, inputs.texts(ask, snapshot, ledger.memo), levels, clusters == 1, preference, record)
+    return _Class(
+        field, inputs.texts(ask, snapshot, ledger.memo), levels, clusters == 1, preference, record
+    )
 
 
 def _best(ask: Ask, like: _Class, rooms: Ints, *, by_name: bool) -> int | None:

@@ -25,7 +25,8 @@ _SECRETS = (
     re.compile(r"()eyJ[a-zA-Z0-9_-]{8,}\.[a-zA-Z0-9_-]{8,}\.[a-zA-Z0-9_-]*"),
     re.compile(r"(?s)()-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)"),
     re.compile(
-        r"(?i)((?:token|password|client-key-data|client-certificate-data)[\"']?\s*[:=]\s*[\"']?)[^\s\"',}]{6,}"
+        r"(?i)((?:token|password|client-key-data|client-certificate-data)[\"']?\s*[:=]\s*[\"']?)"
+        r"[^\s\"',}]{6,}"
     ),
 )
 

@@ -1,1 +1,3 @@
-"""Capacity simulation: real or generated demand against a fleet, decided by the scheduling cycle of the hub."""
+"""Capacity simulation: real or generated demand against a fleet, decided by the scheduling cycle of
+the hub.
+"""

@@ -1,4 +1,6 @@
-"""What a simulation found: each work's life, and how the clusters were used over time. Whole seconds and units."""
+"""What a simulation found: each work's life, and how the clusters were used over time. Whole
+seconds and units.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,14 +10,38 @@ from typing import Final
 from federator.simulate.demand import Work
 
 WAITING_KEYS: Final = (
-    "never_started", "waited", "wait_p50_s", "wait_p90_s", "wait_p99_s", "wait_max_s", "wait_sum_s",
-)  # fmt: skip
+    "never_started",
+    "waited",
+    "wait_p50_s",
+    "wait_p90_s",
+    "wait_p99_s",
+    "wait_max_s",
+    "wait_sum_s",
+)
 """Figures that there are for each project and tier too."""
-_USES: Final = tuple(f"{what}_{name}" for name in ("cpu", "memory", "gpu") for what in ("use_mean", "use_peak"))
+_USES: Final = tuple(
+    f"{what}_{name}" for name in ("cpu", "memory", "gpu") for what in ("use_mean", "use_peak")
+)
 FIGURE_KEYS: Final = (
-    *WAITING_KEYS, "works", "completed", "running", "waiting", "unplaceable", "missing_copy_s", "fragmented_peak",
-    "moves", "restarts", "lost_s", "failures", "failed", "failed_s", "scalings", "scaled_late", *_USES, "cost",
-)  # fmt: skip
+    *WAITING_KEYS,
+    "works",
+    "completed",
+    "running",
+    "waiting",
+    "unplaceable",
+    "missing_copy_s",
+    "fragmented_peak",
+    "moves",
+    "restarts",
+    "lost_s",
+    "failures",
+    "failed",
+    "failed_s",
+    "scalings",
+    "scaled_late",
+    *_USES,
+    "cost",
+)
 """Figures that a scenario may set bounds to."""
 
 
@@ -45,7 +71,9 @@ class Stay:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """While a work lacked copies: from when to when, and what the last decision in that time said."""
+    """While a work lacked copies: from when to when, and what the last decision in that time
+    said.
+    """
 
     start_s: int
     end_s: int | None
@@ -75,7 +103,9 @@ class Life:
     failures: int = 0
     """Attempts that failed."""
     failed_s: int = 0
-    """Run time that was lost with them, since the last check-point; all of it when the job failed for good."""
+    """Run time that was lost with them, since the last check-point; all of it when the job failed
+    for good.
+    """
     backoff_s: int = 0
     """How long its copies were in their places between two attempts."""
     scalings: int = 0
@@ -102,7 +132,9 @@ class Sample:
     """Works that lack copies."""
     waiting_copies: int
     fragmented: int = 0
-    """Copies that wait although the free amounts of one cluster, added up, would hold them: no node has room."""
+    """Copies that wait although the free amounts of one cluster, added up, would hold them: no node
+    has room.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +153,9 @@ class Happened:
 
     at_s: int
     kind: str
-    """`lost`, `returned`, `drained`, `added`, `grown`, `quotaChanged`, `policyChanged`, `priceChanged`, `scaled`."""
+    """`lost`, `returned`, `drained`, `added`, `grown`, `quotaChanged`, `policyChanged`,
+    `priceChanged`, `scaled`.
+    """
     subject: str
     """The cluster, quota or policy, or the services."""
     copies: int = 0

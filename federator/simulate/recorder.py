@@ -1,7 +1,7 @@
 """A live federation as a scenario: what `federator record` writes. Pure.
 
-It is made from the host's objects, and from the history that the leader keeps of each workload. What a
-decision does not depend on is left out: environments, commands and arguments of containers.
+It is made from the host's objects, and from the history that the leader keeps of each workload.
+What a decision does not depend on is left out: environments, commands and arguments of containers.
 """
 
 import bisect
@@ -71,10 +71,14 @@ class _Told:
     def first_seq(self) -> int | None:
         """Number of its first decision; None where the history does not reach back to it."""
         first = next(iter(self.decisions), None)
-        return raw.integer(first, "seq") if first is not None and first.get("from") is None else None
+        return (
+            raw.integer(first, "seq") if first is not None and first.get("from") is None else None
+        )
 
 
-def document(objs: Sequence[Obj], histories: Mapping[WorkloadKey, History], now_s: float) -> dict[str, Any]:
+def document(
+    objs: Sequence[Obj], histories: Mapping[WorkloadKey, History], now_s: float
+) -> dict[str, Any]:
     """The scenario. Raises NothingToRecord."""
     by_kind: dict[str, list[Obj]] = {}
     for obj in objs:
@@ -82,7 +86,11 @@ def document(objs: Sequence[Obj], histories: Mapping[WorkloadKey, History], now_
     clusters = by_kind.get("MemberCluster", [])
     if not clusters:
         raise NothingToRecord("the federation has no member, so there is no fleet to record")
-    silent = [raw.text(one, "metadata", "name") for one in clusters if "capacity" not in raw.mapping(one, "status")]
+    silent = [
+        raw.text(one, "metadata", "name")
+        for one in clusters
+        if "capacity" not in raw.mapping(one, "status")
+    ]
     if silent:
         raise NothingToRecord(f"{', '.join(silent)} has not reported its capacity yet")
     told = [
@@ -122,7 +130,9 @@ def document(objs: Sequence[Obj], histories: Mapping[WorkloadKey, History], now_
 
 def key_of(kind: str, obj: Obj) -> WorkloadKey:
     """The key of a workload of that kind."""
-    return names.key(kind, raw.text(obj, "metadata", "namespace"), raw.text(obj, "metadata", "name"))
+    return names.key(
+        kind, raw.text(obj, "metadata", "namespace"), raw.text(obj, "metadata", "name")
+    )
 
 
 def _told(kind: Any, obj: Obj, histories: Mapping[WorkloadKey, History]) -> _Told:
@@ -152,10 +162,16 @@ def _number(entry: Obj, name: str) -> float:
 
 
 def _scalings(one: _Told) -> Iterator[tuple[int, int, Obj]]:
-    """The edits of a service's replicas, as far as its decisions tell them; none where what they say is not the number
-    of its object (strategy Duplicate gives each cluster that many)."""
+    """The edits of a service's replicas, as far as its decisions tell them; none where what they
+    say is not the number of its object (strategy Duplicate gives each cluster that many).
+    """
     told = [entry for entry in one.decisions if raw.integer(entry, "wanted")]
-    if one.shards or one.first_seq is None or not told or raw.integer(told[-1], "wanted") != one.count:
+    if (
+        one.shards
+        or one.first_seq is None
+        or not told
+        or raw.integer(told[-1], "wanted") != one.count
+    ):
         return
     for before, entry in itertools.pairwise(told):
         if raw.integer(entry, "wanted") != raw.integer(before, "wanted"):
@@ -163,15 +179,18 @@ def _scalings(one: _Told) -> Iterator[tuple[int, int, Obj]]:
 
 
 def _submitted(told: list[_Told]) -> None:
-    """Sorts by submission, which is in whole seconds: no work before one that was first decided on sooner. So it is
-    with scalings."""
+    """Sorts by submission, which is in whole seconds: no work before one that was first decided on
+    sooner. So it is with scalings.
+    """
     for one in told:
         one.submit_s = one.created_s
     known = [(_issued(one.decisions[0]), one, -1) for one in told if one.first_seq is not None]
-    # An edit that found no room leaves the shares and their number as they were: its place is that of the newest number
-    # that had been issued by then.
+    # An edit that found no room leaves the shares and their number as they were: its place is that
+    # of the newest number that had been issued by then.
     written = sorted(_issued(entry) for one in told for entry in one.decisions)
-    newest = list(itertools.accumulate((seq for _, seq in sorted((at, seq) for seq, at in written)), max))
+    newest = list(
+        itertools.accumulate((seq for _, seq in sorted((at, seq) for seq, at in written)), max)
+    )
     times = sorted(at for _, at in written)
     for one in told:
         for at, (_, _, entry) in enumerate(one.scalings):
@@ -208,7 +227,9 @@ def _work(one: _Told, begin_s: int) -> dict[str, Any]:
     if one.first_seq is not None:
         found["cycle"] = _number(one.decisions[0], "asOf")
     if one.scalings:
-        found["replicas"] = next(filter(None, (raw.integer(entry, "wanted") for entry in one.decisions)))
+        found["replicas"] = next(
+            filter(None, (raw.integer(entry, "wanted") for entry in one.decisions))
+        )
         found["scalings"] = [
             {"at": at_s - begin_s, "replicas": replicas, "cycle": _number(entry, "asOf")}
             for at_s, replicas, entry in one.scalings
@@ -228,7 +249,9 @@ def _is_over(one: _Told, entry: Obj) -> bool:
 def _began_s(one: _Told) -> int:
     """The second in which a job had a place for all its shards."""
     whole = (
-        int(_number(entry, "at")) for entry in one.decisions if sum(_counts(entry.get("to")).values()) >= one.count
+        int(_number(entry, "at"))
+        for entry in one.decisions
+        if sum(_counts(entry.get("to")).values()) >= one.count
     )
     return max(next(whole, one.submit_s), one.submit_s)
 
@@ -236,7 +259,11 @@ def _began_s(one: _Told) -> int:
 def _counts(shares: object) -> dict[str, int]:
     if not isinstance(shares, Mapping):
         return {}
-    return {str(cluster): count for cluster, count in sorted(shares.items()) if isinstance(count, int) and count > 0}
+    return {
+        str(cluster): count
+        for cluster, count in sorted(shares.items())
+        if isinstance(count, int) and count > 0
+    }
 
 
 def _ours(told: Sequence[_Told], histories: Mapping[WorkloadKey, History]) -> Iterator[str]:
@@ -246,12 +273,19 @@ def _ours(told: Sequence[_Told], histories: Mapping[WorkloadKey, History]) -> It
     if older:
         yield (
             f"The history has no first decision of {len(older)} of {len(told)} workloads"
-            f"{f'; it begins at epoch second {int(begins)}' if begins else ''}: what it lacks is not compared."
+            f"{f'; it begins at epoch second {int(begins)}' if begins else ''}: what it "
+            "lacks is not compared."
         )
-    gaps = sum(any(entry.get("kind") in ("Gap", "Lost") for entry in found.entries) for found in histories.values())
+    gaps = sum(
+        any(entry.get("kind") in ("Gap", "Lost") for entry in found.entries)
+        for found in histories.values()
+    )
     if gaps:
         yield "The history has gaps: another hub led for a while, or entries were lost."
-    yield "Workloads that were deleted before the recording are not in it, nor is the room that they held."
+    yield (
+        "Workloads that were deleted before the recording are not in it, nor is the room that "
+        "they held."
+    )
 
 
 def _of_clusters(clusters: Sequence[Obj]) -> Iterator[str]:
@@ -259,7 +293,10 @@ def _of_clusters(clusters: Sequence[Obj]) -> Iterator[str]:
         ready = raw.condition(one, "Ready")
         if ready and ready.get("status") != "True":
             name, since = raw.text(one, "metadata", "name"), raw.text(ready, "lastTransitionTime")
-            yield f"{name} was not ready when it was recorded (since {since}): it is replayed as ready."
+            yield (
+                f"{name} was not ready when it was recorded (since {since}): it is replayed as "
+                "ready."
+            )
 
 
 def _fleet(
@@ -275,18 +312,27 @@ def _fleet(
         foreign = _foreign(rows, held.get(view.name, Resources()))
         capacity = Capacity(tuple(_occupied(rows, foreign)), packs=view.capacity.packs)
         status = membercluster.to_status_capacity(capacity, error="", as_of_s=0.0)
-        apis = {"apis": list(raw.texts(obj, "status", "apis"))} if "apis" in raw.mapping(obj, "status") else {}
+        apis = (
+            {"apis": list(raw.texts(obj, "status", "apis"))}
+            if "apis" in raw.mapping(obj, "status")
+            else {}
+        )
         found.append({**_bare(obj), "status": {**apis, "capacity": status}})
         if foreign:
-            said = ", ".join(f"{name} {amount}" for name, amount in quantity.render(foreign).items())
+            said = ", ".join(
+                f"{name} {amount}" for name, amount in quantity.render(foreign).items()
+            )
             notes.append(
-                f"{view.name}: others than the recorded workloads hold {said}; it is spread over its nodes by size,"
+                f"{view.name}: others than the recorded workloads hold {said}; it is spread "
+                "over its nodes by size,"
                 " and stays occupied."
             )
     return found, notes
 
 
-def _held(by_kind: Mapping[str, list[Obj]], told: Sequence[_Told], now_s: float) -> dict[str, Resources]:
+def _held(
+    by_kind: Mapping[str, list[Obj]], told: Sequence[_Told], now_s: float
+) -> dict[str, Resources]:
     """Cluster -> what the recorded workloads hold, at most."""
     profiles = {raw.text(obj, "metadata", "name"): obj for obj in by_kind.get("RuntimeProfile", ())}
     shares: dict[WorkloadKey, dict[str, int]] = {}
@@ -297,7 +343,9 @@ def _held(by_kind: Mapping[str, list[Obj]], told: Sequence[_Told], now_s: float)
     for one in told:
         kind = registry.KINDS[one.key.kind]
         assert kind.verbs is not None
-        ask = workloads.summarise(one.key.kind, one.obj, profiles.get(kind.verbs.profile(one.obj))).ask
+        ask = workloads.summarise(
+            one.key.kind, one.obj, profiles.get(kind.verbs.profile(one.obj))
+        ).ask
         if ask is None:
             continue
         holds = shares.get(one.key, {})
@@ -325,7 +373,9 @@ def _foreign(rows: Sequence[NodeRow], ours: Resources) -> Resources:
     for row in rows:
         for name, size in row.allocatable.items():
             used[name] = used.get(name, 0) + row.count * (size - min(row.free[name], size))
-    return Resources({name: amount - ours[name] for name, amount in used.items() if amount > ours[name]})
+    return Resources(
+        {name: amount - ours[name] for name, amount in used.items() if amount > ours[name]}
+    )
 
 
 def _occupied(rows: Sequence[NodeRow], foreign: Resources) -> Iterator[NodeRow]:
@@ -352,10 +402,16 @@ def _occupied(rows: Sequence[NodeRow], foreign: Resources) -> Iterator[NodeRow]:
 
 def _levels(namespaces: Sequence[Obj]) -> dict[str, str]:
     levels = {
-        raw.text(one, "metadata", "name"): pod_security.enforced(raw.mapping(one, "metadata", "labels")).level
+        raw.text(one, "metadata", "name"): pod_security.enforced(
+            raw.mapping(one, "metadata", "labels")
+        ).level
         for one in namespaces
     }
-    return {name: str(level) for name, level in sorted(levels.items()) if level is not pod_security.DEFAULT}
+    return {
+        name: str(level)
+        for name, level in sorted(levels.items())
+        if level is not pod_security.DEFAULT
+    }
 
 
 def _bare(obj: Obj) -> dict[str, Any]:
@@ -370,7 +426,9 @@ def _bare(obj: Obj) -> dict[str, Any]:
         "apiVersion": obj["apiVersion"],
         "kind": obj["kind"],
         "metadata": kept,
-        "spec": _without_secrets({name: below for name, below in raw.mapping(obj, "spec").items() if name != _CONFIG}),
+        "spec": _without_secrets(
+            {name: below for name, below in raw.mapping(obj, "spec").items() if name != _CONFIG}
+        ),
     }
 
 

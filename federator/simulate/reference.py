@@ -1,12 +1,15 @@
-"""Four fully specified policies, computed without the scheduling cycle: the check of the event engine.
+"""Four fully specified policies, computed without the scheduling cycle: the check of the event
+engine.
 
-Their results for the public traces are known exactly, so an error in reading a trace, in the order of events at one
-instant or in the arithmetic of waiting shows as another number. They are no model of what the federation does.
+Their results for the public traces are known exactly, so an error in reading a trace, in the order
+of events at one instant or in the arithmetic of waiting shows as another number. They are no model
+of what the federation does.
 
-At one instant all ends give capacity back first, then submissions join the queue in the order of the trace, then the
-queue is scanned. A job needs `units` of one resource and stands whole in one cluster. A job that is wider than its
-cluster (than the largest one, where any will do) is rejected at once. A job without run time takes nothing: it starts
-and ends as soon as there would be room for it.
+At one instant all ends give capacity back first, then submissions join the queue in the order of
+the trace, then the queue is scanned. A job needs `units` of one resource and stands whole in one
+cluster. A job that is wider than its cluster (than the largest one, where any will do) is rejected
+at once. A job without run time takes nothing: it starts and ends as soon as there would be room for
+it.
 """
 
 import heapq
@@ -24,10 +27,13 @@ class ReferencePolicy(StrEnum):
     HOME_FIFO = "home-fifo"
     """Every cluster has a queue of its own, first come first served; its head blocks the others."""
     HOME_BACKFILL = "home-backfill"
-    """The same, but jobs behind a head that waits start when they fit now. Nothing is reserved for the head."""
+    """The same, but jobs behind a head that waits start when they fit now. Nothing is reserved for
+    the head.
+    """
     FED_FIFO = "fed-fifo"
-    """One queue for all clusters; its head goes where most is free (the first by name of equals), and blocks the others
-    while it fits nowhere."""
+    """One queue for all clusters; its head goes where most is free (the first by name of equals),
+    and blocks the others while it fits nowhere.
+    """
     FED_HOME_FIRST = "fed-home-first"
     """The same, but the job's home cluster is taken when the job fits there."""
 
@@ -67,7 +73,9 @@ class ReferenceResult:
 
     def as_dict(self) -> dict[str, Any]:
         """As `simulate --reference ... -o json` prints it."""
-        return {name: getattr(self, name) for name in self.__slots__} | {"policy": self.policy.value}
+        return {name: getattr(self, name) for name in self.__slots__} | {
+            "policy": self.policy.value
+        }
 
 
 def run(
@@ -76,10 +84,11 @@ def run(
     policy: ReferencePolicy,
     scale: Fraction = Fraction(1),
 ) -> ReferenceResult:
-    """Runs all jobs to their ends. `capacity` is in units by cluster, before it is scaled; a scaled cluster has
-    `floor(units * scale)` and at least one.
+    """Runs all jobs to their ends. `capacity` is in units by cluster, before it is scaled; a scaled
+    cluster has `floor(units * scale)` and at least one.
 
-    Raises ValueError for a scale that is not positive, a negative number, a home that is no cluster, or no clusters.
+    Raises ValueError for a scale that is not positive, a negative number, a home that is no
+    cluster, or no clusters.
     """
     if scale <= 0:
         raise ValueError(f"capacity {scale}: a positive fraction is needed")
@@ -89,7 +98,10 @@ def run(
     ordered = sorted(jobs, key=lambda job: job.submit_s)
     for job in ordered:
         _check(job, capacity)
-    scaled = {name: max(1, units * scale.numerator // scale.denominator) for name, units in sorted(capacity.items())}
+    scaled = {
+        name: max(1, units * scale.numerator // scale.denominator)
+        for name, units in sorted(capacity.items())
+    }
     run_ = _Run(scaled)
     _play(ordered, run_, _SCANS[policy](run_))
     waits = sorted(run_.waits)
@@ -113,7 +125,9 @@ def run(
 
 def _check(job: ReferenceJob, capacity: Mapping[str, int]) -> None:
     if job.home not in capacity:
-        raise ValueError(f"a job submitted at {job.submit_s} s has the home {job.home!r}, which is no cluster")
+        raise ValueError(
+            f"a job submitted at {job.submit_s} s has the home {job.home!r}, which is no cluster"
+        )
     if job.submit_s < 0 or job.runtime_s < 0 or job.units < 0:
         raise ValueError(f"a job has a negative number: {job}")
 
@@ -192,7 +206,9 @@ def _scan_of_homes(run_: _Run, *, backfill: bool) -> _Scan:
     return scan
 
 
-def _backfilled(queue: deque[ReferenceJob], run_: _Run, cluster: str, now_s: int) -> deque[ReferenceJob]:
+def _backfilled(
+    queue: deque[ReferenceJob], run_: _Run, cluster: str, now_s: int
+) -> deque[ReferenceJob]:
     """Starts what fits behind a head that waits, first come first; returns what goes on waiting."""
     waiting: deque[ReferenceJob] = deque()
     for job in queue:

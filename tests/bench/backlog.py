@@ -1,7 +1,9 @@
-"""T2: what one user's change waits while others' backlog is worked off and one member takes 30 seconds for a write.
+"""T2: what one user's change waits while others' backlog is worked off and one member takes 30
+seconds for a write.
 
-On virtual time: every request takes a fixed time, the processor none. So this is the waiting in queues and lanes, which
-is the hub's to arrange; what a busy processor adds is part of S1 and S3. The floor is the same change on an idle hub.
+On virtual time: every request takes a fixed time, the processor none. So this is the waiting in
+queues and lanes, which is the hub's to arrange; what a busy processor adds is part of S1 and S3.
+The floor is the same change on an idle hub.
 """
 
 import asyncio
@@ -50,7 +52,9 @@ async def _run(count: int) -> Result:
     federation = fleets.federation(
         fleets.fleet(MEMBERS, nodes=1), Clock(fleets.EPOCH_S), fleets.Ledger(), **standins.PATIENT
     )
-    federation.wrap = lambda process, cluster, inner: Distant(cluster, inner) if process == "hub" else inner
+    federation.wrap = lambda process, cluster, inner: (
+        Distant(cluster, inner) if process == "hub" else inner
+    )
     federation.start_clusters()
     await federation.install()
     await standins.say(federation)
@@ -66,7 +70,8 @@ async def _run(count: int) -> Result:
     idle = [await _changed(federation, number) for number in range(2, 2 + CHANGES)]
     for index in range(count):
         federation.host.store.create(
-            federation.host.registry.get("apps", "deployments"), fleets.deployment(f"w{index}", "bench", MEMBERS)
+            federation.host.registry.get("apps", "deployments"),
+            fleets.deployment(f"w{index}", "bench", MEMBERS),
         )
     behind: list[float] = []
     first = _backlog(federation)
@@ -110,7 +115,9 @@ async def _changed(federation: Federation, copies: int) -> float:
                 if not missing and not done.done():
                     done.set_result(None)
 
-        subscriptions.append(member.store.subscribe(member.registry.get("apps", "deployments"), seen))
+        subscriptions.append(
+            member.store.subscribe(member.registry.get("apps", "deployments"), seen)
+        )
     begun = loop.time()
     await federation.client("host").patch(REF, {"spec": {"replicas": copies * MEMBERS}})
     await done

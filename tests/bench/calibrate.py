@@ -1,16 +1,22 @@
-"""How fast this machine's Python is just now, as one number: rates without a floor are scaled by it.
+"""How fast this machine's Python is just now, as one number: rates without a floor are scaled by
+it.
 
-`harness.py` prints the score beside every run. The mix is what the hub does all day (dicts, lists, integers, JSON) and
-never changes, or old scores would mean nothing. It uses the standard library only.
+`harness.py` prints the score beside every run. The mix is what the hub does all day (dicts, lists,
+integers, JSON) and never changes, or old scores would mean nothing. It uses the standard library
+only.
 """
 
 import json
 import time
 
 REFERENCE = 100.0
-"""The score of the machine on which the absolute figures of the gates were read (2 shared cores, CPython 3.11)."""
+"""The score of the machine on which the absolute figures of the gates were read (2 shared cores,
+CPython 3.11).
+"""
 UNIT_S = 0.0094
-"""Seconds that one round takes on that machine: chosen so that it scores `REFERENCE` when nothing else runs there."""
+"""Seconds that one round takes on that machine: chosen so that it scores `REFERENCE` when nothing
+else runs there.
+"""
 ROUNDS = 40
 
 
@@ -27,7 +33,10 @@ def one_round() -> int:
     low = 1
     for _ in range(20_000):
         low = (low * 1_103_515_245 + 12_345) % 2_147_483_648
-    document = {"metadata": {"name": "n", "labels": {f"l{n}": str(n) for n in range(40)}}, "items": rows[:400]}
+    document = {
+        "metadata": {"name": "n", "labels": {f"l{n}": str(n) for n in range(40)}},
+        "items": rows[:400],
+    }
     for _ in range(8):
         text = json.dumps(document)
         total += len(text) + len(json.loads(text)["items"])
@@ -35,7 +44,9 @@ def one_round() -> int:
 
 
 def score() -> float:
-    """The better the higher. The best of several rounds: what others do on the machine only ever slows one down."""
+    """The better the higher. The best of several rounds: what others do on the machine only ever
+    slows one down.
+    """
     best = float("inf")
     for _ in range(ROUNDS):
         begun = time.perf_counter()

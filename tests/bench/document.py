@@ -1,7 +1,9 @@
-"""The table of docs/benchmarks.md: written by every whole-size run of `make bench`, one row per benchmark.
+"""The table of docs/benchmarks.md: written by every whole-size run of `make bench`, one row per
+benchmark.
 
-A run of a part (`ONLY=S1,S4`) replaces the rows it measured and leaves the others with the day and the commit at which
-they were read. A row without a figure keeps its last one. The prose around the table is written by hand.
+A run of a part (`ONLY=S1,S4`) replaces the rows it measured and leaves the others with the day and
+the commit at which they were read. A row without a figure keeps its last one. The prose around the
+table is written by hand.
 """
 
 import re
@@ -35,10 +37,14 @@ class Reading:
 
 
 def write(judged: Sequence[Judged], reading: Reading, page: Path = PAGE) -> None:
-    """Replaces the measured rows. Raises ValueError when the page has lost the marks around its table."""
+    """Replaces the measured rows. Raises ValueError when the page has lost the marks around its
+    table.
+    """
     text = page.read_text("utf-8")
     before, table, after = parts(text)
-    rows = kept(table) | {one.row.id: _line(one, reading) for one in judged if not one.result.failed}
+    rows = kept(table) | {
+        one.row.id: _line(one, reading) for one in judged if not one.result.failed
+    }
     lines = [rows[row.id] for row in harness.ROWS if row.id in rows]
     page.write_text("\n".join([before + BEGIN, HEAD, *lines, END + after]), encoding="utf-8")
 
@@ -63,4 +69,7 @@ def _line(one: Judged, reading: Reading) -> str:
     ours, floor, ratio, gate, unit, verdict = harness.figures(one)
     missed = "" if verdict == "yes" else " (preview)" if verdict == "preview" else " **missed**"
     floor = floor if floor == "-" else f"{floor} {unit}"
-    return f"| {one.row.id} | {one.row.what} | {ours} {unit} | {floor} | {ratio} | {gate}{missed} | {reading} |"
+    return (
+        f"| {one.row.id} | {one.row.what} | {ours} {unit} | {floor} | {ratio} | {gate}{missed} | "
+        f"{reading} |"
+    )

@@ -1,7 +1,8 @@
-"""E1 to E3 (preview): online decisions per second by the placing core alone, at 10, 100 and 1,000 clusters.
+"""E1 to E3 (preview): online decisions per second by the placing core alone, at 10, 100 and 1,000
+clusters.
 
-Asks differ, a third is spread over zones, nodes have eight shapes; every decision is charged and encoded, as placing
-does it. Quotas, gangs and scorers join when the rows become official.
+Asks differ, a third is spread over zones, nodes have eight shapes; every decision is charged and
+encoded, as placing does it. Quotas, gangs and scorers join when the rows become official.
 """
 
 import time
@@ -41,10 +42,14 @@ def _run(row: str, clusters: int, seconds: float) -> Result:
             ledger = commitments.open(snapshot)
         ask = asks[decided % ASKS]
         decision = engine.decide(ask, (), snapshot, ledger, seq=decided + 1)
-        spent += len(msgspec.json.encode(placementdecision.to_spec(decision, ("created",), ask, ())))
+        spent += len(
+            msgspec.json.encode(placementdecision.to_spec(decision, ("created",), ask, ()))
+        )
         decided += 1
     took = time.perf_counter() - begun
-    return Result(row, ours=decided / took, notes={"clusters": clusters, "bytes_each": round(spent / decided)})
+    return Result(
+        row, ours=decided / took, notes={"clusters": clusters, "bytes_each": round(spent / decided)}
+    )
 
 
 def _fleet(count: int) -> dict[str, ClusterView]:
@@ -65,14 +70,24 @@ def _fleet(count: int) -> dict[str, ClusterView]:
 def _rows(cpu: str, memory: str) -> tuple[NodeRow, NodeRow]:
     """Half of the machines are half full."""
     whole = quantity.vector({"cpu": cpu, "memory": memory, "pods": "110"})
-    half = quantity.vector({"cpu": str(int(cpu) // 2), "memory": f"{int(memory[:-2]) // 2}Gi", "pods": "60"})
-    return NodeRow(count=20, allocatable=whole, free=whole), NodeRow(count=20, allocatable=whole, free=half)
+    half = quantity.vector(
+        {"cpu": str(int(cpu) // 2), "memory": f"{int(memory[:-2]) // 2}Gi", "pods": "60"}
+    )
+    return NodeRow(count=20, allocatable=whole, free=whole), NodeRow(
+        count=20, allocatable=whole, free=half
+    )
 
 
 def _ask(index: int) -> Ask:
-    spread = (SpreadRule(topology_key="zone", min_domains=2, max_skew=0, hard=False),) if index % 3 == 0 else ()
+    spread = (
+        (SpreadRule(topology_key="zone", min_domains=2, max_skew=0, hard=False),)
+        if index % 3 == 0
+        else ()
+    )
     policy = Policy(name="p", division=Division(strategy=Strategy.CAPACITY), spread=spread)
-    requests = quantity.vector({"cpu": f"{100 + 50 * (index % 20)}m", "memory": f"{256 + 64 * (index % 16)}Mi"})
+    requests = quantity.vector(
+        {"cpu": f"{100 + 50 * (index % 20)}m", "memory": f"{256 + 64 * (index % 16)}Mi"}
+    )
     return Ask(
         key=WorkloadKey("PinterestService", f"n{index % 20}", f"w{index}"),
         uid=f"00000000-0000-4000-8000-{index:012d}",

@@ -1,4 +1,6 @@
-"""S6: one workload placed on a hundred embedded members, from its creation until every member has its slice."""
+"""S6: one workload placed on a hundred embedded members, from its creation until every member has
+its slice.
+"""
 
 import asyncio
 import gc
@@ -21,11 +23,15 @@ def measure(_wanted: frozenset[str], scale: float) -> Iterator[Result]:
 
 async def _run(count: int) -> Result:
     ledger = fleets.Ledger()
-    federation = fleets.federation(fleets.fleet(count, nodes=2), RealClock(), ledger, probe_interval_s=5.0)
+    federation = fleets.federation(
+        fleets.fleet(count, nodes=2), RealClock(), ledger, probe_interval_s=5.0
+    )
     await federation.start()
     host = federation.client("host")
     await ensure(host, fleets.spread_policy(), "clusterplacementpolicies")
-    await ensure(host, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bench"}}, "namespaces")
+    await ensure(
+        host, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bench"}}, "namespaces"
+    )
     async with asyncio.timeout(WITHIN_S * 3):
         while not (federation.settled()[0] and _ready(federation) == count):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.2)
@@ -60,7 +66,9 @@ async def _placed(federation: Federation, name: str, count: int) -> float:
                 if not missing and not done.done():
                     done.set_result(None)
 
-        subscriptions.append(member.store.subscribe(member.registry.get("apps", "deployments"), seen))
+        subscriptions.append(
+            member.store.subscribe(member.registry.get("apps", "deployments"), seen)
+        )
     begun = time.perf_counter()
     await ensure(federation.client("host"), fleets.deployment(name, "bench", count), "deployments")
     async with asyncio.timeout(WITHIN_S):

@@ -1,7 +1,8 @@
-"""Embedded federations for the benchmarks, the workloads they carry, and a transport that counts what is written.
+"""Embedded federations for the benchmarks, the workloads they carry, and a transport that counts
+what is written.
 
-Used by the groups that need no real server. A `Ledger` counts every write but leases, by who wrote and what; Events
-are counted apart, as the write budget does.
+Used by the groups that need no real server. A `Ledger` counts every write but leases, by who wrote
+and what; Events are counted apart, as the write budget does.
 """
 
 import json
@@ -34,7 +35,9 @@ def resource_of(path: str) -> tuple[str, str]:
 
 @dataclass(slots=True)
 class Ledger:
-    """Every write so far. `of` counts by workload name, for the kinds of which names tell the workload."""
+    """Every write so far. `of` counts by workload name, for the kinds of which names tell the
+    workload.
+    """
 
     writes: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
     """(process, cluster, method, resource/subresource)."""
@@ -61,7 +64,8 @@ class Ledger:
         return sum(
             count
             for (who, _, _, resource), count in self.writes.items()
-            if (who == process if process else who != "user") and (events or not resource.startswith("events"))
+            if (who == process if process else who != "user")
+            and (events or not resource.startswith("events"))
         )
 
     def by_resource(self, process: str) -> dict[str, int]:
@@ -103,7 +107,9 @@ def fleet(count: int, *, nodes: int = 10, cpu: str = "64", pods: int = 250) -> F
     return FleetSpec(members=members)
 
 
-def federation(spec: FleetSpec, clock: Clock, ledger: Ledger, *, seed: int = 1, **options: Any) -> Federation:
+def federation(
+    spec: FleetSpec, clock: Clock, ledger: Ledger, *, seed: int = 1, **options: Any
+) -> Federation:
     """A federation whose every write is counted."""
     return Federation(
         fleet=spec,
@@ -114,7 +120,9 @@ def federation(spec: FleetSpec, clock: Clock, ledger: Ledger, *, seed: int = 1, 
     )
 
 
-def template(name: str, annotations: Mapping[str, str], *, padding: int = 0, **spec: Any) -> dict[str, Any]:
+def template(
+    name: str, annotations: Mapping[str, str], *, padding: int = 0, **spec: Any
+) -> dict[str, Any]:
     """A pod template; `padding` bytes of environment make objects as large as people's are."""
     container: dict[str, Any] = {
         "name": "app",
@@ -123,7 +131,9 @@ def template(name: str, annotations: Mapping[str, str], *, padding: int = 0, **s
         "ports": [{"containerPort": 8080, "protocol": "TCP"}],
     }
     if padding:
-        container["env"] = [{"name": f"SETTING_{n}", "value": "x" * 40} for n in range(padding // 70)]
+        container["env"] = [
+            {"name": f"SETTING_{n}", "value": "x" * 40} for n in range(padding // 70)
+        ]
     labels = {"app": name}
     return {
         "metadata": {"labels": labels, "annotations": dict(annotations)},
@@ -145,7 +155,9 @@ def deployment(name: str, namespace: str, replicas: int, *, padding: int = 0) ->
 
 
 def service(name: str, namespace: str, replicas: int) -> dict[str, Any]:
-    """A PinterestService that expands to a Deployment, a Service, a ConfigMap and a ServiceAccount."""
+    """A PinterestService that expands to a Deployment, a Service, a ConfigMap and a
+    ServiceAccount.
+    """
     return {
         "apiVersion": "pinterest.com/v1beta1",
         "kind": "PinterestService",
@@ -153,7 +165,9 @@ def service(name: str, namespace: str, replicas: int) -> dict[str, Any]:
         "spec": {
             "replicas": replicas,
             "iamRole": f"role-{name}",
-            "service": {"ports": [{"name": "http", "port": 80, "targetPort": 8080, "protocol": "TCP"}]},
+            "service": {
+                "ports": [{"name": "http", "port": 80, "targetPort": 8080, "protocol": "TCP"}]
+            },
             "config": {"app.properties": "a=1\n"},
             "template": template(name, AT_ONCE),
         },

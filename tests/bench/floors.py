@@ -1,5 +1,5 @@
-"""The floors of the rows on real servers: the same requests with the same client, in the same order per workload, and
-no logic at all between them.
+"""The floors of the rows on real servers: the same requests with the same client, in the same order
+per workload, and no logic at all between them.
 
 What is sent was recorded from what the hub really wrote (`Pattern`), so that sizes are the same.
 """
@@ -49,7 +49,9 @@ def requests(pattern: Pattern, name: str, namespace: str) -> Requests:
     """Prepared before the clock starts."""
     workload = _named(pattern.workload, name, namespace)
     decision = _named(pattern.decision, f"{name}-decision", namespace)
-    decision["metadata"] = {key: decision["metadata"][key] for key in ("name", "namespace", "labels")}
+    decision["metadata"] = {
+        key: decision["metadata"][key] for key in ("name", "namespace", "labels")
+    }
     for gone in ("status", "uid", "resourceVersion"):
         workload.pop(gone, None)
     known = copy.deepcopy(workload)
@@ -79,11 +81,15 @@ class Floor:
     def __init__(self, clients: Mapping[str, Client]) -> None:
         self._clients = clients
         self._lanes = {
-            name: asyncio.Semaphore(OPTIONS.host_writes_in_flight if name == "host" else OPTIONS.lane_writes_in_flight)
+            name: asyncio.Semaphore(
+                OPTIONS.host_writes_in_flight if name == "host" else OPTIONS.lane_writes_in_flight
+            )
             for name in clients
         }
 
-    async def all(self, work: Sequence[Requests], one: Callable[[Requests], Awaitable[None]]) -> float:
+    async def all(
+        self, work: Sequence[Requests], one: Callable[[Requests], Awaitable[None]]
+    ) -> float:
         """Seconds until everything was answered."""
         begun = time.perf_counter()
         async with asyncio.TaskGroup() as group:
@@ -95,7 +101,9 @@ class Floor:
         """A workload that needs no expansion, until its status is written."""
         await self._create("host", found.workload)
         await self._create("host", found.decision)
-        await asyncio.gather(*(self._create(cluster, body) for cluster, body in found.slices.items()))
+        await asyncio.gather(
+            *(self._create(cluster, body) for cluster, body in found.slices.items())
+        )
         ref = ref_of(found.workload)
         async with self._lanes["host"]:
             await self._clients["host"].patch(ref, {"status": found.status}, subresource="status")
@@ -104,7 +112,9 @@ class Floor:
         """A workload of ours, until its natives are there."""
         await self._create("host", found.workload)
         await self._create("host", found.decision)
-        await asyncio.gather(*(self._expand(cluster, body, found.natives) for cluster, body in found.slices.items()))
+        await asyncio.gather(
+            *(self._expand(cluster, body, found.natives) for cluster, body in found.slices.items())
+        )
 
     async def in_a_row(self, found: Requests) -> float:
         """Seconds for workload, decision and one slice, one after the other."""
@@ -115,9 +125,13 @@ class Floor:
         await self._create(cluster, body)
         return time.perf_counter() - begun
 
-    async def _expand(self, cluster: str, body: Mapping[str, Any], wanted: Sequence[Mapping[str, Any]]) -> None:
+    async def _expand(
+        self, cluster: str, body: Mapping[str, Any], wanted: Sequence[Mapping[str, Any]]
+    ) -> None:
         made = await self._create(cluster, body)
-        await asyncio.gather(*(self._apply(cluster, native, made["metadata"]["uid"]) for native in wanted))
+        await asyncio.gather(
+            *(self._apply(cluster, native, made["metadata"]["uid"]) for native in wanted)
+        )
 
     async def _apply(self, cluster: str, native: Mapping[str, Any], uid: str) -> None:
         metadata = dict(native["metadata"])

@@ -1,7 +1,8 @@
 """What a benchmark's row is, when it is good enough, and how rows are printed and written.
 
-`run.py` is the program; the files beside it measure. Gates come from the budgets: ratios to a floor that is measured
-in the same run wherever there is one, absolute figures otherwise. Nothing here takes a time.
+`run.py` is the program; the files beside it measure. Gates come from the budgets: ratios to a floor
+that is measured in the same run wherever there is one, absolute figures otherwise. Nothing here
+takes a time.
 """
 
 import dataclasses
@@ -39,25 +40,134 @@ class Row:
 
 
 ROWS: tuple[Row, ...] = (
-    Row("S4", "writes", "writes per workload until settled, embedded; floor P + 2", Against.FLOOR, 1.0, "writes"),
-    Row("S4r", "real", "the same on real servers, from their metrics", Against.FLOOR, 1.0, "writes"),
-    Row("S5", "rest", "10,000 workloads at rest for 10 virtual minutes, embedded", Against.MOST, 0, "writes"),
-    Row("S5r", "real", "1,000 workloads at rest for 60 s on real servers", Against.MOST, 0, "writes"),
-    Row("S6", "fanout", "one placement on 100 embedded members; floor: the POSTs alone", Against.MOST, 2.0, "s"),
-    Row("S3", "real", "idle: created to member object, p50; floor: three writes in a row", Against.FLOOR, 2.0, "ms"),
-    Row("S1", "real", "1,000 Deployments x 3 real members; floor: the same requests", Against.FLOOR, 1.6, "s"),
-    Row("S1p", "real", "PinterestServices x 3 until every Deployment exists", Against.FLOOR, 1.8, "s"),
-    Row("T1", "truth", "decided copies that the real schedulers did not bind within 60 s", Against.MOST, 0.5, "%"),
-    Row("T1r", "truth", "asks refused although the real schedulers bind more", Against.MOST, 2.0, "%"),
-    Row("T2", "backlog", "p99 of a user's change behind 10,000 others; floor: idle p99", Against.FLOOR, 1.5, "ms"),
-    Row("T3", "storm", "1,000 roll-outs x 20 members: status writes per workload", Against.MOST, 1.0, "1/s"),
+    Row(
+        "S4",
+        "writes",
+        "writes per workload until settled, embedded; floor P + 2",
+        Against.FLOOR,
+        1.0,
+        "writes",
+    ),
+    Row(
+        "S4r", "real", "the same on real servers, from their metrics", Against.FLOOR, 1.0, "writes"
+    ),
+    Row(
+        "S5",
+        "rest",
+        "10,000 workloads at rest for 10 virtual minutes, embedded",
+        Against.MOST,
+        0,
+        "writes",
+    ),
+    Row(
+        "S5r", "real", "1,000 workloads at rest for 60 s on real servers", Against.MOST, 0, "writes"
+    ),
+    Row(
+        "S6",
+        "fanout",
+        "one placement on 100 embedded members; floor: the POSTs alone",
+        Against.MOST,
+        2.0,
+        "s",
+    ),
+    Row(
+        "S3",
+        "real",
+        "idle: created to member object, p50; floor: three writes in a row",
+        Against.FLOOR,
+        2.0,
+        "ms",
+    ),
+    Row(
+        "S1",
+        "real",
+        "1,000 Deployments x 3 real members; floor: the same requests",
+        Against.FLOOR,
+        1.6,
+        "s",
+    ),
+    Row(
+        "S1p",
+        "real",
+        "PinterestServices x 3 until every Deployment exists",
+        Against.FLOOR,
+        1.8,
+        "s",
+    ),
+    Row(
+        "T1",
+        "truth",
+        "decided copies that the real schedulers did not bind within 60 s",
+        Against.MOST,
+        0.5,
+        "%",
+    ),
+    Row(
+        "T1r",
+        "truth",
+        "asks refused although the real schedulers bind more",
+        Against.MOST,
+        2.0,
+        "%",
+    ),
+    Row(
+        "T2",
+        "backlog",
+        "p99 of a user's change behind 10,000 others; floor: idle p99",
+        Against.FLOOR,
+        1.5,
+        "ms",
+    ),
+    Row(
+        "T3",
+        "storm",
+        "1,000 roll-outs x 20 members: status writes per workload",
+        Against.MOST,
+        1.0,
+        "1/s",
+    ),
     Row("T3lag", "storm", "the same: lag of the hub's loop, p99", Against.MOST, 50.0, "ms"),
-    Row("I1", "ingest", "watch events into the store; floor: decoding them", Against.FLOOR, 3.0, "us"),
-    Row("R1", "restart", "restart with 100,000 placed workloads; floor: listing them", Against.FLOOR, 2.0, "s"),
-    Row("R1w", "restart", "writes of that restart until everything was compared", Against.MOST, 0, "writes"),
-    Row("M1", "restart", "memory of a hub with 100,000 workloads x 2 members", Against.MOST, 500.0, "MB"),
+    Row(
+        "I1",
+        "ingest",
+        "watch events into the store; floor: decoding them",
+        Against.FLOOR,
+        3.0,
+        "us",
+    ),
+    Row(
+        "R1",
+        "restart",
+        "restart with 100,000 placed workloads; floor: listing them",
+        Against.FLOOR,
+        2.0,
+        "s",
+    ),
+    Row(
+        "R1w",
+        "restart",
+        "writes of that restart until everything was compared",
+        Against.MOST,
+        0,
+        "writes",
+    ),
+    Row(
+        "M1",
+        "restart",
+        "memory of a hub with 100,000 workloads x 2 members",
+        Against.MOST,
+        500.0,
+        "MB",
+    ),
     Row("M3", "wide", "memory of a hub with 1,000 members", Against.MOST, 400.0, "MB"),
-    Row("E0", "spread", "decisions of 1,000,000 copies, hard and soft spread rules", Against.LEAST, 20, "1/s"),
+    Row(
+        "E0",
+        "spread",
+        "decisions of 1,000,000 copies, hard and soft spread rules",
+        Against.LEAST,
+        20,
+        "1/s",
+    ),
     Row(
         "ORD",
         "ordering",
@@ -67,12 +177,54 @@ ROWS: tuple[Row, ...] = (
         "%",
     ),
     Row("E1", "engine", "online decisions, 10 clusters", Against.LEAST, 5_500, "1/s", preview=True),
-    Row("E2", "engine", "online decisions, 100 clusters", Against.LEAST, 4_000, "1/s", preview=True),
-    Row("E3", "engine", "online decisions, 1,000 clusters", Against.LEAST, 3_000, "1/s", preview=True),
-    Row("C1", "simulate", "82,229 real jobs simulated (gate: in 15 s)", Against.LEAST, 5_482, "1/s", preview=True),
-    Row("C2", "simulate", "188,041 jobs on 170 clusters (in 60 s)", Against.LEAST, 3_134, "1/s", preview=True),
-    Row("C3l", "simulate", "time a job, of 1,000,000; floor: of 250,000", Against.FLOOR, 1.2, "us", preview=True),
-    Row("C3m", "simulate", "memory of the simulator with 1,000,000 jobs", Against.MOST, 2_000, "MB", preview=True),
+    Row(
+        "E2", "engine", "online decisions, 100 clusters", Against.LEAST, 4_000, "1/s", preview=True
+    ),
+    Row(
+        "E3",
+        "engine",
+        "online decisions, 1,000 clusters",
+        Against.LEAST,
+        3_000,
+        "1/s",
+        preview=True,
+    ),
+    Row(
+        "C1",
+        "simulate",
+        "82,229 real jobs simulated (gate: in 15 s)",
+        Against.LEAST,
+        5_482,
+        "1/s",
+        preview=True,
+    ),
+    Row(
+        "C2",
+        "simulate",
+        "188,041 jobs on 170 clusters (in 60 s)",
+        Against.LEAST,
+        3_134,
+        "1/s",
+        preview=True,
+    ),
+    Row(
+        "C3l",
+        "simulate",
+        "time a job, of 1,000,000; floor: of 250,000",
+        Against.FLOOR,
+        1.2,
+        "us",
+        preview=True,
+    ),
+    Row(
+        "C3m",
+        "simulate",
+        "memory of the simulator with 1,000,000 jobs",
+        Against.MOST,
+        2_000,
+        "MB",
+        preview=True,
+    ),
 )
 
 
@@ -151,7 +303,10 @@ def table(judged: Sequence[Judged]) -> str:
     head = ("id", "ours", "floor", "ratio", "gate", "unit", "ok", "what")
     lines = [head, *(_cells(one) for one in judged)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    shown = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    shown = [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
     return "\n".join(shown)
 
 
@@ -163,7 +318,9 @@ def _cells(one: Judged) -> tuple[str, ...]:
 
 
 def figures(one: Judged) -> tuple[str, str, str, str, str, str]:
-    """(ours, floor, ratio, gate, unit, verdict) of a row that was measured, as text; "-" for what it has not."""
+    """(ours, floor, ratio, gate, unit, verdict) of a row that was measured, as text; "-" for what
+    it has not.
+    """
     floor = "-" if one.result.floor is None else _number(one.result.floor)
     ratio = "-" if one.ratio is None else f"{one.ratio:.2f}"
     verdict = "yes" if one.ok else "preview" if one.row.preview else "no"
@@ -184,7 +341,9 @@ def _short(value: float) -> float:
 
 
 def percentile(values: Iterable[float], percent: float) -> float:
-    """The smallest value that at least `percent` of all are not above. Raises ValueError without values."""
+    """The smallest value that at least `percent` of all are not above. Raises ValueError without
+    values.
+    """
     ordered = sorted(values)
     if not ordered:
         raise ValueError("a percentile of nothing")

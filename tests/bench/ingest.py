@@ -1,6 +1,8 @@
-"""I1: watch events of 4 KB objects from bytes to the store, as the hub hears its members; the floor decodes them only.
+"""I1: watch events of 4 KB objects from bytes to the store, as the hub hears its members; the floor
+decodes them only.
 
-The stream is captured from an embedded API server first and then played, so that no server runs while it is timed.
+The stream is captured from an embedded API server first and then played, so that no server runs
+while it is timed.
 """
 
 import asyncio
@@ -65,7 +67,11 @@ async def _captured() -> list[bytes]:
     """Watch events of slices with a status, as a server sends them."""
     cluster = EmbeddedCluster("m", clock=RealClock(), rng=random.Random(1), controllers=False)
     client = Client(cluster.transport(), "m")
-    await ensure(client, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bench"}}, "namespaces")
+    await ensure(
+        client,
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bench"}},
+        "namespaces",
+    )
     verbs = registry.verbs_of("Deployment")
     for index in range(OBJECTS):
         obj = fleets.deployment(f"d{index}", "bench", 6, padding=PADDING)
@@ -101,7 +107,9 @@ def _decoded(data: bytes) -> float:
 
 
 async def _ingested(stream: list[bytes], data: bytes) -> float:
-    """Seconds until the last event of the stream is in the store of a reflector that lists nothing at first."""
+    """Seconds until the last event of the stream is in the store of a reflector that lists nothing
+    at first.
+    """
     store: Store[SliceSeen] = Store("bench")
     left = len(stream)
     done = asyncio.Event()
@@ -143,7 +151,12 @@ class Played:
     async def request(self, request: Request) -> Response:
         if ("watch", "true") in request.query:
             return Answer(self._data, last=False)
-        listing = {"kind": "DeploymentList", "apiVersion": "apps/v1", "metadata": {"resourceVersion": "1"}, "items": []}
+        listing = {
+            "kind": "DeploymentList",
+            "apiVersion": "apps/v1",
+            "metadata": {"resourceVersion": "1"},
+            "items": [],
+        }
         return Answer(msgspec.json.encode(listing), last=True)
 
     async def close(self) -> None:

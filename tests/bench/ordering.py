@@ -1,10 +1,12 @@
 """ORD: what the order of a batch costs, against the most that any placement could reach.
 
-One batch of up to 256 asks (the hub's batch size) is decided by the engine on an empty fleet, once for each candidate
-order, and compared with an upper bound: the linear relaxation over classes of equal asks x kinds of machines. The gap
-is told by resources (a copy weighs its dominant share of the fleet) and by copies, each with a bound of its own.
+One batch of up to 256 asks (the hub's batch size) is decided by the engine on an empty fleet, once
+for each candidate order, and compared with an upper bound: the linear relaxation over classes of
+equal asks x kinds of machines. The gap is told by resources (a copy weighs its dominant share of
+the fleet) and by copies, each with a bound of its own.
 
-`python -m tests.bench.ordering --seeds 20` prints the table that docs/decisions/0001-batch-order.md rests on.
+`python -m tests.bench.ordering --seeds 20` prints the table that docs/decisions/0001-batch-order.md
+rests on.
 """
 
 import argparse
@@ -55,7 +57,9 @@ Trial = tuple[str, float, str]
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A fleet and what a batch is drawn from: `draw` gives the shape and the policy of one more ask."""
+    """A fleet and what a batch is drawn from: `draw` gives the shape and the policy of one more
+    ask.
+    """
 
     snapshot: FleetSnapshot
     draw: Callable[[random.Random], Class]
@@ -99,13 +103,18 @@ def measure(wanted: frozenset[str], scale: float) -> Iterator[Result]:
         scenes["openb"] = openb()
     except build.Unavailable as absent:
         notes["openb"] = f"left out: {absent}"
-    found = _scores(scenes, LOADS, max(1, round(SEEDS * scale)), {"without": _without, "as the hub": _as_the_hub})
+    found = _scores(
+        scenes,
+        LOADS,
+        max(1, round(SEEDS * scale)),
+        {"without": _without, "as the hub": _as_the_hub},
+    )
     for (scene, load, order), one in found.items():
         notes[f"{scene}, load {load}, {order}"] = round(statistics.mean(one.gap), 2)
     yield Result("ORD", _gap(found, "as the hub"), _gap(found, "without"), notes)
 
 
-# -- orders --------------------------------------------------------------------------------------------------------
+# -- orders ----------------------------------------------------------------------------------------
 
 
 def _without(asks: Sequence[Ask], snapshot: FleetSnapshot) -> list[Ask]:
@@ -114,7 +123,9 @@ def _without(asks: Sequence[Ask], snapshot: FleetSnapshot) -> list[Ask]:
 
 
 def _ranked(counted: Callable[[Ask, FleetSnapshot], int], *, first: bool) -> Order:
-    """The same with fewest places before share (as if it were priority) or after it (as if it were age)."""
+    """The same with fewest places before share (as if it were priority) or after it (as if it were
+    age).
+    """
 
     def order(asks: Sequence[Ask], snapshot: FleetSnapshot) -> list[Ask]:
         by_uid = {ask.uid: ask for ask in asks}
@@ -129,11 +140,21 @@ def _ranked(counted: Callable[[Ask, FleetSnapshot], int], *, first: bool) -> Ord
 
 
 def _clusters_with_room(ask: Ask, snapshot: FleetSnapshot) -> int:
-    return len({view.name for view, row in _open_kinds(ask, snapshot) if row.allocatable.fits(ask.shape.requests)})
+    return len(
+        {
+            view.name
+            for view, row in _open_kinds(ask, snapshot)
+            if row.allocatable.fits(ask.shape.requests)
+        }
+    )
 
 
 def _nodes_with_room(ask: Ask, snapshot: FleetSnapshot) -> int:
-    return sum(row.count for _, row in _open_kinds(ask, snapshot) if row.allocatable.fits(ask.shape.requests))
+    return sum(
+        row.count
+        for _, row in _open_kinds(ask, snapshot)
+        if row.allocatable.fits(ask.shape.requests)
+    )
 
 
 def _open_kinds(ask: Ask, snapshot: FleetSnapshot) -> Iterator[Kind]:
@@ -158,28 +179,43 @@ ORDERS: Final[Mapping[str, Order]] = {
 }
 
 
-# -- fleets and batches --------------------------------------------------------------------------------------------
+# -- fleets and batches ----------------------------------------------------------------------------
 
 
 def openb() -> Maker:
-    """The machines of openb as 8 clusters by GPU model; asks are its pods with whole GPUs or none, bound to the models
-    that they name. Raises build.Unavailable where the data are not."""
-    data = Path(os.environ.get("FEDERATOR_DATA", ROOT.parent / "shared" / "data")) / "openb-8-clusters"
+    """The machines of openb as 8 clusters by GPU model; asks are its pods with whole GPUs or none,
+    bound to the models that they name. Raises build.Unavailable where the data are not.
+    """
+    data = (
+        Path(os.environ.get("FEDERATOR_DATA", ROOT.parent / "shared" / "data")) / "openb-8-clusters"
+    )
     if not data.is_dir():
-        raise build.Unavailable("The openb data are not there: set FEDERATOR_DATA to the folder that holds them.")
+        raise build.Unavailable(
+            "The openb data are not there: set FEDERATOR_DATA to the folder that holds them."
+        )
     rows: dict[str, list[NodeRow]] = {}
     with (data / "node_grades.csv").open() as file:
         for one in csv.DictReader(file):
             amounts = _amounts(int(one["cpu_milli"]), int(one["memory_mib"]), int(one["gpu"]))
             rows.setdefault(one["cluster"], []).append(NodeRow(int(one["nodes"]), amounts, amounts))
     with (data / "clusters.csv").open() as file:
-        models = {one["gpu_model"]: one["cluster"] for one in csv.DictReader(file) if one["gpu_model"]}
+        models = {
+            one["gpu_model"]: one["cluster"] for one in csv.DictReader(file) if one["gpu_model"]
+        }
     with gzip.open(data / "workloads.csv.gz", "rt") as file:
-        pods = [row for row in csv.DictReader(file) if row["cpu_milli"] and float(row["gpu"] or 0).is_integer()]
+        pods = [
+            row
+            for row in csv.DictReader(file)
+            if row["cpu_milli"] and float(row["gpu"] or 0).is_integer()
+        ]
     classes: list[Class] = []
     for pod in pods:
-        amounts = _amounts(int(pod["cpu_milli"]), int(pod["memory_mib"]), int(float(pod["gpu"] or 0)), pods=1)
-        bound = tuple(sorted(models[model] for model in pod["gpu_models"].split("|") if model in models))
+        amounts = _amounts(
+            int(pod["cpu_milli"]), int(pod["memory_mib"]), int(float(pod["gpu"] or 0)), pods=1
+        )
+        bound = tuple(
+            sorted(models[model] for model in pod["gpu_models"].split("|") if model in models)
+        )
         classes.append((PodShape(amounts), Policy(names=bound)))
     snapshot = fleet(*(_view(name, own) for name, own in sorted(rows.items())))
     scene = Scene(snapshot, lambda rng: rng.choice(classes))
@@ -213,21 +249,30 @@ def free(rng: random.Random) -> Scene:
 
 
 def greedy(rng: random.Random) -> Scene:
-    """`mixed` where one project has all asks that fit on few nodes: fewest places before share favours it most."""
+    """`mixed` where one project has all asks that fit on few nodes: fewest places before share
+    favours it most.
+    """
     return replace(mixed(rng), greedy=True)
 
 
 def mixed(rng: random.Random, bound: float = 0.25) -> Scene:
-    """Twelve clusters of one to three kinds of machines each. A quarter of the asks is bound to two clusters."""
+    """Twelve clusters of one to three kinds of machines each. A quarter of the asks is bound to two
+    clusters.
+    """
     views = []
     for index in range(12):
         own = rng.sample(sorted(MACHINES), rng.randint(1, 3))
-        rows = [NodeRow(rng.randint(10, 60), _amounts(*MACHINES[name]), _amounts(*MACHINES[name])) for name in own]
+        rows = [
+            NodeRow(rng.randint(10, 60), _amounts(*MACHINES[name]), _amounts(*MACHINES[name]))
+            for name in own
+        ]
         views.append(_view(f"c{index:02d}", rows))
     snapshot = fleet(*views)
 
     def draw(inner: random.Random) -> Class:
-        shape = PodShape(_amounts(*inner.choices([s for _, s in SHAPES], [w for w, _ in SHAPES])[0], pods=1))
+        shape = PodShape(
+            _amounts(*inner.choices([s for _, s in SHAPES], [w for w, _ in SHAPES])[0], pods=1)
+        )
         named = inner.random() < bound
         names = tuple(sorted(inner.sample(sorted(snapshot.clusters), 2))) if named else ()
         return shape, Policy(names=names)
@@ -244,7 +289,9 @@ def _view(name: str, rows: Sequence[NodeRow]) -> ClusterView:
 
 
 def batch(scene: Scene, load: float, rng: random.Random) -> list[Ask]:
-    """Asks until the demand reaches `load`, ASKS_MOST at most: their copies are as many as that needs."""
+    """Asks until the demand reaches `load`, ASKS_MOST at most: their copies are as many as that
+    needs.
+    """
     total = scene.total
     drawn = [scene.draw(rng) for _ in range(ASKS_MOST)]
     copies = [rng.randint(1, 16) for _ in drawn]
@@ -266,14 +313,20 @@ def batch(scene: Scene, load: float, rng: random.Random) -> list[Ask]:
 def _project(scene: Scene, shape: PodShape, rng: random.Random) -> str:
     if not scene.greedy:
         return rng.choices(list(PROJECTS), list(PROJECTS.values()))[0]
-    return "large" if shape.requests[GPU] > 1 or shape.requests[CPU] >= 40_000 else rng.choice(("middle", "small"))
+    return (
+        "large"
+        if shape.requests[GPU] > 1 or shape.requests[CPU] >= 40_000
+        else rng.choice(("middle", "small"))
+    )
 
 
-# -- the most that can be placed -----------------------------------------------------------------------------------
+# -- the most that can be placed -------------------------------------------------------------------
 
 
 def upper_bound(asks: Sequence[Ask], scene: Scene, weigh: Callable[[PodShape], float]) -> float:
-    """The greatest weight of copies that the machines of each kind, taken as one, could hold in fractions."""
+    """The greatest weight of copies that the machines of each kind, taken as one, could hold in
+    fractions.
+    """
     demand: Counter[Class] = Counter()
     samples: dict[Class, Ask] = {}
     for ask in asks:
@@ -292,12 +345,23 @@ def upper_bound(asks: Sequence[Ask], scene: Scene, weigh: Callable[[PodShape], f
             solver.addVar(0.0, float(min(fit * row.count, count)))
             solver.changeColCost(columns, weigh(shape))
             for name, need in shape.requests.items():
-                of_kind.setdefault((index, name), []).append((columns, need / row.allocatable[name]))
+                of_kind.setdefault((index, name), []).append(
+                    (columns, need / row.allocatable[name])
+                )
             own.append(columns)
             columns += 1
-        solver.addRow(-highspy.kHighsInf, float(count), len(own), np.array(own, dtype=np.int32), np.ones(len(own)))
+        solver.addRow(
+            -highspy.kHighsInf,
+            float(count),
+            len(own),
+            np.array(own, dtype=np.int32),
+            np.ones(len(own)),
+        )
     for (index, _), terms in of_kind.items():
-        at, values = np.array([at for at, _ in terms], dtype=np.int32), np.array([value for _, value in terms])
+        at, values = (
+            np.array([at for at, _ in terms], dtype=np.int32),
+            np.array([value for _, value in terms]),
+        )
         solver.addRow(-highspy.kHighsInf, float(kinds[index][1].count), len(terms), at, values)
     solver.changeObjectiveSense(highspy.ObjSense.kMaximize)
     solver.run()
@@ -306,13 +370,16 @@ def upper_bound(asks: Sequence[Ask], scene: Scene, weigh: Callable[[PodShape], f
     return float(solver.getInfo().objective_function_value)
 
 
-# -- measuring -----------------------------------------------------------------------------------------------------
+# -- measuring -------------------------------------------------------------------------------------
 
 
 def _placed(ordered: Sequence[Ask], snapshot: FleetSnapshot) -> dict[str, int]:
     """Copies of each ask (by uid) that the engine places."""
     ledger = Commitments().open(snapshot)
-    decided = ((ask, engine.decide(ask, (), snapshot, ledger, seq=seq + 1)) for seq, ask in enumerate(ordered))
+    decided = (
+        (ask, engine.decide(ask, (), snapshot, ledger, seq=seq + 1))
+        for seq, ask in enumerate(ordered)
+    )
     return {ask.uid: sum(share.count for share in decision.shares) for ask, decision in decided}
 
 
@@ -329,11 +396,15 @@ def _scores(
     return found
 
 
-def _score(scene: Scene, asks: Sequence[Ask], orders: Mapping[str, Order], scores: Mapping[str, Score]) -> None:
+def _score(
+    scene: Scene, asks: Sequence[Ask], orders: Mapping[str, Order], scores: Mapping[str, Score]
+) -> None:
     total = scene.total
 
     def weigh(shape: PodShape) -> float:
-        return 100.0 * max(need / total[name] for name, need in shape.requests.items() if name in total)
+        return 100.0 * max(
+            need / total[name] for name, need in shape.requests.items() if name in total
+        )
 
     most, most_copies = upper_bound(asks, scene, weigh), upper_bound(asks, scene, lambda shape: 1.0)
     for name, order in orders.items():
@@ -356,20 +427,29 @@ def _score(scene: Scene, asks: Sequence[Ask], orders: Mapping[str, Order], score
 
 def _gap(found: Mapping[Trial, Score], order: str) -> float:
     """Mean over fleets of the gap by resources at the highest load."""
-    return statistics.mean(statistics.mean(one.gap) for key, one in found.items() if key[1:] == (LOADS[-1], order))
+    return statistics.mean(
+        statistics.mean(one.gap) for key, one in found.items() if key[1:] == (LOADS[-1], order)
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Orders of a batch, and the gap to the most that could be placed.")
+    parser = argparse.ArgumentParser(
+        description="Orders of a batch, and the gap to the most that could be placed."
+    )
     parser.add_argument("--seeds", type=int, default=SEEDS, help="batches per fleet and load")
     seeds = parser.parse_args().seeds
     scenes = {"openb": openb(), "mixed": mixed, "free": free, "greedy": greedy}
     found = _scores(scenes, (*LOADS, OVERLOAD), seeds, ORDERS)
-    print("fleet   load  order                     gap %   worst  copies %  worst project %  us/ask")
+    print(
+        "fleet   load  order                     gap %   worst  copies %  worst project %  us/ask"
+    )
     for (scene, load, order), one in found.items():
-        gap, copies, project, spent = map(statistics.mean, (one.gap, one.copies_gap, one.worst, one.order_us))
+        gap, copies, project, spent = map(
+            statistics.mean, (one.gap, one.copies_gap, one.worst, one.order_us)
+        )
         print(
-            f"{scene:6} {load:5}  {order:24} {gap:6.2f} {max(one.gap):7.2f} {copies:9.2f} {project:16.1f} {spent:7.1f}"
+            f"{scene:6} {load:5}  {order:24} {gap:6.2f} {max(one.gap):7.2f} {copies:9.2f} "
+            f"{project:16.1f} {spent:7.1f}"
         )
 
 

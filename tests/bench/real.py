@@ -1,7 +1,8 @@
 """S1, S1p, S3, S4r and S5r: the federation on a host and three members of real API servers.
 
-One start of the servers serves all rows: the floor, then the hub, then the hub with member processes. This process is
-the user, and where a row says so the members' controllers; it watches, and never places.
+One start of the servers serves all rows: the floor, then the hub, then the hub with member
+processes. This process is the user, and where a row says so the members' controllers; it watches,
+and never places.
 """
 
 import asyncio
@@ -30,8 +31,9 @@ USERS = 32
 """Requests of the user in flight."""
 FLOOR = "floor"
 SETTLED_S = 15.0
-"""By then processes that have just begun have looked at all that is there and have heard of each other; what that costs
-is R1's."""
+"""By then processes that have just begun have looked at all that is there and have heard of each
+other; what that costs is R1's.
+"""
 
 
 def measure(wanted: frozenset[str], scale: float) -> Iterator[Result]:
@@ -42,7 +44,11 @@ def measure(wanted: frozenset[str], scale: float) -> Iterator[Result]:
     ):
         bench = Bench(fleet, scale)
         runner.run(bench.begin())
-        steps = (({"S1", "S3", "S5r"}, bench.plain), ({"S4r"}, bench.settling), ({"S1p"}, bench.expanded))
+        steps = (
+            ({"S1", "S3", "S5r"}, bench.plain),
+            ({"S4r"}, bench.settling),
+            ({"S1p"}, bench.expanded),
+        )
         try:
             for rows, step in steps:
                 if wanted & rows:
@@ -52,7 +58,9 @@ def measure(wanted: frozenset[str], scale: float) -> Iterator[Result]:
 
 
 class Seen:
-    """What watches have shown: by cluster, the names of Deployments, and on the host those that are applied."""
+    """What watches have shown: by cluster, the names of Deployments, and on the host those that are
+    applied.
+    """
 
     def __init__(self) -> None:
         self.names: dict[str, set[str]] = {}
@@ -63,9 +71,14 @@ class Seen:
         """Raises what a watch died of."""
 
     async def follow(
-        self, client: Client, resource: tuple[str, str], told: Callable[[Mapping[str, Any]], Any] | None = None
+        self,
+        client: Client,
+        resource: tuple[str, str],
+        told: Callable[[Mapping[str, Any]], Any] | None = None,
     ) -> None:
-        """Watches one cluster for ever, all namespaces. A server that is busy may end a watch: it goes on then."""
+        """Watches one cluster for ever, all namespaces. A server that is busy may end a watch: it
+        goes on then.
+        """
         names = self.names.setdefault(client.cluster, set())
         version = ""
         while True:
@@ -115,7 +128,7 @@ class Bench:
     async def end(self) -> None:
         await self.fleet.close()
 
-    # -- plain Deployments -----------------------------------------------------------------------------------------
+    # -- plain Deployments -------------------------------------------------------------------------
 
     async def plain(self, wanted: frozenset[str]) -> list[Result]:
         """S1, S3 and S5r."""
@@ -139,7 +152,9 @@ class Bench:
             if "S5r" in wanted:
                 results.append(await self._rest())
             if "S1" in wanted:
-                again, _ = await self._through("more", self.count)  # as often as the floor: the machine's speed moves
+                again, _ = await self._through(
+                    "more", self.count
+                )  # as often as the floor: the machine's speed moves
             self.fleet.stop("hub")
             if "S1" in wanted:
                 floor_b = await self._floor(pattern, f"{FLOOR}-b")
@@ -154,7 +169,9 @@ class Bench:
                     "hub_memory_mb": round(memory),
                     "hub_cpu_s": round(cpu_s, 2),
                 }
-                results.append(Result("S1", ours=(took + again) / 2, floor=(floor + floor_b) / 2, notes=notes))
+                results.append(
+                    Result("S1", ours=(took + again) / 2, floor=(floor + floor_b) / 2, notes=notes)
+                )
         return results
 
     async def _through(self, prefix: str, count: int) -> tuple[float, float]:
@@ -164,9 +181,13 @@ class Bench:
         async with self._watching(DEPLOYMENTS) as seen:
             begun = time.perf_counter()
             await create_all(self.fleet.clients["host"], bodies)
-            await realfleet.within(self.fleet, LIMIT_S, "the members' Deployments", lambda: seen.everywhere(names))
+            await realfleet.within(
+                self.fleet, LIMIT_S, "the members' Deployments", lambda: seen.everywhere(names)
+            )
             members_s = time.perf_counter() - begun
-            await realfleet.within(self.fleet, LIMIT_S, "the host's statuses", lambda: names <= seen.applied)
+            await realfleet.within(
+                self.fleet, LIMIT_S, "the host's statuses", lambda: names <= seen.applied
+            )
             return time.perf_counter() - begun, members_s
 
     @contextlib.asynccontextmanager
@@ -191,7 +212,9 @@ class Bench:
     async def _pattern(self, name: str, kind: tuple[str, str] = DEPLOYMENTS) -> Pattern:
         """What the hub wrote for one workload."""
         host = self.fleet.clients["host"]
-        listed = await host.list("federation.pinterest.com/v1alpha1", "placementdecisions", NAMESPACE)
+        listed = await host.list(
+            "federation.pinterest.com/v1alpha1", "placementdecisions", NAMESPACE
+        )
         decision = next(obj for obj in listed.items if obj["spec"]["workload"]["name"] == name)
         found = (await host.list(*kind, NAMESPACE, field_selector=f"metadata.name={name}")).items[0]
         made = fleets.deployment if kind is DEPLOYMENTS else fleets.service
@@ -215,7 +238,7 @@ class Bench:
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": FLOOR}}
             await ensure(client, body, "namespaces")
 
-    # -- one at a time ---------------------------------------------------------------------------------------------
+    # -- one at a time -----------------------------------------------------------------------------
 
     async def _latency_floor(self, pattern: Pattern) -> float:
         floor, times = Floor(self.fleet.clients), []
@@ -247,7 +270,7 @@ class Bench:
         """Until a member's watch has shown the object."""
         await realfleet.within(self.fleet, 30.0, name, lambda: name in seen.arrived, 0.001)
 
-    # -- at rest ---------------------------------------------------------------------------------------------------
+    # -- at rest -----------------------------------------------------------------------------------
 
     async def _rest(self) -> Result:
         """What is written in a minute in which nothing happens."""
@@ -256,12 +279,16 @@ class Bench:
         await asyncio.sleep(self.rest_s)
         written = (await self.fleet.writes()) - before
         quiet = {"/".join(key): count for key, count in written.items() if "events" not in key[0]}
-        return Result("S5r", ours=sum(quiet.values()), notes={"seconds": self.rest_s, "written": quiet})
+        return Result(
+            "S5r", ours=sum(quiet.values()), notes={"seconds": self.rest_s, "written": quiet}
+        )
 
-    # -- until settled ---------------------------------------------------------------------------------------------
+    # -- until settled -----------------------------------------------------------------------------
 
     async def settling(self, _wanted: frozenset[str]) -> list[Result]:
-        """S4r: this process answers for the members' Deployment controllers, so that workloads settle."""
+        """S4r: this process answers for the members' Deployment controllers, so that workloads
+        settle.
+        """
         count = max(10, self.count // 10)
         done: set[str] = set()
         pending: set[asyncio.Task[None]] = set()
@@ -279,16 +306,21 @@ class Bench:
             async with self._watching(DEPLOYMENTS, told):
                 listed = await self.fleet.clients["host"].list(*DEPLOYMENTS, NAMESPACE)
                 earlier = {_name(obj) for obj in listed.items}
-                await realfleet.within(self.fleet, LIMIT_S, "earlier ones to settle", lambda: earlier <= done)
+                await realfleet.within(
+                    self.fleet, LIMIT_S, "earlier ones to settle", lambda: earlier <= done
+                )
                 await asyncio.sleep(3.0)
                 before = await self.fleet.writes()
                 names = {f"settled-{index}" for index in range(count)}
                 for name in sorted(names):
-                    # One by one: a crowd takes longer than a second to settle, and then progress may be told, too.
+                    # One by one: a crowd takes longer than a second to settle, and then progress
+                    # may be told, too.
                     body = fleets.deployment(name, NAMESPACE, P)
                     await self.fleet.clients["host"].create(floors.ref_of(body), body)
                     await asyncio.sleep(0.2)
-                await realfleet.within(self.fleet, LIMIT_S, "settled statuses", lambda: names <= done)
+                await realfleet.within(
+                    self.fleet, LIMIT_S, "settled statuses", lambda: names <= done
+                )
                 await asyncio.sleep(3.0)
                 written = per_workload(await self.fleet.writes(), before, count)
             self.fleet.stop("hub")
@@ -298,8 +330,9 @@ class Bench:
             if not any(apart in what for apart in ("events", "memberclusters", "clustercapacities"))
             and what not in ("POST host/deployments", "PATCH members/deployments/status")
         }
-        # The user's own POST and the stand-in controllers' statuses are not ours. Figures of members are counted apart,
-        # as Events are: they come by the half minute, not by the workload.
+        # The user's own POST and the stand-in controllers' statuses are not ours. Figures of
+        # members are counted apart, as Events are: they come by the half minute, not by the
+        # workload.
         notes = {"workloads": count, "writes_per_workload": written}
         return [Result("S4r", ours=round(sum(ours.values()), 3), floor=P + 2, notes=notes)]
 
@@ -307,18 +340,25 @@ class Bench:
         """What a Deployment controller says once all its pods are ready."""
         replicas = obj["spec"]["replicas"]
         counters = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
-        status = {"observedGeneration": obj["metadata"]["generation"], **dict.fromkeys(counters, replicas)}
+        status = {
+            "observedGeneration": obj["metadata"]["generation"],
+            **dict.fromkeys(counters, replicas),
+        }
         with contextlib.suppress(errors.NotFound, errors.Conflict):
-            await self.fleet.clients[cluster].patch(floors.ref_of(obj), {"status": status}, subresource="status")
+            await self.fleet.clients[cluster].patch(
+                floors.ref_of(obj), {"status": status}, subresource="status"
+            )
 
-    # -- with member processes -------------------------------------------------------------------------------------
+    # -- with member processes ---------------------------------------------------------------------
 
     async def expanded(self, _wanted: frozenset[str]) -> list[Result]:
         """S1p: PinterestServices until every member has the Deployment of its slice."""
         with contextlib.ExitStack() as stack:
             for name, cluster in self.fleet.members.items():
                 machines = nodes.many(f"{name}-n", 20, cpu="64", memory="512Gi")
-                stack.enter_context(await asyncio.to_thread(_entered, nodes.running(cluster, machines)))
+                stack.enter_context(
+                    await asyncio.to_thread(_entered, nodes.running(cluster, machines))
+                )
             await self.fleet.start_hub_and_members()
             await asyncio.sleep(SETTLED_S)
             await self._services_through("swarm", 20)
@@ -330,7 +370,9 @@ class Bench:
             for name in ("hub", "member"):
                 self.fleet.stop(name)
             await self._make_floor_namespace()
-            work = [floors.requests(pattern, f"serve-{index}", FLOOR) for index in range(self.services)]
+            work = [
+                floors.requests(pattern, f"serve-{index}", FLOOR) for index in range(self.services)
+            ]
             floor = Floor(self.fleet.clients)
             floor_s = await floor.all(work, floor.expanded)
         notes = {
@@ -346,12 +388,16 @@ class Bench:
         async with self._watching(DEPLOYMENTS) as seen:
             begun = time.perf_counter()
             await create_all(self.fleet.clients["host"], bodies)
-            await realfleet.within(self.fleet, LIMIT_S, "the members' Deployments", lambda: seen.everywhere(names))
+            await realfleet.within(
+                self.fleet, LIMIT_S, "the members' Deployments", lambda: seen.everywhere(names)
+            )
             return time.perf_counter() - begun
 
 
 def _entered(manager: Any) -> Any:
-    """The manager, entered here: its waiting must not block the loop. It is left again on the way out."""
+    """The manager, entered here: its waiting must not block the loop. It is left again on the way
+    out.
+    """
     manager.__enter__()
 
     @contextlib.contextmanager
@@ -386,4 +432,7 @@ async def create_all(client: Client, bodies: Sequence[Mapping[str, Any]]) -> Non
 
 def per_workload(after: Writes, before: Writes, count: int) -> dict[str, float]:
     """Writes per workload by "METHOD cluster/resource/subresource"."""
-    return {f"{verb} {what}": round(number / count, 3) for (what, verb), number in sorted((after - before).items())}
+    return {
+        f"{verb} {what}": round(number / count, 3)
+        for (what, verb), number in sorted((after - before).items())
+    }

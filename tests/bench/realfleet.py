@@ -1,7 +1,9 @@
-"""A host and three members on real API servers, with the hub (and, on request, member processes) as processes.
+"""A host and three members on real API servers, with the hub (and, on request, member processes) as
+processes.
 
-Used by `real.py`. There are no controller managers and no kubelets: what is measured is the federation and the API
-servers, nothing that runs pods. Where no member process runs, `Beats` keeps the members' leases fresh, as one would.
+Used by `real.py`. There are no controller managers and no kubelets: what is measured is the
+federation and the API servers, nothing that runs pods. Where no member process runs, `Beats` keeps
+the members' leases fresh, as one would.
 """
 
 import asyncio
@@ -50,7 +52,8 @@ CAPACITY = Capacity(
 )
 
 Writes = Counter[tuple[str, str]]
-"""("host/deployments/status", "PATCH") and how often, as the servers count them; leases left out."""
+"""("host/deployments/status", "PATCH") and how often, as the servers count them; leases left out.
+"""
 
 
 @dataclass(slots=True)
@@ -108,7 +111,14 @@ class RealFleet:
         """The same with a member process in each member."""
         self._start("hub", "hub", "--allow-loopback", "--kubeconfig", str(self.host.kubeconfig()))
         for name, cluster in self.members.items():
-            self._start(f"member-{name}", "member", "--cluster", name, "--kubeconfig", str(cluster.kubeconfig()))
+            self._start(
+                f"member-{name}",
+                "member",
+                "--cluster",
+                name,
+                "--kubeconfig",
+                str(cluster.kubeconfig()),
+            )
         await self._until_ready()
 
     def _start(self, name: str, *command: str) -> None:
@@ -152,7 +162,9 @@ class RealFleet:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"the members were not ready within {READY_S:.0f} s: {listed}")
             await asyncio.sleep(0.2)
-            found = await self.clients["host"].list("federation.pinterest.com/v1alpha1", "memberclusters")
+            found = await self.clients["host"].list(
+                "federation.pinterest.com/v1alpha1", "memberclusters"
+            )
             listed = list(found.items)
         await asyncio.sleep(2.0)
 
@@ -164,7 +176,11 @@ class RealFleet:
             kind = "host" if name == "host" else "members"
             for labels, value in _samples(text, "apiserver_request_total"):
                 verb, resource = labels["verb"], labels["resource"]
-                if verb in fleets.WRITES | {"APPLY"} and resource != "leases" and labels["code"][0] == "2":
+                if (
+                    verb in fleets.WRITES | {"APPLY"}
+                    and resource != "leases"
+                    and labels["code"][0] == "2"
+                ):
                     below = f"/{labels['subresource']}" if labels["subresource"] else ""
                     found[f"{kind}/{resource}{below}", verb] += round(value)
         return found
@@ -180,7 +196,9 @@ class RealFleet:
         for name, client in self.clients.items():
             paths = [f"/apis/apps/v1/namespaces/{namespace}/deployments"]
             if name == "host":
-                paths.append(f"/apis/federation.pinterest.com/v1alpha1/namespaces/{namespace}/placementdecisions")
+                paths.append(
+                    f"/apis/federation.pinterest.com/v1alpha1/namespaces/{namespace}/placementdecisions"
+                )
             for path in paths:
                 with contextlib.suppress(errors.NotFound):
                     await client.raw("DELETE", path, timeout_s=120.0)
@@ -194,12 +212,16 @@ def started(home: Path) -> Iterator[RealFleet]:
         raise build.Unavailable("There is no real control plane on this machine: run `make kube`.")
     with ControlPlane(binaries) as plane:
         host = plane.cluster("bench-host")
-        yield RealFleet(plane, home, host, {name: plane.cluster(f"bench-{name}") for name in MEMBERS})
+        yield RealFleet(
+            plane, home, host, {name: plane.cluster(f"bench-{name}") for name in MEMBERS}
+        )
 
 
 @contextlib.asynccontextmanager
 async def beats(fleet: RealFleet) -> AsyncIterator[None]:
-    """What a member process shows the hub when nothing happens: a fresh lease, and a report of plenty of room."""
+    """What a member process shows the hub when nothing happens: a fresh lease, and a report of
+    plenty of room.
+    """
     clock = RealClock()
     system = OPTIONS.system_namespace
     lease = ObjectRef("coordination.k8s.io/v1", "leases", system, EXPANDER_LEASE, "Lease")
@@ -228,23 +250,40 @@ async def beats(fleet: RealFleet) -> AsyncIterator[None]:
 
 async def _report(client: Client) -> None:
     ref = ObjectRef(
-        "federation.pinterest.com/v1alpha1", "clustercapacities", "", clustercapacity.NAME, "ClusterCapacity"
+        "federation.pinterest.com/v1alpha1",
+        "clustercapacities",
+        "",
+        clustercapacity.NAME,
+        "ClusterCapacity",
     )
-    body = {"apiVersion": ref.api_version, "kind": ref.kind, "metadata": {"name": ref.name}, "spec": {"shapes": []}}
+    body = {
+        "apiVersion": ref.api_version,
+        "kind": ref.kind,
+        "metadata": {"name": ref.name},
+        "spec": {"shapes": []},
+    }
     await ensure(client, body, "clustercapacities")
     status = clustercapacity.from_capacity(CAPACITY, observed_generation=1, as_of_s=time.time())
     await client.patch(ref, {"status": status}, subresource="status")
 
 
 async def within(
-    fleet: RealFleet, seconds: float, what: str, condition: Callable[[], bool], every_s: float = 0.01
+    fleet: RealFleet,
+    seconds: float,
+    what: str,
+    condition: Callable[[], bool],
+    every_s: float = 0.01,
 ) -> None:
     """Waits for a condition that this process sees come true. Raises TimeoutError."""
     deadline = time.monotonic() + seconds
     while not condition():
         fleet.plane.family.check()
         if time.monotonic() > deadline:
-            ours = [child for child in fleet.plane.family.children if child.name.startswith(("hub", "member"))]
+            ours = [
+                child
+                for child in fleet.plane.family.children
+                if child.name.startswith(("hub", "member"))
+            ]
             tails = "; ".join(f"{child.name}: {child.last_lines(5)}" for child in ours)
             raise TimeoutError(f"{what}: not within {seconds:.0f} s. {tails}")
         await asyncio.sleep(every_s)

@@ -1,4 +1,6 @@
-"""S5: a federation at rest writes nothing. Thousands of placed workloads are left alone for ten virtual minutes."""
+"""S5: a federation at rest writes nothing. Thousands of placed workloads are left alone for ten
+virtual minutes.
+"""
 
 import asyncio
 import gc
@@ -27,7 +29,9 @@ async def _run(count: int) -> Result:
     federation = fleets.federation(spec, Clock(fleets.EPOCH_S), ledger)
     await federation.start()
     host = federation.client("host")
-    await ensure(host, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bench"}}, "namespaces")
+    await ensure(
+        host, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bench"}}, "namespaces"
+    )
     for index in range(count):
         # Most of a fleet at rest are services; plain Deployments are carried too.
         if index % 4:

@@ -1,8 +1,9 @@
 """R1, R1w and M1: a hub starts on a host with 100,000 placed workloads, two slices each.
 
-One workload is placed by a real hub first; all others are copies of what it wrote, with their own names, uids and
-hashes of inputs, put into the stores directly. That nothing is written afterwards proves that they are right. The
-floor lists the same objects with the same requests, the members' by the fleet's label, and decodes them.
+One workload is placed by a real hub first; all others are copies of what it wrote, with their own
+names, uids and hashes of inputs, put into the stores directly. That nothing is written afterwards
+proves that they are right. The floor lists the same objects with the same requests, the members' by
+the fleet's label, and decodes them.
 """
 
 import asyncio
@@ -50,7 +51,9 @@ def measure(wanted: frozenset[str], scale: float) -> Iterator[Result]:
 
 async def _run(count: int, room: Path) -> list[Result]:
     ledger = fleets.Ledger()
-    federation = fleets.federation(fleets.fleet(CLUSTERS, nodes=1), RealClock(), ledger, **standins.PATIENT)
+    federation = fleets.federation(
+        fleets.fleet(CLUSTERS, nodes=1), RealClock(), ledger, **standins.PATIENT
+    )
     async with served.serving(federation, room) as kubeconfigs:
         await federation.install(kubeconfigs)
         await standins.say(federation)
@@ -60,7 +63,9 @@ async def _run(count: int, room: Path) -> list[Result]:
         gc.collect()
         gc.freeze()
         gc.set_threshold(200_000, 50, 100)
-        await _listed_by_a_process(room)  # every server renders its objects once; that is nobody's start
+        await _listed_by_a_process(
+            room
+        )  # every server renders its objects once; that is nobody's start
         floor = await _listed_by_a_process(room)
         before = served.writes(federation)
         hub = served.Hub(room, standins.PATIENT)
@@ -73,12 +78,20 @@ async def _run(count: int, room: Path) -> list[Result]:
             memory = hub.memory_mb
             written = served.writes(federation) - before
             reads = sum(
-                n for one in federation.members.values() for (verb, _), n in one.api.requests.items() if verb == "get"
+                n
+                for one in federation.members.values()
+                for (verb, _), n in one.api.requests.items()
+                if verb == "get"
             )
         finally:
             await hub.stop()
     return [
-        Result("R1", ours=took, floor=floor, notes={"workloads": count, "seconds_to_set_up": round(made_s, 1)}),
+        Result(
+            "R1",
+            ours=took,
+            floor=floor,
+            notes={"workloads": count, "seconds_to_set_up": round(made_s, 1)},
+        ),
         Result(
             "R1w",
             ours=sum(written.values()),
@@ -103,8 +116,15 @@ async def _copied(federation: Federation, count: int) -> None:
             await asyncio.sleep(0.05)
     for cluster in federation.members.values():
         replicas = REPLICAS // CLUSTERS
-        status = {"observedGeneration": 1, "replicas": replicas, "updatedReplicas": replicas, "readyReplicas": replicas}
-        standins.write_status(cluster, DEPLOYMENTS, ("bench", NAME), {**status, "availableReplicas": replicas})
+        status = {
+            "observedGeneration": 1,
+            "replicas": replicas,
+            "updatedReplicas": replicas,
+            "readyReplicas": replicas,
+        }
+        standins.write_status(
+            cluster, DEPLOYMENTS, ("bench", NAME), {**status, "availableReplicas": replicas}
+        )
     await federation.until_settled(60.0)
     await asyncio.sleep(2.0)
     hub = federation.hub
@@ -133,13 +153,17 @@ class Copier:
         self.workload, self.decision = found, listed[0].obj
         self.shares = decisionfacts.shares(self.decision)
         self.verbs = registry.verbs_of("Deployment")
-        self.slices = {name: _get(cluster, DEPLOYMENTS, NAME) for name, cluster in federation.members.items()}
+        self.slices = {
+            name: _get(cluster, DEPLOYMENTS, NAME) for name, cluster in federation.members.items()
+        }
         self.rng = random.Random(7)
 
     def copy(self, name: str, index: int) -> None:
         host, federation = self.federation.host, self.federation
         metadata = _fresh(self.workload["metadata"], name)
-        made = host.store.create(host.registry.get(*DEPLOYMENTS), {**self.workload, "metadata": metadata}).obj
+        made = host.store.create(
+            host.registry.get(*DEPLOYMENTS), {**self.workload, "metadata": metadata}
+        ).obj
         uid = made["metadata"]["uid"]
         summary = workloads.summarise("Deployment", made, None)
         ask = self.placing.asked(summary)
@@ -157,7 +181,9 @@ class Copier:
         host.store.create(host.registry.get(*DECISIONS), decision)
         for share in self.shares:
             member = federation.members[share.cluster]
-            body = slices.render(self.verbs, made, share, fleet=federation.hub_options.fleet, profile=("", ""))
+            body = slices.render(
+                self.verbs, made, share, fleet=federation.hub_options.fleet, profile=("", "")
+            )
             body["spec"] = self.slices[share.cluster]["spec"]  # type: ignore[index]
             status = self.slices[share.cluster]["status"]  # type: ignore[index]
             member.store.create(member.registry.get(*DEPLOYMENTS), {**body, "status": status})
@@ -168,7 +194,9 @@ def _fresh(metadata: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {**kept, "name": name}
 
 
-def _get(cluster: Any, kind: tuple[str, str], name: str, namespace: str = "bench") -> dict[str, Any] | None:
+def _get(
+    cluster: Any, kind: tuple[str, str], name: str, namespace: str = "bench"
+) -> dict[str, Any] | None:
     found = cluster.store.get(cluster.registry.get(*kind), namespace, name)
     return None if found is None else found.obj
 
@@ -176,7 +204,12 @@ def _get(cluster: Any, kind: tuple[str, str], name: str, namespace: str = "bench
 async def _listed_by_a_process(room: Path) -> float:
     """Seconds in which another process lists and decodes everything that a hub needs."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.bench.restart", str(room), cwd=served.ROOT, stdout=asyncio.subprocess.PIPE
+        sys.executable,
+        "-m",
+        "tests.bench.restart",
+        str(room),
+        cwd=served.ROOT,
+        stdout=asyncio.subprocess.PIPE,
     )
     output, _ = await process.communicate()
     assert process.returncode == 0, "the floor's process has failed"
@@ -193,10 +226,16 @@ async def _list_all(room: Path) -> float:
     host = Client(await connect.from_kubeconfig(str(room / "host.kubeconfig")), "host")
     clients = [host]
     for obj in (await host.list("federation.pinterest.com/v1alpha1", "memberclusters")).items:
-        secret = await host.get(ObjectRef("v1", "secrets", "federator-clusters", obj["metadata"]["name"], "Secret"))
-        clients.append(Client(app.member_transport(obj, secret, allow_loopback=True), obj["metadata"]["name"]))
+        secret = await host.get(
+            ObjectRef("v1", "secrets", "federator-clusters", obj["metadata"]["name"], "Secret")
+        )
+        clients.append(
+            Client(app.member_transport(obj, secret, allow_loopback=True), obj["metadata"]["name"])
+        )
     ours = slices.fleet_selector(HubOptions().fleet)
-    wanted = [(client, "apps/v1", "deployments", "" if client is host else ours) for client in clients]
+    wanted = [
+        (client, "apps/v1", "deployments", "" if client is host else ours) for client in clients
+    ]
     wanted.append((host, "federation.pinterest.com/v1alpha1", "placementdecisions", ""))
     await asyncio.gather(*(_read(*one) for one in wanted))
     took = time.perf_counter() - begun

@@ -1,6 +1,8 @@
-"""Embedded clusters served over HTTPS by this process, and a hub in a process of its own that speaks to them.
+"""Embedded clusters served over HTTPS by this process, and a hub in a process of its own that
+speaks to them.
 
-For what can only be told from outside: how much memory a hub takes, and how long one takes to start.
+For what can only be told from outside: how much memory a hub takes, and how long one takes to
+start.
 """
 
 import asyncio
@@ -55,16 +57,29 @@ class Hub:
 
     async def start(self) -> None:
         """Starts the process; it is not ready yet."""
-        where = ["--kubeconfig", str(self._room / "host.kubeconfig"), "--config", str(self._room / "settings.yaml")]
+        where = [
+            "--kubeconfig",
+            str(self._room / "host.kubeconfig"),
+            "--config",
+            str(self._room / "settings.yaml"),
+        ]
         command = [sys.executable, "-m", "federator", "hub", "--allow-loopback", *where]
-        environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(self._room), "PYTHONPATH": str(ROOT)}
+        environment = {
+            "PATH": os.environ.get("PATH", ""),
+            "HOME": str(self._room),
+            "PYTHONPATH": str(ROOT),
+        }
         with (self._room / "hub.log").open("wb") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *command, env=environment, cwd=self._room, stdout=log, stderr=log
             )
 
-    async def until(self, holds: Callable[[], Awaitable[bool]], *, within_s: float, said: str) -> None:
-        """Until `holds`. Raises TimeoutError with `said` and the end of the log, at once when the process has ended."""
+    async def until(
+        self, holds: Callable[[], Awaitable[bool]], *, within_s: float, said: str
+    ) -> None:
+        """Until `holds`. Raises TimeoutError with `said` and the end of the log, at once when the
+        process has ended.
+        """
         deadline = time.monotonic() + within_s
         while not await holds():
             ended = self._process is None or self._process.returncode is not None
@@ -92,10 +107,16 @@ class Hub:
             return answer.status, await answer.text()
 
     async def histogram(self, name: str) -> Mapping[float, float]:
-        """A histogram of its metrics, which must have no labels: how many were at most so much, so far."""
+        """A histogram of its metrics, which must have no labels: how many were at most so much, so
+        far.
+        """
         _, text = await self._get("/metrics")
         family = next(found for found in text_string_to_metric_families(text) if found.name == name)
-        return {float(one.labels["le"]): one.value for one in family.samples if one.name == f"{name}_bucket"}
+        return {
+            float(one.labels["le"]): one.value
+            for one in family.samples
+            if one.name == f"{name}_bucket"
+        }
 
     @property
     def cpu_s(self) -> float:
@@ -121,8 +142,10 @@ class Hub:
 
 
 def quantile(after: Mapping[float, float], before: Mapping[float, float], percent: float) -> float:
-    """Of what a histogram counted between two looks at it; within a bucket evenly, as Prometheus' histogram_quantile
-    has it, and the last finite bound where the value is above it. Raises ValueError when nothing was counted."""
+    """Of what a histogram counted between two looks at it; within a bucket evenly, as Prometheus'
+    histogram_quantile has it, and the last finite bound where the value is above it. Raises
+    ValueError when nothing was counted.
+    """
     counts = {bound: after[bound] - before[bound] for bound in sorted(after)}
     wanted = counts[math.inf] * percent / 100
     if not counts[math.inf]:
@@ -140,11 +163,14 @@ UNCOUNTED = ("leases", "events", "selfsubject", "subjectaccessreviews", "tokenre
 
 
 def writes(federation: Federation) -> Counter[str]:
-    """Writes that the servers took so far, by "cluster verb resource"; leases and Events are left out, and access
-    reviews, which store nothing."""
+    """Writes that the servers took so far, by "cluster verb resource"; leases and Events are left
+    out, and access reviews, which store nothing.
+    """
     found: Counter[str] = Counter()
     for name, cluster in (("host", federation.host), *federation.members.items()):
         for (verb, resource), count in cluster.api.requests.items():
-            if verb.upper() in fleets.WRITES | {"CREATE", "UPDATE"} and not resource.startswith(UNCOUNTED):
+            if verb.upper() in fleets.WRITES | {"CREATE", "UPDATE"} and not resource.startswith(
+                UNCOUNTED
+            ):
                 found[f"{name} {verb} {resource}"] += count
     return found

@@ -1,8 +1,9 @@
-"""C1, C2, C3l and C3m: how fast the simulator is under a production policy, whether its time grows no faster than the
-jobs, and what memory it takes.
+"""C1, C2, C3l and C3m: how fast the simulator is under a production policy, whether its time grows
+no faster than the jobs, and what memory it takes.
 
-C1 plays a real trace below FEDERATOR_DATA, C2 another one many times side by side; they have no figure without it. C3l
-and C3m play jobs that are made here. A run that is not at its end in time has no figure, and says how far it came.
+C1 plays a real trace below FEDERATOR_DATA, C2 another one many times side by side; they have no
+figure without it. C3l and C3m play jobs that are made here. A run that is not at its end in time
+has no figure, and says how far it came.
 """
 
 import dataclasses
@@ -37,7 +38,11 @@ POLICY: Final = {
     "apiVersion": "federation.pinterest.com/v1alpha1",
     "kind": "ClusterPlacementPolicy",
     "metadata": {"name": "production"},
-    "spec": {"workloads": {"kinds": ["PinterestJobSet"]}, "division": {"strategy": "Capacity"}, "partial": "Allow"},
+    "spec": {
+        "workloads": {"kinds": ["PinterestJobSet"]},
+        "division": {"strategy": "Capacity"},
+        "partial": "Allow",
+    },
 }
 """What a platform team writes for everybody: by capacity, and some rather than none."""
 
@@ -84,7 +89,9 @@ def _of_data(row: str, name: str, scale: float) -> Result:
     except _TooSlow as why:
         return Result(row, failed=str(why))
     return Result(
-        row, ours=count / took, notes={"jobs": count, "clusters": len(inputs.clusters), "seconds": round(took)}
+        row,
+        ours=count / took,
+        notes={"jobs": count, "clusters": len(inputs.clusters), "seconds": round(took)},
     )
 
 
@@ -93,10 +100,14 @@ def _rules() -> tuple[Rule, ...]:
 
 
 def _many(inputs: Inputs) -> Inputs:
-    """The sites as often as there are to be, and the demand of each copy of them; then the same again, later."""
+    """The sites as often as there are to be, and the demand of each copy of them; then the same
+    again, later.
+    """
     names = list(inputs.clusters)
     clusters = {
-        f"s{at:03d}": dataclasses.replace(inputs.clusters[names[at % len(names)]], name=f"s{at:03d}")
+        f"s{at:03d}": dataclasses.replace(
+            inputs.clusters[names[at % len(names)]], name=f"s{at:03d}"
+        )
         for at in range(SITES)
     }
     beside, length_s = SITES // len(names), inputs.works[-1].submit_s + 1
@@ -110,7 +121,9 @@ def _many(inputs: Inputs) -> Inputs:
 
 
 def _timed(inputs: Inputs) -> tuple[float, float]:
-    """(seconds of the run, seconds of its report in all its forms); every work is told of. Raises _TooSlow."""
+    """(seconds of the run, seconds of its report in all its forms); every work is told of. Raises
+    _TooSlow.
+    """
     begun = time.perf_counter()
 
     def progress(_now_s: int, _end_s: int | None, submitted: int, works: int) -> None:
@@ -120,7 +133,9 @@ def _timed(inputs: Inputs) -> tuple[float, float]:
     outcome = run.run(inputs, progress)
     took = time.perf_counter() - begun
     if len(outcome.lives) != len(inputs.works):
-        raise RuntimeError(f"{len(inputs.works)} works were given and {len(outcome.lives)} are told of")
+        raise RuntimeError(
+            f"{len(inputs.works)} works were given and {len(outcome.lives)} are told of"
+        )
     begun = time.perf_counter()
     forms.files(measures.measure(outcome), page.Provenance("", "", "", {}))
     return took, time.perf_counter() - begun

@@ -1,7 +1,9 @@
-"""E0: one decision of 1,000,000 copies over 100 clusters with a hard rule over zones and a soft one over regions.
+"""E0: one decision of 1,000,000 copies over 100 clusters with a hard rule over zones and a soft one
+over regions.
 
-Both bind: zones may differ by 100 copies although rooms differ fivefold, and the regions have different numbers of
-zones. The figure is decisions per second by the processor time of the median, so that it scales with the machine.
+Both bind: zones may differ by 100 copies although rooms differ fivefold, and the regions have
+different numbers of zones. The figure is decisions per second by the processor time of the median,
+so that it scales with the machine.
 """
 
 import statistics
@@ -32,7 +34,9 @@ def _run(scale: float) -> Result:
     snapshot = fleet(
         *(
             cluster(
-                f"c{index:03d}", 5_000 + 7_919 * index % 35_000, labels={"zone": f"z{zone}", "region": f"r{zone % 3}"}
+                f"c{index:03d}",
+                5_000 + 7_919 * index % 35_000,
+                labels={"zone": f"z{zone}", "region": f"r{zone % 3}"},
             )
             for index, zone in enumerate(zones)
         )

@@ -1,5 +1,5 @@
-"""Members in which nothing runs: what their member processes would have said once, and their controllers as plain
-writes to the store.
+"""Members in which nothing runs: what their member processes would have said once, and their
+controllers as plain writes to the store.
 
 For benchmarks of the hub alone: a lease, and a report of room for everything.
 """
@@ -25,7 +25,11 @@ async def say(federation: Federation) -> None:
     system = federation.hub_options.system_namespace
     for name, cluster in federation.members.items():
         client = federation.client(name)
-        await ensure(client, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": system}}, "namespaces")
+        await ensure(
+            client,
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": system}},
+            "namespaces",
+        )
         lease = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",

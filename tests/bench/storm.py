@@ -1,9 +1,9 @@
-"""T3: a thousand roll-outs in twenty members at once: how often a host status is written, and how long the hub's loop
-is kept from its turn.
+"""T3: a thousand roll-outs in twenty members at once: how often a host status is written, and how
+long the hub's loop is kept from its turn.
 
-The members are bare embedded APIs, served over HTTPS; this process plays their controllers, through the stores, at a
-steady pace. The hub is a process of its own, and its lag is what its own metrics tell a monitoring system: asked for a
-wake-up every tenth of a second, how much later it came.
+The members are bare embedded APIs, served over HTTPS; this process plays their controllers, through
+the stores, at a steady pace. The hub is a process of its own, and its lag is what its own metrics
+tell a monitoring system: asked for a wake-up every tenth of a second, how much later it came.
 """
 
 import asyncio
@@ -41,7 +41,9 @@ def measure(wanted: frozenset[str], scale: float) -> Iterator[Result]:
 
 
 async def _run(count: int, room: Path) -> list[Result]:
-    federation = fleets.federation(fleets.fleet(CLUSTERS, nodes=1), RealClock(), fleets.Ledger(), **standins.PATIENT)
+    federation = fleets.federation(
+        fleets.fleet(CLUSTERS, nodes=1), RealClock(), fleets.Ledger(), **standins.PATIENT
+    )
     async with served.serving(federation, room) as kubeconfigs:
         await federation.install(kubeconfigs)
         await standins.say(federation)
@@ -53,10 +55,22 @@ async def _run(count: int, room: Path) -> list[Result]:
             await hub.until_ready(60.0)
             host = federation.client("host")
             await ensure(host, fleets.spread_policy(), "clusterplacementpolicies")
-            await ensure(host, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bench"}}, "namespaces")
+            await ensure(
+                host,
+                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bench"}},
+                "namespaces",
+            )
             for index in range(count):
-                await ensure(host, fleets.deployment(f"d{index}", "bench", CLUSTERS * PER_CLUSTER), "deployments")
-            await hub.until(lambda: _dispatched(federation, count), within_s=300.0, said="through with dispatching")
+                await ensure(
+                    host,
+                    fleets.deployment(f"d{index}", "bench", CLUSTERS * PER_CLUSTER),
+                    "deployments",
+                )
+            await hub.until(
+                lambda: _dispatched(federation, count),
+                within_s=300.0,
+                said="through with dispatching",
+            )
             await hub.until(seen.quiet, within_s=60.0, said="at rest")
             gc.collect()
             gc.freeze()
@@ -79,21 +93,27 @@ async def _run(count: int, room: Path) -> list[Result]:
     worst = max((_densest(times[:-1]) for times in seen.times.values()), default=0)
     writes = sum(len(times) for times in seen.times.values())
     if writes < count:
-        raise RuntimeError(f"{writes} statuses were seen to be written, of {count} workloads that rolled out")
+        raise RuntimeError(
+            f"{writes} statuses were seen to be written, of {count} workloads that rolled out"
+        )
     notes: dict[str, Any] = {
         "workloads": count,
         "clusters": CLUSTERS,
         "status_changes_in_members": sent,
         "changes_per_second": round(sent / storm_s),
         "host_status_writes": writes,
-        "worst_second_with_settling": max((_densest(times) for times in seen.times.values()), default=0),
+        "worst_second_with_settling": max(
+            (_densest(times) for times in seen.times.values()), default=0
+        ),
         "mean_writes_per_workload_and_second": round(writes / max(1, count) / storm_s, 3),
         "hub_cpu_s": round(cpu_s, 1),
     }
     lag = {
         "samples": round(after[math.inf] - before[math.inf]),
         "median_ms": round(served.quantile(after, before, 50) * 1000, 2),
-        "at_most_so_many_s": {str(bound): round(after[bound] - before[bound]) for bound in sorted(after)},
+        "at_most_so_many_s": {
+            str(bound): round(after[bound] - before[bound]) for bound in sorted(after)
+        },
     }
     return [
         Result("T3", ours=worst, notes=notes),
@@ -126,16 +146,23 @@ class StatusWrites:
 
 def _densest(times: list[float]) -> int:
     """The most writes within any one second; a hair less, because a timer may ring a hair early."""
-    return max((sum(begin <= at < begin + WINDOW_S * 0.98 for at in times) for begin in times), default=0)
+    return max(
+        (sum(begin <= at < begin + WINDOW_S * 0.98 for at in times) for begin in times), default=0
+    )
 
 
 async def _dispatched(federation: Federation, count: int) -> bool:
-    counts = [member.store.count(member.registry.get("apps", "deployments")) for member in federation.members.values()]
+    counts = [
+        member.store.count(member.registry.get("apps", "deployments"))
+        for member in federation.members.values()
+    ]
     return min(counts) == count
 
 
 async def _storm(federation: Federation, count: int) -> int:
-    """Every slice's copies become ready one after the other, in all members at once, evenly over the storm."""
+    """Every slice's copies become ready one after the other, in all members at once, evenly over
+    the storm.
+    """
     changes = [
         (ready, cluster, f"d{index}")
         for ready in range(1, PER_CLUSTER + 1)
@@ -154,7 +181,9 @@ async def _storm(federation: Federation, count: int) -> int:
                 "readyReplicas": ready,
                 "availableReplicas": ready,
             }
-            standins.write_status(federation.members[cluster], ("apps", "deployments"), ("bench", name), status)
+            standins.write_status(
+                federation.members[cluster], ("apps", "deployments"), ("bench", name), status
+            )
             sent += 1
         await asyncio.sleep(0.0005)
     return sent

@@ -1,8 +1,10 @@
-"""T1, placement truth: is what we decide what the real scheduler binds, and is what we refuse what it could not bind?
+"""T1, placement truth: is what we decide what the real scheduler binds, and is what we refuse what
+it could not bind?
 
-Three real members with controller manager and scheduler, and stand-in nodes drawn from the openb fleet, are filled to
-60, 80 and 90 % of their cpu with openb pods. Then Deployments of openb's shapes are asked for, one by one and in a
-burst. Every refusal is tried: the schedulers get the missing copies as bare pods, which go again before the next ask.
+Three real members with controller manager and scheduler, and stand-in nodes drawn from the openb
+fleet, are filled to 60, 80 and 90 % of their cpu with openb pods. Then Deployments of openb's
+shapes are asked for, one by one and in a burst. Every refusal is tried: the schedulers get the
+missing copies as bare pods, which go again before the next ask.
 """
 
 import asyncio
@@ -123,7 +125,8 @@ def _results(scores: dict[int, Score]) -> list[Result]:
         f"{level} %": {
             "asks": score.asks,
             "copies": f"{score.asked} asked, {score.decided} decided, {score.bound} bound",
-            "refusals": f"{score.refused} asks, {score.missing} copies; wrongly {score.wrongly} asks,"
+            "refusals": f"{score.refused} asks, {score.missing} copies; wrongly {score.wrongly} "
+            "asks,"
             f" {score.would_fit} copies",
             "why": dict(score.why),
         }
@@ -136,31 +139,45 @@ def _results(scores: dict[int, Score]) -> list[Result]:
     ]
 
 
-# -- the fleet -----------------------------------------------------------------------------------------------------
+# -- the fleet -------------------------------------------------------------------------------------
 
 
 def _data() -> Path:
     """The openb fleet. Raises build.Unavailable where it is not."""
-    found = Path(os.environ.get("FEDERATOR_DATA", ROOT.parent / "shared" / "data")) / "openb-8-clusters"
+    found = (
+        Path(os.environ.get("FEDERATOR_DATA", ROOT.parent / "shared" / "data")) / "openb-8-clusters"
+    )
     if not found.is_dir():
-        raise build.Unavailable("The openb data are not there: set FEDERATOR_DATA to the folder that holds them.")
+        raise build.Unavailable(
+            "The openb data are not there: set FEDERATOR_DATA to the folder that holds them."
+        )
     return found
 
 
 def _shapes(data: Path) -> list[Shape]:
     """openb's pods with whole GPUs or none."""
     with gzip.open(data / "workloads.csv.gz", "rt") as file:
-        rows = [row for row in csv.DictReader(file) if row["cpu_milli"] and float(row["gpu"] or 0).is_integer()]
-    return [(int(row["cpu_milli"]), int(row["memory_mib"]), int(float(row["gpu"] or 0))) for row in rows]
+        rows = [
+            row
+            for row in csv.DictReader(file)
+            if row["cpu_milli"] and float(row["gpu"] or 0).is_integer()
+        ]
+    return [
+        (int(row["cpu_milli"]), int(row["memory_mib"]), int(float(row["gpu"] or 0))) for row in rows
+    ]
 
 
-def _machines(data: Path, rng: random.Random, member: str, count: int) -> list[tuple[nodes.Node, Machine]]:
+def _machines(
+    data: Path, rng: random.Random, member: str, count: int
+) -> list[tuple[nodes.Node, Machine]]:
     with (data / "nodes.csv").open() as file:
         rows = rng.sample(list(csv.DictReader(file)), count)
     found = []
     for index, row in enumerate(rows):
         cpu, memory, gpus = (int(row[name]) for name in ("cpu_milli", "memory_mib", "gpu"))
-        capacity = {"cpu": f"{cpu}m", "memory": f"{memory}Mi", "pods": str(PODS)} | ({GPU: str(gpus)} if gpus else {})
+        capacity = {"cpu": f"{cpu}m", "memory": f"{memory}Mi", "pods": str(PODS)} | (
+            {GPU: str(gpus)} if gpus else {}
+        )
         name = f"{member}-{index:03d}"
         found.append((nodes.Node(name, capacity), Machine(name, [cpu, memory, gpus])))
     return found
@@ -177,7 +194,10 @@ async def _fleet(
     with contextlib.ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="federator-truth-")))
         plane = stack.enter_context(ControlPlane(binaries))
-        members = {name: plane.cluster(f"truth-{name}", controllers=True, scheduler=True) for name in MEMBERS}
+        members = {
+            name: plane.cluster(f"truth-{name}", controllers=True, scheduler=True)
+            for name in MEMBERS
+        }
         machines: dict[str, list[Machine]] = {}
         for name, cluster in members.items():
             pairs = _machines(data, rng, name, count)
@@ -188,7 +208,8 @@ async def _fleet(
         try:
             await fleet.join()
             await fleet.clients["host"].raw(
-                "DELETE", "/apis/federation.pinterest.com/v1alpha1/clusterplacementpolicies/everywhere"
+                "DELETE",
+                "/apis/federation.pinterest.com/v1alpha1/clusterplacementpolicies/everywhere",
             )
             await fleet.start_hub_and_members()
             yield fleet, machines
@@ -199,9 +220,15 @@ async def _fleet(
 
 
 async def _fill(
-    fleet: RealFleet, machines: dict[str, list[Machine]], shapes: Sequence[Shape], level: int, rng: random.Random
+    fleet: RealFleet,
+    machines: dict[str, list[Machine]],
+    shapes: Sequence[Shape],
+    level: int,
+    rng: random.Random,
 ) -> None:
-    """Binds openb's pods to random nodes that have room until the level's share of each member's cpu is asked for."""
+    """Binds openb's pods to random nodes that have room until the level's share of each member's
+    cpu is asked for.
+    """
     for name, own in machines.items():
         total = sum(machine.left[0] + machine.used for machine in own)
         used = sum(machine.used for machine in own)
@@ -215,7 +242,9 @@ async def _fill(
             machine.left = [left - need for need, left in zip(shape, machine.left, strict=True)]
             machine.used += shape[0]
             used += shape[0]
-            made.append((f"load-{level}-{len(made)}", _pod_spec(shape) | {"nodeName": machine.name}))
+            made.append(
+                (f"load-{level}-{len(made)}", _pod_spec(shape) | {"nodeName": machine.name})
+            )
         await _make_pods(fleet.clients[name], made)
 
 
@@ -224,7 +253,13 @@ def _pod_spec(shape: Shape) -> dict[str, Any]:
     asked = {"cpu": f"{cpu}m", "memory": f"{memory}Mi"} | ({GPU: str(gpus)} if gpus else {})
     limits = {"limits": {GPU: str(gpus)}} if gpus else {}
     return {
-        "containers": [{"name": "app", "image": "registry.example/app:1", "resources": {"requests": asked, **limits}}],
+        "containers": [
+            {
+                "name": "app",
+                "image": "registry.example/app:1",
+                "resources": {"requests": asked, **limits},
+            }
+        ],
         "terminationGracePeriodSeconds": 0,
         "automountServiceAccountToken": False,
     }
@@ -234,24 +269,36 @@ async def _make_pods(client: Client, wanted: Sequence[tuple[str, dict[str, Any]]
     gate = asyncio.Semaphore(IN_FLIGHT)
 
     async def make(name: str, spec: dict[str, Any]) -> None:
-        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "spec": spec,
+        }
         async with gate:
             await client.create(ObjectRef("v1", "pods", NAMESPACE, name, "Pod"), body)
 
     await asyncio.gather(*(make(name, spec) for name, spec in wanted))
 
 
-# -- the asks ------------------------------------------------------------------------------------------------------
+# -- the asks --------------------------------------------------------------------------------------
 
 
-async def _ask_all(fleet: RealFleet, shapes: Sequence[Shape], level: int, count: int, rng: random.Random) -> Score:
+async def _ask_all(
+    fleet: RealFleet, shapes: Sequence[Shape], level: int, count: int, rng: random.Random
+) -> Score:
     """Half of the asks one after another, the other half at once; all are gone at the end."""
     score = Score()
-    asks = [Ask(f"ask-{level}-{index}", rng.choice(shapes), rng.randint(2, COPIES_MAX)) for index in range(count)]
+    asks = [
+        Ask(f"ask-{level}-{index}", rng.choice(shapes), rng.randint(2, COPIES_MAX))
+        for index in range(count)
+    ]
     for ask in asks[: count // 2]:
         await _ask(fleet, [ask], score)
     await _ask(fleet, asks[count // 2 :], score)
-    await fleet.clients["host"].raw("DELETE", f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", timeout_s=60.0)
+    await fleet.clients["host"].raw(
+        "DELETE", f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", timeout_s=60.0
+    )
     for name in MEMBERS:
         await _until_gone(fleet.clients[name], f"ask-{level}-")
     return score
@@ -260,11 +307,14 @@ async def _ask_all(fleet: RealFleet, shapes: Sequence[Shape], level: int, count:
 async def _ask(fleet: RealFleet, asks: Sequence[Ask], score: Score) -> None:
     """Deployments: what was decided, what was bound, and what the schedulers make of the rest.
 
-    What is tried after a batch has at most the room that the batch was decided on: what fits then was refused wrongly.
+    What is tried after a batch has at most the room that the batch was decided on: what fits then
+    was refused wrongly.
     """
     host = fleet.clients["host"]
     for ask in asks:
-        await host.create(ObjectRef("apps/v1", "deployments", NAMESPACE, ask.name, "Deployment"), ask.deployment())
+        await host.create(
+            ObjectRef("apps/v1", "deployments", NAMESPACE, ask.name, "Deployment"), ask.deployment()
+        )
     for ask in asks:
         shares = await _decided(host, ask.name)
         ask.missing = ask.copies - sum(shares.values())
@@ -298,34 +348,54 @@ async def _decided(host: Client, name: str) -> dict[str, int]:
 
 async def _decision(host: Client, name: str) -> dict[str, Any] | None:
     """The spec of the decision on a workload, None while there is none."""
-    found = await host.list("federation.pinterest.com/v1alpha1", "placementdecisions", namespace=NAMESPACE)
-    return next((obj["spec"] for obj in found.items if obj["spec"]["workload"]["name"] == name), None)
+    found = await host.list(
+        "federation.pinterest.com/v1alpha1", "placementdecisions", namespace=NAMESPACE
+    )
+    return next(
+        (obj["spec"] for obj in found.items if obj["spec"]["workload"]["name"] == name), None
+    )
 
 
-async def _bound(fleet: RealFleet, name: str, shares: dict[str, int]) -> tuple[int, collections.Counter[str]]:
-    """How many of the decided copies are bound within a minute; and of the others, the scheduler's last word and why
-    they were decided anew if they were."""
+async def _bound(
+    fleet: RealFleet, name: str, shares: dict[str, int]
+) -> tuple[int, collections.Counter[str]]:
+    """How many of the decided copies are bound within a minute; and of the others, the scheduler's
+    last word and why they were decided anew if they were.
+    """
     deadline = time.monotonic() + BOUND_S
     told: dict[tuple[str, str], str] = {}
     while True:
         pods = {cluster: await _pods(fleet.clients[cluster], f"{name}-") for cluster in shares}
-        bound = sum(min(shares[cluster], sum(map(_is_bound, found))) for cluster, found in pods.items())
+        bound = sum(
+            min(shares[cluster], sum(map(_is_bound, found))) for cluster, found in pods.items()
+        )
         for cluster, found in pods.items():
             for pod in found:
-                told[cluster, pod["metadata"]["name"]] = "" if _is_bound(pod) else _told(pod) or "no word"
+                told[cluster, pod["metadata"]["name"]] = (
+                    "" if _is_bound(pod) else _told(pod) or "no word"
+                )
         if bound == sum(shares.values()) or time.monotonic() > deadline:
             break
         await asyncio.sleep(0.25)
     why = collections.Counter(f"not bound: {text}" for text in told.values() if text)
     if bound < sum(shares.values()):
         spec = await _decision(fleet.clients["host"], name)
-        now = {share["cluster"]: int(share["replicas"]) for share in (spec or {}).get("shares") or ()}
-        why[f"{name}: {shares} were decided, now {now} ({'; '.join((spec or {}).get('causes') or ())})"] += 1
+        now = {
+            share["cluster"]: int(share["replicas"]) for share in (spec or {}).get("shares") or ()
+        }
+        why[
+            (
+                f"{name}: {shares} were decided, now {now} "
+                f"({'; '.join((spec or {}).get('causes') or ())})"
+            )
+        ] += 1
     return bound, why
 
 
 async def _try(fleet: RealFleet, ask: Ask) -> int:
-    """How many of the missing copies the schedulers bind when asked for them all the same; leaves nothing behind."""
+    """How many of the missing copies the schedulers bind when asked for them all the same; leaves
+    nothing behind.
+    """
     fits = await asyncio.gather(*(_try_in(fleet.clients[cluster], ask) for cluster in MEMBERS))
     await asyncio.sleep(SETTLE_S)
     return min(sum(fits), ask.missing)
@@ -368,5 +438,7 @@ def _told(pod: dict[str, Any]) -> str:
     """Why the scheduler has not bound it, "" while it has not said."""
     for condition in (pod.get("status") or {}).get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return str(condition.get("message") or condition.get("reason") or "no reason given")[:160]
+            return str(condition.get("message") or condition.get("reason") or "no reason given")[
+                :160
+            ]
     return ""

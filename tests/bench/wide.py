@@ -1,4 +1,6 @@
-"""M3: memory of a hub with a thousand members, over HTTPS, with the watches that a decision needs and no workloads."""
+"""M3: memory of a hub with a thousand members, over HTTPS, with the watches that a decision needs
+and no workloads.
+"""
 
 import asyncio
 import gc
@@ -27,7 +29,9 @@ def measure(_wanted: frozenset[str], scale: float) -> Iterator[Result]:
 
 
 async def _run(count: int, room: Path) -> Result:
-    federation = fleets.federation(fleets.fleet(count, nodes=1), RealClock(), fleets.Ledger(), **standins.PATIENT)
+    federation = fleets.federation(
+        fleets.fleet(count, nodes=1), RealClock(), fleets.Ledger(), **standins.PATIENT
+    )
     begun = time.perf_counter()
     async with served.serving(federation, room) as kubeconfigs:
         await federation.install(kubeconfigs)
@@ -56,7 +60,11 @@ async def _run(count: int, room: Path) -> Result:
         "seconds_to_ready": round(ready_s, 1),
         "seconds_to_set_up": round(made_s, 1),
     }
-    failed = "" if heard == count else f"only {heard} of {count} members were ready within {WITHIN_S:.0f} s"
+    failed = (
+        ""
+        if heard == count
+        else f"only {heard} of {count} members were ready within {WITHIN_S:.0f} s"
+    )
     return Result("M3", ours=memory, notes=notes, failed=failed)
 
 
@@ -64,5 +72,6 @@ def _heard(federation: Federation) -> int:
     """Members that the hub says are ready."""
     resource = federation.host.registry.get("federation.pinterest.com", "memberclusters")
     return sum(
-        (found.obj.get("status") or {}).get("summary") == "Ready" for found in federation.host.store.items(resource)
+        (found.obj.get("status") or {}).get("summary") == "Ready"
+        for found in federation.host.store.items(resource)
     )

@@ -1,7 +1,8 @@
-"""S4: how many writes one workload costs, from its creation until it has settled, on an embedded federation.
+"""S4: how many writes one workload costs, from its creation until it has settled, on an embedded
+federation.
 
-The budget is P + 2 (a decision, P slices, one settled status) for a workload whose copies come up at once. Counted by
-a transport, by (resource, subresource); Events and leases apart.
+The budget is P + 2 (a decision, P slices, one settled status) for a workload whose copies come up
+at once. Counted by a transport, by (resource, subresource); Events and leases apart.
 """
 
 from collections.abc import Iterator
@@ -26,7 +27,9 @@ async def _run(count: int) -> Result:
     await federation.start()
     host = federation.client("host")
     await ensure(host, fleets.spread_policy(), "clusterplacementpolicies")
-    await ensure(host, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bench"}}, "namespaces")
+    await ensure(
+        host, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bench"}}, "namespaces"
+    )
     await federation.until_settled(120.0)
     await _first_of_their_kind(federation)
     before, of_before = ledger.by_resource("hub"), dict(ledger.of)
@@ -40,17 +43,27 @@ async def _run(count: int) -> Result:
         for what, number in ledger.by_resource("hub").items()
         if number != before.get(what, 0)
     }
-    of = {name: ledger.of["hub", name] for index in range(count) for name in (f"d{index}", f"s{index}")}
+    of = {
+        name: ledger.of["hub", name]
+        for index in range(count)
+        for name in (f"d{index}", f"s{index}")
+    }
     assert not set(of) & {name for _, name in of_before}
     worst = max(of.values())
-    ours = ledger.total("hub") - sum(before.values()) + sum(n for what, n in before.items() if "events" in what)
+    ours = (
+        ledger.total("hub")
+        - sum(before.values())
+        + sum(n for what, n in before.items() if "events" in what)
+    )
     notes: dict[str, Any] = {
         "clusters": CLUSTERS,
         "hub_writes_per_workload": {what: round(number, 3) for what, number in per.items()},
         "worst_workload": worst,
         "mean": round(sum(of.values()) / len(of), 3),
         "other_hub_writes": ours - sum(of.values()),
-        "member_writes_per_workload": round((ledger.total("") - members_before - ours) / (2 * count), 2),
+        "member_writes_per_workload": round(
+            (ledger.total("") - members_before - ours) / (2 * count), 2
+        ),
     }
     await federation.stop()
     return Result("S4", ours=worst, floor=CLUSTERS + 2, notes=notes)

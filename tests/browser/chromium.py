@@ -1,6 +1,8 @@
-"""A headless Chromium for tests that open pages: found on the machine, or installed once from Debian.
+"""A headless Chromium for tests that open pages: found on the machine, or installed once from
+Debian.
 
-`make browser` runs this file: it prints where the browser is, or ends with 1 and a sentence why there is none.
+`make browser` runs this file: it prints where the browser is, or ends with 1 and a sentence why
+there is none.
 """
 
 import os
@@ -16,7 +18,9 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 def find() -> Path | None:
     """$FEDERATOR_CHROMIUM, else the one on PATH; installs nothing."""
     given = os.environ.get("FEDERATOR_CHROMIUM")
-    found = next((path for name in ((given,) if given else NAMES) if (path := shutil.which(name))), None)
+    found = next(
+        (path for name in ((given,) if given else NAMES) if (path := shutil.which(name))), None
+    )
     return Path(found) if found else None
 
 

@@ -30,7 +30,9 @@ class Page:
 
     socket: aiohttp.ClientWebSocketResponse
     complaints: list[str] = field(default_factory=list)
-    """Errors and warnings of the console, scripts that failed, and what the security policy stopped."""
+    """Errors and warnings of the console, scripts that failed, and what the security policy
+    stopped.
+    """
     fetched: list[str] = field(default_factory=list)
     """Everything that was asked for, with its scheme."""
     dialogs: list[str] = field(default_factory=list)
@@ -49,7 +51,11 @@ class Page:
     async def open(self, url: str, *, width: int, height: int = 844, dark: bool = False) -> None:
         """Opens an address in a window of this size (CSS pixels), and waits until it is loaded."""
         await self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         await self.call("Emulation.setEmulatedMedia", features=[scheme])
@@ -60,7 +66,9 @@ class Page:
 
     async def value(self, expression: str) -> Any:
         """What a JavaScript expression is. Raises AssertionError when it throws."""
-        found = await self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        found = await self.call(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
@@ -82,7 +90,11 @@ class Page:
             self._loaded.set()
         elif method == "Runtime.exceptionThrown":
             self.complaints.append(str(told["exceptionDetails"]))
-        elif method == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning", "assert"):
+        elif method == "Runtime.consoleAPICalled" and told["type"] in (
+            "error",
+            "warning",
+            "assert",
+        ):
             self.complaints.append(str(told["args"]))
         elif method == "Log.entryAdded" and told["entry"]["level"] in ("error", "warning"):
             self.complaints.append(told["entry"]["text"])
@@ -95,7 +107,9 @@ class Page:
 @contextlib.asynccontextmanager
 async def browser(program: Path) -> AsyncIterator[Page]:
     """A browser with one page; it and its profile are gone at the end."""
-    with tempfile.TemporaryDirectory(prefix="federator-browser-", ignore_cleanup_errors=True) as profile:
+    with tempfile.TemporaryDirectory(
+        prefix="federator-browser-", ignore_cleanup_errors=True
+    ) as profile:
         process = await asyncio.create_subprocess_exec(
             str(program),
             *OPTIONS,

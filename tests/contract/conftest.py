@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 import pytest
 
-pytest.register_assert_rewrite("tests.contract.speaking")  # before it is imported: its assertions are what tests show
+pytest.register_assert_rewrite(
+    "tests.contract.speaking"
+)  # before it is imported: its assertions are what tests show
 
 from federator.embedded import http as embedded_http  # noqa: E402
 from federator.embedded.server import EmbeddedCluster  # noqa: E402
@@ -27,7 +29,12 @@ BACKENDS = [
     "embedded",
     pytest.param("embedded-http", marks=pytest.mark.e2e),
     pytest.param(
-        "real", marks=[pytest.mark.real, pytest.mark.e2e, pytest.mark.xdist_group("contract of real servers")]
+        "real",
+        marks=[
+            pytest.mark.real,
+            pytest.mark.e2e,
+            pytest.mark.xdist_group("contract of real servers"),
+        ],
     ),
 ]
 
@@ -57,11 +64,15 @@ class Server:
     nobody: Transport
     """The same as a user named `nobody`, who may do nothing."""
     stranger: Transport | None
-    """The same with a token that the server does not know; None in process, where there are no tokens."""
+    """The same with a token that the server does not know; None in process, where there are no
+    tokens.
+    """
     forget: Callable[[], object]
     """Makes it forget all versions before now; blocks."""
     connect: Callable[[str], Transport | None]
-    """A transport with a bearer token; None when the server does not know the token (in process, where it is asked)."""
+    """A transport with a bearer token; None when the server does not know the token (in process,
+    where it is asked).
+    """
 
     @contextlib.asynccontextmanager
     async def bearer(self, token: str) -> AsyncIterator[Transport]:
@@ -79,26 +90,38 @@ async def server(backend: str, request: pytest.FixtureRequest) -> AsyncIterator[
         plane: ControlPlane = request.getfixturevalue("control_plane")
         real = plane.cluster("contract")
         tokens = (real.token, real.tokens["nobody"], "wrong")
-        admin, nobody, stranger = (over_http(real.url, real.ca_file.read_bytes(), token) for token in tokens)
+        admin, nobody, stranger = (
+            over_http(real.url, real.ca_file.read_bytes(), token) for token in tokens
+        )
         ca_pem = real.ca_file.read_bytes()
         yield Server(
-            admin, nobody, stranger, lambda: plane.forget(real), lambda token: over_http(real.url, ca_pem, token)
+            admin,
+            nobody,
+            stranger,
+            lambda: plane.forget(real),
+            lambda token: over_http(real.url, ca_pem, token),
         )
         await close(admin, nobody, stranger)
         return
-    cluster = EmbeddedCluster("contract", clock=RealClock(), rng=random.Random(1), controllers=False)
+    cluster = EmbeddedCluster(
+        "contract", clock=RealClock(), rng=random.Random(1), controllers=False
+    )
     if backend == "embedded":
 
         def connect(token: str) -> Transport | None:
             caller = cluster.context.tokens.caller(token)
             return None if caller is None else cluster.transport(caller)
 
-        yield Server(cluster.transport(), cluster.transport(NOBODY), None, cluster.store.compact, connect)
+        yield Server(
+            cluster.transport(), cluster.transport(NOBODY), None, cluster.store.compact, connect
+        )
         return
     listening = await embedded_http.serve(cluster)
     cluster.add_token("nobody", NOBODY)
     tokens = (cluster.token, "nobody", "wrong")
-    admin, nobody, stranger = (over_http(listening.url, listening.ca_pem, token) for token in tokens)
+    admin, nobody, stranger = (
+        over_http(listening.url, listening.ca_pem, token) for token in tokens
+    )
     yield Server(
         admin,
         nobody,
@@ -112,7 +135,9 @@ async def server(backend: str, request: pytest.FixtureRequest) -> AsyncIterator[
 
 def over_http(url: str, ca_pem: bytes, token: str) -> Transport:
     """A transport with this bearer token."""
-    endpoint = http.Endpoint(url, tls=tls.client_context(ca_pem=ca_pem), credentials=http.StaticToken(token))
+    endpoint = http.Endpoint(
+        url, tls=tls.client_context(ca_pem=ca_pem), credentials=http.StaticToken(token)
+    )
     return http.HttpTransport(endpoint)
 
 
@@ -126,7 +151,9 @@ async def api(server: Server) -> Speaker:
     """A speaker with an empty namespace of its own."""
     worker = os.environ.get("PYTEST_XDIST_WORKER", "w")
     speaker = Speaker(server.transport, f"c{worker}-{next(_numbers)}")
-    (await speaker.post("/api/v1/namespaces", {"metadata": {"name": speaker.namespace}})).object(201)
+    (await speaker.post("/api/v1/namespaces", {"metadata": {"name": speaker.namespace}})).object(
+        201
+    )
     return speaker
 
 

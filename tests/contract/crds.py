@@ -43,13 +43,18 @@ SPEC: Object = {
             "items": {
                 "type": "object",
                 "required": ["name"],
-                "properties": {"name": {"type": "string"}, "port": {"type": "integer", "minimum": 1}},
+                "properties": {
+                    "name": {"type": "string"},
+                    "port": {"type": "integer", "minimum": 1},
+                },
             },
         },
         "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
         "fixed": {
             "type": "string",
-            "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "fixed is immutable"}],
+            "x-kubernetes-validations": [
+                {"rule": "self == oldSelf", "message": "fixed is immutable"}
+            ],
         },
         "texts": {"type": "object", "additionalProperties": {"type": "string"}},
     },
@@ -73,7 +78,11 @@ STATUS: Object = {
 }
 COLUMNS = [
     {"name": "Desired", "type": "integer", "jsonPath": ".spec.replicas"},
-    {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'},
+    {
+        "name": "Ready",
+        "type": "string",
+        "jsonPath": '.status.conditions[?(@.type=="Ready")].status',
+    },
     {"name": "Note", "type": "string", "jsonPath": ".spec.note", "priority": 1},
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
 ]
@@ -104,7 +113,12 @@ def definition(plural: str = "widgets", kind: str = "Widget", group: str = GROUP
             }
         },
     }
-    names = {"plural": plural, "singular": kind.lower(), "kind": kind, "shortNames": [plural[:2] + "x"]}
+    names = {
+        "plural": plural,
+        "singular": kind.lower(),
+        "kind": kind,
+        "shortNames": [plural[:2] + "x"],
+    }
     return copy.deepcopy(
         {
             "apiVersion": "apiextensions.k8s.io/v1",
@@ -133,7 +147,11 @@ async def install_widgets(api: Speaker) -> None:
 
 
 async def until_served(api: Speaker, plural: str, group: str = GROUP) -> None:
-    """Waits until the kind answers. A real server needs a moment between Established and the first answer."""
+    """Waits until the kind answers. A real server needs a moment between Established and the first
+    answer.
+    """
     async with asyncio.timeout(20):
-        while (await api.get(f"/apis/{group}/v1/namespaces/{api.namespace}/{plural}")).status != 200:  # noqa: ASYNC110
+        while (  # noqa: ASYNC110
+            await api.get(f"/apis/{group}/v1/namespaces/{api.namespace}/{plural}")
+        ).status != 200:
             await asyncio.sleep(0.05)

@@ -1,7 +1,8 @@
-"""How the contract suite speaks: method, path, query, headers and body over a Transport, and nothing in between.
+"""How the contract suite speaks: method, path, query, headers and body over a Transport, and
+nothing in between.
 
-Every test gets a `Speaker` with a namespace of its own. There is no retry, no decoding beyond JSON and no mapping of
-errors, so that what is asserted is what the server said.
+Every test gets a `Speaker` with a namespace of its own. There is no retry, no decoding beyond JSON
+and no mapping of errors, so that what is asserted is what the server said.
 """
 
 import asyncio
@@ -55,7 +56,12 @@ class Answer:
         """Asserts a Kubernetes Status with this code, reason and message; returns its details."""
         said = self.json
         assert (self.status, said.get("reason"), said.get("message")) == (status, reason, message)
-        assert (said["kind"], said["apiVersion"], said["status"], said["code"]) == ("Status", "v1", "Failure", status)
+        assert (said["kind"], said["apiVersion"], said["status"], said["code"]) == (
+            "Status",
+            "v1",
+            "Failure",
+            status,
+        )
         details: Object = said.get("details", {})
         return details
 
@@ -106,7 +112,14 @@ class Speaker:
 
     def url(self, plural: str, name: str = "", subresource: str = "") -> str:
         """The path of a collection or an object in the test's namespace."""
-        parts = [HOMES.get(plural, "/api/v1"), "namespaces", self.namespace, plural, name, subresource]
+        parts = [
+            HOMES.get(plural, "/api/v1"),
+            "namespaces",
+            self.namespace,
+            plural,
+            name,
+            subresource,
+        ]
         return "/".join(part for part in parts if part)
 
     async def call(
@@ -126,7 +139,9 @@ class Speaker:
         if body is not None:
             raw = body if isinstance(body, bytes) else json.dumps(body).encode()
             headers["Content-Type"] = content_type
-        request = Request(method, path, tuple((name, str(value)) for name, value in query.items()), headers, raw)
+        request = Request(
+            method, path, tuple((name, str(value)) for name, value in query.items()), headers, raw
+        )
         response = await self.transport.request(request)
         try:
             return Answer(response.status, response.headers, await response.read(2**25))
@@ -142,7 +157,9 @@ class Speaker:
     async def put(self, path: str, body: Any, **options: Any) -> Answer:
         return await self.call("PUT", path, body, **options)
 
-    async def patch(self, path: str, body: Any, content_type: str = MERGE, **options: Any) -> Answer:
+    async def patch(
+        self, path: str, body: Any, content_type: str = MERGE, **options: Any
+    ) -> Answer:
         return await self.call("PATCH", path, body, content_type=content_type, **options)
 
     async def delete(self, path: str, body: Any = None, **options: Any) -> Answer:
@@ -152,11 +169,15 @@ class Speaker:
         return await self.patch(path, body, APPLY, fieldManager=manager, **options)
 
     @contextlib.asynccontextmanager
-    async def watching(self, path: str, *, accept: str = "application/json", **query: Any) -> AsyncIterator[Watch]:
+    async def watching(
+        self, path: str, *, accept: str = "application/json", **query: Any
+    ) -> AsyncIterator[Watch]:
         """Opens a watch and gives it up at the end of the block."""
         asked = (("watch", "true"), *((name, str(value)) for name, value in query.items()))
         response = await self.transport.request(
-            Request("GET", path, asked, {"Accept": accept}, read_timeout_s=60.0, total_timeout_s=None)
+            Request(
+                "GET", path, asked, {"Accept": accept}, read_timeout_s=60.0, total_timeout_s=None
+            )
         )
         try:
             yield Watch(response)
@@ -164,9 +185,13 @@ class Speaker:
             await response.close()
 
     async def configmap(self, name: str, **fields: Any) -> Object:
-        """Creates a ConfigMap with these top-level fields; labels, finalizers and the like go to its metadata."""
+        """Creates a ConfigMap with these top-level fields; labels, finalizers and the like go to
+        its metadata.
+        """
         metadata = {"name": name}
         for field in ("labels", "annotations", "finalizers", "ownerReferences"):
             if field in fields:
                 metadata[field] = fields.pop(field)
-        return (await self.post(self.url("configmaps"), {"metadata": metadata, **fields})).object(201)
+        return (await self.post(self.url("configmaps"), {"metadata": metadata, **fields})).object(
+            201
+        )

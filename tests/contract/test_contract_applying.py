@@ -25,7 +25,9 @@ async def test_apply_creates_and_owns_exactly_what_was_sent(api: Speaker) -> Non
             "f:selector": {},
             "f:template": {
                 "f:metadata": {"f:labels": {"f:app": {}}},
-                "f:spec": {"f:containers": {'k:{"name":"app"}': {".": {}, "f:image": {}, "f:name": {}}}},
+                "f:spec": {
+                    "f:containers": {'k:{"name":"app"}': {".": {}, "f:image": {}, "f:name": {}}}
+                },
             },
         },
     }
@@ -41,7 +43,9 @@ async def test_another_manager_with_another_value_conflicts(api: Speaker) -> Non
     path = api.url("deployments", "web")
     await api.apply(path, deployment(), "one")
     answer = await api.apply(path, deployment(replicas=5), "two")
-    answer.refused(409, "Conflict", 'Apply failed with 1 conflict: conflict with "one": .spec.replicas')
+    answer.refused(
+        409, "Conflict", 'Apply failed with 1 conflict: conflict with "one": .spec.replicas'
+    )
     assert answer.causes() == [("FieldManagerConflict", ".spec.replicas", 'conflict with "one"')]
     answer = await api.apply(path, deployment(replicas=5, image="other:1"), "two")
     answer.refused(
@@ -111,7 +115,11 @@ async def test_an_update_takes_over_and_its_manager_conflicts_by_version(api: Sp
     changed = (await api.patch(path, {"spec": {"replicas": 7}}, fieldManager="three")).object()
     assert owners(changed) == [("one", "Apply", ""), ("three", "Update", "")]
     answer = await api.apply(path, deployment(), "one")
-    answer.refused(409, "Conflict", 'Apply failed with 1 conflict: conflict with "three" using apps/v1: .spec.replicas')
+    answer.refused(
+        409,
+        "Conflict",
+        'Apply failed with 1 conflict: conflict with "three" using apps/v1: .spec.replicas',
+    )
 
 
 async def test_owner_references_and_finalizers_are_merged_by_item(api: Speaker) -> None:
@@ -142,7 +150,9 @@ async def test_a_dry_run_of_apply_keeps_nothing(api: Speaker) -> None:
 
 
 @pytest.mark.parametrize("listing", [[], [{}]])
-async def test_empty_managed_fields_in_an_update_clear_them(api: Speaker, listing: list[Object]) -> None:
+async def test_empty_managed_fields_in_an_update_clear_them(
+    api: Speaker, listing: list[Object]
+) -> None:
     path = api.url("configmaps", "a")
     await api.apply(path, configmap(data={"k": "1"}), "one")
     body = configmap(data={"k": "1"}, metadata={"managedFields": listing})
@@ -157,25 +167,36 @@ async def test_what_apply_refuses(api: Speaker) -> None:
     answer.refused(
         422,
         "Invalid",
-        'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch',
+        (
+            'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required '
+            "for apply patch"
+        ),
     )
     answer = await api.patch(path, {}, fieldManager="x", force="true")
     answer.refused(
         422,
         "Invalid",
-        'PatchOptions.meta.k8s.io "" is invalid: force: Forbidden: may not be specified for non-apply patch',
+        (
+            'PatchOptions.meta.k8s.io "" is invalid: force: Forbidden: may not be specified for '
+            "non-apply patch"
+        ),
     )
     answer = await api.apply(path, {**body, "metadata": {"managedFields": [{}]}}, "x")
     answer.refused(400, "BadRequest", "metadata.managedFields must be nil")
     answer = await api.apply(path, {"kind": "Deployment"}, "x")
     answer.refused(400, "BadRequest", "invalid object type: /, Kind=Deployment")
     answer = await api.apply(path, {**body, "metadata": {"name": "other"}}, "x")
-    answer.refused(400, "BadRequest", "the name of the object (other) does not match the name on the URL (web)")
+    answer.refused(
+        400, "BadRequest", "the name of the object (other) does not match the name on the URL (web)"
+    )
     answer = await api.apply(path, {**body, "spec": {"bogus": 1}}, "x")
     answer.refused(
         500,
         None,
-        "failed to create typed patch object (/; apps/v1, Kind=Deployment): .spec.bogus: field not declared in schema",
+        (
+            "failed to create typed patch object (/; apps/v1, Kind=Deployment): .spec.bogus: "
+            "field not declared in schema"
+        ),
     )
     answer = await api.apply(path, {**body, "spec": {"replicas": "many"}}, "x")
     answer.refused(
@@ -197,7 +218,9 @@ async def test_what_apply_refuses(api: Speaker) -> None:
 async def test_apply_reads_yaml(api: Speaker) -> None:
     body = b'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  k: "1"\n'
     made = (
-        await api.patch(api.url("configmaps", "a"), body, "application/apply-patch+yaml", fieldManager="one")
+        await api.patch(
+            api.url("configmaps", "a"), body, "application/apply-patch+yaml", fieldManager="one"
+        )
     ).object(201)
     assert made["data"] == {"k": "1"}
 

@@ -8,7 +8,8 @@ from tests.contract.crds import DEFINITIONS, definition, until_served, widget
 from tests.contract.speaking import GROUP, Object, Speaker
 
 NOT_CHECKED = (
-    "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; "
+    "<nil>: Invalid value: null: some validation rules were not checked because the object "
+    "was invalid; "
     "correct the existing errors to complete validation"
 )
 
@@ -32,19 +33,31 @@ async def test_a_definition_becomes_established_and_served_and_goes(api: Speaker
     await until_served(api, plural, group)
     live = (await api.get(f"{DEFINITIONS}/{plural}.{group}")).object()
     conditions = {
-        each["type"]: (each["status"], each["reason"], each["message"]) for each in live["status"]["conditions"]
+        each["type"]: (each["status"], each["reason"], each["message"])
+        for each in live["status"]["conditions"]
     }
     assert conditions["NamesAccepted"] == ("True", "NoConflicts", "no conflicts found")
-    assert conditions["Established"] == ("True", "InitialNamesAccepted", "the initial names have been accepted")
+    assert conditions["Established"] == (
+        "True",
+        "InitialNamesAccepted",
+        "the initial names have been accepted",
+    )
     assert live["status"]["acceptedNames"]["plural"] == plural
     assert live["status"]["storedVersions"] == ["v1"]
-    item = {"apiVersion": f"{group}/v1", "kind": "Gadget", "metadata": {"name": "g"}, "spec": {"color": "red"}}
+    item = {
+        "apiVersion": f"{group}/v1",
+        "kind": "Gadget",
+        "metadata": {"name": "g"},
+        "spec": {"color": "red"},
+    }
     (await api.post(f"/apis/{group}/v1/namespaces/{api.namespace}/{plural}", item)).object(201)
     (await api.delete(f"{DEFINITIONS}/{plural}.{group}")).object()
     async with asyncio.timeout(20):
         while (await api.get(f"{DEFINITIONS}/{plural}.{group}")).status != 404:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
-        while (await api.get(f"/apis/{group}/v1/namespaces/{api.namespace}/{plural}")).status != 404:  # noqa: ASYNC110
+        while (  # noqa: ASYNC110
+            await api.get(f"/apis/{group}/v1/namespaces/{api.namespace}/{plural}")
+        ).status != 404:
             await asyncio.sleep(0.05)
 
 
@@ -55,11 +68,14 @@ async def test_a_definition_must_be_named_and_structural(api: Speaker) -> None:
     answer.refused(
         422,
         "Invalid",
-        'CustomResourceDefinition.apiextensions.k8s.io "bad.example" is invalid: metadata.name: Invalid value: '
+        'CustomResourceDefinition.apiextensions.k8s.io "bad.example" is invalid: '
+        "metadata.name: Invalid value: "
         '"bad.example": must be spec.names.plural+"."+spec.group',
     )
     body = definition("thingies", "Thingy", f"{api.namespace}.example")
-    body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["x"] = {"anyOf": [{"type": "string"}]}
+    body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["x"] = {
+        "anyOf": [{"type": "string"}]
+    }
     answer = await api.post(DEFINITIONS, body)
     assert answer.status == 422
     assert answer.causes() == [
@@ -125,28 +141,51 @@ async def test_patterns_and_bounds_leave_the_rules_to_be_checked_too(widgets: Sp
     answer = await widgets.post(widgets.url("widgets"), widget("a", note="NO"))
     problem = "spec.note: Invalid value: \"NO\": spec.note in body should match '^[a-z]*$'"
     answer.refused(422, "Invalid", invalid(problem))
-    answer = await widgets.post(widgets.url("widgets"), widget("a", replicas=200, ports=[{"name": "p", "port": 0}]))
-    low = "spec.ports[0].port: Invalid value: 0: spec.ports[0].port in body should be greater than or equal to 1"
+    answer = await widgets.post(
+        widgets.url("widgets"), widget("a", replicas=200, ports=[{"name": "p", "port": 0}])
+    )
+    low = (
+        "spec.ports[0].port: Invalid value: 0: spec.ports[0].port in body should be greater than "
+        "or equal to 1"
+    )
     answer.refused(422, "Invalid", invalid(low, "spec.replicas: Forbidden: red is limited to 100"))
 
 
 @pytest.mark.parametrize(
     ("spec", "problem"),
     [
-        ({"color": "blue"}, 'spec.color: Unsupported value: "blue": supported values: "red", "green"'),
+        (
+            {"color": "blue"},
+            'spec.color: Unsupported value: "blue": supported values: "red", "green"',
+        ),
         ({"note": "x" * 11}, "spec.note: Too long: may not be more than 10 bytes"),
-        ({"when": "then"}, 'spec.when: Invalid value: "then": spec.when in body must be of type date-time: "then"'),
+        (
+            {"when": "then"},
+            'spec.when: Invalid value: "then": spec.when in body must be of type date-time: "then"',
+        ),
         (
             {"texts": {"k": 1}},
-            'spec.texts.k: Invalid value: "integer": spec.texts.k in body must be of type string: "integer"',
+            (
+                'spec.texts.k: Invalid value: "integer": spec.texts.k in body must be of type '
+                'string: "integer"'
+            ),
         ),
         ({"ports": [{"port": 1}]}, "spec.ports[0].name: Required value"),
-        ({"ports": [{"name": n} for n in "abcd"]}, "spec.ports: Too many: 4: must have at most 3 items"),
+        (
+            {"ports": [{"name": n} for n in "abcd"]},
+            "spec.ports: Too many: 4: must have at most 3 items",
+        ),
         (
             {"amount": 1.5},
-            'spec.amount: Invalid value: "number": spec.amount in body must be of type integer,string: "number"',
+            (
+                'spec.amount: Invalid value: "number": spec.amount in body must be of type '
+                'integer,string: "number"'
+            ),
         ),
-        ({"seq": "x"}, 'spec.seq: Invalid value: "string": spec.seq in body must be of type integer: "string"'),
+        (
+            {"seq": "x"},
+            'spec.seq: Invalid value: "string": spec.seq in body must be of type integer: "string"',
+        ),
     ],
 )
 async def test_values_are_validated(widgets: Speaker, spec: Object, problem: str) -> None:
@@ -156,7 +195,9 @@ async def test_values_are_validated(widgets: Speaker, spec: Object, problem: str
 
 
 async def test_list_types_are_validated(widgets: Speaker) -> None:
-    answer = await widgets.post(widgets.url("widgets"), widget("a", ports=[{"name": "p"}, {"name": "p"}]))
+    answer = await widgets.post(
+        widgets.url("widgets"), widget("a", ports=[{"name": "p"}, {"name": "p"}])
+    )
     answer.refused(422, "Invalid", invalid('spec.ports[1]: Duplicate value: {"name":"p"}'))
     answer = await widgets.post(widgets.url("widgets"), widget("a", tags=["x", "x"]))
     answer.refused(422, "Invalid", invalid('spec.tags[1]: Duplicate value: "x"'))
@@ -170,16 +211,27 @@ async def test_required_fields_are_required(widgets: Speaker) -> None:
 
 
 async def test_kind_and_version_are_checked(widgets: Speaker) -> None:
-    answer = await widgets.post(widgets.url("widgets"), {**widget("a"), "apiVersion": f"{GROUP}/v2"})
+    answer = await widgets.post(
+        widgets.url("widgets"), {**widget("a"), "apiVersion": f"{GROUP}/v2"}
+    )
     answer.refused(
         400,
         "BadRequest",
-        f"the API version in the data ({GROUP}/v2) does not match the expected API version ({GROUP}/v1)",
+        (
+            f"the API version in the data ({GROUP}/v2) does not match the expected API version "
+            f"({GROUP}/v1)"
+        ),
     )
     answer = await widgets.post(widgets.url("widgets"), {**widget("a"), "kind": "Other"})
     assert answer.status == 422
-    assert answer.causes()[0] == ("FieldValueInvalid", "kind", 'Invalid value: "Other": must be Widget')
-    answer = await widgets.post(widgets.url("widgets"), {"metadata": {"name": "a"}, "spec": {"color": "red"}})
+    assert answer.causes()[0] == (
+        "FieldValueInvalid",
+        "kind",
+        'Invalid value: "Other": must be Widget',
+    )
+    answer = await widgets.post(
+        widgets.url("widgets"), {"metadata": {"name": "a"}, "spec": {"color": "red"}}
+    )
     assert (answer.status, answer.json["reason"]) == (400, "BadRequest")
     assert "Object 'Kind' is missing in" in answer.json["message"]
 
@@ -187,7 +239,9 @@ async def test_kind_and_version_are_checked(widgets: Speaker) -> None:
 async def test_a_rule_speaks_with_its_own_message_reason_and_path(widgets: Speaker) -> None:
     answer = await widgets.post(widgets.url("widgets"), widget("a", replicas=200))
     answer.refused(422, "Invalid", invalid("spec.replicas: Forbidden: red is limited to 100"))
-    assert answer.causes() == [("FieldValueForbidden", "spec.replicas", "Forbidden: red is limited to 100")]
+    assert answer.causes() == [
+        ("FieldValueForbidden", "spec.replicas", "Forbidden: red is limited to 100")
+    ]
     await create(widgets, replicas=200, note="big")
 
 
@@ -209,7 +263,10 @@ async def test_a_replacement_needs_a_version(widgets: Speaker) -> None:
     answer.refused(
         422,
         "Invalid",
-        f'widgets.{GROUP} "a" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update',
+        (
+            f'widgets.{GROUP} "a" is invalid: metadata.resourceVersion: Invalid value: 0: must '
+            "be specified for an update"
+        ),
     )
     answer = await widgets.put(widgets.url("widgets", "new"), widget("new"))
     answer.refused(404, "NotFound", f'widgets.{GROUP} "new" not found')
@@ -240,13 +297,21 @@ async def test_scale_reads_and_writes_the_declared_paths(widgets: Speaker) -> No
     await widgets.patch(f"{path}/status", {"status": {"replicas": 1, "selector": "app=a"}})
     scale = (await widgets.get(f"{path}/scale")).object()
     assert (scale["kind"], scale["apiVersion"]) == ("Scale", "autoscaling/v1")
-    assert scale["metadata"].keys() == {"name", "namespace", "uid", "resourceVersion", "creationTimestamp"}
+    assert scale["metadata"].keys() == {
+        "name",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+    }
     assert scale["metadata"]["uid"] == made["metadata"]["uid"]
     assert scale["spec"] == {"replicas": 2}
     assert scale["status"] == {"replicas": 1, "selector": "app=a"}
     scale["spec"]["replicas"] = 7
     assert (await widgets.put(f"{path}/scale", scale)).object()["spec"] == {"replicas": 7}
-    assert (await widgets.patch(f"{path}/scale", {"spec": {"replicas": 8}})).object()["spec"] == {"replicas": 8}
+    assert (await widgets.patch(f"{path}/scale", {"spec": {"replicas": 8}})).object()["spec"] == {
+        "replicas": 8
+    }
     live = (await widgets.get(path)).object()
     assert (live["spec"]["replicas"], live["metadata"]["generation"]) == (8, 3)
     answer = await widgets.patch(f"{path}/scale", {"spec": {"replicas": -1}})

@@ -13,7 +13,9 @@ async def test_a_finalizer_holds_a_deleted_object(api: Speaker) -> None:
     assert held["metadata"]["deletionGracePeriodSeconds"] == 0
     again = (await api.delete(api.url("configmaps", "a"))).object()
     assert again["metadata"]["deletionTimestamp"] == held["metadata"]["deletionTimestamp"]
-    last = (await api.patch(api.url("configmaps", "a"), {"metadata": {"finalizers": None}})).object()
+    last = (
+        await api.patch(api.url("configmaps", "a"), {"metadata": {"finalizers": None}})
+    ).object()
     assert last["data"] == {"k": "1"}
     assert (await api.get(api.url("configmaps", "a"))).status == 404
 
@@ -27,7 +29,8 @@ async def test_an_object_that_is_being_deleted_gets_no_new_finalizers(api: Speak
     answer.refused(
         422,
         "Invalid",
-        'ConfigMap "a" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object is '
+        'ConfigMap "a" is invalid: metadata.finalizers: Forbidden: no new finalizers can be '
+        "added if the object is "
         'being deleted, found new finalizers []string{"contract.example/b"}',
     )
     changed = (await api.patch(api.url("configmaps", "a"), {"data": {"k": "2"}})).object()
@@ -36,25 +39,36 @@ async def test_an_object_that_is_being_deleted_gets_no_new_finalizers(api: Speak
 
 
 async def test_deletion_marks_of_a_client_are_ignored(api: Speaker) -> None:
-    body = {"metadata": {"name": "a", "deletionTimestamp": "2020-01-01T00:00:00Z", "finalizers": [FINALIZER]}}
+    body = {
+        "metadata": {
+            "name": "a",
+            "deletionTimestamp": "2020-01-01T00:00:00Z",
+            "finalizers": [FINALIZER],
+        }
+    }
     made = (await api.post(api.url("configmaps"), body)).object(201)
     assert "deletionTimestamp" not in made["metadata"]
     await api.patch(api.url("configmaps", "a"), {"metadata": {"finalizers": None}})
 
 
 async def test_a_finalizer_must_be_qualified(api: Speaker) -> None:
-    answer = await api.post(api.url("configmaps"), {"metadata": {"name": "a", "finalizers": ["plain"]}})
+    answer = await api.post(
+        api.url("configmaps"), {"metadata": {"name": "a", "finalizers": ["plain"]}}
+    )
     answer.refused(
         422,
         "Invalid",
-        'ConfigMap "a" is invalid: metadata.finalizers[0]: Invalid value: "plain": name is neither a standard '
+        'ConfigMap "a" is invalid: metadata.finalizers[0]: Invalid value: "plain": name is '
+        "neither a standard "
         "finalizer name nor is it fully qualified",
     )
 
 
 async def test_foreground_deletion_waits_with_a_finalizer(api: Speaker) -> None:
     await api.configmap("a")
-    held = (await api.delete(api.url("configmaps", "a"), {"propagationPolicy": "Foreground"})).object()
+    held = (
+        await api.delete(api.url("configmaps", "a"), {"propagationPolicy": "Foreground"})
+    ).object()
     assert held["metadata"]["finalizers"] == ["foregroundDeletion"]
     assert "deletionTimestamp" in held["metadata"]
 
@@ -92,7 +106,9 @@ async def test_the_time_of_a_deletion_under_way_can_only_be_shortened(api: Speak
     (await api.post(api.url("pods"), {"metadata": {"name": "p"}, "spec": spec})).object(201)
     path = api.url("pods", "p")
     going = (await api.delete(path)).object()["metadata"]
-    longer = (await api.delete(path, {"gracePeriodSeconds": 60, "propagationPolicy": "Orphan"})).object()["metadata"]
+    longer = (
+        await api.delete(path, {"gracePeriodSeconds": 60, "propagationPolicy": "Orphan"})
+    ).object()["metadata"]
     assert longer == going
     shorter = (await api.delete(path, {"gracePeriodSeconds": 5})).object()["metadata"]
     assert shorter["deletionGracePeriodSeconds"] == 5
@@ -110,7 +126,11 @@ async def test_a_forced_deletion_is_seen_in_two_steps(api: Speaker) -> None:
     await api.delete(api.url("pods", "p"), {"gracePeriodSeconds": 0})
     async with api.watching(api.url("pods"), resourceVersion=version) as watch:
         seen = [await watch.next() for _ in range(3)]
-    assert [(each["type"], each["object"]["metadata"]["deletionGracePeriodSeconds"]) for each in seen if each] == [
+    assert [
+        (each["type"], each["object"]["metadata"]["deletionGracePeriodSeconds"])
+        for each in seen
+        if each
+    ] == [
         ("MODIFIED", 30),
         ("MODIFIED", 0),
         ("DELETED", 0),
@@ -136,7 +156,10 @@ async def test_a_terminating_namespace_takes_no_new_objects(api: Speaker) -> Non
     await api.configmap("holds", finalizers=[FINALIZER])
     path = f"/api/v1/namespaces/{api.namespace}"
     active = (await api.get(path)).object()
-    assert (active["status"], active["spec"]) == ({"phase": "Active"}, {"finalizers": ["kubernetes"]})
+    assert (active["status"], active["spec"]) == (
+        {"phase": "Active"},
+        {"finalizers": ["kubernetes"]},
+    )
     assert active["metadata"]["labels"] == {"kubernetes.io/metadata.name": api.namespace}
     ending = (await api.delete(path)).object()
     assert ending["status"]["phase"] == "Terminating"
@@ -148,18 +171,25 @@ async def test_a_terminating_namespace_takes_no_new_objects(api: Speaker) -> Non
         f"{api.namespace} because it is being terminated",
     )
     assert answer.causes() == [
-        ("NamespaceTerminating", "metadata.namespace", f"namespace {api.namespace} is being terminated")
+        (
+            "NamespaceTerminating",
+            "metadata.namespace",
+            f"namespace {api.namespace} is being terminated",
+        )
     ]
     await api.patch(api.url("configmaps", "holds"), {"metadata": {"finalizers": None}})
 
 
 async def test_the_default_namespace_stays(api: Speaker) -> None:
     answer = await api.delete("/api/v1/namespaces/default")
-    answer.refused(403, "Forbidden", 'namespaces "default" is forbidden: this namespace may not be deleted')
+    answer.refused(
+        403, "Forbidden", 'namespaces "default" is forbidden: this namespace may not be deleted'
+    )
 
 
 async def test_a_namespace_is_named_like_a_label(api: Speaker) -> None:
     answer = await api.post("/api/v1/namespaces", {"metadata": {"name": "Bad"}})
     assert answer.json["message"].startswith(
-        'Namespace "Bad" is invalid: metadata.name: Invalid value: "Bad": a lowercase RFC 1123 label must consist of'
+        'Namespace "Bad" is invalid: metadata.name: Invalid value: "Bad": a lowercase RFC '
+        "1123 label must consist of"
     )

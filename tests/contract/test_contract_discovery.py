@@ -1,4 +1,6 @@
-"""Discovery, versions, health, OpenAPI and reviews of access: what kubectl asks before it does anything."""
+"""Discovery, versions, health, OpenAPI and reviews of access: what kubectl asks before it does
+anything.
+"""
 
 import asyncio
 
@@ -35,7 +37,11 @@ async def test_groups_are_listed(widgets: Speaker) -> None:
 
 async def test_resources_of_a_group_are_listed(api: Speaker) -> None:
     found = (await api.get("/apis/apps/v1")).object()
-    assert (found["kind"], found["apiVersion"], found["groupVersion"]) == ("APIResourceList", "v1", "apps/v1")
+    assert (found["kind"], found["apiVersion"], found["groupVersion"]) == (
+        "APIResourceList",
+        "v1",
+        "apps/v1",
+    )
     by_name = {each["name"]: each for each in found["resources"]}
     deployments = by_name["deployments"]
     del deployments["storageVersionHash"]
@@ -44,7 +50,16 @@ async def test_resources_of_a_group_are_listed(api: Speaker) -> None:
         "singularName": "deployment",
         "namespaced": True,
         "kind": "Deployment",
-        "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+        "verbs": [
+            "create",
+            "delete",
+            "deletecollection",
+            "get",
+            "list",
+            "patch",
+            "update",
+            "watch",
+        ],
         "shortNames": ["deploy"],
         "categories": ["all"],
     }
@@ -74,11 +89,18 @@ async def test_aggregated_discovery_has_everything_in_two_answers(widgets: Speak
     core = await widgets.get("/api", accept=AGGREGATED)
     assert core.headers["content-type"] == AGGREGATED
     found = core.object()
-    assert (found["kind"], found["apiVersion"]) == ("APIGroupDiscoveryList", "apidiscovery.k8s.io/v2")
+    assert (found["kind"], found["apiVersion"]) == (
+        "APIGroupDiscoveryList",
+        "apidiscovery.k8s.io/v2",
+    )
     (version,) = found["items"][0]["versions"]
     pods = next(each for each in version["resources"] if each["resource"] == "pods")
     assert pods["responseKind"] == {"group": "", "version": "", "kind": "Pod"}
-    assert (pods["scope"], pods["singularResource"], pods["shortNames"]) == ("Namespaced", "pod", ["po"])
+    assert (pods["scope"], pods["singularResource"], pods["shortNames"]) == (
+        "Namespaced",
+        "pod",
+        ["po"],
+    )
     assert {each["subresource"] for each in pods["subresources"]} >= {"status", "binding", "log"}
 
     async with asyncio.timeout(20):
@@ -110,20 +132,29 @@ async def test_openapi_has_an_index_and_a_document_per_version(widgets: Speaker)
     document = (await widgets.get(url, hash=query.partition("=")[2])).object()
     assert document["openapi"] == "3.0.0"
     schema = document["components"]["schemas"]["example.contract.v1.Widget"]
-    assert schema["x-kubernetes-group-version-kind"] == [{"group": GROUP, "kind": "Widget", "version": "v1"}]
+    assert schema["x-kubernetes-group-version-kind"] == [
+        {"group": GROUP, "kind": "Widget", "version": "v1"}
+    ]
     assert schema["properties"]["spec"]["properties"]["color"]["description"] == "Its color."
 
 
 async def test_openapi_of_natives_carries_merge_keys(api: Speaker) -> None:
     document = (await api.get("/openapi/v3/apis/apps/v1")).object()
-    containers = document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"]
+    containers = document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]["properties"][
+        "containers"
+    ]
     assert containers["x-kubernetes-patch-merge-key"] == "name"
     assert containers["x-kubernetes-list-map-keys"] == ["name"]
 
 
 @pytest.mark.parametrize("namespace", ["", "default"])
 async def test_an_administrator_may(api: Speaker, namespace: str) -> None:
-    attributes = {"verb": "create", "group": "apps", "resource": "deployments", "namespace": namespace}
+    attributes = {
+        "verb": "create",
+        "group": "apps",
+        "resource": "deployments",
+        "namespace": namespace,
+    }
     answer = await api.post(
         "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
         {
@@ -139,7 +170,9 @@ async def test_an_administrator_may(api: Speaker, namespace: str) -> None:
 
 async def test_reviews_cannot_be_read(api: Speaker) -> None:
     answer = await api.get("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
-    answer.refused(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+    answer.refused(
+        405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
+    )
 
 
 async def test_who_am_i(api: Speaker) -> None:

@@ -50,7 +50,9 @@ async def test_a_deletion_that_cascades_by_request_is_accepted_while_it_waits(ap
 
 async def test_the_pods_of_a_job_stay_by_default_and_that_is_said(api: Speaker) -> None:
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "i"}]}}
-    (await api.post(api.url("jobs"), {"metadata": {"name": "j"}, "spec": {"template": template}})).object(201)
+    (
+        await api.post(api.url("jobs"), {"metadata": {"name": "j"}, "spec": {"template": template}})
+    ).object(201)
     answer = await api.delete(api.url("jobs", "j"))
     assert "child pods are preserved by default" in answer.headers["warning"]
     assert answer.object()["metadata"]["finalizers"] == ["orphan"]

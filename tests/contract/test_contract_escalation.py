@@ -1,4 +1,6 @@
-"""Nobody grants what they do not hold: writes of roles and bindings by a user with some rights, in a server's words."""
+"""Nobody grants what they do not hold: writes of roles and bindings by a user with some rights, in
+a server's words.
+"""
 
 from typing import Any
 
@@ -8,7 +10,14 @@ from tests.contract.speaking import Object, Speaker
 from tests.contract.test_contract_rbac import RBAC, everywhere, grant, rule, settled
 
 GROUP = "rbac.authorization.k8s.io"
-MANAGES = rule("create", "update", "patch", "get", group=GROUP, resources=("roles", "rolebindings", "clusterroles"))
+MANAGES = rule(
+    "create",
+    "update",
+    "patch",
+    "get",
+    group=GROUP,
+    resources=("roles", "rolebindings", "clusterroles"),
+)
 
 
 @pytest.fixture
@@ -19,7 +28,8 @@ def nobody(api: Speaker, server: Any) -> Speaker:
 
 def lacking(resource: str, name: str, *rules: str) -> str:
     return (
-        f'{resource}.{GROUP} "{name}" is forbidden: user "nobody" (groups=["system:authenticated"]) is attempting to '
+        f'{resource}.{GROUP} "{name}" is forbidden: user "nobody" '
+        '(groups=["system:authenticated"]) is attempting to '
         "grant RBAC permissions not currently held:\n" + "\n".join(rules)
     )
 
@@ -42,10 +52,16 @@ async def manager(api: Speaker, nobody: Speaker, *more: Object) -> str:
     return path
 
 
-async def test_a_role_with_rights_that_its_writer_lacks_is_refused(api: Speaker, nobody: Speaker) -> None:
+async def test_a_role_with_rights_that_its_writer_lacks_is_refused(
+    api: Speaker, nobody: Speaker
+) -> None:
     path = await manager(api, nobody, rule("get"))
     (await nobody.post(f"{path}/roles", role("less", rule("get")))).object(201)
-    wanted = role("more", rule("get", "list", "watch", resources=("configmaps", "pods")), rule("*", resources=("*",)))
+    wanted = role(
+        "more",
+        rule("get", "list", "watch", resources=("configmaps", "pods")),
+        rule("*", resources=("*",)),
+    )
     answer = await nobody.post(f"{path}/roles", wanted)
     answer.refused(
         403,
@@ -78,7 +94,9 @@ async def test_with_escalate_any_role_may_be_written(api: Speaker, nobody: Speak
     (await nobody.post(f"{path}/roles", role("more", rule("*", resources=("*",))))).object(201)
 
 
-async def test_a_binding_to_a_role_with_more_rights_is_refused(api: Speaker, nobody: Speaker) -> None:
+async def test_a_binding_to_a_role_with_more_rights_is_refused(
+    api: Speaker, nobody: Speaker
+) -> None:
     path = await manager(api, nobody, rule("get"))
     for name, verbs in (("reader", ("get",)), ("writer", ("get", "create"))):
         (await api.post(f"{path}/roles", role(name, rule(*verbs)))).object(201)
@@ -96,10 +114,14 @@ async def test_with_bind_a_named_role_may_be_bound(api: Speaker, nobody: Speaker
     for name in ("writer", "other"):
         (await api.post(f"{path}/roles", role(name, rule("create")))).object(201)
     (await nobody.post(f"{path}/rolebindings", binding("fine", "Role", "writer"))).object(201)
-    assert (await nobody.post(f"{path}/rolebindings", binding("more", "Role", "other"))).status == 403
+    assert (
+        await nobody.post(f"{path}/rolebindings", binding("more", "Role", "other"))
+    ).status == 403
 
 
-async def test_cluster_roles_with_an_aggregation_rule_need_every_right(api: Speaker, nobody: Speaker) -> None:
+async def test_cluster_roles_with_an_aggregation_rule_need_every_right(
+    api: Speaker, nobody: Speaker
+) -> None:
     async with everywhere(api, MANAGES):
         await settled(nobody, f"{RBAC}/clusterroles/none", 404)
         name = f"collected-{api.namespace}"

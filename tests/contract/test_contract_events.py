@@ -7,7 +7,8 @@ import pytest
 from tests.contract.speaking import APPLY, MERGE, TABLE, Object, Speaker
 
 NAME_PART = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric "
     "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
@@ -47,7 +48,13 @@ def old(name: str, namespace: str, **more: Any) -> Object:
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"name": name},
-        "involvedObject": {"apiVersion": "v1", "kind": "Pod", "name": "web-1", "namespace": namespace, "uid": "u-2"},
+        "involvedObject": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": "web-1",
+            "namespace": namespace,
+            "uid": "u-2",
+        },
         "message": "Back-off restarting",
         "reason": "BackOff",
         "type": "Warning",
@@ -103,7 +110,12 @@ async def test_what_is_written_in_the_new_group_is_read_in_the_core_group(api: S
 async def test_what_is_written_in_the_core_group_is_read_in_the_new_group(api: Speaker) -> None:
     sent = old("a", api.namespace)
     made = (await api.post(api.url("events"), sent)).object(201)
-    assert content(made) == {**content(sent), "eventTime": None, "reportingComponent": "", "reportingInstance": ""}
+    assert content(made) == {
+        **content(sent),
+        "eventTime": None,
+        "reportingComponent": "",
+        "reportingInstance": "",
+    }
     read = (await api.get(later(api, "a"))).object()
     assert content(read) == {
         "apiVersion": "events.k8s.io/v1",
@@ -136,7 +148,9 @@ async def test_both_groups_list_and_delete_the_same_events(api: Speaker) -> None
     assert (await api.get(api.url("events"))).object()["items"] == []
 
 
-async def test_missing_and_present_events_are_named_as_in_the_group_that_was_asked(api: Speaker) -> None:
+async def test_missing_and_present_events_are_named_as_in_the_group_that_was_asked(
+    api: Speaker,
+) -> None:
     missing = await api.get(later(api, "none"))
     missing.refused(404, "NotFound", 'events.events.k8s.io "none" not found')
     await api.post(api.url("events"), old("a", api.namespace))
@@ -177,12 +191,16 @@ async def test_the_source_selector_falls_back_to_the_reporter(api: Speaker) -> N
     await api.post(later(api), new("a", api.namespace))
     await api.post(api.url("events"), old("b", api.namespace))
     for source, name in (("kubelet", "b"), ("example.org/scaler", "a")):
-        found = (await api.get(api.url("events"), fieldSelector=f"source={source}")).object()["items"]
+        found = (await api.get(api.url("events"), fieldSelector=f"source={source}")).object()[
+            "items"
+        ]
         assert [item["metadata"]["name"] for item in found] == [name]
 
 
 @pytest.mark.parametrize("field", ["involvedObject.name", "source", "reportingComponent", "note"])
-async def test_the_new_group_does_not_know_the_old_names_of_fields(api: Speaker, field: str) -> None:
+async def test_the_new_group_does_not_know_the_old_names_of_fields(
+    api: Speaker, field: str
+) -> None:
     answer = await api.get(later(api), fieldSelector=f"{field}=x")
     answer.refused(400, "BadRequest", f"field label not supported: {field}")
     answer = await api.get(api.url("events"), fieldSelector="regarding.name=x")
@@ -192,7 +210,9 @@ async def test_the_new_group_does_not_know_the_old_names_of_fields(api: Speaker,
 async def test_a_watch_of_either_group_hears_of_both(api: Speaker) -> None:
     since = (await api.get(api.url("events"))).object()["metadata"]["resourceVersion"]
     async with (
-        api.watching(api.url("events"), resourceVersion=since, fieldSelector="involvedObject.name=web") as core,
+        api.watching(
+            api.url("events"), resourceVersion=since, fieldSelector="involvedObject.name=web"
+        ) as core,
         api.watching(later(api), resourceVersion=since) as fresh,
     ):
         await api.post(later(api), new("a", api.namespace))
@@ -213,11 +233,23 @@ async def test_a_watch_of_either_group_hears_of_both(api: Speaker) -> None:
 async def test_tables_of_both_groups_are_alike(api: Speaker) -> None:
     await api.post(later(api), new("a", api.namespace))
     await api.post(api.url("events"), old("b", api.namespace))
-    rows = [(await api.get(path, accept=TABLE)).object()["rows"] for path in (api.url("events"), later(api))]
+    rows = [
+        (await api.get(path, accept=TABLE)).object()["rows"]
+        for path in (api.url("events"), later(api))
+    ]
     cells = [[row["cells"][1:7] + row["cells"][8:] for row in table] for table in rows]
     assert cells[0] == cells[1]
     assert cells[0] == [
-        ["Normal", "Scaled", "deployment/web", "spec.replicas", "example.org/scaler, scaler-0", "Scaled up", 1, "a"],
+        [
+            "Normal",
+            "Scaled",
+            "deployment/web",
+            "spec.replicas",
+            "example.org/scaler, scaler-0",
+            "Scaled up",
+            1,
+            "a",
+        ],
         ["Warning", "BackOff", "pod/web-1", "", "kubelet, node-1", "Back-off restarting", 4, "b"],
     ]
     whole = (await api.get(later(api), accept=TABLE, includeObject="Object")).object()["rows"]
@@ -243,16 +275,21 @@ async def test_an_event_is_replaced_and_applied_in_the_new_group(api: Speaker) -
     (await api.patch(later(api, "b"), applied, APPLY, fieldManager="me")).object(201)
     assert (await api.get(api.url("events", "b"))).object()["message"] == "Scaled up"
     owners = (await api.get(later(api, "b"))).object()["metadata"]["managedFields"]
-    assert [(owner["manager"], owner["apiVersion"]) for owner in owners] == [("me", "events.k8s.io/v1")]
+    assert [(owner["manager"], owner["apiVersion"]) for owner in owners] == [
+        ("me", "events.k8s.io/v1")
+    ]
 
 
 async def test_in_the_new_group_most_of_an_event_cannot_change(api: Speaker) -> None:
     await api.post(later(api), new("a", api.namespace))
-    answer = await api.patch(later(api, "a"), {"note": "Other", "reason": "Else", "type": "Warning"}, MERGE)
+    answer = await api.patch(
+        later(api, "a"), {"note": "Other", "reason": "Else", "type": "Warning"}, MERGE
+    )
     answer.refused(
         422,
         "Invalid",
-        'Event "a" is invalid: [reason: Invalid value: "Else": field is immutable, message: Invalid value: "Other": '
+        'Event "a" is invalid: [reason: Invalid value: "Else": field is immutable, message: '
+        'Invalid value: "Other": '
         'field is immutable, type: Invalid value: "Warning": field is immutable]',
     )
 
@@ -264,7 +301,10 @@ async def test_in_the_new_group_most_of_an_event_cannot_change(api: Speaker) -> 
         ({"type": "Odd"}, ['type: Invalid value: "": has invalid value: Odd']),
         (
             {"deprecatedCount": 2, "deprecatedSource": {"component": "x"}},
-            ['count: Invalid value: "": needs to be unset', 'source: Invalid value: "": needs to be unset'],
+            [
+                'count: Invalid value: "": needs to be unset',
+                'source: Invalid value: "": needs to be unset',
+            ],
         ),
         (
             {"deprecatedFirstTimestamp": "2026-03-01T09:00:00Z"},
@@ -281,13 +321,21 @@ async def test_in_the_new_group_most_of_an_event_cannot_change(api: Speaker) -> 
                 "reason: Required value",
             ],
         ),
-        ({"reportingController": "not a name"}, [f'reportingController: Invalid value: "not a name": {NAME_PART}']),
+        (
+            {"reportingController": "not a name"},
+            [f'reportingController: Invalid value: "not a name": {NAME_PART}'],
+        ),
         (
             {"series": {"count": 1, "lastObservedTime": WHEN}},
             ['series.count: Invalid value: "": should be at least 2'],
         ),
         (
-            {"note": "x" * 1025, "reason": "r" * 129, "action": "a" * 129, "reportingInstance": "i" * 129},
+            {
+                "note": "x" * 1025,
+                "reason": "r" * 129,
+                "action": "a" * 129,
+                "reportingInstance": "i" * 129,
+            },
             [
                 'reportingInstance: Invalid value: "": can have at most 128 characters',
                 'action: Invalid value: "": can have at most 128 characters',
@@ -308,8 +356,12 @@ async def test_the_new_group_is_strict(api: Speaker, change: Object, causes: lis
 
 
 async def test_the_core_group_wants_events_beside_what_they_are_about(api: Speaker) -> None:
-    answer = await api.post(api.url("events"), old("a", api.namespace, involvedObject={"namespace": "other"}))
+    answer = await api.post(
+        api.url("events"), old("a", api.namespace, involvedObject={"namespace": "other"})
+    )
     message = 'involvedObject.namespace: Invalid value: "other": does not match event.namespace'
     answer.refused(422, "Invalid", f'Event "a" is invalid: {message}')
-    answer = await api.post(api.url("events"), old("a", api.namespace, eventTime=WHEN, reportingComponent="x"))
+    answer = await api.post(
+        api.url("events"), old("a", api.namespace, eventTime=WHEN, reportingComponent="x")
+    )
     assert [field for _, field, _ in answer.causes()] == ["reportingInstance", "action"]

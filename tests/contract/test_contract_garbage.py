@@ -1,6 +1,8 @@
-"""What controllers do after a deletion: owner garbage collection in its three modes, and the end of a namespace.
+"""What controllers do after a deletion: owner garbage collection in its three modes, and the end of
+a namespace.
 
-Here the servers run with controllers: the stand-ins in process, the controller manager beside the real one.
+Here the servers run with controllers: the stand-ins in process, the controller manager beside the
+real one.
 """
 
 import asyncio
@@ -26,7 +28,11 @@ _numbers = itertools.count(1)
         "embedded",
         pytest.param(
             "real",
-            marks=[pytest.mark.real, pytest.mark.e2e, pytest.mark.xdist_group("real servers with nodes")],
+            marks=[
+                pytest.mark.real,
+                pytest.mark.e2e,
+                pytest.mark.xdist_group("real servers with nodes"),
+            ],
         ),
     ]
 )
@@ -56,7 +62,12 @@ async def _family(api: Speaker, *, name: str = "", blocks: bool = False) -> tupl
     """(path of an owner, path of what it owns)."""
     owner, child = f"{name}owner", f"{name}child"
     made = await api.configmap(owner)
-    reference: Object = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": made["metadata"]["uid"]}
+    reference: Object = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": owner,
+        "uid": made["metadata"]["uid"],
+    }
     if blocks:
         reference["blockOwnerDeletion"] = True
     await api.configmap(child, ownerReferences=[reference])
@@ -64,8 +75,10 @@ async def _family(api: Speaker, *, name: str = "", blocks: bool = False) -> tupl
 
 
 async def _seen(api: Speaker) -> None:
-    """Waits until the collector knows all ConfigMaps made so far: one that it has not heard of is nobody's child to it.
-    It hears of them in order, so it does when it has removed the child of a later family."""
+    """Waits until the collector knows all ConfigMaps made so far: one that it has not heard of is
+    nobody's child to it. It hears of them in order, so it does when it has removed the child of a
+    later family.
+    """
     owner, child = await _family(api, name="later-")
     (await api.delete(owner, {"propagationPolicy": "Background"})).object()
     await _until(api, child, 404)
@@ -132,6 +145,9 @@ async def test_a_namespace_ends_with_all_that_is_in_it(alive: Speaker) -> None:
             if conditions.get("NamespaceFinalizersRemaining", {}).get("status") == "True":
                 break
             await asyncio.sleep(0.1)
-    assert "example.com/hold in 1 resource instances" in conditions["NamespaceFinalizersRemaining"]["message"]
+    assert (
+        "example.com/hold in 1 resource instances"
+        in conditions["NamespaceFinalizersRemaining"]["message"]
+    )
     (await alive.patch(alive.url("configmaps", "a"), {"metadata": {"finalizers": None}})).object()
     await _until(alive, path, 404)

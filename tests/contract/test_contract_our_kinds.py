@@ -1,5 +1,6 @@
-"""Our own CustomResourceDefinitions on every backend: accepted strictly, served, their rules kept by the server, and
-every file of config/examples taken."""
+"""Our own CustomResourceDefinitions on every backend: accepted strictly, served, their rules kept
+by the server, and every file of config/examples taken.
+"""
 
 import asyncio
 import copy
@@ -28,7 +29,9 @@ async def ours(api: Speaker) -> Speaker:
     """A server that serves our kinds."""
     for crd in crds.all_crds():
         path = f"{DEFINITIONS}/{crd['metadata']['name']}"
-        answer = await api.apply(path, copy.deepcopy(crd), "tests", force="true", fieldValidation="Strict")
+        answer = await api.apply(
+            path, copy.deepcopy(crd), "tests", force="true", fieldValidation="Strict"
+        )
         assert answer.status in (200, 201), answer.json
     async with asyncio.timeout(20):
         for kind in registry.KINDS.values():
@@ -104,7 +107,8 @@ async def test_a_selector_that_no_cluster_could_meet_by_mistake_is_refused(
 ) -> None:
     selector = {"matchExpressions": [{"key": "region", **expression}]}
     answer = await ours.post(
-        url(ours, registry.KINDS["PinterestService"]), service(placement={"clusters": {"selector": selector}})
+        url(ours, registry.KINDS["PinterestService"]),
+        service(placement={"clusters": {"selector": selector}}),
     )
 
     assert answer.status == status
@@ -154,7 +158,10 @@ async def test_containers_of_a_template_are_known_by_name_when_two_apply(ours: S
     (await ours.apply(path, mine, "me")).object(201)
     live = (await ours.apply(path, yours, "you")).object()
 
-    assert [one["name"] for one in live["spec"]["template"]["spec"]["containers"]] == ["app", "side"]
+    assert [one["name"] for one in live["spec"]["template"]["spec"]["containers"]] == [
+        "app",
+        "side",
+    ]
 
 
 async def test_an_account_that_cannot_be_meant_is_refused(ours: Speaker) -> None:
@@ -165,7 +172,9 @@ async def test_an_account_that_cannot_be_meant_is_refused(ours: Speaker) -> None
         return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": spec}
 
     above = account(tiers={"OnDemand": {"guaranteed": {"cpu": 3}, "max": {"cpu": "2500m"}}})
-    same = account(tiers={"OnDemand": {"guaranteed": {"cpu": 3, "memory": "1Gi"}, "max": {"cpu": "3000m"}}})
+    same = account(
+        tiers={"OnDemand": {"guaranteed": {"cpu": 3, "memory": "1Gi"}, "max": {"cpu": "3000m"}}}
+    )
     for body, words in (
         (above, "guaranteed may not be above max"),
         (account(parent=f"{ours.namespace}-ads"), "an account is not its own parent"),
@@ -188,10 +197,15 @@ async def test_an_account_that_cannot_be_meant_is_refused(ours: Speaker) -> None
         ({"timeZone": "Local"}, "a time zone is named as by IANA"),
         ({"timeZone": "+01:00"}, "a time zone is named as by IANA"),
         ({"startingDeadlineSeconds": -1}, "startingDeadlineSeconds"),
-        ({"jobTemplate": {"spec": {"execution": "Exclusive", "template": TEMPLATE}}}, "Exclusive is not offered"),
+        (
+            {"jobTemplate": {"spec": {"execution": "Exclusive", "template": TEMPLATE}}},
+            "Exclusive is not offered",
+        ),
     ],
 )
-async def test_a_cron_job_that_could_never_run_is_refused(ours: Speaker, wrong: Object, words: str) -> None:
+async def test_a_cron_job_that_could_never_run_is_refused(
+    ours: Speaker, wrong: Object, words: str
+) -> None:
     kind = registry.KINDS["PinterestCronJob"]
     spec = {
         "schedule": "*/5 1,2 ? jan-Mar sun",
@@ -218,7 +232,12 @@ async def test_the_shards_of_a_cron_job_s_template_can_be_changed(ours: Speaker)
     """Unlike those of a job set: what ran was cut for its own number."""
     kind = registry.KINDS["PinterestCronJob"]
     spec = {"schedule": "@hourly", "jobTemplate": {"spec": {"shards": 2, "template": TEMPLATE}}}
-    body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "nightly"}, "spec": spec}
+    body = {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {"name": "nightly"},
+        "spec": spec,
+    }
     made = (await ours.post(url(ours, kind), body)).object(201)
     made["spec"]["jobTemplate"]["spec"]["shards"] = 3
 
@@ -226,8 +245,16 @@ async def test_the_shards_of_a_cron_job_s_template_can_be_changed(ours: Speaker)
 
 
 EXAMPLES = ROOT / "config" / "examples"
-TEXTS = {str(path.relative_to(EXAMPLES)): path.read_text(encoding="utf-8") for path in sorted(EXAMPLES.rglob("*.yaml"))}
-OTHERS = {"Namespace": "namespaces", "Deployment": "deployments", "Role": "roles", "RoleBinding": "rolebindings"}
+TEXTS = {
+    str(path.relative_to(EXAMPLES)): path.read_text(encoding="utf-8")
+    for path in sorted(EXAMPLES.rglob("*.yaml"))
+}
+OTHERS = {
+    "Namespace": "namespaces",
+    "Deployment": "deployments",
+    "Role": "roles",
+    "RoleBinding": "rolebindings",
+}
 
 
 @pytest.mark.parametrize("name", TEXTS)

@@ -32,15 +32,21 @@ async def test_a_patch_that_changes_nothing_keeps_version_and_generation(api: Sp
 
 async def test_generation_counts_changes_of_the_spec_only(api: Speaker) -> None:
     path = await made(api)
-    assert (await api.patch(path, {"metadata": {"labels": {"x": "1"}}})).object()["metadata"]["generation"] == 1
-    assert (await api.patch(path, {"spec": {"replicas": 4}})).object()["metadata"]["generation"] == 2
+    assert (await api.patch(path, {"metadata": {"labels": {"x": "1"}}})).object()["metadata"][
+        "generation"
+    ] == 1
+    assert (await api.patch(path, {"spec": {"replicas": 4}})).object()["metadata"][
+        "generation"
+    ] == 2
     status = {"status": {"observedGeneration": 2}}
     assert (await api.patch(f"{path}/status", status)).object()["metadata"]["generation"] == 2
 
 
 async def test_a_version_or_uid_in_a_patch_is_a_precondition(api: Speaker) -> None:
     await api.configmap("a")
-    answer = await api.patch(api.url("configmaps", "a"), {"metadata": {"resourceVersion": "1"}, "data": {"k": "1"}})
+    answer = await api.patch(
+        api.url("configmaps", "a"), {"metadata": {"resourceVersion": "1"}, "data": {"k": "1"}}
+    )
     answer.refused(
         409,
         "Conflict",
@@ -90,16 +96,24 @@ async def test_a_json_patch_that_does_not_apply_is_rejected(api: Speaker, step: 
         (
             b'{"a": 1}',
             JSON_PATCH,
-            "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp",
+            (
+                "error decoding patch: json: cannot unmarshal object into Go value of type "
+                "[]handlers.jsonPatchOp"
+            ),
         ),
         (
             b"[1]",
             MERGE,
-            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}",
+            (
+                "error decoding patch: json: cannot unmarshal array into Go value of type "
+                "map[string]interface {}"
+            ),
         ),
     ],
 )
-async def test_a_patch_of_the_wrong_form_is_refused(api: Speaker, body: bytes, content_type: str, message: str) -> None:
+async def test_a_patch_of_the_wrong_form_is_refused(
+    api: Speaker, body: bytes, content_type: str, message: str
+) -> None:
     await api.configmap("a")
     answer = await api.patch(api.url("configmaps", "a"), body, content_type)
     answer.refused(400, "BadRequest", message)
@@ -108,11 +122,19 @@ async def test_a_patch_of_the_wrong_form_is_refused(api: Speaker, body: bytes, c
 @pytest.mark.parametrize(
     ("content_type", "before"),
     [
-        (MERGE, "error decoding patch: invalid character 'b' looking for beginning of object key string"),
+        (
+            MERGE,
+            (
+                "error decoding patch: invalid character 'b' looking for beginning of object key "
+                "string"
+            ),
+        ),
         (STRATEGIC, "invalid character 'b' looking for beginning of object key string"),
     ],
 )
-async def test_a_patch_that_is_no_json_is_refused(api: Speaker, newest: bool, content_type: str, before: str) -> None:
+async def test_a_patch_that_is_no_json_is_refused(
+    api: Speaker, newest: bool, content_type: str, before: str
+) -> None:
     await api.configmap("a")
     answer = await api.patch(api.url("configmaps", "a"), b"{bad", content_type)
     answer.refused(400, "BadRequest", "invalid JSON patch" if newest else before)
@@ -126,7 +148,10 @@ async def test_a_patch_that_is_no_json_is_refused(api: Speaker, newest: bool, co
     [
         (
             b"a: [",
-            ("error encoding patch: yaml: line ", "error decoding YAML: error converting YAML to JSON: yaml: "),
+            (
+                "error encoding patch: yaml: line ",
+                "error decoding YAML: error converting YAML to JSON: yaml: ",
+            ),
         ),
         (
             b"{a: [",
@@ -138,8 +163,14 @@ async def test_a_patch_that_is_no_json_is_refused(api: Speaker, newest: bool, co
         (
             b"- 1",
             (
-                "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into",
-                "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into",
+                (
+                    "error decoding patch: error unmarshaling JSON: while decoding JSON: json: "
+                    "cannot unmarshal array into"
+                ),
+                (
+                    "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: "
+                    "cannot unmarshal array into"
+                ),
             ),
         ),
     ],
@@ -161,16 +192,23 @@ async def test_a_patch_needs_a_patch_content_type(api: Speaker) -> None:
 async def test_a_patch_cannot_rename(api: Speaker) -> None:
     await api.configmap("a")
     answer = await api.patch(api.url("configmaps", "a"), {"metadata": {"name": "b"}})
-    answer.refused(400, "BadRequest", "the name of the object (b) does not match the name on the URL (a)")
+    answer.refused(
+        400, "BadRequest", "the name of the object (b) does not match the name on the URL (a)"
+    )
 
 
 async def test_strict_patches_name_unknown_fields(api: Speaker) -> None:
     await api.configmap("a")
-    answer = await api.patch(api.url("configmaps", "a"), {"bogus": {}}, STRATEGIC, fieldValidation="Strict")
+    answer = await api.patch(
+        api.url("configmaps", "a"), {"bogus": {}}, STRATEGIC, fieldValidation="Strict"
+    )
     answer.refused(
         422,
         "Invalid",
-        ' "" is invalid: patch: Invalid value: "map[bogus:map[]]": strict decoding error: unknown field "bogus"',
+        (
+            ' "" is invalid: patch: Invalid value: "map[bogus:map[]]": strict decoding error: '
+            'unknown field "bogus"'
+        ),
     )
     answer = await api.patch(api.url("configmaps", "a"), {"bogus": {}}, fieldValidation="Strict")
     assert (answer.status, answer.json["reason"]) == (422, "Invalid")
@@ -179,12 +217,21 @@ async def test_strict_patches_name_unknown_fields(api: Speaker) -> None:
 
 async def test_a_strategic_patch_merges_lists_by_their_key(api: Speaker) -> None:
     path = await made(api)
-    added = [{"name": "side", "image": "side:1"}, {"name": "app", "env": [{"name": "A", "value": "1"}]}]
-    changed = (await api.patch(path, {"spec": {"template": {"spec": {"containers": added}}}}, STRATEGIC)).object()
+    added = [
+        {"name": "side", "image": "side:1"},
+        {"name": "app", "env": [{"name": "A", "value": "1"}]},
+    ]
+    changed = (
+        await api.patch(path, {"spec": {"template": {"spec": {"containers": added}}}}, STRATEGIC)
+    ).object()
     assert sorted(containers(changed)) == [("app", "registry/app:1"), ("side", "side:1")]
     more = [{"name": "app", "env": [{"name": "B", "value": "2"}]}]
-    changed = (await api.patch(path, {"spec": {"template": {"spec": {"containers": more}}}}, STRATEGIC)).object()
-    (app,) = (each for each in changed["spec"]["template"]["spec"]["containers"] if each["name"] == "app")
+    changed = (
+        await api.patch(path, {"spec": {"template": {"spec": {"containers": more}}}}, STRATEGIC)
+    ).object()
+    (app,) = (
+        each for each in changed["spec"]["template"]["spec"]["containers"] if each["name"] == "app"
+    )
     assert sorted(each["name"] for each in app["env"]) == ["A", "B"]
 
 
@@ -200,7 +247,10 @@ async def test_a_strategic_patch_merges_lists_by_their_key(api: Speaker) -> None
             ["app", "z"],
         ),
         ({"containers": [{"$patch": "replace"}, {"name": "only", "image": "o:1"}]}, ["only"]),
-        ({"containers": [{"name": "z", "image": "z:1"}, {"name": "app", "$patch": "delete"}]}, ["z"]),
+        (
+            {"containers": [{"name": "z", "image": "z:1"}, {"name": "app", "$patch": "delete"}]},
+            ["z"],
+        ),
     ],
 )
 async def test_strategic_directives(api: Speaker, patch: Object, left: list[str]) -> None:
@@ -212,11 +262,19 @@ async def test_strategic_directives(api: Speaker, patch: Object, left: list[str]
 async def test_strategic_retain_keys_and_primitive_lists(api: Speaker) -> None:
     path = await made(api)
     patch = {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}}
-    assert (await api.patch(path, patch, STRATEGIC)).object()["spec"]["strategy"] == {"type": "Recreate"}
+    assert (await api.patch(path, patch, STRATEGIC)).object()["spec"]["strategy"] == {
+        "type": "Recreate"
+    }
     await api.patch(path, {"metadata": {"finalizers": ["contract.example/a"]}}, STRATEGIC)
-    both = (await api.patch(path, {"metadata": {"finalizers": ["contract.example/b"]}}, STRATEGIC)).object()
+    both = (
+        await api.patch(path, {"metadata": {"finalizers": ["contract.example/b"]}}, STRATEGIC)
+    ).object()
     assert sorted(both["metadata"]["finalizers"]) == ["contract.example/a", "contract.example/b"]
-    drop = {"metadata": {"$deleteFromPrimitiveList/finalizers": ["contract.example/a", "contract.example/b"]}}
+    drop = {
+        "metadata": {
+            "$deleteFromPrimitiveList/finalizers": ["contract.example/a", "contract.example/b"]
+        }
+    }
     assert "finalizers" not in (await api.patch(path, drop, STRATEGIC)).object()["metadata"]
 
 
@@ -238,7 +296,9 @@ async def test_a_manager_is_named_after_the_user_agent_when_it_names_none(api: S
 
 async def test_an_object_without_owners_gets_none_by_updates(api: Speaker) -> None:
     assert owners(await api.configmap("a")) == []
-    assert owners((await api.patch(api.url("configmaps", "a"), {"data": {"k": "1"}})).object()) == []
+    assert (
+        owners((await api.patch(api.url("configmaps", "a"), {"data": {"k": "1"}})).object()) == []
+    )
 
 
 async def test_a_custom_resource_takes_no_strategic_patch(widgets: Speaker) -> None:

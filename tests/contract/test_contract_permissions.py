@@ -45,7 +45,9 @@ async def test_refusals_name_the_user_the_verb_and_the_resource(nobody: Speaker)
     assert details == {"name": "a", "kind": "configmaps"}
     answer = await nobody.post(nobody.url("configmaps"), {"metadata": {"name": "a"}})
     answer.refused(
-        403, "Forbidden", f'configmaps is forbidden: User "nobody" cannot create resource "configmaps" {where}'
+        403,
+        "Forbidden",
+        f'configmaps is forbidden: User "nobody" cannot create resource "configmaps" {where}',
     )
 
 
@@ -54,21 +56,26 @@ async def test_refusals_name_groups_subresources_and_the_cluster_scope(nobody: S
     answer.refused(
         403,
         "Forbidden",
-        'deployments.apps "web" is forbidden: User "nobody" cannot delete resource "deployments" in API group "apps" '
+        'deployments.apps "web" is forbidden: User "nobody" cannot delete resource '
+        '"deployments" in API group "apps" '
         f'in the namespace "{nobody.namespace}"',
     )
     answer = await nobody.patch(nobody.url("deployments", "web", "scale"), {})
     answer.refused(
         403,
         "Forbidden",
-        'deployments.apps "web" is forbidden: User "nobody" cannot patch resource "deployments/scale" in API group '
+        'deployments.apps "web" is forbidden: User "nobody" cannot patch resource '
+        '"deployments/scale" in API group '
         f'"apps" in the namespace "{nobody.namespace}"',
     )
     answer = await nobody.get("/api/v1/nodes")
     answer.refused(
         403,
         "Forbidden",
-        'nodes is forbidden: User "nobody" cannot list resource "nodes" in API group "" at the cluster scope',
+        (
+            'nodes is forbidden: User "nobody" cannot list resource "nodes" in API group "" at '
+            "the cluster scope"
+        ),
     )
     answer = await nobody.get(nobody.url("configmaps"), watch="true")
     assert 'User "nobody" cannot watch resource "configmaps"' in answer.json["message"]
@@ -77,12 +84,16 @@ async def test_refusals_name_groups_subresources_and_the_cluster_scope(nobody: S
 
 
 async def test_everybody_may_ask_what_they_may(nobody: Speaker) -> None:
-    answer = (await nobody.post(REVIEWS, review(verb="get", resource="pods", namespace="default"))).object(201)
+    answer = (
+        await nobody.post(REVIEWS, review(verb="get", resource="pods", namespace="default"))
+    ).object(201)
     assert answer["status"]["allowed"] is False
     (await nobody.get("/version")).object()
     assert (await nobody.get("/apis")).status == 200
 
 
 async def test_a_review_names_who_asks(nobody: Speaker) -> None:
-    answer = (await nobody.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", {})).object(201)
+    answer = (await nobody.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", {})).object(
+        201
+    )
     assert answer["status"]["userInfo"]["username"] == "nobody"

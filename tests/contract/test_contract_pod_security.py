@@ -1,4 +1,6 @@
-"""Pod Security: what the labels of a namespace refuse and warn of, in the words of the real server."""
+"""Pod Security: what the labels of a namespace refuse and warn of, in the words of the real
+server.
+"""
 
 import asyncio
 import copy
@@ -14,10 +16,12 @@ LABEL = "pod-security.kubernetes.io/"
 BAD: Spec = {"hostPID": True, "containers": [{"name": "a", "image": "a"}]}
 HOST_PID = "host namespaces (hostPID=true)"
 BARE = (
-    'allowPrivilegeEscalation != false (container "a" must set securityContext.allowPrivilegeEscalation=false), '
+    'allowPrivilegeEscalation != false (container "a" must set '
+    "securityContext.allowPrivilegeEscalation=false), "
     'unrestricted capabilities (container "a" must set securityContext.capabilities.drop=["ALL"]), '
     'runAsNonRoot != true (pod or container "a" must set securityContext.runAsNonRoot=true), '
-    'seccompProfile (pod or container "a" must set securityContext.seccompProfile.type to "RuntimeDefault" or '
+    'seccompProfile (pod or container "a" must set securityContext.seccompProfile.type to '
+    '"RuntimeDefault" or '
     '"Localhost")'
 )
 
@@ -25,7 +29,9 @@ _ADD = "must not include {} in securityContext.capabilities.add"
 _PROBE = 'probe or lifecycle host (container "app" uses probe or lifecycle host "10.0.0.1")'
 _SELINUX = "seLinuxOptions ({} set forbidden securityContext.seLinuxOptions: {})"
 _SECCOMP = 'seccompProfile ({} must not set securityContext.seccompProfile.type to "Unconfined")'
-_DROP = 'unrestricted capabilities (container "app" must set securityContext.capabilities.drop=["ALL"])'
+_DROP = (
+    'unrestricted capabilities (container "app" must set securityContext.capabilities.drop=["ALL"])'
+)
 SAID: dict[str, str] = {
     "spec.hostPID": HOST_PID,
     "spec.hostIPC": "host namespaces (hostIPC=true)",
@@ -40,7 +46,8 @@ SAID: dict[str, str] = {
         f'non-default capabilities (container "app" {_ADD.format(chr(34) + "SYS_TIME" + chr(34))})'
     ),
     "spec.initContainers[0].securityContext.capabilities.add[0]": (
-        f'non-default capabilities (container "side" {_ADD.format(chr(34) + "SYS_ADMIN" + chr(34))})'
+        'non-default capabilities (container "side" '
+        f"{_ADD.format(chr(34) + 'SYS_ADMIN' + chr(34))})"
     ),
     "spec.volumes[0].hostPath": 'hostPath volumes (volume "v")',
     "spec.volumes[1].hostPath": 'hostPath volumes (volume "b")',
@@ -53,31 +60,42 @@ SAID: dict[str, str] = {
         'forbidden AppArmor profile (pod must not set AppArmor profile type to "Unconfined")'
     ),
     "spec.containers[0].securityContext.appArmorProfile.type": (
-        'forbidden AppArmor profile (container "app" must not set AppArmor profile type to "Unconfined")'
+        'forbidden AppArmor profile (container "app" must not set AppArmor profile type to '
+        '"Unconfined")'
     ),
     "spec.securityContext.seLinuxOptions.type": _SELINUX.format("pod", 'type "spc_t"'),
     "spec.securityContext.seLinuxOptions.user": _SELINUX.format("pod", "user may not be set"),
     "spec.securityContext.seLinuxOptions.role": _SELINUX.format("pod", "role may not be set"),
-    "spec.containers[0].securityContext.seLinuxOptions.type": _SELINUX.format('container "app"', 'type "unconfined_t"'),
+    "spec.containers[0].securityContext.seLinuxOptions.type": _SELINUX.format(
+        'container "app"', 'type "unconfined_t"'
+    ),
     "spec.securityContext.seccompProfile.type": _SECCOMP.format("pod"),
     "spec.containers[0].securityContext.seccompProfile.type": _SECCOMP.format('container "app"'),
     f"metadata.annotations[{hostilepods.APPARMOR}]": (
-        'forbidden AppArmor profiles (container "app" and annotation must not set AppArmor profile type to '
+        'forbidden AppArmor profiles (container "app" and annotation must not set AppArmor '
+        "profile type to "
         f'"Unconfined", "{hostilepods.APPARMOR}="unconfined"")'
     ),
     "spec.volumes[0]": 'restricted volume types (volume "v" uses restricted volume type "nfs")',
     "spec.containers[0].securityContext.allowPrivilegeEscalation": (
-        'allowPrivilegeEscalation != false (container "app" must set securityContext.allowPrivilegeEscalation=false)'
+        'allowPrivilegeEscalation != false (container "app" must set '
+        "securityContext.allowPrivilegeEscalation=false)"
     ),
     "spec.containers[0].securityContext.runAsNonRoot": (
         'runAsNonRoot != true (pod or container "app" must set securityContext.runAsNonRoot=true)'
     ),
-    "spec.securityContext.runAsNonRoot": ("runAsNonRoot != true (pod must not set securityContext.runAsNonRoot=false)"),
-    "spec.containers[0].securityContext.runAsUser": 'runAsUser=0 (container "app" must not set runAsUser=0)',
+    "spec.securityContext.runAsNonRoot": (
+        "runAsNonRoot != true (pod must not set securityContext.runAsNonRoot=false)"
+    ),
+    "spec.containers[0].securityContext.runAsUser": (
+        'runAsUser=0 (container "app" must not set runAsUser=0)'
+    ),
     "spec.containers[0].securityContext.capabilities.drop": _DROP,
     "spec.initContainers[0].securityContext.capabilities.drop": _DROP.replace("app", "side"),
 }
-"""By the path of the first hostile pod that has it: what the lowest level that forbids it says of it alone."""
+"""By the path of the first hostile pod that has it: what the lowest level that forbids it says of
+it alone.
+"""
 
 
 def first_rows() -> dict[str, hostilepods.Row]:
@@ -101,7 +119,11 @@ def pod(spec: Spec, name: str = "web", annotations: dict[str, str] | None = None
 def warned(answer: Answer) -> list[str]:
     """The texts of Warning headers."""
     value = answer.headers.get("warning", "")
-    return [part.removeprefix('299 - "').replace('\\"', '"') for part in value.removesuffix('"').split('", ') if part]
+    return [
+        part.removeprefix('299 - "').replace('\\"', '"')
+        for part in value.removesuffix('"').split('", ')
+        if part
+    ]
 
 
 async def test_each_control_is_refused_in_its_words(api: Speaker) -> None:
@@ -113,8 +135,12 @@ async def test_each_control_is_refused_in_its_words(api: Speaker) -> None:
             if row.level == level:
                 made = pod(row.spec, annotations=row.annotations)
                 answer = await api.post(api.url("pods"), made, dryRun="All")
-                why = f'pods "web" is forbidden: violates PodSecurity "{level}:latest": {SAID[path]}'
-                assert answer.refused(403, "Forbidden", why) == {"name": "web", "kind": "pods"}, path
+                why = (
+                    f'pods "web" is forbidden: violates PodSecurity "{level}:latest": {SAID[path]}'
+                )
+                assert answer.refused(403, "Forbidden", why) == {"name": "web", "kind": "pods"}, (
+                    path
+                )
         for row in hostilepods.ALLOWED:
             (await api.post(api.url("pods"), pod(row.spec), dryRun="All")).object(201)
 
@@ -134,7 +160,10 @@ def _all_at_once() -> Spec:
         },
     }
     side = copy.deepcopy(app) | {"name": "side"}
-    side["securityContext"] |= {"capabilities": {"add": ["SYS_ADMIN"]}, "seLinuxOptions": {"type": "a_t"}}
+    side["securityContext"] |= {
+        "capabilities": {"add": ["SYS_ADMIN"]},
+        "seLinuxOptions": {"type": "a_t"},
+    }
     app["ports"] = [{"containerPort": 80, "hostPort": 80}, {"containerPort": 22, "hostPort": 22}]
     app["livenessProbe"] = {"httpGet": hostilepods.GET}
     side["livenessProbe"] = {"httpGet": {**hostilepods.GET, "host": "10.0.0.2", "port": 81}}
@@ -158,7 +187,10 @@ def _all_at_once() -> Spec:
 
 
 BOTH = 'containers "app", "side"'
-SELINUX = f'seLinuxOptions (pod and {BOTH} set forbidden securityContext.seLinuxOptions: types "a_t", "b_t", "p_t"; '
+SELINUX = (
+    f'seLinuxOptions (pod and {BOTH} set forbidden securityContext.seLinuxOptions: types "a_t", '
+    '"b_t", "p_t"; '
+)
 COMMON = (
     "host namespaces (hostNetwork=true, hostPID=true, hostIPC=true), {paths}"
     'hostPort (container "app" uses hostPorts 22, 80), '
@@ -167,28 +199,43 @@ COMMON = (
     f"{SELINUX}user may not be set; role may not be set), {{seccomp}}"
     "forbidden sysctls (vm.z, vm.a)"
 )
-SECCOMP = f'seccompProfile ({BOTH} must not set securityContext.seccompProfile.type to "Unconfined")'
+SECCOMP = (
+    f'seccompProfile ({BOTH} must not set securityContext.seccompProfile.type to "Unconfined")'
+)
 
 
 async def test_what_fails_together_is_said_together(api: Speaker) -> None:
     (await label(api, enforce="baseline")).object()
-    added = f'{BOTH} must not include "NET_ADMIN", "SYS_ADMIN", "SYS_TIME" in securityContext.capabilities.add'
+    added = (
+        f'{BOTH} must not include "NET_ADMIN", "SYS_ADMIN", "SYS_TIME" in '
+        "securityContext.capabilities.add"
+    )
     said = COMMON.format(paths='hostPath volumes (volumes "v", "w"), ', seccomp=f"{SECCOMP}, ")
     answer = await api.post(api.url("pods"), pod(_all_at_once()), dryRun="All")
-    why = f'pods "web" is forbidden: violates PodSecurity "baseline:latest": non-default capabilities ({added}), {said}'
+    why = (
+        'pods "web" is forbidden: violates PodSecurity "baseline:latest": non-default '
+        f"capabilities ({added}), {said}"
+    )
     answer.refused(403, "Forbidden", why)
 
     (await label(api, enforce="restricted", enforce_version="v1.36")).object()
     added = added.replace('"NET_ADMIN"', '"CHOWN", "NET_ADMIN"')
     said = COMMON.format(paths="", seccomp="") + (
-        f", allowPrivilegeEscalation != false ({BOTH} must set securityContext.allowPrivilegeEscalation=false), "
-        f'unrestricted capabilities ({BOTH} must set securityContext.capabilities.drop=["ALL"]; {added}), '
-        'restricted volume types (volumes "v", "w", "n" use restricted volume types "hostPath", "nfs"), '
+        f", allowPrivilegeEscalation != false ({BOTH} must set "
+        "securityContext.allowPrivilegeEscalation=false), "
+        f"unrestricted capabilities ({BOTH} must set "
+        f'securityContext.capabilities.drop=["ALL"]; {added}), '
+        'restricted volume types (volumes "v", "w", "n" use restricted volume types '
+        '"hostPath", "nfs"), '
         f"runAsNonRoot != true ({BOTH} must not set securityContext.runAsNonRoot=false), "
         f"runAsUser=0 (pod and {BOTH} must not set runAsUser=0), {SECCOMP}"
     )
     answer = await api.post(api.url("pods"), pod(_all_at_once()), dryRun="All")
-    answer.refused(403, "Forbidden", f'pods "web" is forbidden: violates PodSecurity "restricted:v1.36": {said}')
+    answer.refused(
+        403,
+        "Forbidden",
+        f'pods "web" is forbidden: violates PodSecurity "restricted:v1.36": {said}',
+    )
 
 
 async def test_two_sysctls_are_harmless_from_version_1_37_on(api: Speaker, newest: bool) -> None:
@@ -196,12 +243,16 @@ async def test_two_sysctls_are_harmless_from_version_1_37_on(api: Speaker, newes
     spec = {"securityContext": {"sysctls": [{"name": name, "value": "1"} for name in names]}}
     body = pod({**spec, "containers": [{"name": "app", "image": "app"}]})
     (await label(api, enforce="baseline", enforce_version="v1.36")).object()
-    why = f'pods "web" is forbidden: violates PodSecurity "baseline:v1.36": forbidden sysctls ({", ".join(names)})'
+    why = (
+        'pods "web" is forbidden: violates PodSecurity "baseline:v1.36": forbidden sysctls '
+        f"({', '.join(names)})"
+    )
     (await api.post(api.url("pods"), body, dryRun="All")).refused(403, "Forbidden", why)
     if newest:
         (await label(api, enforce="baseline", enforce_version="v1.37")).object()
         async with asyncio.timeout(10):
-            # A server's admission reads the labels from a watch: a pod that follows at once may still meet the old one.
+            # A server's admission reads the labels from a watch: a pod that follows at once may
+            # still meet the old one.
             while (await api.post(api.url("pods"), body, dryRun="All")).status != 201:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
 
@@ -211,7 +262,11 @@ async def test_an_older_version_has_fewer_controls(api: Speaker) -> None:
     probe = first_rows()["spec.containers[0].livenessProbe.httpGet.host"]
     (await api.post(api.url("pods"), pod(probe.spec), dryRun="All")).object(201)
     answer = await api.post(api.url("pods"), pod(BAD), dryRun="All")
-    answer.refused(403, "Forbidden", f'pods "web" is forbidden: violates PodSecurity "baseline:v1.20": {HOST_PID}')
+    answer.refused(
+        403,
+        "Forbidden",
+        f'pods "web" is forbidden: violates PodSecurity "baseline:v1.20": {HOST_PID}',
+    )
 
 
 async def test_a_namespace_without_a_level_takes_everything(api: Speaker) -> None:
@@ -233,15 +288,23 @@ async def test_a_namespace_without_a_level_takes_everything(api: Speaker) -> Non
             {"enforce": "baseline", "warn": "restricted"},
             f'would violate PodSecurity "restricted:latest": {HOST_PID}, {BARE}',
         ),
-        ({"warn": "baseline", "warn_version": "v1.30"}, f'would violate PodSecurity "baseline:v1.30": {HOST_PID}'),
-        ({"enforce": "baseline", "warn_version": "v1.30"}, f'would violate PodSecurity "baseline:v1.30": {HOST_PID}'),
+        (
+            {"warn": "baseline", "warn_version": "v1.30"},
+            f'would violate PodSecurity "baseline:v1.30": {HOST_PID}',
+        ),
+        (
+            {"enforce": "baseline", "warn_version": "v1.30"},
+            f'would violate PodSecurity "baseline:v1.30": {HOST_PID}',
+        ),
         (
             {"enforce": "baseline", "enforce_version": "v1.29", "warn_version": "v1.30"},
             f'would violate PodSecurity "baseline:v1.30": {HOST_PID}',
         ),
     ],
 )
-async def test_what_makes_pods_is_taken_and_warned_of(api: Speaker, labels: dict[str, str], warns: str) -> None:
+async def test_what_makes_pods_is_taken_and_warned_of(
+    api: Speaker, labels: dict[str, str], warns: str
+) -> None:
     (await label(api, **labels)).object()
     template = {"metadata": {"labels": {"app": "web"}}, "spec": BAD}
     selector = {"matchLabels": {"app": "web"}}
@@ -249,35 +312,62 @@ async def test_what_makes_pods_is_taken_and_warned_of(api: Speaker, labels: dict
     for home, kind, spec in (
         ("/apis/apps/v1", "Deployment", {"selector": selector, "template": template}),
         ("/apis/apps/v1", "ReplicaSet", {"selector": selector, "template": template}),
-        ("/apis/apps/v1", "StatefulSet", {"selector": selector, "template": template, "serviceName": "web"}),
+        (
+            "/apis/apps/v1",
+            "StatefulSet",
+            {"selector": selector, "template": template, "serviceName": "web"},
+        ),
         ("/apis/apps/v1", "DaemonSet", {"selector": selector, "template": template}),
         ("/apis/batch/v1", "Job", {"template": never}),
-        ("/apis/batch/v1", "CronJob", {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": {"template": never}}}),
+        (
+            "/apis/batch/v1",
+            "CronJob",
+            {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": {"template": never}}},
+        ),
     ):
-        body = {"apiVersion": home.removeprefix("/apis/"), "kind": kind, "metadata": {"name": "web"}, "spec": spec}
+        body = {
+            "apiVersion": home.removeprefix("/apis/"),
+            "kind": kind,
+            "metadata": {"name": "web"},
+            "spec": spec,
+        }
         path = f"{home}/namespaces/{api.namespace}/{kind.lower()}s"
         answer = await api.post(path, body)
         answer.object(201)
-        assert [text for text in warned(answer) if "PodSecurity" in text] == ([warns] if warns else []), kind
+        assert [text for text in warned(answer) if "PodSecurity" in text] == (
+            [warns] if warns else []
+        ), kind
         # Every update is warned of again, whatever it changes.
         changed = await api.patch(f"{path}/web", {"metadata": {"labels": {"a": "b"}}}, MERGE)
         changed.object()
-        assert [text for text in warned(changed) if "PodSecurity" in text] == ([warns] if warns else []), kind
+        assert [text for text in warned(changed) if "PodSecurity" in text] == (
+            [warns] if warns else []
+        ), kind
 
 
 async def test_labels_that_say_nothing_known_are_refused(api: Speaker) -> None:
-    levels, versions = "must be one of privileged, baseline, restricted", 'must be "latest" or "v1.x"'
+    levels, versions = (
+        "must be one of privileged, baseline, restricted",
+        'must be "latest" or "v1.x"',
+    )
     answer = await label(api, enforce="foo")
     why = f'metadata.labels[{LABEL}enforce]: Invalid value: "foo": {levels}'
     answer.refused(422, "Invalid", f'Namespace "{api.namespace}" is invalid: {why}')
     body = {
-        "metadata": {"name": api.namespace + "-x", "labels": {f"{LABEL}enforce-version": "1.3", f"{LABEL}warn": ""}}
+        "metadata": {
+            "name": api.namespace + "-x",
+            "labels": {f"{LABEL}enforce-version": "1.3", f"{LABEL}warn": ""},
+        }
     }
     answer = await api.post("/api/v1/namespaces", body)
     assert (answer.status, answer.causes()) == (
         422,
         [
-            ("FieldValueInvalid", f"metadata.labels[{LABEL}enforce-version]", f'Invalid value: "1.3": {versions}'),
+            (
+                "FieldValueInvalid",
+                f"metadata.labels[{LABEL}enforce-version]",
+                f'Invalid value: "1.3": {versions}',
+            ),
             ("FieldValueInvalid", f"metadata.labels[{LABEL}warn]", f'Invalid value: "": {levels}'),
         ],
     )
@@ -285,17 +375,28 @@ async def test_labels_that_say_nothing_known_are_refused(api: Speaker) -> None:
 
 async def test_pods_that_are_there_stay_and_are_told_of(api: Speaker) -> None:
     pods = api.url("pods")
-    for name, spec in (("p1", BAD), ("p2", BAD), ("p0", {**BAD, "hostPID": False, "hostIPC": True})):
+    for name, spec in (
+        ("p1", BAD),
+        ("p2", BAD),
+        ("p0", {**BAD, "hostPID": False, "hostIPC": True}),
+    ):
         (await api.post(pods, pod(spec, name))).object(201)
     answer = await label(api, enforce="baseline")
     assert warned(answer) == [
-        f'existing pods in namespace "{api.namespace}" violate the new PodSecurity enforce level "baseline:latest"',
+        (
+            f'existing pods in namespace "{api.namespace}" violate the new PodSecurity enforce '
+            'level "baseline:latest"'
+        ),
         "p0 (and 2 other pods): host namespaces",
     ]
     # What a pod says anew is not looked at unless it is an image.
     (await api.patch(f"{pods}/p1", {"metadata": {"labels": {"a": "b"}}}, MERGE)).object()
     image = {"spec": {"containers": [{"name": "a", "image": "b"}]}}
     answer = await api.patch(f"{pods}/p1", image, "application/strategic-merge-patch+json")
-    answer.refused(403, "Forbidden", f'pods "p1" is forbidden: violates PodSecurity "baseline:latest": {HOST_PID}')
+    answer.refused(
+        403,
+        "Forbidden",
+        f'pods "p1" is forbidden: violates PodSecurity "baseline:latest": {HOST_PID}',
+    )
     assert warned(await label(api, enforce="baseline", warn="baseline")) == []
     assert warned(await label(api, enforce="privileged")) == []

@@ -1,7 +1,9 @@
-"""Random stories of applies and updates: the embedded schema layer against a real API server, step by step.
+"""Random stories of applies and updates: the embedded schema layer against a real API server, step
+by step.
 
-Each step starts from the real server's last answer, so one difference is one failure. The stories are seeded; those
-recorded for machines without a real server (tests/unit/embedded/recorded/ownership.json) were drawn the same way.
+Each step starts from the real server's last answer, so one difference is one failure. The stories
+are seeded; those recorded for machines without a real server
+(tests/unit/embedded/recorded/ownership.json) were drawn the same way.
 """
 
 import json
@@ -15,12 +17,19 @@ from tests.controlplane.cluster import Cluster
 from tests.controlplane.plane import ControlPlane
 from tests.unit.embedded import recordings
 
-pytestmark = [pytest.mark.real, pytest.mark.e2e, pytest.mark.xdist_group("contract of real servers")]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.e2e,
+    pytest.mark.xdist_group("contract of real servers"),
+]
 
 STORIES = 25
 STEPS = 6
 _KINDS = {
-    "Widget": ("recorded.example/v1", f"/apis/recorded.example/v1/namespaces/{record.NAMESPACE}/widgets"),
+    "Widget": (
+        "recorded.example/v1",
+        f"/apis/recorded.example/v1/namespaces/{record.NAMESPACE}/widgets",
+    ),
     "ConfigMap": ("v1", f"/api/v1/namespaces/{record.NAMESPACE}/configmaps"),
     "PodTemplate": ("v1", f"/api/v1/namespaces/{record.NAMESPACE}/podtemplates"),
 }
@@ -64,9 +73,13 @@ def _template(rng: random.Random) -> dict[str, Any]:
     for name in rng.sample("abc", rng.randint(1, 3)):
         container: dict[str, Any] = {"name": name, "image": rng.choice(["i:1", "i:2"])}
         if rng.random() < 0.5:
-            container["env"] = [{"name": each, "value": rng.choice("12")} for each in _some(rng, "ABC")]
+            container["env"] = [
+                {"name": each, "value": rng.choice("12")} for each in _some(rng, "ABC")
+            ]
         if rng.random() < 0.5:
-            container["ports"] = [{"containerPort": port} for port in rng.sample([80, 81], rng.randint(1, 2))]
+            container["ports"] = [
+                {"containerPort": port} for port in rng.sample([80, 81], rng.randint(1, 2))
+            ]
         if rng.random() < 0.3:
             container["resources"] = {"requests": {"cpu": rng.choice(["100m", "0.1", "1"])}}
         containers.append(container)
@@ -75,7 +88,9 @@ def _template(rng: random.Random) -> dict[str, Any]:
         spec["nodeSelector"] = dict.fromkeys(_some(rng, "xyz"), "v")
     if rng.random() < 0.3:
         spec["volumes"] = [{"name": name, "emptyDir": {}} for name in _some(rng, "vw")]
-    return {"template": {"metadata": {"labels": dict.fromkeys(_some(rng, "ab"), "v")}, "spec": spec}}
+    return {
+        "template": {"metadata": {"labels": dict.fromkeys(_some(rng, "ab"), "v")}, "spec": spec}
+    }
 
 
 def _content(rng: random.Random, kind: str) -> dict[str, Any]:
@@ -83,7 +98,11 @@ def _content(rng: random.Random, kind: str) -> dict[str, Any]:
         return _widget(rng)
     if kind == "PodTemplate":
         return _template(rng)
-    return {"data": {name: rng.choice("12") for name in _some(rng, "abcd")}} if rng.random() < 0.9 else {}
+    return (
+        {"data": {name: rng.choice("12") for name in _some(rng, "abcd")}}
+        if rng.random() < 0.9
+        else {}
+    )
 
 
 def _step(rng: random.Random, kind: str, name: str, live: dict[str, Any] | None) -> dict[str, Any]:
@@ -91,7 +110,12 @@ def _step(rng: random.Random, kind: str, name: str, live: dict[str, Any] | None)
     others = ["merge", "put"] + (["strategic"] if kind != "Widget" else [])
     action = "apply" if live is None or rng.random() < 0.55 else rng.choice(others)
     identity = {"name": name, "namespace": record.NAMESPACE}
-    body = {"apiVersion": api_version, "kind": kind, "metadata": {**identity, **_metadata(rng)}, **_content(rng, kind)}
+    body = {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {**identity, **_metadata(rng)},
+        **_content(rng, kind),
+    }
     force = "&force=true" if action == "apply" and rng.random() < 0.4 else ""
     path = f"{base}/{name}?fieldManager={rng.choice(['one', 'two', 'three'])}{force}"
     if action == "put":
@@ -100,7 +124,9 @@ def _step(rng: random.Random, kind: str, name: str, live: dict[str, Any] | None)
         return {"method": "PUT", "path": path, "body": body}
     if action != "apply":
         body = {key: value for key, value in body.items() if key not in ("apiVersion", "kind")}
-        body["metadata"] = {key: value for key, value in body["metadata"].items() if key not in identity}
+        body["metadata"] = {
+            key: value for key, value in body["metadata"].items() if key not in identity
+        }
     return {"method": "PATCH", "path": path, "type": _TYPES[action], "body": body}
 
 
@@ -124,7 +150,9 @@ def test_random_story_goes_alike(cluster: Cluster, seed: int) -> None:
         step = _step(rng, kind, f"story-{seed}", live)
         code, answer = record.ask(cluster, step)
         if code >= 300 and '"null"' in answer["message"]:
-            continue  # a real server trips over the null that its own removal of the last item leaves; we drop it
+            # a real server trips over the null that its own removal of the last item leaves; we
+            # drop it
+            continue
         if code >= 300:
             with pytest.raises(recordings.Refused) as refused:
                 recordings.perform(step, live)

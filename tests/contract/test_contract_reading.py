@@ -65,21 +65,31 @@ async def test_field_selectors_select_by_name(api: Speaker) -> None:
     await three(api)
     assert await ours(api, fieldSelector="metadata.name=b") == ["b"]
     assert await ours(api, fieldSelector="metadata.name!=b") == ["a", "c"]
-    assert await ours(api, fieldSelector=f"metadata.namespace={api.namespace},metadata.name=a") == ["a"]
+    assert await ours(api, fieldSelector=f"metadata.namespace={api.namespace},metadata.name=a") == [
+        "a"
+    ]
 
 
 async def test_pods_are_selected_by_node_and_phase(api: Speaker) -> None:
     for name, node in (("p1", "n1"), ("p2", "n2")):
         spec = {"nodeName": node, "containers": [{"name": "app", "image": "busybox"}]}
         (await api.post(api.url("pods"), {"metadata": {"name": name}, "spec": spec})).object(201)
-    assert names((await api.get(api.url("pods"), fieldSelector="spec.nodeName=n2")).object()) == ["p2"]
-    assert names((await api.get(api.url("pods"), fieldSelector="status.phase=Pending")).object()) == ["p1", "p2"]
-    assert names((await api.get(api.url("pods"), fieldSelector="status.phase=Running")).object()) == []
+    assert names((await api.get(api.url("pods"), fieldSelector="spec.nodeName=n2")).object()) == [
+        "p2"
+    ]
+    assert names(
+        (await api.get(api.url("pods"), fieldSelector="status.phase=Pending")).object()
+    ) == ["p1", "p2"]
+    assert (
+        names((await api.get(api.url("pods"), fieldSelector="status.phase=Running")).object()) == []
+    )
 
 
 async def test_selectors_that_cannot_be_read_are_refused(api: Speaker) -> None:
     answer = await api.get(api.url("configmaps"), labelSelector="a===b")
-    answer.refused(400, "BadRequest", "unable to parse requirement: found '=', expected: identifier")
+    answer.refused(
+        400, "BadRequest", "unable to parse requirement: found '=', expected: identifier"
+    )
     answer = await api.get(api.url("configmaps"), fieldSelector="data.a=1")
     answer.refused(
         400,
@@ -96,7 +106,11 @@ async def test_chunks_add_up_to_one_consistent_list(api: Speaker) -> None:
     found = names(first)
     token = first["metadata"]["continue"]
     while token:
-        page = (await api.get(api.url("configmaps"), limit=1, labelSelector="tier", **{"continue": token})).object()
+        page = (
+            await api.get(
+                api.url("configmaps"), limit=1, labelSelector="tier", **{"continue": token}
+            )
+        ).object()
         assert page["metadata"]["resourceVersion"] == version
         found += names(page)
         token = page["metadata"].get("continue")
@@ -112,7 +126,9 @@ async def test_a_chunk_says_how_many_remain_unless_it_selects(api: Speaker) -> N
     assert whole["metadata"].keys() == {"resourceVersion"}
 
 
-async def test_a_chunk_that_comes_too_late_has_expired(api: Speaker, forget: Callable[[], object]) -> None:
+async def test_a_chunk_that_comes_too_late_has_expired(
+    api: Speaker, forget: Callable[[], object]
+) -> None:
     await api.configmap("a")
     forget()
     # A continue token as servers make it, for a version that is forgotten.
@@ -121,8 +137,10 @@ async def test_a_chunk_that_comes_too_late_has_expired(api: Speaker, forget: Cal
     answer = await api.get(api.url("configmaps"), limit=1, **{"continue": token})
     assert (answer.status, answer.json["reason"], answer.json["code"]) == (410, "Expired", 410)
     assert answer.json["message"].startswith(
-        "The provided continue parameter is too old to display a consistent list result. You can start a new list "
-        "without the continue parameter, or use the continue token in this response to retrieve the remainder"
+        "The provided continue parameter is too old to display a consistent list result. You "
+        "can start a new list "
+        "without the continue parameter, or use the continue token in this response to "
+        "retrieve the remainder"
     )
     answer = await api.get(api.url("configmaps"), resourceVersion=2, resourceVersionMatch="Exact")
     answer.refused(410, "Expired", "The resourceVersion for the provided list is too old.")
@@ -140,9 +158,15 @@ async def test_an_expired_chunk_comes_with_a_token_for_the_rest_as_it_is_now(
     await api.configmap("d")
     answer = await api.get(api.url("configmaps"), limit=2, **{"continue": old})
     assert (answer.status, answer.json["reason"]) == (410, "Expired")
-    rest = (await api.get(api.url("configmaps"), limit=2, **{"continue": answer.json["metadata"]["continue"]})).object()
+    rest = (
+        await api.get(
+            api.url("configmaps"), limit=2, **{"continue": answer.json["metadata"]["continue"]}
+        )
+    ).object()
     assert names(rest) == ["b", "c"]
-    last = (await api.get(api.url("configmaps"), limit=2, **{"continue": rest["metadata"]["continue"]})).object()
+    last = (
+        await api.get(api.url("configmaps"), limit=2, **{"continue": rest["metadata"]["continue"]})
+    ).object()
     assert names(last) == ["d"]
 
 
@@ -158,12 +182,18 @@ async def test_the_match_decides_which_version_a_list_shows(api: Speaker) -> Non
     await api.configmap("a")
     then = (await api.get(api.url("configmaps"))).json["metadata"]["resourceVersion"]
     await api.configmap("b")
-    exact = (await api.get(api.url("configmaps"), resourceVersion=then, resourceVersionMatch="Exact")).object()
+    exact = (
+        await api.get(api.url("configmaps"), resourceVersion=then, resourceVersionMatch="Exact")
+    ).object()
     assert (names(exact), exact["metadata"]["resourceVersion"]) == (["a"], then)
     now = (await api.get(api.url("configmaps"))).object()
     assert names(now) == ["a", "b"]
     later = now["metadata"]["resourceVersion"]
-    fresh = (await api.get(api.url("configmaps"), resourceVersion=later, resourceVersionMatch="NotOlderThan")).object()
+    fresh = (
+        await api.get(
+            api.url("configmaps"), resourceVersion=later, resourceVersionMatch="NotOlderThan"
+        )
+    ).object()
     assert names(fresh) == ["a", "b"]
     answer = await api.get(api.url("configmaps"), resourceVersion=0, resourceVersionMatch="Exact")
     answer.refused(
@@ -192,7 +222,9 @@ async def test_bad_list_options_are_refused(api: Speaker) -> None:
 async def test_a_version_from_the_future_times_out(api: Speaker) -> None:
     answer = await api.get(api.url("configmaps"), resourceVersion=999_999_999)
     assert (answer.status, answer.json["reason"]) == (504, "Timeout")
-    assert answer.json["message"].startswith("Timeout: Too large resource version: 999999999, current: ")
+    assert answer.json["message"].startswith(
+        "Timeout: Too large resource version: 999999999, current: "
+    )
     assert answer.json["details"]["retryAfterSeconds"] == 1
     assert answer.causes() == [("ResourceVersionTooLarge", "", "Too large resource version")]
 
@@ -208,19 +240,29 @@ async def test_configmaps_as_a_table(api: Speaker) -> None:
     table = (await api.get(api.url("configmaps", "a"), accept=TABLE)).object()
     assert (table["kind"], table["apiVersion"]) == ("Table", "meta.k8s.io/v1")
     columns = [
-        (column["name"], column["type"], column["format"], column["priority"]) for column in table["columnDefinitions"]
+        (column["name"], column["type"], column["format"], column["priority"])
+        for column in table["columnDefinitions"]
     ]
-    assert columns == [("Name", "string", "name", 0), ("Data", "string", "", 0), ("Age", "string", "", 0)]
+    assert columns == [
+        ("Name", "string", "name", 0),
+        ("Data", "string", "", 0),
+        ("Age", "string", "", 0),
+    ]
     (row,) = table["rows"]
     assert row["cells"][:2] == ["a", 2]
     assert row["cells"][2].endswith("s")
-    assert (row["object"]["kind"], row["object"]["apiVersion"]) == ("PartialObjectMetadata", "meta.k8s.io/v1")
+    assert (row["object"]["kind"], row["object"]["apiVersion"]) == (
+        "PartialObjectMetadata",
+        "meta.k8s.io/v1",
+    )
     assert row["object"]["metadata"]["name"] == "a"
 
 
 async def test_a_table_can_carry_whole_objects_or_none(api: Speaker) -> None:
     await api.configmap("a", data={"k": "1"})
-    whole = (await api.get(api.url("configmaps", "a"), accept=TABLE, includeObject="Object")).object()
+    whole = (
+        await api.get(api.url("configmaps", "a"), accept=TABLE, includeObject="Object")
+    ).object()
     assert whole["rows"][0]["object"]["data"] == {"k": "1"}
     none = (await api.get(api.url("configmaps", "a"), accept=TABLE, includeObject="None")).object()
     assert none["rows"][0].get("object") is None
@@ -228,7 +270,12 @@ async def test_a_table_can_carry_whole_objects_or_none(api: Speaker) -> None:
 
 async def test_an_empty_table_has_columns_and_no_rows(api: Speaker) -> None:
     table = (await api.get(api.url("secrets"), accept=TABLE)).object()
-    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Type", "Data", "Age"]
+    assert [column["name"] for column in table["columnDefinitions"]] == [
+        "Name",
+        "Type",
+        "Data",
+        "Age",
+    ]
     assert not table["rows"]
 
 
@@ -238,9 +285,14 @@ async def test_a_missing_object_is_no_table(api: Speaker) -> None:
 
 
 async def test_a_custom_resource_has_its_own_columns(widgets: Speaker) -> None:
-    made = (await widgets.post(widgets.url("widgets"), widget("a", replicas=3, note="hi"))).object(201)
+    made = (await widgets.post(widgets.url("widgets"), widget("a", replicas=3, note="hi"))).object(
+        201
+    )
     table = (await widgets.get(widgets.url("widgets"), accept=TABLE)).object()
-    columns = [(column["name"], column["type"], column["priority"]) for column in table["columnDefinitions"]]
+    columns = [
+        (column["name"], column["type"], column["priority"])
+        for column in table["columnDefinitions"]
+    ]
     assert columns == [
         ("Name", "string", 0),
         ("Desired", "integer", 0),
@@ -256,6 +308,8 @@ async def test_a_custom_resource_has_its_own_columns(widgets: Speaker) -> None:
 async def test_custom_resources_are_selected_by_their_declared_fields(widgets: Speaker) -> None:
     await widgets.post(widgets.url("widgets"), widget("a"))
     await widgets.post(widgets.url("widgets"), widget("b", color="green"))
-    assert names((await widgets.get(widgets.url("widgets"), fieldSelector="spec.color=green")).object()) == ["b"]
+    assert names(
+        (await widgets.get(widgets.url("widgets"), fieldSelector="spec.color=green")).object()
+    ) == ["b"]
     answer = await widgets.get(widgets.url("widgets"), fieldSelector="spec.note=x")
     answer.refused(400, "BadRequest", "field label not supported: spec.note")

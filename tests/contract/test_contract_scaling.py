@@ -19,10 +19,17 @@ def scale(replicas: int) -> Object:
 
 @pytest.fixture
 async def scaled(api: Speaker) -> Speaker:
-    """A Deployment that was applied client-side with three replicas, and that somebody else has scaled to five."""
+    """A Deployment that was applied client-side with three replicas, and that somebody else has
+    scaled to five.
+    """
     body = deployment()
-    made = {**body, "metadata": {**body["metadata"], "annotations": {LAST_APPLIED: json.dumps(body)}}}
-    (await api.post(api.url("deployments"), made, fieldManager="kubectl-client-side-apply")).object(201)
+    made = {
+        **body,
+        "metadata": {**body["metadata"], "annotations": {LAST_APPLIED: json.dumps(body)}},
+    }
+    (await api.post(api.url("deployments"), made, fieldManager="kubectl-client-side-apply")).object(
+        201
+    )
     path = api.url("deployments", "web", "scale")
     (await api.patch(path, {"spec": {"replicas": 5}}, fieldManager="scaler")).object()
     return api
@@ -30,13 +37,20 @@ async def scaled(api: Speaker) -> Speaker:
 
 async def test_who_scales_owns_the_number(scaled: Speaker) -> None:
     live = (await scaled.get(scaled.url("deployments", "web"))).object()
-    assert sorted(owners(live)) == [("kubectl-client-side-apply", "Update", ""), ("scaler", "Update", "scale")]
+    assert sorted(owners(live)) == [
+        ("kubectl-client-side-apply", "Update", ""),
+        ("scaler", "Update", "scale"),
+    ]
     assert owned_by(live, "scaler", "Update", "scale") == REPLICAS
     assert "f:replicas" not in owned_by(live, "kubectl-client-side-apply", "Update")["f:spec"]
 
 
-async def test_kubectl_gets_back_what_it_applied_but_not_what_was_scaled_since(scaled: Speaker) -> None:
-    """It may go from client-side to server-side apply: fields that are as it left them are its own."""
+async def test_kubectl_gets_back_what_it_applied_but_not_what_was_scaled_since(
+    scaled: Speaker,
+) -> None:
+    """It may go from client-side to server-side apply: fields that are as it left them are
+    its own.
+    """
     path = scaled.url("deployments", "web")
     answer = await scaled.apply(path, deployment(image="app:2"), "kubectl")
     answer.refused(409, "Conflict", f"Apply failed with 1 conflict: {SCALED}: .spec.replicas")
@@ -48,7 +62,9 @@ async def test_kubectl_gets_back_what_it_applied_but_not_what_was_scaled_since(s
 
 
 async def test_another_manager_is_told_of_both(scaled: Speaker) -> None:
-    answer = await scaled.apply(scaled.url("deployments", "web"), deployment(image="app:2"), "other")
+    answer = await scaled.apply(
+        scaled.url("deployments", "web"), deployment(image="app:2"), "other"
+    )
     assert (answer.status, answer.json["message"].splitlines()[0]) == (
         409,
         'Apply failed with 2 conflicts: conflicts with "kubectl-client-side-apply" using apps/v1:',
@@ -63,7 +79,9 @@ async def test_a_scale_can_be_applied_and_conflicts_like_any_field(api: Speaker)
     path = api.url("deployments", "web")
     (await api.apply(path, deployment(), "one")).object(201)
     refused = await api.apply(f"{path}/scale", scale(9), "two")
-    refused.refused(409, "Conflict", 'Apply failed with 1 conflict: conflict with "one": .spec.replicas')
+    refused.refused(
+        409, "Conflict", 'Apply failed with 1 conflict: conflict with "one": .spec.replicas'
+    )
 
     (await api.apply(f"{path}/scale", scale(9), "two", force="true")).object()
     live = (await api.get(path)).object()

@@ -19,23 +19,34 @@ async def test_changes_after_the_listed_version_come_in_order(api: Speaker) -> N
     await api.configmap("b")
     await api.delete(api.url("configmaps", "a"))
     async with api.watching(
-        api.url("configmaps"), resourceVersion=since, fieldSelector="metadata.name!=kube-root-ca.crt"
+        api.url("configmaps"),
+        resourceVersion=since,
+        fieldSelector="metadata.name!=kube-root-ca.crt",
     ) as watch:
         assert watch.status == 200
         assert watch.headers["content-type"] == "application/json"
-        assert await watch.events(4) == [("ADDED", "a"), ("MODIFIED", "a"), ("ADDED", "b"), ("DELETED", "a")]
+        assert await watch.events(4) == [
+            ("ADDED", "a"),
+            ("MODIFIED", "a"),
+            ("ADDED", "b"),
+            ("DELETED", "a"),
+        ]
 
 
 async def test_versions_of_events_rise_and_a_deletion_has_its_own(api: Speaker) -> None:
     made = await api.configmap("a")
     await api.delete(api.url("configmaps", "a"))
     start = str(int(made["metadata"]["resourceVersion"]) - 1)
-    async with api.watching(api.url("configmaps"), resourceVersion=start, fieldSelector="metadata.name=a") as watch:
+    async with api.watching(
+        api.url("configmaps"), resourceVersion=start, fieldSelector="metadata.name=a"
+    ) as watch:
         added, deleted = await watch.next(), await watch.next()
     assert added is not None
     assert deleted is not None
     assert added["object"]["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
-    assert int(deleted["object"]["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
+    assert int(deleted["object"]["metadata"]["resourceVersion"]) > int(
+        made["metadata"]["resourceVersion"]
+    )
     assert (deleted["object"]["kind"], deleted["object"]["apiVersion"]) == ("ConfigMap", "v1")
 
 
@@ -49,7 +60,9 @@ async def test_without_a_version_what_exists_comes_first(api: Speaker) -> None:
 
 
 async def test_live_changes_arrive_while_watching(api: Speaker) -> None:
-    async with api.watching(api.url("configmaps"), resourceVersion=await version(api), labelSelector="x") as watch:
+    async with api.watching(
+        api.url("configmaps"), resourceVersion=await version(api), labelSelector="x"
+    ) as watch:
         await api.configmap("a", labels={"x": "1"})
         assert await watch.events(1) == [("ADDED", "a")]
 
@@ -57,9 +70,13 @@ async def test_live_changes_arrive_while_watching(api: Speaker) -> None:
 async def test_leaving_a_selection_is_a_deletion_and_entering_an_addition(api: Speaker) -> None:
     since = await version(api)
     await api.configmap("a", labels={"x": "1"})
-    moved = (await api.patch(api.url("configmaps", "a"), {"metadata": {"labels": {"x": "2"}}})).object()
+    moved = (
+        await api.patch(api.url("configmaps", "a"), {"metadata": {"labels": {"x": "2"}}})
+    ).object()
     await api.patch(api.url("configmaps", "a"), {"metadata": {"labels": {"x": "1"}}})
-    async with api.watching(api.url("configmaps"), resourceVersion=since, labelSelector="x=1") as watch:
+    async with api.watching(
+        api.url("configmaps"), resourceVersion=since, labelSelector="x=1"
+    ) as watch:
         assert await watch.events(1) == [("ADDED", "a")]
         left = await watch.next()
         assert left is not None
@@ -74,14 +91,22 @@ async def test_a_held_deletion_is_a_modification_first(api: Speaker) -> None:
     await api.configmap("a", finalizers=["contract.example/hold"])
     await api.delete(api.url("configmaps", "a"))
     await api.patch(api.url("configmaps", "a"), {"metadata": {"finalizers": None}})
-    async with api.watching(api.url("configmaps"), resourceVersion=since, fieldSelector="metadata.name=a") as watch:
+    async with api.watching(
+        api.url("configmaps"), resourceVersion=since, fieldSelector="metadata.name=a"
+    ) as watch:
         assert await watch.events(3) == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
 
 
-async def test_a_watch_from_a_version_that_is_yet_to_come_is_taken_and_told_nothing(api: Speaker) -> None:
-    """So does a restored server with everybody who was there before: who watches must look at its version."""
+async def test_a_watch_from_a_version_that_is_yet_to_come_is_taken_and_told_nothing(
+    api: Speaker,
+) -> None:
+    """So does a restored server with everybody who was there before: who watches must look at its
+    version.
+    """
     ahead = int(await version(api)) + 100_000
-    async with api.watching(api.url("configmaps"), resourceVersion=ahead, timeoutSeconds=2) as watch:
+    async with api.watching(
+        api.url("configmaps"), resourceVersion=ahead, timeoutSeconds=2
+    ) as watch:
         assert watch.status == 200
         await api.configmap("a")
         assert await watch.next() is None
@@ -95,7 +120,11 @@ async def test_the_server_ends_a_watch_after_its_time(api: Speaker) -> None:
 
 async def test_a_bookmark_carries_a_version_and_nothing_else(api: Speaker) -> None:
     since = await version(api)
-    query: dict[str, Any] = {"resourceVersion": since, "allowWatchBookmarks": "true", "timeoutSeconds": 6}
+    query: dict[str, Any] = {
+        "resourceVersion": since,
+        "allowWatchBookmarks": "true",
+        "timeoutSeconds": 6,
+    }
     async with api.watching(api.url("configmaps"), labelSelector="none", **query) as watch:
         made = await api.configmap("unseen")
         event = await watch.next(timeout_s=8.0)
@@ -127,12 +156,15 @@ async def test_a_streaming_list_needs_its_version_match(api: Speaker) -> None:
     answer.refused(
         422,
         "Invalid",
-        'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting '
+        'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: '
+        "sendInitialEvents requires setting "
         "resourceVersionMatch to NotOlderThan",
     )
 
 
-async def test_a_version_that_is_too_old_is_an_expired_event(widgets: Speaker, forget: Callable[[], object]) -> None:
+async def test_a_version_that_is_too_old_is_an_expired_event(
+    widgets: Speaker, forget: Callable[[], object]
+) -> None:
     forget()
     async with widgets.watching(widgets.url("widgets"), resourceVersion=1) as watch:
         assert watch.status == 200
@@ -166,6 +198,10 @@ async def test_a_table_watch_sends_one_row_at_a_time_and_columns_once(api: Speak
     assert first is not None
     assert second is not None
     assert first["object"]["kind"] == "Table"
-    assert [column["name"] for column in first["object"]["columnDefinitions"]] == ["Name", "Data", "Age"]
+    assert [column["name"] for column in first["object"]["columnDefinitions"]] == [
+        "Name",
+        "Data",
+        "Age",
+    ]
     assert second["object"]["columnDefinitions"] is None
     assert [event["object"]["rows"][0]["cells"][0] for event in (first, second)] == ["a", "b"]

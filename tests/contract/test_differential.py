@@ -1,7 +1,8 @@
-"""The differential test: random sequences of requests get the same answers from the embedded API and a real server.
+"""The differential test: random sequences of requests get the same answers from the embedded API
+and a real server.
 
-`python -m tests.contract.differential` runs thousands; a share of them is here. The seeds are printed, and a failing
-sequence is shown in its shortest form.
+`python -m tests.contract.differential` runs thousands; a share of them is here. The seeds are
+printed, and a failing sequence is shown in its shortest form.
 """
 
 import pytest
@@ -18,7 +19,9 @@ SEQUENCES = 5
 @pytest.mark.e2e
 @pytest.mark.xdist_group("differential")
 @pytest.mark.parametrize("part", range(PARTS))
-async def test_random_sequences_get_the_same_answers(control_plane: ControlPlane, part: int) -> None:
+async def test_random_sequences_get_the_same_answers(
+    control_plane: ControlPlane, part: int
+) -> None:
     cluster = control_plane.cluster("differential")
     real = campaign.connected(cluster.url, cluster.token, cluster.ca_file.read_bytes())
     seeds = range(part * SEQUENCES, (part + 1) * SEQUENCES)

@@ -1,6 +1,8 @@
-"""Who asked an API server for what: an audit policy for the federation's accounts, and its log as data.
+"""Who asked an API server for what: an audit policy for the federation's accounts, and its log as
+data.
 
-plane.py gives the arguments to an API server that is started with `audited=True`; the RBAC test reads the log.
+plane.py gives the arguments to an API server that is started with `audited=True`; the RBAC test
+reads the log.
 """
 
 import json
@@ -13,12 +15,15 @@ import yaml
 GROUP = "system:serviceaccounts:federator-system"
 """What the accounts of the federation's own namespace do is logged."""
 COLLECTOR = "system:serviceaccount:kube-system:generic-garbage-collector"
-"""So is what dies with its owner: who creates the natives of a slice that came back creates nothing twice."""
+"""So is what dies with its owner: who creates the natives of a slice that came back creates nothing
+twice.
+"""
 WHOLE = {
     "pinterest.com": ("pinterestservices", "pinterestjobsets"),
     "federation.pinterest.com": ("placementdecisions",),
 }
-"""Writes of these are logged with the object that came of them, so that its `seq` can be followed."""
+"""Writes of these are logged with the object that came of them, so that its `seq` can be followed.
+"""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -33,7 +38,8 @@ class Asked:
     namespace: str
     name: str
     created: bool = False
-    """An object came to be by it: a server-side apply that creates needs `create` beside `patch`."""
+    """An object came to be by it: a server-side apply that creates needs `create` beside `patch`.
+    """
     refused: str = ""
 
 
@@ -44,12 +50,19 @@ def arguments(directory: Path, name: str) -> list[str]:
         "level": "RequestResponse",
         "userGroups": [GROUP],
         "verbs": ["create", "update", "patch"],
-        "resources": [{"group": group, "resources": list(resources)} for group, resources in WHOLE.items()],
+        "resources": [
+            {"group": group, "resources": list(resources)} for group, resources in WHOLE.items()
+        ],
     }
     ours = {"level": "Metadata", "userGroups": [GROUP]}
     collected = {"level": "Metadata", "users": [COLLECTOR], "verbs": ["delete"]}
     rules = [whole, ours, collected, {"level": "None"}]
-    body = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules}
+    body = {
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": rules,
+    }
     policy.write_text(yaml.safe_dump(body))
     return [f"--audit-policy-file={policy}", f"--audit-log-path={log_of(directory, name)}"]
 

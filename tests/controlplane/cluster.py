@@ -1,4 +1,5 @@
-"""One API server of the real control plane, and how to reach it: kubeconfig, kubectl, blocking requests, a Transport.
+"""One API server of the real control plane, and how to reach it: kubeconfig, kubectl, blocking
+requests, a Transport.
 
 plane.py makes these; fixtures and end-to-end tests use them. Nothing here starts or ends a server.
 """
@@ -45,7 +46,9 @@ class Cluster:
         path = self.directory / f"{self.name}-{user.replace(':', '-')}.kubeconfig"
         text = yaml.safe_dump(self.kubeconfig_dict(user))
         path.touch(mode=0o600)
-        if path.read_text() != text:  # also where a cluster of this name that ended has left its own
+        if (
+            path.read_text() != text
+        ):  # also where a cluster of this name that ended has left its own
             path.write_text(text)
         return path
 
@@ -55,7 +58,12 @@ class Cluster:
         return {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": self.name, "cluster": {"server": self.url, "certificate-authority-data": authority}}],
+            "clusters": [
+                {
+                    "name": self.name,
+                    "cluster": {"server": self.url, "certificate-authority-data": authority},
+                }
+            ],
             "users": [{"name": user, "user": {"token": self.tokens[user]}}],
             "contexts": [{"name": self.name, "context": {"cluster": self.name, "user": user}}],
             "current-context": self.name,
@@ -64,10 +72,14 @@ class Cluster:
     def transport(self, user: str = ADMIN) -> http.HttpTransport:
         """A Transport with that user's token; the caller closes it on the loop that used it."""
         context = tls.client_context(ca_pem=self.ca_file.read_bytes())
-        return http.HttpTransport(http.Endpoint(self.url, tls=context, credentials=http.StaticToken(self.tokens[user])))
+        return http.HttpTransport(
+            http.Endpoint(self.url, tls=context, credentials=http.StaticToken(self.tokens[user]))
+        )
 
     def ask(self, path: str, method: str = "GET", body: Any = None) -> tuple[int, Any]:
-        """One blocking request as administrator: for waiting and for set-up, not for what is being tested."""
+        """One blocking request as administrator: for waiting and for set-up, not for what is being
+        tested.
+        """
         host, _, port = self.url.removeprefix("https://").partition(":")
         context = ssl.create_default_context(cafile=str(self.ca_file))
         connection = http_client.HTTPSConnection(host, int(port), timeout=30, context=context)
@@ -81,8 +93,12 @@ class Cluster:
         finally:
             connection.close()
 
-    def kubectl(self, *arguments: str, input: str | None = None, user: str = ADMIN) -> subprocess.CompletedProcess[str]:
-        """Runs the built kubectl (else the one on PATH) against this cluster; the caller looks at the exit status."""
+    def kubectl(
+        self, *arguments: str, input: str | None = None, user: str = ADMIN
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs the built kubectl (else the one on PATH) against this cluster; the caller looks at
+        the exit status.
+        """
         program = build.kubectl()
         if program is None:
             raise build.Unavailable("There is no kubectl, neither built nor on PATH.")

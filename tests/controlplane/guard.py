@@ -1,7 +1,9 @@
-"""Ends the processes of a control plane when the test process that started them is gone, however it went.
+"""Ends the processes of a control plane when the test process that started them is gone, however it
+went.
 
-processes.py starts this file as a child and writes `+pid` and `-pid` lines to its standard input. The end of that input
-means that the test process has died or is done: what is still listed is ended, the last started first.
+processes.py starts this file as a child and writes `+pid` and `-pid` lines to its standard input.
+The end of that input means that the test process has died or is done: what is still listed is
+ended, the last started first.
 """
 
 import contextlib
@@ -35,7 +37,9 @@ def _end(pid: int) -> None:
 
 
 def main() -> None:
-    """Follows standard input to its end, then ends what is left and removes the directory in its argument."""
+    """Follows standard input to its end, then ends what is left and removes the directory in its
+    argument.
+    """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     running: list[int] = []

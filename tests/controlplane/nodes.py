@@ -1,7 +1,8 @@
 """Stand-in nodes for a real cluster: registered, kept Ready, and running the pods bound to them.
 
-End-to-end tests use `running(cluster, ...)`, which does it in a thread of its own, so that a test may block in kubectl.
-The API server, scheduler and controllers see ordinary nodes; no container is ever started.
+End-to-end tests use `running(cluster, ...)`, which does it in a thread of its own, so that a test
+may block in kubectl. The API server, scheduler and controllers see ordinary nodes; no container is
+ever started.
 """
 
 import asyncio
@@ -26,10 +27,14 @@ HEARTBEAT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node: what it offers, and how pods behave on it where they do not say (`behaviour` annotations)."""
+    """One node: what it offers, and how pods behave on it where they do not say (`behaviour`
+    annotations).
+    """
 
     name: str
-    capacity: Mapping[str, str] = field(default_factory=lambda: {"cpu": "16", "memory": "64Gi", "pods": "110"})
+    capacity: Mapping[str, str] = field(
+        default_factory=lambda: {"cpu": "16", "memory": "64Gi", "pods": "110"}
+    )
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
 
@@ -70,7 +75,11 @@ def running(cluster: Cluster, nodes: Sequence[Node], *, seed: int = 1) -> Iterat
 
 
 async def _run(
-    cluster: Cluster, nodes: Sequence[Node], seed: int, ready: threading.Event, stop: threading.Event
+    cluster: Cluster,
+    nodes: Sequence[Node],
+    seed: int,
+    ready: threading.Event,
+    stop: threading.Event,
 ) -> None:
     client = Client(cluster.transport(), cluster.name, field_manager="node-stand-in")
     try:
@@ -78,7 +87,9 @@ async def _run(
             await _register(client, node)
         if cluster.has_controllers:
             await _until_untainted(client, nodes)
-        runner = kubelet.Kubelet(client, {node.name: node.annotations for node in nodes}, random.Random(seed))
+        runner = kubelet.Kubelet(
+            client, {node.name: node.annotations for node in nodes}, random.Random(seed)
+        )
         ready.set()
         tasks = [
             asyncio.create_task(_heartbeat(client, nodes), name="heartbeat"),
@@ -92,7 +103,9 @@ async def _run(
                 task.cancel()
             results = await asyncio.gather(*tasks, return_exceptions=True)
             for node in nodes:
-                await _unregister(client, node)  # else the scheduler of the next test would count on it
+                await _unregister(
+                    client, node
+                )  # else the scheduler of the next test would count on it
         for result in results:
             if isinstance(result, Exception):
                 raise result
@@ -115,17 +128,25 @@ async def _register(client: Client, node: Node) -> None:
         await client.create(ref, body)
     await client.patch(ref, {"status": _status(node, RealClock().rfc3339())}, subresource="status")
     with contextlib.suppress(errors.AlreadyExists):
-        lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": node.name}}
+        lease = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": node.name},
+        }
         await client.create(_lease(node), {**lease, "spec": _renewal(node)})
 
 
 async def _until_untainted(client: Client, nodes: Sequence[Node]) -> None:
-    """Admission taints every new node `not-ready`; the node controller takes that away when it has seen its status."""
+    """Admission taints every new node `not-ready`; the node controller takes that away when it has
+    seen its status.
+    """
     waiting = {node.name for node in nodes}
     async with asyncio.timeout(READY_S):
         while waiting:
             found = (await client.list("v1", "nodes")).items
-            waiting -= {node["metadata"]["name"] for node in found if not node["spec"].get("taints")}
+            waiting -= {
+                node["metadata"]["name"] for node in found if not node["spec"].get("taints")
+            }
             await asyncio.sleep(0.05)
 
 
@@ -140,7 +161,12 @@ async def _unregister(client: Client, node: Node) -> None:
 
 def _status(node: Node, now: str) -> dict[str, Any]:
     conditions = [
-        {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status"},
+        {
+            "type": "Ready",
+            "status": "True",
+            "reason": "KubeletReady",
+            "message": "kubelet is posting ready status",
+        },
         {"type": "MemoryPressure", "status": "False", "reason": "KubeletHasSufficientMemory"},
         {"type": "DiskPressure", "status": "False", "reason": "KubeletHasNoDiskPressure"},
         {"type": "PIDPressure", "status": "False", "reason": "KubeletHasSufficientPID"},
@@ -149,8 +175,13 @@ def _status(node: Node, now: str) -> dict[str, Any]:
     return {
         "capacity": dict(node.capacity),
         "allocatable": dict(node.capacity),
-        "conditions": [{**each, "lastHeartbeatTime": now, "lastTransitionTime": now} for each in conditions],
-        "addresses": [{"type": "InternalIP", "address": "10.9.0.1"}, {"type": "Hostname", "address": node.name}],
+        "conditions": [
+            {**each, "lastHeartbeatTime": now, "lastTransitionTime": now} for each in conditions
+        ],
+        "addresses": [
+            {"type": "InternalIP", "address": "10.9.0.1"},
+            {"type": "Hostname", "address": node.name},
+        ],
         "nodeInfo": {
             **dict.fromkeys(names, "stand-in"),
             "architecture": "amd64",
@@ -166,7 +197,11 @@ def _lease(node: Node) -> ObjectRef:
 
 
 def _renewal(node: Node) -> dict[str, Any]:
-    return {"holderIdentity": node.name, "leaseDurationSeconds": 40, "renewTime": RealClock().rfc3339_micro()}
+    return {
+        "holderIdentity": node.name,
+        "leaseDurationSeconds": 40,
+        "renewTime": RealClock().rfc3339_micro(),
+    }
 
 
 async def _heartbeat(client: Client, nodes: Sequence[Node]) -> None:
@@ -177,15 +212,22 @@ async def _heartbeat(client: Client, nodes: Sequence[Node]) -> None:
                 await client.patch(_lease(node), {"spec": _renewal(node)})
             for node in await _doubted(client, nodes):
                 ref = ObjectRef("v1", "nodes", "", node.name, "Node")
-                await client.patch(ref, {"status": _status(node, RealClock().rfc3339())}, subresource="status")
+                await client.patch(
+                    ref, {"status": _status(node, RealClock().rfc3339())}, subresource="status"
+                )
 
 
 async def _doubted(client: Client, nodes: Sequence[Node]) -> list[Node]:
-    """Nodes of which the node controller says that they are not ready: their server had not heard of them for long."""
+    """Nodes of which the node controller says that they are not ready: their server had not heard
+    of them for long.
+    """
     found = (await client.list("v1", "nodes")).items
     ready = {
         node["metadata"]["name"]
         for node in found
-        if any(one["type"] == "Ready" and one["status"] == "True" for one in node["status"].get("conditions") or ())
+        if any(
+            one["type"] == "Ready" and one["status"] == "True"
+            for one in node["status"].get("conditions") or ()
+        )
     }
     return [node for node in nodes if node.name not in ready]

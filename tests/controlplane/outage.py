@@ -1,7 +1,9 @@
-"""What happens to the servers of a real control plane: stopped, started again, and put back to what they were earlier.
+"""What happens to the servers of a real control plane: stopped, started again, and put back to what
+they were earlier.
 
-The failure tests use it on a `ControlPlane` that is a member's own: going back in time is a matter of the whole etcd.
-A server comes back on its own port with its own arguments. Nothing here waits for the federation.
+The failure tests use it on a `ControlPlane` that is a member's own: going back in time is a matter
+of the whole etcd. A server comes back on its own port with its own arguments. Nothing here waits
+for the federation.
 """
 
 import shutil
@@ -42,14 +44,18 @@ class Outage:
                 self.start(name)
 
     def snapshot(self, into: Path) -> None:
-        """Copies etcd's data while it is stopped; the API server waits for it meanwhile, as in any backup by copy."""
+        """Copies etcd's data while it is stopped; the API server waits for it meanwhile, as in any
+        backup by copy.
+        """
         self.stop("etcd")
         shutil.copytree(self._data, into)
         self.start("etcd")
 
     def restore(self, snapshot: Path) -> None:
-        """Puts the cluster back to a snapshot, in the order of the Kubernetes manual: API server and controllers are
-        stopped, etcd's data is exchanged, and all are started anew, so that none keeps what it knew."""
+        """Puts the cluster back to a snapshot, in the order of the Kubernetes manual: API server
+        and controllers are stopped, etcd's data is exchanged, and all are started anew, so that
+        none keeps what it knew.
+        """
         for name in (*CONTROLLERS, "apiserver", "etcd"):
             self.stop(name)
         shutil.rmtree(self._data)
@@ -64,7 +70,9 @@ class Outage:
         return name if name == "etcd" else f"{self._cluster.name}-{name}"
 
     def _child(self, name: str) -> Child:
-        return next(child for child in self._plane.family.children if child.name == self._full(name))
+        return next(
+            child for child in self._plane.family.children if child.name == self._full(name)
+        )
 
 
 def arguments(child: Child) -> list[str]:

@@ -1,7 +1,9 @@
-"""A real control plane for tests: one etcd and any number of API servers on loopback, each with its own etcd prefix.
+"""A real control plane for tests: one etcd and any number of API servers on loopback, each with its
+own etcd prefix.
 
-fixtures.py and the end-to-end tests use `ControlPlane`. TLS everywhere, RBAC on, static bearer tokens, everything in a
-private temporary directory that goes with it. Nothing here knows our own kinds.
+fixtures.py and the end-to-end tests use `ControlPlane`. TLS everywhere, RBAC on, static bearer
+tokens, everything in a private temporary directory that goes with it. Nothing here knows our own
+kinds.
 """
 
 import csv
@@ -20,14 +22,23 @@ from tests.controlplane.cluster import ADMIN, Cluster
 
 READY_S = 90.0
 ATTEMPTS = 3
-"""A free port can be taken by another process before our child binds it; then the child is started anew."""
+"""A free port can be taken by another process before our child binds it; then the child is started
+anew.
+"""
 
 FIRST_WRITES = 5
 
 MANAGER = "system:kube-controller-manager"
 SCHEDULER = "system:kube-scheduler"
-USERS: Mapping[str, tuple[str, ...]] = {ADMIN: ("system:masters",), MANAGER: (), SCHEDULER: (), "nobody": ()}
-"""Users with a static token, and their groups. `nobody` may do only what RBAC objects give to that name."""
+USERS: Mapping[str, tuple[str, ...]] = {
+    ADMIN: ("system:masters",),
+    MANAGER: (),
+    SCHEDULER: (),
+    "nobody": (),
+}
+"""Users with a static token, and their groups. `nobody` may do only what RBAC objects give to that
+name.
+"""
 
 T = TypeVar("T")
 
@@ -45,7 +56,9 @@ class ControlPlane:
             self._token_file = self.family.directory / "tokens.csv"
             self._token_file.touch(mode=0o600)
             with self._token_file.open("w", newline="") as handle:
-                csv.writer(handle).writerows([self._tokens[user], user, user, *USERS[user]] for user in USERS)
+                csv.writer(handle).writerows(
+                    [self._tokens[user], user, user, *USERS[user]] for user in USERS
+                )
             self._etcd_url = self._retrying(self._start_etcd)
         except BaseException:
             self.family.stop()
@@ -55,19 +68,30 @@ class ControlPlane:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.stop()
 
     def stop(self) -> None:
-        """Ends everything, the last started first: so API servers end before etcd, without which they would hang."""
+        """Ends everything, the last started first: so API servers end before etcd, without which
+        they would hang.
+        """
         self.family.stop()
 
     def cluster(
-        self, name: str, *, controllers: bool = False, scheduler: bool = False, audited: bool = False
+        self,
+        name: str,
+        *,
+        controllers: bool = False,
+        scheduler: bool = False,
+        audited: bool = False,
     ) -> Cluster:
-        """The cluster of that name, started when it is not there; asking again with more adds what is missing, but
-        `audited` (see audit.py) holds from the start or not at all."""
+        """The cluster of that name, started when it is not there; asking again with more adds what
+        is missing, but `audited` (see audit.py) holds from the start or not at all.
+        """
         self.family.check()
         if name not in self._clusters:
             self._clusters[name] = self._retrying(
@@ -89,15 +113,21 @@ class ControlPlane:
         return tuple(self._clusters)
 
     def end(self, name: str) -> None:
-        """Ends the processes of a cluster. What it holds stays in etcd: asked for again, it is as it was."""
+        """Ends the processes of a cluster. What it holds stays in etcd: asked for again, it is as
+        it was.
+        """
         del self._clusters[name]
-        for child in reversed([child for child in self.family.children if child.name in _programs(name)]):
+        for child in reversed(
+            [child for child in self.family.children if child.name in _programs(name)]
+        ):
             self.family.drop(child)
 
     def forget(self, cluster: Cluster) -> None:
         """Makes etcd forget all versions before now, as it does by itself every five minutes."""
         version = int(cluster.ask("/api/v1/namespaces")[1]["metadata"]["resourceVersion"])
-        answer = self._ask_etcd(self._etcd_url, "compaction", {"revision": version, "physical": True})
+        answer = self._ask_etcd(
+            self._etcd_url, "compaction", {"revision": version, "physical": True}
+        )
         # Somebody else may have compacted to a later version meanwhile, which is as good.
         if "header" not in answer and "compacted" not in answer:
             raise RuntimeError(f"etcd did not compact: {answer}")
@@ -105,7 +135,9 @@ class ControlPlane:
     def _ask_etcd(self, url: str, what: str, body: Mapping[str, Any]) -> str:
         context = ssl.create_default_context(cafile=str(self._files.ca))
         context.load_cert_chain(self._files.certificate, self._files.key)
-        connection = http.client.HTTPSConnection(url.removeprefix("https://"), timeout=30, context=context)
+        connection = http.client.HTTPSConnection(
+            url.removeprefix("https://"), timeout=30, context=context
+        )
         try:
             connection.request("POST", f"/v3/kv/{what}", json.dumps(body))
             return connection.getresponse().read().decode()
@@ -121,7 +153,9 @@ class ControlPlane:
             except processes.ChildDied as error:
                 if "address already in use" not in str(error):
                     raise
-                for child in [child for child in self.family.children if child.process.poll() is not None]:
+                for child in [
+                    child for child in self.family.children if child.process.poll() is not None
+                ]:
                     self.family.drop(child)
         return start()
 
@@ -146,16 +180,20 @@ class ControlPlane:
                 "--log-level=warn",
             ],
         )
-        # Writes before any API server begins, so that the first versions are older than what its caches hold.
+        # Writes before any API server begins, so that the first versions are older than what its
+        # caches hold.
         write = {"key": "Zmlyc3Q=", "value": ""}
         for _ in range(FIRST_WRITES):
-            self.family.wait_until(lambda: "header" in self._ask_etcd(url, "put", write), "etcd", READY_S)
+            self.family.wait_until(
+                lambda: "header" in self._ask_etcd(url, "put", write), "etcd", READY_S
+            )
         return url
 
     def _start_api_server(self, name: str, *, controllers: bool, audited: bool) -> Cluster:
         files, port = self._files, _free_port()
         url = f"https://127.0.0.1:{port}"
-        # Without a controller manager nobody makes service accounts or takes the not-ready taint from nodes.
+        # Without a controller manager nobody makes service accounts or takes the not-ready taint
+        # from nodes.
         disabled = "" if controllers else "ServiceAccount,TaintNodesByCondition"
         self.family.start(
             f"{name}-apiserver",
@@ -196,7 +234,8 @@ class ControlPlane:
             [
                 str(self._binaries / "kube-controller-manager"),
                 f"--kubeconfig={cluster.kubeconfig(MANAGER)}",
-                "--use-service-account-credentials=true",  # the bootstrap roles of each controller name its own account
+                # the bootstrap roles of each controller name its own account
+                "--use-service-account-credentials=true",
                 "--leader-elect=false",
                 "--secure-port=0",
                 f"--root-ca-file={self._files.ca}",
@@ -206,7 +245,9 @@ class ControlPlane:
             ],
         )
         account = "/api/v1/namespaces/default/serviceaccounts/default"
-        self.family.wait_until(lambda: cluster.ask(account)[0] == 200, "The controller manager", READY_S)
+        self.family.wait_until(
+            lambda: cluster.ask(account)[0] == 200, "The controller manager", READY_S
+        )
         cluster.has_controllers = True
 
     def _start_scheduler(self, cluster: Cluster) -> None:
@@ -237,6 +278,8 @@ def _free_port() -> int:
 def is_ready(cluster: Cluster) -> bool:
     """Whether it answers, with what it makes itself at its start."""
     try:
-        return cluster.ask("/readyz")[0] == 200 and cluster.ask("/api/v1/namespaces/default")[0] == 200
+        return (
+            cluster.ask("/readyz")[0] == 200 and cluster.ask("/api/v1/namespaces/default")[0] == 200
+        )
     except (OSError, http.client.HTTPException):
         return False

@@ -1,6 +1,7 @@
 """Child processes of the tests: started in their own groups, watched, and ended whatever happens.
 
-cluster.py owns one `Family` for each control plane. A child that dies is reported with the end of its log.
+cluster.py owns one `Family` for each control plane. A child that dies is reported with the end of
+its log.
 """
 
 import atexit
@@ -25,7 +26,9 @@ class ChildDied(Exception):
 class Child:
     """One running program with its log file."""
 
-    def __init__(self, name: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, name: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str]
+    ) -> None:
         self.name = name
         self.log = log
         with log.open("wb") as output:
@@ -42,7 +45,9 @@ class Child:
     def check(self) -> None:
         """Raises `ChildDied` when the program has ended."""
         if self.process.poll() is not None:
-            raise ChildDied(f"{self.name} ended with status {self.process.returncode}: {self.last_lines()}")
+            raise ChildDied(
+                f"{self.name} ended with status {self.process.returncode}: {self.last_lines()}"
+            )
 
     def last_lines(self, count: int = 3) -> str:
         """The end of its log in one line."""
@@ -50,7 +55,9 @@ class Child:
         return " | ".join(line.strip() for line in lines[-count:]) or "it wrote nothing"
 
     def stop(self) -> None:
-        """SIGTERM to its group, then SIGKILL, and waits until it is gone, so that its port is free again."""
+        """SIGTERM to its group, then SIGKILL, and waits until it is gone, so that its port is free
+        again.
+        """
         for number in (signal.SIGTERM, signal.SIGKILL):
             if self.process.poll() is None:
                 with contextlib.suppress(ProcessLookupError):
@@ -60,7 +67,9 @@ class Child:
 
 
 class Family:
-    """Children that end together, the last started first, with a private directory that goes with them."""
+    """Children that end together, the last started first, with a private directory that goes with
+    them.
+    """
 
     def __init__(self) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="federator-controlplane-"))
@@ -75,7 +84,8 @@ class Family:
 
     def start(self, name: str, arguments: Sequence[str]) -> Child:
         """Starts a program; its log is `<name>.log` in the directory."""
-        # Go programs would follow proxy variables to the loopback address and read a stray KUBECONFIG.
+        # Go programs would follow proxy variables to the loopback address and read a stray
+        # KUBECONFIG.
         environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(self.directory)}
         child = Child(name, arguments, self.directory / f"{name}.log", environment)
         self._tell(f"+{child.process.pid}")
@@ -83,7 +93,9 @@ class Family:
         return child
 
     def wait_until(self, ready: Callable[[], bool], what: str, timeout_s: float) -> None:
-        """Polls until `ready`. Raises `ChildDied` at once when a child ends, else `TimeoutError` with last lines."""
+        """Polls until `ready`. Raises `ChildDied` at once when a child ends, else `TimeoutError`
+        with last lines.
+        """
         deadline = time.monotonic() + timeout_s
         while True:
             self.check()
@@ -91,7 +103,9 @@ class Family:
                 return
             if time.monotonic() > deadline:
                 tails = "; ".join(f"{child.name}: {child.last_lines(1)}" for child in self.children)
-                raise TimeoutError(f"{what} was not ready within {timeout_s:.0f} s. Last lines: {tails}")
+                raise TimeoutError(
+                    f"{what} was not ready within {timeout_s:.0f} s. Last lines: {tails}"
+                )
             time.sleep(0.05)
 
     def check(self) -> None:
@@ -116,5 +130,7 @@ class Family:
 
     def _tell(self, line: str) -> None:
         assert self._guard.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # without its guard a family still ends by `stop`
+        with contextlib.suppress(
+            BrokenPipeError
+        ):  # without its guard a family still ends by `stop`
             print(line, file=self._guard.stdin, flush=True)

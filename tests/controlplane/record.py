@@ -1,8 +1,9 @@
-"""Asks the real control plane what it answers to the requests in `tests/unit/embedded/recorded`, and writes that down
-there.
+"""Asks the real control plane what it answers to the requests in `tests/unit/embedded/recorded`,
+and writes that down there.
 
-Run as `python -m tests.controlplane.record`. A request without an answer is a new case. The unit tests of the embedded
-API hold its schema layer against these answers, so that it stays true to a real server on machines without one.
+Run as `python -m tests.controlplane.record`. A request without an answer is a new case. The unit
+tests of the embedded API hold its schema layer against these answers, so that it stays true to a
+real server on machines without one.
 """
 
 import json
@@ -27,7 +28,10 @@ def ask(cluster: Cluster, step: dict[str, Any]) -> tuple[int, Any]:
         cluster.url + step["path"],
         data=json.dumps(step["body"]).encode() if "body" in step else None,
         method=step["method"],
-        headers={"Authorization": f"Bearer {cluster.token}", "Content-Type": step.get("type", "application/json")},
+        headers={
+            "Authorization": f"Bearer {cluster.token}",
+            "Content-Type": step.get("type", "application/json"),
+        },
     )
     context = ssl.create_default_context(cafile=str(cluster.ca_file))
     try:
@@ -49,7 +53,9 @@ def settled(value: Any) -> Any:
 
 
 def record(cluster: Cluster, path: Path) -> None:
-    """Replays one file. Steps of a story go one after another; `resourceVersion` of a PUT is the last one heard."""
+    """Replays one file. Steps of a story go one after another; `resourceVersion` of a PUT is the
+    last one heard.
+    """
     stories = json.loads(path.read_text())
     for story in stories:
         heard: dict[str, Any] = {}

@@ -1,11 +1,13 @@
-"""Makes `federator/embedded/data/k8s-openapi.json.gz` from a checkout of Kubernetes (its `api/` folder).
+"""Makes `federator/embedded/data/k8s-openapi.json.gz` from a checkout of Kubernetes (its `api/`
+folder).
 
-Run as `python tests/controlplane/trim_openapi.py MODULE_CACHE VERSION`, for example `~/go/pkg/mod v1.37.2`, where the
-modules `k8s.io/kubernetes`, and `api`, `apimachinery` and `apiextensions-apiserver` of the same release, have been
-downloaded. Only the groups the embedded API serves are kept; descriptions stay, for `kubectl explain`. The data are the
-published API description of Kubernetes (Apache-2.0) and which fields its JSON leaves out when they are zero (the
-`omitempty` of the API types, which OpenAPI does not tell); nothing of its code is taken. The result is the same for the
-same input.
+Run as `python tests/controlplane/trim_openapi.py MODULE_CACHE VERSION`, for example `~/go/pkg/mod
+v1.37.2`, where the modules `k8s.io/kubernetes`, and `api`, `apimachinery` and
+`apiextensions-apiserver` of the same release, have been downloaded. Only the groups the embedded
+API serves are kept; descriptions stay, for `kubectl explain`. The data are the published API
+description of Kubernetes (Apache-2.0) and which fields its JSON leaves out when they are zero (the
+`omitempty` of the API types, which OpenAPI does not tell); nothing of its code is taken. The result
+is the same for the same input.
 """
 
 import gzip
@@ -19,7 +21,8 @@ OUT = Path(__file__).parents[2] / "federator" / "embedded" / "data" / "k8s-opena
 
 SERVED = {
     ("", "v1"): (
-        "bindings configmaps endpoints events limitranges namespaces nodes persistentvolumeclaims persistentvolumes "
+        "bindings configmaps endpoints events limitranges namespaces nodes "
+        "persistentvolumeclaims persistentvolumes "
         "pods podtemplates resourcequotas secrets serviceaccounts services"
     ),
     ("apps", "v1"): "controllerrevisions daemonsets deployments replicasets statefulsets",
@@ -35,12 +38,14 @@ SERVED = {
     ("events.k8s.io", "v1"): "events",
     ("apiextensions.k8s.io", "v1"): "customresourcedefinitions",
     ("admissionregistration.k8s.io", "v1"): (
-        "mutatingwebhookconfigurations validatingadmissionpolicies validatingadmissionpolicybindings "
+        "mutatingwebhookconfigurations validatingadmissionpolicies "
+        "validatingadmissionpolicybindings "
         "validatingwebhookconfigurations"
     ),
     ("authentication.k8s.io", "v1"): "selfsubjectreviews tokenreviews",
     ("authorization.k8s.io", "v1"): (
-        "localsubjectaccessreviews selfsubjectaccessreviews selfsubjectrulesreviews subjectaccessreviews"
+        "localsubjectaccessreviews selfsubjectaccessreviews selfsubjectrulesreviews "
+        "subjectaccessreviews"
     ),
 }
 
@@ -61,7 +66,9 @@ def _spec_file(api: Path, group: str, version: str) -> Path:
 
 
 def _discovered(api: Path, group: str, version: str) -> list[dict[str, Any]]:
-    """Resources of one group version from the discovery files; sub-resources are folded into their parent."""
+    """Resources of one group version from the discovery files; sub-resources are folded into their
+    parent.
+    """
     prefix = f"apis__{group}__{version}" if group else f"api__{version}"
     listed = json.loads((api / "discovery" / f"{prefix}.json").read_text())["resources"]
     wanted = SERVED[(group, version)].split()
@@ -101,7 +108,9 @@ def _discovered(api: Path, group: str, version: str) -> list[dict[str, Any]]:
 
 def _references(schema: Any) -> set[str]:
     if isinstance(schema, dict):
-        found = {schema["$ref"].rpartition("/")[2]} if isinstance(schema.get("$ref"), str) else set()
+        found = (
+            {schema["$ref"].rpartition("/")[2]} if isinstance(schema.get("$ref"), str) else set()
+        )
         return found.union(*(_references(value) for value in schema.values()))
     if isinstance(schema, list):
         return set().union(*(_references(value) for value in schema))
@@ -111,7 +120,11 @@ def _references(schema: Any) -> set[str]:
 def _schema_name(schemas: dict[str, Any], group: str, version: str, kind: str) -> str:
     for name, schema in sorted(schemas.items()):
         for gvk in schema.get("x-kubernetes-group-version-kind", []):
-            if (gvk["group"], gvk["version"], gvk["kind"]) == (group, version, kind) and not name.endswith("List"):
+            if (gvk["group"], gvk["version"], gvk["kind"]) == (
+                group,
+                version,
+                kind,
+            ) and not name.endswith("List"):
                 return name
     raise SystemExit(f"no schema for {group}/{version} {kind}")
 
@@ -126,8 +139,14 @@ _PACKAGES = {
 
 
 def _struct_fields(folder: Path) -> dict[str, dict[str, tuple[str, bool]]]:
-    """struct -> JSON name -> (Go type, whether `omitempty`), with inlined structs of the same package folded in."""
-    text = "\n".join(path.read_text() for path in sorted(folder.glob("*.go")) if not path.name.endswith("_test.go"))
+    """struct -> JSON name -> (Go type, whether `omitempty`), with inlined structs of the same
+    package folded in.
+    """
+    text = "\n".join(
+        path.read_text()
+        for path in sorted(folder.glob("*.go"))
+        if not path.name.endswith("_test.go")
+    )
     structs: dict[str, dict[str, tuple[str, bool]]] = {}
     inlined: dict[str, list[str]] = {}
     for name, body in _STRUCT.findall(text):
@@ -148,7 +167,9 @@ def _struct_fields(folder: Path) -> dict[str, dict[str, tuple[str, bool]]]:
     return structs
 
 
-def _zero_rules(modules: Path, version: str, schemas: dict[str, Any]) -> dict[str, dict[str, list[str]]]:
+def _zero_rules(
+    modules: Path, version: str, schemas: dict[str, Any]
+) -> dict[str, dict[str, list[str]]]:
     """schema -> {"omit": fields left out when zero, "null": fields written as null when absent}."""
     parsed: dict[Path, dict[str, dict[str, tuple[str, bool]]]] = {}
     rules: dict[str, dict[str, list[str]]] = {}
@@ -156,8 +177,18 @@ def _zero_rules(modules: Path, version: str, schemas: dict[str, Any]) -> dict[st
         prefix = next(prefix for prefix in _PACKAGES if name.startswith(prefix))
         module, below = _PACKAGES[prefix]
         *parts, struct = name.removeprefix(prefix).split(".")
-        folder = modules / "k8s.io" / f"{module}@{version.replace('v1.', 'v0.')}" / below / "/".join(parts)
-        fields = parsed.setdefault(folder, _struct_fields(folder)).get(struct, {}) if folder.is_dir() else {}
+        folder = (
+            modules
+            / "k8s.io"
+            / f"{module}@{version.replace('v1.', 'v0.')}"
+            / below
+            / "/".join(parts)
+        )
+        fields = (
+            parsed.setdefault(folder, _struct_fields(folder)).get(struct, {})
+            if folder.is_dir()
+            else {}
+        )
         omit, null = [], []
         for json_name, prop in sorted(schema.get("properties", {}).items()):
             go_type, omitempty = fields.get(json_name, ("*", False))
@@ -165,7 +196,11 @@ def _zero_rules(modules: Path, version: str, schemas: dict[str, Any]) -> dict[st
             is_list = go_type.startswith(("[]", "map["))
             if (is_time and json_name != "creationTimestamp") or (is_list and not omitempty):
                 null.append(json_name)
-            elif omitempty and not go_type.startswith("*") and ("type" in prop or go_type.startswith("map[")):
+            elif (
+                omitempty
+                and not go_type.startswith("*")
+                and ("type" in prop or go_type.startswith("map["))
+            ):
                 omit.append(json_name)
         if omit or null:
             rules[name] = {key: value for key, value in (("omit", omit), ("null", null)) if value}
@@ -183,7 +218,9 @@ def trim(modules: Path, version: str) -> bytes:
             schemas.setdefault(name, schema)
         resources.extend(_discovered(api, group, group_version))
     for resource in resources:
-        resource["schema"] = _schema_name(schemas, resource["group"], resource["version"], resource["kind"])
+        resource["schema"] = _schema_name(
+            schemas, resource["group"], resource["version"], resource["kind"]
+        )
     keep: set[str] = set()
     todo = {resource["schema"] for resource in resources} | set(EXTRA_ROOTS)
     while todo:
@@ -194,7 +231,9 @@ def trim(modules: Path, version: str) -> bytes:
             todo |= _references(schemas[name]) - keep
     document = {
         "kubernetes": version,
-        "licence": "Apache-2.0, The Kubernetes Authors; trimmed from api/openapi-spec/v3 and api/discovery",
+        "licence": (
+            "Apache-2.0, The Kubernetes Authors; trimmed from api/openapi-spec/v3 and api/discovery"
+        ),
         "resources": resources,
         "schemas": {name: schemas[name] for name in sorted(keep)},
         "zero": _zero_rules(modules, version, {name: schemas[name] for name in keep}),

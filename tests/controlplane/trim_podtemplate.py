@@ -1,8 +1,10 @@
-"""Makes `federator/api/data/podtemplate.json.gz` from a checkout of Kubernetes (its `api/openapi-spec/v3` folder).
+"""Makes `federator/api/data/podtemplate.json.gz` from a checkout of Kubernetes (its
+`api/openapi-spec/v3` folder).
 
-Run as `python tests/controlplane/trim_podtemplate.py PATH_TO_KUBERNETES VERSION`. Kept is what a pod template and a
-Deployment refer to, without descriptions: a CRD with every pod field described is 750 KB. The data are the published
-API description of Kubernetes (Apache-2.0); nothing of its code is taken. The result is the same for the same input.
+Run as `python tests/controlplane/trim_podtemplate.py PATH_TO_KUBERNETES VERSION`. Kept is what a
+pod template and a Deployment refer to, without descriptions: a CRD with every pod field described
+is 750 KB. The data are the published API description of Kubernetes (Apache-2.0); nothing of its
+code is taken. The result is the same for the same input.
 """
 
 import gzip
@@ -27,7 +29,9 @@ def _short(reference: str) -> str:
 
 
 def _bare(schema: Any, *, names: bool = False) -> Any:
-    """Without descriptions and what structural schemas do not know; `names` while walking a map of property names."""
+    """Without descriptions and what structural schemas do not know; `names` while walking a map of
+    property names.
+    """
     if isinstance(schema, list):
         return [_bare(entry) for entry in schema]
     if not isinstance(schema, dict):

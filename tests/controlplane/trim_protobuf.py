@@ -1,10 +1,10 @@
-"""Makes `federator/embedded/data/k8s-protobuf.json.gz`: which protobuf field number is which JSON field, for builtin
-types.
+"""Makes `federator/embedded/data/k8s-protobuf.json.gz`: which protobuf field number is which JSON
+field, for builtin types.
 
-Run as `python tests/controlplane/trim_protobuf.py MODULE_CACHE VERSION`, for example `~/go/pkg/mod v0.37.2`, where
-the modules `k8s.io/api` and `k8s.io/apimachinery` have been downloaded. kubectl's typed commands (`create namespace`,
-`auth can-i`, ...) post protobuf. The data are facts about the published wire format (Apache-2.0): names, numbers and
-types; none of its code is taken.
+Run as `python tests/controlplane/trim_protobuf.py MODULE_CACHE VERSION`, for example `~/go/pkg/mod
+v0.37.2`, where the modules `k8s.io/api` and `k8s.io/apimachinery` have been downloaded. kubectl's
+typed commands (`create namespace`, `auth can-i`, ...) post protobuf. The data are facts about the
+published wire format (Apache-2.0): names, numbers and types; none of its code is taken.
 """
 
 import gzip
@@ -74,7 +74,10 @@ class Packages:
                 if path.name.startswith(("generated", "zz_")) or path.name.endswith("_test.go"):
                     continue
                 text = path.read_text()
-                imports = {name or full.rpartition("/")[2]: short(full) for name, full in _IMPORT.findall(text)}
+                imports = {
+                    name or full.rpartition("/")[2]: short(full)
+                    for name, full in _IMPORT.findall(text)
+                }
                 for name, body in _STRUCT.findall(text):
                     self.structs[f"{package}.{name}"] = (body, imports, package)
                 for name, target in _ALIAS.findall(text):
@@ -131,7 +134,9 @@ def short(import_path: str) -> str:
 def trimmed(modules: Path, version: str) -> dict[str, object]:
     """Everything reachable from the kinds of the served groups."""
     api, machinery = modules / f"k8s.io/api@{version}", modules / f"k8s.io/apimachinery@{version}"
-    folders = {group: api / group for group in (*GROUPS, *REFERRED_TO)} | {META: machinery / "pkg/apis/meta/v1"}
+    folders = {group: api / group for group in (*GROUPS, *REFERRED_TO)} | {
+        META: machinery / "pkg/apis/meta/v1"
+    }
     packages = Packages(folders)
     roots = {"v1/DeleteOptions": f"{META}.DeleteOptions"}
     for full, (body, _, package) in packages.structs.items():
@@ -148,11 +153,17 @@ def trimmed(modules: Path, version: str) -> dict[str, object]:
             inner = str(resolved).replace("[]", "").replace("{}", "")
             if inner in packages.structs:
                 wanted.append(inner)
-    return {"version": version, "kinds": dict(sorted(roots.items())), "types": dict(sorted(types.items()))}
+    return {
+        "version": version,
+        "kinds": dict(sorted(roots.items())),
+        "types": dict(sorted(types.items())),
+    }
 
 
 def main() -> None:
-    data = json.dumps(trimmed(Path(sys.argv[1]).expanduser(), sys.argv[2]), separators=(",", ":")).encode()
+    data = json.dumps(
+        trimmed(Path(sys.argv[1]).expanduser(), sys.argv[2]), separators=(",", ":")
+    ).encode()
     OUT.write_bytes(gzip.compress(data, 9, mtime=0))
     print(f"{OUT}: {len(data)} bytes, {OUT.stat().st_size} compressed")
 

@@ -1,7 +1,9 @@
-"""A federation on real servers as deploy/ ships it: CRDs, accounts, roles and admission policies from the manifests,
-hub and member processes with the tokens of their service accounts, and API servers that log what these ask for.
+"""A federation on real servers as deploy/ ships it: CRDs, accounts, roles and admission policies
+from the manifests, hub and member processes with the tokens of their service accounts, and API
+servers that log what these ask for.
 
-Used by test_deployed.py. `Deployment.asked` is the log of one cluster; nothing outlives the `with` block.
+Used by test_deployed.py. `Deployment.asked` is the log of one cluster; nothing outlives the `with`
+block.
 """
 
 import contextlib
@@ -40,7 +42,9 @@ def user(account: str) -> str:
 
 @dataclass(slots=True)
 class Deployed:
-    """The running federation. Members are called `a` and `b`; the process of `b` starts when it is told to."""
+    """The running federation. Members are called `a` and `b`; the process of `b` starts when it is
+    told to.
+    """
 
     fleet: Fleet
     clusters: Mapping[str, Cluster]
@@ -52,7 +56,11 @@ class Deployed:
         """What this account has asked this cluster's API server for."""
         time.sleep(SETTLE_S)
         found = self.clusters[cluster]
-        return {row for row in audit.read(audit.log_of(found.directory, found.name)) if row.user == user(account)}
+        return {
+            row
+            for row in audit.read(audit.log_of(found.directory, found.name))
+            if row.user == user(account)
+        }
 
     def start_member(self, name: str) -> None:
         where = ["--kubeconfig", str(self.kubeconfig(name, MEMBER)), "--config", str(self.settings)]
@@ -69,10 +77,16 @@ class Deployed:
         self.programs.start("hub", [*FEDERATOR, "hub", "--allow-loopback", *where])
 
     def kubeconfig(self, cluster: str, account: str) -> Path:
-        """A kubeconfig with a token as the kubelet would project it: bound to the account, valid for an hour."""
+        """A kubeconfig with a token as the kubelet would project it: bound to the account, valid
+        for an hour.
+        """
         found = self.clusters[cluster]
         path = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/{account}/token"
-        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": 3600},
+        }
         status, answer = found.ask(path, "POST", body)
         assert status == 201, answer
         content = found.kubeconfig_dict()
@@ -87,16 +101,21 @@ class Deployed:
 
         def joined() -> bool:
             found = {obj["metadata"]["name"]: obj for obj in self.fleet.host.items("mc")}
-            return all(str((found[name].get("status") or {}).get("summary")) == "Ready" for name in names)
+            return all(
+                str((found[name].get("status") or {}).get("summary")) == "Ready" for name in names
+            )
 
         self.programs.wait_until(joined, "The federation", START_S)
 
 
 @contextlib.contextmanager
 def deployed(home: Path, plane: ControlPlane) -> Iterator[Deployed]:
-    """A dedicated host and the members a and b, joined, with the hub and the member process of a running."""
+    """A dedicated host and the members a and b, joined, with the hub and the member process of a
+    running.
+    """
     clusters = {"host": plane.cluster("deployed-host", audited=True)} | {
-        name: plane.cluster(f"deployed-{name}", controllers=True, scheduler=True, audited=True) for name in ("a", "b")
+        name: plane.cluster(f"deployed-{name}", controllers=True, scheduler=True, audited=True)
+        for name in ("a", "b")
     }
     try:
         # Every token is too old at once: renewals are part of the story.
@@ -114,13 +133,21 @@ def deployed(home: Path, plane: ControlPlane) -> Iterator[Deployed]:
 
 @contextlib.contextmanager
 def joined(
-    home: Path, clusters: Mapping[str, Cluster], settings: Mapping[str, Mapping[str, Any]], *, machines: int = 2
+    home: Path,
+    clusters: Mapping[str, Cluster],
+    settings: Mapping[str, Mapping[str, Any]],
+    *,
+    machines: int = 2,
 ) -> Iterator[Deployed]:
-    """So many nodes in each member, the manifests of deploy/ everywhere, the members joined; no process runs yet."""
+    """So many nodes in each member, the manifests of deploy/ everywhere, the members joined; no
+    process runs yet.
+    """
     members = sorted(clusters.keys() - {"host"})
     with contextlib.ExitStack() as stack:
         for name in members:
-            of_member = [nodes.Node(f"{name}-n-{index}", CAPACITY, POOL) for index in range(machines)]
+            of_member = [
+                nodes.Node(f"{name}-n-{index}", CAPACITY, POOL) for index in range(machines)
+            ]
             stack.enter_context(nodes.running(clusters[name], of_member))
         kubeconfigs = {name: home / f"{name}.kubeconfig" for name in clusters}
         for name, path in kubeconfigs.items():
@@ -136,15 +163,21 @@ def joined(
             shell("apply", "--server-side", "-k", str(manifests.DEPLOY / "member"))
         for name in members:
             _join(fleet, name, kubeconfigs[name])
-        yield Deployed(fleet, clusters, programs, home, settings_file(home / "settings.yaml", settings))
+        yield Deployed(
+            fleet, clusters, programs, home, settings_file(home / "settings.yaml", settings)
+        )
 
 
 def settings_file(path: Path, settings: Mapping[str, Mapping[str, Any]]) -> Path:
     """The shipped settings of a dedicated host with some others."""
-    shipped = yaml.safe_load((manifests.DEPLOY / "overlays" / "dedicated-host" / "federator.yaml").read_text())
+    shipped = yaml.safe_load(
+        (manifests.DEPLOY / "overlays" / "dedicated-host" / "federator.yaml").read_text()
+    )
     quick = {group: {**shipped.get(group, {}), **values} for group, values in settings.items()}
     here = {group: {"host": "127.0.0.1", "port": 0} for group in ("serve", "query")}
-    kept = {"history": {**shipped["history"], "directory": str(path.parent / f"{path.stem}-history")}}
+    kept = {
+        "history": {**shipped["history"], "directory": str(path.parent / f"{path.stem}-history")}
+    }
     path.write_text(yaml.safe_dump({**shipped, **quick, **here, **kept}))
     return path
 
@@ -157,7 +190,9 @@ def _join(fleet: Fleet, name: str, kubeconfig: Path) -> None:
 
 
 def enforced(cluster: Cluster) -> None:
-    """Waits until the admission policies act: an API server takes them up some time after they were made."""
+    """Waits until the admission policies act: an API server takes them up some time after they were
+    made.
+    """
     probe = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -195,6 +230,8 @@ def rendered(directory: Path) -> list[dict[str, Any]]:
     """What `kubectl kustomize` makes of a directory."""
     program = build.kubectl()
     assert program is not None
-    done = subprocess.run([str(program), "kustomize", str(directory)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [str(program), "kustomize", str(directory)], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return manifests.load(done.stdout)

@@ -1,5 +1,5 @@
-"""Everything that a federation does in its life, told with as few objects as will do: the RBAC test compares what the
-accounts asked for meanwhile with what deploy/ grants them.
+"""Everything that a federation does in its life, told with as few objects as will do: the RBAC test
+compares what the accounts asked for meanwhile with what deploy/ grants them.
 
 Each step waits for what came of it, so that the requests of one are not lost in the next.
 """
@@ -20,7 +20,10 @@ PROFILE = {
     "apiVersion": "pinterest.com/v1beta1",
     "kind": "RuntimeProfile",
     "metadata": {"name": "default"},
-    "spec": {"version": "1", "env": [{"name": "PINTEREST_IDENTITY_DIR", "value": "/var/run/identity"}]},
+    "spec": {
+        "version": "1",
+        "env": [{"name": "PINTEREST_IDENTITY_DIR", "value": "/var/run/identity"}],
+    },
 }
 QUOTA = {
     "apiVersion": "federation.pinterest.com/v1alpha1",
@@ -62,13 +65,20 @@ def tell(deployed: Deployed) -> None:
 
 
 def _asked_before_there_is_a_report(deployed: Deployed) -> None:
-    """A workload is there before the member process of b: the hub itself makes the ClusterCapacity that asks."""
+    """A workload is there before the member process of b: the hub itself makes the ClusterCapacity
+    that asks.
+    """
     fleet = deployed.fleet
     web = workloads.service("web", "feed", 12, project="feed", loadBalancers=[DOOR])
-    web["spec"]["template"]["spec"]["nodeSelector"] = POOL  # a histogram of free room cannot answer that
+    web["spec"]["template"]["spec"]["nodeSelector"] = (
+        POOL  # a histogram of free room cannot answer that
+    )
     fleet.host("apply", "-f", fleet.manifest(web))
     fleet.ready("feed", "psvc/web")
-    until(lambda: fleet.members["b"].items("clustercapacities") != [], lambda: "the hub has asked nothing of b")
+    until(
+        lambda: fleet.members["b"].items("clustercapacities") != [],
+        lambda: "the hub has asked nothing of b",
+    )
     deployed.start_member("b")
     deployed.ready("a", "b")
 
@@ -76,21 +86,35 @@ def _asked_before_there_is_a_report(deployed: Deployed) -> None:
 def _token(fleet: Fleet, member: str) -> tuple[str, tokens.Token]:
     """The hub's token in a member as the host has it, and what it says of itself."""
     secret = fleet.host.json("get", "secret", member, "-n", "federator-clusters")
-    text = kubeconfigs.member_access(kubeconfigs.in_secret(secret, member), allow_loopback=True).token
+    text = kubeconfigs.member_access(
+        kubeconfigs.in_secret(secret, member), allow_loopback=True
+    ).token
     found = tokens.read(text)
     assert found is not None
     return text, found
 
 
 def _tokens_are_renewed(deployed: Deployed) -> None:
-    """By the hub, which may make a token of its own account and of no other, and use the Secrets of members by name."""
+    """By the hub, which may make a token of its own account and of no other, and use the Secrets of
+    members by name.
+    """
     fleet = deployed.fleet
     first, said = _token(fleet, "a")
     assert said.ends_s is not None, "a member that joins gets no token without end"
-    until(lambda: _token(fleet, "a")[0] != first, lambda: "the hub's token in a was not renewed", 90)
+    until(
+        lambda: _token(fleet, "a")[0] != first, lambda: "the hub's token in a was not renewed", 90
+    )
     for shell, words, allowed in (
-        (fleet.members["a"], ("create", "serviceaccounts/federator-hub", "--subresource=token"), True),
-        (fleet.members["a"], ("create", "serviceaccounts/federator-member", "--subresource=token"), False),
+        (
+            fleet.members["a"],
+            ("create", "serviceaccounts/federator-hub", "--subresource=token"),
+            True,
+        ),
+        (
+            fleet.members["a"],
+            ("create", "serviceaccounts/federator-member", "--subresource=token"),
+            False,
+        ),
         (fleet.members["a"], ("create", "serviceaccounts", "--subresource=token"), False),
         (fleet.host, ("patch", "secrets/a"), True),
         (fleet.host, ("get", "secrets/b"), True),
@@ -106,7 +130,9 @@ def _tokens_are_renewed(deployed: Deployed) -> None:
 
 def _scaled(fleet: Fleet, what: str, replicas: int) -> None:
     fleet.host("scale", what, f"--replicas={replicas}", *SPACE)
-    fleet.host("wait", f"--for=jsonpath={{.status.ready}}={replicas}", what, *SPACE, "--timeout=90s")
+    fleet.host(
+        "wait", f"--for=jsonpath={{.status.ready}}={replicas}", what, *SPACE, "--timeout=90s"
+    )
 
 
 def _a_service_grows_and_shrinks(fleet: Fleet) -> None:
@@ -115,8 +141,17 @@ def _a_service_grows_and_shrinks(fleet: Fleet) -> None:
     fleet.host("apply", "-f", fleet.manifest(workloads.policy("even", "feed", "web", **spread)))
     for replicas in (24, 12, 24, 12):
         _scaled(fleet, "psvc/web", replicas)
-    until(lambda: sorted(fleet.spread("psvc", "feed", "web")) == ["a", "b"], lambda: "b has no part of the service")
-    image = [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "registry.example/app:2"}]
+    until(
+        lambda: sorted(fleet.spread("psvc", "feed", "web")) == ["a", "b"],
+        lambda: "b has no part of the service",
+    )
+    image = [
+        {
+            "op": "replace",
+            "path": "/spec/template/spec/containers/0/image",
+            "value": "registry.example/app:2",
+        }
+    ]
     fleet.host("patch", "psvc", "web", *SPACE, "--type=json", "-p", _json(image))
 
     def rolled_out() -> bool:
@@ -129,18 +164,25 @@ def _a_service_grows_and_shrinks(fleet: Fleet) -> None:
 
     until(rolled_out, lambda: "the new image has not been rolled out")
     series = "jsonpath={.items[*].series.count}"
-    until(lambda: fleet.host("get", "events.events.k8s.io", *SPACE, "-o", series) != "", lambda: "no Event was counted")
+    until(
+        lambda: fleet.host("get", "events.events.k8s.io", *SPACE, "-o", series) != "",
+        lambda: "no Event was counted",
+    )
 
 
 def _what_runs_is_looked_into(fleet: Fleet) -> None:
-    """Through the hub's query port, with its rights in the members. Stand-in kubelets serve no logs: that is said."""
+    """Through the hub's query port, with its rights in the members. Stand-in kubelets serve no
+    logs: that is said.
+    """
     replicas = int(fleet.host.json("get", "psvc", "web", *SPACE)["spec"]["replicas"])
 
     def rows() -> list[list[str]]:
         return fleet.federator.run("pods", "psvc/web", *SPACE, "--no-headers").rows
 
     # Pods of the former image are listed until their kubelet has let them end.
-    until(lambda: len(rows()) == replicas, lambda: f"{replicas} pods are not what is listed: {rows()}")
+    until(
+        lambda: len(rows()) == replicas, lambda: f"{replicas} pods are not what is listed: {rows()}"
+    )
     assert sorted({row[0] for row in rows()}) == ["a", "b"]
     logs = fleet.federator.run("logs", "psvc/web", *SPACE)
     assert logs.code == 1
@@ -151,7 +193,9 @@ def _ten_revisions_are_kept(fleet: Fleet) -> None:
     """More roll-outs than are remembered, and then the one before the last again."""
 
     def kept() -> list[int]:
-        return sorted(found["revision"] for found in fleet.host.items("controllerrevisions", *SPACE))
+        return sorted(
+            found["revision"] for found in fleet.host.items("controllerrevisions", *SPACE)
+        )
 
     last = max(kept())
     for number, tag in enumerate([*range(3, 13), 11], last + 1):
@@ -177,21 +221,32 @@ def _drift_is_repaired(fleet: Fleet) -> None:
 
 
 def _what_a_service_gives_up_goes(fleet: Fleet) -> None:
-    """Without ports, doors and configuration the Service, the Ingress and the ConfigMap go; the role changes."""
-    less = {"spec": {"service": None, "loadBalancers": None, "config": None, "iamRole": "role-other"}}
+    """Without ports, doors and configuration the Service, the Ingress and the ConfigMap go; the
+    role changes.
+    """
+    less = {
+        "spec": {"service": None, "loadBalancers": None, "config": None, "iamRole": "role-other"}
+    }
     fleet.host("patch", "psvc", "web", *SPACE, "--type=merge", "-p", _json(less))
     for shell in fleet.members.values():
-        shell("wait", "--for=delete", "svc/web", "ing/web", "cm/web-config", *SPACE, "--timeout=60s")
+        shell(
+            "wait", "--for=delete", "svc/web", "ing/web", "cm/web-config", *SPACE, "--timeout=60s"
+        )
     fleet.ready("feed", "psvc/web")
 
 
 def _a_namespace_has_another_level(fleet: Fleet) -> None:
-    """The hub made the members' namespaces with the default; what the host says now reaches them."""
+    """The hub made the members' namespaces with the default; what the host says now reaches
+    them.
+    """
     levels = pod_security.Enforced(pod_security.Level.BASELINE, "v1.35").labels
     fleet.host("label", "ns", "feed", *(f"{name}={value}" for name, value in levels.items()))
 
     def reached() -> bool:
-        spaces = [shell("get", "ns", "feed", "-o", "jsonpath={.metadata.labels}") for shell in fleet.members.values()]
+        spaces = [
+            shell("get", "ns", "feed", "-o", "jsonpath={.metadata.labels}")
+            for shell in fleet.members.values()
+        ]
         return all(found in space for space in spaces for found in ('"baseline"', '"v1.35"'))
 
     until(reached, lambda: "the level of a namespace has not reached the members")
@@ -208,19 +263,30 @@ def _an_edit_is_held_back(fleet: Fleet) -> None:
     edit = [{"op": "replace", "path": container, "value": large}]
     fleet.host("patch", "psvc", "held", *SPACE, "--type=json", "-p", _json(edit))
     fleet.host(
-        "wait", "--for=jsonpath={.status.conditions[?(@.type=='Placed')].reason}=QuotaExceeded", "psvc/held", *SPACE
+        "wait",
+        "--for=jsonpath={.status.conditions[?(@.type=='Placed')].reason}=QuotaExceeded",
+        "psvc/held",
+        *SPACE,
     )
-    (decision,) = [one for one in fleet.host.items("pd", *SPACE) if one["spec"]["workload"]["name"] == "held"]
+    (decision,) = [
+        one for one in fleet.host.items("pd", *SPACE) if one["spec"]["workload"]["name"] == "held"
+    ]
     assert decision["spec"]["inForce"]["heldBack"] == 2
     for slice_ in fleet.spread("psvc", "feed", "held").values():
-        assert slice_["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "100m"
+        assert (
+            slice_["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+            == "100m"
+        )
     edit = [{"op": "replace", "path": container, "value": small}]
     fleet.host("patch", "psvc", "held", *SPACE, "--type=json", "-p", _json(edit))
     fleet.host("wait", "--for=condition=Placed", "psvc/held", *SPACE)
 
     def dropped() -> bool:
         revisions = fleet.host.items("controllerrevisions", *SPACE)
-        return all(one["metadata"]["ownerReferences"][0]["kind"] != "PlacementDecision" for one in revisions)
+        return all(
+            one["metadata"]["ownerReferences"][0]["kind"] != "PlacementDecision"
+            for one in revisions
+        )
 
     until(dropped, lambda: "the revision of an edit that was held back stays")
     fleet.host("delete", "psvc", "held", *SPACE)
@@ -248,18 +314,30 @@ def _more_policies_than_a_namespace_may_have(fleet: Fleet) -> None:
 
 
 def _a_plain_deployment(fleet: Fleet) -> None:
-    """Carried, changed, drifted, and with pods that find no node: what the native status cannot say is noted."""
+    """Carried, changed, drifted, and with pods that find no node: what the native status cannot say
+    is noted.
+    """
     page = workloads.deployment("page", "feed", 6)
     page["spec"]["template"]["spec"]["serviceAccountName"] = "page"
     fleet.host("apply", "-f", fleet.manifest(page))
-    fleet.host("wait", "--for=jsonpath={.status.readyReplicas}=6", "deploy/page", *SPACE, "--timeout=90s")
+    fleet.host(
+        "wait", "--for=jsonpath={.status.readyReplicas}=6", "deploy/page", *SPACE, "--timeout=90s"
+    )
     name = min(fleet.spread("deploy", "feed", "page"))
     fleet.members[name]("scale", "deploy/page", "--replicas=0", *SPACE)
     fleet.host("scale", "deploy/page", "--replicas=8", *SPACE)
-    fleet.host("wait", "--for=jsonpath={.status.readyReplicas}=8", "deploy/page", *SPACE, "--timeout=90s")
+    fleet.host(
+        "wait", "--for=jsonpath={.status.readyReplicas}=8", "deploy/page", *SPACE, "--timeout=90s"
+    )
     path = "/spec/template/metadata/annotations/embedded.federator~1image-pull-error"
     fleet.host(
-        "patch", "deploy", "page", *SPACE, "--type=json", "-p", _json([{"op": "add", "path": path, "value": "true"}])
+        "patch",
+        "deploy",
+        "page",
+        *SPACE,
+        "--type=json",
+        "-p",
+        _json([{"op": "add", "path": path, "value": "true"}]),
     )
     note = "federation.pinterest.com/member-status"
 
@@ -271,19 +349,28 @@ def _a_plain_deployment(fleet: Fleet) -> None:
 
 
 def _a_daemon_comes_and_goes(fleet: Fleet) -> None:
-    """On every node of both members; a new image and configuration reach them one after the other."""
+    """On every node of both members; a new image and configuration reach them one after the
+    other.
+    """
     fleet.host("apply", "-f", fleet.manifest(workloads.daemon("agent", "feed", project="feed")))
     nodes = sum(len(shell.items("nodes")) for shell in fleet.members.values())
-    fleet.host("wait", f"--for=jsonpath={{.status.ready}}={nodes}", "pdm/agent", *SPACE, "--timeout=90s")
+    fleet.host(
+        "wait", f"--for=jsonpath={{.status.ready}}={nodes}", "pdm/agent", *SPACE, "--timeout=90s"
+    )
     assert sorted(fleet.spread("ds", "feed", "agent")) == ["a", "b"]
-    image = {"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "registry.example/agent:2"}
+    image = {
+        "op": "replace",
+        "path": "/spec/template/spec/containers/0/image",
+        "value": "registry.example/agent:2",
+    }
     config = {"op": "replace", "path": "/spec/config", "value": {"agent.conf": "interval=5s\n"}}
     fleet.host("patch", "pdm", "agent", *SPACE, "--type=json", "-p", _json([image, config]))
 
     def rolled_out() -> bool:
         return all(
             obj["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.example/agent:2"
-            and obj["status"].get("updatedNumberScheduled") == obj["status"]["desiredNumberScheduled"]
+            and obj["status"].get("updatedNumberScheduled")
+            == obj["status"]["desiredNumberScheduled"]
             for obj in fleet.spread("ds", "feed", "agent").values()
         )
 
@@ -300,14 +387,20 @@ def _a_jobset_that_completes(fleet: Fleet) -> None:
 
 
 def _a_cron_job_replaces_its_run(fleet: Fleet) -> None:
-    """The next minute's run takes the place of one that lasts longer: the hub makes and deletes job sets."""
+    """The next minute's run takes the place of one that lasts longer: the hub makes and deletes job
+    sets.
+    """
     template = workloads.jobset("every", "feed", 1, 1)["spec"]
     template["template"]["metadata"] = {"annotations": LONG}
     cron = {
         "apiVersion": "pinterest.com/v1beta1",
         "kind": "PinterestCronJob",
         "metadata": {"name": "every", "namespace": "feed"},
-        "spec": {"schedule": "* * * * *", "concurrencyPolicy": "Replace", "jobTemplate": {"spec": template}},
+        "spec": {
+            "schedule": "* * * * *",
+            "concurrencyPolicy": "Replace",
+            "jobTemplate": {"spec": template},
+        },
     }
     fleet.host("apply", "-f", fleet.manifest(cron))
 
@@ -317,13 +410,17 @@ def _a_cron_job_replaces_its_run(fleet: Fleet) -> None:
 
     until(lambda: len(runs()) == 1, lambda: f"there is no run: {runs()}", within_s=90)
     (first,) = runs()
-    until(lambda: first not in runs(), lambda: f"the first run is still there: {runs()}", within_s=90)
+    until(
+        lambda: first not in runs(), lambda: f"the first run is still there: {runs()}", within_s=90
+    )
     fleet.host("delete", "pcj", "every", *SPACE)
 
 
 def _shards_are_withdrawn(deployed: Deployed) -> None:
-    """While no hub runs, a slice loses half of its shards, as a hub of another version might decide: the Job is
-    stopped, and replaced by one for what is left. The next life of the hub reads every slice, and repairs that one."""
+    """While no hub runs, a slice loses half of its shards, as a hub of another version might
+    decide: the Job is stopped, and replaced by one for what is left. The next life of the hub reads
+    every slice, and repairs that one.
+    """
     fleet, shell = deployed.fleet, deployed.fleet.members["a"]
     slow = workloads.jobset("slow", "feed", 20, 10)
     slow["spec"]["template"]["metadata"]["annotations"] = LONG
@@ -352,21 +449,32 @@ def _everything_goes(fleet: Fleet) -> None:
     fleet.host("wait", "--for=delete", "pd", "--all", *SPACE, "--timeout=90s")
     for shell in fleet.members.values():
         assert shell.items("psvc,pjs", *SPACE) == []
-        until(lambda: shell.items("deploy,jobs", *SPACE) == [], lambda: "natives are left in a member")  # noqa: B023
+        until(
+            lambda: shell.items("deploy,jobs", *SPACE) == [],  # noqa: B023
+            lambda: "natives are left in a member",
+        )
 
 
 def _clusters_leave(deployed: Deployed) -> None:
-    """One member is emptied of what the hub made there; the other is given up, whose credentials are gone."""
+    """One member is emptied of what the hub made there; the other is given up, whose credentials
+    are gone.
+    """
     fleet = deployed.fleet
     assert fleet.federator("cluster", "remove", "b").endswith("/b removed\n")
-    left = fleet.host("get", "secrets,roles,rolebindings", "-n", "federator-clusters", "-o", "name").split()
+    left = fleet.host(
+        "get", "secrets,roles,rolebindings", "-n", "federator-clusters", "-o", "name"
+    ).split()
     assert [name for name in left if name.endswith(("/b", "-b"))] == []
     assert "role.rbac.authorization.k8s.io/federator-hub-a" in left
     assert fleet.members["b"].items("rp") == []
     fleet.host("delete", "secret", "a", "-n", "federator-clusters")
     deployed.stop_hub()
     deployed.start_hub()
-    until(lambda: _ready(fleet, "a") not in ("True", ""), lambda: "a is called well without credentials", 120)
+    until(
+        lambda: _ready(fleet, "a") not in ("True", ""),
+        lambda: "a is called well without credentials",
+        120,
+    )
     assert fleet.federator("cluster", "remove", "a", "--lost").endswith("/a removed\n")
 
 

@@ -1,7 +1,8 @@
-"""The failure tests at length: `python -m tests.e2e.failures [--placements 500] [--kills 50] [--seed N] [--only NAME]`.
+"""The failure tests at length: `python -m tests.e2e.failures [--placements 500] [--kills 50]
+[--seed N] [--only NAME]`.
 
-Real API servers and real processes; one line of figures for each story, and an error that names what did not hold. A
-part of `make soak`; test_failures.py tells the same stories in short.
+Real API servers and real processes; one line of figures for each story, and an error that names
+what did not hold. A part of `make soak`; test_failures.py tells the same stories in short.
 """
 
 import argparse
@@ -43,19 +44,33 @@ def stories(placements: int, kills: int, seed: int, home: Path) -> dict[str, Sto
             ground, asked, home=home / "restored", count=24, seed=seed, rest_s=REST_S
         ),
         "server-restored-hub-killed": lambda ground, asked: failures_members.server_restored(
-            ground, asked, home=home / "restored-hub-killed", count=24, seed=seed, rest_s=REST_S, restart_hub=True
+            ground,
+            asked,
+            home=home / "restored-hub-killed",
+            count=24,
+            seed=seed,
+            rest_s=REST_S,
+            restart_hub=True,
         ),
-        "nodes-refuse": lambda ground, asked: failures_members.nodes_refuse(ground, asked, rest_s=REST_S),
+        "nodes-refuse": lambda ground, asked: failures_members.nodes_refuse(
+            ground, asked, rest_s=REST_S
+        ),
     }
 
 
 def main() -> int:
     """Tells the stories; the exit status is the number of those that failed."""
     parser = argparse.ArgumentParser(description="Failures of real processes on real API servers.")
-    parser.add_argument("--placements", type=int, default=500, help="workloads of the story of random kills")
+    parser.add_argument(
+        "--placements", type=int, default=500, help="workloads of the story of random kills"
+    )
     parser.add_argument("--kills", type=int, default=50, help="processes killed in it")
-    parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000), help="default: drawn and printed")
-    parser.add_argument("--only", action="append", default=[], help="name of a story; may be repeated")
+    parser.add_argument(
+        "--seed", type=int, default=secrets.randbelow(1_000_000), help="default: drawn and printed"
+    )
+    parser.add_argument(
+        "--only", action="append", default=[], help="name of a story; may be repeated"
+    )
     given = parser.parse_args()
     binaries = build.find()
     if binaries is None:
@@ -64,7 +79,8 @@ def main() -> int:
     failed = 0
     with tempfile.TemporaryDirectory(prefix="federator-failures-") as directory:
         home = Path(directory)
-        # A workload has three pods at most on average, and one of the two members may have to take more than half.
+        # A workload has three pods at most on average, and one of the two members may have to take
+        # more than half.
         machines = max(2, given.placements * 3 // PODS_OF_A_NODE)
         print(f"seed {given.seed}, {given.placements} placements, {given.kills} kills", flush=True)
         with failures_fleet.started(home, binaries, machines=machines) as ground:
@@ -75,7 +91,9 @@ def main() -> int:
 
 
 def _told(ground: FailureFleet, name: str, story: Story) -> int:
-    """Tells one story; 1 when something in it did not hold. What it leaves does not harm the next one."""
+    """Tells one story; 1 when something in it did not hold. What it leaves does not harm the next
+    one.
+    """
     begun, asked = time.monotonic(), Asked(ground, name)
     try:
         ground.all_run()
@@ -92,7 +110,9 @@ def _told(ground: FailureFleet, name: str, story: Story) -> int:
 
 
 def _clear(asked: Asked) -> None:
-    """Mass deletions are spread over time: a hundred slices a minute, of which a workload has two here."""
+    """Mass deletions are spread over time: a hundred slices a minute, of which a workload has two
+    here.
+    """
     asked.clear(300.0 + 2 * len(asked.wanted))
 
 

@@ -1,5 +1,6 @@
-"""Compares what a federation holds with what was asked of it: decisions, slices, native objects and pods, each exactly
-once and nothing else. Reads the API servers as an administrator; an empty answer means that all is as it should be.
+"""Compares what a federation holds with what was asked of it: decisions, slices, native objects and
+pods, each exactly once and nothing else. Reads the API servers as an administrator; an empty answer
+means that all is as it should be.
 """
 
 from collections import Counter
@@ -32,8 +33,9 @@ Key = tuple[str, str]
 
 @dataclass(slots=True)
 class Asked:
-    """What people asked for in one namespace: copies or shards by workload. Creating, scaling and deleting go through
-    here, so that a comparison knows what to expect."""
+    """What people asked for in one namespace: copies or shards by workload. Creating, scaling and
+    deleting go through here, so that a comparison knows what to expect.
+    """
 
     ground: FailureFleet
     namespace: str
@@ -52,7 +54,9 @@ class Asked:
         path = f"{self._path(kind)}/{name}/scale"
         found = self.ground.ask("host", path)
         found["spec"]["replicas"] = replicas
-        del found["metadata"]["resourceVersion"]  # as `kubectl scale` asks: whatever else has changed meanwhile
+        del found["metadata"][
+            "resourceVersion"
+        ]  # as `kubectl scale` asks: whatever else has changed meanwhile
         self.ground.ask("host", path, "PUT", found)
         self.wanted[kind, name] = replicas
 
@@ -91,16 +95,24 @@ class _Comparison:
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
         self.members = sorted(asked.ground.clusters.keys() - {"host"})
-        self.workloads = {(kind, obj["metadata"]["name"]): obj for kind in SLICES for obj in asked.items("host", kind)}
+        self.workloads = {
+            (kind, obj["metadata"]["name"]): obj
+            for kind in SLICES
+            for obj in asked.items("host", kind)
+        }
         self.decisions: dict[str, dict[str, Any]] = {}
         """By uid of the workload."""
         self.held = {
-            name: {kind: asked.items(name, kind) for kind in {*OWNED, *SLICES, "Pod"}} for name in self.members
+            name: {kind: asked.items(name, kind) for kind in {*OWNED, *SLICES, "Pod"}}
+            for name in self.members
         }
 
     def sentences(self) -> Iterator[str]:
         if self.workloads.keys() != self.asked.wanted.keys():
-            yield f"the host holds {sorted(self.workloads.keys() ^ self.asked.wanted.keys())} otherwise than asked"
+            yield (
+                f"the host holds {sorted(self.workloads.keys() ^ self.asked.wanted.keys())} "
+                "otherwise than asked"
+            )
             return
         yield from self._decisions()
         for name in self.members:
@@ -145,12 +157,17 @@ class _Comparison:
                 if share is None or mark.workload_uid != uid:
                     yield f"{cluster}: {key} is an orphan (of {mark.workload_uid}, seq {mark.seq})"
                 elif mark.seq != share["seq"] or _held(obj, mark.ranges) != _count(share):
-                    yield f"{cluster}: {key} holds {_held(obj, mark.ranges)} at {mark.seq}, decided is {share}"
+                    yield (
+                        f"{cluster}: {key} holds {_held(obj, mark.ranges)} at {mark.seq}, "
+                        f"decided is {share}"
+                    )
         for key in due:
             yield f"{cluster}: {key} is not there"
 
     def _natives(self, cluster: str) -> Iterator[str]:
-        """What each slice is expanded to, once; nothing of ours without a slice; as many pods as copies."""
+        """What each slice is expanded to, once; nothing of ours without a slice; as many pods as
+        copies.
+        """
         held = self.held[cluster]
         owners = {obj["metadata"]["uid"]: obj for kind in SLICES[:2] for obj in held[kind]}
         made: dict[str, list[dict[str, Any]]] = {uid: [] for uid in owners}
@@ -168,35 +185,57 @@ class _Comparison:
             yield from self._expansion(cluster, owners[uid], natives)
         for deployment in held["Deployment"]:
             name, want = deployment["metadata"]["name"], deployment["spec"]["replicas"]
-            pods = [pod for pod in held["Pod"] if pod["metadata"].get("labels", {}).get("app") == name]
+            pods = [
+                pod for pod in held["Pod"] if pod["metadata"].get("labels", {}).get("app") == name
+            ]
             if len(pods) != want:
                 yield f"{cluster}: there are {len(pods)} pods of {name}, not {want}"
 
     @staticmethod
-    def _expansion(cluster: str, owner: Mapping[str, Any], natives: list[dict[str, Any]]) -> Iterator[str]:
+    def _expansion(
+        cluster: str, owner: Mapping[str, Any], natives: list[dict[str, Any]]
+    ) -> Iterator[str]:
         name, counts = owner["metadata"]["name"], Counter(native["kind"] for native in natives)
         if "shards" in owner["spec"]:
             ranges = [_range(native) for native in natives if native["kind"] == "Job"]
             mine = shards.normal(shards.parse(owner["spec"]["slice"]["ranges"]))
-            if shards.normal(ranges) != mine or sum(high - low + 1 for low, high in ranges) != shards.size(mine):
-                yield f"{cluster}: the Jobs of {name} have {ranges}, its slice {owner['spec']['slice']['ranges']}"
+            if shards.normal(ranges) != mine or sum(
+                high - low + 1 for low, high in ranges
+            ) != shards.size(mine):
+                yield (
+                    f"{cluster}: the Jobs of {name} have {ranges}, its slice "
+                    f"{owner['spec']['slice']['ranges']}"
+                )
             return
         if counts != {"Deployment": 1, "Service": 1, "ConfigMap": 1}:
             yield f"{cluster}: {name} is expanded to {dict(counts)}"
         for native in natives:
-            if native["kind"] == "Deployment" and native["spec"]["replicas"] != owner["spec"]["replicas"]:
+            if (
+                native["kind"] == "Deployment"
+                and native["spec"]["replicas"] != owner["spec"]["replicas"]
+            ):
                 yield f"{cluster}: Deployment {name} has {native['spec']['replicas']} replicas"
 
     def _statuses(self) -> Iterator[str]:
         for key, obj in self.workloads.items():
             status, want = obj.get("status") or {}, self.asked.wanted[key]
-            ready = status.get({"PinterestService": "ready", "Deployment": "readyReplicas"}.get(key[0], "shards"), 0)
+            ready = status.get(
+                {"PinterestService": "ready", "Deployment": "readyReplicas"}.get(key[0], "shards"),
+                0,
+            )
             if ready != want or status.get("observedGeneration") != obj["metadata"]["generation"]:
-                yield f"the host says {ready} of {want} are ready of {key}: {status.get('summary') or status}"
+                yield (
+                    f"the host says {ready} of {want} are ready of {key}: "
+                    f"{status.get('summary') or status}"
+                )
 
 
 def _count(share: Mapping[str, Any]) -> int:
-    return shards.size(shards.parse(share["ranges"])) if "ranges" in share else int(share.get("replicas") or 0)
+    return (
+        shards.size(shards.parse(share["ranges"]))
+        if "ranges" in share
+        else int(share.get("replicas") or 0)
+    )
 
 
 def _held(obj: Mapping[str, Any], ranges: Any) -> int:

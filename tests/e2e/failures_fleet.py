@@ -1,8 +1,10 @@
-"""A federation on real servers for the failure tests: two hubs stand for election, the members a and b each have their
-process, and b has servers of its own that can be stopped and put back to an earlier state.
+"""A federation on real servers for the failure tests: two hubs stand for election, the members a
+and b each have their process, and b has servers of its own that can be stopped and put back to an
+earlier state.
 
-Processes are killed, stopped and started by name. Everything is deployed as deploy/ ships it, and every write of the
-federation is in the audit logs (failures_writes.py). Nothing outlives the `with` block, however it ends.
+Processes are killed, stopped and started by name. Everything is deployed as deploy/ ships it, and
+every write of the federation is in the audit logs (failures_writes.py). Nothing outlives the `with`
+block, however it ends.
 """
 
 import contextlib
@@ -39,7 +41,9 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     },
     "member": {"heartbeat_s": 2.0, "capacity_write_s": 1.0, "capacity_small_write_s": 1.0},
 }
-"""As shipped but for thresholds that a test would wait for. The times of the election are the shipped ones."""
+"""As shipped but for thresholds that a test would wait for. The times of the election are the
+shipped ones.
+"""
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/federator-hub"
 
 
@@ -73,7 +77,9 @@ class FailureFleet:
             if name not in self._commands:
                 self._commands[name] = self._command(name)
             self._lives[name] += 1
-            self.running[name] = self.deployed.programs.start(f"{name}-{self._lives[name]}", self._commands[name])
+            self.running[name] = self.deployed.programs.start(
+                f"{name}-{self._lives[name]}", self._commands[name]
+            )
 
     def _command(self, name: str) -> list[str]:
         home = self.deployed.home
@@ -83,12 +89,21 @@ class FailureFleet:
             where = ["--kubeconfig", str(self._access("host", HUB, name)), "--config", str(file)]
             return [*FEDERATOR, "hub", "--allow-loopback", *where]
         cluster = name.removeprefix("member-")
-        where = ["--kubeconfig", str(self._access(cluster, MEMBER, name)), "--config", str(self.deployed.settings)]
+        where = [
+            "--kubeconfig",
+            str(self._access(cluster, MEMBER, name)),
+            "--config",
+            str(self.deployed.settings),
+        ]
         return [*FEDERATOR, "member", "--cluster", cluster, *where]
 
     def _access(self, cluster: str, account: str, name: str) -> Path:
-        """A kubeconfig with a token of its own, by which the audit log tells one process from another."""
-        return self.deployed.kubeconfig(cluster, account).rename(self.deployed.home / f"{name}.kubeconfig")
+        """A kubeconfig with a token of its own, by which the audit log tells one process from
+        another.
+        """
+        return self.deployed.kubeconfig(cluster, account).rename(
+            self.deployed.home / f"{name}.kubeconfig"
+        )
 
     def kill(self, name: str) -> float:
         """SIGKILL; returns when (seconds since the epoch). The process has no say in it."""
@@ -111,15 +126,21 @@ class FailureFleet:
     def has_ended(self, name: str, within_s: float) -> int:
         """Waits for the process to end by itself; returns its exit status."""
         child = self.running[name]
-        until(lambda: child.process.poll() is not None, lambda: f"{name} still runs: {child.last_lines()}", within_s)
+        until(
+            lambda: child.process.poll() is not None,
+            lambda: f"{name} still runs: {child.last_lines()}",
+            within_s,
+        )
         self.running.pop(name)
         self.deployed.programs.drop(child)
         assert child.process.returncode is not None
         return child.process.returncode
 
     def all_run(self) -> None:
-        """Starts what does not run, and waits until one hub leads, the other could, and both members are ready.
-        Whatever a story that failed has left, stopped processes and servers, is put right."""
+        """Starts what does not run, and waits until one hub leads, the other could, and both
+        members are ready. Whatever a story that failed has left, stopped processes and servers, is
+        put right.
+        """
         self.outage.end()
         for name, child in list(self.running.items()):
             if child.process.poll() is not None:
@@ -129,7 +150,10 @@ class FailureFleet:
                 self.go_on(name)
         self.start(*(name for name in (*HUBS, *MEMBERS) if name not in self.running))
         until(lambda: self.leader() in self.running, lambda: f"the lease names {self.leader()!r}")
-        until(lambda: all(map(self._warm, HUBS)), lambda: f"a hub could not lead: {list(filter(self._warm, HUBS))}")
+        until(
+            lambda: all(map(self._warm, HUBS)),
+            lambda: f"a hub could not lead: {list(filter(self._warm, HUBS))}",
+        )
         self.deployed.ready("a", "b")
 
     def _warm(self, hub: str) -> bool:
@@ -147,7 +171,9 @@ class FailureFleet:
         return str(self.lease().get("holderIdentity") or "").partition("_")[0]
 
     def ask(self, cluster: str, path: str, method: str = "GET", body: Any = None) -> Any:
-        """One request of an administrator that must succeed. Raises `NotAnswering` for a server that cannot now."""
+        """One request of an administrator that must succeed. Raises `NotAnswering` for a server
+        that cannot now.
+        """
         status, answer = self.clusters[cluster].ask(path, method, body)
         if status in (429, 503):
             raise NotAnswering(f"{cluster} does not answer: {answer}")
@@ -163,14 +189,17 @@ class FailureFleet:
         """The logs of all lives of these processes."""
         directory = self.deployed.programs.directory
         return "".join(
-            path.read_text(errors="replace") for name in names for path in sorted(directory.glob(f"{name}-*.log"))
+            path.read_text(errors="replace")
+            for name in names
+            for path in sorted(directory.glob(f"{name}-*.log"))
         )
 
 
 @contextlib.contextmanager
 def started(home: Path, binaries: Path, *, machines: int = 2) -> Iterator[FailureFleet]:
-    """Two control planes (host and a; b alone) and the whole federation on them, ready. The logs of our processes are
-    copied to `home` in the end."""
+    """Two control planes (host and a; b alone) and the whole federation on them, ready. The logs of
+    our processes are copied to `home` in the end.
+    """
     with contextlib.ExitStack() as stack:
         shared, own = (stack.enter_context(ControlPlane(binaries)) for _ in range(2))
         clusters = {

@@ -1,8 +1,8 @@
-"""Hubs and member processes are killed at random moments while workloads come, grow and go. In the end everything is
-as the decisions say, once, and nothing is left of what was deleted.
+"""Hubs and member processes are killed at random moments while workloads come, grow and go. In the
+end everything is as the decisions say, once, and nothing is left of what was deleted.
 
-Told by test_failures.py, and at length by `python -m tests.e2e.failures`. The seed decides what is asked for and who
-dies before which request; how far the others are by then is up to the machine.
+Told by test_failures.py, and at length by `python -m tests.e2e.failures`. The seed decides what is
+asked for and who dies before which request; how far the others are by then is up to the machine.
 """
 
 import random
@@ -21,10 +21,18 @@ LATER_S = 1.0
 
 
 def random_kills(
-    ground: FailureFleet, asked: Asked, *, count: int, kills: int, seed: int, rest_s: float, within_s: float = 120.0
+    ground: FailureFleet,
+    asked: Asked,
+    *,
+    count: int,
+    kills: int,
+    seed: int,
+    rest_s: float,
+    within_s: float = 120.0,
 ) -> dict[str, float]:
-    """`count` workloads are placed, some are scaled and some deleted meanwhile; before `kills` of the requests a
-    process dies, and another life of it begins soon after."""
+    """`count` workloads are placed, some are scaled and some deleted meanwhile; before `kills` of
+    the requests a process dies, and another life of it begins soon after.
+    """
     rng, begun = random.Random(seed), time.time()
     lethal = set(moments(rng, kills, count))
     dead: dict[str, float] = {}
@@ -49,7 +57,13 @@ def random_kills(
     writes = failures_writes.since(failures_writes.read(ground.clusters), begun)
     failures_writes.sound(writes, asked.namespace)
     failures_writes.at_rest(ground.clusters, rest_s)
-    return {"seed": seed, "placed": count, "settled after s": settled_s, "writes": len(writes), **deaths}
+    return {
+        "seed": seed,
+        "placed": count,
+        "settled after s": settled_s,
+        "writes": len(writes),
+        **deaths,
+    }
 
 
 def _who_matters(ground: FailureFleet) -> list[str]:

@@ -1,6 +1,7 @@
 """A member's servers go away, come back from the past, or take fewer pods than they promised.
 
-Told by test_failures.py, and at length by `python -m tests.e2e.failures`. The member is b, whose servers are its own.
+Told by test_failures.py, and at length by `python -m tests.e2e.failures`. The member is b, whose
+servers are its own.
 """
 
 import random
@@ -23,8 +24,10 @@ TAINT = {"key": "example.com/broken", "effect": "NoSchedule"}
 
 
 def spread(asked: Asked) -> None:
-    """The services of the namespace are spread over all members. Returns when that is so: a hub that hears of a
-    workload before it hears of its policy leaves it where it is, and a member that is not ready gets nothing."""
+    """The services of the namespace are spread over all members. Returns when that is so: a hub
+    that hears of a workload before it hears of its policy leaves it where it is, and a member that
+    is not ready gets nothing.
+    """
     policy = workloads.policy("everywhere", asked.namespace, "", **SPREAD)
     policy["spec"]["workloads"] = {"kinds": ["PinterestService", "PinterestJobSet"]}
     path = f"/apis/federation.pinterest.com/v1alpha1/namespaces/{asked.namespace}/placementpolicies"
@@ -41,9 +44,12 @@ def spread(asked: Asked) -> None:
     raise AssertionError(f"after {PROBES_MAX} tries services are still not spread over {MEMBERS}")
 
 
-def server_away(ground: FailureFleet, asked: Asked, *, count: int, away_s: float, rest_s: float) -> dict[str, float]:
-    """b's API server is stopped for a while: b is not ready at its threshold, nothing moves, what is asked meanwhile
-    of workloads there is done when it is back."""
+def server_away(
+    ground: FailureFleet, asked: Asked, *, count: int, away_s: float, rest_s: float
+) -> dict[str, float]:
+    """b's API server is stopped for a while: b is not ready at its threshold, nothing moves, what
+    is asked meanwhile of workloads there is done when it is back.
+    """
     spread(asked)
     for index in range(count):
         asked.create(workloads.service(f"away-{index}", asked.namespace, 4))
@@ -51,11 +57,19 @@ def server_away(ground: FailureFleet, asked: Asked, *, count: int, away_s: float
     before, begun = _where(asked), time.time()
     ground.outage.stop("apiserver")
     stopped_s = time.monotonic()
-    until(lambda: ground.summary("b") != "Ready", lambda: "the host says that b is ready", UNREADY_S + 15)
+    until(
+        lambda: ground.summary("b") != "Ready",
+        lambda: "the host says that b is ready",
+        UNREADY_S + 15,
+    )
     unready_s = time.monotonic() - stopped_s
     time.sleep(max(0.0, stopped_s + away_s - time.monotonic()))
     assert _where(asked) == before, "work moved because a control plane could not be reached"
-    moved = [w.row for w in failures_writes.since(failures_writes.read(ground.clusters), begun) if _acts_on(w, asked)]
+    moved = [
+        w.row
+        for w in failures_writes.since(failures_writes.read(ground.clusters), begun)
+        if _acts_on(w, asked)
+    ]
     failures_writes.none(moved, "writes about work while a server is away")
     for index in range(0, count, 2):
         asked.delete("PinterestService", f"away-{index}")
@@ -65,41 +79,74 @@ def server_away(ground: FailureFleet, asked: Asked, *, count: int, away_s: float
     ready_s = time.monotonic() - back_s
     asked.comes_about()
     settled_s = time.monotonic() - back_s
-    assert {key: found for key, found in before.items() if key in _where(asked)} == _where(asked), "work moved"
-    failures_writes.none(failures_writes.fallen(failures_writes.read(ground.clusters)), "seqs fell")
-    # Its watches are opened again one by one, each up to a minute after the last try that failed (client-go: 30 s and
-    # as much jitter): until the last one is, its process does not know all that is gone.
-    until(
-        lambda: not _left_over(asked, "b"), lambda: f"b's own garbage collector has left {_left_over(asked, 'b')}", 90.0
+    assert {key: found for key, found in before.items() if key in _where(asked)} == _where(asked), (
+        "work moved"
     )
-    until(lambda: _reports_truly(ground, "b"), lambda: "the host's figures of b are not what b has", 60.0)
+    failures_writes.none(failures_writes.fallen(failures_writes.read(ground.clusters)), "seqs fell")
+    # Its watches are opened again one by one, each up to a minute after the last try that failed
+    # (client-go: 30 s and as much jitter): until the last one is, its process does not know all
+    # that is gone.
+    until(
+        lambda: not _left_over(asked, "b"),
+        lambda: f"b's own garbage collector has left {_left_over(asked, 'b')}",
+        90.0,
+    )
+    until(
+        lambda: _reports_truly(ground, "b"),
+        lambda: "the host's figures of b are not what b has",
+        60.0,
+    )
     failures_writes.at_rest(ground.clusters, rest_s)
-    return {"not ready after s": unready_s, "ready again after s": ready_s, "settled after s": settled_s}
+    return {
+        "not ready after s": unready_s,
+        "ready again after s": ready_s,
+        "settled after s": settled_s,
+    }
 
 
 def _reports_truly(ground: FailureFleet, name: str) -> bool:
-    """Whether a member's report counts the pods that its nodes have, and the host has a copy of it."""
-    report = ground.ask(name, "/apis/federation.pinterest.com/v1alpha1/clustercapacities/cluster")["status"]
+    """Whether a member's report counts the pods that its nodes have, and the host has a copy
+    of it.
+    """
+    report = ground.ask(name, "/apis/federation.pinterest.com/v1alpha1/clustercapacities/cluster")[
+        "status"
+    ]
     member = ground.ask("host", f"/apis/federation.pinterest.com/v1alpha1/memberclusters/{name}")
     pods = ground.ask(name, "/api/v1/pods")["items"]
-    bound = [pod for pod in pods if pod["spec"].get("nodeName") and pod["status"]["phase"] in ("Pending", "Running")]
-    taken = sum((int(r["allocatable"]["pods"]) - int(r["free"]["pods"])) * r["count"] for r in report["nodes"])
+    bound = [
+        pod
+        for pod in pods
+        if pod["spec"].get("nodeName") and pod["status"]["phase"] in ("Pending", "Running")
+    ]
+    taken = sum(
+        (int(r["allocatable"]["pods"]) - int(r["free"]["pods"])) * r["count"]
+        for r in report["nodes"]
+    )
     return bool(taken == len(bound) and member["status"]["capacity"]["nodes"] == report["nodes"])
 
 
 def _tainted(ground: FailureFleet, name: str) -> bool:
     """Whether a member's report tells of taints."""
-    report = ground.ask(name, "/apis/federation.pinterest.com/v1alpha1/clustercapacities/cluster")["status"]
+    report = ground.ask(name, "/apis/federation.pinterest.com/v1alpha1/clustercapacities/cluster")[
+        "status"
+    ]
     return any("taints" in row for row in report["nodes"])
 
 
 def _refuses(asked: Asked, name: str) -> bool:
-    """Whether a member's scheduler has bound none of the pods. Those that it has bound are deleted, and replaced."""
+    """Whether a member's scheduler has bound none of the pods. Those that it has bound are deleted,
+    and replaced.
+    """
     pods = [pod for pod in asked.items(name, "Pod") if "deletionTimestamp" not in pod["metadata"]]
     bound = [pod for pod in pods if pod["spec"].get("nodeName")]
     if bound:
         asked.ground.ask(name, PATHS["Pod"].format(asked.namespace), "DELETE")
-    told = [c for pod in pods for c in pod["status"].get("conditions", ()) if c["type"] == "PodScheduled"]
+    told = [
+        c
+        for pod in pods
+        for c in pod["status"].get("conditions", ())
+        if c["type"] == "PodScheduled"
+    ]
     return not bound and bool(pods) and len(told) == len(pods)
 
 
@@ -112,8 +159,16 @@ def _left_over(asked: Asked, name: str) -> set[str]:
         return items
 
     sets = found(f"/apis/apps/v1/{inside}/replicasets")
-    owners = [*found(f"/apis/apps/v1/{inside}/deployments"), *sets, *found(f"/api/v1/{inside}/services")]
-    owned = [*sets, *found(f"/api/v1/{inside}/pods"), *found(f"/apis/discovery.k8s.io/v1/{inside}/endpointslices")]
+    owners = [
+        *found(f"/apis/apps/v1/{inside}/deployments"),
+        *sets,
+        *found(f"/api/v1/{inside}/services"),
+    ]
+    owned = [
+        *sets,
+        *found(f"/api/v1/{inside}/pods"),
+        *found(f"/apis/discovery.k8s.io/v1/{inside}/endpointslices"),
+    ]
     uids = {one["metadata"]["uid"] for one in owners}
     return {
         one["metadata"]["name"]
@@ -125,21 +180,36 @@ def _left_over(asked: Asked, name: str) -> set[str]:
 def _where(asked: Asked) -> Mapping[str, list[Any]]:
     """The shares of every decision, by workload."""
     return {
-        found["spec"]["workload"]["name"]: sorted((s["cluster"], s["replicas"]) for s in found["spec"]["shares"])
+        found["spec"]["workload"]["name"]: sorted(
+            (s["cluster"], s["replicas"]) for s in found["spec"]["shares"]
+        )
         for found in asked.items("host", "PlacementDecision")
     }
 
 
 def _acts_on(write: failures_writes.Write, asked: Asked) -> bool:
     """Whether it changes what runs: a decision, a slice or a native object, and no status."""
-    return write.namespace == asked.namespace and "/" not in write.resource and write.resource != "events"
+    return (
+        write.namespace == asked.namespace
+        and "/" not in write.resource
+        and write.resource != "events"
+    )
 
 
 def server_restored(
-    ground: FailureFleet, asked: Asked, *, home: Path, count: int, seed: int, rest_s: float, restart_hub: bool = False
+    ground: FailureFleet,
+    asked: Asked,
+    *,
+    home: Path,
+    count: int,
+    seed: int,
+    rest_s: float,
+    restart_hub: bool = False,
 ) -> dict[str, float]:
-    """b is put back to an earlier state of its etcd: slices are older than decided, deleted ones are back, new ones
-    are missing, and versions count from the past on. Everything is repaired, and what was deleted goes again."""
+    """b is put back to an earlier state of its etcd: slices are older than decided, deleted ones
+    are back, new ones are missing, and versions count from the past on. Everything is repaired, and
+    what was deleted goes again.
+    """
     rng, begun = random.Random(seed), time.time()
     spread(asked)
     for index in range(count):
@@ -155,7 +225,9 @@ def server_restored(
             asked.scale(kind, name, rng.randint(6, 8))
     for index in range(count, count + count // 2):
         asked.create(_mixed(index, asked.namespace))
-    asked.create(workloads.service("back-0", asked.namespace, 6))  # the same name as one that is deleted
+    asked.create(
+        workloads.service("back-0", asked.namespace, 6)
+    )  # the same name as one that is deleted
     asked.comes_about()
     _no_seq_fell(ground, begun)
     if restart_hub:
@@ -199,8 +271,9 @@ def _mixed(index: int, namespace: str) -> Mapping[str, Any]:
 
 
 def nodes_refuse(ground: FailureFleet, asked: Asked, *, rest_s: float) -> dict[str, float]:
-    """All nodes of b are tainted and its pods are gone: the scheduler finds no room where room was promised. What is
-    stuck moves to a."""
+    """All nodes of b are tainted and its pods are gone: the scheduler finds no room where room was
+    promised. What is stuck moves to a.
+    """
     spread(asked)
     asked.create(workloads.service("stuck", asked.namespace, 6))
     asked.comes_about()
@@ -215,9 +288,13 @@ def nodes_refuse(ground: FailureFleet, asked: Asked, *, rest_s: float) -> dict[s
     for name in nodes:
         shell("taint", "node", name, f"{TAINT['key']}=true:{TAINT['effect']}")
     try:
-        # A scheduler whose server was away in an earlier story may not have opened its watch of nodes again (see
-        # `server_away`), and binds to nodes of whose taints it does not know.
-        until(lambda: moved() or _refuses(asked, "b"), lambda: "b's scheduler binds to tainted nodes", 90.0)
+        # A scheduler whose server was away in an earlier story may not have opened its watch of
+        # nodes again (see `server_away`), and binds to nodes of whose taints it does not know.
+        until(
+            lambda: moved() or _refuses(asked, "b"),
+            lambda: "b's scheduler binds to tainted nodes",
+            90.0,
+        )
         begun = time.monotonic()
         until(moved, lambda: f"the shares are {_where(asked)}", 60)
         moved_s = time.monotonic() - begun

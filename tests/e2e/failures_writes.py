@@ -1,8 +1,8 @@
-"""What the federation's accounts wrote, and garbage collectors took away, as the servers' audit logs have it, and what
-must hold of it at all times.
+"""What the federation's accounts wrote, and garbage collectors took away, as the servers' audit
+logs have it, and what must hold of it at all times.
 
-Used by the failure tests: nothing is applied twice, no `seq` falls, and a settled federation writes nothing. Reads
-logs only.
+Used by the failure tests: nothing is applied twice, no `seq` falls, and a settled federation writes
+nothing. Reads logs only.
 """
 
 import itertools
@@ -23,8 +23,9 @@ from tests.e2e.federations import until
 VERBS = frozenset({"create", "update", "patch", "delete"})
 CREDENTIAL = "authentication.kubernetes.io/credential-id"
 CALM_S = 5.0
-"""Longer than anything waits that still has to be written: figures of capacity are computed, written and copied to the
-host at intervals of a second each."""
+"""Longer than anything waits that still has to be written: figures of capacity are computed,
+written and copied to the host at intervals of a second each.
+"""
 CALM_WITHIN_S = 60.0
 SLICES = {"pinterestservices": "PinterestService", "pinterestjobsets": "PinterestJobSet"}
 
@@ -56,7 +57,10 @@ class Write:
 
     @property
     def row(self) -> str:
-        return f"{self.cluster}: {self.account} {self.verb} {self.resource} {self.namespace}/{self.name} {self.code}"
+        return (
+            f"{self.cluster}: {self.account} {self.verb} {self.resource} "
+            f"{self.namespace}/{self.name} {self.code}"
+        )
 
 
 def read(clusters: Mapping[str, Cluster]) -> list[Write]:
@@ -72,7 +76,11 @@ def _of(name: str, cluster: Cluster) -> Iterator[Write]:
             continue  # still being written
         event = json.loads(line)
         ref = event.get("objectRef") or {}
-        if event["verb"] not in VERBS or ref.get("resource") in ("leases", "selfsubjectaccessreviews", None):
+        if event["verb"] not in VERBS or ref.get("resource") in (
+            "leases",
+            "selfsubjectaccessreviews",
+            None,
+        ):
             continue
         yield _write(name, event, ref)
 
@@ -113,7 +121,9 @@ def since(writes: Sequence[Write], at_s: float) -> list[Write]:
 
 
 def doubled(writes: Sequence[Write], namespace: str) -> list[str]:
-    """Objects of the namespace that were created more than once although nobody deleted one in between."""
+    """Objects of the namespace that were created more than once although nobody deleted one in
+    between.
+    """
     counts: Counter[tuple[str, str, str]] = Counter()
     found = []
     for write in writes:
@@ -130,7 +140,9 @@ def doubled(writes: Sequence[Write], namespace: str) -> list[str]:
 
 
 def fallen(writes: Sequence[Write]) -> list[str]:
-    """Slices and decisions whose `seq` fell: by object, in order of the versions that its server gave."""
+    """Slices and decisions whose `seq` fell: by object, in order of the versions that its server
+    gave.
+    """
     histories: dict[tuple[str, str], list[Write]] = defaultdict(list)
     for write in writes:
         if write.taken and write.seq and "/" not in write.resource:
@@ -145,8 +157,9 @@ def fallen(writes: Sequence[Write]) -> list[str]:
 
 
 def at_rest(clusters: Mapping[str, Cluster], seconds: float) -> None:
-    """Leaves a settled federation alone: after a calm moment nothing is written any more, leases apart. Raises
-    AssertionError with what was written. Events count too."""
+    """Leaves a settled federation alone: after a calm moment nothing is written any more, leases
+    apart. Raises AssertionError with what was written. Events count too.
+    """
     until(
         lambda: not _written_within(clusters, CALM_S),
         lambda: f"it does not come to rest: {_written_within(clusters, CALM_S)}",
@@ -167,6 +180,8 @@ def none(rows: Sequence[str], what: str) -> None:
 
 
 def sound(writes: Sequence[Write], namespace: str) -> None:
-    """Nothing of the namespace was created twice, and no seq fell anywhere. Raises AssertionError."""
+    """Nothing of the namespace was created twice, and no seq fell anywhere. Raises
+    AssertionError.
+    """
     none(doubled(writes, namespace), "doubled")
     none(fallen(writes), "seqs fell")

@@ -1,7 +1,8 @@
 """Whole federations of real processes for the end-to-end tests, and the shells that drive them.
 
-Three ways to get one (`sandbox`, `processes`, `on_real_servers`); all give a `Fleet`, so that the same story is told on
-each. Everything blocks: what is tested runs in other processes. Nothing outlives the `with` block.
+Three ways to get one (`sandbox`, `processes`, `on_real_servers`); all give a `Fleet`, so that the
+same story is told on each. Everything blocks: what is tested runs in other processes. Nothing
+outlives the `with` block.
 """
 
 import contextlib
@@ -27,7 +28,11 @@ START_S = 60.0
 POLICIES_MAX = 5
 """PlacementPolicies of a namespace that are in force."""
 SETTINGS = {
-    "hub": {"probe_interval_s": 1.0, "capacity_copy_interval_s": 1.0, "policies_per_namespace": POLICIES_MAX},
+    "hub": {
+        "probe_interval_s": 1.0,
+        "capacity_copy_interval_s": 1.0,
+        "policies_per_namespace": POLICIES_MAX,
+    },
     "member": {"heartbeat_s": 2.0, "capacity_write_s": 1.0, "capacity_small_write_s": 1.0},
 }
 """A fleet of tests is watched by impatient people."""
@@ -56,7 +61,11 @@ class Shell:
     kubeconfig: Path
 
     def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
-        known = {"PATH": os.environ.get("PATH", ""), "HOME": str(self.home), "KUBECONFIG": str(self.kubeconfig)}
+        known = {
+            "PATH": os.environ.get("PATH", ""),
+            "HOME": str(self.home),
+            "KUBECONFIG": str(self.kubeconfig),
+        }
         return {**known, **more}
 
     def run(self, *arguments: str, input: str = "", **environment: str) -> Ran:
@@ -88,7 +97,9 @@ class Shell:
 
     @contextlib.contextmanager
     def following(self, *arguments: str) -> Iterator[Callable[[Callable[[str], bool]], str]]:
-        """Runs a command that goes on; gives a function that waits until its output satisfies a condition."""
+        """Runs a command that goes on; gives a function that waits until its output satisfies a
+        condition.
+        """
         path = self.home / f"following-{time.monotonic_ns()}.out"
         with path.open("wb") as output:
             child = subprocess.Popen(
@@ -101,7 +112,10 @@ class Shell:
             )
 
         def wait(condition: Callable[[str], bool]) -> str:
-            until(lambda: condition(path.read_text()), lambda: f"{' '.join(arguments)} printed {path.read_text()!r}")
+            until(
+                lambda: condition(path.read_text()),
+                lambda: f"{' '.join(arguments)} printed {path.read_text()!r}",
+            )
             return path.read_text()
 
         try:
@@ -111,8 +125,12 @@ class Shell:
             child.wait(10)
 
 
-def until(condition: Callable[[], bool], describe: Callable[[], str], within_s: float = COMMAND_S) -> None:
-    """Polls until the condition holds. Raises AssertionError with the description at the deadline."""
+def until(
+    condition: Callable[[], bool], describe: Callable[[], str], within_s: float = COMMAND_S
+) -> None:
+    """Polls until the condition holds. Raises AssertionError with the description at the
+    deadline.
+    """
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline, f"not within {within_s:g} s: {describe()}"
@@ -121,7 +139,9 @@ def until(condition: Callable[[], bool], describe: Callable[[], str], within_s: 
 
 @dataclass(slots=True)
 class Fleet:
-    """A running federation. `many` is what `kubectl scale` asks for: a real API server on two cores is slower."""
+    """A running federation. `many` is what `kubectl scale` asks for: a real API server on two cores
+    is slower.
+    """
 
     kind: str
     home: Path
@@ -164,10 +184,14 @@ class Fleet:
 
     def replicas(self, kind: str, namespace: str, name: str) -> int:
         """The sum over the members."""
-        return sum(int(obj["spec"]["replicas"]) for obj in self.spread(kind, namespace, name).values())
+        return sum(
+            int(obj["spec"]["replicas"]) for obj in self.spread(kind, namespace, name).values()
+        )
 
     def versions(self) -> dict[tuple[str, str, str, str], str]:
-        """The version of everything that a settled federation may not write, leases and Events apart."""
+        """The version of everything that a settled federation may not write, leases and Events
+        apart.
+        """
         ours = "psvc,pjs,pd,pp,cpp,fq,mc,runtimeprofiles"
         native = "deployments,services,configmaps,serviceaccounts,ingresses,jobs,namespaces"
         found = {}
@@ -175,7 +199,9 @@ class Fleet:
             kinds = f"{ours if cluster == 'host' else 'psvc,pjs,clustercapacities,runtimeprofiles'},{native}"
             for obj in shell.items(kinds, "-A"):
                 meta = obj["metadata"]
-                found[(cluster, obj["kind"], meta.get("namespace", ""), meta["name"])] = meta["resourceVersion"]
+                found[(cluster, obj["kind"], meta.get("namespace", ""), meta["name"])] = meta[
+                    "resourceVersion"
+                ]
         return found
 
 
@@ -204,7 +230,9 @@ def _settings(home: Path) -> str:
     return str(path)
 
 
-def fleet_of(kind: str, home: Path, kubeconfigs: Mapping[str, Path], programs: Family, many: int = 900) -> Fleet:
+def fleet_of(
+    kind: str, home: Path, kubeconfigs: Mapping[str, Path], programs: Family, many: int = 900
+) -> Fleet:
     shells = {name: kubectl(home, path) for name, path in kubeconfigs.items()}
     host = shells.pop("host")
     return Fleet(kind, home, host, shells, many=many, programs=programs)
@@ -240,7 +268,10 @@ def sandbox(home: Path, *, clusters: int = 3, separate: bool = False) -> Iterato
         command = [*FEDERATOR, "sandbox", "--clusters", str(clusters), "--dir", str(directory)]
         programs.start("sandbox", [*command, "--api-only"] if separate else command)
         programs.wait_until((directory / "ready").exists, "The sandbox", START_S)
-        kubeconfigs = {path.name.removesuffix(".kubeconfig"): path for path in sorted(directory.glob("*.kubeconfig"))}
+        kubeconfigs = {
+            path.name.removesuffix(".kubeconfig"): path
+            for path in sorted(directory.glob("*.kubeconfig"))
+        }
         if separate:
             controllers(programs, home, kubeconfigs)
         fleet = fleet_of("processes" if separate else "sandbox", home, kubeconfigs, programs)

@@ -1,8 +1,9 @@
 """What a document shows under a command, compared with what the command prints.
 
-In a fenced block with lines that begin with `$ `, the lines after a command, until the next one or the end, are what
-it prints, on stdout and stderr. `...` on a line of its own stands for lines left out. Words, headings, columns, reasons
-and figures are compared as they are; what cannot be the same twice is listed here, and nowhere else.
+In a fenced block with lines that begin with `$ `, the lines after a command, until the next one or
+the end, are what it prints, on stdout and stderr. `...` on a line of its own stands for lines left
+out. Words, headings, columns, reasons and figures are compared as they are; what cannot be the same
+twice is listed here, and nowhere else.
 """
 
 import difflib
@@ -33,29 +34,40 @@ CHANCE: Final[Sequence[tuple[str, str]]] = (
     (r"\bv\d+\.\d+\.\d+\b", "VERSION"),
     (r"\b127\.0\.0\.1:\d+", "ADDRESS"),
 )
-"""Never the same twice: ages, times, names with chance in them, numbers of decisions, versions, ports."""
+"""Never the same twice: ages, times, names with chance in them, numbers of decisions, versions,
+ports.
+"""
 
 MOMENTARY: Final[Sequence[tuple[str, str]]] = (
     (r"\b\d+ of (\d+ cpu free) +\d+\b", r"N of \1  N"),
-    (r"^(\S+ +\d+) +\d+ +\d+ +\d+ +[\d]+ = [\d]+ \+ [\d]+ \+ [\d]+", r"\1  PLACED  READY  GOT  SCORE"),
+    (
+        r"^(\S+ +\d+) +\d+ +\d+ +\d+ +[\d]+ = [\d]+ \+ [\d]+ \+ [\d]+",
+        r"\1  PLACED  READY  GOT  SCORE",
+    ),
     (r"\bgets \d+ copies, \d+ of them held before", "gets N copies, N of them held before"),
-    (r"\bmaxPerCluster (\d+) -> \d+ \(\+\d+, \d+ still missing\)", r"maxPerCluster \1 -> N (+N, N still missing)"),
+    (
+        r"\bmaxPerCluster (\d+) -> \d+ \(\+\d+, \d+ still missing\)",
+        r"maxPerCluster \1 -> N (+N, N still missing)",
+    ),
     (r"\{\"maxPerCluster\":\d+\}", '{"maxPerCluster":N}'),
     (r"^(TIME +Decision +)-( +)(?:[a-z0-9-]+ \d+(?:, )?)+", r"\1-\2SHARES"),
     (r"(?: \(\d+ clusters? more\))? made no progress", " made no progress"),
     (r"-\d+-\d+-(\d+)-POD\b", r"-RANGE-\1-POD"),
     (r"\bstarted on (\S+?)-\d+-\d+ at\b", r"started on \1-NODE at"),
 )
-"""True figures of one moment. How 3000 copies or 400 shards are divided over five clusters, and what is free there
-then, depends on which of the demo's thirteen workloads were admitted first, and on which shards still ran; a score is
-what is free, too, and so are the machine of a pod, and how many clusters a roll-out has stalled in when the first has.
-All others (what is asked for, placed, ready or missing in all,
-bounds, limits, nodes) are compared."""
+"""True figures of one moment. How 3000 copies or 400 shards are divided over five clusters, and
+what is free there then, depends on which of the demo's thirteen workloads were admitted first, and
+on which shards still ran; a score is what is free, too, and so are the machine of a pod, and how
+many clusters a roll-out has stalled in when the first has. All others (what is asked for, placed,
+ready or missing in all, bounds, limits, nodes) are compared.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One command of a document, and what is shown under it. None: its block shows commands only."""
+    """One command of a document, and what is shown under it. None: its block shows commands
+    only.
+    """
 
     where: str
     text: str
@@ -96,7 +108,9 @@ def _plain(command: str) -> str:
 
 
 def under(path: str, command: str) -> tuple[str, ...]:
-    """What a document shows under a command, for a test that runs it elsewhere. Raises LookupError."""
+    """What a document shows under a command, for a test that runs it elsewhere. Raises
+    LookupError.
+    """
     for one in shown([ROOT / path]):
         if one.text == command and one.prints is not None:
             return one.prints
@@ -129,7 +143,9 @@ def _trimmed(lines: Sequence[str]) -> list[str]:
 
 
 def _matches(wanted: Sequence[str], lines: Sequence[str]) -> bool:
-    """Whether the parts between the lines left out follow upon each other, from the first line to the last."""
+    """Whether the parts between the lines left out follow upon each other, from the first line to
+    the last.
+    """
     parts: list[list[str]] = [[]]
     for line in wanted:
         if line == LEFT_OUT:
@@ -143,7 +159,14 @@ def _matches(wanted: Sequence[str], lines: Sequence[str]) -> bool:
         return False
     at = len(first)
     for part in middle:
-        found = next((n for n in range(at, len(lines) - len(part) + 1) if list(lines[n : n + len(part)]) == part), None)
+        found = next(
+            (
+                n
+                for n in range(at, len(lines) - len(part) + 1)
+                if list(lines[n : n + len(part)]) == part
+            ),
+            None,
+        )
         if found is None:
             return False
         at = found + len(part)

@@ -1,4 +1,6 @@
-"""A server that says byte for byte what a test wants, on a loopback port: for what no honest HTTP server would do."""
+"""A server that says byte for byte what a test wants, on a loopback port: for what no honest HTTP
+server would do.
+"""
 
 import asyncio
 import contextlib
@@ -34,7 +36,9 @@ Handler = Callable[[Asked, asyncio.StreamWriter], Awaitable[None]]
 
 @contextlib.asynccontextmanager
 async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[RawServer]:
-    """Reads requests and lets `handler` write the answer; a handler that returns keeps the connection open."""
+    """Reads requests and lets `handler` write the answer; a handler that returns keeps the
+    connection open.
+    """
     server = RawServer(scheme="https" if tls else "http")
     tasks: set[asyncio.Task[None]] = set()
 
@@ -47,7 +51,10 @@ async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncI
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
                 method, path, _ = head[0].split(" ")
-                headers = {name.lower(): value.strip() for name, _, value in (row.partition(":") for row in head[1:-2])}
+                headers = {
+                    name.lower(): value.strip()
+                    for name, _, value in (row.partition(":") for row in head[1:-2])
+                }
                 await reader.readexactly(int(headers.get("content-length", "0")))
                 asked = Asked(method, path, headers)
                 server.requests.append(asked)

@@ -1,6 +1,8 @@
-"""`federator` as processes against a federation in this one: the host is served over HTTPS, all else is in memory.
+"""`federator` as processes against a federation in this one: the host is served over HTTPS, all
+else is in memory.
 
-Used by the command line's end-to-end tests that reach into the federation (cut a link, write as another host).
+Used by the command line's end-to-end tests that reach into the federation (cut a link, write as
+another host).
 """
 
 import asyncio
@@ -54,7 +56,9 @@ class Shell:
         await self.federation.until_settled(DEADLINE_S)
 
     async def reported(self) -> None:
-        """Until the host has every member's figures, which come some seconds after it has joined."""
+        """Until the host has every member's figures, which come some seconds after it has
+        joined.
+        """
         kind = registry.KINDS["MemberCluster"]
         async with asyncio.timeout(DEADLINE_S):
             while True:

@@ -26,14 +26,17 @@ pytestmark = pytest.mark.e2e
 
 SERVICES = 80
 RENEWALS = 6
-"""At 2 s each: longer than the 10 s that a leader may be without one, shorter than the 30 s that a write waits."""
+"""At 2 s each: longer than the 10 s that a leader may be without one, shorter than the 30 s that a
+write waits.
+"""
 
 PASSED = ("/leases", "/secrets")
 
 
 class Front:
-    """Stands before an API server and never answers a write to anything but leases and the hub's own Secret, without
-    which it decides nothing; everything else is passed on."""
+    """Stands before an API server and never answers a write to anything but leases and the hub's
+    own Secret, without which it decides nothing; everything else is passed on.
+    """
 
     def __init__(self, server: HttpServer, session: aiohttp.ClientSession) -> None:
         self.held = 0
@@ -45,11 +48,15 @@ class Front:
             self.held += 1
             await asyncio.Event().wait()
         sent = {
-            name: value for name, value in request.headers.items() if name.lower() not in ("host", "content-length")
+            name: value
+            for name, value in request.headers.items()
+            if name.lower() not in ("host", "content-length")
         }
         url, body = self._server.url + request.path_qs, await request.read()
         async with self._session.request(request.method, url, headers=sent, data=body) as answer:
-            passed = web.StreamResponse(status=answer.status, headers={"Content-Type": answer.headers["Content-Type"]})
+            passed = web.StreamResponse(
+                status=answer.status, headers={"Content-Type": answer.headers["Content-Type"]}
+            )
             await passed.prepare(request)
             async for chunk in answer.content.iter_any():
                 await passed.write(chunk)
@@ -59,10 +66,14 @@ class Front:
 @asynccontextmanager
 async def fronted(server: HttpServer, room: Path) -> AsyncIterator[Front]:
     """The server behind a front, which the kubeconfig in `room` leads to."""
-    trust = aiohttp.TCPConnector(ssl=ssl.create_default_context(cadata=server.ca_pem.decode()), limit=0)
+    trust = aiohttp.TCPConnector(
+        ssl=ssl.create_default_context(cadata=server.ca_pem.decode()), limit=0
+    )
     async with aiohttp.ClientSession(connector=trust, auto_decompress=False) as session:
         front = Front(server, session)
-        runner = web.ServerRunner(web.Server(front.handle, handler_cancellation=True), shutdown_timeout=0.1)
+        runner = web.ServerRunner(
+            web.Server(front.handle, handler_cancellation=True), shutdown_timeout=0.1
+        )
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=server_identity().context).start()
         seen = HttpServer(server.cluster, f"https://127.0.0.1:{runner.addresses[0][1]}", runner)
@@ -77,22 +88,39 @@ async def fill(client: Client) -> None:
     """More workloads than a hub has connections, each of which gets a decision."""
     await install_crds(client)
     for name in ("feed", HubOptions().system_namespace):
-        await ensure(client, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}, "namespaces")
+        await ensure(
+            client,
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
+            "namespaces",
+        )
     for number in range(SERVICES):
         service: dict[str, Any] = {
             "apiVersion": "pinterest.com/v1beta1",
             "kind": "PinterestService",
             "metadata": {"name": f"web-{number}", "namespace": "feed"},
-            "spec": {"replicas": 1, "template": {"spec": {"containers": [{"name": "app", "image": "app:1"}]}}},
+            "spec": {
+                "replicas": 1,
+                "template": {"spec": {"containers": [{"name": "app", "image": "app:1"}]}},
+            },
         }
         await ensure(client, service, "pinterestservices")
 
 
-async def test_the_lease_is_renewed_while_every_connection_waits_for_the_host(tmp_path: Path) -> None:
+async def test_the_lease_is_renewed_while_every_connection_waits_for_the_host(
+    tmp_path: Path,
+) -> None:
     host = EmbeddedCluster("host", clock=RealClock(), rng=random.Random(1), controllers=False)
-    client, server, hub = Client(host.transport(), "host"), await http.serve(host), Hub(tmp_path, {})
+    client, server, hub = (
+        Client(host.transport(), "host"),
+        await http.serve(host),
+        Hub(tmp_path, {}),
+    )
     lease = ObjectRef(
-        "coordination.k8s.io/v1", "leases", HubOptions().system_namespace, HubOptions().lease_name, "Lease"
+        "coordination.k8s.io/v1",
+        "leases",
+        HubOptions().system_namespace,
+        HubOptions().lease_name,
+        "Lease",
     )
     try:
         await fill(client)
@@ -108,8 +136,12 @@ async def test_the_lease_is_renewed_while_every_connection_waits_for_the_host(tm
 
             await hub.start()
             try:
-                await hub.until(full, within_s=120.0, said="waiting for every write that it may have in flight")
-                await hub.until(renewed, within_s=60.0, said="leading for longer than a lease lasts")
+                await hub.until(
+                    full, within_s=120.0, said="waiting for every write that it may have in flight"
+                )
+                await hub.until(
+                    renewed, within_s=60.0, said="leading for longer than a lease lasts"
+                )
                 assert (await client.get(lease))["spec"]["leaseTransitions"] <= 1
             finally:
                 await hub.stop()

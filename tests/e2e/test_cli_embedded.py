@@ -98,7 +98,9 @@ async def test_a_host_that_does_not_answer_is_a_sentence(shell: Shell, tmp_path:
     text = shell.kubeconfig.read_text(encoding="utf-8")
     line = next(line for line in text.splitlines() if "server:" in line)
     dead = tmp_path / "dead.kubeconfig"
-    dead.write_text(text.replace(line.split("server:")[1].strip(), "https://127.0.0.1:1"), encoding="utf-8")
+    dead.write_text(
+        text.replace(line.split("server:")[1].strip(), "https://127.0.0.1:1"), encoding="utf-8"
+    )
     _, err = await Shell(shell.federation, dead).run("get", "psvc", code=1)
 
     assert err.startswith("error: ")
@@ -148,7 +150,9 @@ async def test_jsonpath_prints_what_kubectl_prints(shell: Shell, template: str) 
     )
     printed, _ = await asyncio.wait_for(wanted.communicate(), DEADLINE_S)
 
-    assert (await shell.run("get", "psvc", "web", "-o", f"jsonpath={template}"))[0] == printed.decode()
+    assert (await shell.run("get", "psvc", "web", "-o", f"jsonpath={template}"))[
+        0
+    ] == printed.decode()
 
 
 async def test_a_bad_output_format_is_told(shell: Shell) -> None:
@@ -179,13 +183,21 @@ async def test_watching_prints_changes_until_it_is_stopped(shell: Shell) -> None
     process = await shell.start("get", "psvc", "-w", "-o", "name", "-l", "team=watched")
     assert process.stdout is not None
     try:
-        assert (await asyncio.wait_for(process.stdout.readline(), DEADLINE_S)).decode().strip().endswith("/first")
+        assert (
+            (await asyncio.wait_for(process.stdout.readline(), DEADLINE_S))
+            .decode()
+            .strip()
+            .endswith("/first")
+        )
         await shell.settle()
         await shell.create(psvc("second", 1, labels={"team": "watched"}))
         line = ""
         while not line.endswith("/second"):
             line = (await asyncio.wait_for(process.stdout.readline(), DEADLINE_S)).decode().strip()
-            assert line in ("pinterestservice.pinterest.com/first", "pinterestservice.pinterest.com/second")
+            assert line in (
+                "pinterestservice.pinterest.com/first",
+                "pinterestservice.pinterest.com/second",
+            )
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.terminate()
@@ -213,9 +225,8 @@ async def test_explain_tells_a_shortfall_and_what_would_lift_it(shell: Shell) ->
     await shell.settle()
     out, _ = await shell.run("explain", "psvc/huge")
 
-    assert (
-        out.splitlines()[0]
-        == "PinterestService/huge  desired 4  placed 0  ready 0  Placed=False (InsufficientCapacity)"
+    assert out.splitlines()[0] == (
+        "PinterestService/huge  desired 4  placed 0  ready 0  Placed=False (InsufficientCapacity)"
     )
     assert "has no node with room for one copy (cpu 64" in out
     assert "short by 4 (InsufficientCapacity)" in out
@@ -244,7 +255,9 @@ async def test_a_member_is_trusted_again_by_an_operators_word(shell: Shell) -> N
     await until("False")
     found = await shell.json("get", "mc", "us-west-2a")
     assert found["metadata"]["annotations"]["federation.pinterest.com/trust-again"] == since
-    assert (await shell.run("cluster", "trust", "us-west-2a"))[0] == "us-west-2a is not Untrustworthy.\n"
+    assert (await shell.run("cluster", "trust", "us-west-2a"))[
+        0
+    ] == "us-west-2a is not Untrustworthy.\n"
     assert '"none" not found' in (await shell.run("cluster", "trust", "none", code=1))[1]
 
 
@@ -266,10 +279,15 @@ async def test_explain_names_the_fix_of_a_cordon(shell: Shell) -> None:
         (("psvc/nosuch",), 'pinterestservices "nosuch" not found in namespace default'),
         (("mc/eu-west-1a",), "a MemberCluster is not placed"),
         (("psvc",), "name a workload"),
-        (("psvc/web", "--cluster", "nosuch"), "there is no cluster 'nosuch'; the fleet has eu-west-1a"),
+        (
+            ("psvc/web", "--cluster", "nosuch"),
+            "there is no cluster 'nosuch'; the fleet has eu-west-1a",
+        ),
     ],
 )
-async def test_explain_refuses_with_a_sentence(shell: Shell, args: tuple[str, ...], message: str) -> None:
+async def test_explain_refuses_with_a_sentence(
+    shell: Shell, args: tuple[str, ...], message: str
+) -> None:
     assert message in (await shell.run("explain", *args, code=1))[1]
 
 
@@ -284,10 +302,16 @@ async def test_watched_yaml_is_a_stream_of_documents(shell: Shell) -> None:
     process = await shell.start("get", "psvc", "-w", "-o", "yaml", "-l", "team=stream")
     assert process.stdout is not None
     try:
-        while (await asyncio.wait_for(process.stdout.readline(), DEADLINE_S)).decode().strip() != "kind: List":
+        while (
+            await asyncio.wait_for(process.stdout.readline(), DEADLINE_S)
+        ).decode().strip() != "kind: List":
             continue
         await shell.create(psvc("later", 1, labels={"team": "stream"}))
-        while (line := (await asyncio.wait_for(process.stdout.readline(), DEADLINE_S)).decode().rstrip()) != "---":
+        while (
+            line := (await asyncio.wait_for(process.stdout.readline(), DEADLINE_S))
+            .decode()
+            .rstrip()
+        ) != "---":
             assert not line.startswith("apiVersion"), "a second document began without its mark"
     finally:
         with contextlib.suppress(ProcessLookupError):

@@ -1,4 +1,5 @@
-"""`federator rollout` and `federator wait` as processes, and a real kubectl beside them, on an embedded federation.
+"""`federator rollout` and `federator wait` as processes, and a real kubectl beside them, on an
+embedded federation.
 
 One federation serves all tests of this file; each has a workload of its own.
 """
@@ -64,23 +65,33 @@ async def patch(shell: Shell, kind: str, name: str, body: dict[str, Any]) -> Non
 
 async def annotate(shell: Shell, kind: str, name: str, cause: str, **notes: str) -> None:
     why = {"metadata": {"annotations": {"kubernetes.io/change-cause": cause}}}
-    annotations = {f"embedded.federator/{note.replace('_', '-')}": value for note, value in notes.items()}
-    await patch(shell, kind, name, {**why, "spec": {"template": {"metadata": {"annotations": annotations}}}})
+    annotations = {
+        f"embedded.federator/{note.replace('_', '-')}": value for note, value in notes.items()
+    }
+    await patch(
+        shell, kind, name, {**why, "spec": {"template": {"metadata": {"annotations": annotations}}}}
+    )
 
 
 async def test_a_broken_roll_out_fails_its_watchers_and_undo_heals_it(shell: Shell) -> None:
     await service(shell, "web")
-    assert (await kubectl(shell, "wait", "--for=condition=Ready", "psvc/web", "--timeout=5s"))[0] == 0
+    assert (await kubectl(shell, "wait", "--for=condition=Ready", "psvc/web", "--timeout=5s"))[
+        0
+    ] == 0
 
     await annotate(shell, "PinterestService", "web", "a bad day", image_pull_error="true")
     code, _, err = await kubectl(shell, "wait", "--for=condition=Ready", "psvc/web", "--timeout=4s")
     assert (code, "timed out" in err) == (1, True)
     out, err = await shell.run("rollout", "status", "psvc/web", code=1)
     assert any(
-        line.startswith("  ") and "updated, " in line and "(ImagePullFailed" in line for line in out.splitlines()
+        line.startswith("  ") and "updated, " in line and "(ImagePullFailed" in line
+        for line in out.splitlines()
     )
     assert 'error: psvc "web" is stalled: ImagePullFailed: ' in err
-    assert "is stalled: ImagePullFailed" in (await shell.run("wait", "psvc/web", "--for=ready", code=1))[1]
+    assert (
+        "is stalled: ImagePullFailed"
+        in (await shell.run("wait", "psvc/web", "--for=ready", code=1))[1]
+    )
     assert "available condition met" in (await shell.run("wait", "psvc/web", "--for=available"))[0]
 
     out, _ = await shell.run("rollout", "history", "psvc/web")
@@ -100,10 +111,16 @@ async def test_a_broken_roll_out_fails_its_watchers_and_undo_heals_it(shell: She
 
 async def test_a_plain_deployment_is_followed_by_kubectl_itself(shell: Shell) -> None:
     labels = {"app": "page"}
-    spec = {**psvc("page", 6)["spec"], "selector": {"matchLabels": labels}, "progressDeadlineSeconds": 5}
+    spec = {
+        **psvc("page", 6)["spec"],
+        "selector": {"matchLabels": labels},
+        "progressDeadlineSeconds": 5,
+    }
     spec["template"]["metadata"] = {"labels": labels}
     meta = {"name": "page", "namespace": "default"}
-    await shell.create({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec})
+    await shell.create(
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
+    )
     await shell.run("wait", "deploy/page", "--for=rolled-out", "--timeout", "50s")
     await shell.run("rollout", "restart", "deploy/page")
     code, out, _ = await kubectl(shell, "rollout", "status", "deployment/page", "--timeout=50s")
@@ -121,11 +138,16 @@ async def test_a_plain_deployment_is_followed_by_kubectl_itself(shell: Shell) ->
     await shell.run("wait", "deploy/page", "--for=ready", "--timeout", "50s")
 
 
-async def test_several_are_waited_for_and_those_that_are_not_as_asked_are_named(shell: Shell) -> None:
+async def test_several_are_waited_for_and_those_that_are_not_as_asked_are_named(
+    shell: Shell,
+) -> None:
     await service(shell, "one")
     await service(shell, "two")
     out, _ = await shell.run("wait", "psvc", "one", "two", "--for=placed")
-    assert [line.split("/")[1] for line in out.splitlines()] == ["one placed condition met", "two placed condition met"]
+    assert [line.split("/")[1] for line in out.splitlines()] == [
+        "one placed condition met",
+        "two placed condition met",
+    ]
     out, err = await shell.run("wait", "psvc/one", "psvc/gone", "--for=ready", code=1)
     assert out == "pinterestservice.pinterest.com/one ready condition met\n"
     assert err == 'error: pinterestservices "gone" not found in namespace default\n'
@@ -148,7 +170,12 @@ async def test_an_undo_over_somebody_elses_change_is_refused(shell: Shell) -> No
         for number in range(10_000):
             if stop.is_set():
                 return
-            await patch(shell, "PinterestService", "raced", {"metadata": {"annotations": {"n": str(number)}}})
+            await patch(
+                shell,
+                "PinterestService",
+                "raced",
+                {"metadata": {"annotations": {"n": str(number)}}},
+            )
             await asyncio.sleep(0)
 
     busy = asyncio.create_task(restless())
@@ -164,7 +191,11 @@ async def test_an_undo_over_somebody_elses_change_is_refused(shell: Shell) -> No
 @pytest.mark.parametrize(
     ("command", "code", "says"),
     [
-        (("rollout", "status", "psvc/nope"), 1, 'pinterestservices "nope" not found in namespace default'),
+        (
+            ("rollout", "status", "psvc/nope"),
+            1,
+            'pinterestservices "nope" not found in namespace default',
+        ),
         (("rollout", "status", "pjs/index"), 1, "a PinterestJobSet has no rollout"),
         (("rollout", "undo", "psvc/still"), 1, "no rollout history found"),
         (("rollout", "undo", "psvc/still", "--to-revision", "9"), 1, "unable to find revision 9"),
@@ -173,13 +204,19 @@ async def test_an_undo_over_somebody_elses_change_is_refused(shell: Shell) -> No
         (("rollout", "restart", "mc/a"), 1, "a MemberCluster is not a workload"),
         (("rollout", "restart", "frob/a"), 1, "there is no kind 'frob'"),
         (("wait", "psvc/still", "--for=complete"), 1, "never completes: it is a service"),
-        (("wait", "psvc/still", "--for=ready", "--timeout", "soon"), 2, "'soon' is not a duration such as 30s"),
+        (
+            ("wait", "psvc/still", "--for=ready", "--timeout", "soon"),
+            2,
+            "'soon' is not a duration such as 30s",
+        ),
         (("wait", "psvc/still/x", "--for=ready"), 1, "is not KIND/NAME"),
         (("wait", "psvc", "--for=ready"), 1, "name a workload, such as psvc/web"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
-async def test_what_cannot_be_done_is_said(shell: Shell, command: tuple[str, ...], code: int, says: str) -> None:
+async def test_what_cannot_be_done_is_said(
+    shell: Shell, command: tuple[str, ...], code: int, says: str
+) -> None:
     with contextlib.suppress(errors.AlreadyExists):
         await service(shell, "still")
     assert says in (await shell.run(*command, code=code))[1]
@@ -196,7 +233,9 @@ async def test_a_pause_is_told(shell: Shell) -> None:
 
 
 async def test_a_lease_that_is_not_renewed_is_told(tmp_path: Path) -> None:
-    federation = Federation(fleet=fleetfile.generated(1), clock=RealClock(), rng=random.Random(3), hubs=2)
+    federation = Federation(
+        fleet=fleetfile.generated(1), clock=RealClock(), rng=random.Random(3), hubs=2
+    )
     async with shells.running(federation, tmp_path) as shell:
         await service(shell, "web")
         for hub in ("hub-0", "hub-1"):
@@ -205,19 +244,34 @@ async def test_a_lease_that_is_not_renewed_is_told(tmp_path: Path) -> None:
     assert err.count("No hub leads since") == 1
 
 
-async def test_while_an_edit_is_held_back_every_command_says_so_and_the_old_generation_serves(shell: Shell) -> None:
+async def test_while_an_edit_is_held_back_every_command_says_so_and_the_old_generation_serves(
+    shell: Shell,
+) -> None:
     await service(shell, "held", 600)
-    account = {"apiVersion": "federation.pinterest.com/v1alpha1", "kind": "FederatedQuota", "metadata": {"name": "all"}}
+    account = {
+        "apiVersion": "federation.pinterest.com/v1alpha1",
+        "kind": "FederatedQuota",
+        "metadata": {"name": "all"},
+    }
     limit = {"tiers": {"OnDemand": {"max": {"cpu": "100"}}}}
     await shell.create({**account, "spec": {"projects": ["default"], **limit}})
     try:
         larger = psvc("held", 6, cpu="20")["spec"]["template"]
         await patch(shell, "PinterestService", "held", {"spec": {"template": larger}})
         await shell.settle()
-        why = "the edit of generation 2 asks for 120 cpu of project default in tier OnDemand (6 running copies of 20)"
-        stays = "FederatedQuota all allows 100 (spec.tiers.OnDemand.max.cpu); generation 1 stays in force"
+        why = (
+            "the edit of generation 2 asks for 120 cpu of project default in tier OnDemand (6 "
+            "running copies of 20)"
+        )
+        stays = (
+            "FederatedQuota all allows 100 (spec.tiers.OnDemand.max.cpu); generation 1 stays in "
+            "force"
+        )
         for command, begins in (
-            (("rollout", "status", "psvc/held", "--timeout", "2s"), "timed out waiting for the rollout of"),
+            (
+                ("rollout", "status", "psvc/held", "--timeout", "2s"),
+                "timed out waiting for the rollout of",
+            ),
             (("wait", "psvc/held", "--for=rolled-out", "--timeout", "2s"), "timed out waiting for"),
             (("wait", "psvc/held", "--for=ready", "--timeout", "2s"), "timed out waiting for"),
         ):
@@ -225,7 +279,10 @@ async def test_while_an_edit_is_held_back_every_command_says_so_and_the_old_gene
             assert err.startswith(f"error: {begins} pinterestservice.pinterest.com/held: "), command
             assert why in err, command
             assert stays in err, command
-        assert "available condition met" in (await shell.run("wait", "psvc/held", "--for=available"))[0]
+        assert (
+            "available condition met"
+            in (await shell.run("wait", "psvc/held", "--for=available"))[0]
+        )
         assert "6/6 ready, 6 of an earlier template" in (await shell.run("get", "psvc", "held"))[0]
         found = await shell.json("get", "psvc", "held")
         assert (found["status"]["observedGeneration"], found["status"]["updatedReplicas"]) == (2, 0)
@@ -234,7 +291,12 @@ async def test_while_an_edit_is_held_back_every_command_says_so_and_the_old_gene
         assert explained.splitlines()[0] == head
         assert why in explained.splitlines()[1]
 
-        await patch(shell, "FederatedQuota", "all", {"spec": {"tiers": {"OnDemand": {"max": {"cpu": "1000"}}}}})
+        await patch(
+            shell,
+            "FederatedQuota",
+            "all",
+            {"spec": {"tiers": {"OnDemand": {"max": {"cpu": "1000"}}}}},
+        )
         out, _ = await shell.run("rollout", "status", "psvc/held", "--timeout", "50s")
         assert out.endswith('psvc "held" successfully rolled out\n')
     finally:

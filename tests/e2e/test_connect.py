@@ -1,4 +1,6 @@
-"""From a kubeconfig on disk to answers: certificates, tokens, credential plugins, and nothing left behind."""
+"""From a kubeconfig on disk to answers: certificates, tokens, credential plugins, and nothing left
+behind.
+"""
 
 import asyncio
 import base64
@@ -43,7 +45,9 @@ def inline(path: Path) -> str:
     return base64.b64encode(path.read_bytes()).decode()
 
 
-def config(server: RawServer, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> dict[str, Any]:
+def config(
+    server: RawServer, cluster: Mapping[str, Any], user: Mapping[str, Any]
+) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Config",
@@ -65,7 +69,9 @@ async def ask(path: Path, context: str = "") -> None:
         await client.close()
 
 
-async def test_inline_and_named_certificates_do_the_same(files: certs.Files, tmp_path: Path) -> None:
+async def test_inline_and_named_certificates_do_the_same(
+    files: certs.Files, tmp_path: Path
+) -> None:
     async with serving(replying(answer(OBJECT)), server_tls(files)) as server:
         for cluster, user in (
             (
@@ -78,7 +84,11 @@ async def test_inline_and_named_certificates_do_the_same(files: certs.Files, tmp
             ),
             (
                 {"certificate-authority": files.ca.name},
-                {"client-certificate": files.certificate.name, "client-key": files.key.name, "token": "t1"},
+                {
+                    "client-certificate": files.certificate.name,
+                    "client-key": files.key.name,
+                    "token": "t1",
+                },
             ),
         ):
             path = tmp_path / "config"
@@ -117,9 +127,14 @@ async def test_nothing_is_left_behind_on_disk_or_open(
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     async with serving(replying(answer(OBJECT)), server_tls(files)) as server:
-        user = {"client-certificate-data": inline(files.certificate), "client-key-data": inline(files.key)}
+        user = {
+            "client-certificate-data": inline(files.certificate),
+            "client-key-data": inline(files.key),
+        }
         path = tmp_path / "config"
-        path.write_text(json.dumps(config(server, {"certificate-authority-data": inline(files.ca)}, user)))
+        path.write_text(
+            json.dumps(config(server, {"certificate-authority-data": inline(files.ca)}, user))
+        )
         await ask(path)
         before = len(os.listdir("/proc/self/fd"))
         for _ in range(10):
@@ -130,7 +145,9 @@ async def test_nothing_is_left_behind_on_disk_or_open(
 
 
 def credential_plugin(room: Path, first: str = ":") -> tuple[dict[str, Any], Path]:
-    """A user whose plugin does `first` and says token-N in its Nth run; and the file that has a line for each run."""
+    """A user whose plugin does `first` and says token-N in its Nth run; and the file that has a
+    line for each run.
+    """
     runs, plugin = room / "runs", room / "plugin"
     plugin.write_text(
         "#!/bin/sh\n"
@@ -154,20 +171,31 @@ async def test_a_credential_plugin_of_ones_own_kubeconfig_runs_and_runs_again_af
     user, _ = credential_plugin(tmp_path)
     async with serving(takes_the_second_token, server_tls(files)) as server:
         path = tmp_path / "config"
-        path.write_text(json.dumps(config(server, {"certificate-authority-data": inline(files.ca)}, user)))
+        path.write_text(
+            json.dumps(config(server, {"certificate-authority-data": inline(files.ca)}, user))
+        )
         await ask(path)
-        assert [asked.headers["authorization"] for asked in server.requests] == ["Bearer token-1", "Bearer token-2"]
+        assert [asked.headers["authorization"] for asked in server.requests] == [
+            "Bearer token-1",
+            "Bearer token-2",
+        ]
 
 
 async def test_a_slow_credential_plugin_serves_all_who_wait_and_ends_although_one_has_no_time_left(
     files: certs.Files, tmp_path: Path
 ) -> None:
-    """The transport that renews the lease gives a try less time than many a plugin takes; it shares the endpoint."""
+    """The transport that renews the lease gives a try less time than many a plugin takes; it shares
+    the endpoint.
+    """
     go = tmp_path / "go"
-    user, runs = credential_plugin(tmp_path, f'[ "$number" -eq 1 ] || while [ ! -e "{go}" ]; do sleep 0.05; done')
+    user, runs = credential_plugin(
+        tmp_path, f'[ "$number" -eq 1 ] || while [ ! -e "{go}" ]; do sleep 0.05; done'
+    )
     async with serving(takes_the_second_token, server_tls(files)) as server, asyncio.timeout(30):
         path = tmp_path / "config"
-        path.write_text(json.dumps(config(server, {"certificate-authority-data": inline(files.ca)}, user)))
+        path.write_text(
+            json.dumps(config(server, {"certificate-authority-data": inline(files.ca)}, user))
+        )
         transport = await connect.from_kubeconfig(str(path))
         client, renewing = Client(transport), Client(HttpTransport(transport.endpoint))
         hasty = asyncio.create_task(renewing.get(REF))
@@ -218,9 +246,18 @@ async def test_a_client_certificate_that_is_replaced_on_disk_is_shown_on_the_nex
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "a: b", "{", "contexts: 7", json.dumps({"current-context": "x", "contexts": [], "clusters": []})],
+    [
+        "",
+        "[]",
+        "a: b",
+        "{",
+        "contexts: 7",
+        json.dumps({"current-context": "x", "contexts": [], "clusters": []}),
+    ],
 )
-async def test_a_kubeconfig_that_cannot_be_used_is_one_kind_of_error(text: str, tmp_path: Path) -> None:
+async def test_a_kubeconfig_that_cannot_be_used_is_one_kind_of_error(
+    text: str, tmp_path: Path
+) -> None:
     path = tmp_path / "config"
     path.write_text(text)
     with pytest.raises(connect.NotConfigured):

@@ -1,4 +1,6 @@
-"""Real applications, converted, run in a federation of three members until all of them is Ready. On virtual time."""
+"""Real applications, converted, run in a federation of three members until all of them is Ready. On
+virtual time.
+"""
 
 import random
 from pathlib import Path
@@ -29,7 +31,9 @@ def converted(path: Path) -> list[dict[str, Any]]:
 
 async def ran(objs: list[dict[str, Any]], look: Any) -> Any:
     """Applies the objects to a new federation and looks at it when everything has settled."""
-    federation = Federation(fleet=fleetfile.generated(3), clock=Clock(1_790_000_000.0), rng=random.Random(5))
+    federation = Federation(
+        fleet=fleetfile.generated(3), clock=Clock(1_790_000_000.0), rng=random.Random(5)
+    )
     try:
         await federation.start()
         host = federation.client("host")
@@ -45,11 +49,15 @@ async def ran(objs: list[dict[str, Any]], look: Any) -> Any:
 
 async def readiness(federation: Federation, host: Client) -> dict[str, str]:
     listing = await host.list("pinterest.com/v1beta1", "pinterestservices", "default")
-    return {obj["metadata"]["name"]: raw.text(raw.condition(obj, "Ready"), "status") for obj in listing.items}
+    return {
+        obj["metadata"]["name"]: raw.text(raw.condition(obj, "Ready"), "status")
+        for obj in listing.items
+    }
 
 
 @pytest.mark.parametrize(
-    ("name", "count"), [("online-boutique/kubernetes-manifests.yaml", 12), ("bookinfo/bookinfo.yaml", 6)]
+    ("name", "count"),
+    [("online-boutique/kubernetes-manifests.yaml", 12), ("bookinfo/bookinfo.yaml", 6)],
 )
 def test_every_service_of_a_real_application_becomes_ready(name: str, count: int) -> None:
     folder, _, file = name.partition("/")
@@ -66,7 +74,9 @@ async def fronts(federation: Federation, host: Client) -> dict[str, list[tuple[A
     for name in federation.members:
         client = federation.client(name)
         for obj in (await client.list("v1", "services", "default")).items:
-            selector = ",".join(f"{key}={value}" for key, value in raw.mapping(obj, "spec", "selector").items())
+            selector = ",".join(
+                f"{key}={value}" for key, value in raw.mapping(obj, "spec", "selector").items()
+            )
             if not selector:
                 continue
             pods = await client.list("v1", "pods", "default", label_selector=selector)
@@ -78,7 +88,9 @@ async def fronts(federation: Federation, host: Client) -> dict[str, list[tuple[A
 def test_clients_of_the_shop_find_every_service_under_its_old_name_and_port() -> None:
     path = casetables.data("manifests") / "online-boutique" / "kubernetes-manifests.yaml"
     before = {
-        obj["metadata"]["name"]: tuple((port["port"], port["targetPort"]) for port in obj["spec"]["ports"])
+        obj["metadata"]["name"]: tuple(
+            (port["port"], port["targetPort"]) for port in obj["spec"]["ports"]
+        )
         for obj in read.load_yaml(path.read_text(encoding="utf-8"))
         if obj["kind"] == "Service" and obj["metadata"]["name"] != "frontend-external"
     }
@@ -89,9 +101,9 @@ def test_clients_of_the_shop_find_every_service_under_its_old_name_and_port() ->
 
 
 async def jobs(federation: Federation, host: Client) -> dict[str, Any]:
-    status: dict[str, Any] = (await host.list("pinterest.com/v1beta1", "pinterestjobsets", "default")).items[0][
-        "status"
-    ]
+    status: dict[str, Any] = (
+        await host.list("pinterest.com/v1beta1", "pinterestjobsets", "default")
+    ).items[0]["status"]
     return status
 
 
@@ -130,7 +142,9 @@ spec: {type: NodePort, selector: {app: cart}, ports: [{port: 80, nodePort: 30001
 
 
 async def before_and_after(federation: Federation, host: Client) -> list[dict[str, Any]]:
-    """Services of all members by name, with all that the shop asks for and without its second Service."""
+    """Services of all members by name, with all that the shop asks for and without its second
+    Service.
+    """
     seen: list[dict[str, Any]] = []
     for patch in ({}, {"spec": {"additionalServices": None}}):
         await host.patch(registry.KINDS["PinterestService"].ref("default", "cart"), patch)
@@ -143,7 +157,9 @@ async def before_and_after(federation: Federation, host: Client) -> list[dict[st
     return seen
 
 
-def test_no_service_of_an_application_is_lost_and_one_that_is_taken_out_goes(tmp_path: Path) -> None:
+def test_no_service_of_an_application_is_lost_and_one_that_is_taken_out_goes(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "shop.yaml"
     path.write_text(SHOP, encoding="utf-8")
     objs = [obj for obj in converted(path) if obj["kind"] != "Namespace"]

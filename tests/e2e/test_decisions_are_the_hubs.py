@@ -1,5 +1,7 @@
-"""Admission on a real host: a tenant with every right in its namespace, and an administrator, write neither decisions
-nor statuses nor marks of the federation; nobody has the garbage collector take a decision along."""
+"""Admission on a real host: a tenant with every right in its namespace, and an administrator, write
+neither decisions nor statuses nor marks of the federation; nobody has the garbage collector take a
+decision along.
+"""
 
 import copy
 import json
@@ -19,7 +21,11 @@ from tests.e2e.deployed import HUB
 from tests.e2e.federations import Ran, Shell
 from tests.unit.deploy import manifests
 
-pytestmark = [pytest.mark.e2e, pytest.mark.real, pytest.mark.xdist_group("federation of real servers")]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.real,
+    pytest.mark.xdist_group("federation of real servers"),
+]
 
 SPACE = "tenant-space"
 AS_TENANT, AS_OPERATOR = "--as=tenant", "--as=operator"
@@ -82,12 +88,22 @@ def taken(*found: Ran) -> None:
 
 
 def note(**annotations: str | None) -> dict[str, Any]:
-    return {"metadata": {"annotations": {f"{names.FEDERATION}/{name}": text for name, text in annotations.items()}}}
+    return {
+        "metadata": {
+            "annotations": {
+                f"{names.FEDERATION}/{name}": text for name, text in annotations.items()
+            }
+        }
+    }
 
 
 @pytest.fixture(scope="module")
-def host(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    """A host with the policies in force, a tenant with every right in one namespace, an operator, one decision."""
+def host(
+    control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Guarded]:
+    """A host with the policies in force, a tenant with every right in one namespace, an operator,
+    one decision.
+    """
     cluster = control_plane.cluster("decided", controllers=True)
     shell = federations.kubectl(tmp_path_factory.mktemp("decided"), cluster.kubeconfig())
     for base in ("crd", "host/access"):
@@ -95,14 +111,24 @@ def host(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) 
     shell("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
     shell("create", "ns", SPACE)
     shell("create", "clusterrole", "everything", "--verb=*", "--resource=*.*")
-    shell("create", "rolebinding", "tenant", "--clusterrole=everything", "--user=tenant", "-n", SPACE)
-    shell("create", "clusterrolebinding", "operator", "--clusterrole=federator-operator", "--user=operator")
+    shell(
+        "create", "rolebinding", "tenant", "--clusterrole=everything", "--user=tenant", "-n", SPACE
+    )
+    shell(
+        "create",
+        "clusterrolebinding",
+        "operator",
+        "--clusterrole=federator-operator",
+        "--user=operator",
+    )
     # `kubectl patch` reads first, which the hub does by watches.
     read = "memberclusters.federation.pinterest.com,pinterestjobsets.pinterest.com/status"
     shell("create", "clusterrole", "reader", "--verb=get", f"--resource={read}")
     account = f"--serviceaccount={deployed.SYSTEM}:{HUB}"
     shell("create", "clusterrolebinding", "reader", "--clusterrole=reader", account)
-    shell("create", "-f", "-", "-n", SPACE, input=yaml.safe_dump(workloads.service("shop", SPACE, 1)))
+    shell(
+        "create", "-f", "-", "-n", SPACE, input=yaml.safe_dump(workloads.service("shop", SPACE, 1))
+    )
     shell("create", "-f", "-", input=yaml.safe_dump(workloads.jobset("crawl", SPACE, 10, 2)))
     shell("create", "-f", "-", AS_HUB, input=yaml.safe_dump(decision("psvc-shop-1")))
     cluster_obj = {
@@ -114,28 +140,58 @@ def host(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) 
     shell("create", "-f", "-", AS_OPERATOR, input=yaml.safe_dump(cluster_obj))
     found = Guarded(cluster, shell)
     federations.until(
-        lambda: found.create(decision("probe")).code == 1, lambda: "the admission policies do not act", 30
+        lambda: found.create(decision("probe")).code == 1,
+        lambda: "the admission policies do not act",
+        30,
     )
     yield found
     control_plane.end(cluster.name)
 
 
 @pytest.mark.parametrize("who", [AS_TENANT, "--as=admin --as-group=system:masters"])
-def test_neither_tenant_nor_administrator_makes_changes_or_deletes_a_decision(host: Guarded, who: str) -> None:
+def test_neither_tenant_nor_administrator_makes_changes_or_deletes_a_decision(
+    host: Guarded, who: str
+) -> None:
     flags = who.split()
-    refused(host.create(decision("psvc-shop-2"), *flags), "Only the hub makes and deletes placement decisions")
-    refused(host.tries("delete", DECISION, *flags), "Only the hub makes and deletes placement decisions")
-    refused(host.tries("delete", "placementdecisions", "--all", *flags), "Only the hub makes and deletes")
+    refused(
+        host.create(decision("psvc-shop-2"), *flags),
+        "Only the hub makes and deletes placement decisions",
+    )
+    refused(
+        host.tries("delete", DECISION, *flags), "Only the hub makes and deletes placement decisions"
+    )
+    refused(
+        host.tries("delete", "placementdecisions", "--all", *flags),
+        "Only the hub makes and deletes",
+    )
     for spec in ({"seq": FAR}, {"shares": [{"cluster": "a", "seq": 6, "replicas": 500}]}):
-        refused(host.patch(DECISION, {"spec": spec}, *flags), "Only the hub changes a placement decision")
+        refused(
+            host.patch(DECISION, {"spec": spec}, *flags),
+            "Only the hub changes a placement decision",
+        )
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "mine", "uid": "0"}
-    for meta in ({"ownerReferences": [owner]}, {"finalizers": ["example.com/mine"]}, {"labels": {"team": "shop"}}):
-        refused(host.patch(DECISION, {"metadata": meta}, *flags), "Only the hub changes a placement decision")
+    for meta in (
+        {"ownerReferences": [owner]},
+        {"finalizers": ["example.com/mine"]},
+        {"labels": {"team": "shop"}},
+    ):
+        refused(
+            host.patch(DECISION, {"metadata": meta}, *flags),
+            "Only the hub changes a placement decision",
+        )
 
 
-def test_two_annotations_of_a_decision_are_for_people_and_one_of_them_for_operators(host: Guarded) -> None:
-    taken(host.patch(DECISION, note(rebalance="now")), host.patch(DECISION, note(rebalance="now"), AS_TENANT))
-    refused(host.patch(DECISION, note(slice="{}"), AS_TENANT), "Of a placement decision's annotations only")
+def test_two_annotations_of_a_decision_are_for_people_and_one_of_them_for_operators(
+    host: Guarded,
+) -> None:
+    taken(
+        host.patch(DECISION, note(rebalance="now")),
+        host.patch(DECISION, note(rebalance="now"), AS_TENANT),
+    )
+    refused(
+        host.patch(DECISION, note(slice="{}"), AS_TENANT),
+        "Of a placement decision's annotations only",
+    )
     forget = note(**{"force-forget": "a"})
     refused(host.patch(DECISION, forget, AS_TENANT), "must be allowed to patch memberclusters")
     taken(host.patch(DECISION, forget, AS_OPERATOR))
@@ -152,20 +208,37 @@ def test_the_hub_makes_changes_and_deletes_decisions(host: Guarded) -> None:
 
 @pytest.mark.parametrize("who", [AS_TENANT, ""])
 def test_what_is_recorded_as_done_is_the_hubs(host: Guarded, who: str) -> None:
-    for what, status in (("pjs/crawl", {"completedIndexes": "0-9"}), ("psvc/shop", {"summary": "fine"})):
+    for what, status in (
+        ("pjs/crawl", {"completedIndexes": "0-9"}),
+        ("psvc/shop", {"summary": "fine"}),
+    ):
         ran = host.patch(what, {"status": status}, "--subresource=status", *who.split())
         refused(ran, "Only the hub writes the status")
     heard = host.patch("mc/a", {"status": {"summary": "Ready"}}, "--subresource=status")
     refused(heard, "Only the hub writes the status")
-    taken(host.patch("pjs/crawl", {"status": {"completedIndexes": "0-1"}}, "--subresource=status", AS_HUB))
+    taken(
+        host.patch(
+            "pjs/crawl", {"status": {"completedIndexes": "0-1"}}, "--subresource=status", AS_HUB
+        )
+    )
 
 
 def test_workloads_on_the_host_carry_no_marks_of_the_federation(host: Guarded) -> None:
-    block = {"fleet": "federator", "workloadUID": "u", "originGeneration": 1, "cluster": "a", "seq": 1, "expander": "1"}
+    block = {
+        "fleet": "federator",
+        "workloadUID": "u",
+        "originGeneration": 1,
+        "cluster": "a",
+        "seq": 1,
+        "expander": "1",
+    }
     marked = workloads.service("new", SPACE, 1)
     marked["spec"]["slice"] = block
     refused(host.create(marked, AS_TENANT), "The federation writes spec.slice")
-    refused(host.patch("psvc/shop", {"spec": {"slice": block}}, AS_TENANT), "The federation writes spec.slice")
+    refused(
+        host.patch("psvc/shop", {"spec": {"slice": block}}, AS_TENANT),
+        "The federation writes spec.slice",
+    )
     for make in (workloads.service, workloads.deployment):
         for meta, why in (
             ({"labels": {names.FLEET_LABEL: "federator"}}, "Labels that begin with"),
@@ -176,7 +249,10 @@ def test_workloads_on_the_host_carry_no_marks_of_the_federation(host: Guarded) -
             obj["metadata"] |= meta
             refused(host.create(obj, AS_TENANT), why)
     plain = workloads.deployment("new", SPACE, 1)
-    plain["metadata"] |= {"annotations": {f"{names.FEDERATION}/tier": "Preemptible"}, "finalizers": ["example.com/own"]}
+    plain["metadata"] |= {
+        "annotations": {f"{names.FEDERATION}/tier": "Preemptible"},
+        "finalizers": ["example.com/own"],
+    }
     taken(
         host.create(plain, AS_TENANT),
         host.create(workloads.service("new", SPACE, 1), AS_TENANT),
@@ -189,7 +265,9 @@ def test_the_hub_alone_lets_go_of_a_cluster(host: Guarded) -> None:
     freed = {"metadata": {"finalizers": None}}
     refused(host.patch("mc/a", freed, AS_OPERATOR), "The hub takes this finalizer away")
     owner = {"apiVersion": "v1", "kind": "Namespace", "name": "x", "uid": "0"}
-    refused(host.patch("mc/a", {"metadata": {"ownerReferences": [owner]}}, AS_OPERATOR), "has no owner")
+    refused(
+        host.patch("mc/a", {"metadata": {"ownerReferences": [owner]}}, AS_OPERATOR), "has no owner"
+    )
     taken(
         host.patch("mc/a", {"spec": {"cordoned": True}}, AS_OPERATOR),
         host.patch("mc/a", note(removal="Orphan"), AS_OPERATOR),
@@ -200,14 +278,25 @@ def test_the_hub_alone_lets_go_of_a_cluster(host: Guarded) -> None:
 def test_the_garbage_collector_takes_no_decision_along(host: Guarded) -> None:
     """One that got an owner before the policies were there: the collector goes by what it finds."""
     dangling = [
-        {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "00000000-0000-0000-0000-000000000000"}
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "name": "gone",
+            "uid": "00000000-0000-0000-0000-000000000000",
+        }
     ]
     control = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": "control", "namespace": SPACE, "ownerReferences": dangling},
     }
-    host.shell("create", "-f", "-", AS_HUB, input=yaml.safe_dump(decision("owned", ownerReferences=dangling)))
+    host.shell(
+        "create",
+        "-f",
+        "-",
+        AS_HUB,
+        input=yaml.safe_dump(decision("owned", ownerReferences=dangling)),
+    )
     host.shell("create", "-f", "-", input=yaml.safe_dump(control))
 
     def collected() -> bool:
@@ -225,7 +314,9 @@ def test_a_namespace_that_goes_takes_its_decisions_along(host: Guarded) -> None:
     host.shell("delete", "ns", "doomed", "--timeout=60s")
 
 
-def test_the_level_of_a_namespace_is_for_those_who_may_change_namespaces_everywhere(host: Guarded) -> None:
+def test_the_level_of_a_namespace_is_for_those_who_may_change_namespaces_everywhere(
+    host: Guarded,
+) -> None:
     """A tenant with every right in a namespace has, by RBAC, every right on that namespace too."""
     level = {"metadata": {"labels": {pod_security.ENFORCE: "privileged"}}}
     note = {"metadata": {"labels": {"example.com/team": "shop"}}}
@@ -234,12 +325,19 @@ def test_the_level_of_a_namespace_is_for_those_who_may_change_namespaces_everywh
     refused(host.patch(f"ns/{SPACE}", level, AS_TENANT), why)
     refused(host.patch(f"ns/{SPACE}", level, AS_TENANT, "--subresource=status"), why)
     host.shell("label", "ns", SPACE, f"{pod_security.ENFORCE}=restricted")
-    refused(host.patch(f"ns/{SPACE}", {"metadata": {"labels": {pod_security.ENFORCE: None}}}, AS_TENANT), why)
+    refused(
+        host.patch(
+            f"ns/{SPACE}", {"metadata": {"labels": {pod_security.ENFORCE: None}}}, AS_TENANT
+        ),
+        why,
+    )
     host.shell("label", "ns", SPACE, f"{pod_security.ENFORCE}-")
 
 
 def test_the_hub_changes_no_cluster_and_takes_no_revision_of_others(host: Guarded) -> None:
-    """Whoever has its token sends no work elsewhere by cordoning, labels or credentials of a MemberCluster."""
+    """Whoever has its token sends no work elsewhere by cordoning, labels or credentials of a
+    MemberCluster.
+    """
     changes: tuple[dict[str, Any], ...] = (
         {"spec": {"cordoned": True}},
         {"spec": {"credentials": {"secretRef": {"name": "other"}}}},
@@ -247,12 +345,25 @@ def test_the_hub_changes_no_cluster_and_takes_no_revision_of_others(host: Guarde
         note(removal="Orphan"),
     )
     for change in changes:
-        refused(host.patch("mc/a", change, AS_HUB), "nothing of a MemberCluster but its finalizers and status")
+        refused(
+            host.patch("mc/a", change, AS_HUB),
+            "nothing of a MemberCluster but its finalizers and status",
+        )
     taken(host.patch("mc/a", {"metadata": {"finalizers": []}}, AS_HUB))
     revision = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1, "data": {}}
     meta = {"name": "web-1", "namespace": SPACE}
-    refused(host.create({**revision, "metadata": meta}, AS_HUB), "only ControllerRevisions that carry its label")
-    taken(host.create({**revision, "metadata": {**meta, "labels": {names.FLEET_LABEL: "federator"}}}, AS_HUB))
+    refused(
+        host.create({**revision, "metadata": meta}, AS_HUB),
+        "only ControllerRevisions that carry its label",
+    )
+    taken(
+        host.create(
+            {**revision, "metadata": {**meta, "labels": {names.FLEET_LABEL: "federator"}}}, AS_HUB
+        )
+    )
     host.shell("create", "-f", "-", input=yaml.safe_dump({**revision, "metadata": meta}))
-    refused(host.tries("delete", "controllerrevision/web-1", AS_HUB), "only ControllerRevisions that carry its label")
+    refused(
+        host.tries("delete", "controllerrevision/web-1", AS_HUB),
+        "only ControllerRevisions that carry its label",
+    )
     host.shell("delete", "controllerrevision/web-1", "-n", SPACE)

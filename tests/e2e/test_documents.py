@@ -1,8 +1,8 @@
-"""Every command that the documents show is run, in a demo, or named here with the reason why it is not; and what it
-prints is what the document shows (`printed`).
+"""Every command that the documents show is run, in a demo, or named here with the reason why it is
+not; and what it prints is what the document shows (`printed`).
 
-Commands are taken from the fenced blocks of README.md and docs/. Those written inside sentences are read by the command
-line's own parser.
+Commands are taken from the fenced blocks of README.md and docs/. Those written inside sentences are
+read by the command line's own parser.
 """
 
 import functools
@@ -50,7 +50,9 @@ FILLED = {"MEMBER": "us-east-1a"}
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What a reader of a document has got already, of which the demo has nothing; and what is put back afterwards."""
+    """What a reader of a document has got already, of which the demo has nothing; and what is put
+    back afterwards.
+    """
 
     before: str = ""
     after: str = ""
@@ -97,7 +99,10 @@ def _apply(*objs: str) -> str:
     return f"kubectl apply -f - <<'EOF'\n{'---'.join(objs)}\nEOF\n"
 
 
-THREE = "placement: {clusters: {names: [us-east-1a, us-west-2a, eu-west-1a]}, division: {strategy: Duplicate}}"
+THREE = (
+    "placement: {clusters: {names: [us-east-1a, us-west-2a, eu-west-1a]}, division: {strategy: "
+    "Duplicate}}"
+)
 LIES = '{"status":{"completedIndexes":"30-59"}}'
 PIN = "kubectl get psvc pin-service -n core -o json"
 AROUND = {
@@ -112,18 +117,25 @@ AROUND = {
     ),
     "docs/operating/quotas.md": Around(
         _apply(SHOP_QUOTA) + _apply(_web("shop", 12, cpu="900m")),
-        "kubectl delete psvc/web -n shop; kubectl delete fq shop; federator wait psvc/web -n shop --for=deleted",
+        (
+            "kubectl delete psvc/web -n shop; kubectl delete fq shop; federator wait psvc/web -n "
+            "shop --for=deleted"
+        ),
     ),
     "docs/operating/untrustworthy.md": Around(
         _apply(TRAIN)
         + "federator wait pjs/train -n ads --for=placed\n"
         + "until kubectl --context us-east-1a get pjs train -n ads; do sleep 0.2; done\n"
-        + f"kubectl --context us-east-1a patch pjs train -n ads --subresource=status --type=merge -p '{LIES}'",
+        + (
+            "kubectl --context us-east-1a patch pjs train -n ads --subresource=status "
+            f"--type=merge -p '{LIES}'"
+        ),
         "kubectl delete pjs train -n ads; federator cluster trust us-east-1a",
     ),
     "docs/using/daemons.md": Around(
         f"mkdir -p config; cp -r {ROOT}/config/examples config/",
-        "kubectl delete pdm node-agent -n infra; federator wait pdm/node-agent -n infra --for=deleted;"
+        "kubectl delete pdm node-agent -n infra; federator wait pdm/node-agent -n infra "
+        "--for=deleted;"
         " kubectl delete fq infra",
     ),
     "docs/using/explain.md": Around(after="kubectl scale -n feed psvc/homefeed --replicas=3000"),
@@ -137,12 +149,21 @@ AROUND = {
     ),
 }
 
-ANOTHER = "it makes an installation of its own: tests/e2e/test_federation_commands.py, test_deployed.py"
-PROCESSES = "processes of a sandbox that serves nothing but APIs: tests/e2e/federations.py runs them so"
+ANOTHER = (
+    "it makes an installation of its own: tests/e2e/test_federation_commands.py, test_deployed.py"
+)
+PROCESSES = (
+    "processes of a sandbox that serves nothing but APIs: tests/e2e/federations.py runs them so"
+)
 NO_KUBELET = "there is no kubelet behind an embedded server: tests/e2e/test_query_port_processes.py"
 PLAYED = "it is played and compared by tests/e2e/test_simulations.py"
-REFERENCES = "DIR is a reader's own trace: tests/unit/cli/test_simulate.py runs reference policies on folders"
-EMPTIES = "it is about a whole cluster that other documents look at: tests/e2e/test_drains.py runs it"
+REFERENCES = (
+    "DIR is a reader's own trace: tests/unit/cli/test_simulate.py runs reference policies on "
+    "folders"
+)
+EMPTIES = (
+    "it is about a whole cluster that other documents look at: tests/e2e/test_drains.py runs it"
+)
 NOT_RUN = {
     "federator cluster declare-dead us-east-1a --timeout 30m": EMPTIES,
     "federator cluster declare-dead us-east-1a --undo": EMPTIES,
@@ -155,7 +176,10 @@ NOT_RUN = {
     "make demo": "it is what this test stands on",
     "make test": "it is the run that this test is part of",
     "federator crd install --context host && federator crd install --context m1": ANOTHER,
-    "federator cluster add m1 --context host -C m1 --label region=us-east-1 --label zone=us-east-1a": ANOTHER,
+    (
+        "federator cluster add m1 --context host -C m1 --label region=us-east-1 --label "
+        "zone=us-east-1a"
+    ): ANOTHER,
     "federator member --context m1 --cluster m1": ANOTHER,
     "federator hub --context host": ANOTHER,
     "federator cluster check m1 --context host -C m1": ANOTHER,
@@ -166,7 +190,9 @@ NOT_RUN = {
     "federator cluster add us-east-1a -C m1 --label region=us-east-1": ANOTHER,
     "federator hub --allow-loopback --kubeconfig DIR/host.kubeconfig": PROCESSES,
     "federator member --cluster us-east-1a --kubeconfig DIR/us-east-1a.kubeconfig": PROCESSES,
-    "federator pods psvc/web -n feed": "a cluster has to be away: tests/e2e/test_lost_server.py compares it",
+    "federator pods psvc/web -n feed": (
+        "a cluster has to be away: tests/e2e/test_lost_server.py compares it"
+    ),
     "federator exec us-east-1a/homefeed-vmsjnlbnb6-22kfz -n feed -it -- sh": NO_KUBELET,
     "federator exec psvc/homefeed -C us-east-1a -n feed -- env": NO_KUBELET,
     "federator port-forward us-east-1a/homefeed-vmsjnlbnb6-22kfz -n feed 8080:80": NO_KUBELET,
@@ -178,7 +204,9 @@ CODES = {
     "federator place -f config/examples/place": 3,
     "federator place -f config/examples/place -o yaml": 3,
 }
-"""Commands that are shown because they fail, or warn, and how they end. Others say so by `echo $?` after them."""
+"""Commands that are shown because they fail, or warn, and how they end. Others say so by `echo $?`
+after them.
+"""
 CODE = "echo $?"
 
 
@@ -199,7 +227,9 @@ def federator_parts(command: str) -> Iterator[list[str]]:
 
 
 def unknown(words: list[str]) -> str:
-    """What of a call the command line does not know; "" for nothing. A command without arguments is a mention."""
+    """What of a call the command line does not know; "" for nothing. A command without arguments is
+    a mention.
+    """
     command: click.Command = cli
     options: set[str] = {"--help", "-h"}
     for index, word in enumerate(words):
@@ -224,7 +254,9 @@ def test_there_are_commands_to_read() -> None:
     assert len(list(inline())) > 50
 
 
-@pytest.mark.parametrize("one", list(dict.fromkeys(itertools.chain(shown(), inline()))), ids=lambda one: one.where)
+@pytest.mark.parametrize(
+    "one", list(dict.fromkeys(itertools.chain(shown(), inline()))), ids=lambda one: one.where
+)
 def test_commands_and_options_that_are_shown_exist(one: Shown) -> None:
     for words in federator_parts(one.text):
         assert unknown(words) == "", one
@@ -241,15 +273,25 @@ def test_every_command_that_is_not_run_is_still_shown() -> None:
 def _path() -> str:
     program = build.kubectl()
     assert program is not None
-    return os.pathsep.join([str(Path(sys.executable).parent), str(program.parent), os.environ.get("PATH", "")])
+    return os.pathsep.join(
+        [str(Path(sys.executable).parent), str(program.parent), os.environ.get("PATH", "")]
+    )
 
 
 def _run(command: str, home: Path, limit_s: float) -> tuple[int | None, str]:
     """Exit code and all that was printed; None for a command that has not ended."""
-    environment = {"PATH": _path(), "HOME": str(home), "KUBECONFIG": str(home / "federator-demo.kubeconfig")}
+    environment = {
+        "PATH": _path(),
+        "HOME": str(home),
+        "KUBECONFIG": str(home / "federator-demo.kubeconfig"),
+    }
     with (home / "printed").open("w+") as output:
         process = subprocess.Popen(
-            ["bash", "-c", command], cwd=home, env=environment, stdout=output, stderr=subprocess.STDOUT
+            ["bash", "-c", command],
+            cwd=home,
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
         )
         try:
             code: int | None = process.wait(limit_s)
@@ -263,12 +305,18 @@ def _run(command: str, home: Path, limit_s: float) -> tuple[int | None, str]:
 
 
 def _complaint(one: Shown, home: Path, wanted: int | None) -> str:
-    """Runs a command as it is shown; what is not as it should be, or "". One that only reads is asked until it is."""
+    """Runs a command as it is shown; what is not as it should be, or "". One that only reads is
+    asked until it is.
+    """
     command = one.text
     for name, meant in FILLED.items():
         command = command.replace(name, meant)
     begun = time.monotonic()
-    again = command.startswith(READS) and not re.search(r"&&|[|;>]", command) and one.text not in FOLLOWED
+    again = (
+        command.startswith(READS)
+        and not re.search(r"&&|[|;>]", command)
+        and one.text not in FOLLOWED
+    )
     while True:
         code, output = _run(command, home, FOLLOWED_S if one.text in FOLLOWED else COMMAND_S)
         wrong = "" if code == wanted else f"ended with {code}, not {wanted}\n{output[-1500:]}"

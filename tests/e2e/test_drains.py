@@ -1,5 +1,6 @@
-"""`federator cluster drain` and `undrain` as processes, against an embedded federation over HTTPS, watched from
-outside: copies leave a cluster while as many stay ready as their services promise."""
+"""`federator cluster drain` and `undrain` as processes, against an embedded federation over HTTPS,
+watched from outside: copies leave a cluster while as many stay ready as their services promise.
+"""
 
 import asyncio
 import random
@@ -74,7 +75,9 @@ async def rehearsed(shell: Shell) -> None:
     out, _ = await shell.run("cluster", "drain", "a", "--dry-run")
     assert re.match(rf"{before} copies of {SERVICES} workloads have another place\.", out), out
     assert "PinterestService/default/web-00" in out
-    out, _ = await shell.run("cluster", "drain", "--selector", "zone in (zone-a,zone-b)", "--dry-run", code=0)
+    out, _ = await shell.run(
+        "cluster", "drain", "--selector", "zone in (zone-a,zone-b)", "--dry-run", code=0
+    )
     assert "have another place" in out
     assert copies_in(shell, "a") == before
     cluster = await shell.json("get", "mc/a")
@@ -82,7 +85,9 @@ async def rehearsed(shell: Shell) -> None:
 
 
 async def drained(shell: Shell) -> None:
-    """Copies leave with what was promised ready all the time, and the command tells how far they are."""
+    """Copies leave with what was promised ready all the time, and the command tells how far they
+    are.
+    """
     before = copies_in(shell, "a")
     assert before == 40
     lowest = dict.fromkeys(ready(shell), COPIES)
@@ -124,7 +129,9 @@ async def test_a_cluster_is_rehearsed_drained_and_filled_again(shell: Shell) -> 
     await filled(shell)
 
 
-async def test_a_drain_that_leaves_somebody_without_a_place_is_refused_and_forgotten(shell: Shell) -> None:
+async def test_a_drain_that_leaves_somebody_without_a_place_is_refused_and_forgotten(
+    shell: Shell,
+) -> None:
     alone = psvc("alone", 3)
     alone["spec"]["placement"] = {"clusters": {"names": ["d"]}}
     await shell.create(alone)
@@ -132,7 +139,10 @@ async def test_a_drain_that_leaves_somebody_without_a_place_is_refused_and_forgo
     out, err = await shell.run("cluster", "drain", "d", "--dry-run", code=1)
     assert "3 copies of 1 workloads have none:" in out
     out, err = await shell.run("cluster", "drain", "d", "--timeout", "40s", code=1)
-    assert "d: Refused: 3 copies of 1 workload would have no other place: PinterestService/default/alone 3 of 3" in out
+    assert (
+        "d: Refused: 3 copies of 1 workload would have no other place: "
+        "PinterestService/default/alone 3 of 3"
+    ) in out
     assert "--force" in out
     assert "Traceback" not in err
     assert "drain" not in (await shell.json("get", "mc/d"))["spec"]
@@ -151,12 +161,17 @@ async def test_a_cluster_that_is_heard_is_not_declared_dead(shell: Shell) -> Non
     ("args", "message"),
     [
         ((), "name the clusters, or select them with --selector (not both)"),
-        (("a", "--selector", "zone=zone-a"), "name the clusters, or select them with --selector (not both)"),
+        (
+            ("a", "--selector", "zone=zone-a"),
+            "name the clusters, or select them with --selector (not both)",
+        ),
         (("nosuch",), "there is no member nosuch; the members are a, b, c, d"),
         (("--selector", "zone=nosuch"), "no member has the labels zone=nosuch"),
         (("a", "--dry-run", "--no-wait"), "--dry-run changes nothing"),
     ],
 )
-async def test_what_cannot_be_meant_is_said(shell: Shell, args: tuple[str, ...], message: str, tmp_path: Path) -> None:
+async def test_what_cannot_be_meant_is_said(
+    shell: Shell, args: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
     _, err = await shell.run("cluster", "drain", *args, code=1)
     assert message in err

@@ -1,4 +1,6 @@
-"""The embedded API's HTTPS front: who is let in, what is bounded, and what a reader that goes away leaves behind."""
+"""The embedded API's HTTPS front: who is let in, what is bounded, and what a reader that goes away
+leaves behind.
+"""
 
 import asyncio
 import contextlib
@@ -69,18 +71,24 @@ async def test_health_and_version_need_no_token(server: HttpServer) -> None:
                 assert answer.status == 200
 
 
-async def test_a_token_of_ones_own_carries_ones_own_rights(server: HttpServer, session: aiohttp.ClientSession) -> None:
+async def test_a_token_of_ones_own_carries_ones_own_rights(
+    server: HttpServer, session: aiohttp.ClientSession
+) -> None:
     server.cluster.add_token("anns", Caller("ann"))
     async with session.get(CONFIGMAPS, headers={"Authorization": "Bearer anns"}) as answer:
         assert (answer.status, (await answer.json())["reason"]) == (403, "Forbidden")
 
 
 async def test_a_body_beyond_the_bound_is_refused(session: aiohttp.ClientSession) -> None:
-    async with session.post(CONFIGMAPS, data=io.BytesIO(b"x" * (http.BODY_MAX_BYTES + 1))) as answer:
+    async with session.post(
+        CONFIGMAPS, data=io.BytesIO(b"x" * (http.BODY_MAX_BYTES + 1))
+    ) as answer:
         assert (answer.status, (await answer.json())["reason"]) == (413, "RequestEntityTooLarge")
 
 
-async def test_a_connection_that_says_nothing_is_given_up(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_that_says_nothing_is_given_up(
+    server: HttpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(http, "HEAD_TIMEOUT_S", 0.2)
     url = urlsplit(server.url)
     reader, writer = await asyncio.open_connection(url.hostname, url.port, ssl=trusting(server))
@@ -118,4 +126,7 @@ async def test_a_watch_sends_its_head_at_once_and_each_event_as_it_happens(
 
 async def test_warnings_travel_as_headers(session: aiohttp.ClientSession) -> None:
     async with session.post(CONFIGMAPS, json={"metadata": {"name": "a"}, "bogus": 1}) as answer:
-        assert (answer.status, answer.headers["Warning"]) == (201, '299 - "unknown field \\"bogus\\""')
+        assert (answer.status, answer.headers["Warning"]) == (
+            201,
+            '299 - "unknown field \\"bogus\\""',
+        )

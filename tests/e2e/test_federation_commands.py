@@ -1,4 +1,6 @@
-"""`federator` as an operator types it, against a federation of separate processes: members, switches, bad input."""
+"""`federator` as an operator types it, against a federation of separate processes: members,
+switches, bad input.
+"""
 
 import json
 import re
@@ -31,7 +33,10 @@ def test_members_are_listed_and_checked(fleet: Fleet) -> None:
     first = min(fleet.members)
     rows = fleet.federator.run("cluster", "list").rows
     assert [row[:2] for row in rows[1:]] == [[name, "Ready"] for name in sorted(fleet.members)]
-    until(lambda: _members(fleet, "cluster", "list") == _members(fleet, "get", "clusters"), lambda: "two tables differ")
+    until(
+        lambda: _members(fleet, "cluster", "list") == _members(fleet, "get", "clusters"),
+        lambda: "two tables differ",
+    )
     assert re.search(r"Ready\s+True\s+Ready", fleet.federator("cluster", "check", first))
     found = fleet.federator("cluster", "check", first, "-C", first, KUBECONFIG=_both(fleet, first))
     assert re.search(r"ok\s+connectivity\s+answers /readyz", found)
@@ -80,7 +85,10 @@ def test_a_cordon_keeps_new_work_away_until_it_is_lifted(fleet: Fleet) -> None:
     assert re.search(rf"{first}.*cordon", explained)
     assert fleet.federator("cluster", "uncordon", first).endswith(" uncordoned\n")
     fleet.host("scale", "psvc/new", "-n", "cordons", "--replicas=90")
-    until(lambda: first in fleet.spread("psvc", "cordons", "new"), lambda: "the cluster gets nothing after its cordon")
+    until(
+        lambda: first in fleet.spread("psvc", "cordons", "new"),
+        lambda: "the cluster gets nothing after its cordon",
+    )
     fleet.host("delete", "psvc", "new", "-n", "cordons")
 
 
@@ -91,14 +99,20 @@ def test_a_member_leaves_and_joins_again(fleet: Fleet) -> None:
     fleet.ready("leaving", "psvc/stays")
     assert last in fleet.spread("psvc", "leaving", "stays")
     for refused, told in (
-        (("nosuch",), f"there is no member nosuch; the members are {', '.join(sorted(fleet.members))}"),
+        (
+            ("nosuch",),
+            f"there is no member nosuch; the members are {', '.join(sorted(fleet.members))}",
+        ),
         ((last, "--lost"), f"{last} is reachable, so it is not lost"),
         ((last, "--lost", "--orphan"), "use either --orphan"),
     ):
         done = fleet.federator.run("cluster", "remove", *refused)
         assert (done.code, told in done.err) == (1, True), done.err
     done = fleet.federator.run("cluster", "remove", last)
-    assert (done.code, done.out) == (0, f"membercluster.federation.pinterest.com/{last} removed\n"), done.err
+    assert (done.code, done.out) == (
+        0,
+        f"membercluster.federation.pinterest.com/{last} removed\n",
+    ), done.err
     assert "It was emptied." in done.err
     assert fleet.members[last].items("psvc", "-n", "leaving") == []
     assert last not in fleet.spread("psvc", "leaving", "stays")
@@ -112,16 +126,23 @@ def test_a_member_leaves_and_joins_again(fleet: Fleet) -> None:
     assert f"another cluster has joined as {first}" in taken.err
     assert fleet.host("get", "secret", first, "-n", "federator-clusters", "-o", "yaml") == before
 
-    added = fleet.federator("cluster", "add", last, "--label", "region=x", KUBECONFIG=_both(fleet, last))
+    added = fleet.federator(
+        "cluster", "add", last, "--label", "region=x", KUBECONFIG=_both(fleet, last)
+    )
     assert added.endswith(f"membercluster.federation.pinterest.com/{last} joined\n")
-    again = fleet.federator.run("cluster", "add", "other", "-C", last, KUBECONFIG=_both(fleet, last))
+    again = fleet.federator.run(
+        "cluster", "add", "other", "-C", last, KUBECONFIG=_both(fleet, last)
+    )
     assert again.code == 1
     assert f"has joined already, as {last}" in again.err
     fleet.host("wait", "--for=condition=Ready", f"mc/{last}", "--timeout=30s")
     _the_hub_is_given_rights_and_tokens(fleet, last)
     _credentials_go_with_the_object(fleet, last)
     fleet.host("scale", "psvc/stays", "-n", "leaving", "--replicas=90")
-    until(lambda: last in fleet.spread("psvc", "leaving", "stays"), lambda: "nothing goes to the new member")
+    until(
+        lambda: last in fleet.spread("psvc", "leaving", "stays"),
+        lambda: "nothing goes to the new member",
+    )
     fleet.ready("leaving", "psvc/stays")
     fleet.host("delete", "psvc/stays", "-n", "leaving")
 
@@ -131,7 +152,9 @@ def _credentials_go_with_the_object(fleet: Fleet, name: str) -> None:
     given = (f"secret/{name}", f"role/federator-hub-{name}", f"rolebinding/federator-hub-{name}")
     uid = fleet.host.json("get", "mc", name)["metadata"]["uid"]
     for one in given:
-        (owner,) = fleet.host.json("get", one, "-n", "federator-clusters")["metadata"]["ownerReferences"]
+        (owner,) = fleet.host.json("get", one, "-n", "federator-clusters")["metadata"][
+            "ownerReferences"
+        ]
         assert (owner["kind"], owner["name"], owner["uid"]) == ("MemberCluster", name, uid)
     fleet.host("delete", "mc", name, "--timeout=60s")
     for one in given:
@@ -144,13 +167,23 @@ def _credentials_go_with_the_object(fleet: Fleet, name: str) -> None:
 
 
 def _the_hub_is_given_rights_and_tokens(fleet: Fleet, name: str) -> None:
-    """The right to one Secret, by joining and by `grant`; another token by `renew`, which the hub goes on with."""
+    """The right to one Secret, by joining and by `grant`; another token by `renew`, which the hub
+    goes on with.
+    """
     space = ("-n", "federator-clusters")
-    assert fleet.host.json("get", "role", f"federator-hub-{name}", *space)["rules"][0]["resourceNames"] == [name]
+    assert fleet.host.json("get", "role", f"federator-hub-{name}", *space)["rules"][0][
+        "resourceNames"
+    ] == [name]
     fleet.host("delete", "role", f"federator-hub-{name}", *space)
-    assert fleet.federator("cluster", "grant", name) == f"secret/{name} may be read and renewed by the hub\n"
+    assert (
+        fleet.federator("cluster", "grant", name)
+        == f"secret/{name} may be read and renewed by the hub\n"
+    )
     assert len(fleet.federator("cluster", "grant", "--all").splitlines()) == len(fleet.members)
-    assert fleet.host.json("get", "role", f"federator-hub-{name}", *space)["rules"][0]["verbs"] == ["get", "patch"]
+    assert fleet.host.json("get", "role", f"federator-hub-{name}", *space)["rules"][0]["verbs"] == [
+        "get",
+        "patch",
+    ]
     neither = fleet.federator.run("cluster", "grant")
     assert (neither.code, neither.err) == (1, "error: name the members, or use --all (not both)\n")
 
@@ -167,7 +200,9 @@ def _the_hub_is_given_rights_and_tokens(fleet: Fleet, name: str) -> None:
     token = tokens.read(new.token)
     assert token is not None
     assert token.ends_s is not None
-    wrong = fleet.federator.run("cluster", "renew", min(fleet.members), "-C", name, KUBECONFIG=_both(fleet, name))
+    wrong = fleet.federator.run(
+        "cluster", "renew", min(fleet.members), "-C", name, KUBECONFIG=_both(fleet, name)
+    )
     assert wrong.code == 1
     assert "this is another cluster" in wrong.err
 
@@ -177,7 +212,9 @@ def test_a_pause_stops_placing_until_it_ends(fleet: Fleet) -> None:
     fleet.host("create", "ns", "paused")
     try:
         fleet.host("apply", "-f", fleet.manifest(workloads.service("waits", "paused", 3)))
-        waited = fleet.host.run("wait", "-n", "paused", "--for=create", "pd", "--all", "--timeout=3s")
+        waited = fleet.host.run(
+            "wait", "-n", "paused", "--for=create", "pd", "--all", "--timeout=3s"
+        )
         assert waited.code != 0 or fleet.host.items("pd", "-n", "paused") == []
         assert fleet.spread("psvc", "paused", "waits") == {}
     finally:
@@ -190,13 +227,18 @@ def test_definitions_are_printed_and_installed_again(fleet: Fleet) -> None:
     printed = list(yaml.safe_load_all(fleet.federator("crd", "print")))
     installed = fleet.federator("crd", "install").splitlines()
     assert len(installed) == len(printed)
-    assert f"customresourcedefinition.apiextensions.k8s.io/{printed[0]['metadata']['name']}" in installed[0]
+    assert (
+        f"customresourcedefinition.apiextensions.k8s.io/{printed[0]['metadata']['name']}"
+        in installed[0]
+    )
 
 
 def test_settings_in_force_are_shown(fleet: Fleet, tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text("hub: {batch_size: 7}\n")
-    shown = yaml.safe_load(fleet.federator("config", "show", "--config", str(file), FEDERATOR_LOG__LEVEL="debug"))
+    shown = yaml.safe_load(
+        fleet.federator("config", "show", "--config", str(file), FEDERATOR_LOG__LEVEL="debug")
+    )
     assert (shown["hub"]["batch_size"], shown["log"]["level"]) == (7, "debug")
     file.write_text("hub: {batch_sizes: 7}\n")
     wrong = fleet.federator.run("config", "show", "--config", str(file))
@@ -217,7 +259,10 @@ def test_settings_in_force_are_shown(fleet: Fleet, tmp_path: Path) -> None:
         (["cluster", "add", "missing"], "missing"),
         (["cluster", "add", "Not_A_Name"], "Not_A_Name"),
         (["hub", "--kubeconfig", "/nonexistent/config"], "/nonexistent/config"),
-        (["member", "--cluster", "x", "--kubeconfig", "/nonexistent/config"], "/nonexistent/config"),
+        (
+            ["member", "--cluster", "x", "--kubeconfig", "/nonexistent/config"],
+            "/nonexistent/config",
+        ),
     ],
     ids=" ".join,
 )

@@ -1,4 +1,6 @@
-"""How the long-running commands begin and end: private files, nothing left behind, and a reason when it goes wrong."""
+"""How the long-running commands begin and end: private files, nothing left behind, and a reason
+when it goes wrong.
+"""
 
 import itertools
 import os
@@ -65,7 +67,11 @@ def test_a_sandbox_is_private_and_leaves_nothing(tmp_path: Path, number: signal.
         assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
         assert stat.S_IMODE(directory.stat().st_mode) == 0o700
         second = subprocess.run(
-            [*FEDERATOR, "sandbox", "--dir", str(directory)], capture_output=True, text=True, check=False, timeout=60
+            [*FEDERATOR, "sandbox", "--dir", str(directory)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
         )
         assert second.returncode == 1
         assert f"another sandbox is using {directory}" in second.stderr
@@ -77,7 +83,9 @@ def test_a_sandbox_is_private_and_leaves_nothing(tmp_path: Path, number: signal.
 
 
 def test_a_sandbox_ends_by_itself_when_asked(tmp_path: Path) -> None:
-    with running(tmp_path, "sandbox", "--clusters", "1", "--dir", str(tmp_path / "s"), "--once") as child:
+    with running(
+        tmp_path, "sandbox", "--clusters", "1", "--dir", str(tmp_path / "s"), "--once"
+    ) as child:
         assert child.wait(60) == 0
     assert list(tmp_path.iterdir()) == []
 
@@ -132,7 +140,10 @@ def test_a_demo_that_somebody_looks_at_goes_on_although_it_is_late(tmp_path: Pat
     [
         ("members: [{name: a, nodes: [{count: 0}]}]", "members.0.nodes.0.count"),
         ("members: [{name: a, nodes: [{count: 1}], colour: red}]", "members.0.colour"),
-        ("members: [{name: a, nodes: [{count: 1}]}, {name: a, nodes: [{count: 1}]}]", "members.1.name"),
+        (
+            "members: [{name: a, nodes: [{count: 1}]}, {name: a, nodes: [{count: 1}]}]",
+            "members.1.name",
+        ),
         ("members: [", "fleet.yaml"),
     ],
 )
@@ -148,7 +159,9 @@ def test_a_bad_fleet_file_is_refused_with_its_field(tmp_path: Path, text: str, t
 
 
 def test_a_missing_fleet_file_is_told(tmp_path: Path) -> None:
-    with running(tmp_path, "sandbox", "--dir", str(tmp_path / "s"), "--fleet", "nowhere.yaml") as child:
+    with running(
+        tmp_path, "sandbox", "--dir", str(tmp_path / "s"), "--fleet", "nowhere.yaml"
+    ) as child:
         _, err = child.communicate(timeout=60)
     assert child.returncode == 1
     assert "nowhere.yaml" in err

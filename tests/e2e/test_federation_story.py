@@ -1,5 +1,7 @@
-"""What people do with a real kubectl on a whole federation of processes: embedded in one process, embedded with
-separate hub and member processes, and on real API servers. The same story everywhere, judged by what came of it."""
+"""What people do with a real kubectl on a whole federation of processes: embedded in one process,
+embedded with separate hub and member processes, and on real API servers. The same story everywhere,
+judged by what came of it.
+"""
 
 import json
 import re
@@ -25,10 +27,14 @@ IMAGE = "jsonpath={.spec.template.spec.containers[0].image}"
     params=[
         pytest.param("sandbox", marks=pytest.mark.xdist_group("federation in one process")),
         pytest.param("processes", marks=pytest.mark.xdist_group("federation of processes")),
-        pytest.param("real", marks=[pytest.mark.real, pytest.mark.xdist_group("federation of real servers")]),
+        pytest.param(
+            "real", marks=[pytest.mark.real, pytest.mark.xdist_group("federation of real servers")]
+        ),
     ],
 )
-def fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+def fleet(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Fleet]:
     if build.kubectl() is None:
         pytest.skip("There is no kubectl, neither built nor on PATH: run `make kube`.")
     home: Path = tmp_path_factory.mktemp(f"fleet-{request.param}")
@@ -54,7 +60,11 @@ def test_a_service_from_apply_to_delete(fleet: Fleet) -> None:
     assert header[:5] == ["NAME", "DESIRED", "READY", "CLUSTERS", "PLACED"]
     assert row[:5] == ["web", "12", "12", str(clusters), "12"]
     told = re.compile(r"Normal\s+Placed.*12 of 12 placed")
-    until(lambda: told.search(kubectl("describe", "psvc", "web", *space)) is not None, lambda: "no Event", 10)
+    until(
+        lambda: told.search(kubectl("describe", "psvc", "web", *space)) is not None,
+        lambda: "no Event",
+        10,
+    )
 
     changed = fleet.manifest(workloads.service("web", "feed", 24))
     for flags in ([], ["--server-side", "--force-conflicts"]):
@@ -64,18 +74,40 @@ def test_a_service_from_apply_to_delete(fleet: Fleet) -> None:
     assert kubectl.json("get", "psvc", "web", *space)["spec"]["replicas"] == 12
 
     kubectl("scale", "psvc/web", f"--replicas={fleet.many}", *space)
-    kubectl("wait", f"--for=jsonpath={{.status.ready}}={fleet.many}", "psvc/web", *space, "--timeout=90s")
+    kubectl(
+        "wait",
+        f"--for=jsonpath={{.status.ready}}={fleet.many}",
+        "psvc/web",
+        *space,
+        "--timeout=90s",
+    )
     fleet.ready("feed", "psvc/web")
     assert fleet.replicas("deploy", "feed", "web") == fleet.many
-    assert sum(obj["status"]["ready"] for obj in fleet.spread("psvc", "feed", "web").values()) == fleet.many
+    assert (
+        sum(obj["status"]["ready"] for obj in fleet.spread("psvc", "feed", "web").values())
+        == fleet.many
+    )
 
-    assert kubectl("delete", "psvc", "web", *space).startswith('pinterestservice.pinterest.com "web" deleted')
+    assert kubectl("delete", "psvc", "web", *space).startswith(
+        'pinterestservice.pinterest.com "web" deleted'
+    )
     kubectl("wait", "--for=delete", "pd", "--all", *space, "--timeout=60s")
     for member in fleet.members.values():
         assert member.items("psvc", *space) == []
-        member("wait", "--for=delete", "deploy/web", "svc/web", "cm/web-config", *space, "--timeout=60s")
+        member(
+            "wait",
+            "--for=delete",
+            "deploy/web",
+            "svc/web",
+            "cm/web-config",
+            *space,
+            "--timeout=60s",
+        )
         # kubectl waits for one pod after another
-        until(lambda: member("get", "pods", *space, "-o", "name") == "", lambda: "pods are left in a member")  # noqa: B023
+        until(
+            lambda: member("get", "pods", *space, "-o", "name") == "",  # noqa: B023
+            lambda: "pods are left in a member",
+        )
 
 
 def test_changes_of_every_kind_reach_the_members(fleet: Fleet) -> None:
@@ -91,11 +123,17 @@ def test_changes_of_every_kind_reach_the_members(fleet: Fleet) -> None:
         return {obj["spec"]["template"]["spec"]["containers"][0]["image"] for obj in found}
 
     kubectl("patch", "psvc", "api", *space, "--type=merge", "-p", '{"spec":{"replicas":9}}')
-    until(lambda: fleet.replicas("deploy", "changes", "api") == 9, lambda: "the merge patch has not arrived")
+    until(
+        lambda: fleet.replicas("deploy", "changes", "api") == 9,
+        lambda: "the merge patch has not arrived",
+    )
     path = "/spec/template/spec/containers/0/image"
     operation = json.dumps([{"op": "replace", "path": path, "value": "registry.example/app:2"}])
     kubectl("patch", "psvc", "api", *space, "--type=json", "-p", operation)
-    until(lambda: image() == {"registry.example/app:2"}, lambda: f"JSON patch: the members run {image()}")
+    until(
+        lambda: image() == {"registry.example/app:2"},
+        lambda: f"JSON patch: the members run {image()}",
+    )
 
     editor = fleet.home / "editor.sh"
     editor.write_text('#!/bin/sh\nsed -i s,app:2,app:3, "$1"\n')
@@ -114,14 +152,17 @@ def test_changes_of_every_kind_reach_the_members(fleet: Fleet) -> None:
     def marked() -> bool:
         metas = [obj["metadata"] for obj in fleet.spread("psvc", "changes", "api").values()]
         return all(
-            meta.get("labels", {}).get("team") == "feed" and meta.get("annotations", {}).get("example.com/note")
+            meta.get("labels", {}).get("team") == "feed"
+            and meta.get("annotations", {}).get("example.com/note")
             for meta in metas
         )
 
     until(marked, lambda: str(fleet.spread("psvc", "changes", "api")))
     kubectl("wait", "--for=condition=Reconciling=False", "psvc/api", *space, "--timeout=60s")
     fleet.ready("changes", "psvc/api")
-    refused = kubectl.run("patch", "psvc", "api", *space, "--type=merge", "-p", '{"spec":{"replicas":-1}}')
+    refused = kubectl.run(
+        "patch", "psvc", "api", *space, "--type=merge", "-p", '{"spec":{"replicas":-1}}'
+    )
     assert refused.code == 1
     assert "spec.replicas" in refused.err
     kubectl("delete", "psvc", "api", *space)
@@ -141,7 +182,9 @@ def test_a_job_set_completes_all_its_shards(fleet: Fleet) -> None:
             assert job["status"]["succeeded"] == job["spec"]["completions"]
             low, _, high = job["metadata"]["annotations"][SHARDS_ANNOTATION].partition("-")
             bounds.append((int(low), int(high or low)))
-    assert sorted(index for low, high in bounds for index in range(low, high + 1)) == list(range(40))
+    assert sorted(index for low, high in bounds for index in range(low, high + 1)) == list(
+        range(40)
+    )
     kubectl("delete", "pjs", "crunch", *space)
     kubectl("wait", "--for=delete", "pd", "--all", *space, "--timeout=60s")
     for member in fleet.members.values():
@@ -152,11 +195,15 @@ def test_a_plain_deployment_is_carried_and_natives_in_members_are_like_any(fleet
     kubectl, space = fleet.host, ("-n", "growth")
     kubectl("create", "ns", "growth")
     kubectl("apply", "-f", fleet.manifest(workloads.deployment("page", "growth", 5)))
-    assert "successfully rolled out" in kubectl("rollout", "status", "deploy/page", *space, "--timeout=60s")
+    assert "successfully rolled out" in kubectl(
+        "rollout", "status", "deploy/page", *space, "--timeout=60s"
+    )
     row = kubectl.run("get", "deploy", "page", *space, "--no-headers").rows[0]
     assert row[:4] == ["page", "5/5", "5", "5"]
     kubectl("scale", "deploy/page", "--replicas=8", *space)
-    kubectl("wait", "--for=jsonpath={.status.readyReplicas}=8", "deploy/page", *space, "--timeout=60s")
+    kubectl(
+        "wait", "--for=jsonpath={.status.readyReplicas}=8", "deploy/page", *space, "--timeout=60s"
+    )
     found = fleet.spread("deploy", "growth", "page")
     assert sum(obj["spec"]["replicas"] for obj in found.values()) == 8
 
@@ -166,9 +213,13 @@ def test_a_plain_deployment_is_carried_and_natives_in_members_are_like_any(fleet
     assert [row[1:3] for row in pods] == [["1/1", "Running"]] * share
     assert f"{share} desired | {share} updated" in shell("describe", "deploy", "page", *space)
     shell("scale", "deploy/page", "--replicas=0", *space)  # drift, which the hub repairs
-    shell("wait", f"--for=jsonpath={{.spec.replicas}}={share}", "deploy/page", *space, "--timeout=30s")
+    shell(
+        "wait", f"--for=jsonpath={{.spec.replicas}}={share}", "deploy/page", *space, "--timeout=30s"
+    )
     with shell.following("get", "deploy", "page", *space, "-w") as wait:
-        listed = len(wait(lambda text: len(text.splitlines()) > 1).splitlines())  # it watches from there on
+        listed = len(
+            wait(lambda text: len(text.splitlines()) > 1).splitlines()
+        )  # it watches from there on
         kubectl("label", "deploy", "page", *space, "team=growth")
         wait(lambda text: len(text.splitlines()) > listed)
     kubectl("delete", "deploy", "page", *space)
@@ -180,12 +231,21 @@ def test_the_apis_tell_what_they_serve(fleet: Fleet) -> None:
     for cluster in (fleet.host, next(iter(fleet.members.values()))):
         assert "FIELD: placement <Object>" in cluster("explain", "psvc.spec.placement")
         rows = {row[0]: row for row in cluster.run("api-resources").rows}
-        assert rows["pinterestservices"][1:] == ["psvc", "pinterest.com/v1beta1", "true", "PinterestService"]
+        assert rows["pinterestservices"][1:] == [
+            "psvc",
+            "pinterest.com/v1beta1",
+            "true",
+            "PinterestService",
+        ]
         assert {"deployments", "jobs", "pods", "memberclusters", "clustercapacities"} <= rows.keys()
         assert re.search(r"Server Version: v1\.\d+", cluster("version"))
         assert cluster("auth", "can-i", "create", "psvc") == "yes\n"
         paths = json.loads(cluster("get", "--raw", "/openapi/v3"))["paths"]
-        assert {"apis/pinterest.com/v1beta1", "apis/federation.pinterest.com/v1alpha1", "apis/apps/v1"} <= paths.keys()
+        assert {
+            "apis/pinterest.com/v1beta1",
+            "apis/federation.pinterest.com/v1alpha1",
+            "apis/apps/v1",
+        } <= paths.keys()
 
 
 def test_a_watch_shows_a_workload_becoming_ready(fleet: Fleet) -> None:
@@ -216,9 +276,15 @@ def test_policies_and_labels_move_a_service(fleet: Fleet) -> None:
     rule = workloads.policy("elsewhere", "policies", "moved", clusters={"exclude": [first]})
     kubectl("apply", "-f", fleet.manifest(rule))
     until(lambda: first not in where(), lambda: f"the policy: it runs in {where()}")
-    until(lambda: fleet.replicas("deploy", "policies", "moved") == 6, lambda: "the rest has not taken over")
+    until(
+        lambda: fleet.replicas("deploy", "policies", "moved") == 6,
+        lambda: "the rest has not taken over",
+    )
     kubectl("label", "psvc", "moved", *space, "app=other", "--overwrite")
-    until(lambda: kubectl.json("get", "psvc", "moved", *space)["status"]["policy"] == "default", lambda: "the label")
+    until(
+        lambda: kubectl.json("get", "psvc", "moved", *space)["status"]["policy"] == "default",
+        lambda: "the label",
+    )
     kubectl("scale", "psvc/moved", "--replicas=60", *space)
     until(lambda: where() == [first, *others], lambda: f"without a policy it runs in {where()}")
     kubectl("wait", "--for=jsonpath={.status.ready}=60", "psvc/moved", *space, "--timeout=60s")
@@ -228,7 +294,11 @@ def test_policies_and_labels_move_a_service(fleet: Fleet) -> None:
 def test_a_settled_federation_writes_nothing_also_after_a_restart(fleet: Fleet) -> None:
     kubectl = fleet.host
     kubectl("create", "ns", "calm")
-    kubectl("apply", "-f", fleet.manifest(workloads.service("a", "calm", 7), workloads.jobset("b", "calm", 6, 3)))
+    kubectl(
+        "apply",
+        "-f",
+        fleet.manifest(workloads.service("a", "calm", 7), workloads.jobset("b", "calm", 6, 3)),
+    )
     kubectl("apply", "-f", fleet.manifest(workloads.deployment("c", "calm", 3)))
     fleet.ready("calm", "psvc/a")
     kubectl("wait", "--for=jsonpath={.status.done}=6", "pjs/b", "-n", "calm", "--timeout=60s")
@@ -253,7 +323,9 @@ def test_a_settled_federation_writes_nothing_also_after_a_restart(fleet: Fleet) 
 
 
 def until_quiet(fleet: Fleet) -> None:
-    """Until nothing was written for longer than any part of it waits before it writes (figures: two seconds)."""
+    """Until nothing was written for longer than any part of it waits before it writes (figures: two
+    seconds).
+    """
     seen = [fleet.versions()]
 
     def quiet() -> bool:

@@ -1,4 +1,6 @@
-"""What the hardening checks find on real API servers: as they come, with deploy/ applied, and with rights too many."""
+"""What the hardening checks find on real API servers: as they come, with deploy/ applied, and with
+rights too many.
+"""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -17,7 +19,11 @@ from tests.e2e.deployed import HUB
 from tests.e2e.federations import until
 from tests.unit.deploy import manifests
 
-pytestmark = [pytest.mark.e2e, pytest.mark.real, pytest.mark.xdist_group("federation of real servers")]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.real,
+    pytest.mark.xdist_group("federation of real servers"),
+]
 
 LASTING = """
 apiVersion: v1
@@ -31,14 +37,18 @@ type: kubernetes.io/service-account-token
 
 
 def found(cluster: Cluster, checks: Sequence[Check], *, token: str = "") -> dict[str, Finding]:
-    """The findings by subject: about the hub as the administrator asks, or with the hub's own token."""
+    """The findings by subject: about the hub as the administrator asks, or with the hub's own
+    token.
+    """
 
     async def asking() -> list[Finding]:
         transport = cluster.transport()
         if token:
             await transport.close()
             context = tls.client_context(ca_pem=cluster.ca_file.read_bytes())
-            transport = http.HttpTransport(http.Endpoint(cluster.url, tls=context, credentials=http.StaticToken(token)))
+            transport = http.HttpTransport(
+                http.Endpoint(cluster.url, tls=context, credentials=http.StaticToken(token))
+            )
         try:
             account = "" if token else hardening.HUB_USER
             return await hardening.examine(Asked(Client(transport, cluster.name), account), checks)
@@ -59,7 +69,13 @@ def bare(control_plane: ControlPlane) -> Iterator[Cluster]:
     for command in (
         ("create", "namespace", "federator-system"),
         ("create", "serviceaccount", HUB, "-n", "federator-system"),
-        ("create", "clusterrolebinding", "all", "--clusterrole=cluster-admin", f"--user={hardening.HUB_USER}"),
+        (
+            "create",
+            "clusterrolebinding",
+            "all",
+            "--clusterrole=cluster-admin",
+            f"--user={hardening.HUB_USER}",
+        ),
     ):
         done = cluster.kubectl(*command)
         assert done.returncode == 0, done.stderr
@@ -154,17 +170,47 @@ def test_a_hub_that_may_read_every_secret_of_members_is_warned_of(host: Cluster)
     """The Role of earlier manifests: rights to some Secrets by name are none to all."""
     where = ("-n", "federator-clusters")
     made = ("create", "role", "old", "--verb=get", "--resource=secrets", *where)
-    named = ("create", "role", "new", "--verb=get,patch", "--resource=secrets", "--resource-name=a", *where)
+    named = (
+        "create",
+        "role",
+        "new",
+        "--verb=get,patch",
+        "--resource=secrets",
+        "--resource-name=a",
+        *where,
+    )
     for name, command in (("old", made), ("new", named)):
         assert host.kubectl(*command).returncode == 0
-        bound = ("create", "rolebinding", name, f"--role={name}", f"--user={hardening.HUB_USER}", *where)
+        bound = (
+            "create",
+            "rolebinding",
+            name,
+            f"--role={name}",
+            f"--user={hardening.HUB_USER}",
+            *where,
+        )
         assert host.kubectl(*bound).returncode == 0
-    until(lambda: "members' Secrets" in _warnings(found(host, hardening.HOST_AS_PERSON)), lambda: "nothing is said", 30)
-    assert "federator cluster grant --all" in found(host, hardening.HOST_AS_PERSON)["members' Secrets"].message
+    until(
+        lambda: "members' Secrets" in _warnings(found(host, hardening.HOST_AS_PERSON)),
+        lambda: "nothing is said",
+        30,
+    )
+    assert (
+        "federator cluster grant --all"
+        in found(host, hardening.HOST_AS_PERSON)["members' Secrets"].message
+    )
     assert host.kubectl("delete", "rolebinding", "old", *where).returncode == 0
-    until(lambda: not _warnings(found(host, hardening.HOST_AS_PERSON)), lambda: "it is warned of still", 30)
+    until(
+        lambda: not _warnings(found(host, hardening.HOST_AS_PERSON)),
+        lambda: "it is warned of still",
+        30,
+    )
 
 
 def _warnings(findings: dict[str, Finding]) -> dict[str, str]:
     """Whatever is not as it should be, with what was found."""
-    return {subject: found.message for subject, found in findings.items() if found.result is not Result.OK}
+    return {
+        subject: found.message
+        for subject, found in findings.items()
+        if found.result is not Result.OK
+    }

@@ -1,4 +1,6 @@
-"""The transport over real sockets against servers that misbehave, on asyncio's loop and on uvloop."""
+"""The transport over real sockets against servers that misbehave, on asyncio's loop and on
+uvloop.
+"""
 
 import asyncio
 import gzip
@@ -27,7 +29,9 @@ from tests.e2e.rawserver import Asked, RawServer, answer, replying, serving
 pytestmark = pytest.mark.e2e
 
 REF = ObjectRef("v1", "configmaps", "ns", "web", "ConfigMap")
-OBJECT = json.dumps({"kind": "ConfigMap", "metadata": {"name": "web", "uid": "1", "resourceVersion": "5"}}).encode()
+OBJECT = json.dumps(
+    {"kind": "ConfigMap", "metadata": {"name": "web", "uid": "1", "resourceVersion": "5"}}
+).encode()
 Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
@@ -44,7 +48,9 @@ def run(request: pytest.FixtureRequest) -> Run:
 class Speaking:
     """A client to one server, closed at the end."""
 
-    def __init__(self, server: RawServer, *, timeout_s: float = 10.0, url: str = "", **options: Any) -> None:
+    def __init__(
+        self, server: RawServer, *, timeout_s: float = 10.0, url: str = "", **options: Any
+    ) -> None:
         self.transport = HttpTransport(Endpoint(url or server.url, **options))
         self.client = Client(self.transport, "m1", rng=random.Random(1), timeout_s=timeout_s)
 
@@ -135,7 +141,12 @@ def test_html_is_no_answer(run: Run) -> None:
     async def main() -> None:
         data = answer(b"<html>Please log in</html>", "200 OK", "Content-Type: text/html")
         async with serving(replying(data)) as server, Speaking(server) as client:
-            for call in (client.get(REF), client.list("v1", "configmaps"), client.ready(), client.kube_system_uid()):
+            for call in (
+                client.get(REF),
+                client.list("v1", "configmaps"),
+                client.ready(),
+                client.kube_system_uid(),
+            ):
                 with pytest.raises(errors.Malformed):
                     await call
             stream = await client.open_watch("v1", "configmaps", silence_s=5)
@@ -178,7 +189,10 @@ def test_a_silent_watch_ends_by_its_silence(run: Run) -> None:
     event = json.dumps({"type": "ADDED", "object": {"metadata": {"name": "a"}}}).encode() + b"\n"
 
     async def silent(_asked: Asked, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n" % (len(event), event))
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n"
+            % (len(event), event)
+        )
         await asyncio.sleep(60)
 
     async def main() -> None:
@@ -286,8 +300,12 @@ def test_hung_unary_calls_do_not_keep_watches_out_nor_the_other_way_round(run: R
 
 
 @pytest.mark.parametrize("lanes", [1, 8])
-def test_who_waits_when_a_transport_is_closed_is_told_and_not_cancelled(run: Run, lanes: int) -> None:
-    """Waiting for a connection that others have, or for the answer: whoever takes it for its own cancellation ends."""
+def test_who_waits_when_a_transport_is_closed_is_told_and_not_cancelled(
+    run: Run, lanes: int
+) -> None:
+    """Waiting for a connection that others have, or for the answer: whoever takes it for its own
+    cancellation ends.
+    """
 
     async def handler(_asked: Asked, _writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(60)
@@ -304,8 +322,12 @@ def test_who_waits_when_a_transport_is_closed_is_told_and_not_cancelled(run: Run
     run(main())
 
 
-def test_names_are_not_looked_up_by_the_threads_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those are few, and names that nobody answers for, of a lost zone, would keep all others waiting."""
+def test_names_are_not_looked_up_by_the_threads_of_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those are few, and names that nobody answers for, of a lost zone, would keep all others
+    waiting.
+    """
 
     def hangs(*_: object) -> list[object]:
         time.sleep(5)
@@ -374,7 +396,10 @@ def test_a_client_certificate_is_shown(run: Run, tmp_path: Path) -> None:
 
     async def main() -> None:
         async with serving(replying(answer(OBJECT)), _server_tls(files, mutual=True)) as server:
-            pair: dict[str, Any] = {"cert_pem": files.certificate.read_bytes(), "key_pem": files.key.read_bytes()}
+            pair: dict[str, Any] = {
+                "cert_pem": files.certificate.read_bytes(),
+                "key_pem": files.key.read_bytes(),
+            }
             async with Speaking(server, tls=tls.client_context(ca_pem=ca_pem, **pair)) as client:
                 assert await client.get(REF)
             async with Speaking(server, tls=tls.client_context(ca_pem=ca_pem)) as client:

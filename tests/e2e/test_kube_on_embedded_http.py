@@ -1,4 +1,6 @@
-"""The floor against the embedded API over TLS, reached as a member is: through a kubeconfig that was taken in."""
+"""The floor against the embedded API over TLS, reached as a member is: through a kubeconfig that
+was taken in.
+"""
 
 import random
 
@@ -28,7 +30,12 @@ async def tell_both() -> None:
     cluster = EmbeddedCluster("m1", clock=clock, rng=random.Random(1), controllers=False)
     server = await http.serve(cluster)
     data = http.kubeconfig({"m1": server}, "m1").encode()
-    client = Client(connect.for_member(kubeconfigs.member_access(data, allow_loopback=True), allow_loopback=True), "m1")
+    client = Client(
+        connect.for_member(
+            kubeconfigs.member_access(data, allow_loopback=True), allow_loopback=True
+        ),
+        "m1",
+    )
     try:
         await embeddedstory.tell(client, clock)
         await embeddedstory.ask(client)

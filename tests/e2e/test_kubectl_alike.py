@@ -1,7 +1,9 @@
-"""The same kubectl commands on a real cluster and on an embedded one print the same, chance and time aside.
+"""The same kubectl commands on a real cluster and on an embedded one print the same, chance and
+time aside.
 
-Each script runs in a namespace of its own on both. What differs by nature (ages, uids, versions, addresses, random
-parts of names) is written over before the two transcripts are compared line by line.
+Each script runs in a namespace of its own on both. What differs by nature (ages, uids, versions,
+addresses, random parts of names) is written over before the two transcripts are compared line by
+line.
 """
 
 import asyncio
@@ -46,8 +48,8 @@ WRITTEN_OVER = (
     (r"Endpoints: .*", "Endpoints:"),  # a rollout may still be under way
     (r"[ \t]+", " "),
     (r"(?m) $", ""),
-    # The real server tells so of a service that its cache of IPAddresses hears of a moment late (Kubernetes,
-    # pkg/registry/core/service/ipallocator/controller/repairip.go, `syncService`).
+    # The real server tells so of a service that its cache of IPAddresses hears of a moment late
+    # (Kubernetes, pkg/registry/core/service/ipallocator/controller/repairip.go, `syncService`).
     (r"Events:\n.*\n.*\n( Warning ClusterIPNotAllocated .* repairing\n)+", "Events: <none>\n"),
 )
 
@@ -62,7 +64,9 @@ class Runner:
     namespace: str
 
     async def transcript(self, commands: Sequence[str]) -> list[str]:
-        """Everything the commands print, output before errors, with what differs by nature written over."""
+        """Everything the commands print, output before errors, with what differs by nature written
+        over.
+        """
         lines = []
         for command in commands:
             environment = {
@@ -106,7 +110,9 @@ async def embedded(tmp_path: Path) -> AsyncIterator[Path]:
 
 
 QUICK = {"embedded.federator/start-delay-seconds": "0", "embedded.federator/stop-seconds": "0"}
-"""Pods of the embedded cluster start and stop at once, as those on stand-in nodes of the real one do."""
+"""Pods of the embedded cluster start and stop at once, as those on stand-in nodes of the real one
+do.
+"""
 
 WORK = job(completions=2)
 WORK["spec"]["template"]["metadata"]["annotations"] = {"embedded.federator/run-seconds": "0.1"}
@@ -116,7 +122,12 @@ TOLD = {
     "kind": "Event",
     "metadata": {"name": "told"},
     "eventTime": "2026-03-01T10:00:00.000000Z",
-    "regarding": {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "namespace": "alike-events"},
+    "regarding": {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": "c",
+        "namespace": "alike-events",
+    },
     "note": "Placed in three clusters",
     "reason": "Placed",
     "action": "Place",
@@ -128,7 +139,12 @@ OLD_TOLD = {
     "apiVersion": "v1",
     "kind": "Event",
     "metadata": {"name": "old-told"},
-    "involvedObject": {"apiVersion": "v1", "kind": "ConfigMap", "name": "d", "namespace": "alike-events"},
+    "involvedObject": {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": "d",
+        "namespace": "alike-events",
+    },
     "message": "Nothing works",
     "reason": "Broken",
     "type": "Warning",
@@ -140,7 +156,10 @@ OLD_TOLD = {
 TOKEN = {
     "apiVersion": "v1",
     "kind": "Secret",
-    "metadata": {"name": "robot-token", "annotations": {"kubernetes.io/service-account.name": "robot"}},
+    "metadata": {
+        "name": "robot-token",
+        "annotations": {"kubernetes.io/service-account.name": "robot"},
+    },
     "type": "kubernetes.io/service-account-token",
 }
 ROBOT = "--as=system:serviceaccount:alike-service-accounts:robot"
@@ -364,23 +383,32 @@ SCRIPTS = {
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-async def test_kubectl_prints_the_same(name: str, embedded: Path, control_plane: ControlPlane, tmp_path: Path) -> None:
+async def test_kubectl_prints_the_same(
+    name: str, embedded: Path, control_plane: ControlPlane, tmp_path: Path
+) -> None:
     binary = build.kubectl()
     assert binary is not None
     for manifest, objects in MANIFESTS.items():
         (tmp_path / f"manifest-{manifest}.yaml").write_text(yaml.safe_dump_all(objects))
     real = control_plane.cluster("nodes", controllers=True, scheduler=True)
     namespace = "alike-" + re.sub("[^a-z]", "-", name)
-    setup = [f"create namespace {namespace}", f"wait --for=create sa/default -n {namespace} --timeout=30s"]
+    setup = [
+        f"create namespace {namespace}",
+        f"wait --for=create sa/default -n {namespace} --timeout=30s",
+    ]
     with nodes.running(real, nodes.many("node", 2, cpu="16", memory="64Gi")):
         told = []
         for kubeconfig in (real.kubeconfig(), embedded):
             home = tmp_path / kubeconfig.stem
             home.mkdir()
             for manifest in MANIFESTS:
-                (home / f"manifest-{manifest}.yaml").symlink_to(tmp_path / f"manifest-{manifest}.yaml")
+                (home / f"manifest-{manifest}.yaml").symlink_to(
+                    tmp_path / f"manifest-{manifest}.yaml"
+                )
             runner = Runner(binary, kubeconfig, home, namespace)
             await runner.transcript(setup)
             told.append(await runner.transcript(SCRIPTS[name]))
-    difference = "\n".join(difflib.unified_diff(told[0], told[1], "real", "embedded", n=6, lineterm=""))
+    difference = "\n".join(
+        difflib.unified_diff(told[0], told[1], "real", "embedded", n=6, lineterm="")
+    )
     assert not difference, difference

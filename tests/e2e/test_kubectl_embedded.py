@@ -1,4 +1,5 @@
-"""The real kubectl against an embedded API over HTTPS, with its stand-in controllers: what people type.
+"""The real kubectl against an embedded API over HTTPS, with its stand-in controllers: what people
+type.
 
 kubectl is the built one of `make kube`, else the one on PATH; without any the tests skip.
 """
@@ -39,7 +40,11 @@ WEB = {
         "selector": {"matchLabels": {"app": "web"}},
         "template": {
             "metadata": {"labels": {"app": "web"}},
-            "spec": {"containers": [{"name": "app", "image": "nginx:1", "ports": [{"containerPort": 80}]}]},
+            "spec": {
+                "containers": [
+                    {"name": "app", "image": "nginx:1", "ports": [{"containerPort": 80}]}
+                ]
+            },
         },
     },
 }
@@ -67,7 +72,11 @@ class Kubectl:
     cluster: EmbeddedCluster
 
     async def start(self, *arguments: str, **environment: str) -> asyncio.subprocess.Process:
-        known = {"PATH": os.environ["PATH"], "HOME": str(self.home), "KUBECONFIG": str(self.home / "config")}
+        known = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "KUBECONFIG": str(self.home / "config"),
+        }
         return await asyncio.create_subprocess_exec(
             self.binary,
             *arguments,
@@ -105,7 +114,9 @@ async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
     binary = build.kubectl()
     if binary is None:
         pytest.skip("There is no kubectl, neither built nor on PATH: run `make kube`.")
-    cluster = EmbeddedCluster("emb", clock=RealClock(), rng=random.Random(1), nodes=[NodePool(count=2)])
+    cluster = EmbeddedCluster(
+        "emb", clock=RealClock(), rng=random.Random(1), nodes=[NodePool(count=2)]
+    )
     assert cluster.controllers is not None
     running = asyncio.create_task(cluster.controllers.run())
     server = await http.serve(cluster)
@@ -152,7 +163,9 @@ async def test_a_deployment_from_apply_to_deletion(kubectl: Kubectl) -> None:
     assert await kubectl("apply", "-f", file) == "deployment.apps/web created\n"
     assert await kubectl("apply", "-f", file) == "deployment.apps/web unchanged\n"
     await kubectl("wait", "deploy/web", "--for=condition=Available", "--timeout=30s")
-    assert "successfully rolled out" in await kubectl("rollout", "status", "deploy/web", "--timeout=30s")
+    assert "successfully rolled out" in await kubectl(
+        "rollout", "status", "deploy/web", "--timeout=30s"
+    )
     row = (await kubectl("get", "deploy", "web", "--no-headers", "-o", "wide")).split()
     assert row[:4] + row[5:] == ["web", "2/2", "2", "2", "app", "nginx:1", "app=web"]
     assert await kubectl("scale", "deploy/web", "--replicas=3") == "deployment.apps/web scaled\n"
@@ -175,7 +188,9 @@ async def test_pods_are_listed_logged_and_described(kubectl: Kubectl) -> None:
     assert rows[0][:4] == ["NAMESPACE", "NAME", "READY", "STATUS"]
     assert [row[2:4] for row in rows[1:]] == [["1/1", "Running"]] * 2
     node = rows[1][7]
-    found = await kubectl.json("get", "pods", "--field-selector", f"spec.nodeName={node},status.phase=Running")
+    found = await kubectl.json(
+        "get", "pods", "--field-selector", f"spec.nodeName={node},status.phase=Running"
+    )
     assert found["items"]
     assert (await kubectl.json("get", "pods", "-l", "app!=web"))["items"] == []
     chunked = await kubectl("get", "pods", "--chunk-size=1", "-o", "name")
@@ -189,12 +204,17 @@ async def test_pods_are_listed_logged_and_described(kubectl: Kubectl) -> None:
 
 async def test_server_side_apply_shares_fields_and_names_conflicts(kubectl: Kubectl) -> None:
     file = kubectl.manifest(WEB)
-    assert await kubectl("apply", "--server-side", "-f", file) == "deployment.apps/web serverside-applied\n"
+    assert (
+        await kubectl("apply", "--server-side", "-f", file)
+        == "deployment.apps/web serverside-applied\n"
+    )
     await kubectl("scale", "deploy/web", "--replicas=5")
     clash = await kubectl.run("apply", "--server-side", "-f", file, "--field-manager=other")
     assert clash.code == 1
     assert ".spec.replicas" in clash.err
-    await kubectl("apply", "--server-side", "--force-conflicts", "-f", file, "--field-manager=other")
+    await kubectl(
+        "apply", "--server-side", "--force-conflicts", "-f", file, "--field-manager=other"
+    )
     assert (await kubectl.json("get", "deploy", "web"))["spec"]["replicas"] == 2
 
 
@@ -213,15 +233,26 @@ async def test_diff_shows_what_would_change_and_changes_nothing(kubectl: Kubectl
 @pytest.mark.parametrize(
     ("kind", "patch"),
     [
-        ("strategic", '{"spec":{"template":{"spec":{"containers":[{"name":"app","image":"nginx:2"}]}}}}'),
-        ("merge", '{"spec":{"template":{"spec":{"containers":[{"name":"app","image":"nginx:2"}]}}}}'),
-        ("json", '[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"nginx:2"}]'),
+        (
+            "strategic",
+            '{"spec":{"template":{"spec":{"containers":[{"name":"app","image":"nginx:2"}]}}}}',
+        ),
+        (
+            "merge",
+            '{"spec":{"template":{"spec":{"containers":[{"name":"app","image":"nginx:2"}]}}}}',
+        ),
+        (
+            "json",
+            '[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"nginx:2"}]',
+        ),
     ],
 )
 async def test_three_kinds_of_patch(kubectl: Kubectl, kind: str, patch: str) -> None:
     await kubectl("apply", "-f", kubectl.manifest(WEB))
     await kubectl("patch", "deploy", "web", "--type", kind, "-p", patch)
-    (container,) = (await kubectl.json("get", "deploy", "web"))["spec"]["template"]["spec"]["containers"]
+    (container,) = (await kubectl.json("get", "deploy", "web"))["spec"]["template"]["spec"][
+        "containers"
+    ]
     assert container["image"] == "nginx:2"
     assert ("ports" in container) is (kind != "merge")
 
@@ -277,10 +308,13 @@ async def test_a_namespace_takes_its_content_along(kubectl: Kubectl) -> None:
 
 
 async def test_watching_prints_changes_as_they_happen(kubectl: Kubectl) -> None:
-    process = await kubectl.start("get", "configmaps", "-l", "w=1", "-w", "--no-headers", "--output-watch-events")
+    process = await kubectl.start(
+        "get", "configmaps", "-l", "w=1", "-w", "--no-headers", "--output-watch-events"
+    )
     assert process.stdout is not None
     try:
-        # The watch must be open before anything happens; nothing matches the selector, so it prints nothing yet.
+        # The watch must be open before anything happens; nothing matches the selector, so it prints
+        # nothing yet.
         while not kubectl.cluster.api.requests[("watch", "configmaps")]:  # noqa: ASYNC110  # kubectl tells nobody
             await asyncio.sleep(0.02)
         await kubectl("create", "configmap", "seen", "--from-literal=k=v")
@@ -305,15 +339,21 @@ async def test_explain_knows_natives_and_custom_resources(kubectl: Kubectl) -> N
 
 async def test_custom_resources_are_like_natives(kubectl: Kubectl) -> None:
     await install_widgets(Speaker(kubectl.cluster.transport(), "default"))
-    await kubectl("wait", "crd/widgets.contract.example", "--for=condition=Established", "--timeout=10s")
+    await kubectl(
+        "wait", "crd/widgets.contract.example", "--for=condition=Established", "--timeout=10s"
+    )
     body = {"apiVersion": "contract.example/v1", **widget("one")}
     assert "created" in await kubectl("apply", "-f", kubectl.manifest(body))
     assert "unchanged" in await kubectl("apply", "-f", kubectl.manifest(body))
     assert await kubectl("get", "widgets", "-o", "name") == "widget.contract.example/one\n"
     assert (await kubectl("get", "widgets")).splitlines()[0].startswith("NAME")
     await kubectl("scale", "widget/one", "--replicas=3")
-    await kubectl("patch", "widget", "one", "--type=merge", "-p", '{"metadata":{"labels":{"a":"b"}}}')
-    assert (await kubectl.json("get", "widgets", "-l", "a=b"))["items"][0]["metadata"]["name"] == "one"
+    await kubectl(
+        "patch", "widget", "one", "--type=merge", "-p", '{"metadata":{"labels":{"a":"b"}}}'
+    )
+    assert (await kubectl.json("get", "widgets", "-l", "a=b"))["items"][0]["metadata"][
+        "name"
+    ] == "one"
     assert "Name:         one" in await kubectl("describe", "widget", "one")
     assert 'widget.contract.example "one" deleted' in await kubectl("delete", "widget", "one")
 
@@ -350,12 +390,17 @@ async def test_describe_shows_what_controllers_say_of_a_custom_resource(kubectl:
     assert "3 of 3 placed" in await kubectl("events", "--for", "widgets.contract.example/one")
 
 
-async def test_a_service_account_gets_in_with_its_secret_and_may_what_it_is_bound_to(kubectl: Kubectl) -> None:
+async def test_a_service_account_gets_in_with_its_secret_and_may_what_it_is_bound_to(
+    kubectl: Kubectl,
+) -> None:
     await kubectl("create", "sa", "robot")
     secret = {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": "robot", "annotations": {"kubernetes.io/service-account.name": "robot"}},
+        "metadata": {
+            "name": "robot",
+            "annotations": {"kubernetes.io/service-account.name": "robot"},
+        },
         "type": "kubernetes.io/service-account-token",
     }
     await kubectl("apply", "-f", kubectl.manifest(secret))
@@ -367,30 +412,54 @@ async def test_a_service_account_gets_in_with_its_secret_and_may_what_it_is_boun
         base64.b64decode(data["token"]).decode(),
         (await kubectl("create", "token", "robot")).strip(),
     )
-    server = yaml.safe_load((kubectl.home / "config").read_text())["clusters"][0]["cluster"]["server"]
+    server = yaml.safe_load((kubectl.home / "config").read_text())["clusters"][0]["cluster"][
+        "server"
+    ]
     (kubectl.home / "ca.crt").write_text(root)
     empty = kubectl.home / "empty"
     empty.write_text("")
     for token in (long_lived, short_lived):
-        robot = [f"--server={server}", f"--certificate-authority={kubectl.home / 'ca.crt'}", f"--token={token}"]
+        robot = [
+            f"--server={server}",
+            f"--certificate-authority={kubectl.home / 'ca.crt'}",
+            f"--token={token}",
+        ]
         who = await kubectl("auth", "whoami", *robot, KUBECONFIG=str(empty))
         assert "system:serviceaccount:default:robot" in who
         ran = await kubectl.run("get", "pods", *robot, KUBECONFIG=str(empty))
         why = 'cannot list resource "pods" in API group "" in the namespace "default"'
         assert ran.err == (
-            'Error from server (Forbidden): pods is forbidden: User "system:serviceaccount:default:robot" ' + why + "\n"
+            (
+                "Error from server (Forbidden): pods is forbidden: User "
+                '"system:serviceaccount:default:robot" '
+            )
+            + why
+            + "\n"
         )
     await kubectl(
-        "create", "clusterrolebinding", "robot", "--clusterrole=cluster-admin", "--serviceaccount=default:robot"
+        "create",
+        "clusterrolebinding",
+        "robot",
+        "--clusterrole=cluster-admin",
+        "--serviceaccount=default:robot",
     )
-    assert "No resources found" in (await kubectl.run("get", "pods", *robot, KUBECONFIG=str(empty))).err
+    assert (
+        "No resources found"
+        in (await kubectl.run("get", "pods", *robot, KUBECONFIG=str(empty))).err
+    )
     await kubectl("delete", "secret", "robot")
-    ran = await kubectl.run("get", "pods", *robot[:2], f"--token={long_lived}", KUBECONFIG=str(empty))
+    ran = await kubectl.run(
+        "get", "pods", *robot[:2], f"--token={long_lived}", KUBECONFIG=str(empty)
+    )
     assert "logged in" in ran.err or "Unauthorized" in ran.err
 
 
-async def test_a_binding_to_edit_in_one_namespace_is_all_that_a_service_owner_needs(kubectl: Kubectl) -> None:
-    """The roles of deploy/host/access join view, edit and admin, as a controller manager has them join."""
+async def test_a_binding_to_edit_in_one_namespace_is_all_that_a_service_owner_needs(
+    kubectl: Kubectl,
+) -> None:
+    """The roles of deploy/host/access join view, edit and admin, as a controller manager has them
+    join.
+    """
     deploy = manifests.DEPLOY
     await kubectl("apply", "--server-side", "-k", str(deploy / "crd"))
     await kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
@@ -402,7 +471,11 @@ async def test_a_binding_to_edit_in_one_namespace_is_all_that_a_service_owner_ne
         bound = (f"--clusterrole={role}", f"--serviceaccount=feed:{role}er")
         await kubectl("create", "rolebinding", role, *bound, "-n", "feed")
 
-    container = {"name": "app", "image": "app:1", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}
+    container = {
+        "name": "app",
+        "image": "app:1",
+        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
+    }
     service = {
         "apiVersion": "pinterest.com/v1beta1",
         "kind": "PinterestService",
@@ -414,13 +487,17 @@ async def test_a_binding_to_edit_in_one_namespace_is_all_that_a_service_owner_ne
     await kubectl("config", "set-credentials", "editer", f"--token={token}")
     await kubectl("config", "set-context", "editing", "--cluster=emb", "--user=editer")
     editing = "--context=editing"
-    assert await kubectl("create", "-f", file, "-n", "feed", editing) == "pinterestservice.pinterest.com/web created\n"
+    assert (
+        await kubectl("create", "-f", file, "-n", "feed", editing)
+        == "pinterestservice.pinterest.com/web created\n"
+    )
     assert await kubectl("get", "psvc", "web", "-n", "feed", "-o", "name", editing)
     refused = await kubectl.run("create", "-f", file, "-n", "ads", editing)
     assert refused.code == 1
     assert (
-        'cannot create resource "pinterestservices" in API group "pinterest.com" in the namespace "ads"' in refused.err
-    )
+        'cannot create resource "pinterestservices" in API group "pinterest.com" in the '
+        'namespace "ads"'
+    ) in refused.err
     assert (await kubectl.run("get", "psvc", "-A", editing)).code == 1
 
     for what, verb, who in (
@@ -435,7 +512,13 @@ async def test_a_binding_to_edit_in_one_namespace_is_all_that_a_service_owner_ne
             for role in ("view", "edit", "admin")
             if (
                 await kubectl.run(
-                    "auth", "can-i", verb, what, "-n", "feed", f"--as=system:serviceaccount:feed:{role}er"
+                    "auth",
+                    "can-i",
+                    verb,
+                    what,
+                    "-n",
+                    "feed",
+                    f"--as=system:serviceaccount:feed:{role}er",
                 )
             ).code
             == 0

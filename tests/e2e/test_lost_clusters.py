@@ -1,4 +1,6 @@
-"""What an operator types when a cluster is lost or the host was replaced, and what the federation then does."""
+"""What an operator types when a cluster is lost or the host was replaced, and what the federation
+then does.
+"""
 
 import asyncio
 import random
@@ -56,7 +58,9 @@ async def ready(shell: Shell, name: str) -> Any:
 
 async def exists(shell: Shell, cluster: str, name: str) -> bool:
     try:
-        await shell.federation.client(cluster).get(registry.KINDS["PinterestService"].ref("default", name))
+        await shell.federation.client(cluster).get(
+            registry.KINDS["PinterestService"].ref("default", name)
+        )
     except errors.NotFound:
         return False
     return True
@@ -66,7 +70,8 @@ async def test_a_deletion_waits_for_a_silent_cluster_until_it_is_forgotten(shell
     lost, host = shell.federation.fleet.members[-1].name, shell.federation.client("host")
     ref = registry.KINDS["PinterestService"].ref("default", "left")
     left = psvc("left", 8)
-    # A federation that has just started knows one member before the other, and would give all copies to that one.
+    # A federation that has just started knows one member before the other, and would give all
+    # copies to that one.
     left["spec"]["placement"] = {"clusters": {"names": [lost]}}
     await shell.create(left)
     await until(lambda: exists(shell, lost, "left"), f"nothing is placed in {lost}")
@@ -129,7 +134,10 @@ async def test_a_member_of_another_host_is_left_alone_until_it_is_taken_over(she
     assert not await exists(shell, name, "elsewhere")
 
     out, _ = await shell.run("cluster", "take-over", name)
-    assert out == f"membercluster.federation.pinterest.com/{name} is taken over from host {OTHER_HOST}\n"
+    assert (
+        out
+        == f"membercluster.federation.pinterest.com/{name} is taken over from host {OTHER_HOST}\n"
+    )
 
     async def ours() -> bool:
         return bool((await ready(shell, name))["status"] == "True")

@@ -1,6 +1,7 @@
-"""A member whose API server hangs, or whose process has ended, with everything behind it: its figures are unknown, it
-is given up as lost, nothing on the host speaks of it any more, and what it still runs when it comes back goes as it
-joins again."""
+"""A member whose API server hangs, or whose process has ended, with everything behind it: its
+figures are unknown, it is given up as lost, nothing on the host speaks of it any more, and what it
+still runs when it comes back goes as it joins again.
+"""
 
 import contextlib
 import os
@@ -35,7 +36,9 @@ def far(tmp_path: Path) -> Iterator[tuple[Fleet, Child]]:
         for name in servers:
             programs.wait_until((tmp_path / name / "ready").exists, f"The sandbox {name}", START_S)
         kubeconfigs = {one.stem: one for one in sorted((tmp_path / "near").glob("*.kubeconfig"))}
-        [kubeconfigs[FAR]] = [one for one in (tmp_path / "far").glob("*.kubeconfig") if one.stem != "host"]
+        [kubeconfigs[FAR]] = [
+            one for one in (tmp_path / "far").glob("*.kubeconfig") if one.stem != "host"
+        ]
         federations.controllers(programs, tmp_path, kubeconfigs)
         fleet = federations.fleet_of("processes", tmp_path, kubeconfigs, programs)
         federations.add(fleet, FAR, kubeconfigs[FAR])
@@ -52,7 +55,9 @@ def told(fleet: Fleet) -> str:
     federator = fleet.federator
     tables = [federator("get", what, "-A") for what in ("psvc", "decisions")]
     explained = [federator("explain", f"psvc/{name}", "-n", "feed") for name in ("web", "pinned")]
-    return "\n".join([*tables, federator("get", "clusters"), *explained, fleet.host("get", "psvc,mc,pd", "-A")])
+    return "\n".join(
+        [*tables, federator("get", "clusters"), *explained, fleet.host("get", "psvc,mc,pd", "-A")]
+    )
 
 
 def running(fleet: Fleet) -> None:
@@ -61,7 +66,11 @@ def running(fleet: Fleet) -> None:
     host("create", "ns", "feed")
     everywhere = {"division": {"strategy": "Weighted"}}
     pinned = {"clusters": {"names": [FAR]}}
-    host("apply", "-f", fleet.manifest(workloads.service("web", "feed", COPIES, placement=everywhere)))
+    host(
+        "apply",
+        "-f",
+        fleet.manifest(workloads.service("web", "feed", COPIES, placement=everywhere)),
+    )
     host("apply", "-f", fleet.manifest(workloads.service("pinned", "feed", 5, placement=pinned)))
     fleet.ready("feed", "psvc/web")
     fleet.ready("feed", "psvc/pinned")
@@ -69,25 +78,34 @@ def running(fleet: Fleet) -> None:
 
 
 def given_up(fleet: Fleet) -> None:
-    """The cluster is called lost and removed; then nothing on the host speaks of it, or of copies that are unknown."""
+    """The cluster is called lost and removed; then nothing on the host speaks of it, or of copies
+    that are unknown.
+    """
     host, space = fleet.host, ("-n", "feed")
     host("wait", "--for=condition=Ready=Unknown", f"mc/{FAR}", "--timeout=90s")
     until(lambda: "unknown" in fleet.federator("get", "psvc", "-A"), lambda: told(fleet))
     done = fleet.federator.run("cluster", "remove", FAR, "--lost")
-    assert (done.code, done.out) == (0, f"membercluster.federation.pinterest.com/{FAR} removed\n"), done.err
+    assert (done.code, done.out) == (
+        0,
+        f"membercluster.federation.pinterest.com/{FAR} removed\n",
+    ), done.err
     fleet.ready("feed", "psvc/web")
     until(lambda: "unknown" not in told(fleet), lambda: told(fleet), 30)
     assert host.json("get", "psvc", "web", *space)["status"]["ready"] == COPIES
     for told_of_others in (("get", "decisions,clusters", "-A"), ("explain", "psvc/web", *space)):
         assert FAR not in fleet.federator(*told_of_others)
     placed = next(
-        one for one in host.json("get", "psvc", "pinned", *space)["status"]["conditions"] if one["type"] == "Placed"
+        one
+        for one in host.json("get", "psvc", "pinned", *space)["status"]["conditions"]
+        if one["type"] == "Placed"
     )
     assert placed["status"] == "False"
     assert FAR in placed["message"]
 
 
-def test_one_whose_process_has_ended_is_told_of_as_the_documents_show_and_given_up(far: tuple[Fleet, Child]) -> None:
+def test_one_whose_process_has_ended_is_told_of_as_the_documents_show_and_given_up(
+    far: tuple[Fleet, Child],
+) -> None:
     """Its address refuses connections, which is another answer than none."""
     fleet, server = far
     running(fleet)
@@ -110,13 +128,19 @@ def test_what_is_given_up_as_lost_is_spoken_of_no_more_and_is_cleaned_when_it_jo
 
     os.killpg(server.process.pid, signal.SIGCONT)
     near = {name: shell for name, shell in fleet.members.items() if name != FAR}
-    until(lambda: fleet.members[FAR].run("get", "ns").code == 0, lambda: "the server does not come back")
+    until(
+        lambda: fleet.members[FAR].run("get", "ns").code == 0,
+        lambda: "the server does not come back",
+    )
     assert fleet.replicas("psvc", "feed", "pinned") == 5, "nobody asked for it to be removed"
     assert fleet.federator.run("get", "clusters", FAR).code == 1
     federations.add(fleet, FAR, fleet.members[FAR].kubeconfig)
     host("wait", "--for=condition=Ready", f"mc/{FAR}", "--timeout=90s")
     fleet.ready("feed", "psvc/pinned")
-    until(lambda: fleet.replicas("psvc", "feed", "web") == COPIES, lambda: str(fleet.spread("psvc", "feed", "web")))
+    until(
+        lambda: fleet.replicas("psvc", "feed", "web") == COPIES,
+        lambda: str(fleet.spread("psvc", "feed", "web")),
+    )
     assert set(near) <= set(fleet.spread("psvc", "feed", "web"))
     fleet.ready("feed", "psvc/web")
     assert "unknown" not in told(fleet)

@@ -1,5 +1,6 @@
-"""The member process on a real API server with its own controllers and scheduler: the same promises as on the
-embedded one."""
+"""The member process on a real API server with its own controllers and scheduler: the same promises
+as on the embedded one.
+"""
 
 import asyncio
 import json
@@ -36,7 +37,11 @@ class RealWorld:
             self.task.cancel()
             await asyncio.wait([self.task])
         process = MemberProcess(
-            Client(self.counting, "m1"), cluster="m1", fleet=FLEET, clock=RealClock(), rng=random.Random(3)
+            Client(self.counting, "m1"),
+            cluster="m1",
+            fleet=FLEET,
+            clock=RealClock(),
+            rng=random.Random(3),
         )
         self.task = asyncio.get_running_loop().create_task(process.run())
 
@@ -64,11 +69,19 @@ class RealWorld:
 
 @pytest.fixture
 async def world(control_plane: ControlPlane) -> AsyncIterator[RealWorld]:
-    cluster = await asyncio.to_thread(control_plane.cluster, "member", controllers=True, scheduler=True)
+    cluster = await asyncio.to_thread(
+        control_plane.cluster, "member", controllers=True, scheduler=True
+    )
     client, counting = Client(cluster.transport(), "m1"), Counting(cluster.transport())
     for crd in crds.all_crds():
         name = crd["metadata"]["name"]
-        ref = ObjectRef("apiextensions.k8s.io/v1", "customresourcedefinitions", "", name, "CustomResourceDefinition")
+        ref = ObjectRef(
+            "apiextensions.k8s.io/v1",
+            "customresourcedefinitions",
+            "",
+            name,
+            "CustomResourceDefinition",
+        )
         await client.patch(ref, crd, kind="apply", force=True)
     await client.create(ObjectRef("v1", "namespaces", "", "feed"), {"metadata": {"name": "feed"}})
     found = RealWorld(client, counting)
@@ -103,16 +116,22 @@ async def test_slices_are_expanded_rolled_up_and_then_left_alone(world: RealWorl
     crunch = jobset(ranges="0-4,10-14", shards=20, parallelism=4)
     await world.client.create(MemberWorld.ref("PinterestJobSet", "crunch"), crunch)
     await world.until_status("PinterestService", "web", ready=4, healthy=True, observedGeneration=1)
-    await world.until_status("PinterestJobSet", "crunch", completedIndexes="0-4,10-14", healthy=True)
+    await world.until_status(
+        "PinterestJobSet", "crunch", completedIndexes="0-4,10-14", healthy=True
+    )
 
     await asyncio.sleep(4)
     assert await world.quiet(6) == []
     await world.start()
     assert await world.quiet(8) == [], "a new life of the member process found something to write"
 
-    await world.client.patch(MemberWorld.ref("PinterestService", "web"), {"spec": {"replicas": 6, "slice": {"seq": 9}}})
+    await world.client.patch(
+        MemberWorld.ref("PinterestService", "web"), {"spec": {"replicas": 6, "slice": {"seq": 9}}}
+    )
     await world.until_status("PinterestService", "web", ready=6, healthy=True, observedGeneration=2)
-    await world.client.patch(MemberWorld.ref("Deployment", "web"), {"spec": {"replicas": 1}}, kind="strategic")
+    await world.client.patch(
+        MemberWorld.ref("Deployment", "web"), {"spec": {"replicas": 1}}, kind="strategic"
+    )
 
     async def repaired() -> bool:
         return bool((await world.get("Deployment", "web"))["spec"]["replicas"] == 6)

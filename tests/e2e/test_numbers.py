@@ -1,5 +1,6 @@
-"""Numbers of decisions on real API servers: the bound that the schemas set, and numbers that somebody raises in a
-member or on the host while hub and member processes run."""
+"""Numbers of decisions on real API servers: the bound that the schemas set, and numbers that
+somebody raises in a member or on the host while hub and member processes run.
+"""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +14,11 @@ from tests.controlplane.plane import ControlPlane
 from tests.e2e import federations, workloads
 from tests.e2e.federations import Fleet, until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.real, pytest.mark.xdist_group("federation of real servers")]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.real,
+    pytest.mark.xdist_group("federation of real servers"),
+]
 
 SPACE = "numbers"
 SETTLE_S = 60.0
@@ -45,7 +50,10 @@ def raised(fleet: Fleet, member: str, by: int, **spec: int) -> bool:
         return False
     patch = {"spec": {"slice": {"seq": seen["spec"]["slice"]["seq"] + by}, **spec}}
     shell = fleet.members[member]
-    return shell.run("patch", "psvc", "web", "-n", SPACE, "--type=merge", "-p", json.dumps(patch)).code == 0
+    return (
+        shell.run("patch", "psvc", "web", "-n", SPACE, "--type=merge", "-p", json.dumps(patch)).code
+        == 0
+    )
 
 
 def others_are_decided(fleet: Fleet, name: str) -> None:
@@ -62,7 +70,9 @@ def test_numbers_beyond_the_bound_are_refused_by_the_api_server(fleet: Fleet) ->
     ):
         for seq in (seqs.MAX + 1000, 2**63 - 1):
             field = f'{{"seq": {seq}}}' if path == "spec.seq" else f'{{"slice": {{"seq": {seq}}}}}'
-            ran = shell.run("patch", *what, "-n", SPACE, "--type=merge", "-p", f'{{"spec": {field}}}')
+            ran = shell.run(
+                "patch", *what, "-n", SPACE, "--type=merge", "-p", f'{{"spec": {field}}}'
+            )
             assert ran.code == 1
             assert f"{path}: Invalid value" in ran.err
             assert f"should be less than or equal to {seqs.MAX}" in ran.err

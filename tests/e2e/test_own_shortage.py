@@ -1,4 +1,6 @@
-"""A hub process that really runs out of file descriptors: it says so, judges nobody by it, and recovers by itself."""
+"""A hub process that really runs out of file descriptors: it says so, judges nobody by it, and
+recovers by itself.
+"""
 
 import re
 import resource
@@ -31,7 +33,9 @@ SETTINGS = {
 
 @dataclass(slots=True)
 class Tight:
-    """A hub with few descriptors, its host as kubectl and `federator` see it, and where its probes are."""
+    """A hub with few descriptors, its host as kubectl and `federator` see it, and where its probes
+    are.
+    """
 
     host: Shell
     federator: Shell
@@ -67,18 +71,35 @@ def tight(tmp_path: Path) -> Iterator[Tight]:
         pytest.skip("There is no kubectl, neither built nor on PATH: run `make kube`.")
     directory = tmp_path / "sandbox"
     with federations.family(tmp_path) as programs:
-        command = [*FEDERATOR, "sandbox", "--clusters", str(MEMBERS), "--dir", str(directory), "--api-only"]
+        command = [
+            *FEDERATOR,
+            "sandbox",
+            "--clusters",
+            str(MEMBERS),
+            "--dir",
+            str(directory),
+            "--api-only",
+        ]
         programs.start("sandbox", command)
         programs.wait_until((directory / "ready").exists, "The sandbox", federations.START_S)
         servers = programs.children[0].process
         settings, log = tmp_path / "settings.yaml", tmp_path / "hub.log"
         settings.write_text(yaml.safe_dump(SETTINGS))
         host = directory / "host.kubeconfig"
-        # Nobody answers the hub before its limit is low: it raises its own at the start as far as it may.
+        # Nobody answers the hub before its limit is low: it raises its own at the start as far as
+        # it may.
         servers.send_signal(signal.SIGSTOP)
         with log.open("wb") as written:
             hub = subprocess.Popen(
-                [*FEDERATOR, "hub", "--allow-loopback", "--kubeconfig", str(host), "--config", str(settings)],
+                [
+                    *FEDERATOR,
+                    "hub",
+                    "--allow-loopback",
+                    "--kubeconfig",
+                    str(host),
+                    "--config",
+                    str(settings),
+                ],
                 cwd=tmp_path,
                 stdin=subprocess.DEVNULL,
                 stdout=written,
@@ -91,16 +112,24 @@ def tight(tmp_path: Path) -> Iterator[Tight]:
                 resource.prlimit(hub.pid, resource.RLIMIT_NOFILE, (TIGHT, most))
             finally:
                 servers.send_signal(signal.SIGCONT)
-            yield Tight(federations.kubectl(tmp_path, host), Shell(FEDERATOR, tmp_path, host), hub, log)
+            yield Tight(
+                federations.kubectl(tmp_path, host), Shell(FEDERATOR, tmp_path, host), hub, log
+            )
         finally:
             hub.terminate()
             hub.wait(30)
 
 
-def test_a_hub_short_of_descriptors_says_so_calls_nobody_unreachable_and_recovers(tight: Tight) -> None:
-    until(lambda: tight.reasons()["NotAsked"] > 0, lambda: f"{tight.reasons()} {tight.log.read_text()[-2000:]}")
+def test_a_hub_short_of_descriptors_says_so_calls_nobody_unreachable_and_recovers(
+    tight: Tight,
+) -> None:
+    until(
+        lambda: tight.reasons()["NotAsked"] > 0,
+        lambda: f"{tight.reasons()} {tight.log.read_text()[-2000:]}",
+    )
     until(lambda: tight.reasons().total() == MEMBERS, lambda: f"{tight.reasons()}")
-    # Descriptors that were busy at the start come free: then some members can be asked, and not all.
+    # Descriptors that were busy at the start come free: then some members can be asked, and not
+    # all.
     until(lambda: 0 < tight.reasons()["NotAsked"] < MEMBERS, lambda: f"{tight.reasons()}")
     found = tight.reasons()
     assert found["Unreachable"] == 0, found
@@ -113,6 +142,9 @@ def test_a_hub_short_of_descriptors_says_so_calls_nobody_unreachable_and_recover
 
     _, most = resource.prlimit(tight.hub.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(tight.hub.pid, resource.RLIMIT_NOFILE, (most, most))
-    until(lambda: tight.reasons()["NotAsked"] == 0, lambda: f"{tight.reasons()} {tight.log.read_text()[-2000:]}")
+    until(
+        lambda: tight.reasons()["NotAsked"] == 0,
+        lambda: f"{tight.reasons()} {tight.log.read_text()[-2000:]}",
+    )
     assert tight.reasons()["Unreachable"] == 0
     assert tight.hub.poll() is None

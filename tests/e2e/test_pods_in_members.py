@@ -1,5 +1,6 @@
-"""Pod Security on a real member: what its API server refuses is what we refuse before; and neither account of the
-federation makes pods there that a tenant of the host may not."""
+"""Pod Security on a real member: what its API server refuses is what we refuse before; and neither
+account of the federation makes pods there that a tenant of the host may not.
+"""
 
 import copy
 import json
@@ -21,7 +22,11 @@ from tests.e2e.test_slices_are_the_hubs import Guarded, refused
 from tests.hostilepods import Row
 from tests.unit.deploy import manifests
 
-pytestmark = [pytest.mark.e2e, pytest.mark.real, pytest.mark.xdist_group("federation of real servers")]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.real,
+    pytest.mark.xdist_group("federation of real servers"),
+]
 
 SPACE = "guarded"
 ACCOUNTS = (HUB, MEMBER)
@@ -37,7 +42,9 @@ NEVER_VALID = frozenset(
 
 
 @pytest.fixture(scope="module")
-def member(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+def member(
+    control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Guarded]:
     cluster = control_plane.cluster("pods", controllers=True)
     shell = federations.kubectl(tmp_path_factory.mktemp("pods"), cluster.kubeconfig())
     for base in ("crd", "member"):
@@ -50,7 +57,13 @@ def member(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
         labels = pod_security.Enforced(Level(level)).labels
         shell("label", "ns", level, *(f"{name}={value}" for name, value in labels.items()))
     shell("create", "sa", "boss", "-n", SPACE)
-    shell("create", "clusterrolebinding", "boss", "--clusterrole=cluster-admin", f"--serviceaccount={SPACE}:boss")
+    shell(
+        "create",
+        "clusterrolebinding",
+        "boss",
+        "--clusterrole=cluster-admin",
+        f"--serviceaccount={SPACE}:boss",
+    )
     # `kubectl patch` reads first.
     shell("create", "clusterrole", "reader", "--verb=get", "--resource=deployments.apps,namespaces")
     for account in ACCOUNTS:
@@ -60,20 +73,30 @@ def member(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
     control_plane.end(cluster.name)
 
 
-def deployment(spec: dict[str, Any], space: str = SPACE, annotations: dict[str, str] | None = None) -> dict[str, Any]:
+def deployment(
+    spec: dict[str, Any], space: str = SPACE, annotations: dict[str, str] | None = None
+) -> dict[str, Any]:
     labels = {"app": "web"}
     meta = {"labels": labels} | ({"annotations": annotations} if annotations else {})
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": "web", "namespace": space, "labels": {names.FLEET_LABEL: "federator"}},
-        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": meta, "spec": copy.deepcopy(spec)}},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": meta, "spec": copy.deepcopy(spec)},
+        },
     }
 
 
 def job(spec: dict[str, Any]) -> dict[str, Any]:
     made = deployment({**spec, "restartPolicy": "Never"})
-    return {**made, "apiVersion": "batch/v1", "kind": "Job", "spec": {"template": made["spec"]["template"]}}
+    return {
+        **made,
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "spec": {"template": made["spec"]["template"]},
+    }
 
 
 def create(member: Guarded, obj: dict[str, Any], *flags: str) -> Any:
@@ -85,21 +108,29 @@ def said(answer: Any) -> str:
     return json.dumps(answer)
 
 
-@pytest.mark.parametrize("row", [*hostilepods.EVERY, *hostilepods.ALLOWED], ids=lambda row: row.path)
+@pytest.mark.parametrize(
+    "row", [*hostilepods.EVERY, *hostilepods.ALLOWED], ids=lambda row: row.path
+)
 def test_a_real_server_refuses_the_pods_that_we_refuse(member: Guarded, row: Row) -> None:
     for level in (Level.BASELINE, Level.RESTRICTED):
         pod = {"apiVersion": "v1", "kind": "Pod", **row.template}
         pod["metadata"] = {**pod["metadata"], "name": "web", "namespace": str(level)}
-        status, answer = member.cluster.ask(f"/api/v1/namespaces/{level}/pods?dryRun=All", "POST", pod)
+        status, answer = member.cluster.ask(
+            f"/api/v1/namespaces/{level}/pods?dryRun=All", "POST", pod
+        )
         if status == 422:
             assert row.path in NEVER_VALID, said(answer)
             continue
         ours = list(pod_security.violations(row.template, level))
-        assert (status == 403 and "violates PodSecurity" in said(answer)) == bool(ours), said(answer)
+        assert (status == 403 and "violates PodSecurity" in said(answer)) == bool(ours), said(
+            answer
+        )
 
 
 @pytest.mark.parametrize("account", ACCOUNTS)
-def test_our_accounts_make_no_deployment_that_a_tenant_may_not(member: Guarded, account: str) -> None:
+def test_our_accounts_make_no_deployment_that_a_tenant_may_not(
+    member: Guarded, account: str
+) -> None:
     """In a namespace that somebody else made, so that nothing but the policy holds."""
     act = f"--as={deployed.user(account)}"
     taken = []
@@ -115,7 +146,10 @@ def test_our_accounts_make_no_deployment_that_a_tenant_may_not(member: Guarded, 
 
 def test_jobs_are_held_alike(member: Guarded) -> None:
     act = f"--as={deployed.user(MEMBER)}"
-    refused(create(member, job({**hostilepods.GOOD, "hostPID": True}), act), "in namespaces of their node")
+    refused(
+        create(member, job({**hostilepods.GOOD, "hostPID": True}), act),
+        "in namespaces of their node",
+    )
     assert create(member, job(hostilepods.GOOD), act).code == 0
 
 
@@ -127,18 +161,25 @@ def test_jobs_are_held_alike(member: Guarded) -> None:
         ({"serviceAccountName": "boss"}, "may do everything in the cluster"),
     ],
 )
-def test_nodes_priorities_and_mighty_accounts_are_not_ours(member: Guarded, fields: dict[str, Any], why: str) -> None:
+def test_nodes_priorities_and_mighty_accounts_are_not_ours(
+    member: Guarded, fields: dict[str, Any], why: str
+) -> None:
     for account in ACCOUNTS:
         act = f"--as={deployed.user(account)}"
         refused(create(member, deployment({**hostilepods.GOOD, **fields}), act), why)
-        assert create(member, deployment({**hostilepods.GOOD, **fields}, "privileged"), act).code == 0
+        assert (
+            create(member, deployment({**hostilepods.GOOD, **fields}, "privileged"), act).code == 0
+        )
 
 
 @pytest.mark.parametrize("space", ["kube-system", "kube-public", "federator-system"])
 def test_nothing_of_ours_goes_into_a_namespace_of_the_cluster(member: Guarded, space: str) -> None:
     for account in ACCOUNTS:
         act = f"--as={deployed.user(account)}"
-        refused(create(member, deployment(hostilepods.GOOD, space), act), "nothing in namespaces of the cluster")
+        refused(
+            create(member, deployment(hostilepods.GOOD, space), act),
+            "nothing in namespaces of the cluster",
+        )
 
 
 def test_what_has_no_namespace_is_the_hubs_to_write(member: Guarded) -> None:
@@ -167,24 +208,48 @@ def test_the_hub_gives_its_namespaces_a_level_but_opens_none(member: Guarded) ->
 
     def space(level: str, name: str = "ours") -> dict[str, Any]:
         labels = {names.FLEET_LABEL: "federator", pod_security.ENFORCE: level}
-        return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+        return {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": name, "labels": labels},
+        }
 
-    refused(create(member, space("privileged"), act), "makes no namespace privileged that is not in the list")
-    refused(create(member, space("baseline", "kube-own"), act), "nothing in namespaces of the cluster")
+    refused(
+        create(member, space("privileged"), act),
+        "makes no namespace privileged that is not in the list",
+    )
+    refused(
+        create(member, space("baseline", "kube-own"), act), "nothing in namespaces of the cluster"
+    )
     assert create(member, space("restricted"), act).code == 0
     member.shell("create", "-f", "-", act, input=yaml.safe_dump(space("baseline")))
     for level, code in (("restricted", 0), ("privileged", 1)):
         change = json.dumps({"metadata": {"labels": {pod_security.ENFORCE: level}}})
-        ran = member.shell.run("patch", "ns/ours", "--type=merge", "-p", change, "--dry-run=server", act)
+        ran = member.shell.run(
+            "patch", "ns/ours", "--type=merge", "-p", change, "--dry-run=server", act
+        )
         assert ran.code == code, ran.err
     change = json.dumps({"metadata": {"labels": {pod_security.ENFORCE: "restricted"}}})
-    foreign = member.shell.run("patch", f"ns/{SPACE}", "--type=merge", "-p", change, "--dry-run=server", act)
+    foreign = member.shell.run(
+        "patch", f"ns/{SPACE}", "--type=merge", "-p", change, "--dry-run=server", act
+    )
     refused(foreign, "changes and deletes only what carries its label")
     change = json.dumps({"metadata": {"labels": {pod_security.ENFORCE: "privileged"}}})
     names_it = [{"op": "replace", "path": "/spec/variables/0/expression", "value": '["ours"]'}]
-    member.shell("patch", "validatingadmissionpolicy/federator-levels", "--type=json", "-p", json.dumps(names_it))
+    member.shell(
+        "patch",
+        "validatingadmissionpolicy/federator-levels",
+        "--type=json",
+        "-p",
+        json.dumps(names_it),
+    )
     federations.until(
-        lambda: member.shell.run("patch", "ns/ours", "--type=merge", "-p", change, "--dry-run=server", act).code == 0,
+        lambda: (
+            member.shell.run(
+                "patch", "ns/ours", "--type=merge", "-p", change, "--dry-run=server", act
+            ).code
+            == 0
+        ),
         lambda: "the list is not heeded",
         30,
     )

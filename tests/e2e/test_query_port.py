@@ -1,5 +1,6 @@
-"""`federator pods` and `logs` as processes, through the query port of a hub that is found by its Lease: rights on the
-host, members that are away, and what does not belong on a terminal."""
+"""`federator pods` and `logs` as processes, through the query port of a hub that is found by its
+Lease: rights on the host, members that are away, and what does not belong on a terminal.
+"""
 
 import asyncio
 import contextlib
@@ -28,7 +29,10 @@ pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
 LINKS = Links()
 RBAC = "rbac.authorization.k8s.io/v1"
-NOISY = {"embedded.federator/log-every-seconds": "1", "embedded.federator/log-text": "red \x1b[31m alert"}
+NOISY = {
+    "embedded.federator/log-every-seconds": "1",
+    "embedded.federator/log-text": "red \x1b[31m alert",
+}
 RULES = [
     {"apiGroups": ["pinterest.com"], "resources": ["pinterestservices"], "verbs": ["get"]},
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
@@ -71,7 +75,9 @@ async def test_pods_of_all_clusters_are_shown(shell: Shell) -> None:
     assert all(line.split()[-1].startswith(rows[1][0]) for line in wide.splitlines())
 
 
-async def test_control_characters_of_a_log_are_shown_unless_they_are_asked_for(shell: Shell) -> None:
+async def test_control_characters_of_a_log_are_shown_unless_they_are_asked_for(
+    shell: Shell,
+) -> None:
     one = (await shell.run("pods", "psvc/web", "-o", "name"))[0].split()[0]
     cluster, _, pod = one.partition("/")
     where = ("logs", "psvc/web", "-C", cluster, "--pod", pod, "--tail", "1")
@@ -104,10 +110,16 @@ async def test_a_log_is_followed_line_by_line_and_no_line_comes_twice(shell: She
     assert all(numbers == list(range(numbers[0], numbers[-1] + 1)) for numbers in by_pod.values())
 
 
-async def test_the_owner_of_a_namespace_has_it_explained_and_tries_a_manifest(shell: Shell, tmp_path: Path) -> None:
+async def test_the_owner_of_a_namespace_has_it_explained_and_tries_a_manifest(
+    shell: Shell, tmp_path: Path
+) -> None:
     await shell.create(psvc("wide", 2, cpu="200"))
     await shell.settle()
-    await _grant(shell, "owner", [{"apiGroups": ["pinterest.com"], "resources": ["*"], "verbs": ["get", "create"]}])
+    await _grant(
+        shell,
+        "owner",
+        [{"apiGroups": ["pinterest.com"], "resources": ["*"], "verbs": ["get", "create"]}],
+    )
     owner = Shell(shell.federation, _as(shell, tmp_path, "owner"))
     out = await _until(owner, "short by 2 (InsufficientCapacity)", "explain", "psvc/wide")
     assert out.startswith("PinterestService/wide  desired 2  placed 0")
@@ -131,7 +143,10 @@ async def test_the_owner_of_a_namespace_has_it_explained_and_tries_a_manifest(sh
     await _grant(shell, "viewer")
     viewer = Shell(shell.federation, _as(shell, tmp_path, "viewer"))
     path.write_text(yaml.safe_dump(psvc("tried", 3)))
-    told = 'error: user "viewer" cannot create pinterestservices.pinterest.com in the namespace "default" of the host\n'
+    told = (
+        'error: user "viewer" cannot create pinterestservices.pinterest.com in the namespace '
+        '"default" of the host\n'
+    )
     assert (await viewer.run("place", "--live", "-f", str(path), code=1))[1] == told
 
 
@@ -152,12 +167,19 @@ async def test_the_caller_s_own_rights_on_the_host_decide(shell: Shell, tmp_path
     shown, _ = await Shell(shell.federation, kubeconfig).run("pods", "psvc/web")
     assert len(shown.splitlines()) == 7
     _, refused = await Shell(shell.federation, kubeconfig).run("logs", "psvc/web", code=1)
-    assert refused == 'error: user "reader" cannot get pods/log in the namespace "default" of the host\n'
-    _, elsewhere = await Shell(shell.federation, kubeconfig).run("pods", "psvc/web", "-n", "kube-system", code=1)
+    assert (
+        refused
+        == 'error: user "reader" cannot get pods/log in the namespace "default" of the host\n'
+    )
+    _, elsewhere = await Shell(shell.federation, kubeconfig).run(
+        "pods", "psvc/web", "-n", "kube-system", code=1
+    )
     assert "cannot get pinterestservices.pinterest.com and list pods" in elsewhere
 
 
-async def test_a_certificate_that_the_lease_does_not_vouch_for_is_not_spoken_to(shell: Shell) -> None:
+async def test_a_certificate_that_the_lease_does_not_vouch_for_is_not_spoken_to(
+    shell: Shell,
+) -> None:
     other = await http.serve(shell.federation.members[min(shell.federation.members)])
     try:
         address = other.url.removeprefix("https://")
@@ -175,7 +197,10 @@ async def test_a_certificate_that_the_lease_does_not_vouch_for_is_not_spoken_to(
         (("pods", "psvc"), "name a workload"),
         (("pods", "psvc/web", "-C", "nowhere"), "nowhere has no part of"),
         (("place", "--live", "-f", "-"), "the files contain no workload"),
-        (("pods", "psvc/web", "--leader-address", "127.0.0.1:1"), "kubectl port-forward -n federator-system pod/hub"),
+        (
+            ("pods", "psvc/web", "--leader-address", "127.0.0.1:1"),
+            "kubectl port-forward -n federator-system pod/hub",
+        ),
         (("logs", "psvc/web", "--since", "soon"), "--since soon: give it as"),
         (("logs", "psvc/web", "-c", "none"), "container none is not valid for pod"),
         (("exec", "somewhere/pod", "true"), "you have no context 'somewhere'"),
@@ -185,14 +210,18 @@ async def test_a_certificate_that_the_lease_does_not_vouch_for_is_not_spoken_to(
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-async def test_what_cannot_be_done_is_one_sentence(shell: Shell, arguments: tuple[str, ...], told: str) -> None:
+async def test_what_cannot_be_done_is_one_sentence(
+    shell: Shell, arguments: tuple[str, ...], told: str
+) -> None:
     _, err = await shell.run(*arguments, code=1)
     assert told in err
     assert "Traceback" not in err
 
 
 async def _until(shell: Shell, wanted: str, *arguments: str, code: int = 0) -> str:
-    """What a command prints, once it says so: a workload is decided a moment after it was created."""
+    """What a command prints, once it says so: a workload is decided a moment after it was
+    created.
+    """
     async with asyncio.timeout(DEADLINE_S):
         while True:
             process = await shell.start(*arguments)

@@ -1,5 +1,6 @@
-"""Pods and logs over a federation of processes: two hubs of which one leads, contexts of one's own, and kubectl for
-what goes into a pod."""
+"""Pods and logs over a federation of processes: two hubs of which one leads, contexts of one's own,
+and kubectl for what goes into a pod.
+"""
 
 import contextlib
 import time
@@ -36,11 +37,15 @@ def both(fleet: Fleet) -> str:
 
 def test_pods_are_the_same_through_the_leader_and_with_one_s_own_contexts(fleet: Fleet) -> None:
     by_leader = fleet.federator("pods", "psvc/web", *SPACE, "-o", "name").split()
-    own = fleet.federator("pods", "psvc/web", *SPACE, "-o", "name", "--own-contexts", KUBECONFIG=both(fleet)).split()
+    own = fleet.federator(
+        "pods", "psvc/web", *SPACE, "-o", "name", "--own-contexts", KUBECONFIG=both(fleet)
+    ).split()
     assert by_leader == own
     assert len(own) == 9
     logs = ("logs", "psvc/web", *SPACE, "--tail", "1")
-    assert fleet.federator(*logs) == fleet.federator(*logs, "--own-contexts", KUBECONFIG=both(fleet))
+    assert fleet.federator(*logs) == fleet.federator(
+        *logs, "--own-contexts", KUBECONFIG=both(fleet)
+    )
 
 
 def test_the_log_of_a_pod_that_is_not_there_is_a_failure(fleet: Fleet) -> None:
@@ -50,7 +55,9 @@ def test_the_log_of_a_pod_that_is_not_there_is_a_failure(fleet: Fleet) -> None:
 
 
 def test_a_cluster_without_a_context_is_a_line_and_exit_1(fleet: Fleet) -> None:
-    ran = fleet.federator.run("pods", "psvc/web", *SPACE, "--own-contexts", KUBECONFIG=_without_last(fleet))
+    ran = fleet.federator.run(
+        "pods", "psvc/web", *SPACE, "--own-contexts", KUBECONFIG=_without_last(fleet)
+    )
     last = max(fleet.members)
     assert ran.code == 1
     assert ran.err == f"{last}: not shown, it has no context of yours\n"
@@ -62,7 +69,9 @@ def _without_last(fleet: Fleet) -> str:
     return ":".join(str(shell.kubeconfig) for shell in (fleet.host, *kept))
 
 
-def test_a_context_that_leads_to_another_cluster_is_not_asked_nor_entered(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_context_that_leads_to_another_cluster_is_not_asked_nor_entered(
+    fleet: Fleet, tmp_path: Path
+) -> None:
     first, *_, last = sorted(fleet.members)
     swapped = yaml.safe_load(fleet.members[first].kubeconfig.read_text())
     swapped["contexts"][0]["name"] = last
@@ -70,21 +79,27 @@ def test_a_context_that_leads_to_another_cluster_is_not_asked_nor_entered(fleet:
     path.touch(mode=0o600)
     path.write_text(yaml.safe_dump(swapped))
     where = f"{fleet.host.kubeconfig}:{path}"
-    ran = fleet.federator.run("pods", "psvc/web", *SPACE, "-C", last, "--own-contexts", KUBECONFIG=where)
+    ran = fleet.federator.run(
+        "pods", "psvc/web", *SPACE, "-C", last, "--own-contexts", KUBECONFIG=where
+    )
     told = "is another cluster than the one that your context of this name leads to\n"
     assert (ran.code, ran.err.splitlines()[-1]) == (1, f"{last}: not shown, it {told}".rstrip())
     entered = fleet.federator.run("exec", f"{last}/web-x", *SPACE, "--", "env", KUBECONFIG=where)
     assert (entered.code, entered.err) == (1, f"error: {last} {told}")
 
 
-def test_exec_and_port_forward_become_kubectl_with_the_member_s_context(fleet: Fleet, tmp_path: Path) -> None:
+def test_exec_and_port_forward_become_kubectl_with_the_member_s_context(
+    fleet: Fleet, tmp_path: Path
+) -> None:
     program = tmp_path / "kubectl"
     program.write_text('#!/bin/sh\nfor word in "$@"; do printf "<%s>" "$word"; done\n')
     program.chmod(0o700)
     names = fleet.federator("pods", "psvc/web", *SPACE, "-o", "name").split()
     cluster, _, pod = names[0].partition("/")
     where = {"KUBECONFIG": both(fleet), "PATH": f"{tmp_path}:/usr/bin:/bin"}
-    shown = fleet.federator("exec", names[0], *SPACE, "-it", "-c", "app", "--", "sh", "-c", "echo hi", **where)
+    shown = fleet.federator(
+        "exec", names[0], *SPACE, "-it", "-c", "app", "--", "sh", "-c", "echo hi", **where
+    )
     words = [
         f"--context={cluster}",
         "--namespace=looks",
@@ -107,10 +122,15 @@ def test_exec_and_port_forward_become_kubectl_with_the_member_s_context(fleet: F
     without = fleet.federator.run(
         "exec", names[0], *SPACE, "--", "env", KUBECONFIG=both(fleet), PATH=str(tmp_path / "no")
     )
-    assert (without.code, without.err.partition(" on your PATH")[0]) == (1, "error: exec needs kubectl")
+    assert (without.code, without.err.partition(" on your PATH")[0]) == (
+        1,
+        "error: exec needs kubectl",
+    )
 
 
-def test_a_user_with_rights_in_one_namespace_sees_it_and_no_other(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_user_with_rights_in_one_namespace_sees_it_and_no_other(
+    fleet: Fleet, tmp_path: Path
+) -> None:
     fleet.host("create", "sa", "dev", *SPACE)
     rights = ("--verb=get,list", "--resource=pinterestservices.pinterest.com,pods")
     fleet.host("create", "role", "dev", *rights, *SPACE)
@@ -123,7 +143,10 @@ def test_a_user_with_rights_in_one_namespace_sees_it_and_no_other(fleet: Fleet, 
     dev = Shell(FEDERATOR, tmp_path, path)
     assert len(dev("pods", "psvc/web", *SPACE, "-o", "name").split()) == 9
     user = 'error: user "system:serviceaccount:looks:dev" cannot'
-    assert dev.run("logs", "psvc/web", *SPACE).err == f'{user} get pods/log in the namespace "looks" of the host\n'
+    assert (
+        dev.run("logs", "psvc/web", *SPACE).err
+        == f'{user} get pods/log in the namespace "looks" of the host\n'
+    )
     assert dev.run("pods", "psvc/web", "-n", "default").err.startswith(
         f"{user} get pinterestservices.pinterest.com and"
     )
@@ -133,7 +156,12 @@ def test_the_leader_is_found_again_when_another_hub_takes_over(fleet: Fleet) -> 
     assert fleet.programs is not None
     first = next(child for child in fleet.programs.children if child.name == "hub")
     before = _holder(fleet.host)
-    where = ["--kubeconfig", str(fleet.host.kubeconfig), "--config", str(fleet.home / "settings.yaml")]
+    where = [
+        "--kubeconfig",
+        str(fleet.host.kubeconfig),
+        "--config",
+        str(fleet.home / "settings.yaml"),
+    ]
     fleet.programs.start("hub-2", [*FEDERATOR, "hub", "--allow-loopback", *where])
     time.sleep(3.0)  # it stands by: asking still goes to the one that leads
     assert len(fleet.federator("pods", "psvc/web", *SPACE, "-o", "name").split()) == 9
@@ -149,4 +177,12 @@ def test_the_leader_is_found_again_when_another_hub_takes_over(fleet: Fleet) -> 
 
 
 def _holder(host: Shell) -> str:
-    return host("get", "lease", "federator-hub", "-n", "federator-system", "-o", "jsonpath={.spec.holderIdentity}")
+    return host(
+        "get",
+        "lease",
+        "federator-hub",
+        "-n",
+        "federator-system",
+        "-o",
+        "jsonpath={.spec.holderIdentity}",
+    )

@@ -1,4 +1,6 @@
-"""What reaches the query port's socket and is no question: dropped or refused, bounded, before anybody is asked."""
+"""What reaches the query port's socket and is no question: dropped or refused, bounded, before
+anybody is asked.
+"""
 
 import asyncio
 import ssl
@@ -81,7 +83,11 @@ async def test_a_question_arrives_as_it_was_sent(served: Served) -> None:
     assert await client.raw("GET", "/v1/a%2Fb", (("x", "1 2"),)) == b'{"ok": true}'
     await client.close()
     (asked,) = served.asked
-    assert (asked.path, asked.query, asked.authorization) == ("/v1/a%2Fb", "x=1%202", "Bearer canary")
+    assert (asked.path, asked.query, asked.authorization) == (
+        "/v1/a%2Fb",
+        "x=1%202",
+        "Bearer canary",
+    )
     assert "canary" not in repr(asked)
 
 
@@ -107,7 +113,9 @@ async def test_a_body_is_told_and_never_read(served: Served) -> None:
     assert (await served.raw(head + b"x" * 1000)).startswith(b"HTTP/1.1 405")
 
 
-async def test_a_body_is_read_up_to_a_bound_and_as_it_was_sent(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_is_read_up_to_a_bound_and_as_it_was_sent(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tlsserver, "BODY_S", 0.2)
     got: list[bytes] = []
 
@@ -126,9 +134,15 @@ async def test_a_body_is_read_up_to_a_bound_and_as_it_was_sent(served: Served, m
     assert b"more than 1000 bytes" in await served.raw(head % (1001, b"") + b"x" * 1001)
     assert b"more than 1000 bytes" in await served.raw(head % (10**9, b"") + b"x" * 1001)
     assert b"did not arrive" in await served.raw(head % (1000, b"") + b"x" * 999)
-    assert b"must not be encoded" in await served.raw(head % (4, b"Content-Encoding: gzip\r\n") + b"xxxx")
-    chunked = b"POST /v1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
-    assert b"more than 1000 bytes" in await served.raw(chunked + b"3e9\r\n" + b"x" * 1001 + b"\r\n0\r\n\r\n")
+    assert b"must not be encoded" in await served.raw(
+        head % (4, b"Content-Encoding: gzip\r\n") + b"xxxx"
+    )
+    chunked = (
+        b"POST /v1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    assert b"more than 1000 bytes" in await served.raw(
+        chunked + b"3e9\r\n" + b"x" * 1001 + b"\r\n0\r\n\r\n"
+    )
     assert len(got) == 1
 
 
@@ -141,18 +155,25 @@ async def test_an_answer_that_takes_too_long_ends_the_connection(served: Served)
     assert await served.raw(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n") == b""
 
 
-async def test_one_address_has_so_many_connections_and_no_more(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_address_has_so_many_connections_and_no_more(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tlsserver, "CONNECTIONS_OF_ONE_ADDRESS", 3)
     monkeypatch.setattr(tlsserver, "HEAD_S", 30.0)
     opened: list[Any] = []
     for _ in range(5):
         opened.append(
             await asyncio.open_connection(
-                "127.0.0.1", served.port, ssl=served.trusting(), server_hostname=announcing.SERVER_NAME
+                "127.0.0.1",
+                served.port,
+                ssl=served.trusting(),
+                server_hostname=announcing.SERVER_NAME,
             )
         )
     await asyncio.sleep(0.2)
-    assert [reader.at_eof() or reader.exception() is not None for reader, _ in opened] == [False] * 3 + [True] * 2
+    assert [reader.at_eof() or reader.exception() is not None for reader, _ in opened] == [
+        False
+    ] * 3 + [True] * 2
     for _, writer in opened:
         writer.close()
 
@@ -162,7 +183,9 @@ async def test_who_is_not_the_one_the_lease_names_gets_no_token(served: Served) 
         ca_pem=selfsigned.made("a query port", dns=(announcing.SERVER_NAME,), now_s=NOW_S).ca_pem
     )
     of_another_name = served.client(name="other.example")
-    endpoint = Endpoint(f"https://127.0.0.1:{served.port}", tls=other, tls_server_name=announcing.SERVER_NAME)
+    endpoint = Endpoint(
+        f"https://127.0.0.1:{served.port}", tls=other, tls_server_name=announcing.SERVER_NAME
+    )
     of_another_authority = Client(HttpTransport(endpoint), "leader")
     for client in (of_another_name, of_another_authority):
         with pytest.raises(errors.Unreachable, match="certificate"):

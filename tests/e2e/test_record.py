@@ -1,5 +1,6 @@
-"""`federator record` of a running federation, and its replay by `federator simulate`: the same decisions in the same
-order. One federation of a sandbox serves all tests of this file."""
+"""`federator record` of a running federation, and its replay by `federator simulate`: the same
+decisions in the same order. One federation of a sandbox serves all tests of this file.
+"""
 
 import json
 import re
@@ -32,10 +33,13 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 @pytest.fixture(scope="module")
 def recorded(fleet: Fleet) -> Path:
-    """A recording of a service under a policy that is scaled, one that asks for more than there is, a job
-    set that completes, one that goes on, and a Deployment."""
+    """A recording of a service under a policy that is scaled, one that asks for more than there is,
+    a job set that completes, one that goes on, and a Deployment.
+    """
     first = min(fleet.members)
-    spread = workloads.policy("spread", NAMESPACE, "web", clusters={"names": sorted(fleet.members)[:2]})
+    spread = workloads.policy(
+        "spread", NAMESPACE, "web", clusters={"names": sorted(fleet.members)[:2]}
+    )
     web = workloads.service("web", NAMESPACE, 12)
     pinned = {**workloads.service("pinned", NAMESPACE, 7)}
     pinned["spec"]["placement"] = {"clusters": {"names": [first]}}
@@ -49,7 +53,9 @@ def recorded(fleet: Fleet) -> Path:
     fleet.federator("wait", "pjs/done", "-n", NAMESPACE, "--for", "complete", "--timeout", "60s")
     for obj in (going, page):
         fleet.host("apply", "-f", fleet.manifest(obj))
-    fleet.host("patch", "psvc", "web", "-n", NAMESPACE, "--type=merge", "-p", '{"spec":{"replicas":20}}')
+    fleet.host(
+        "patch", "psvc", "web", "-n", NAMESPACE, "--type=merge", "-p", '{"spec":{"replicas":20}}'
+    )
     until(lambda: _decision(fleet, "web")["spec"]["wanted"] == 20, lambda: "web was not scaled")
     fleet.host("apply", "-f", fleet.manifest(large))  # last, because it takes all the room there is
     names = {"web", "pinned", "large", "done", "going", "page"}
@@ -72,11 +78,19 @@ def _decision(fleet: Fleet, name: str) -> dict[str, Any]:
     return next(one for one in found if one["spec"]["workload"]["name"] == name)
 
 
-def test_the_replay_takes_the_same_decisions_in_the_same_order(fleet: Fleet, recorded: Path) -> None:
+def test_the_replay_takes_the_same_decisions_in_the_same_order(
+    fleet: Fleet, recorded: Path
+) -> None:
     document = yaml.safe_load(recorded.read_text())
-    told = {one["workload"]["metadata"]["name"]: one for one in document["demand"]["recording"]["works"]}
+    told = {
+        one["workload"]["metadata"]["name"]: one for one in document["demand"]["recording"]["works"]
+    }
     for name in ("web", "pinned", "large", "going", "page"):
-        given = {one.cluster: one.count for one in decisionfacts.shares(_decision(fleet, name)) if one.count}
+        given = {
+            one.cluster: one.count
+            for one in decisionfacts.shares(_decision(fleet, name))
+            if one.count
+        }
         assert told[name]["decisions"][-1]["clusters"] == given, name
     assert told["done"]["runtime"] is not None
 
@@ -86,13 +100,18 @@ def test_the_replay_takes_the_same_decisions_in_the_same_order(fleet: Fleet, rec
     report = json.loads(done.out)
     assert report["replay"]["whole"], report["verdict"]
     assert report["replay"]["decisions"] == 7
-    assert (told["web"]["replicas"], [one["replicas"] for one in told["web"]["scalings"]]) == (12, [20])
+    assert (told["web"]["replicas"], [one["replicas"] for one in told["web"]["scalings"]]) == (
+        12,
+        [20],
+    )
     assert report["figures"]["scalings"] == 1
     assert "recorded decisions were taken again, in the same order" in report["verdict"]
 
 
 def test_another_fleet_decides_otherwise_and_says_where(fleet: Fleet, recorded: Path) -> None:
-    lost = fleet.federator.run("simulate", str(recorded), "--lose", f"{min(fleet.members)}@0s", "-o", "json", "-q")
+    lost = fleet.federator.run(
+        "simulate", str(recorded), "--lose", f"{min(fleet.members)}@0s", "-o", "json", "-q"
+    )
 
     assert lost.code == 0, lost.err
     report = json.loads(lost.out)
@@ -124,11 +143,21 @@ def test_an_existing_file_stays_unless_it_is_forced(fleet: Fleet, recorded: Path
 @pytest.mark.parametrize(
     ("edit", "said"),
     [
-        (lambda one: one.update(version=2), "demand.recording: version is 2; this program reads version 1"),
-        (lambda one: one.pop("complete"), "demand.recording: `complete: true` is not at its end: the file was cut off"),
+        (lambda one: one.update(version=2), ("demand.recording: version is 2; this program reads "
+"version "
+"1")),
+        (lambda one: one.pop("complete"), ("demand.recording: `complete: true` is not at its end: "
+"the "
+"file "
+"was "
+"cut "
+"off")),
         (lambda one: one["works"][1]["workload"].pop("kind"), "demand.recording.works[1].workload.kind: "),
         (lambda one: one["works"][0]["workload"]["spec"].update(replicas="x"), "works[0].workload.spec.replicas: "),
-        (lambda one: one["works"].append(one["works"][0]), "workload: PinterestService/recorded/web is given twice"),
+        (lambda one: one["works"].append(one["works"][0]), ("workload: PinterestService/recorded/web "
+"is "
+"given "
+"twice")),
         (lambda one: one["works"][0]["decisions"][0]["clusters"].update(x=1), "there is no cluster 'x'"),
         (lambda one: one.update(wroks=[]), "demand.recording.wroks: unknown field; is it 'works'?"),
     ],
@@ -150,7 +179,9 @@ def test_a_recording_that_cannot_be_replayed_is_an_error(
 
 
 @pytest.mark.parametrize("part", [0.3, 0.6, 0.9, 0.999])
-def test_a_file_that_was_cut_off_is_an_error(fleet: Fleet, recorded: Path, tmp_path: Path, part: float) -> None:
+def test_a_file_that_was_cut_off_is_an_error(
+    fleet: Fleet, recorded: Path, tmp_path: Path, part: float
+) -> None:
     text = recorded.read_text().rstrip()
     path = tmp_path / "cut.yaml"
     path.write_text(text[: int(len(text) * part)])

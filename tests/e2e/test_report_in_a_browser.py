@@ -1,5 +1,6 @@
-"""The report of a simulation, opened in a real browser: every chart drawn, nothing complained of, nothing fetched,
-readable on a phone, and names that try to run do not."""
+"""The report of a simulation, opened in a real browser: every chart drawn, nothing complained of,
+nothing fetched, readable on a phone, and names that try to run do not.
+"""
 
 import os
 from collections.abc import AsyncIterator
@@ -36,7 +37,8 @@ CUT = """
 }).map(one => one.closest('svg').id + ': ' + one.textContent)
 """
 SMALLEST = (
-    "Math.min(...[...document.querySelectorAll('svg.chart text')].map(one => one.getBoundingClientRect().height))"
+    "Math.min(...[...document.querySelectorAll('svg.chart text')].map(one => "
+    "one.getBoundingClientRect().height))"
 )
 UNNAMED = """
 [...document.querySelectorAll('svg.chart')].filter(svg =>
@@ -65,7 +67,9 @@ def _written(folder: Path, *, hostile: bool = False, compared: bool = False) -> 
     return (folder / forms.PAGE).as_uri()
 
 
-async def test_every_chart_is_drawn_and_nothing_is_fetched_or_complained_of(page: Page, tmp_path: Path) -> None:
+async def test_every_chart_is_drawn_and_nothing_is_fetched_or_complained_of(
+    page: Page, tmp_path: Path
+) -> None:
     await page.open(_written(tmp_path / "out", compared=True), width=DESK)
 
     assert await page.value("document.querySelectorAll('svg.chart').length") == 14

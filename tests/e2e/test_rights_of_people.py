@@ -1,5 +1,6 @@
-"""Rights of people on a real API server whose controller adds ClusterRoles up: what a RoleBinding to view, edit or
-admin is worth for objects of the federation, and what nobody is given."""
+"""Rights of people on a real API server whose controller adds ClusterRoles up: what a RoleBinding
+to view, edit or admin is worth for objects of the federation, and what nobody is given.
+"""
 
 import json
 import time
@@ -11,7 +12,11 @@ from tests.controlplane.cluster import Cluster
 from tests.controlplane.plane import ControlPlane
 from tests.unit.deploy import manifests
 
-pytestmark = [pytest.mark.e2e, pytest.mark.real, pytest.mark.xdist_group("federation of real servers")]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.real,
+    pytest.mark.xdist_group("federation of real servers"),
+]
 
 NAMESPACE = "shop"
 WITHIN_S = 60.0
@@ -20,7 +25,9 @@ ROLES = ("view", "edit", "admin")
 
 @pytest.fixture(scope="module")
 def host(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """A host with our CRDs and roles, and one user for each of Kubernetes' roles in one namespace."""
+    """A host with our CRDs and roles, and one user for each of Kubernetes' roles in one
+    namespace.
+    """
     plane: ControlPlane = request.getfixturevalue("control_plane")
     cluster = plane.cluster("rights", controllers=True)
     for command in (
@@ -29,10 +36,24 @@ def host(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         ("apply", "--server-side", "-k", str(manifests.DEPLOY / "host" / "access")),
         ("create", "namespace", NAMESPACE),
         *(
-            ("create", "rolebinding", role, f"--clusterrole={role}", f"--user={role}er", "-n", NAMESPACE)
+            (
+                "create",
+                "rolebinding",
+                role,
+                f"--clusterrole={role}",
+                f"--user={role}er",
+                "-n",
+                NAMESPACE,
+            )
             for role in ROLES
         ),
-        ("create", "clusterrolebinding", "fleet", "--clusterrole=federator-fleet-view", "--user=looker"),
+        (
+            "create",
+            "clusterrolebinding",
+            "fleet",
+            "--clusterrole=federator-fleet-view",
+            "--user=looker",
+        ),
     ):
         done = cluster.kubectl(*command)
         assert done.returncode == 0, done.stderr
@@ -46,13 +67,20 @@ def host(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 def _added_up(cluster: Cluster) -> bool:
     rules = json.loads(cluster.kubectl("get", "clusterroles", *ROLES, "-o", "json").stdout)["items"]
-    groups = [{group for rule in role["rules"] or () for group in rule.get("apiGroups", ())} for role in rules]
+    groups = [
+        {group for rule in role["rules"] or () for group in rule.get("apiGroups", ())}
+        for role in rules
+    ]
     return all("federation.pinterest.com" in found for found in groups)
 
 
 def _may(cluster: Cluster, user: str, verb: str, what: str) -> bool:
-    resource, _, part = what.partition("/")  # kubectl itself would take what follows a slash for a name
-    done = cluster.kubectl("auth", "can-i", verb, resource, f"--subresource={part}", "-n", NAMESPACE, f"--as={user}")
+    resource, _, part = what.partition(
+        "/"
+    )  # kubectl itself would take what follows a slash for a name
+    done = cluster.kubectl(
+        "auth", "can-i", verb, resource, f"--subresource={part}", "-n", NAMESPACE, f"--as={user}"
+    )
     return done.stdout.strip() == "yes"
 
 
@@ -77,7 +105,9 @@ def _may(cluster: Cluster, user: str, verb: str, what: str) -> bool:
 def test_a_role_binding_gives_owners_their_workloads_and_nothing_of_the_hub(
     host: Cluster, what: str, verb: str, who: str
 ) -> None:
-    assert [user for user in ("viewer", "editer", "adminer") if _may(host, user, verb, what)] == who.split()
+    assert [
+        user for user in ("viewer", "editer", "adminer") if _may(host, user, verb, what)
+    ] == who.split()
 
 
 def test_who_may_look_at_the_fleet_may_change_nothing_of_it(host: Cluster) -> None:

@@ -1,5 +1,7 @@
-"""Every command that docs/using/simulate.md and simulations/README.md show is run from a copy of `simulations/`, and
-prints what is shown. Those on real traces need FEDERATOR_DATA, and are skipped by name without it."""
+"""Every command that docs/using/simulate.md and simulations/README.md show is run from a copy of
+`simulations/`, and prints what is shown. Those on real traces need FEDERATOR_DATA, and are skipped
+by name without it.
+"""
 
 import os
 import shutil
@@ -31,7 +33,10 @@ def _real(one: Shown) -> bool:
 
 
 def _cases() -> list[ParameterSet]:
-    return [pytest.param(one, id=one.where, marks=[pytest.mark.soak] * (LONG in one.text)) for one in SHOWN]
+    return [
+        pytest.param(one, id=one.where, marks=[pytest.mark.soak] * (LONG in one.text))
+        for one in SHOWN
+    ]
 
 
 def test_there_are_commands_to_run() -> None:
@@ -44,7 +49,9 @@ def test_there_are_commands_to_run() -> None:
 def test_a_command_prints_what_is_shown(one: Shown, tmp_path: Path) -> None:
     data = Path(os.environ.get(REAL, ROOT / "../shared/data")).resolve()
     if _real(one) and not data.is_dir():
-        pytest.skip(f"the real input is not there; set {REAL} to the folder that holds it: {one.text}")
+        pytest.skip(
+            f"the real input is not there; set {REAL} to the folder that holds it: {one.text}"
+        )
     shutil.copytree(ROOT / "simulations", tmp_path / "simulations")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     done = subprocess.run(

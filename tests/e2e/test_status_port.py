@@ -31,7 +31,9 @@ async def test_the_three_pages_and_their_verdicts() -> None:
         answer = await ask(port, b"GET /readyz HTTP/1.1\r\n\r\n")
         assert answer.startswith(b"HTTP/1.1 503")
         assert answer.endswith(b"members: 2 of 6 have not been read yet\n")
-        assert b"# HELP workqueue_depth" in await ask(port, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"# HELP workqueue_depth" in await ask(
+            port, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+        )
     finally:
         await server.close()
 
@@ -71,7 +73,9 @@ async def test_two_hundred_idle_connections_keep_no_probe_waiting(sent: bytes) -
             crowd.append(writer)
         for page in (b"/healthz", b"/readyz"):
             async with asyncio.timeout(1.0):
-                assert (await ask(port, b"GET " + page + b" HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200 OK")
+                assert (await ask(port, b"GET " + page + b" HTTP/1.1\r\n\r\n")).startswith(
+                    b"HTTP/1.1 200 OK"
+                )
         assert len(server._open) <= status_server.CONNECTIONS_MAX
     finally:
         for writer in crowd:

@@ -1,5 +1,6 @@
-"""A sweep of 200 scenarios that is killed in the middle goes on, and ends as one that was not: on processes, and on a
-real Dask scheduler with two workers (make soak)."""
+"""A sweep of 200 scenarios that is killed in the middle goes on, and ends as one that was not: on
+processes, and on a real Dask scheduler with two workers (make soak).
+"""
 
 import re
 import signal
@@ -16,18 +17,33 @@ from tests.unit.simulate.sweep.test_sweep import written
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 SCENARIOS = 200
-SWEEP = {"vary": {"fleet.capacity": {"all": 1, "two thirds": "2/3"}, "seed": list(range(SCENARIOS // 2))}}
+SWEEP = {
+    "vary": {"fleet.capacity": {"all": 1, "two thirds": "2/3"}, "seed": list(range(SCENARIOS // 2))}
+}
 LIMIT_S = 600.0
 REPORT = ("sweep.html", "sweep.json", "runs.csv")
 
 
 def _command(path: Path, out: Path, *options: str) -> list[str]:
-    return [sys.executable, "-m", "federator", "sweep", str(path), "--out", str(out), *(options or ("--jobs", "2"))]
+    return [
+        sys.executable,
+        "-m",
+        "federator",
+        "sweep",
+        str(path),
+        "--out",
+        str(out),
+        *(options or ("--jobs", "2")),
+    ]
 
 
 def _results(out: Path) -> set[str]:
     folder = out / "results"
-    return {one.name for one in folder.iterdir() if one.suffix == ".json"} if folder.is_dir() else set()
+    return (
+        {one.name for one in folder.iterdir() if one.suffix == ".json"}
+        if folder.is_dir()
+        else set()
+    )
 
 
 def _killed_in_the_middle(command: list[str], out: Path) -> set[str]:
@@ -64,7 +80,12 @@ def _children(pid: int) -> list[int]:
 
 def _runs(pid: int) -> bool:
     try:
-        state = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[0]
+        state = (
+            Path(f"/proc/{pid}/stat")
+            .read_text(encoding="ascii", errors="replace")
+            .rpartition(")")[2]
+            .split()[0]
+        )
     except OSError:
         return False
     return state != "Z"
@@ -76,7 +97,9 @@ def _goes_on(command: list[str], out: Path, before: set[str]) -> None:
     assert done.returncode == 0, done.stderr
     assert f"{len(before)} of {SCENARIOS} simulations are done" in done.stderr
     assert len(_results(out)) == SCENARIOS
-    assert {name: (out / "results" / name).stat().st_mtime_ns for name in before} == stamps, "made twice"
+    assert {name: (out / "results" / name).stat().st_mtime_ns for name in before} == stamps, (
+        "made twice"
+    )
 
 
 def test_a_killed_sweep_goes_on_and_ends_with_the_same_result(tmp_path: Path) -> None:
@@ -87,7 +110,9 @@ def test_a_killed_sweep_goes_on_and_ends_with_the_same_result(tmp_path: Path) ->
     assert SCENARIOS // 5 <= len(before) < SCENARIOS
     _goes_on(_command(path, halved), halved, before)
 
-    subprocess.run(_command(path, whole, "--jobs", "1"), capture_output=True, timeout=LIMIT_S, check=True)
+    subprocess.run(
+        _command(path, whole, "--jobs", "1"), capture_output=True, timeout=LIMIT_S, check=True
+    )
     for name in REPORT:
         assert (halved / name).read_bytes() == (whole / name).read_bytes()
 
@@ -95,7 +120,9 @@ def test_a_killed_sweep_goes_on_and_ends_with_the_same_result(tmp_path: Path) ->
 def test_a_sweep_that_is_wrong_writes_nothing(tmp_path: Path) -> None:
     path = written(tmp_path, {"vary": {"fleet.capcity": [1]}})
 
-    done = subprocess.run(_command(path, tmp_path / "out"), capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        _command(path, tmp_path / "out"), capture_output=True, text=True, timeout=60, check=False
+    )
 
     assert done.returncode == 1
     assert "capcity" in done.stderr
@@ -105,22 +132,46 @@ def test_a_sweep_that_is_wrong_writes_nothing(tmp_path: Path) -> None:
 @pytest.fixture
 def scheduler(tmp_path: Path) -> Iterator[str]:
     """The address of a Dask scheduler with two workers."""
-    pytest.importorskip("distributed", reason="the extra is not installed: pip install 'federator[dask]'")
+    pytest.importorskip(
+        "distributed", reason="the extra is not installed: pip install 'federator[dask]'"
+    )
     with family(tmp_path) as programs:
-        dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
+        dask = [
+            sys.executable,
+            "-m",
+            "distributed.cli.dask_scheduler",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            "0",
+        ]
         started = programs.start("scheduler", [*dask, "--no-dashboard"])
         pattern = re.compile(r"Scheduler at:\s+(tcp://127\.0\.0\.1:\d+)")
-        programs.wait_until(lambda: pattern.search(started.log.read_text()) is not None, "The scheduler", 120)
+        programs.wait_until(
+            lambda: pattern.search(started.log.read_text()) is not None, "The scheduler", 120
+        )
         found = pattern.search(started.log.read_text())
         assert found is not None
-        worker = [sys.executable, "-m", "distributed.cli.dask_worker", found[1], "--nthreads", "1", "--no-dashboard"]
+        worker = [
+            sys.executable,
+            "-m",
+            "distributed.cli.dask_worker",
+            found[1],
+            "--nthreads",
+            "1",
+            "--no-dashboard",
+        ]
         logs = [programs.start(f"worker-{number}", worker).log for number in range(2)]
-        programs.wait_until(lambda: all("Registered to" in log.read_text() for log in logs), "Two workers", 120)
+        programs.wait_until(
+            lambda: all("Registered to" in log.read_text() for log in logs), "Two workers", 120
+        )
         yield found[1]
 
 
 @pytest.mark.soak
-def test_a_killed_sweep_on_dask_ends_with_the_result_of_processes(tmp_path: Path, scheduler: str) -> None:
+def test_a_killed_sweep_on_dask_ends_with_the_result_of_processes(
+    tmp_path: Path, scheduler: str
+) -> None:
     path = written(tmp_path, SWEEP)
     on_dask, here = tmp_path / "dask", tmp_path / "here"
 

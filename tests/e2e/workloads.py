@@ -1,4 +1,6 @@
-"""The workloads that the end-to-end stories apply, as plain objects; small enough for a real API server."""
+"""The workloads that the end-to-end stories apply, as plain objects; small enough for a real API
+server.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,12 +11,16 @@ RUN = {**START, "embedded.federator/run-seconds": "0.5"}
 """... and those of jobs done soon."""
 
 
-def _template(name: str, image: str, annotations: Mapping[str, str] = START, **spec: Any) -> dict[str, Any]:
+def _template(
+    name: str, image: str, annotations: Mapping[str, str] = START, **spec: Any
+) -> dict[str, Any]:
     container = {
         "name": "app",
         "image": image,
         "resources": {"requests": {"cpu": "20m", "memory": "32Mi"}},
-        "ports": [{"containerPort": 8080, "protocol": "TCP"}],  # a default in a list makes `apply` say "configured"
+        "ports": [
+            {"containerPort": 8080, "protocol": "TCP"}
+        ],  # a default in a list makes `apply` say "configured"
     }
     return {
         "metadata": {"labels": {"app": name}, "annotations": dict(annotations)},
@@ -31,7 +37,9 @@ def service(name: str, namespace: str, replicas: int, **spec: Any) -> dict[str, 
         "spec": {
             "replicas": replicas,
             "iamRole": f"role-{name}",
-            "service": {"ports": [{"name": "http", "port": 80, "targetPort": 8080, "protocol": "TCP"}]},
+            "service": {
+                "ports": [{"name": "http", "port": 80, "targetPort": 8080, "protocol": "TCP"}]
+            },
             "config": {"app.properties": "a=1\n"},
             "template": _template(name, "registry.example/app:1"),
             **spec,

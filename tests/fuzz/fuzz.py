@@ -1,7 +1,9 @@
-"""`make fuzz`: hostile bytes for every parser of foreign bytes, for MINUTES in all; prints counts per target.
+"""`make fuzz`: hostile bytes for every parser of foreign bytes, for MINUTES in all; prints counts
+per target.
 
-With atheris where it is installed (coverage guides it, one process per target); otherwise by mutation of the hostile
-inputs of tests/hostile. Any exception that is not ours, and any input that takes too long, ends with its bytes.
+With atheris where it is installed (coverage guides it, one process per target); otherwise by
+mutation of the hostile inputs of tests/hostile. Any exception that is not ours, and any input that
+takes too long, ends with its bytes.
 """
 
 import argparse
@@ -17,7 +19,9 @@ from tests.fuzz.mutating import Mutator
 from tests.fuzz.targets import TARGETS, Target
 
 SLOW_S = 1.0
-"""Processor seconds that one input may take; twice in a row, since a garbage collection may fall into one."""
+"""Processor seconds that one input may take; twice in a row, since a garbage collection may fall
+into one.
+"""
 
 
 class Finding(AssertionError):
@@ -40,7 +44,9 @@ def once(target: Target, data: bytes) -> str:
             target.run(data)
         spent = time.process_time() - begun
         if spent > SLOW_S:
-            raise Finding(f"{target.name}: took {spent:.1f} s for {len(data)} bytes: {data[:200]!r}")
+            raise Finding(
+                f"{target.name}: took {spent:.1f} s for {len(data)} bytes: {data[:200]!r}"
+            )
     return came
 
 
@@ -84,8 +90,16 @@ def main() -> int:
     for name in names:
         begun = time.monotonic()
         try:
-            count, outcomes = mutate(TARGETS[name], seconds / (2 if find_spec("atheris") else 1), given.seed)
-            print(f"{name:28} {count:9} inputs, {outcomes:6} outcomes, {time.monotonic() - begun:6.1f} s", flush=True)
+            count, outcomes = mutate(
+                TARGETS[name], seconds / (2 if find_spec("atheris") else 1), given.seed
+            )
+            print(
+                (
+                    f"{name:28} {count:9} inputs, {outcomes:6} outcomes, "
+                    f"{time.monotonic() - begun:6.1f} s"
+                ),
+                flush=True,
+            )
             if find_spec("atheris"):
                 print(f"{name:28} {guided(name, seconds / 2)}", flush=True)
         except Finding as finding:

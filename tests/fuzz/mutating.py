@@ -1,4 +1,5 @@
-"""New inputs from old ones: bytes flipped, cut, doubled and joined, and JSON values swapped for ones that hurt.
+"""New inputs from old ones: bytes flipped, cut, doubled and joined, and JSON values swapped for
+ones that hurt.
 
 The engine where atheris is not installed; deterministic by its seed.
 """
@@ -94,7 +95,10 @@ class Mutator:
             name = rng.choice(list(value))
             if rng.random() < 0.1:
                 return {
-                    key if key != name else rng.choice(("", "x" * 400, "\u202e", "a/b/c")): value[key] for key in value
+                    key if key != name else rng.choice(("", "x" * 400, "\u202e", "a/b/c")): value[
+                        key
+                    ]
+                    for key in value
                 }
             return {**value, name: self._swap(value[name])}
         if isinstance(value, list) and value and rng.random() < 0.9:

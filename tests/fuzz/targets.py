@@ -1,4 +1,6 @@
-"""What is fuzzed: one row for every parser of foreign bytes, with the errors that it may raise and where to begin."""
+"""What is fuzzed: one row for every parser of foreign bytes, with the errors that it may raise and
+where to begin.
+"""
 
 import base64
 import json
@@ -8,7 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from federator import settings
-from federator.api import clustercapacity, decoding, federatedquota, membercluster, raw, runtimeprofile
+from federator.api import (
+    clustercapacity,
+    decoding,
+    federatedquota,
+    membercluster,
+    raw,
+    runtimeprofile,
+)
 from federator.api.decoding import Limits
 from federator.api.placement import decisionfacts, placementpolicy
 from federator.convert import convert, drafts
@@ -47,7 +56,9 @@ def _text(parse: Callable[[str], object]) -> Callable[[bytes], object]:
 
 
 def _json(use: Callable[[Any], object]) -> Callable[[bytes], object]:
-    """Decodes as answers of API servers are decoded; what is no JSON has been refused before our reader sees it."""
+    """Decodes as answers of API servers are decoded; what is no JSON has been refused before our
+    reader sees it.
+    """
 
     def run(data: bytes) -> object:
         try:
@@ -67,7 +78,10 @@ def _object(use: Callable[[dict[str, Any]], object]) -> Callable[[bytes], object
             return None
         meta = value.get("metadata")
         good = meta if isinstance(meta, dict) else {}
-        texts = {name: good[name] if isinstance(good.get(name), str) else "x" for name in ("name", "namespace", "uid")}
+        texts = {
+            name: good[name] if isinstance(good.get(name), str) else "x"
+            for name in ("name", "namespace", "uid")
+        }
         return use({**value, "metadata": {**good, **texts, "resourceVersion": "1"}})
 
     return _json(run)
@@ -113,7 +127,11 @@ def _observed(kind: str) -> Callable[[dict[str, Any]], object]:
 
 
 def _settings(data: bytes) -> object:
-    return settings.load(environ={"FEDERATOR_HUB__PROBE_INTERVAL_S": data.decode("utf-8", "replace").replace("\0", "")})
+    return settings.load(
+        environ={
+            "FEDERATOR_HUB__PROBE_INTERVAL_S": data.decode("utf-8", "replace").replace("\0", "")
+        }
+    )
 
 
 def _settings_file(data: bytes) -> object:
@@ -149,7 +167,9 @@ def _small(cases: Iterable[Any]) -> tuple[bytes, ...]:
 
 
 TEXTS = _small((*cases_texts.TEXTS, *cases_texts.JSON, *cases_texts.BYTES))
-OBJECTS = tuple(one for one in _dumped(case.input() for case in cases_objects.OBJECTS) if len(one) < 5000)
+OBJECTS = tuple(
+    one for one in _dumped(case.input() for case in cases_objects.OBJECTS) if len(one) < 5000
+)
 MEMBERS = _dumped(case.input() for case in (*cases_objects.CLUSTERS, *cases_objects.FIGURES))
 SLICE = {
     "apiVersion": "pinterest.com/v1beta1",
@@ -175,14 +195,22 @@ def _lied() -> tuple[bytes, ...]:
 
 
 SLICES = (json.dumps(SLICE).encode(), *_lied())
-QUANTITIES = tuple(text.encode() for text in ("1", "500m", "1.5Gi", "1e3", "-1", "10Ei", "1_000", "١", "1e400", "0.1m"))
+QUANTITIES = tuple(
+    text.encode()
+    for text in ("1", "500m", "1.5Gi", "1e3", "-1", "10Ei", "1_000", "١", "1e400", "0.1m")
+)
 SELECTORS = (b"a=b", b"a in (b,c),!d", b"a!=b,x notin (y)", b"a,", b"in in (in)")
 LINES = (
     b'{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"5"}}}',
     b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5"}}}',
     b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","details":{"retryAfterSeconds":1}}}',
 )
-FLEET = (b"members:\n- name: a\n  labels: {zone: z}\n  nodes:\n  - {count: 2, cpu: '8', memory: 32Gi, pods: 110}\n",)
+FLEET = (
+    (
+        b"members:\n- name: a\n  labels: {zone: z}\n  nodes:\n  - {count: 2, cpu: '8', memory: "
+        b"32Gi, pods: 110}\n"
+    ),
+)
 DECISION = (
     b'{"spec":{"workload":{"kind":"PinterestJobSet","name":"x","uid":"u"},"seq":1,"unit":"shards","reason":"Chosen",'
     b'"shares":[{"cluster":"a","ranges":"0-3,7","slots":2,"seq":1}],"asOf":"2026-01-01T00:00:00Z",'
@@ -202,15 +230,28 @@ TARGETS: Mapping[str, Target] = {
         Target(
             "selector objects",
             _json(selectors.from_dict),
-            seeds=(b'{"matchLabels":{"a":"b"},"matchExpressions":[{"key":"a","operator":"In","values":["x"]}]}',),
+            seeds=(
+                b'{"matchLabels":{"a":"b"},"matchExpressions":[{"key":"a","operator":"In","values":["x"]}]}',
+            ),
         ),
-        Target("taints", _json(taints.taint_from_dict), seeds=(b'{"key":"a","value":"b","effect":"NoSchedule"}',)),
+        Target(
+            "taints",
+            _json(taints.taint_from_dict),
+            seeds=(b'{"key":"a","value":"b","effect":"NoSchedule"}',),
+        ),
         Target(
             "tolerations",
             _json(taints.toleration_from_dict),
-            seeds=(b'{"key":"a","operator":"Equal","value":"b","effect":"NoExecute","tolerationSeconds":5}',),
+            seeds=(
+                b'{"key":"a","operator":"Equal","value":"b","effect":"NoExecute","tolerationSeconds":5}',
+            ),
         ),
-        Target("shard ranges", _text(shards.parse), (ValueError,), (b"0-3,7", b"5,4", b"0-99999999999999999999")),
+        Target(
+            "shard ranges",
+            _text(shards.parse),
+            (ValueError,),
+            (b"0-3,7", b"5,4", b"0-99999999999999999999"),
+        ),
         Target("ranges in pieces", _text(raw.ranges), (), (b"0-3,4-7",)),
         Target("yaml", _text(lambda text: decoding.from_yaml(text, LIMITS)), seeds=TEXTS),
         Target("json", lambda data: decoding.from_json(data, LIMITS), seeds=TEXTS),
@@ -232,9 +273,16 @@ TARGETS: Mapping[str, Target] = {
             "lists",
             _page,
             (errors.ApiError,),
-            (b'{"kind":"PodList","metadata":{"resourceVersion":"5"},"items":[{"metadata":{"name":"a"}}]}',),
+            (
+                b'{"kind":"PodList","metadata":{"resourceVersion":"5"},"items":[{"metadata":{"name":"a"}}]}',
+            ),
         ),
-        Target("single answers", lambda data: decode.single(data, "x", "get"), (errors.ApiError,), SLICES),
+        Target(
+            "single answers",
+            lambda data: decode.single(data, "x", "get"),
+            (errors.ApiError,),
+            SLICES,
+        ),
         Target(
             "refusals",
             lambda data: str(decode.error(409, {"retry-after": "7"}, data, "patch")),
@@ -243,7 +291,9 @@ TARGETS: Mapping[str, Target] = {
         ),
         Target(
             "capacity",
-            _json(lambda v: _copied(clustercapacity.to_capacity(v)) if isinstance(v, dict) else None),
+            _json(
+                lambda v: _copied(clustercapacity.to_capacity(v)) if isinstance(v, dict) else None
+            ),
             (),
             (
                 b'{"nodes":[{"count":1,"allocatable":{"cpu":"8"},"free":{"cpu":"4"},"taints":[{"key":"a","effect":"NoSchedule"}]}],"copies":{"x":1},"includesSeq":5,"packs":true}',
@@ -253,19 +303,27 @@ TARGETS: Mapping[str, Target] = {
             "asked shapes",
             _object(clustercapacity.asked),
             (),
-            (b'{"spec":{"shapes":[{"id":"x","requests":{"cpu":"1"},"tolerations":[{"operator":"Exists"}]}]}}',),
+            (
+                b'{"spec":{"shapes":[{"id":"x","requests":{"cpu":"1"},"tolerations":[{"operator":"Exists"}]}]}}',
+            ),
         ),
-        Target("member clusters", _object(lambda obj: membercluster.to_view(obj, 1e9)), (), MEMBERS),
+        Target(
+            "member clusters", _object(lambda obj: membercluster.to_view(obj, 1e9)), (), MEMBERS
+        ),
         Target("quotas", _object(federatedquota.to_account), (), OBJECTS[-30:]),
         Target(
             "policies",
-            _object(lambda obj: (placementpolicy.to_policy(obj, "match"), placementpolicy.matching(obj))),
+            _object(
+                lambda obj: (placementpolicy.to_policy(obj, "match"), placementpolicy.matching(obj))
+            ),
             (),
             OBJECTS[-40:],
         ),
         Target(
             "profiles",
-            _object(lambda obj: (runtimeprofile.content_hash(obj), runtimeprofile.member_copy(obj, "f"))),
+            _object(
+                lambda obj: (runtimeprofile.content_hash(obj), runtimeprofile.member_copy(obj, "f"))
+            ),
             (),
             OBJECTS[:5],
         ),
@@ -275,15 +333,34 @@ TARGETS: Mapping[str, Target] = {
             (),
             DECISION,
         ),
-        Target("marks", _json(verbs.decode_mark), (), (b'{"fleet":"f","workloadUID":"u","ranges":"0-3"}',)),
+        Target(
+            "marks",
+            _json(verbs.decode_mark),
+            (),
+            (b'{"fleet":"f","workloadUID":"u","ranges":"0-3"}',),
+        ),
         Target("services observed", _object(_observed("PinterestService")), (), SLICES),
         Target("job sets observed", _object(_observed("PinterestJobSet")), (), SLICES),
         Target("deployments observed", _object(_observed("Deployment")), (), SLICES),
         Target("fleet files", _text(fleetfile.parse), (ValueError,), FLEET),
-        Target("settings files", _settings_file, seeds=(b"hub: {probe_interval_s: 5}", b"log: {level: info}", b"hub:")),
+        Target(
+            "settings files",
+            _settings_file,
+            seeds=(b"hub: {probe_interval_s: 5}", b"log: {level: info}", b"hub:"),
+        ),
         Target("settings", _settings, seeds=(b"5", b"[1]", b"{a: b}", b"!!python/name:os.system")),
-        Target("request bodies, json", _body("application/json"), (refusals.Refusal, RecursionError), SLICES),
-        Target("request bodies, yaml", _body("application/yaml"), (refusals.Refusal, RecursionError), TEXTS),
+        Target(
+            "request bodies, json",
+            _body("application/json"),
+            (refusals.Refusal, RecursionError),
+            SLICES,
+        ),
+        Target(
+            "request bodies, yaml",
+            _body("application/yaml"),
+            (refusals.Refusal, RecursionError),
+            TEXTS,
+        ),
         Target(
             "request bodies, protobuf",
             _body("application/vnd.kubernetes.protobuf"),

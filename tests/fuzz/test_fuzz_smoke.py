@@ -1,4 +1,6 @@
-"""A few seconds of `make fuzz` on every target, with a seed of its own: no exception but ours, nothing slow."""
+"""A few seconds of `make fuzz` on every target, with a seed of its own: no exception but ours,
+nothing slow.
+"""
 
 import pytest
 

@@ -1,5 +1,6 @@
-"""What a lying member answers (F21, F44, F56 and the status lies): each row changes the objects of one resource on
-their way to the hub."""
+"""What a lying member answers (F21, F44, F56 and the status lies): each row changes the objects of
+one resource on their way to the hub.
+"""
 
 import json
 from collections.abc import Callable
@@ -88,12 +89,19 @@ def long_resources(obj: Obj) -> None:
 
 
 def many_natives(obj: Obj) -> None:
-    rows = [{"kind": "Deployment", "name": f"n{i}", "health": "Bad", "reason": "Sad"} for i in range(100_000)]
+    rows = [
+        {"kind": "Deployment", "name": f"n{i}", "health": "Bad", "reason": "Sad"}
+        for i in range(100_000)
+    ]
     obj.setdefault("status", {})["natives"] = rows
 
 
 def much_lease(obj: Obj) -> None:
-    obj["spec"] |= {"holderIdentity": "h" * 900_000, "leaseDurationSeconds": DIGITS, "leaseTransitions": DIGITS}
+    obj["spec"] |= {
+        "holderIdentity": "h" * 900_000,
+        "leaseDurationSeconds": DIGITS,
+        "leaseTransitions": DIGITS,
+    }
 
 
 CAPACITY = "clustercapacities"
@@ -104,7 +112,12 @@ LEASE = "leases"
 LIES: tuple[Lie, ...] = (
     Lie("capacity NaN", "F56", CAPACITY, literally("status", "includesSeq", text="NaN")),
     Lie("capacity 1e400", "F56", CAPACITY, literally("status", "includesSeq", text="1e400")),
-    Lie("capacity of ten thousand digits", "F56", CAPACITY, literally("status", "includesSeq", text="9" * 10_000)),
+    Lie(
+        "capacity of ten thousand digits",
+        "F56",
+        CAPACITY,
+        literally("status", "includesSeq", text="9" * 10_000),
+    ),
     Lie("capacity beyond 64 bits", "F56", CAPACITY, capacity(includesSeq=DIGITS)),
     Lie("capacity as a text", "F56", CAPACITY, put("status", value="plenty")),
     Lie("capacity without nodes", "F56", CAPACITY, capacity(nodes=None, copies=None)),
@@ -113,14 +126,31 @@ LIES: tuple[Lie, ...] = (
     Lie("nodes without number", "F56", CAPACITY, rows(count=HUGE)),
     Lie("nodes of 400 digits", "F56", CAPACITY, rows(count=DIGITS)),
     Lie("negative room", "F56", CAPACITY, rows(free={"cpu": "-8", "memory": "-1Gi", "pods": "-1"})),
-    Lie("room above all that is there", "F56", CAPACITY, rows(free={"cpu": "1E", "memory": "1Ei", "pods": "1M"})),
-    Lie("room that is no quantity", "F57", CAPACITY, rows(free={"cpu": "NaN", "memory": "1e400", "pods": "١"})),
+    Lie(
+        "room above all that is there",
+        "F56",
+        CAPACITY,
+        rows(free={"cpu": "1E", "memory": "1Ei", "pods": "1M"}),
+    ),
+    Lie(
+        "room that is no quantity",
+        "F57",
+        CAPACITY,
+        rows(free={"cpu": "NaN", "memory": "1e400", "pods": "١"}),
+    ),
     Lie("room of other types", "F58", CAPACITY, rows(free=[1], allocatable="x", taints=7, model=7)),
     Lie("five thousand rows", "F60", CAPACITY, many_rows),
     Lie("five hundred resources", "F60", CAPACITY, many_resources),
     Lie("five thousand answers", "F60", CAPACITY, many_copies),
-    Lie("copies beyond 64 bits", "F56", CAPACITY, capacity(copies={"x": DIGITS, "y": -1, "z": True})),
-    Lie("a model of a megabyte", "F60", CAPACITY, rows(model="m" * 1_000_000, family="f" * 1_000_000)),
+    Lie(
+        "copies beyond 64 bits", "F56", CAPACITY, capacity(copies={"x": DIGITS, "y": -1, "z": True})
+    ),
+    Lie(
+        "a model of a megabyte",
+        "F60",
+        CAPACITY,
+        rows(model="m" * 1_000_000, family="f" * 1_000_000),
+    ),
     Lie("shapes that are none", "F58", CAPACITY, put("spec", value={"shapes": ["x", 7, None]})),
     Lie(
         "nodes of a million million million cpus",
@@ -128,22 +158,46 @@ LIES: tuple[Lie, ...] = (
         CAPACITY,
         rows(allocatable={"cpu": 10**18}, free={"cpu": 10**18}),
     ),
-    Lie("nodes of two million cpus", "F56", CAPACITY, rows(allocatable={"cpu": "2M"}, free={"cpu": "2M"})),
+    Lie(
+        "nodes of two million cpus",
+        "F56",
+        CAPACITY,
+        rows(allocatable={"cpu": "2M"}, free={"cpu": "2M"}),
+    ),
     Lie("resources with long names", "F60", CAPACITY, long_resources),
-    Lie("a resource with a name of a megabyte", "F60", CAPACITY, rows(allocatable={"r" * 1_000_000: "1", "cpu": "8"})),
+    Lie(
+        "a resource with a name of a megabyte",
+        "F60",
+        CAPACITY,
+        rows(allocatable={"r" * 1_000_000: "1", "cpu": "8"}),
+    ),
     Lie(
         "a taint with a key of a megabyte",
         "F60",
         CAPACITY,
         rows(taints=[{"key": "k" * 1_000_000, "effect": "NoExecute"}]),
     ),
-    Lie("a hundred thousand shapes", "F60", CAPACITY, put("spec", value={"shapes": [{"id": "s" * 500}] * 100_000})),
-    Lie("a capacity of a megabyte that nobody asked for", "F60", CAPACITY, capacity(more="x" * 1_000_000)),
+    Lie(
+        "a hundred thousand shapes",
+        "F60",
+        CAPACITY,
+        put("spec", value={"shapes": [{"id": "s" * 500}] * 100_000}),
+    ),
+    Lie(
+        "a capacity of a megabyte that nobody asked for",
+        "F60",
+        CAPACITY,
+        capacity(more="x" * 1_000_000),
+    ),
     Lie(
         "a host of a megabyte",
         "F60",
         CAPACITY,
-        put("metadata", "annotations", value={"host.federation.pinterest.com/federator": "u" * 1_000_000}),
+        put(
+            "metadata",
+            "annotations",
+            value={"host.federation.pinterest.com/federator": "u" * 1_000_000},
+        ),
     ),
     Lie("a hundred thousand natives", "F60", SERVICE, many_natives),
     Lie(
@@ -153,7 +207,12 @@ LIES: tuple[Lie, ...] = (
         said(natives=[{"kind": "K" * 1_000_000, "name": "n" * 1_000_000}]),
     ),
     Lie("a uid of a megabyte", "F60", SERVICE, put("metadata", "uid", value="u" * 1_000_000)),
-    Lie("a version of a megabyte", "F60", SERVICE, put("metadata", "resourceVersion", value="1" * 1_000_000)),
+    Lie(
+        "a version of a megabyte",
+        "F60",
+        SERVICE,
+        put("metadata", "resourceVersion", value="1" * 1_000_000),
+    ),
     Lie(
         "a thousand labels of a kilobyte",
         "F60",
@@ -163,10 +222,22 @@ LIES: tuple[Lie, ...] = (
     Lie("an object of ten megabytes", "F60", SERVICE, said(message="x" * 10_000_000)),
     Lie("capacity spec as a text", "F58", CAPACITY, put("spec", value="x")),
     Lie("ready above all copies", "F56", SERVICE, said(ready=1_000_000)),
-    Lie("everything beyond 64 bits", "F56", SERVICE, said(ready=DIGITS, replicas=DIGITS, updatedReplicas=DIGITS)),
+    Lie(
+        "everything beyond 64 bits",
+        "F56",
+        SERVICE,
+        said(ready=DIGITS, replicas=DIGITS, updatedReplicas=DIGITS),
+    ),
     Lie("everything negative", "F56", SERVICE, said(ready=-7, replicas=-7, updatedReplicas=-7)),
-    Lie("everything true", "F58", SERVICE, said(ready=True, replicas=True, observedGeneration=True)),
-    Lie("everything a text", "F58", SERVICE, said(ready="3", replicas=[], healthy="yes", unschedulable="no")),
+    Lie(
+        "everything true", "F58", SERVICE, said(ready=True, replicas=True, observedGeneration=True)
+    ),
+    Lie(
+        "everything a text",
+        "F58",
+        SERVICE,
+        said(ready="3", replicas=[], healthy="yes", unschedulable="no"),
+    ),
     Lie("a status that is a list", "F58", SERVICE, put("status", value=[1])),
     Lie("a reason of a megabyte", "F63", SERVICE, said(healthy=False, reason="R" * 1_000_000)),
     Lie(
@@ -175,7 +246,12 @@ LIES: tuple[Lie, ...] = (
         SERVICE,
         said(healthy=False, reason="no reason\n\u202e", message="m\x00\x1b[31m"),
     ),
-    Lie("a message of a megabyte", "F63", SERVICE, said(healthy=False, reason="Sad", message="x" * 1_000_000)),
+    Lie(
+        "a message of a megabyte",
+        "F63",
+        SERVICE,
+        said(healthy=False, reason="Sad", message="x" * 1_000_000),
+    ),
     Lie(
         "unschedulable since the year one",
         "F56",
@@ -202,17 +278,39 @@ LIES: tuple[Lie, ...] = (
     Lie("a name that is a number", "F21", SERVICE, put("metadata", "name", value=7)),
     Lie("a name that climbs", "F61", SERVICE, put("metadata", "name", value="../../secrets/x")),
     Lie("metadata that is a list", "F21", SERVICE, put("metadata", value=[])),
-    Lie("a version that is no number", "F17", SERVICE, put("metadata", "resourceVersion", value="newest")),
+    Lie(
+        "a version that is no number",
+        "F17",
+        SERVICE,
+        put("metadata", "resourceVersion", value="newest"),
+    ),
     Lie("another identity", "F35", NAMESPACE, put("metadata", "uid", value="another-cluster")),
-    Lie("an identity of a megabyte", "F35", NAMESPACE, put("metadata", "uid", value="u" * 1_000_000)),
+    Lie(
+        "an identity of a megabyte", "F35", NAMESPACE, put("metadata", "uid", value="u" * 1_000_000)
+    ),
     Lie("an identity that is a number", "F35", NAMESPACE, put("metadata", "uid", value=7)),
     Lie("no identity", "F35", NAMESPACE, put("metadata", "uid", value=None)),
     Lie("a lease that is a text", "F58", LEASE, put("spec", value="x")),
     Lie("a lease from a list", "F58", LEASE, put("spec", value=[1])),
     Lie("a heartbeat that is a number", "F58", LEASE, put("spec", "renewTime", value=7)),
-    Lie("a heartbeat of the year 9999", "F56", LEASE, put("spec", "renewTime", value="9999-12-31T23:59:59.999999Z")),
-    Lie("a heartbeat of the year 10000", "F56", LEASE, put("spec", "renewTime", value="10000-01-01T00:00:00Z")),
+    Lie(
+        "a heartbeat of the year 9999",
+        "F56",
+        LEASE,
+        put("spec", "renewTime", value="9999-12-31T23:59:59.999999Z"),
+    ),
+    Lie(
+        "a heartbeat of the year 10000",
+        "F56",
+        LEASE,
+        put("spec", "renewTime", value="10000-01-01T00:00:00Z"),
+    ),
     Lie("a heartbeat of a megabyte", "F60", LEASE, put("spec", "renewTime", value="2" * 900_000)),
     Lie("a lease with figures beyond 64 bits", "F56", LEASE, much_lease),
-    Lie("a lease of ten megabytes", "F60", LEASE, put("metadata", "annotations", value={"x": "x" * 10_000_000})),
+    Lie(
+        "a lease of ten megabytes",
+        "F60",
+        LEASE,
+        put("metadata", "annotations", value={"x": "x" * 10_000_000}),
+    ),
 )

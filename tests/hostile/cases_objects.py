@@ -1,7 +1,7 @@
 """Hostile objects: well-formed, and wrong in type, unit, size, name or sense (F57, F58, F61-F63).
 
-Each goes into `federator place` as a file and to the host's API. What a schema can see is refused by both, with the
-field; what only placing sees is taken, and told in a condition.
+Each goes into `federator place` as a file and to the host's API. What a schema can see is refused
+by both, with the field; what only placing sees is taken, and told in a condition.
 """
 
 from dataclasses import dataclass
@@ -114,9 +114,21 @@ NAMES: tuple[ObjectCase, ...] = tuple(
 
 METADATA: tuple[ObjectCase, ...] = (
     ObjectCase(
-        "label of 64 characters", "F61", meta(labels={"a": "x" * 64}), "metadata.labels.a", "63", "metadata.labels"
+        "label of 64 characters",
+        "F61",
+        meta(labels={"a": "x" * 64}),
+        "metadata.labels.a",
+        "63",
+        "metadata.labels",
     ),
-    ObjectCase("label with a line break", "F61", meta(labels={"a": "x\n"}), "metadata.labels.a", "", "metadata.labels"),
+    ObjectCase(
+        "label with a line break",
+        "F61",
+        meta(labels={"a": "x\n"}),
+        "metadata.labels.a",
+        "",
+        "metadata.labels",
+    ),
     ObjectCase(
         "label with a right-to-left override",
         "F61",
@@ -125,9 +137,16 @@ METADATA: tuple[ObjectCase, ...] = (
         "",
         "metadata.labels",
     ),
-    ObjectCase("label as a number", "F58", meta(labels={"a": 1}), "metadata.labels.a", "text", "labels"),
     ObjectCase(
-        "label name of two slashes", "F61", meta(labels={"a/b/c": "x"}), "metadata.labels", "", "metadata.labels"
+        "label as a number", "F58", meta(labels={"a": 1}), "metadata.labels.a", "text", "labels"
+    ),
+    ObjectCase(
+        "label name of two slashes",
+        "F61",
+        meta(labels={"a/b/c": "x"}),
+        "metadata.labels",
+        "",
+        "metadata.labels",
     ),
     ObjectCase(
         "annotations of 257 KiB",
@@ -137,11 +156,26 @@ METADATA: tuple[ObjectCase, ...] = (
         "262144",
         "metadata.annotations",
     ),
-    ObjectCase("metadata nobody knows", "F58", meta(label={}), "metadata.label", "unknown field", "metadata.label"),
+    ObjectCase(
+        "metadata nobody knows",
+        "F58",
+        meta(label={}),
+        "metadata.label",
+        "unknown field",
+        "metadata.label",
+    ),
     ObjectCase(
         "slice block on the host",
         "F52",
-        spec(slice={"fleet": "federator", "workloadUID": "u", "originGeneration": 1, "cluster": "c", "seq": 1}),
+        spec(
+            slice={
+                "fleet": "federator",
+                "workloadUID": "u",
+                "originGeneration": 1,
+                "cluster": "c",
+                "seq": 1,
+            }
+        ),
         "spec.slice",
         "never on the host",
         taken="never on the host",
@@ -149,7 +183,9 @@ METADATA: tuple[ObjectCase, ...] = (
 )
 
 FIELDS: tuple[ObjectCase, ...] = (
-    ObjectCase("misspelt field", "F58", spec(replicaz=3), "spec.replicaz", "did you mean 'replicas'?"),
+    ObjectCase(
+        "misspelt field", "F58", spec(replicaz=3), "spec.replicaz", "did you mean 'replicas'?"
+    ),
     ObjectCase(
         "a hundred thousand unknown fields",
         "F60",
@@ -157,10 +193,20 @@ FIELDS: tuple[ObjectCase, ...] = (
         "spec.f0",
         "unknown field",
     ),
-    ObjectCase("prototype pollution", "F58", spec(__proto__={"replicas": 9}), "spec.__proto__", "unknown field"),
+    ObjectCase(
+        "prototype pollution",
+        "F58",
+        spec(__proto__={"replicas": 9}),
+        "spec.__proto__",
+        "unknown field",
+    ),
     ObjectCase("tier in another case", "F58", spec(tier="reserved"), "spec.tier", "Reserved"),
-    ObjectCase("tier with a look-alike letter", "F61", spec(tier="Rеserved"), "spec.tier", "Reserved"),
-    ObjectCase("no template", "F58", {**psvc("evil"), "spec": {"replicas": 1}}, "spec.template", "required"),
+    ObjectCase(
+        "tier with a look-alike letter", "F61", spec(tier="Rеserved"), "spec.tier", "Reserved"
+    ),
+    ObjectCase(
+        "no template", "F58", {**psvc("evil"), "spec": {"replicas": 1}}, "spec.template", "required"
+    ),
     ObjectCase("spec as a text", "F58", {**psvc("evil"), "spec": "x"}, "spec", "an object"),
     ObjectCase("spec as a list", "F58", {**psvc("evil"), "spec": []}, "spec", "an object"),
     ObjectCase(
@@ -194,7 +240,13 @@ FIELDS: tuple[ObjectCase, ...] = (
     ),
     ObjectCase("no shards", "F62", pjs("evil", 0), "spec.shards", "at least 1"),
     ObjectCase("too many shards", "F62", pjs("evil", 100_001), "spec.shards", "at most 100000"),
-    ObjectCase("execution that is not offered", "F62", pjs("evil", 1, execution="Exclusive"), "spec", "comes later"),
+    ObjectCase(
+        "execution that is not offered",
+        "F62",
+        pjs("evil", 1, execution="Exclusive"),
+        "spec",
+        "comes later",
+    ),
 )
 
 POLICIES: tuple[ObjectCase, ...] = (
@@ -215,7 +267,9 @@ POLICIES: tuple[ObjectCase, ...] = (
     ObjectCase(
         "negative weight",
         "F62",
-        policy("evil", division={"strategy": "Weighted", "weights": [{"weight": -1, "names": ["a"]}]}),
+        policy(
+            "evil", division={"strategy": "Weighted", "weights": [{"weight": -1, "names": ["a"]}]}
+        ),
         "spec.division.weights[0].weight",
         "at least",
     ),
@@ -229,7 +283,11 @@ POLICIES: tuple[ObjectCase, ...] = (
     ObjectCase(
         "selector In without values, in a workload",
         "F62",
-        placed(clusters={"selector": {"matchExpressions": [{"key": "a", "operator": "In", "values": []}]}}),
+        placed(
+            clusters={
+                "selector": {"matchExpressions": [{"key": "a", "operator": "In", "values": []}]}
+            }
+        ),
         "spec.placement.clusters.selector.matchExpressions[0]",
         "values are needed",
     ),
@@ -237,7 +295,12 @@ POLICIES: tuple[ObjectCase, ...] = (
         "selector with an operator nobody knows",
         "F62",
         policy(
-            "evil", clusters={"selector": {"matchExpressions": [{"key": "a", "operator": "Like", "values": ["x"]}]}}
+            "evil",
+            clusters={
+                "selector": {
+                    "matchExpressions": [{"key": "a", "operator": "Like", "values": ["x"]}]
+                }
+            },
         ),
         "spec.clusters.selector.matchExpressions[0].operator",
         "",
@@ -245,7 +308,10 @@ POLICIES: tuple[ObjectCase, ...] = (
     ObjectCase(
         "two groups of one name",
         "F62",
-        policy("evil", division={"groups": [{"name": "a", "names": ["a"]}, {"name": "a", "names": ["b"]}]}),
+        policy(
+            "evil",
+            division={"groups": [{"name": "a", "names": ["a"]}, {"name": "a", "names": ["b"]}]},
+        ),
         "spec.division.groups[1]",
         "repeats",
         "spec.division.groups",
@@ -287,10 +353,19 @@ POLICIES: tuple[ObjectCase, ...] = (
         "at most",
     ),
     ObjectCase(
-        "negative quota", "F57", quota("evil", Reserved={"max": {"cpu": "-1"}}), "spec.tiers.Reserved.max.cpu", ""
+        "negative quota",
+        "F57",
+        quota("evil", Reserved={"max": {"cpu": "-1"}}),
+        "spec.tiers.Reserved.max.cpu",
+        "",
     ),
     ObjectCase(
-        "quota of a tier nobody knows", "F62", quota("evil", reserved={}), "spec.tiers.reserved", "", "spec.tiers"
+        "quota of a tier nobody knows",
+        "F62",
+        quota("evil", reserved={}),
+        "spec.tiers.reserved",
+        "",
+        "spec.tiers",
     ),
 )
 
@@ -298,8 +373,22 @@ CLUSTERS: tuple[ObjectCase, ...] = (
     ObjectCase("usable above all", "F57", cluster(usable="101%"), "spec.usable", "form"),
     ObjectCase("usable that is no number", "F56", cluster(usable="NaN%"), "spec.usable", "form"),
     ObjectCase("usable with a line break", "F57", cluster(usable="90%\n"), "spec.usable", "form"),
-    ObjectCase("cluster name with a dot", "F61", cluster("a.b"), "metadata.name", "lower-case", "a cluster's name"),
-    ObjectCase("cluster name of 64 characters", "F61", cluster("c" * 64), "metadata.name", "63", "a cluster's name"),
+    ObjectCase(
+        "cluster name with a dot",
+        "F61",
+        cluster("a.b"),
+        "metadata.name",
+        "lower-case",
+        "a cluster's name",
+    ),
+    ObjectCase(
+        "cluster name of 64 characters",
+        "F61",
+        cluster("c" * 64),
+        "metadata.name",
+        "63",
+        "a cluster's name",
+    ),
     ObjectCase(
         "taint with an effect nobody knows",
         "F58",
@@ -326,19 +415,49 @@ CLUSTERS: tuple[ObjectCase, ...] = (
 
 def capacity(**row: Any) -> dict[str, Any]:
     amounts = {"cpu": "8", "memory": "16Gi", "pods": "110"}
-    return cluster(status={"capacity": {"nodes": [{"count": 1, "allocatable": amounts, "free": amounts} | row]}})
+    return cluster(
+        status={
+            "capacity": {"nodes": [{"count": 1, "allocatable": amounts, "free": amounts} | row]}
+        }
+    )
 
 
 FIGURES: tuple[ObjectCase, ...] = (
-    ObjectCase("negative number of nodes", "F56", capacity(count=-1), "status.capacity.nodes[0].count", "at least 0"),
     ObjectCase(
-        "a number of nodes beyond all", "F56", capacity(count=2**62), "status.capacity.nodes[0].count", "at most"
+        "negative number of nodes",
+        "F56",
+        capacity(count=-1),
+        "status.capacity.nodes[0].count",
+        "at least 0",
     ),
     ObjectCase(
-        "free room that is no number", "F56", capacity(free={"cpu": "NaN"}), "status.capacity.nodes[0].free.cpu", ""
+        "a number of nodes beyond all",
+        "F56",
+        capacity(count=2**62),
+        "status.capacity.nodes[0].count",
+        "at most",
     ),
-    ObjectCase("free room of 1e400", "F56", capacity(free={"cpu": "1e400"}), "status.capacity.nodes[0].free.cpu", ""),
-    ObjectCase("negative free room", "F56", capacity(free={"cpu": "-8"}), "status.capacity.nodes[0].free.cpu", ""),
+    ObjectCase(
+        "free room that is no number",
+        "F56",
+        capacity(free={"cpu": "NaN"}),
+        "status.capacity.nodes[0].free.cpu",
+        "",
+    ),
+    ObjectCase(
+        "free room of 1e400",
+        "F56",
+        capacity(free={"cpu": "1e400"}),
+        "status.capacity.nodes[0].free.cpu",
+        "",
+    ),
+    ObjectCase(
+        "negative free room",
+        "F56",
+        capacity(free={"cpu": "-8"}),
+        "status.capacity.nodes[0].free.cpu",
+        "",
+    ),
     ObjectCase(
         "negative copies",
         "F56",
@@ -354,6 +473,8 @@ FIGURES: tuple[ObjectCase, ...] = (
         "at least 0",
     ),
 )
-"""A file's; the API keeps the status of a new object to itself, so that they come by the member there."""
+"""A file's; the API keeps the status of a new object to itself, so that they come by the member
+there.
+"""
 
 OBJECTS = (*QUANTITIES, *NUMBERS, *NAMES, *METADATA, *FIELDS, *POLICIES, *CLUSTERS)

@@ -1,4 +1,6 @@
-"""Objects that are formed well and ask for what cannot be (F62): taken by every channel, and told in a condition."""
+"""Objects that are formed well and ask for what cannot be (F62): taken by every channel, and told
+in a condition.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +38,10 @@ def resources(**requests: str) -> dict[str, Any]:
     return obj
 
 
-GROUPS = [{"name": "first", "names": ["atlantis"]}, {"name": "second", "selector": {"matchLabels": {"zone": "moon"}}}]
+GROUPS = [
+    {"name": "first", "names": ["atlantis"]},
+    {"name": "second", "selector": {"matchLabels": {"zone": "moon"}}},
+]
 ZEROS = [{"weight": 0, "names": ["a"]}, {"weight": 0, "names": ["b"]}]
 
 SENSE: tuple[SenseCase, ...] = (
@@ -122,7 +127,11 @@ SENSE: tuple[SenseCase, ...] = (
     SenseCase(
         "spread by a label nobody has",
         "F62",
-        placed(spread=[{"topologyKey": "planet", "minDomains": 2, "whenUnsatisfiable": "DoNotSchedule"}]),
+        placed(
+            spread=[
+                {"topologyKey": "planet", "minDomains": 2, "whenUnsatisfiable": "DoNotSchedule"}
+            ]
+        ),
         words="lack the label of a DoNotSchedule spread rule",
         reason="SpreadUnsatisfiable",
     ),

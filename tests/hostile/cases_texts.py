@@ -1,4 +1,6 @@
-"""Hostile texts: what is refused before anybody asks what kind of object it is (F58, F59). YAML, JSON, sizes, nests."""
+"""Hostile texts: what is refused before anybody asks what kind of object it is (F58, F59). YAML,
+JSON, sizes, nests.
+"""
 
 import json
 
@@ -13,7 +15,10 @@ def alias_bomb() -> str:
 
 def merge_bomb() -> str:
     """Merge keys that double what they merge, thirty times."""
-    rows = [f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}], x{i}: {{<<: [*a{i - 1}, *a{i - 1}]}}}}" for i in range(1, 30)]
+    rows = [
+        f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}], x{i}: {{<<: [*a{i - 1}, *a{i - 1}]}}}}"
+        for i in range(1, 30)
+    ]
     return "\n".join(["a0: &a0 {k: v}", *rows])
 
 
@@ -33,8 +38,12 @@ TEXTS: tuple[Case, ...] = (
     Case("yaml alias bomb", "F59", alias_bomb, "a5[7]", "too many values"),
     Case("yaml merge bomb", "F59", merge_bomb, "a9.x9.<<[1]", "too many values"),
     Case("yaml nested flow lists", "F59", lambda: "[" * 900, "[0]" * 64, "deeper than 64"),
-    Case("yaml nested flow maps", "F59", lambda: "{a: " * 900, ".".join("a" * 64), "deeper than 64"),
-    Case("yaml nested block lists", "F59", lambda: "- " * 20_000 + "x", "[0]" * 64, "deeper than 64"),
+    Case(
+        "yaml nested flow maps", "F59", lambda: "{a: " * 900, ".".join("a" * 64), "deeper than 64"
+    ),
+    Case(
+        "yaml nested block lists", "F59", lambda: "- " * 20_000 + "x", "[0]" * 64, "deeper than 64"
+    ),
     Case(
         "yaml nested by aliases",
         "F59",
@@ -42,14 +51,44 @@ TEXTS: tuple[Case, ...] = (
         "b" + "[0]" * 10,
         "deeper",
     ),
-    Case("yaml long names at every level", "F59", long_key_paths, ".".join(["k" * 320 + "..."] * 4), "deeper than 64"),
-    Case("yaml a key of two megabytes over many values", "F59", _long_key, LONG_KEY + "[40000]", "64 bits"),
-    Case("yaml tag that runs a command", "F59", "a: !!python/object/apply:os.system [touch marker]", "a", "tag"),
+    Case(
+        "yaml long names at every level",
+        "F59",
+        long_key_paths,
+        ".".join(["k" * 320 + "..."] * 4),
+        "deeper than 64",
+    ),
+    Case(
+        "yaml a key of two megabytes over many values",
+        "F59",
+        _long_key,
+        LONG_KEY + "[40000]",
+        "64 bits",
+    ),
+    Case(
+        "yaml tag that runs a command",
+        "F59",
+        "a: !!python/object/apply:os.system [touch marker]",
+        "a",
+        "tag",
+    ),
     Case("yaml tag of a name", "F59", "a: !!python/name:os.system", "a", "tag"),
     Case("yaml binary tag", "F59", "a: !!binary aGk=", "a", "tag"),
     Case("yaml set tag", "F59", "a: !!set {x, y}", "a", "tag"),
-    Case("yaml duplicate key", "F59", "spec:\n  replicas: 1\n  replicas: 100", "spec.replicas", "given twice"),
-    Case("yaml key by merge and twice", "F59", "a: &a {x: 1}\nb: {<<: *a, y: 1, y: 2}", "b.y", "given twice"),
+    Case(
+        "yaml duplicate key",
+        "F59",
+        "spec:\n  replicas: 1\n  replicas: 100",
+        "spec.replicas",
+        "given twice",
+    ),
+    Case(
+        "yaml key by merge and twice",
+        "F59",
+        "a: &a {x: 1}\nb: {<<: *a, y: 1, y: 2}",
+        "b.y",
+        "given twice",
+    ),
     Case("yaml key that is a list", "F59", "? [a]\n: 1", "", "key must be a text"),
     Case("yaml alias as a key", "F59", "a: &x k\n*x : 1", "", "key cannot be an alias"),
     Case("yaml alias within its anchor", "F59", "a: &x [*x]", "a[0]", "no anchor"),
@@ -65,10 +104,34 @@ TEXTS: tuple[Case, ...] = (
     Case("yaml directive of the future", "F59", "%YAML 9.9\n---\na: 1", "", "not YAML"),
     Case("yaml a list where objects are expected", "F59", "- 1\n- 2", "", "an object is expected"),
     Case("yaml only a text", "F59", "hello", "", "an object is expected"),
-    Case("json duplicate key", "F58", '{"spec":{"replicas":1,"replicas":100}}', "spec.replicas", "given twice"),
-    Case("json deep", "F58", lambda: '{"a":' * 100_000 + "1" + "}" * 100_000, ".".join("a" * 64), "deeper than 64"),
-    Case("json in a List in a List", "F58", lambda: _lists(70), "items[0]." * 31 + "items[0]", "deeper than 64"),
-    Case("text of 17 million characters", "F60", lambda: "# " + "x" * 17_000_000, "", "characters, at most"),
+    Case(
+        "json duplicate key",
+        "F58",
+        '{"spec":{"replicas":1,"replicas":100}}',
+        "spec.replicas",
+        "given twice",
+    ),
+    Case(
+        "json deep",
+        "F58",
+        lambda: '{"a":' * 100_000 + "1" + "}" * 100_000,
+        ".".join("a" * 64),
+        "deeper than 64",
+    ),
+    Case(
+        "json in a List in a List",
+        "F58",
+        lambda: _lists(70),
+        "items[0]." * 31 + "items[0]",
+        "deeper than 64",
+    ),
+    Case(
+        "text of 17 million characters",
+        "F60",
+        lambda: "# " + "x" * 17_000_000,
+        "",
+        "characters, at most",
+    ),
 )
 
 
@@ -122,4 +185,6 @@ NOT_WHAT_YAML_1_1_SAYS: dict[str, tuple[str, object]] = {
     "0b11 is a text": ("0b11", "0b11"),
     "Arabic digits are a text": ("١٢", "١٢"),
 }
-"""Scalars that other readers take for something else (F59): here they are the text that was written."""
+"""Scalars that other readers take for something else (F59): here they are the text that was
+written.
+"""

@@ -1,4 +1,5 @@
-"""A federation in memory that hostile things are thrown at, with a picture of everything in it before and after.
+"""A federation in memory that hostile things are thrown at, with a picture of everything in it
+before and after.
 
 Used by the tests of objects, members and Secrets beside it.
 """
@@ -31,7 +32,9 @@ Story = Callable[["Scene"], Coroutine[Any, Any, None]]
 
 
 class Refusals:
-    """Counts what the host would not take of the hub: an answer of a member must never lead to one."""
+    """Counts what the host would not take of the hub: an answer of a member must never lead
+    to one.
+    """
 
     def __init__(self, seen: Counter[tuple[int, str]], inner: Transport) -> None:
         self.seen = seen
@@ -71,13 +74,17 @@ class Scene:
             for revision in cluster.store.items(info)
         }
 
-    async def post(self, obj: dict[str, Any] | bytes, kind: str = "", media: str = "application/json") -> Any:
+    async def post(
+        self, obj: dict[str, Any] | bytes, kind: str = "", media: str = "application/json"
+    ) -> Any:
         """Sends an object to the host's API as a user would: (status, body)."""
         row = registry.KINDS[kind if isinstance(obj, bytes) else kind or obj["kind"]]
         where = "/namespaces/feed" if row.namespaced else ""
         path = f"/apis/{row.group}/{row.version}{where}/{row.plural}"
         body = obj if isinstance(obj, bytes) else json.dumps(obj).encode()
-        request = Request("POST", path, (("fieldValidation", "Strict"),), {"content-type": media}, body)
+        request = Request(
+            "POST", path, (("fieldValidation", "Strict"),), {"content-type": media}, body
+        )
         response = await self.world.federation.host.transport().request(request)
         return response.status, json.loads(await response.read(BODY_MAX))
 
@@ -94,18 +101,25 @@ class Scene:
             "reports": hub.reporting.reports,
             "questions": hub.reporting.questions,
             "refreshing": hub.hosting.refreshing,
-            **{f"dispatching {name}": hub.dispatching.queue_of(member) for name, member in hub.state.members.items()},
+            **{
+                f"dispatching {name}": hub.dispatching.queue_of(member)
+                for name, member in hub.state.members.items()
+            },
         }
         assert {name: queue.failures for name, queue in queues.items() if queue.failures} == {}
         assert self.refused == Counter()
 
 
 class Guarded(Federation):
-    """A federation that goes to members by the Secret they were joined with, as the real hub does."""
+    """A federation that goes to members by the Secret they were joined with, as the real hub
+    does.
+    """
 
     __slots__ = ()
 
-    async def connect(self, obj: Mapping[str, Any], secret: Mapping[str, Any], *, process: str = "hub") -> Transport:
+    async def connect(
+        self, obj: Mapping[str, Any], secret: Mapping[str, Any], *, process: str = "hub"
+    ) -> Transport:
         if obj["metadata"]["name"] not in self.members:
             await app.member_transport(obj, secret, allow_loopback=False).close()
         return await Federation.connect(self, obj, secret, process=process)
@@ -118,8 +132,9 @@ def act(
     members: int = 2,
     options: HubOptions | None = None,
 ) -> None:
-    """Runs a story on a federation of so many members that has started and runs one good service. `wrap` comes between
-    a process and a cluster."""
+    """Runs a story on a federation of so many members that has started and runs one good service.
+    `wrap` comes between a process and a cluster.
+    """
 
     async def main() -> None:
         world = World(small_fleet(members, 1), options or HubOptions(), seed=1)

@@ -1,4 +1,6 @@
-"""Comes between the hub and one member and changes what the member says. Used by the tests of lying members."""
+"""Comes between the hub and one member and changes what the member says. Used by the tests of lying
+members.
+"""
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -10,7 +12,9 @@ Change = Callable[[dict[str, Any]], bytes | None]
 
 
 class Liar:
-    """Changes every object of one resource, in lists, watches and answers to single reads and writes."""
+    """Changes every object of one resource, in lists, watches and answers to single reads and
+    writes.
+    """
 
     def __init__(self, inner: Transport, plural: str, change: Change) -> None:
         self.inner = inner
@@ -23,7 +27,11 @@ class Liar:
         response = await self.inner.request(request)
         if f"/{self.plural}" not in request.path or not 200 <= response.status < 300:
             return response
-        return Changed(response, self, watching=("watch", "true") in request.query or ("watch", "1") in request.query)
+        return Changed(
+            response,
+            self,
+            watching=("watch", "true") in request.query or ("watch", "1") in request.query,
+        )
 
     async def close(self) -> None:
         await self.inner.close()
@@ -38,7 +46,10 @@ class Liar:
         if "object" in value and "type" in value:
             if value["type"] in ("BOOKMARK", "ERROR"):
                 return body
-            return b'{"type":"%s","object":%s}' % (value["type"].encode(), self._one(value["object"]))
+            return b'{"type":"%s","object":%s}' % (
+                value["type"].encode(),
+                self._one(value["object"]),
+            )
         return body if value.get("kind") == "Status" else self._one(value)
 
     def _one(self, obj: dict[str, Any]) -> bytes:

@@ -1,6 +1,8 @@
-"""What one hostile input is, and the bounds that every one of them is held to. The cases stand in the files beside it.
+"""What one hostile input is, and the bounds that every one of them is held to. The cases stand in
+the files beside it.
 
-A case is named once and sent through every channel it can come by; each channel has its own test module.
+A case is named once and sent through every channel it can come by; each channel has its own test
+module.
 """
 
 import gc
@@ -12,7 +14,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 CPU_S = 1.0
-"""Processor seconds one input may cost: generous, since the machine may be busy; a bomb costs minutes."""
+"""Processor seconds one input may cost: generous, since the machine may be busy; a bomb costs
+minutes.
+"""
 MEMORY = 20 * 1024 * 1024
 """Bytes that reading one input may take at its peak beside the input itself (F59)."""
 TIMES = 10
@@ -46,8 +50,9 @@ def size_of(given: Any) -> int:
 def bounded(cpu_s: float = CPU_S, memory: int = MEMORY, *, measured: bool = True) -> Iterator[None]:
     """Fails when the block takes more processor time, or more memory at its peak, than it may.
 
-    Tracing memory makes Python several times slower, so a `measured` block may take four times as long. What earlier
-    tests have left on the heap is not looked through for rubbish meanwhile: that can take longer than any input.
+    Tracing memory makes Python several times slower, so a `measured` block may take four times as
+    long. What earlier tests have left on the heap is not looked through for rubbish meanwhile: that
+    can take longer than any input.
     """
     if measured:
         gc.collect()

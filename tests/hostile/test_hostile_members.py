@@ -1,5 +1,6 @@
-"""A member that lies: the hub stays up, says something sane, writes nothing that the host refuses, and the other member
-and its work are left as they were."""
+"""A member that lies: the hub stays up, says something sane, writes nothing that the host refuses,
+and the other member and its work are left as they were.
+"""
 
 import asyncio
 import gc
@@ -22,7 +23,8 @@ STORY_CPU_S = 20.0
 WORKING = {"client", "applier", "lane", "reflectors", "estranged"}
 """Fields of a member that lead to running tasks."""
 KEPT_MAX = 400_000
-"""Bytes of texts and rows that a hub may keep of a member with one small slice, whatever that says."""
+"""Bytes of texts and rows that a hub may keep of a member with one small slice, whatever that says.
+"""
 KEPT_OF_ROWS = 1_400_000
 """The same with as many rows of nodes as are read."""
 CASES = {lie.name: lie for lie in LIES}
@@ -30,8 +32,17 @@ CASES = {lie.name: lie for lie in LIES}
 
 def of_member(picture: Picture, name: str) -> Picture:
     """The workloads of one member and what it made of them, without what moves by itself."""
-    kinds = {"pinterestservices", "pinterestjobsets", "deployments", "services", "configmaps", "pods"}
-    return {key: _still(value) for key, value in picture.items() if key[0] == name and key[1] in kinds}
+    kinds = {
+        "pinterestservices",
+        "pinterestjobsets",
+        "deployments",
+        "services",
+        "configmaps",
+        "pods",
+    }
+    return {
+        key: _still(value) for key, value in picture.items() if key[0] == name and key[1] in kinds
+    }
 
 
 def _still(obj: dict[str, Any]) -> Any:
@@ -39,7 +50,9 @@ def _still(obj: dict[str, Any]) -> Any:
 
 
 def kept_of(member: Member) -> int:
-    """Bytes of all texts, rows and tables that hang on what is kept of a member, ours of its object not counted."""
+    """Bytes of all texts, rows and tables that hang on what is kept of a member, ours of its object
+    not counted.
+    """
     ours = {id(member.obj)}
     left: list[object] = [getattr(member, name) for name in Member.__slots__ if name not in WORKING]
     total = 0
@@ -95,9 +108,14 @@ def test_a_lie_of_a_member_harms_nobody_else(name: str) -> None:
 
 
 async def _stir(scene: Scene) -> None:
-    """Changes something about every object that can be lied about, so that the lie is told on the running watches."""
+    """Changes something about every object that can be lied about, so that the lie is told on the
+    running watches.
+    """
     touched = {"metadata": {"annotations": {"example.com/stirred": "yes"}}}
-    for kind, namespace, name in (("ClusterCapacity", "", "cluster"), ("PinterestService", "feed", "good")):
+    for kind, namespace, name in (
+        ("ClusterCapacity", "", "cluster"),
+        ("PinterestService", "feed", "good"),
+    ):
         if await scene.world.get(kind, namespace, name, at=LYING) is not None:
             await scene.world.patch(kind, namespace, name, touched, at=LYING)
 

@@ -1,5 +1,6 @@
-"""Hostile objects through files and through the host's API: refused with the field, or told in a condition; nothing
-else changes, and nothing breaks."""
+"""Hostile objects through files and through the host's API: refused with the field, or told in a
+condition; nothing else changes, and nothing breaks.
+"""
 
 import asyncio
 import json
@@ -26,13 +27,16 @@ TAKEN = {name: case for name, case in OBJECTS.items() if case.taken}
 def write(folder: Path, *objs: object) -> Path:
     path = folder / "hostile.json"
     path.write_text(
-        json.dumps({"apiVersion": "v1", "kind": "List", "items": objs}, ensure_ascii=False), encoding="utf-8"
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": objs}, ensure_ascii=False),
+        encoding="utf-8",
     )
     return path
 
 
 @pytest.mark.parametrize("name", OBJECTS | FIGURES)
-def test_placing_a_hostile_object_names_file_and_field_and_prints_nothing(name: str, tmp_path: Path) -> None:
+def test_placing_a_hostile_object_names_file_and_field_and_prints_nothing(
+    name: str, tmp_path: Path
+) -> None:
     case = (OBJECTS | FIGURES)[name]
     path = write(tmp_path, member("m"), psvc("fine"), case.input())
     with bounded(CPU_S * 2, measured=False):
@@ -55,7 +59,9 @@ def test_reading_a_hostile_object_is_bounded(name: str) -> None:
 
 
 def test_the_api_of_the_host_refuses_hostile_objects_and_nothing_changes() -> None:
-    """All in one federation, one after the other: not even a refused one may leave something behind."""
+    """All in one federation, one after the other: not even a refused one may leave something
+    behind.
+    """
 
     async def story(scene: Scene) -> None:
         before = scene.picture()
@@ -80,7 +86,12 @@ def test_the_api_of_the_host_refuses_hostile_bytes_and_nothing_changes() -> None
         for case in (*cases_texts.TEXTS, *cases_texts.JSON, *cases_texts.BYTES):
             given = case.input()
             body = given.encode() if isinstance(given, str) else given
-            for media in ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "text/html"):
+            for media in (
+                "application/json",
+                "application/yaml",
+                "application/vnd.kubernetes.protobuf",
+                "text/html",
+            ):
                 with bounded(CPU_S * 4, measured=False):
                     status, answer = await scene.post(body, "PinterestService", media)
                 if status not in (400, 413, 415, 422) or answer.get("kind") != "Status":
@@ -115,9 +126,13 @@ def act_on(case: ObjectCase) -> None:
 
 
 @pytest.mark.parametrize("name", SENSE)
-def test_an_ask_without_sense_is_told_why_by_file_and_by_condition(name: str, tmp_path: Path) -> None:
+def test_an_ask_without_sense_is_told_why_by_file_and_by_condition(
+    name: str, tmp_path: Path
+) -> None:
     case = SENSE[name]
-    fleet = [{**member(one), "metadata": {"name": one, "labels": {"zone": f"z-{one}"}}} for one in "ab"]
+    fleet = [
+        {**member(one), "metadata": {"name": one, "labels": {"zone": f"z-{one}"}}} for one in "ab"
+    ]
     path = write(tmp_path, *fleet, *case.beside, case.input())
     with bounded(CPU_S * 2, measured=False):
         done = run("place", "-f", str(path))
@@ -158,7 +173,9 @@ def test_a_policy_that_selects_by_a_broken_selector_selects_nothing() -> None:
 
 
 @pytest.mark.parametrize("twice", [psvc("fine"), member("m")], ids=["workload", "member"])
-def test_an_object_given_twice_is_refused_by_its_name(twice: dict[str, object], tmp_path: Path) -> None:
+def test_an_object_given_twice_is_refused_by_its_name(
+    twice: dict[str, object], tmp_path: Path
+) -> None:
     done = run("place", "-f", str(write(tmp_path, member("m"), psvc("fine"), twice)))
     assert (done.exit_code, done.stdout) == (1, "")
     assert "metadata.name" in done.stderr
@@ -173,10 +190,12 @@ def _problems(given: object) -> tuple[FieldError, ...]:
     return ()
 
 
-LASTING = frozenset(kind.plural for kind in registry.KINDS.values()) - {"memberclusters", "clustercapacities"} | {
-    "pods"
-}
-"""What must be as it was when a hostile object has gone; figures of room say again what they said."""
+LASTING = frozenset(kind.plural for kind in registry.KINDS.values()) - {
+    "memberclusters",
+    "clustercapacities",
+} | {"pods"}
+"""What must be as it was when a hostile object has gone; figures of room say again what they said.
+"""
 
 
 def _lasting(scene: Scene) -> dict[tuple[str, str, str, str], object]:

@@ -1,5 +1,6 @@
-"""Hostile kubeconfigs, by the Secret that a MemberCluster names: refused in a condition that names the field and quotes
-nothing, no command run, no file read, no packet sent; everybody else goes on."""
+"""Hostile kubeconfigs, by the Secret that a MemberCluster names: refused in a condition that names
+the field and quotes nothing, no command run, no file read, no packet sent; everybody else goes on.
+"""
 
 import asyncio
 import base64
@@ -16,20 +17,31 @@ from tests.hostile.table import bounded
 from tests.unit.kube import test_kubeconfigs as corpus
 from tests.unit.kube.test_kubeconfigs import CANARY, in_cluster, in_user
 
-GARBAGE_PEM = base64.b64encode(b"-----BEGIN CERTIFICATE-----\n!!!!\n-----END CERTIFICATE-----\n").decode()
+GARBAGE_PEM = base64.b64encode(
+    b"-----BEGIN CERTIFICATE-----\n!!!!\n-----END CERTIFICATE-----\n"
+).decode()
 
 SPEAKING = {("host", "placementdecisions"), ("host", "pinterestservices")}
 """They speak of every cluster of the fleet, also of one that cannot be joined."""
 
 SECRETS: dict[str, tuple[Any, str]] = {
-    "runs a command": (in_user(exec={"command": "touch", "args": ["marker"]}), "users[0].user.exec"),
-    "asks an auth provider": (in_user(**{"auth-provider": {"name": "oidc"}}), "users[0].user.auth-provider"),
+    "runs a command": (
+        in_user(exec={"command": "touch", "args": ["marker"]}),
+        "users[0].user.exec",
+    ),
+    "asks an auth provider": (
+        in_user(**{"auth-provider": {"name": "oidc"}}),
+        "users[0].user.auth-provider",
+    ),
     "names a token file": (in_user(tokenFile="/etc/passwd"), "users[0].user.tokenFile"),
     "names a key file": (in_user(**{"client-key": "/etc/shadow"}), "users[0].user.client-key"),
     "basic authentication": (in_user(username="root", password=CANARY), "users[0].user.username"),
     "impersonates": (in_user(**{"as": "system:admin"}), "users[0].user.as"),
     "header in the token": (in_user(token=f"{CANARY}\r\nX-Evil: 1"), "users[0].user.token"),
-    "goes through a proxy": (in_cluster(**{"proxy-url": "http://evil:1"}), "clusters[0].cluster.proxy-url"),
+    "goes through a proxy": (
+        in_cluster(**{"proxy-url": "http://evil:1"}),
+        "clusters[0].cluster.proxy-url",
+    ),
     "trusts everybody": (
         in_cluster(**{"insecure-skip-tls-verify": True}),
         "clusters[0].cluster.insecure-skip-tls-verify",
@@ -38,17 +50,41 @@ SECRETS: dict[str, tuple[Any, str]] = {
         in_cluster(**{"certificate-authority": "/etc/passwd"}),
         "clusters[0].cluster.certificate-authority",
     ),
-    "authority of garbage": (in_cluster(**{"certificate-authority-data": GARBAGE_PEM}), "certificates"),
+    "authority of garbage": (
+        in_cluster(**{"certificate-authority-data": GARBAGE_PEM}),
+        "certificates",
+    ),
     "without TLS": (in_cluster(server="http://10.0.0.1"), "clusters[0].cluster.server"),
     "this machine": (in_cluster(server="https://127.0.0.1:6443"), "clusters[0].cluster.server"),
-    "this machine by name": (in_cluster(server="https://localhost:6443"), "clusters[0].cluster.server"),
-    "this machine in IPv6": (in_cluster(server="https://[::ffff:127.0.0.1]"), "clusters[0].cluster.server"),
-    "this machine in hexadecimal": (in_cluster(server="https://0x7f.1"), "clusters[0].cluster.server"),
-    "metadata service": (in_cluster(server="https://169.254.169.254/latest/meta-data"), "clusters[0].cluster.server"),
-    "metadata service in IPv6": (in_cluster(server="https://[fd00:ec2::254]"), "clusters[0].cluster.server"),
-    "path that climbs": (in_cluster(server="https://10.0.0.1/../../x"), "clusters[0].cluster.server"),
+    "this machine by name": (
+        in_cluster(server="https://localhost:6443"),
+        "clusters[0].cluster.server",
+    ),
+    "this machine in IPv6": (
+        in_cluster(server="https://[::ffff:127.0.0.1]"),
+        "clusters[0].cluster.server",
+    ),
+    "this machine in hexadecimal": (
+        in_cluster(server="https://0x7f.1"),
+        "clusters[0].cluster.server",
+    ),
+    "metadata service": (
+        in_cluster(server="https://169.254.169.254/latest/meta-data"),
+        "clusters[0].cluster.server",
+    ),
+    "metadata service in IPv6": (
+        in_cluster(server="https://[fd00:ec2::254]"),
+        "clusters[0].cluster.server",
+    ),
+    "path that climbs": (
+        in_cluster(server="https://10.0.0.1/../../x"),
+        "clusters[0].cluster.server",
+    ),
     "alias bomb": (b"a: &a [x,x]\nb: &b [*a,*a]\nc: [*b,*b]", "anchors and aliases"),
-    "tag that runs a command": (b"a: !!python/object/apply:os.system ['touch marker']", "tags are not accepted"),
+    "tag that runs a command": (
+        b"a: !!python/object/apply:os.system ['touch marker']",
+        "tags are not accepted",
+    ),
     "nested without end": (b"[" * 100_000, "nested deeper"),
     "larger than any": (b"a" * 300_000, "larger than"),
     "two documents": (corpus.REFUSED["two documents"], "more than one document"),
@@ -90,7 +126,9 @@ def test_a_hostile_kubeconfig_is_refused_in_a_condition(
     async def story(scene: Scene) -> None:
         await asyncio.sleep(60)  # figures of members are copied at intervals
         before, good = scene.picture(), await scene.good()
-        await scene.world.host.create(ObjectRef("v1", "secrets", "federator-clusters", "evil", "Secret"), secret(given))
+        await scene.world.host.create(
+            ObjectRef("v1", "secrets", "federator-clusters", "evil", "Secret"), secret(given)
+        )
         status, answer = await scene.post(joining())
         assert status == 201, answer
         await asyncio.sleep(60)
@@ -125,8 +163,10 @@ def _never(*_: Any, **__: Any) -> None:
 
 @pytest.mark.parametrize("double", ["z-double", "0-double"])
 def test_the_same_cluster_joined_twice_keeps_its_work_and_its_first_name(double: str) -> None:
-    """Two MemberClusters that lead to one cluster (F36): the second gets nothing and says whose double it is. Once,
-    its view of the other's slices made the hub remove and make them anew without end."""
+    """Two MemberClusters that lead to one cluster (F36): the second gets nothing and says whose
+    double it is. Once, its view of the other's slices made the hub remove and make them anew
+    without end.
+    """
 
     async def story(scene: Scene) -> None:
         good = await scene.good()
@@ -156,4 +196,8 @@ def test_the_same_cluster_joined_twice_keeps_its_work_and_its_first_name(double:
 def _work(scene: Scene) -> dict[Any, Any]:
     """What runs in the members, by uid."""
     kinds = {"pinterestservices", "deployments", "pods"}
-    return {key: obj["metadata"]["uid"] for key, obj in scene.picture().items() if key[0] != "host" and key[1] in kinds}
+    return {
+        key: obj["metadata"]["uid"]
+        for key, obj in scene.picture().items()
+        if key[0] != "host" and key[1] in kinds
+    }

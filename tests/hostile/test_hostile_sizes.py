@@ -1,4 +1,6 @@
-"""Objects near the largest that an API server keeps (F63): taken or refused whole, never a stuck half-write."""
+"""Objects near the largest that an API server keeps (F63): taken or refused whole, never a stuck
+half-write.
+"""
 
 import asyncio
 
@@ -11,7 +13,9 @@ NEAR = 1_400_000
 
 
 def test_a_workload_near_the_limit_is_told_of_or_placed_and_leaves_nothing_half() -> None:
-    """Its ConfigMap is larger than any ConfigMap may be: members say so, and the workload's conditions repeat it."""
+    """Its ConfigMap is larger than any ConfigMap may be: members say so, and the workload's
+    conditions repeat it.
+    """
 
     async def story(scene: Scene) -> None:
         good = await scene.good()

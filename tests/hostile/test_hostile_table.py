@@ -1,4 +1,6 @@
-"""The table of hostile inputs as a whole: names are unique, rows exist, and there are as many as were asked for."""
+"""The table of hostile inputs as a whole: names are unique, rows exist, and there are as many as
+were asked for.
+"""
 
 import re
 from collections import Counter
@@ -20,7 +22,12 @@ def _rows() -> list[tuple[str, str]]:
     texts = (*cases_texts.TEXTS, *cases_texts.JSON, *cases_texts.BYTES)
     objects = (*cases_objects.OBJECTS, *cases_objects.FIGURES, *cases_sense.SENSE)
     secrets = [(f"secret: {name}", "kubeconfig") for name in test_hostile_secrets.SECRETS]
-    cases: tuple[Case | Lie | Wire, ...] = (*texts, *objects, *cases_members.LIES, *test_hostile_wire.WIRES)
+    cases: tuple[Case | Lie | Wire, ...] = (
+        *texts,
+        *objects,
+        *cases_members.LIES,
+        *test_hostile_wire.WIRES,
+    )
     return [*((case.name, case.row) for case in cases), *secrets]
 
 

@@ -1,5 +1,6 @@
-"""Hostile texts through every command that reads files: refused with the field's path, quickly, nothing printed or
-made."""
+"""Hostile texts through every command that reads files: refused with the field's path, quickly,
+nothing printed or made.
+"""
 
 import json
 from pathlib import Path
@@ -28,7 +29,10 @@ def marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_reading_a_hostile_text_names_the_field_within_bounds(name: str) -> None:
     case = TEXTS[name]
     text = case.input()
-    with bounded(memory=MEMORY + TIMES * size_of(text)), pytest.raises(read.InvalidObject) as caught:
+    with (
+        bounded(memory=MEMORY + TIMES * size_of(text)),
+        pytest.raises(read.InvalidObject) as caught,
+    ):
         read.load_yaml(text)
     (error,) = caught.value.errors
     assert case.words in error.message
@@ -40,7 +44,10 @@ def test_reading_a_hostile_text_names_the_field_within_bounds(name: str) -> None
 def test_reading_hostile_json_names_the_field_within_bounds(name: str) -> None:
     case = JSON[name]
     text = case.input()
-    with bounded(memory=MEMORY + TIMES * size_of(text)), pytest.raises(read.InvalidObject) as caught:
+    with (
+        bounded(memory=MEMORY + TIMES * size_of(text)),
+        pytest.raises(read.InvalidObject) as caught,
+    ):
         read.load_json(text)
     (error,) = caught.value.errors
     assert case.words in error.message
@@ -49,7 +56,9 @@ def test_reading_hostile_json_names_the_field_within_bounds(name: str) -> None:
 
 @pytest.mark.parametrize("command", ["place", "convert", "sandbox"])
 @pytest.mark.parametrize("name", TEXTS)
-def test_commands_refuse_a_hostile_text_and_do_nothing(name: str, command: str, marker: Path) -> None:
+def test_commands_refuse_a_hostile_text_and_do_nothing(
+    name: str, command: str, marker: Path
+) -> None:
     case = TEXTS[name]
     path = marker.parent / "hostile.yaml"
     path.write_text(case.input(), encoding="utf-8")

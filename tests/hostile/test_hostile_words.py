@@ -1,5 +1,6 @@
-"""Whatever a member says is cut to what it was given, and what cannot be is held against it: shards of others, copies
-without number, decisions that it would have the hub make again and again."""
+"""Whatever a member says is cut to what it was given, and what cannot be is held against it: shards
+of others, copies without number, decisions that it would have the hub make again and again.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -36,7 +37,9 @@ class Tongue:
         return None
 
     def wrap(self, process: str, cluster: str, inner: Transport) -> Transport:
-        return Liar(inner, self.plural, self.change) if (process, cluster) == ("hub", "a") else inner
+        return (
+            Liar(inner, self.plural, self.change) if (process, cluster) == ("hub", "a") else inner
+        )
 
 
 def says(**fields: Any) -> Lies:
@@ -54,14 +57,18 @@ def shows(marked: dict[str, Any], **fields: Any) -> Lies:
 
 async def stir(world: World, kind: str, name: str, value: str = "yes") -> None:
     """Something about the object changes, so that the member's watch tells of it."""
-    await world.patch(kind, "feed", name, {"metadata": {"annotations": {"example.com/stirred": value}}}, at="a")
+    await world.patch(
+        kind, "feed", name, {"metadata": {"annotations": {"example.com/stirred": value}}}, at="a"
+    )
 
 
 async def ranges_of(world: World, name: str, cluster: str) -> Ranges:
     """Shards that the decision gives to a cluster."""
     for obj in await world.decisions():
         if obj["spec"]["workload"]["name"] == name:
-            texts = [share["ranges"] for share in obj["spec"]["shares"] if share["cluster"] == cluster]
+            texts = [
+                share["ranges"] for share in obj["spec"]["shares"] if share["cluster"] == cluster
+            ]
             return shards.normal(piece for text in texts for piece in shards.parse(text))
     return ()
 
@@ -125,7 +132,9 @@ def test_shards_of_others_are_not_done_by_a_members_word(lies: Lies) -> None:
     act(story, wrap=tongue.wrap)
 
 
-@pytest.mark.parametrize("text", ["0-" + "9" * 700_000, "3,1", "x", ["0"]], ids=["long", "unsorted", "word", "list"])
+@pytest.mark.parametrize(
+    "text", ["0-" + "9" * 700_000, "3,1", "x", ["0"]], ids=["long", "unsorted", "word", "list"]
+)
 def test_shards_that_cannot_be_read_count_for_nothing_and_are_told(text: Any) -> None:
     tongue = Tongue("pinterestjobsets")
 
@@ -140,7 +149,10 @@ def test_shards_that_cannot_be_read_count_for_nothing_and_are_told(text: Any) ->
         assert found is not None
         assert found["status"]["done"] == 0
         against = await doubt(world)
-        assert (against["reason"], "status.completedIndexes" in against["message"]) == ("Unreadable", True)
+        assert (against["reason"], "status.completedIndexes" in against["message"]) == (
+            "Unreadable",
+            True,
+        )
 
     act(story, wrap=tongue.wrap)
 
@@ -181,17 +193,27 @@ def test_it_is_trusted_again_after_a_while_or_by_an_operators_word() -> None:
         await scene.world.federation.kill("hub")
         scene.world.federation.start_hub()
         await asyncio.sleep(60)
-        assert (await doubt(world))["lastTransitionTime"] == since, "another hub trusts it no sooner"
-        await world.patch("MemberCluster", "", "a", {"metadata": {"annotations": {TRUST_ANNOTATION: since}}})
+        assert (await doubt(world))["lastTransitionTime"] == since, (
+            "another hub trusts it no sooner"
+        )
+        await world.patch(
+            "MemberCluster", "", "a", {"metadata": {"annotations": {TRUST_ANNOTATION: since}}}
+        )
         await asyncio.sleep(30)
         assert not await doubt(world)
 
     act(story, wrap=tongue.wrap)
 
 
-@pytest.mark.parametrize("asks", [None, 1_000_000], ids=["ready", "ready of a slice that asks for as many"])
-def test_ready_copies_elsewhere_are_not_deleted_for_those_that_a_member_invents(asks: int | None) -> None:
-    """Two copies move from b to c, where they do not get ready: b's stay, however many a says it has."""
+@pytest.mark.parametrize(
+    "asks", [None, 1_000_000], ids=["ready", "ready of a slice that asks for as many"]
+)
+def test_ready_copies_elsewhere_are_not_deleted_for_those_that_a_member_invents(
+    asks: int | None,
+) -> None:
+    """Two copies move from b to c, where they do not get ready: b's stay, however many a says it
+    has.
+    """
     tongue = Tongue("pinterestservices")
 
     def lie(obj: dict[str, Any]) -> None:
@@ -206,14 +228,20 @@ def test_ready_copies_elsewhere_are_not_deleted_for_those_that_a_member_invents(
             await world.member("c").patch(
                 ref, {"metadata": {"annotations": {"embedded.federator/never-ready": "true"}}}
             )
-        weights = {"strategy": "Weighted", "weights": [{"weight": 1, "names": [name]} for name in ("a", "b")]}
+        weights = {
+            "strategy": "Weighted",
+            "weights": [{"weight": 1, "names": [name]} for name in ("a", "b")],
+        }
         placement = {"clusters": {"names": ["a", "b"]}, "division": weights}
         await world.create(PSVC, "feed", "web", service(4, "100m", placement=placement))
         await world.settle()
         assert await world.shares("feed", "web") == {"a": 2, "b": 2}
         tongue.lies = lie
         await stir(world, PSVC, "web")
-        weights = {"strategy": "Weighted", "weights": [{"weight": 1, "names": [name]} for name in ("a", "c")]}
+        weights = {
+            "strategy": "Weighted",
+            "weights": [{"weight": 1, "names": [name]} for name in ("a", "c")],
+        }
         placement = {"clusters": {"names": ["a", "c"]}, "division": weights}
         await world.patch(PSVC, "feed", "web", {"spec": {"placement": placement}})
         await asyncio.sleep(30)
@@ -243,8 +271,12 @@ def test_copies_and_shards_of_an_honest_scale_down_and_move_are_no_contradiction
         await world.create(PJS, "feed", "train", jobset(20, 10, "100m"))
         await asyncio.sleep(20)
         await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 2}})
-        await world.patch(PSVC, "feed", "web", {"spec": {"placement": {"clusters": {"names": ["b"]}}}})
-        await world.patch(PJS, "feed", "train", {"spec": {"placement": {"clusters": {"names": ["b"]}}}})
+        await world.patch(
+            PSVC, "feed", "web", {"spec": {"placement": {"clusters": {"names": ["b"]}}}}
+        )
+        await world.patch(
+            PJS, "feed", "train", {"spec": {"placement": {"clusters": {"names": ["b"]}}}}
+        )
         await world.settle(600)
         await asyncio.sleep(200)
         assert not await doubt(world)
@@ -267,7 +299,12 @@ def test_a_flood_of_objects_is_kept_up_to_a_bound_and_moves_nothing() -> None:
         row = registry.KINDS[PSVC]
         for number in range(40):
             meta = {"name": f"aaa-{number}", "namespace": "feed"}
-            body = {"apiVersion": row.api_version, "kind": PSVC, "metadata": meta, "spec": service(0)}
+            body = {
+                "apiVersion": row.api_version,
+                "kind": PSVC,
+                "metadata": meta,
+                "spec": service(0),
+            }
             await member.create(row.ref("feed", f"aaa-{number}"), body)
         await asyncio.sleep(30)
         against = await doubt(world)
@@ -280,7 +317,8 @@ def test_a_flood_of_objects_is_kept_up_to_a_bound_and_moves_nothing() -> None:
         await asyncio.sleep(30)
         assert await world.shares("feed", "later") == {"b": 2}
 
-        # A hub that begins now lists more than it keeps: what it does not see may be there, and nothing moves.
+        # A hub that begins now lists more than it keeps: what it does not see may be there, and
+        # nothing moves.
         await world.federation.kill("hub")
         world.federation.start_hub()
         await asyncio.sleep(60)
@@ -302,13 +340,24 @@ def test_a_flood_of_objects_is_kept_up_to_a_bound_and_moves_nothing() -> None:
 @pytest.mark.parametrize(
     "nodes",
     [
-        [{"count": 1, "allocatable": {"cpu": "2M", "memory": "1Pi"}, "free": {"cpu": "2M", "memory": "1Pi"}}],
+        [
+            {
+                "count": 1,
+                "allocatable": {"cpu": "2M", "memory": "1Pi"},
+                "free": {"cpu": "2M", "memory": "1Pi"},
+            }
+        ],
         [{"count": 1, "allocatable": {"cpu": 10**18}, "free": {"cpu": 10**18}}],
-        [{"count": 1, "allocatable": {"cpu": "64"}, "free": {"cpu": "64"}, "family": f"f{n}"} for n in range(10_000)],
+        [
+            {"count": 1, "allocatable": {"cpu": "64"}, "free": {"cpu": "64"}, "family": f"f{n}"}
+            for n in range(10_000)
+        ],
     ],
     ids=["a node without measure", "a node beyond all numbers", "ten thousand rows"],
 )
-def test_room_that_no_cluster_has_draws_no_copy_and_is_held_against_it(nodes: list[dict[str, Any]]) -> None:
+def test_room_that_no_cluster_has_draws_no_copy_and_is_held_against_it(
+    nodes: list[dict[str, Any]],
+) -> None:
     tongue = Tongue("clustercapacities")
 
     async def story(scene: Scene) -> None:
@@ -327,7 +376,9 @@ def test_room_that_no_cluster_has_draws_no_copy_and_is_held_against_it(nodes: li
         assert await world.shares("feed", "later") == {"b": 2}
         assert await world.shares("feed", "web") == before
         tongue.lies = None
-        await world.patch("ClusterCapacity", "", "cluster", {"metadata": {"annotations": {"more": "1"}}}, at="a")
+        await world.patch(
+            "ClusterCapacity", "", "cluster", {"metadata": {"annotations": {"more": "1"}}}, at="a"
+        )
         await asyncio.sleep(900)
         assert not await doubt(world)
 
@@ -339,15 +390,25 @@ def test_a_decision_records_what_clusters_had_until_nothing_of_it_can_be_told() 
         world = scene.world
 
         async def recorded(name: str) -> list[dict[str, Any]]:
-            [spec] = [one["spec"] for one in await world.decisions() if one["spec"]["workload"]["name"] == name]
+            [spec] = [
+                one["spec"]
+                for one in await world.decisions()
+                if one["spec"]["workload"]["name"] == name
+            ]
             return list(spec.get("given", ()))
 
-        await world.create(PSVC, "feed", "web", service(4, "100m", placement={"clusters": {"names": ["a"]}}))
-        await world.create(PJS, "feed", "train", long_job(6) | {"placement": {"clusters": {"names": ["a"]}}})
+        await world.create(
+            PSVC, "feed", "web", service(4, "100m", placement={"clusters": {"names": ["a"]}})
+        )
+        await world.create(
+            PJS, "feed", "train", long_job(6) | {"placement": {"clusters": {"names": ["a"]}}}
+        )
         await asyncio.sleep(30)
         assert await recorded("web") == await recorded("train") == []
         for kind, name in ((PSVC, "web"), (PJS, "train")):
-            await world.patch(kind, "feed", name, {"spec": {"placement": {"clusters": {"names": ["b"]}}}})
+            await world.patch(
+                kind, "feed", name, {"spec": {"placement": {"clusters": {"names": ["b"]}}}}
+            )
         await asyncio.sleep(1)
         assert {"cluster": "a", "replicas": 4} in await recorded("web")
         assert {"cluster": "a", "ranges": "0-5"} in await recorded("train")

@@ -30,11 +30,15 @@ class Source:
         return parts[0] if len(parts) > 1 else parts[0].removesuffix(".py")
 
     def imports(self) -> list[tuple[int, str]]:
-        """(line, dotted name) of everything imported, wherever it stands, but for what only type checkers see."""
+        """(line, dotted name) of everything imported, wherever it stands, but for what only type
+        checkers see.
+        """
         hidden = {
             id(inner)
             for node in ast.walk(self.tree)
-            if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+            if isinstance(node, ast.If)
+            and isinstance(node.test, ast.Name)
+            and node.test.id == "TYPE_CHECKING"
             for inner in ast.walk(node)
         }
         found: list[tuple[int, str]] = []

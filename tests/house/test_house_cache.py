@@ -1,4 +1,6 @@
-"""The hub's memory has one writer: what was heard and decided is filed by the verbs of `hub/cache/state.py`."""
+"""The hub's memory has one writer: what was heard and decided is filed by the verbs of
+`hub/cache/state.py`.
+"""
 
 import ast
 from collections import defaultdict
@@ -36,15 +38,23 @@ CHANGES = {
 }
 """Methods by which a set, a map, a queue or one of our own tables becomes another."""
 LISTENS = {"signals", "deletions", "commitments"}
-"""Parts of the memory with verbs of their own: who is told, the budget, assume/confirm/release/forget."""
+"""Parts of the memory with verbs of their own: who is told, the budget,
+assume/confirm/release/forget.
+"""
 
 
 def hub_sources() -> list[Source]:
-    return [source for source in sources.all_sources() if source.name.startswith(("federator/hub/", "federator/app"))]
+    return [
+        source
+        for source in sources.all_sources()
+        if source.name.startswith(("federator/hub/", "federator/app"))
+    ]
 
 
 def state_of(node: ast.AST) -> list[str] | None:
-    """The path below the memory that an expression names (`self.state.members[x].name` is members, name), or None."""
+    """The path below the memory that an expression names (`self.state.members[x].name` is members,
+    name), or None.
+    """
     path: list[str] = []
     while True:
         if isinstance(node, ast.Subscript):
@@ -74,8 +84,12 @@ def writes(source: Source) -> Iterator[str]:
             path = state_of(target)
             # A member is filed under its name and has a life of its own.
             if path and not (path[0] == "members" and len(path) > 1):
-                yield f"{source.name}:{target.lineno} assigns state.{'.'.join(path)}"  # type: ignore[attr-defined]
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
+                yield (f"{source.name}:{target.lineno} assigns state.{'.'.join(path)}")  # type: ignore[attr-defined]
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in CHANGES
+        ):
             path = state_of(node.func.value)
             if path and len(path) == 1 and path[0] not in LISTENS:
                 yield f"{source.name}:{node.lineno} calls state.{path[0]}.{node.func.attr}"
@@ -130,13 +144,17 @@ def test_turns_are_given_by_the_router_alone() -> None:
 
 
 def test_every_turn_of_a_member_and_of_a_slice_is_somebodys() -> None:
-    """A turn that nobody takes would be a row without effect; one that no row gives, a listener without calls."""
+    """A turn that nobody takes would be a row without effect; one that no row gives, a listener
+    without calls.
+    """
     taken = defaultdict(set)
     for source in hub_sources():
         for node in ast.walk(source.tree):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
                 continue
-            if node.func.attr in ("on_member", "on_slice") and isinstance(node.args[0], ast.Attribute):
+            if node.func.attr in ("on_member", "on_slice") and isinstance(
+                node.args[0], ast.Attribute
+            ):
                 taken[node.func.attr].add(node.args[0].attr)
     given = {turn.name for turns in MEMBER_ROUTES.values() for turn in turns}
     there = {turn.name for turns in SLICE_ROUTES.values() for turn in turns}
@@ -150,7 +168,11 @@ def test_the_process_gives_no_turns_by_hand() -> None:
     source = next(source for source in hub_sources() if source.name == "federator/hub/process.py")
     calls = [node for node in ast.walk(source.tree) if isinstance(node, ast.Call)]
     called = [node.func for node in calls if isinstance(node.func, ast.Attribute)]
-    assert [f"{one.lineno}: {one.attr}" for one in called if one.attr in ("add", "add_after", "look", "look_at")] == []
+    assert [
+        f"{one.lineno}: {one.attr}"
+        for one in called
+        if one.attr in ("add", "add_after", "look", "look_at")
+    ] == []
 
 
 def test_the_cache_waits_for_nobody_and_asks_nobody() -> None:
@@ -163,7 +185,9 @@ def test_the_cache_waits_for_nobody_and_asks_nobody() -> None:
             if isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith):
                 wrong.append(f"{source.name}:{node.lineno} waits")
         for line, module in source.imports():
-            if module.startswith(("federator.kube.client", "federator.kube.control", "federator.kube.watch")):
+            if module.startswith(
+                ("federator.kube.client", "federator.kube.control", "federator.kube.watch")
+            ):
                 wrong.append(f"{source.name}:{line} imports {module}")
 
     assert wrong == []

@@ -1,5 +1,6 @@
-"""What users may choose or read is documented where they look: filters, scorers, dividers, faults, settings, metrics,
-CRDs."""
+"""What users may choose or read is documented where they look: filters, scorers, dividers, faults,
+settings, metrics, CRDs.
+"""
 
 from collections.abc import Iterable
 
@@ -20,7 +21,8 @@ from federator.sandbox.faults import table as faults
 from tests.house import sources
 
 REFERENCE = "\n".join(
-    path.read_text(encoding="utf-8") for path in sorted((sources.ROOT / "docs" / "reference").rglob("*.md"))
+    path.read_text(encoding="utf-8")
+    for path in sorted((sources.ROOT / "docs" / "reference").rglob("*.md"))
 )
 CONFIG = sources.ROOT / "config" / "federator.yaml"
 
@@ -49,7 +51,9 @@ def test_every_row_of_a_table_is_documented(what: str, names: list[str]) -> None
 def test_every_fault_is_a_row_of_the_simulation_s_readme() -> None:
     text = (sources.ROOT / "tests" / "simulation" / "README.md").read_text(encoding="utf-8")
 
-    assert not sorted(name for name, row in faults.FAULTS.items() if f"`{name}` ({row.number})" not in text)
+    assert not sorted(
+        name for name, row in faults.FAULTS.items() if f"`{name}` ({row.number})" not in text
+    )
 
 
 def test_the_router_is_documented_as_it_is() -> None:
@@ -79,7 +83,10 @@ def test_every_setting_is_explained_by_the_command_line() -> None:
 
 def test_the_committed_crds_are_the_generated_ones() -> None:
     folder = sources.ROOT / "config" / "crd"
-    found = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.pinterest.com.yaml"))]
+    found = [
+        yaml.safe_load(path.read_text(encoding="utf-8"))
+        for path in sorted(folder.glob("*.pinterest.com.yaml"))
+    ]
     by_name = {crd["metadata"]["name"]: crd for crd in found}
 
     assert by_name.keys() == {crd["metadata"]["name"] for crd in crds.all_crds()}

@@ -125,7 +125,11 @@ def test_pure_floors_have_no_coroutine_and_call_no_clock() -> None:
         for node in ast.walk(source.tree):
             if isinstance(node, ast.AsyncFunctionDef | ast.Await):
                 wrong.append(f"{source.name}:{node.lineno} waits")
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("open", "print"):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id in ("open", "print")
+            ):
                 wrong.append(f"{source.name}:{node.lineno} calls {node.func.id}")
             if isinstance(node, ast.Attribute) and node.attr in ("now", "utcnow", "today"):
                 owner = node.value
@@ -137,7 +141,11 @@ def test_pure_floors_have_no_coroutine_and_call_no_clock() -> None:
 
 def test_only_the_scheduling_cycle_asks_the_engine() -> None:
     """So that hub, `place` and `explain` take the same decision for the same input."""
-    parts = {"federator.placement.engine", "federator.scheduling.editing", "federator.scheduling.ordering"}
+    parts = {
+        "federator.placement.engine",
+        "federator.scheduling.editing",
+        "federator.scheduling.ordering",
+    }
     parts |= {"federator.scheduling.refusals"}
     wrong = [
         f"{source.name} imports {module}"
@@ -192,14 +200,17 @@ def test_only_the_command_line_and_tests_use_the_embedded_api() -> None:
 
 
 def test_the_command_line_prints_through_its_sanitiser_only() -> None:
-    """`common` is where text becomes safe for a terminal. `demo` moves the cursor itself, `logs --raw` is asked for."""
+    """`common` is where text becomes safe for a terminal. `demo` moves the cursor itself, `logs
+    --raw` is asked for.
+    """
     allowed = {"common.py", "demo.py", "logs.py"}
     printing = [
         f"{source.name}:{node.lineno}"
         for source in sources.all_sources()
         if source.room == "cli" and source.path.name not in allowed
         for node in ast.walk(source.tree)
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"click.echo", "click.secho", "print"}
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in {"click.echo", "click.secho", "print"}
     ]
 
     assert not printing

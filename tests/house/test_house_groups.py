@@ -4,8 +4,10 @@ import pytest
 
 
 def test_tests_of_one_group_are_handed_out_together(request: pytest.FixtureRequest) -> None:
-    """pytest-xdist tells its scheduler of a group by the end of a test's name. Under a pytest that keeps names for
-    itself it says nothing and spreads groups over all processes, each with servers of its own."""
+    """pytest-xdist tells its scheduler of a group by the end of a test's name. Under a pytest that
+    keeps names for itself it says nothing and spreads groups over all processes, each with servers
+    of its own.
+    """
     if not request.config.getoption("loadgroup", False):
         pytest.skip("not a process of `pytest -n … --dist loadgroup`")
     unheard = [

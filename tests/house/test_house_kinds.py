@@ -1,4 +1,6 @@
-"""A workload kind is known by its name in its own folder only: elsewhere the kind is asked (`kinds.verbs`)."""
+"""A workload kind is known by its name in its own folder only: elsewhere the kind is asked
+(`kinds.verbs`).
+"""
 
 import ast
 import re
@@ -12,10 +14,16 @@ from federator.api.placement.placementpolicy import KindName
 from federator.kinds import registry
 from tests.house import sources
 
-NAMED = re.compile(r"Pinterest[A-Z][A-Za-z]+|pinterest(?:service|jobset|cronjob|daemon|trainingjob|statefulset)s")
+NAMED = re.compile(
+    r"Pinterest[A-Z][A-Za-z]+|pinterest(?:service|jobset|cronjob|daemon|trainingjob|statefulset)s"
+)
 ALLOWED = {
-    "federator/api/common.py": "what a cluster serves when nobody asked it: `api` lies below the kinds; compared below",
-    "federator/api/placement/placementpolicy.py": "the kinds that a policy may name, in a published CRD",
+    "federator/api/common.py": (
+        "what a cluster serves when nobody asked it: `api` lies below the kinds; compared below"
+    ),
+    "federator/api/placement/placementpolicy.py": (
+        "the kinds that a policy may name, in a published CRD"
+    ),
     "federator/advice/facts.py": "advises people to use that kind",
     "federator/advice/headroom.py": "asks for copies as a service of so many would",
     "federator/scheduling/refusals.py": "advises people to use that kind",
@@ -34,7 +42,9 @@ def _texts(source: sources.Source) -> list[tuple[int, str]]:
     return [
         (node.lineno, node.value)
         for node in ast.walk(source.tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in docstrings
     ]
 
 
@@ -43,13 +53,16 @@ def _imports(source: sources.Source) -> list[tuple[int, str]]:
     return [
         (line, module)
         for line, module in source.imports()
-        if module.startswith("federator.kinds.") and module.split(".")[2] in folders - {"pods", "shared"}
+        if module.startswith("federator.kinds.")
+        and module.split(".")[2] in folders - {"pods", "shared"}
     ]
 
 
 @cache
 def naming() -> dict[str, str]:
-    """Module outside kinds/ -> where it first names a workload kind of ours, or imports its folder."""
+    """Module outside kinds/ -> where it first names a workload kind of ours, or imports its
+    folder.
+    """
     found: dict[str, str] = {}
     for source in sources.all_sources():
         if source.room == "kinds":
@@ -79,7 +92,8 @@ def test_adding_a_kind_is_a_folder_and_a_line() -> None:
         for source in sources.all_sources()
         if source.room == "kinds" and source.name != "federator/kinds/registry.py"
         for line, module in _imports(source)
-        if (own := source.path.parent.name) != (other := module.split(".")[2]) and (own, other) not in MADE_OF
+        if (own := source.path.parent.name) != (other := module.split(".")[2])
+        and (own, other) not in MADE_OF
     ]
 
     assert not wrong

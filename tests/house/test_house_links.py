@@ -1,5 +1,6 @@
-"""What the documents name exists: linked pages and headings, files of the package, numbers of rules and faults; and
-decisions have their three parts."""
+"""What the documents name exists: linked pages and headings, files of the package, numbers of rules
+and faults; and decisions have their three parts.
+"""
 
 import re
 from collections.abc import Iterator
@@ -10,9 +11,14 @@ import pytest
 from tests.house.sources import ROOT, all_files
 
 FOLDERS = ("docs", "config", "tests")
-PAGES = [*sorted(ROOT.glob("*.md")), *(page for name in FOLDERS for page in sorted((ROOT / name).rglob("*.md")))]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *(page for name in FOLDERS for page in sorted((ROOT / name).rglob("*.md"))),
+]
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
-PATH = re.compile(r"(?<![\w/])(?:federator|tests|config|deploy)/[\w./-]*\w\.(?:py|md|yaml|json|svg|txt)\b")
+PATH = re.compile(
+    r"(?<![\w/])(?:federator|tests|config|deploy)/[\w./-]*\w\.(?:py|md|yaml|json|svg|txt)\b"
+)
 
 
 FUNCTION = re.compile(r"`(federator/[\w/]+\.py)::(\w+)`")
@@ -49,14 +55,18 @@ def dead_links(page: Path) -> list[str]:
         if re.match(r"[a-z]+:", target):
             continue
         linked = (page.parent / file).resolve() if file else page
-        if not linked.exists() or (anchor and linked.suffix == ".md" and anchor not in anchors(linked)):
+        if not linked.exists() or (
+            anchor and linked.suffix == ".md" and anchor not in anchors(linked)
+        ):
             dead.append(target)
     return dead
 
 
 def test_a_dead_link_and_a_dead_heading_are_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("# A `heading`, so\n[a](#a-heading-so) [b](#gone) [c](gone.md) [d](https://example.com)\n")
+    page.write_text(
+        "# A `heading`, so\n[a](#a-heading-so) [b](#gone) [c](gone.md) [d](https://example.com)\n"
+    )
 
     assert dead_links(page) == ["#gone", "gone.md"]
 
@@ -66,7 +76,9 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     assert dead_links(page) == []
 
 
-@pytest.mark.parametrize("page", [one for one in PAGES if one.parent.name != "decisions"], ids=name_of)
+@pytest.mark.parametrize(
+    "page", [one for one in PAGES if one.parent.name != "decisions"], ids=name_of
+)
 def test_every_file_that_a_page_names_exists(page: Path) -> None:
     """Decisions tell what was: they may name files of their time."""
     named = {found for line in prose(page) for found in PATH.findall(line)}
@@ -78,7 +90,11 @@ def absent_functions(text: str) -> list[str]:
     return sorted(
         f"{path}::{name}"
         for path, name in FUNCTION.findall(text)
-        if not re.search(rf"^ *(async def|def|class) {name}\b", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
+        if not re.search(
+            rf"^ *(async def|def|class) {name}\b",
+            (ROOT / path).read_text(encoding="utf-8"),
+            re.MULTILINE,
+        )
     )
 
 

@@ -1,4 +1,6 @@
-"""The generated pages and files are what `make docs` makes of the program's tables as they are now."""
+"""The generated pages and files are what `make docs` makes of the program's tables as they
+are now.
+"""
 
 import re
 
@@ -16,7 +18,9 @@ CONDITIONS = (ROOT / "docs" / "reference" / "conditions.md").read_text(encoding=
 def test_a_generated_file_is_what_the_tables_say(path: str) -> None:
     file = ROOT / path
     assert file.is_file(), f"run `make docs`: {path} is not there"
-    assert file.read_text(encoding="utf-8") == MADE[path], f"run `make docs`: {path} is not what the program says"
+    assert file.read_text(encoding="utf-8") == MADE[path], (
+        f"run `make docs`: {path} is not what the program says"
+    )
 
 
 def test_a_page_about_an_object_that_is_gone_is_gone() -> None:
@@ -42,7 +46,9 @@ def test_every_field_of_ours_has_a_meaning() -> None:
 
 def test_every_reason_is_explained_in_words() -> None:
     """The generated lists would hold for themselves, so they are left out."""
-    written = re.sub(r"<!-- generated: reasons -->.*?<!-- end: reasons -->", "", CONDITIONS, flags=re.DOTALL)
+    written = re.sub(
+        r"<!-- generated: reasons -->.*?<!-- end: reasons -->", "", CONDITIONS, flags=re.DOTALL
+    )
     names = {one.split(": ", 1)[1] for one in reasons.EVERY}
 
     assert len(names) > 100

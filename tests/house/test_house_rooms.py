@@ -50,7 +50,17 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("members",),
         ("cache",),
         ("host",),
-        ("placing", "dispatch", "deletion", "status", "renewing", "resync", "offline", "hardening", "recurring"),
+        (
+            "placing",
+            "dispatch",
+            "deletion",
+            "status",
+            "renewing",
+            "resync",
+            "offline",
+            "hardening",
+            "recurring",
+        ),
         ("query",),
         ("process",),
     ),
@@ -165,7 +175,9 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("transport",),
     ),
 }
-"""Room -> its folders and modules, from below to above; what stands side by side does not know each other."""
+"""Room -> its folders and modules, from below to above; what stands side by side does not know each
+other.
+"""
 MODULES_MAX = 15
 """As many as a reader takes in at once."""
 
@@ -176,7 +188,11 @@ def imported() -> dict[str, set[str]]:
     found: dict[str, set[str]] = defaultdict(set)
     for name, source in names.items():
         for node in ast.walk(source.tree):
-            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("federator"):
+            if (
+                isinstance(node, ast.ImportFrom)
+                and node.module
+                and node.module.startswith("federator")
+            ):
                 for alias in node.names:
                     whole = f"{node.module}.{alias.name}"
                     found[name].add(whole if whole in names else node.module)
@@ -186,7 +202,9 @@ def imported() -> dict[str, set[str]]:
 
 
 def _dotted(source: sources.Source) -> str:
-    return ".".join(source.path.relative_to(sources.ROOT).with_suffix("").parts).removesuffix(".__init__")
+    return ".".join(source.path.relative_to(sources.ROOT).with_suffix("").parts).removesuffix(
+        ".__init__"
+    )
 
 
 def circles(arrows: Mapping[str, Iterable[str]]) -> set[frozenset[str]]:
@@ -221,7 +239,9 @@ def test_inside_a_room_imports_go_down_only(room: str) -> None:
     for name, others in imported().items():
         own = name.split(".")[len(inside) :] if name.split(".")[: len(inside)] == inside else []
         for other in others:
-            theirs = other.split(".")[len(inside) :] if other.split(".")[: len(inside)] == inside else []
+            theirs = (
+                other.split(".")[len(inside) :] if other.split(".")[: len(inside)] == inside else []
+            )
             if own and theirs and own[0] != theirs[0] and floor[theirs[0]] >= floor[own[0]]:
                 wrong.append(f"{name} imports {other}")
 
@@ -241,20 +261,32 @@ def test_a_folder_has_no_more_modules_than_a_reader_takes_in() -> None:
 SMALL_MAX = 60
 """A module of fewer lines that one other module imports is usually that module's private part."""
 SMALL_WITH_REASON: Mapping[str, str] = {
-    "federator.cli.files.objects": "creating objects from files; the demo is only its first user in time",
-    "federator.embedded.auth.impersonation": "one header family, beside the other ways to say who is calling",
-    "federator.embedded.controllers.scheduling.diagnosis": "pure wording; the scheduler is a loop with state",
-    "federator.hub.cache.deletion_budget": "pure arithmetic with its own unit table; the cache is at its full length",
+    "federator.cli.files.objects": (
+        "creating objects from files; the demo is only its first user in time"
+    ),
+    "federator.embedded.auth.impersonation": (
+        "one header family, beside the other ways to say who is calling"
+    ),
+    "federator.embedded.controllers.scheduling.diagnosis": (
+        "pure wording; the scheduler is a loop with state"
+    ),
+    "federator.hub.cache.deletion_budget": (
+        "pure arithmetic with its own unit table; the cache is at its full length"
+    ),
     "federator.hub.placing.pledges": "the only waiting between batches, read and tested by itself",
-    "federator.hub.records.tombstones": "a record that outlives a leader, in the room of the records",
-    "federator.kinds.asks": "the kinds' side of an Ask, for the hub's records",
+    "federator.hub.records.tombstones": (
+        "a record that outlives a leader, in the room of the records"
+    ),
     "federator.kinds.daemon.natives": "every kind expands in this file",
-    "federator.kinds.service.status": "every kind has its status in this file",
-    "federator.kube.wire.paths": "the grammar of URLs, pure and hostile-tested; the client only uses it",
+    "federator.kube.wire.paths": (
+        "the grammar of URLs, pure and hostile-tested; the client only uses it"
+    ),
     "federator.process.malloc": "speaks to glibc; everything else of a process is portable",
     "federator.sandbox.faults.clocks": "the fault's own clock; rows is the table of all faults",
     "federator.simulate.traces.openb": "one module per format of traces",
-    "federator.simulate.traces.pools": "pools of an archive, read by the command before a scenario is there",
+    "federator.simulate.traces.pools": (
+        "pools of an archive, read by the command before a scenario is there"
+    ),
 }
 """This list only gets shorter."""
 

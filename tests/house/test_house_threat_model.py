@@ -1,4 +1,6 @@
-"""The threat model names tests that exist, one at least for each attack: "a line without a test is a defect"."""
+"""The threat model names tests that exist, one at least for each attack: "a line without a test is
+a defect".
+"""
 
 import ast
 import functools
@@ -19,7 +21,9 @@ def attacks() -> Iterator[tuple[str, str]]:
     """(attack, what is said of its test), of every table whose last column is the test."""
     is_of_attacks = False
     for line in TEXT.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split(" | ")] if line.startswith("|") else []
+        cells = (
+            [cell.strip() for cell in line.strip("|").split(" | ")] if line.startswith("|") else []
+        )
         if len(cells) != 3 or set(line) <= set("|- "):
             continue
         if cells[0] == "Attack":
@@ -31,7 +35,9 @@ def attacks() -> Iterator[tuple[str, str]]:
 
 
 def references() -> list[tuple[str, tuple[str, ...]]]:
-    """(attack, tests as `file` or `file::name`); `::name` is of the file before it, `the same` of the row before."""
+    """(attack, tests as `file` or `file::name`); `::name` is of the file before it, `the same` of
+    the row before.
+    """
     found: list[tuple[str, tuple[str, ...]]] = []
     file = ""
     before: tuple[str, ...] = ()
@@ -49,7 +55,11 @@ def references() -> list[tuple[str, tuple[str, ...]]]:
 @functools.cache
 def _tests_of(path: Path) -> frozenset[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return frozenset(
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
 
 
 def _exists(reference: str) -> bool:
@@ -59,7 +69,9 @@ def _exists(reference: str) -> bool:
 
 
 @pytest.mark.parametrize(("attack", "tests"), references(), ids=lambda value: str(value)[:60])
-def test_every_attack_of_the_threat_model_names_tests_that_exist(attack: str, tests: tuple[str, ...]) -> None:
+def test_every_attack_of_the_threat_model_names_tests_that_exist(
+    attack: str, tests: tuple[str, ...]
+) -> None:
     assert tests, attack
     assert not [name for name in tests if not _exists(name)], attack
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from tests.house import sources
 
 SAY_NOTHING = {"one", "ones", "found"}
-"""Whatever a loop meets is `one`, and whatever a call returns is `found`: a reader has to look up what it is."""
+"""Whatever a loop meets is `one`, and whatever a call returns is `found`: a reader has to look up
+what it is.
+"""
 STILL = ("federator/kinds/", "federator/placement/", "federator/simulate/")
 """Folders in which such names are left. This list only gets shorter."""
 
@@ -20,7 +22,12 @@ def bound(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.arg
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             yield node.lineno, node.attr
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.ExceptHandler) and node.name:
+        elif (
+            isinstance(
+                node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.ExceptHandler
+            )
+            and node.name
+        ):
             yield node.lineno, node.name
 
 

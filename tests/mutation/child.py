@@ -1,7 +1,9 @@
-"""Runs tests with one mutant planted: `python -m tests.mutation.child MODULE INDEX PYTEST_ARGUMENTS`; started by `run`.
+"""Runs tests with one mutant planted: `python -m tests.mutation.child MODULE INDEX
+PYTEST_ARGUMENTS`; started by `run`.
 
-The module's file stays as it is: this process alone reads another text in its place. INDEX is a place in the list of
-`mutants`, or `none` for the text as it stands. The exit status is pytest's own.
+The module's file stays as it is: this process alone reads another text in its place. INDEX is a
+place in the list of `mutants`, or `none` for the text as it stands. The exit status is pytest's
+own.
 """
 
 import importlib.abc
@@ -18,12 +20,17 @@ from tests.mutation import mutants
 
 
 class SameExamples:
-    """A pytest plugin: the same examples for each mutant, none from former runs, and no time spent on making a failing
-    one smaller."""
+    """A pytest plugin: the same examples for each mutant, none from former runs, and no time spent
+    on making a failing one smaller.
+    """
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self) -> None:
-        from hypothesis import HealthCheck, Phase, settings  # only now: pytest rewrites the asserts of its plugin
+        from hypothesis import (
+            HealthCheck,
+            Phase,
+            settings,
+        )  # only now: pytest rewrites the asserts of its plugin
 
         settings.register_profile(
             "mutation",

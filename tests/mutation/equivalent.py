@@ -1,4 +1,5 @@
-"""Mutants that no test can tell from the original, by name, each with the reason. They are not drawn.
+"""Mutants that no test can tell from the original, by name, each with the reason. They are not
+drawn.
 
 A name that no longer fits a mutant fails `tests/unit/mutation`: the list goes with the code.
 """

@@ -1,7 +1,9 @@
-"""Small errors planted in a module, one at a time: what a mutant is, and which ones a source text has.
+"""Small errors planted in a module, one at a time: what a mutant is, and which ones a source text
+has.
 
-A mutant changes one comparison, sum, boundary, condition or constant, or takes one statement away. All of a text are
-listed in the order of the text, so the same text has the same mutants with the same names. Called by `run` and `child`.
+A mutant changes one comparison, sum, boundary, condition or constant, or takes one statement away.
+All of a text are listed in the order of the text, so the same text has the same mutants with the
+same names. Called by `run` and `child`.
 """
 
 import ast
@@ -41,8 +43,17 @@ _COMPUTED: Final[Mapping[type[ast.operator], type[ast.operator]]] = {
     ast.BitAnd: ast.BitOr,
 }
 _CALLED: Final = {"min": "max", "max": "min", "any": "all", "all": "any"}
-_UNTOUCHED: Final = {"annotation", "returns", "decorator_list", "type_params", "pattern", "keywords_of_class"}
-"""Fields of the syntax tree that say something to a reader or a type checker only, or that no run reaches."""
+_UNTOUCHED: Final = {
+    "annotation",
+    "returns",
+    "decorator_list",
+    "type_params",
+    "pattern",
+    "keywords_of_class",
+}
+"""Fields of the syntax tree that say something to a reader or a type checker only, or that no run
+reaches.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +69,12 @@ class Mutant:
 
     @property
     def name(self) -> str:
-        """What a list of mutants calls it; lines are left out, for they change with every edit above."""
-        return f"{self.module}.{self.function}: {self.change}" + (f"  #{self.number}" if self.number > 1 else "")
+        """What a list of mutants calls it; lines are left out, for they change with every edit
+        above.
+        """
+        return f"{self.module}.{self.function}: {self.change}" + (
+            f"  #{self.number}" if self.number > 1 else ""
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +92,16 @@ def mutants(module: str, text: str) -> list[Mutant]:
     for found in _search(ast.parse(text)):
         seen[found.function, found.change] += 1
         number = seen[found.function, found.change]
-        listed.append(Mutant(module.rpartition(".")[2], found.function, found.line, found.change, number))
+        listed.append(
+            Mutant(module.rpartition(".")[2], found.function, found.line, found.change, number)
+        )
     return listed
 
 
 def mutated(text: str, index: int) -> ast.Module:
-    """The tree of a text with its mutant of that index (in the order of `mutants`) planted. Raises IndexError."""
+    """The tree of a text with its mutant of that index (in the order of `mutants`) planted. Raises
+    IndexError.
+    """
     tree = ast.parse(text)
     list(_search(tree))[index].apply()
     return ast.fix_missing_locations(tree)
@@ -112,7 +131,9 @@ def _below(node: ast.AST, function: str, *, in_function: bool) -> Iterator[_Foun
             elif in_function:
                 yield from _of_expression(child, named, put)
                 if isinstance(child, ast.stmt):
-                    is_last = place == len(children) - 1 and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+                    is_last = place == len(children) - 1 and isinstance(
+                        node, ast.FunctionDef | ast.AsyncFunctionDef
+                    )
                     yield from _of_statement(child, named, put, is_last=is_last)
             if not isinstance(child, ast.JoinedStr):
                 yield from _below(child, inside, in_function=within)
@@ -141,7 +162,9 @@ def _is_prose(node: ast.AST, field: str, place: int, child: ast.AST) -> bool:
 
 def _changed(old: ast.AST, new: ast.AST, function: str, put: Callable[[ast.AST], None]) -> _Found:
     change = f"{_shown(old)}  ->  {_shown(new)}"
-    return _Found(function, getattr(old, "lineno", 0), change, lambda: put(ast.copy_location(new, old)))
+    return _Found(
+        function, getattr(old, "lineno", 0), change, lambda: put(ast.copy_location(new, old))
+    )
 
 
 def _shown(node: ast.AST) -> str:
@@ -149,7 +172,9 @@ def _shown(node: ast.AST) -> str:
     return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
 
 
-def _of_constant(node: ast.Constant, function: str, put: Callable[[ast.AST], None]) -> Iterator[_Found]:
+def _of_constant(
+    node: ast.Constant, function: str, put: Callable[[ast.AST], None]
+) -> Iterator[_Found]:
     value = node.value
     if isinstance(value, bool):
         others: tuple[bool | int | float | str, ...] = (not value,)
@@ -165,14 +190,20 @@ def _of_constant(node: ast.Constant, function: str, put: Callable[[ast.AST], Non
         yield _changed(node, ast.Constant(other), function, put)
 
 
-def _of_expression(node: ast.AST, function: str, put: Callable[[ast.AST], None]) -> Iterator[_Found]:
+def _of_expression(
+    node: ast.AST, function: str, put: Callable[[ast.AST], None]
+) -> Iterator[_Found]:
     if isinstance(node, ast.Compare):
         for place, operator in enumerate(node.ops):
             for other in _COMPARED[type(operator)]:
                 new = copy.copy(node)
                 new.ops = [*node.ops[:place], other(), *node.ops[place + 1 :]]
                 yield _changed(node, new, function, put)
-    elif isinstance(node, ast.BinOp) and type(node.op) in _COMPUTED and not isinstance(node.left, ast.JoinedStr):
+    elif (
+        isinstance(node, ast.BinOp)
+        and type(node.op) in _COMPUTED
+        and not isinstance(node.left, ast.JoinedStr)
+    ):
         new_op = copy.copy(node)
         new_op.op = _COMPUTED[type(node.op)]()
         yield _changed(node, new_op, function, put)
@@ -186,7 +217,9 @@ def _of_expression(node: ast.AST, function: str, put: Callable[[ast.AST], None])
         yield _changed(node, new_bool, function, put)
         for place in range(len(node.values)):
             rest = [value for at, value in enumerate(node.values) if at != place]
-            yield _changed(node, ast.BoolOp(node.op, rest) if len(rest) > 1 else rest[0], function, put)
+            yield _changed(
+                node, ast.BoolOp(node.op, rest) if len(rest) > 1 else rest[0], function, put
+            )
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.USub):
         yield _changed(node, node.operand, function, put)
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CALLED:
@@ -197,7 +230,9 @@ def _of_expression(node: ast.AST, function: str, put: Callable[[ast.AST], None])
 
 
 def _of_condition(node: ast.AST, function: str) -> Iterator[_Found]:
-    """Plain conditions the other way round; those that compare or combine have mutants of their own."""
+    """Plain conditions the other way round; those that compare or combine have mutants of their
+    own.
+    """
     plain = ast.Name | ast.Call | ast.Attribute | ast.Subscript
     if isinstance(node, ast.If | ast.While | ast.IfExp) and isinstance(node.test, plain):
         negated = ast.UnaryOp(ast.Not(), node.test)
@@ -206,14 +241,24 @@ def _of_condition(node: ast.AST, function: str) -> Iterator[_Found]:
         for loop in node.generators:
             for place, test in enumerate(loop.ifs):
                 if isinstance(test, plain):
-                    yield _changed(test, ast.UnaryOp(ast.Not(), test), function, _put(loop, "ifs", place))
+                    yield _changed(
+                        test, ast.UnaryOp(ast.Not(), test), function, _put(loop, "ifs", place)
+                    )
 
 
-def _of_statement(node: ast.stmt, function: str, put: Callable[[ast.AST], None], *, is_last: bool) -> Iterator[_Found]:
+def _of_statement(
+    node: ast.stmt, function: str, put: Callable[[ast.AST], None], *, is_last: bool
+) -> Iterator[_Found]:
     """A statement taken away, where the text without it still is a program that may run."""
-    is_store = isinstance(node, ast.Assign) and not any(isinstance(target, ast.Name) for target in node.targets)
-    is_call = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call | ast.Await | ast.Yield | ast.YieldFrom)
-    is_exit = isinstance(node, ast.Raise | ast.Continue | ast.Break) or (isinstance(node, ast.Return) and not is_last)
+    is_store = isinstance(node, ast.Assign) and not any(
+        isinstance(target, ast.Name) for target in node.targets
+    )
+    is_call = isinstance(node, ast.Expr) and isinstance(
+        node.value, ast.Call | ast.Await | ast.Yield | ast.YieldFrom
+    )
+    is_exit = isinstance(node, ast.Raise | ast.Continue | ast.Break) or (
+        isinstance(node, ast.Return) and not is_last
+    )
     is_effect = isinstance(node, ast.AugAssign | ast.Delete)
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
         return

@@ -1,8 +1,10 @@
-"""How well the unit tests hold the pure core: plants small errors in it and counts how many of them a test notices.
+"""How well the unit tests hold the pure core: plants small errors in it and counts how many of them
+a test notices.
 
-`make mutants` draws 100 by a seed, the same number from each subject, and prints those that survived; it fails when
-fewer than 95 of 100 die. A mutant is dead when a test fails, the module cannot be read, or the tests take far longer
-than without it. `python -m tests.mutation.run --only NAME` tries the mutants of one name again; `--list` prints names.
+`make mutants` draws 100 by a seed, the same number from each subject, and prints those that
+survived; it fails when fewer than 95 of 100 die. A mutant is dead when a test fails, the module
+cannot be read, or the tests take far longer than without it. `python -m tests.mutation.run --only
+NAME` tries the mutants of one name again; `--list` prints names.
 """
 
 import argparse
@@ -27,7 +29,9 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "quota": ("placement/quota",),
     "fold": ("status/fold", "status/aggregate"),
 }
-"""What is mutated: subject -> package and module; in which folder of the package a module is, is looked up."""
+"""What is mutated: subject -> package and module; in which folder of the package a module is, is
+looked up.
+"""
 NEEDED: Final = 0.95
 PATIENCE: Final = 4.0
 """A mutant may take so many times as long as the tests without one, and `GRACE_S` more."""
@@ -59,7 +63,9 @@ def file_of(module: str) -> Path:
     package, _, name = module.partition("/")
     found = sorted((ROOT / "federator" / package).rglob(f"{name}.py"))
     if len(found) != 1:
-        raise LookupError(f"federator/{package} has {len(found)} files {name}.py, and one is meant.")
+        raise LookupError(
+            f"federator/{package} has {len(found)} files {name}.py, and one is meant."
+        )
     return found[0]
 
 
@@ -78,14 +84,17 @@ def draw(pool: Sequence[Case], number: int, seed: int) -> list[Case]:
     chance = random.Random(seed)
     drawn = []
     for place, subject in enumerate(SUBJECTS):
-        own = [case for case in pool if case.subject == subject and case.mutant.name not in EQUIVALENT]
+        own = [
+            case for case in pool if case.subject == subject and case.mutant.name not in EQUIVALENT
+        ]
         share = number // len(SUBJECTS) + (place < number % len(SUBJECTS))
         drawn += chance.sample(own, min(share, len(own)))
     return drawn
 
 
 def stages(case: Case) -> list[list[str]]:
-    """The tests that a mutant runs, those that name its module first: most mutants die there, in seconds.
+    """The tests that a mutant runs, those that name its module first: most mutants die there, in
+    seconds.
 
     Both stages together are all unit tests of its package and of the scheduling cycle above it.
     """
@@ -106,14 +115,20 @@ def _relative(files: Sequence[Path]) -> list[str]:
 
 
 def run(module: str, index: str, tests: Sequence[str], limit_s: float) -> tuple[int | None, str]:
-    """pytest's exit status (None when the time was up) and the last line that tells of a failure."""
+    """pytest's exit status (None when the time was up) and the last line that tells of a
+    failure.
+    """
     program = [sys.executable, "-m", "tests.mutation.child", module, index, *tests]
     try:
-        done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False, timeout=limit_s)
+        done = subprocess.run(
+            program, cwd=ROOT, capture_output=True, text=True, check=False, timeout=limit_s
+        )
     except subprocess.TimeoutExpired:
         return None, ""
     told = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return done.returncode, (told or done.stdout.splitlines() or done.stderr.splitlines() or [""])[-1]
+    return done.returncode, (told or done.stdout.splitlines() or done.stderr.splitlines() or [""])[
+        -1
+    ]
 
 
 class Baseline:
@@ -143,7 +158,9 @@ def end(case: Case, baseline: Baseline, *, quick: bool) -> Ending:
         if status is None:
             return Ending(case, "the time was up", time.monotonic() - began)
         if status in ENDED:
-            return Ending(case, told.removeprefix("FAILED ").removeprefix("ERROR "), time.monotonic() - began)
+            return Ending(
+                case, told.removeprefix("FAILED ").removeprefix("ERROR "), time.monotonic() - began
+            )
         if status != 0:
             raise SystemExit(f"pytest ended with {status} on {case.mutant.name}: {told}")
     return Ending(case, "", time.monotonic() - began)
@@ -158,20 +175,38 @@ def report(endings: Sequence[Ending]) -> bool:
             print(f"{subject:10} {sum(bool(ending.by) for ending in own):4} of {len(own)} died")
     for ending in endings:
         if not ending.by:
-            print(f"survived: {ending.case.module}:{ending.case.mutant.line}  {ending.case.mutant.name}")
-    print(f"mutants: {dead} of {len(endings)} died; {len(EQUIVALENT)} are known as equivalent and are not drawn")
+            print(
+                f"survived: {ending.case.module}:{ending.case.mutant.line}  "
+                f"{ending.case.mutant.name}"
+            )
+    print(
+        f"mutants: {dead} of {len(endings)} died; {len(EQUIVALENT)} are known as equivalent "
+        "and are not drawn"
+    )
     return dead >= NEEDED * len(endings)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Plants small errors in the pure core and counts those that die.")
+    parser = argparse.ArgumentParser(
+        description="Plants small errors in the pure core and counts those that die."
+    )
     parser.add_argument("--draw", type=int, default=100, help="how many mutants (100)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="mutants whose name starts so")
-    parser.add_argument("--list", action="store_true", help="print the names of all mutants and end")
-    parser.add_argument("--quick", action="store_true", help="run the first tests only, those without drawn examples")
-    parser.add_argument("--told", action="store_true", help="say of each mutant, as it ends, what noticed it")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="NAME", help="mutants whose name starts so"
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="print the names of all mutants and end"
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="run the first tests only, those without drawn examples",
+    )
+    parser.add_argument(
+        "--told", action="store_true", help="say of each mutant, as it ends, what noticed it"
+    )
     options = parser.parse_args()
     pool = list(cases())
     if options.list:
@@ -194,7 +229,10 @@ def main() -> int:
         for ending in threads.map(lambda case: end(case, baseline, quick=options.quick), chosen):
             endings.append(ending)
             if options.told:
-                print(f"{ending.took_s:5.0f} s  {ending.by or 'SURVIVED'}  {ending.case.mutant.name}", flush=True)
+                print(
+                    f"{ending.took_s:5.0f} s  {ending.by or 'SURVIVED'}  {ending.case.mutant.name}",
+                    flush=True,
+                )
     return 0 if report(endings) else 1
 
 

@@ -73,7 +73,9 @@ def _sections(command: click.Command, context: click.Context, more: str) -> Iter
             yield from _sections(inner, click.Context(inner, context, info_name=name), "")
         return
     arguments = [_argument(one) for one in command.params if isinstance(one, click.Argument)]
-    yield f"Usage: {code(' '.join([words, *arguments]))}" + (", with these options:" if _options(command) else "")
+    yield f"Usage: {code(' '.join([words, *arguments]))}" + (
+        ", with these options:" if _options(command) else ""
+    )
     if options := _options(command):
         yield table(("option", "meaning"), options)
 

@@ -1,8 +1,9 @@
-"""Writes the reference pages and `config/federator.yaml` from the program's own tables: `make docs`.
+"""Writes the reference pages and `config/federator.yaml` from the program's own tables: `make
+docs`.
 
-It lies with the tests because only the project uses it, and because it reads the table of reasons that
-the simulation counts by. `tests/house/test_house_reference.py` compares what it makes with what is
-committed. Pages that people write may hold a generated part between two markers (`PARTS`).
+It lies with the tests because only the project uses it, and because it reads the table of reasons
+that the simulation counts by. `tests/house/test_house_reference.py` compares what it makes with
+what is committed. Pages that people write may hold a generated part between two markers (`PARTS`).
 """
 
 import functools
@@ -55,7 +56,9 @@ def made() -> dict[str, str]:
 
 
 def with_part(text: str, name: str, part: str, path: str) -> str:
-    """`text` with what stands between the markers of a part replaced. Raises ValueError without them."""
+    """`text` with what stands between the markers of a part replaced. Raises ValueError without
+    them.
+    """
     begin, end = f"<!-- generated: {name} -->\n", f"<!-- end: {name} -->"
     pattern = re.compile(re.escape(begin) + r".*?" + re.escape(end), re.DOTALL)
     if len(pattern.findall(text)) != 1:

@@ -11,7 +11,11 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(" ".join(cell.replace("|", "\\|").split()) for cell in cells).rstrip() + " |"
+    return (
+        "| "
+        + " | ".join(" ".join(cell.replace("|", "\\|").split()) for cell in cells).rstrip()
+        + " |"
+    )
 
 
 def code(text: object) -> str:
@@ -20,7 +24,9 @@ def code(text: object) -> str:
 
 
 def docstring(described: object) -> str:
-    """The docstring as one line. Raises ValueError where there is none: it would leave a hole in a page."""
+    """The docstring as one line. Raises ValueError where there is none: it would leave a hole in a
+    page.
+    """
     text = inspect.getdoc(described)
     if not text:
         raise ValueError(f"{described} needs a docstring: the reference shows it")

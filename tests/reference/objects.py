@@ -45,7 +45,11 @@ def page(kind: Kind) -> str:
     for part in ("spec", "status"):
         if found := schema["properties"].get(part):
             rows = list(_rows(found, part, frozenset(found.get("required", ()))))
-            parts += [f"## {part}", found.get("description", ""), table(("field", "type", "meaning"), rows)]
+            parts += [
+                f"## {part}",
+                found.get("description", ""),
+                table(("field", "type", "meaning"), rows),
+            ]
             parts += _rules(found)
     return "\n\n".join(part for part in parts if part)
 
@@ -62,16 +66,22 @@ def _schema(kind: Kind) -> Schema:
 
 
 def _rows(schema: Schema, path: str, required: frozenset[str]) -> Iterator[tuple[str, str, str]]:
-    """Every field below, depth first. `path` is the field that has this schema. What is Kubernetes' own, such as a
-    pod template, has no descriptions in our schemas and is left to its documentation."""
+    """Every field below, depth first. `path` is the field that has this schema. What is Kubernetes'
+    own, such as a pod template, has no descriptions in our schemas and is left to its
+    documentation.
+    """
     for name, below in schema.get("properties", {}).items():
         here = f"{path}.{name}"
         needed = "; required" if name in required else ""
         yield code(here), _type(below) + needed, _meaning(below)
         inner, suffix = below, ""
-        while inner.get("type") == "array" or isinstance(inner.get("additionalProperties"), Mapping):
+        while inner.get("type") == "array" or isinstance(
+            inner.get("additionalProperties"), Mapping
+        ):
             suffix += "[]" if inner.get("type") == "array" else ".*"
-            inner = inner["items"] if inner.get("type") == "array" else inner["additionalProperties"]
+            inner = (
+                inner["items"] if inner.get("type") == "array" else inner["additionalProperties"]
+            )
         if any("description" in one for one in inner.get("properties", {}).values()):
             yield from _rows(inner, here + suffix, frozenset(inner.get("required", ())))
 
@@ -85,20 +95,30 @@ def _type(schema: Schema) -> str:
         return f"list of {_type(schema['items'])}"
     if isinstance(below := schema.get("additionalProperties"), Mapping):
         return f"map to {_type(below)}"
-    bounds = [f"{sign} {int(schema[name])}" for name, sign in (("minimum", ">="), ("maximum", "<=")) if name in schema]
+    bounds = [
+        f"{sign} {int(schema[name])}"
+        for name, sign in (("minimum", ">="), ("maximum", "<="))
+        if name in schema
+    ]
     return " ".join([str(schema.get("type", "any")), *bounds])
 
 
 def _meaning(schema: Schema) -> str:
     said = str(schema.get("description", ""))
-    return f"{said} Default: {code(json.dumps(schema['default']))}.".strip() if "default" in schema else said
+    return (
+        f"{said} Default: {code(json.dumps(schema['default']))}.".strip()
+        if "default" in schema
+        else said
+    )
 
 
 def _rules(schema: Schema) -> Iterator[str]:
     """What the API server checks beyond types, as its messages say it."""
     found = list(dict.fromkeys(_messages(schema)))
     if found:
-        yield "The API server refuses it where this does not hold:\n\n" + "\n".join(f"* {one}" for one in found)
+        yield "The API server refuses it where this does not hold:\n\n" + "\n".join(
+            f"* {one}" for one in found
+        )
 
 
 def _messages(schema: Any) -> Iterator[str]:
@@ -106,7 +126,11 @@ def _messages(schema: Any) -> Iterator[str]:
         for one in schema:
             yield from _messages(one)
     elif isinstance(schema, Mapping):
-        yield from (rule["message"] for rule in schema.get("x-kubernetes-validations", ()) if "message" in rule)
+        yield from (
+            rule["message"]
+            for rule in schema.get("x-kubernetes-validations", ())
+            if "message" in rule
+        )
         for name, below in schema.items():
             if name != "x-kubernetes-validations":
                 yield from _messages(below)

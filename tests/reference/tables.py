@@ -1,4 +1,6 @@
-"""Tables of the reference that come from tables of the program: settings, metrics, policies, reasons, reachability."""
+"""Tables of the reference that come from tables of the program: settings, metrics, policies,
+reasons, reachability.
+"""
 
 import json
 
@@ -35,7 +37,11 @@ def settings() -> str:
     parts = [SETTINGS]
     for group, kind in program_settings.groups().items():
         rows = [
-            (code(f"{group}.{name}"), code(json.dumps(program_settings.defaults()[group][name])), text)
+            (
+                code(f"{group}.{name}"),
+                code(json.dumps(program_settings.defaults()[group][name])),
+                text,
+            )
             for name, _, text in config_command.documented(kind)
         ]
         parts += [f"## {group}", docstring(kind), table(("setting", "default", "meaning"), rows)]
@@ -44,7 +50,8 @@ def settings() -> str:
 
 def metrics() -> str:
     rows = [
-        (code(row.name), row.kind.__name__.lower(), ", ".join(row.labels), row.help) for row in program_metrics.TABLE
+        (code(row.name), row.kind.__name__.lower(), ", ".join(row.labels), row.help)
+        for row in program_metrics.TABLE
     ]
     return METRICS + "\n" + table(("metric", "type", "labels", "meaning"), rows)
 
@@ -55,15 +62,23 @@ def filters() -> str:
             code(name),
             docstring(row.judge),
             code(row.reason),
-            "leaves at once" if row.evicts else "leaves when it has a place elsewhere" if row.moves else "stays",
+            "leaves at once"
+            if row.evicts
+            else "leaves when it has a place elsewhere"
+            if row.moves
+            else "stays",
         )
         for name, row in FILTERS.items()
     ]
-    return table(("filter", "keeps new copies out of a cluster that", "reason", "what is held there"), rows)
+    return table(
+        ("filter", "keeps new copies out of a cluster that", "reason", "what is held there"), rows
+    )
 
 
 def scorers() -> str:
-    return table(("scorer", "points"), [(code(name), docstring(scorer)) for name, scorer in SCORERS.items()])
+    return table(
+        ("scorer", "points"), [(code(name), docstring(scorer)) for name, scorer in SCORERS.items()]
+    )
 
 
 def dividers() -> str:
@@ -71,7 +86,11 @@ def dividers() -> str:
         (
             code(strategy),
             docstring(row.weigh),
-            "all copies in each" if row.everywhere else "as few as possible" if row.fewest else "all that are chosen",
+            "all copies in each"
+            if row.everywhere
+            else "as few as possible"
+            if row.fewest
+            else "all that are chosen",
         )
         for strategy, row in DIVIDERS.items()
     ]
@@ -79,11 +98,15 @@ def dividers() -> str:
 
 
 def invariants() -> str:
-    return table(("rule", "says"), [(code(name), docstring(rule)) for name, rule in rules.INVARIANTS.items()])
+    return table(
+        ("rule", "says"), [(code(name), docstring(rule)) for name, rule in rules.INVARIANTS.items()]
+    )
 
 
 def reachability() -> str:
-    rows = [(str(before), str(result), str(after)) for (before, result), after in TRANSITIONS.items()]
+    rows = [
+        (str(before), str(result), str(after)) for (before, result), after in TRANSITIONS.items()
+    ]
     return table(("reachability", "probe result", "becomes"), rows)
 
 

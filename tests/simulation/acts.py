@@ -1,5 +1,6 @@
-"""What an act of a hostile actor is, and the two actors: a tenant with every right in one namespace of the host, and a
-member whose process is gone and whose administrator speaks in its place."""
+"""What an act of a hostile actor is, and the two actors: a tenant with every right in one namespace
+of the host, and a member whose process is gone and whose administrator speaks in its place.
+"""
 
 import asyncio
 import contextlib
@@ -42,8 +43,9 @@ class Actor(enum.Enum):
 class Act:
     """Something that a hostile actor does for a while.
 
-    `befall(world, rng)` does it on entering and ends it for good on leaving, like an episode of the table of faults;
-    `world.happened(name)` counts it once it has had an effect (an answer that refuses it is one).
+    `befall(world, rng)` does it on entering and ends it for good on leaving, like an episode of the
+    table of faults; `world.happened(name)` counts it once it has had an effect (an answer that
+    refuses it is one).
     """
 
     name: str
@@ -59,12 +61,14 @@ class Act:
     """Shortest and longest time from entering to leaving, in virtual seconds."""
 
 
-# -- a tenant ----------------------------------------------------------------------------------------------------------
+# -- a tenant --------------------------------------------------------------------------------------
 
 
 @contextlib.asynccontextmanager
 async def tenant(world: "World") -> AsyncIterator[Client]:
-    """The tenant's connection to the host: RBAC holds for it. What he has made there goes when this is left."""
+    """The tenant's connection to the host: RBAC holds for it. What he has made there goes when this
+    is left.
+    """
     host = world.federation.host
     admin = Client(host.transport(), "host", field_manager="kubectl")
     group = "rbac.authorization.k8s.io"
@@ -74,7 +78,9 @@ async def tenant(world: "World") -> AsyncIterator[Client]:
     reference = {"apiGroup": group, "kind": "Role", "name": TENANT}
     subject = {"apiGroup": group, "kind": "User", "name": TENANT}
     binding = {"apiVersion": f"{group}/v1", "kind": "RoleBinding", "metadata": meta}
-    await ensure(admin, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TENANT}}, "namespaces")
+    await ensure(
+        admin, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TENANT}}, "namespaces"
+    )
     await ensure(admin, role, "roles")
     await ensure(admin, {**binding, "roleRef": reference, "subjects": [subject]}, "rolebindings")
     client = Client(host.transport(Caller(TENANT)), "host", field_manager=TENANT)
@@ -87,10 +93,20 @@ async def tenant(world: "World") -> AsyncIterator[Client]:
 
 
 @contextlib.asynccontextmanager
-async def standing(world: "World", kind: str, name: str, spec: Mapping[str, Any]) -> AsyncIterator[None]:
+async def standing(
+    world: "World", kind: str, name: str, spec: Mapping[str, Any]
+) -> AsyncIterator[None]:
     """An object that an operator makes for as long as this lasts."""
-    admin, info = Client(world.federation.host.transport(), "host", field_manager="kubectl"), registry.KINDS[kind]
-    body = {"apiVersion": info.api_version, "kind": kind, "metadata": {"name": name}, "spec": dict(spec)}
+    admin, info = (
+        Client(world.federation.host.transport(), "host", field_manager="kubectl"),
+        registry.KINDS[kind],
+    )
+    body = {
+        "apiVersion": info.api_version,
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": dict(spec),
+    }
     made = await admin.create(info.ref("", name), body)
     try:
         yield
@@ -104,7 +120,9 @@ async def tainted(world: "World", cluster: str) -> AsyncIterator[None]:
     """An operator has a cluster take nothing new, by a taint, for as long as this lasts."""
     admin = Client(world.federation.host.transport(), "host", field_manager="kubectl")
     ref = registry.KINDS["MemberCluster"].ref("", cluster)
-    await admin.patch(ref, {"spec": {"taints": [{"key": "example.com/private", "effect": "NoSchedule"}]}})
+    await admin.patch(
+        ref, {"spec": {"taints": [{"key": "example.com/private", "effect": "NoSchedule"}]}}
+    )
     try:
         yield
     finally:
@@ -121,11 +139,19 @@ def _his(world: "World") -> Iterator[tuple[ObjectRef, Obj]]:
 
 
 async def tried(world: "World", name: str, attempt: Any) -> Obj | None:
-    """What came of a request that a server may rightly refuse; the act counts as done either way."""
+    """What came of a request that a server may rightly refuse; the act counts as done either
+    way.
+    """
     world.happened(name)
     try:
         found: Obj = await attempt
-    except (errors.Invalid, errors.Denied, errors.Conflict, errors.AlreadyExists, errors.NotFound) as refusal:
+    except (
+        errors.Invalid,
+        errors.Denied,
+        errors.Conflict,
+        errors.AlreadyExists,
+        errors.NotFound,
+    ) as refusal:
         world.say(f"{TENANT:12} is refused: {name}: {str(refusal)[:120]!r}")
         return None
     return found
@@ -133,7 +159,11 @@ async def tried(world: "World", name: str, attempt: Any) -> Obj | None:
 
 def service(name: str, replicas: int, **spec: Any) -> tuple[ObjectRef, dict[str, Any]]:
     """A service of the tenant's, to be made."""
-    container = {"name": "app", "image": "app:1", "resources": {"requests": {"cpu": "100m", "memory": "16Mi"}}}
+    container = {
+        "name": "app",
+        "image": "app:1",
+        "resources": {"requests": {"cpu": "100m", "memory": "16Mi"}},
+    }
     kind = registry.KINDS["PinterestService"]
     body = {
         "apiVersion": kind.api_version,
@@ -144,16 +174,19 @@ def service(name: str, replicas: int, **spec: Any) -> tuple[ObjectRef, dict[str,
     return kind.ref(TENANT, name), body
 
 
-# -- a member ----------------------------------------------------------------------------------------------------------
+# -- a member --------------------------------------------------------------------------------------
 
 Lie = Callable[[str, Obj], Mapping[str, Any] | None]
-"""(kind, slice) -> what its status says besides what it says already, as a merge patch; None: nothing."""
+"""(kind, slice) -> what its status says besides what it says already, as a merge patch; None:
+nothing.
+"""
 
 
 @contextlib.asynccontextmanager
 async def lying(world: "World", rng: random.Random, name: str, lie: Lie) -> AsyncIterator[None]:
-    """One member lies in the status of every slice that it holds, and its lease is kept alive. Its own process is down
-    meanwhile; the one that begins afterwards tells what is true."""
+    """One member lies in the status of every slice that it holds, and its lease is kept alive. Its
+    own process is down meanwhile; the one that begins afterwards tells what is true.
+    """
     cluster = rng.choice(list(world.members))
     process = f"member-{cluster}"
     world.say(f"{cluster:12} lies: {name}")

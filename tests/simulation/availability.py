@@ -1,12 +1,14 @@
 """15: our own hand takes no ready copy away that a service cannot spare. By members' objects alone.
 
-Judged at every write of a hub that shrinks or deletes a slice: of the ready copies in all members, as their own
-controllers count them, those that are left after it are as many as the decision gives, less the maxUnavailable of the
-host's object, or as many as there were. `federator.placement` is never asked, nor what the hub
-remembers. A hub acts by what it has heard: what a member lost by itself within `LATELY_S` is forgiven.
+Judged at every write of a hub that shrinks or deletes a slice: of the ready copies in all members,
+as their own controllers count them, those that are left after it are as many as the decision gives,
+less the maxUnavailable of the host's object, or as many as there were. `federator.placement` is
+never asked, nor what the hub remembers. A hub acts by what it has heard: what a member lost by
+itself within `LATELY_S` is forgiven.
 
-What a cluster held when an operator gave it up as lost is nobody's from then on: it was replaced elsewhere, and goes
-first when the cluster joins again. It is not counted, and taking it away is not judged.
+What a cluster held when an operator gave it up as lost is nobody's from then on: it was replaced
+elsewhere, and goes first when the cluster joins again. It is not counted, and taking it away is not
+judged.
 """
 
 import math
@@ -27,14 +29,17 @@ NAME = "15 availability"
 SERVICES = ("PinterestService", "Deployment")
 LATELY_S = 10.0
 HEARD_S = 3.0
-"""A copy that has been ready for less may not have been told of yet: by its member at most once a second."""
+"""A copy that has been ready for less may not have been told of yet: by its member at most once a
+second.
+"""
 ON_ITS_WAY_S = 1.0
 """So long before a write leaves, its hub may not have heard of the decision that stands by then."""
 
 
 class Availability:
-    """Ready copies per service, at every write. `liars`: members whose figures hubs were lied to about; services
-    that have copies there are not judged."""
+    """Ready copies per service, at every write. `liars`: members whose figures hubs were lied to
+    about; services that have copies there are not judged.
+    """
 
     def __init__(self, now: Callable[[], float], liars: Collection[str]) -> None:
         self.judged = 0
@@ -42,17 +47,27 @@ class Availability:
         self._now = now
         self._liars = liars
         self._before: dict[str, list[tuple[float, int]]] = defaultdict(list)
-        """uid of a workload -> (when it was replaced, how many copies it gave) of every decision before."""
+        """uid of a workload -> (when it was replaced, how many copies it gave) of every decision
+        before.
+        """
         self._sent_s: dict[tuple[str, str, str], float] = {}
         """(life, cluster, path) -> when the last write there left."""
         self._lost_s: dict[str, float] = {}
-        """uid of a workload -> when a member had fewer ready copies of it than before, through no write of ours."""
+        """uid of a workload -> when a member had fewer ready copies of it than before, through no
+        write of ours.
+        """
         self._risen: dict[tuple[str, str], tuple[float, int]] = {}
-        """(cluster, uid of a workload) -> when it last had more ready copies than before, and how many before."""
+        """(cluster, uid of a workload) -> when it last had more ready copies than before, and how
+        many before.
+        """
         self._given_up: dict[tuple[str, str], int] = {}
-        """(cluster, uid of a workload) -> the highest seq that was let go there when the cluster was given up."""
+        """(cluster, uid of a workload) -> the highest seq that was let go there when the cluster
+        was given up.
+        """
         self._deleted: set[str] = set()
-        """uids of decisions that somebody else has deleted: whoever may do that takes the service down."""
+        """uids of decisions that somebody else has deleted: whoever may do that takes the service
+        down.
+        """
 
     def sending(self, life: Life, sending: Sending) -> None:
         """A request leaves its process: how long it is on its way, a slow member says (F33)."""
@@ -94,11 +109,21 @@ class Availability:
         if mark is None or step.old is None:
             return []
         going = step.new is None or "deletionTimestamp" in step.new["metadata"]
-        before, after = verbs.count(step.old), 0 if going or step.new is None else verbs.count(step.new)
+        before, after = (
+            verbs.count(step.old),
+            0 if going or step.new is None else verbs.count(step.new),
+        )
         uid = mark.workload_uid
         if after >= before or self._is_left_over(step, step.cluster, mark):
             return []
-        live = next((obj for obj in all_of(step.clusters["host"], step.kind) if obj["metadata"]["uid"] == uid), None)
+        live = next(
+            (
+                obj
+                for obj in all_of(step.clusters["host"], step.kind)
+                if obj["metadata"]["uid"] == uid
+            ),
+            None,
+        )
         if live is None or "deletionTimestamp" in live["metadata"] or live["spec"].get("suspend"):
             return []
         if self._now() - self._lost_s.get(uid, -math.inf) < LATELY_S:
@@ -106,18 +131,27 @@ class Availability:
         if any(facts.uid in self._deleted for facts in _decisions(step, uid)):
             return []
         if any(0 < facts.terms.per_cluster <= after for facts in _decisions(step, uid)):
-            return []  # strategy Duplicate: each cluster holds the count that a person asks for, whatever others lack
+            # strategy Duplicate: each cluster holds the count that a person asks for, whatever
+            # others lack
+            return []
         if any(next(_marks(step, cluster, uid), None) is not None for cluster in self._liars):
-            return []  # a lie about ready copies, up to what was given there, cannot be told from the truth
+            # a lie about ready copies, up to what was given there, cannot be told from the truth
+            return []
         self.judged += 1
-        there = {cluster: self._ready(step, cluster, uid) for cluster in step.clusters if cluster != "host"}
+        there = {
+            cluster: self._ready(step, cluster, uid)
+            for cluster in step.clusters
+            if cluster != "host"
+        }
         had = there.get(step.cluster, 0)
         left = sum(there.values()) - max(0, had - after)
         left_s = self._left_s(step) - ON_ITS_WAY_S
         since = [gave for replaced_s, gave in self._before[uid] if replaced_s > left_s]
         given = min([_given(step, uid), *since])  # it had left when the decision changed
         needed = given - verbs.max_unavailable(live)
-        if left < min(needed, sum(self._told(cluster, uid, ready) for cluster, ready in there.items())):
+        if left < min(
+            needed, sum(self._told(cluster, uid, ready) for cluster, ready in there.items())
+        ):
             told = ", ".join(f"{cluster} {ready}" for cluster, ready in sorted(there.items()))
             what = f"{left} ready copies are left of {told}, {needed} are needed"
             return [f"{NAME}: {step.name}: {step.writer} goes from {before} to {after}: {what}"]
@@ -151,11 +185,14 @@ class Availability:
         return sum(map(ready_of, found))
 
     def _is_left_over(self, step: Step, cluster: str, mark: SliceMark) -> bool:
-        """Whether this slice is of the time before the cluster was given up, and of no decision in force: a host that
-        was restored may know no better."""
+        """Whether this slice is of the time before the cluster was given up, and of no decision in
+        force: a host that was restored may know no better.
+        """
         if mark.seq > self._given_up.get((cluster, mark.workload_uid), -1):
             return False
-        in_force = (share for facts in _decisions(step, mark.workload_uid) for share in facts.shares)
+        in_force = (
+            share for facts in _decisions(step, mark.workload_uid) for share in facts.shares
+        )
         return not any((share.cluster, share.seq) == (cluster, mark.seq) for share in in_force)
 
 
@@ -163,7 +200,11 @@ def _lost(step: Step) -> Iterator[str]:
     """Clusters that an operator removes as lost, and that are not heard."""
     for obj in step.all_of("MemberCluster"):
         heard = raw.condition(obj, "Ready").get("status") == "True"
-        if "deletionTimestamp" in obj["metadata"] and membercluster.removal(obj) is Removal.LOST and not heard:
+        if (
+            "deletionTimestamp" in obj["metadata"]
+            and membercluster.removal(obj) is Removal.LOST
+            and not heard
+        ):
             yield obj["metadata"]["name"]
 
 
@@ -176,7 +217,11 @@ def _marks(step: Step, cluster: str, uid: str) -> Iterator[SliceMark]:
 
 
 def _decisions(step: Step, uid: str) -> Iterator[DecisionFacts]:
-    return (facts for facts in map(decision_facts, step.all_of("PlacementDecision")) if facts.workload_uid == uid)
+    return (
+        facts
+        for facts in map(decision_facts, step.all_of("PlacementDecision"))
+        if facts.workload_uid == uid
+    )
 
 
 def _given(step: Step, uid: str) -> int:

@@ -1,7 +1,8 @@
-"""2 and 6 by members' objects alone: what clusters are given fits their machines, and what runs was admitted.
+"""2 and 6 by members' objects alone: what clusters are given fits their machines, and what runs was
+admitted.
 
-`federator.placement` is never asked: machines and other people's pods are read from members' stores, what was given
-from the decisions on the host, in the plain meaning of their fields.
+`federator.placement` is never asked: machines and other people's pods are read from members'
+stores, what was given from the decisions on the host, in the plain meaning of their fields.
 """
 
 import math
@@ -22,7 +23,9 @@ ROOM = "2 room is not over-booked"
 ADMITTED = "6 what runs was admitted"
 MEASURED = ("cpu", "memory")
 SETTLE_S = 60.0
-"""So long after machines went or pods of others came, nobody can be blamed for not having heard of it yet."""
+"""So long after machines went or pods of others came, nobody can be blamed for not having heard of
+it yet.
+"""
 RUNS = ("Deployment", "Job")
 Amounts = Mapping[str, int]
 
@@ -37,7 +40,9 @@ class Booked:
         self._shrunk_s: dict[str, float] = {}
         """Member -> when a machine of it last changed or went, or a pod of somebody else came."""
         self._admitted: dict[str, Counter[str]] = defaultdict(Counter)
-        """uid of a workload -> the most of each resource that any decision let one of its pods ask for."""
+        """uid of a workload -> the most of each resource that any decision let one of its pods ask
+        for.
+        """
         self._given: dict[tuple[str, str], int] = defaultdict(int)
         """(uid, cluster) -> the most pods that any decision let it have there."""
 
@@ -63,7 +68,9 @@ class Booked:
             where = facts.workload_uid, share.cluster
             self._given[where] = max(self._given[where], share.slots)
         before = (
-            {one.cluster: one.slots for one in decision_facts(step.before).shares} if step.before is not None else {}
+            {one.cluster: one.slots for one in decision_facts(step.before).shares}
+            if step.before is not None
+            else {}
         )
         grown = [one.cluster for one in facts.shares if one.slots > before.get(one.cluster, 0)]
         return [text for cluster in grown if step.writer for text in self._fits(step, cluster)]
@@ -79,14 +86,20 @@ class Booked:
         decisions = [decision_facts(obj) for obj in step.all_of("PlacementDecision")]
         free = _free(member)
         for resource in MEASURED:
-            booked = sum(_pods(step, facts, cluster) * _request(facts, resource) for facts in decisions)
+            booked = sum(
+                _pods(step, facts, cluster) * _request(facts, resource) for facts in decisions
+            )
             if booked > free[resource]:
                 unit = "of cpu" if resource == "cpu" else f"of {resource}"
-                yield f"{ROOM}: {step.name}: {cluster} has {free[resource]} {unit}, decisions give it {booked}"
+                yield (
+                    f"{ROOM}: {step.name}: {cluster} has {free[resource]} {unit}, decisions give "
+                    f"it {booked}"
+                )
 
     def _grown(self, step: Step) -> Iterator[str]:
-        """What one pod asks for, and how many there may be, beside what was ever admitted; under a quota only, where
-        it would be somebody else's."""
+        """What one pod asks for, and how many there may be, beside what was ever admitted; under a
+        quota only, where it would be somebody else's.
+        """
         if step.new is None or not step.writer or not step.all_of("FederatedQuota"):
             return
         uid = (step.new["metadata"].get("labels") or {}).get(names.WORKLOAD_UID_LABEL, "")
@@ -97,11 +110,18 @@ class Booked:
         for resource in MEASURED:
             if now[resource] > max(self._admitted[uid][resource], was[resource]):
                 most = self._admitted[uid][resource]
-                yield f"{ADMITTED}: {step.name}: a pod asks for {now[resource]} of {resource}, admitted were {most}"
+                yield (
+                    f"{ADMITTED}: {step.name}: a pod asks for {now[resource]} of {resource}, "
+                    f"admitted were {most}"
+                )
 
     def _limited(self, step: Step, uid: str) -> bool:
         """Whether an account limits what this workload may use."""
-        found = [facts for facts in map(decision_facts, step.all_of("PlacementDecision")) if facts.workload_uid == uid]
+        found = [
+            facts
+            for facts in map(decision_facts, step.all_of("PlacementDecision"))
+            if facts.workload_uid == uid
+        ]
         return any(
             facts.terms.project in raw.texts(quota, "spec", "projects")
             and raw.mapping(quota, "spec", "tiers", str(facts.terms.tier))
@@ -111,24 +131,31 @@ class Booked:
 
 
 def _ours(pod: Obj) -> bool:
-    """Whether a Job or a ReplicaSet has made it: of other people's there are only bare pods in these worlds."""
+    """Whether a Job or a ReplicaSet has made it: of other people's there are only bare pods in
+    these worlds.
+    """
     return bool(pod["metadata"].get("ownerReferences"))
 
 
 def _takes_room(step: Step) -> bool:
-    """Whether less room may be left after this write than before. A machine that is new, or a pod of others that goes,
-    leaves more: then nobody can have counted on too much."""
+    """Whether less room may be left after this write than before. A machine that is new, or a pod
+    of others that goes, leaves more: then nobody can have counted on too much.
+    """
     if step.old is None if step.kind == "Node" else step.new is None:
         return False
     return bool(_weight(step.old) != _weight(step.new))
 
 
 def _weight(obj: Obj | None) -> Any:
-    """Of a machine or a pod, what counts for room: where it is, whether it runs, what it takes or offers."""
+    """Of a machine or a pod, what counts for room: where it is, whether it runs, what it takes or
+    offers.
+    """
     if obj is None:
         return None
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    told = [one.get("status") for one in status.get("conditions") or () if one.get("type") == "Ready"]
+    told = [
+        one.get("status") for one in status.get("conditions") or () if one.get("type") == "Ready"
+    ]
     ended = status.get("phase") in ("Succeeded", "Failed")
     if obj["kind"] == "Pod":
         return bool(spec.get("nodeName")), ended
@@ -140,12 +167,16 @@ def _free(member: EmbeddedCluster) -> Counter[str]:
     found: Counter[str] = Counter()
     for node in member.store.items(member.registry.get("", "nodes")):
         for resource in MEASURED:
-            found[resource] += _amount((node.obj.get("status") or {}).get("allocatable") or {}, resource)
+            found[resource] += _amount(
+                (node.obj.get("status") or {}).get("allocatable") or {}, resource
+            )
     for pod in member.store.items(member.registry.get("", "pods")):
         if _ours(pod.obj) or (pod.obj.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
             continue
         for resource in MEASURED:
-            found[resource] -= _sum_of(pod.obj["spec"], resource) if pod.obj["spec"].get("nodeName") else 0
+            found[resource] -= (
+                _sum_of(pod.obj["spec"], resource) if pod.obj["spec"].get("nodeName") else 0
+            )
     return found
 
 
@@ -155,7 +186,14 @@ def _pods(step: Step, facts: DecisionFacts, cluster: str) -> int:
     if share is None or facts.terms.unit is not Unit.SHARDS:
         return share.slots if share is not None else 0
     kind = facts.key.kind
-    done = next((finished(one) for one in step.all_of(kind) if one["metadata"]["uid"] == facts.workload_uid), ())
+    done = next(
+        (
+            finished(one)
+            for one in step.all_of(kind)
+            if one["metadata"]["uid"] == facts.workload_uid
+        ),
+        (),
+    )
     for obj in all_of(step.clusters[cluster], kind):
         mark = registry.verbs_of(kind).read_mark(obj)
         if mark is not None and mark.workload_uid == facts.workload_uid:
@@ -174,7 +212,9 @@ def _asked(native: Obj | None) -> Counter[str]:
 
 
 def _sum_of(pod: Mapping[str, Any], resource: str) -> int:
-    asked = [raw.mapping(container, "resources", "requests") for container in pod.get("containers") or ()]
+    asked = [
+        raw.mapping(container, "resources", "requests") for container in pod.get("containers") or ()
+    ]
     return sum(_amount(one, resource) for one in asked)
 
 

@@ -1,8 +1,10 @@
-"""22: a member that answers well gets what was decided for it within seconds, whatever becomes of the others.
+"""22: a member that answers well gets what was decided for it within seconds, whatever becomes of
+the others.
 
-Where requests leave a hub it is noted how each cluster answers it (`Reach`). A share that makes a slice, or makes it
-larger, waits for nobody: it is due in its member soon after the decision. It is judged only where nothing but the
-others could be the cause: the member has answered this hub well for a while, the host since, and it never stood still.
+Where requests leave a hub it is noted how each cluster answers it (`Reach`). A share that makes a
+slice, or makes it larger, waits for nobody: it is due in its member soon after the decision. It is
+judged only where nothing but the others could be the cause: the member has answered this hub well
+for a while, the host since, and it never stood still.
 """
 
 import collections
@@ -42,7 +44,9 @@ class Due:
     facing: EmbeddedCluster
     """What stood at the member's address then."""
     portals: int
-    """How many requests something else than an API server had answered by then: such answers look good (F34)."""
+    """How many requests something else than an API server had answered by then: such answers look
+    good (F34).
+    """
 
 
 class Bulkhead:
@@ -59,26 +63,41 @@ class Bulkhead:
         self._hubs: dict[str, HubProcess] = {}
         self._due: collections.deque[Due] = collections.deque()
         self._cleared_s: dict[tuple[str, str, str, str], float] = {}
-        """When an object of ours or of somebody else last went, by cluster, kind, namespace and name."""
+        """When an object of ours or of somebody else last went, by cluster, kind, namespace and
+        name.
+        """
 
     def meet(self, hub: HubProcess, life: Life) -> None:
         self._hubs[life.name] = hub
 
     def decided(self, step: Step) -> None:
-        """Takes note of what a write to a decision owes, and of what no longer stands in a slice's place."""
+        """Takes note of what a write to a decision owes, and of what no longer stands in a slice's
+        place.
+        """
         if step.new is None and step.kind in registry.WORKLOADS:
             meta = step.obj["metadata"]
-            self._cleared_s[step.cluster, step.kind, meta["namespace"], meta["name"]] = self._now_s()
+            self._cleared_s[step.cluster, step.kind, meta["namespace"], meta["name"]] = (
+                self._now_s()
+            )
         hub = self._hubs.get(step.writer)
         if hub is None or not is_decision(step):
             return
         facts, now_s = decision_facts(step.obj), self._now_s()
-        had = {share.cluster: share.count for share in decision_facts(step.old).shares} if step.old is not None else {}
+        had = (
+            {share.cluster: share.count for share in decision_facts(step.old).shares}
+            if step.old is not None
+            else {}
+        )
         for share in facts.shares:
             new = share.seq == facts.seq and share.count > had.get(share.cluster, 0)
             if new and share.cluster in self._world.members:
-                life, portals = self._world.lives[step.writer.partition("#")[0]], self._world.fired[PORTAL]
-                self._due.append(Due(life, hub, facts, share, now_s, self._world.facing(share.cluster), portals))
+                life, portals = (
+                    self._world.lives[step.writer.partition("#")[0]],
+                    self._world.fired[PORTAL],
+                )
+                self._due.append(
+                    Due(life, hub, facts, share, now_s, self._world.facing(share.cluster), portals)
+                )
 
     def sending(self, life: Life, sending: Sending) -> None:
         """A request leaves its process: time has passed."""
@@ -91,8 +110,14 @@ class Bulkhead:
         met_s = self._world.patience.first_heard_s(life.name, share.cluster, 0.0)
         if life.dead or life.frozen or met_s is None or met_s > due.at_s - MET_S:
             return
-        host_s, awake_s = reach.well_since_s(life.name, "host", now_s), reach.awake_since_s(life.name, now_s)
-        if reach.well_since_s(life.name, share.cluster, now_s) > due.at_s - QUIET_S or max(host_s, awake_s) > due.at_s:
+        host_s, awake_s = (
+            reach.well_since_s(life.name, "host", now_s),
+            reach.awake_since_s(life.name, now_s),
+        )
+        if (
+            reach.well_since_s(life.name, share.cluster, now_s) > due.at_s - QUIET_S
+            or max(host_s, awake_s) > due.at_s
+        ):
             return
         key = due.facts.key
         cleared_s = self._cleared_s.get((share.cluster, key.kind, key.namespace, key.name), 0.0)
@@ -104,19 +129,27 @@ class Bulkhead:
             return
         self.judged += 1
         others = [one for one in self._world.members if one != share.cluster]
-        self.beside_trouble += any(reach.well_since_s(life.name, one, now_s) > due.at_s - DUE_S for one in others)
+        self.beside_trouble += any(
+            reach.well_since_s(life.name, one, now_s) > due.at_s - DUE_S for one in others
+        )
         if not self._held(due):
             yield (
-                f"{self.name}: {due.facts.key} seq {share.seq}: {share.cluster} answers well and waits for"
+                f"{self.name}: {due.facts.key} seq {share.seq}: {share.cluster} answers well "
+                "and waits for"
                 f" its {share.count} since {now_s - due.at_s:.0f} s"
             )
 
     def _held(self, due: Due) -> bool:
         """Whether the member holds that share, or a later one."""
         kind = due.facts.key.kind
-        marks = (registry.verbs_of(kind).read_mark(obj) for obj in all_of(self._world.facing(due.share.cluster), kind))
+        marks = (
+            registry.verbs_of(kind).read_mark(obj)
+            for obj in all_of(self._world.facing(due.share.cluster), kind)
+        )
         return any(
-            mark is not None and mark.workload_uid == due.facts.workload_uid and mark.seq >= due.share.seq
+            mark is not None
+            and mark.workload_uid == due.facts.workload_uid
+            and mark.seq >= due.share.seq
             for mark in marks
         )
 
@@ -128,16 +161,25 @@ def _still_wanted(due: Due) -> bool:
     """Whether the hub leads and the decision is in force still."""
     state = due.hub.state
     workload = state.workloads.get(due.facts.key)
-    if not state.leading or not state.ready or state.paused or workload is None or workload.deleting:
+    if (
+        not state.leading
+        or not state.ready
+        or state.paused
+        or workload is None
+        or workload.deleting
+    ):
         return False
     record = state.record_of(workload)
     suspended = workload.ask is None or workload.ask.suspended
-    return not suspended and record is not None and not record.deleting and record.seq == due.facts.seq
+    return (
+        not suspended and record is not None and not record.deleting and record.seq == due.facts.seq
+    )
 
 
 def _open(due: Due) -> bool:
-    """Whether the member, by what the hub knows, lets this slice be written: nothing is in its place, it was not
-    refused, and the member is the one that was joined."""
+    """Whether the member, by what the hub knows, lets this slice be written: nothing is in its
+    place, it was not refused, and the member is the one that was joined.
+    """
     member = due.hub.state.members.get(due.share.cluster)
     if member is None or member.applier is None or not member.heard or not member.claimed:
         return False

@@ -1,6 +1,8 @@
-"""One world in full: its parameters, what its user does, and what befalls it, as text that can be replayed.
+"""One world in full: its parameters, what its user does, and what befalls it, as text that can be
+replayed.
 
-A seed is the short name of such a case; a case that was made smaller has no seed of its own, so it is written out.
+A seed is the short name of such a case; a case that was made smaller has no seed of its own, so it
+is written out.
 """
 
 import dataclasses
@@ -24,10 +26,14 @@ CLUSTERS = string.ascii_lowercase
 
 
 class Strikes:
-    """A schedule of single requests, each named by its sender, its path and its number among the like."""
+    """A schedule of single requests, each named by its sender, its path and its number among the
+    like.
+    """
 
     def __init__(self, strikes: Iterable[Strike]) -> None:
-        self._due = {(one.process, one.cluster, one.method, one.path, one.nth): one.fault for one in strikes}
+        self._due = {
+            (one.process, one.cluster, one.method, one.path, one.nth): one.fault for one in strikes
+        }
         self._seen: Counter[tuple[str, str, str, str]] = Counter()
         self._stopped = False
 
@@ -50,7 +56,9 @@ class Case:
     parameters: Parameters
     actions: tuple[Action, ...]
     strikes: tuple[Strike, ...] | None = None
-    """Faults of single requests, each by name; None where they come by the chances of the parameters."""
+    """Faults of single requests, each by name; None where they come by the chances of the
+    parameters.
+    """
 
     @classmethod
     def of(cls, seed: int, only: Collection[str] = ()) -> "Case":
@@ -85,10 +93,13 @@ class Case:
         """Its size in words."""
         drawn = self.parameters
         single = (
-            f"{len(self.strikes)} struck requests" if self.strikes is not None else f"{len(drawn.hub)} kinds of faults"
+            f"{len(self.strikes)} struck requests"
+            if self.strikes is not None
+            else f"{len(drawn.hub)} kinds of faults"
         )
         return (
-            f"{len(self.actions)} actions, {drawn.members} members, {drawn.hubs} hubs, {len(drawn.turns)} episodes,"
+            f"{len(self.actions)} actions, {drawn.members} members, {drawn.hubs} hubs, "
+            f"{len(drawn.turns)} episodes,"
             f" {single}, {'shuffled' if drawn.shuffled else 'in order'}"
         )
 
@@ -108,7 +119,9 @@ def _course(case: Case) -> running.Course:
 
 
 def possible(actions: Sequence[Action], members: int) -> tuple[Action, ...]:
-    """The actions without those that speak of what is not there any more, once others were left out."""
+    """The actions without those that speak of what is not there any more, once others were left
+    out.
+    """
     alive: set[tuple[str, str, str]] = {("MemberCluster", "", name) for name in CLUSTERS[:members]}
     found = []
     for action in actions:

@@ -1,8 +1,9 @@
 """6: what a hub charges for is what there is, and who waits for quota gets it when it is free.
 
-A few seconds after every status of a job set, and at rest, the commitments of every hub that has heard of it are held
-beside a sum of our own: over decisions and statuses on the host, and at rest over the members' slices and what they
-run. This never asks `federator.placement`; fields are read in their plain meaning.
+A few seconds after every status of a job set, and at rest, the commitments of every hub that has
+heard of it are held beside a sum of our own: over decisions and statuses on the host, and at rest
+over the members' slices and what they run. This never asks `federator.placement`; fields are read
+in their plain meaning.
 """
 
 import collections
@@ -62,7 +63,13 @@ class Charges:
 
     def noted(self, step: Step) -> None:
         """A write: what job sets have done may have changed with it."""
-        if step.kind != JOBSET or step.cluster != "host" or not step.same or step.old is None or step.new is None:
+        if (
+            step.kind != JOBSET
+            or step.cluster != "host"
+            or not step.same
+            or step.old is None
+            or step.new is None
+        ):
             return
         if finished(step.old) == finished(step.new):
             return
@@ -86,7 +93,14 @@ class Charges:
 
     def _charged(self, uid: str) -> Iterator[str]:
         """What hubs charge for one job set now."""
-        obj = next((one for one in all_of(self._world.federation.host, JOBSET) if one["metadata"]["uid"] == uid), None)
+        obj = next(
+            (
+                one
+                for one in all_of(self._world.federation.host, JOBSET)
+                if one["metadata"]["uid"] == uid
+            ),
+            None,
+        )
         facts = next((one for one in self._decisions() if one.workload_uid == uid), None)
         if obj is None or facts is None:
             return
@@ -97,21 +111,37 @@ class Charges:
             charged = hub.state.commitments.commitment(uid)
             copies = charged.copies if charged is not None else 0
             if copies != held(facts, finished(obj)):
-                yield f"{NAME}: {name} charges {copies} pods for {facts.key}, which holds {held(facts, finished(obj))}"
+                yield (
+                    f"{NAME}: {name} charges {copies} pods for {facts.key}, which holds "
+                    f"{held(facts, finished(obj))}"
+                )
 
     def _decisions(self) -> list[DecisionFacts]:
         found = map(decision_facts, all_of(self._world.federation.host, "PlacementDecision"))
         return [one for one in found if one.terms.shape is not None]
 
     def _could_be_served(self) -> Iterator[str]:
-        """uids of job sets that hold nothing, are told that their account is full, and would have room in it."""
+        """uids of job sets that hold nothing, are told that their account is full, and would have
+        room in it.
+        """
         host = self._world.federation.host
-        objs = {one["metadata"]["uid"]: one for kind in registry.WORKLOADS for one in all_of(host, kind)}
+        objs = {
+            one["metadata"]["uid"]: one for kind in registry.WORKLOADS for one in all_of(host, kind)
+        }
         decisions = self._decisions()
         for facts in decisions:
             obj = objs.get(facts.workload_uid)
-            waits = facts.terms.unit is Unit.SHARDS and str(facts.terms.reason) in FULL and not facts.shares
-            if obj is None or not waits or raw.flag(obj, "spec", "suspend") or "deletionTimestamp" in obj["metadata"]:
+            waits = (
+                facts.terms.unit is Unit.SHARDS
+                and str(facts.terms.reason) in FULL
+                and not facts.shares
+            )
+            if (
+                obj is None
+                or not waits
+                or raw.flag(obj, "spec", "suspend")
+                or "deletionTimestamp" in obj["metadata"]
+            ):
                 continue
             accounts = promises.Accounts(all_of(host, "FederatedQuota"))
             if accounts.of(facts.terms.project) and _fits(accounts, facts, obj, decisions, objs):
@@ -122,9 +152,18 @@ class Charges:
         world = self._world
         leader = world.leader()
         hub, life = world.federation.processes.get(leader), world.lives.get(leader)
-        if hub is None or life is None or life.name != due.leader or not hub.state.ready or hub.state.paused:
+        if (
+            hub is None
+            or life is None
+            or life.name != due.leader
+            or not hub.state.ready
+            or hub.state.paused
+        ):
             return
-        since_s = max(world.reach.well_since_s(life.name, "host", now_s), world.reach.awake_since_s(life.name, now_s))
+        since_s = max(
+            world.reach.well_since_s(life.name, "host", now_s),
+            world.reach.awake_since_s(life.name, now_s),
+        )
         if since_s > due.at_s - 2 * SERVED_S or not any(True for _ in self._hubs()):
             return
         still = due.waiting & frozenset(self._could_be_served())
@@ -132,7 +171,10 @@ class Charges:
         for facts in self._decisions():
             heard = hub.state.workloads.get(facts.key)
             if facts.workload_uid in still and heard is not None and not _deciding(hub, facts.key):
-                yield f"{SERVED}: {facts.key} is told {facts.terms.reason}, and its account has room for it"
+                yield (
+                    f"{SERVED}: {facts.key} is told {facts.terms.reason}, and its account has "
+                    "room for it"
+                )
 
     def at_rest(self) -> Iterator[str]:
         """All commitments beside what members hold and run, and what accounts say of their use."""
@@ -144,20 +186,30 @@ class Charges:
             }
             for account in sorted(use.keys() | charged.keys()):
                 for resource in MEASURED:
-                    is_, has = charged.get(account, {}).get(resource, 0), use.get(account, {}).get(resource, 0)
+                    is_, has = (
+                        charged.get(account, {}).get(resource, 0),
+                        use.get(account, {}).get(resource, 0),
+                    )
                     if is_ != has:
-                        yield f"{NAME}: {name} charges {'/'.join(account)} for {is_} {resource}, members have {has}"
+                        yield (
+                            f"{NAME}: {name} charges {'/'.join(account)} for {is_} {resource}, "
+                            f"members have {has}"
+                        )
             for project in sorted({project for project, _ in use} | placed.keys()):
                 counts = hub.state.commitments.placed(project), placed.get(project, 0)
                 if counts[0] != counts[1]:
-                    yield f"{NAME}: {name} counts {counts[0]} workloads of {project}, {counts[1]} hold anything"
+                    yield (
+                        f"{NAME}: {name} counts {counts[0]} workloads of {project}, {counts[1]} "
+                        "hold anything"
+                    )
         accounts = promises.Accounts(all_of(self._world.federation.host, "FederatedQuota"))
         for name, quota in sorted(accounts.objs.items()):
             yield from _said(name, quota, accounts.projects(name), use, placed)
 
     def _used_in_members(self) -> tuple[dict[tuple[str, str], Mapping[str, int]], dict[str, int]]:
-        """((project, tier) -> what its pods may take, project -> workloads that hold anything): by slices, and by the
-        requests in what members run for them."""
+        """((project, tier) -> what its pods may take, project -> workloads that hold anything): by
+        slices, and by the requests in what members run for them.
+        """
         use: dict[tuple[str, str], collections.Counter[str]] = {}
         placed: collections.Counter[str] = collections.Counter()
         host = self._world.federation.host
@@ -189,7 +241,10 @@ class Charges:
             if kind != JOBSET:
                 return int(obj["spec"].get("replicas", 1))
             status = obj.get("status") or {}
-            told = [shards.parse(status.get(f"{which}Indexes") or "") for which in ("completed", "failed")]
+            told = [
+                shards.parse(status.get(f"{which}Indexes") or "")
+                for which in ("completed", "failed")
+            ]
             mine = shards.minus(shards.normal(mark.ranges), shards.union(done, shards.union(*told)))
             return min(int(obj["spec"]["parallelism"]), shards.size(mine))
         return 0
@@ -199,7 +254,9 @@ class Charges:
         member = self._world.federation.members[cluster]
         for kind in ("Deployment", "Job"):
             native = NATIVES[kind]
-            for found in member.store.items(member.registry.get(native.api_version.rpartition("/")[0], native.plural)):
+            for found in member.store.items(
+                member.registry.get(native.api_version.rpartition("/")[0], native.plural)
+            ):
                 if (found.obj["metadata"].get("labels") or {}).get(names.WORKLOAD_UID_LABEL) == uid:
                     pod = found.obj["spec"]["template"]["spec"]
                     return _sum_of(pod)
@@ -210,7 +267,10 @@ def held(facts: DecisionFacts, done: Ranges) -> int:
     """Pods that a decision lets run at once, when these shards are done."""
     if facts.terms.unit is not Unit.SHARDS:
         return sum(share.count for share in facts.shares)
-    return sum(min(share.slots, shards.size(shards.minus(shards.normal(share.ranges), done))) for share in facts.shares)
+    return sum(
+        min(share.slots, shards.size(shards.minus(shards.normal(share.ranges), done)))
+        for share in facts.shares
+    )
 
 
 def _sum_of(pod: Mapping[str, Any]) -> dict[str, int]:
@@ -218,7 +278,9 @@ def _sum_of(pod: Mapping[str, Any]) -> dict[str, int]:
     for container in pod.get("containers") or ():
         requests = (container.get("resources") or {}).get("requests") or {}
         for resource in MEASURED:
-            total[resource] += vector({resource: requests[resource]})[resource] if resource in requests else 0
+            total[resource] += (
+                vector({resource: requests[resource]})[resource] if resource in requests else 0
+            )
     return dict(total)
 
 
@@ -231,23 +293,31 @@ def _fits(
 ) -> bool:
     """Whether a whole job set that holds nothing has room in its account and all above it."""
     project, tier = facts.terms.project, facts.terms.tier
-    pods = {one.workload_uid: held(one, finished(objs.get(one.workload_uid, {}))) for one in decisions}
+    pods = {
+        one.workload_uid: held(one, finished(objs.get(one.workload_uid, {}))) for one in decisions
+    }
     for name in {one for own in accounts.of(project) for one in accounts.line(own)}:
         most = raw.at(raw.mapping(accounts.objs[name], "spec"), "maxConcurrentWorkloads")
         under = accounts.projects(name)
         if (
             most is not None
-            and sum(bool(pods[one.workload_uid]) for one in decisions if one.terms.project in under) >= most
+            and sum(bool(pods[one.workload_uid]) for one in decisions if one.terms.project in under)
+            >= most
         ):
             return False
-    asked = min(raw.integer(obj, "spec", "parallelism", default=1), raw.integer(obj, "spec", "shards", default=1))
+    asked = min(
+        raw.integer(obj, "spec", "parallelism", default=1),
+        raw.integer(obj, "spec", "shards", default=1),
+    )
     requests = facts.terms.shape.requests if facts.terms.shape is not None else {}
 
     def used(resource: str, one: str) -> int:
         return sum(
             other.terms.shape.requests[resource] * pods[other.workload_uid]
             for other in decisions
-            if other.terms.shape is not None and other.terms.project == one and other.terms.tier == tier
+            if other.terms.shape is not None
+            and other.terms.project == one
+            and other.terms.tier == tier
         )
 
     def more(resource: str, one: str) -> int:
@@ -267,12 +337,22 @@ def _said(
     status = quota.get("status") or {}
     for row in status.get("usage") or ():
         for resource in MEASURED:
-            said = vector({resource: row["used"][resource]})[resource] if resource in row["used"] else 0
+            said = (
+                vector({resource: row["used"][resource]})[resource]
+                if resource in row["used"]
+                else 0
+            )
             has = sum(use.get((project, row["tier"]), {}).get(resource, 0) for project in projects)
             if said != has:
-                yield f"{NAME}: FederatedQuota {name} says {said} {resource} in {row['tier']}, members have {has}"
+                yield (
+                    f"{NAME}: FederatedQuota {name} says {said} {resource} in {row['tier']}, "
+                    f"members have {has}"
+                )
     if status and status.get("workloads", 0) != sum(placed.get(project, 0) for project in projects):
-        yield f"{NAME}: FederatedQuota {name} says {status.get('workloads', 0)} workloads, {dict(placed)} hold anything"
+        yield (
+            f"{NAME}: FederatedQuota {name} says {status.get('workloads', 0)} workloads, "
+            f"{dict(placed)} hold anything"
+        )
 
 
 def _has_heard(hub: HubProcess, obj: Obj, facts: DecisionFacts) -> bool:
@@ -280,10 +360,18 @@ def _has_heard(hub: HubProcess, obj: Obj, facts: DecisionFacts) -> bool:
     meta = obj["metadata"]
     known = hub.state.workloads.get(WorkloadKey(JOBSET, meta["namespace"], meta["name"]))
     record = next((one for one in hub.state.records_of(facts.key) if one.uid == facts.uid), None)
-    if known is None or known.uid != meta["uid"] or known.resource_version != meta["resourceVersion"]:
+    if (
+        known is None
+        or known.uid != meta["uid"]
+        or known.resource_version != meta["resourceVersion"]
+    ):
         store = hearing.store_of(hub, JOBSET)
         version = store.version((meta["namespace"], meta["name"])) if store is not None else None
-        if version is None or version.uid != meta["uid"] or version.number != int(meta["resourceVersion"]):
+        if (
+            version is None
+            or version.uid != meta["uid"]
+            or version.number != int(meta["resourceVersion"])
+        ):
             return False
     return record is not None and record.resource_version == facts.resource_version
 

@@ -1,6 +1,8 @@
-"""What must hold of the requests that our processes send: one class per rule, told of every request on the wire.
+"""What must hold of the requests that our processes send: one class per rule, told of every request
+on the wire.
 
-Each keeps its own small memory per life of a process and adds a sentence to `found` for every breach.
+Each keeps its own small memory per life of a process and adds a sentence to `found` for every
+breach.
 """
 
 import collections
@@ -16,15 +18,21 @@ from federator.sandbox.faults.rows import Sending, is_hub
 from tests.simulation.story import Sent
 
 REQUESTS_PER_MINUTE = 60
-"""Of one process to one path: a status may be written once a second (rule 21). Runs see half of it."""
+"""Of one process to one path: a status may be written once a second (rule 21). Runs see half of it.
+"""
 _HOST_LISTS = frozenset(
     {"placementdecisions", "memberclusters", *(kind.plural for kind in registry.WORKLOADS.values())}
 )
 
 
 _SLICES = frozenset({"pinterestservices", "pinterestjobsets"})
-_OWNERS_OF = {"jobs": frozenset({"pinterestjobsets"}), "deployments": frozenset({"pinterestservices"})}
-"""What a native of these kinds is expanded from; of the others, either. The other kind of slice may not be served."""
+_OWNERS_OF = {
+    "jobs": frozenset({"pinterestjobsets"}),
+    "deployments": frozenset({"pinterestservices"}),
+}
+"""What a native of these kinds is expanded from; of the others, either. The other kind of slice may
+not be served.
+"""
 
 
 def resource_of(path: str) -> tuple[str, bool]:
@@ -45,9 +53,11 @@ class Watcher(Protocol):
 
 
 class NoDeleteOnDoubt:
-    """14: nothing is deleted before this life has listed what the judgement depends on; 5: and only by uid.
+    """14: nothing is deleted before this life has listed what the judgement depends on; 5: and only
+    by uid.
 
-    What a member process takes away depends on the slice that it was made for, and on what is there.
+    What a member process takes away depends on the slice that it was made for, and on what is
+    there.
     """
 
     name = "14 no delete on doubt"
@@ -63,10 +73,14 @@ class NoDeleteOnDoubt:
         if sent.request.method != "DELETE":
             return
         if not _preconditions(sent.request.body).get("uid"):
-            self.found.append(f"5 ownership: {sent.text()} deletes without the uid it was judged by")
+            self.found.append(
+                f"5 ownership: {sent.text()} deletes without the uid it was judged by"
+            )
         missing = self._missing(sent, plural)
         if missing:
-            self.found.append(f"{self.name}: {sent.text()} before {', '.join(sorted(missing))} had been listed")
+            self.found.append(
+                f"{self.name}: {sent.text()} before {', '.join(sorted(missing))} had been listed"
+            )
 
     def _missing(self, sent: Sent, plural: str) -> frozenset[str]:
         listed = self._listed[sent.life.name, sent.cluster]
@@ -82,11 +96,12 @@ def _preconditions(body: bytes) -> dict[str, Any]:
 
 
 class NoHotLoop:
-    """21: no life of a process asks for one object more than `REQUESTS_PER_MINUTE` times a virtual minute.
+    """21: no life of a process asks for one object more than `REQUESTS_PER_MINUTE` times a virtual
+    minute.
 
-    Counted where requests leave their process, so that what never arrives or is answered by something else on the way
-    counts too, and once more where they arrive. A life, because one that is killed over and over begins over and over:
-    how fast is not ours to say.
+    Counted where requests leave their process, so that what never arrives or is answered by
+    something else on the way counts too, and once more where they arrive. A life, because one that
+    is killed over and over begins over and over: how fast is not ours to say.
     """
 
     name = "21 no hot loop"
@@ -96,7 +111,9 @@ class NoHotLoop:
         self.found: list[str] = []
         self.most = 0
         self._now = now
-        self._recent: dict[tuple[str, ...], collections.deque[float]] = collections.defaultdict(collections.deque)
+        self._recent: dict[tuple[str, ...], collections.deque[float]] = collections.defaultdict(
+            collections.deque
+        )
 
     def sending(self, life: Life, sending: Sending) -> None:
         """A request leaves its process."""
@@ -120,7 +137,8 @@ class NoHotLoop:
 class OneLeader:
     """12: once a hub has sent a write of work, none that did so before it sends another.
 
-    Judged as requests are sent: what an old leader had sent may arrive late, and is then for the other rules to judge.
+    Judged as requests are sent: what an old leader had sent may arrive late, and is then for the
+    other rules to judge.
     """
 
     name = "12 one leader"
@@ -147,8 +165,9 @@ class OneLeader:
 class StaticStability:
     """16: a member process takes no running work away on its own.
 
-    It deletes a Deployment or a Service only when somebody else has written a workload or a native in that cluster not
-    long before: hubs, users, the cluster's own controllers. Hubs and host being away is nothing of the kind.
+    It deletes a Deployment or a Service only when somebody else has written a workload or a native
+    in that cluster not long before: hubs, users, the cluster's own controllers. Hubs and host being
+    away is nothing of the kind.
     """
 
     name = "16 static stability"
@@ -168,11 +187,15 @@ class StaticStability:
             return
         idle_s = sent.at_s - self._moved.get(sent.cluster, 0.0)
         if resource_of(sent.request.path)[0] in self.TAKEN_AWAY and idle_s > self.LATELY_S:
-            self.found.append(f"{self.name}: {sent.text()} though nothing else moved there for {idle_s:.0f} s")
+            self.found.append(
+                f"{self.name}: {sent.text()} though nothing else moved there for {idle_s:.0f} s"
+            )
 
 
 class Quiet:
-    """10: counts writes while `listening`; a world at rest has none. Heartbeats are no writes of work."""
+    """10: counts writes while `listening`; a world at rest has none. Heartbeats are no writes of
+    work.
+    """
 
     name = "10 stays at rest"
 
@@ -186,8 +209,10 @@ class Quiet:
 
 
 class Conditional:
-    """39: a status is written on the condition that nobody wrote since it was read: API servers do not compare the uid
-    of a status, so without a version it may land on another object of the same name, or undo what came meanwhile."""
+    """39: a status is written on the condition that nobody wrote since it was read: API servers do
+    not compare the uid of a status, so without a version it may land on another object of the same
+    name, or undo what came meanwhile.
+    """
 
     name = "39 statuses are conditional"
 
@@ -199,12 +224,16 @@ class Conditional:
             return
         plural = resource_of(sent.request.path)[0]
         if plural in _HOST_LISTS and b'"resourceVersion"' not in sent.request.body:
-            self.found.append(f"{self.name}: {sent.text()} names no version of what it was computed from")
+            self.found.append(
+                f"{self.name}: {sent.text()} names no version of what it was computed from"
+            )
 
 
 class NoReplay:
-    """39: a decision is computed anew after a conflict; the body that was refused is not sent once more with another
-    version. Judged as requests leave: a conflict may come from something on the way."""
+    """39: a decision is computed anew after a conflict; the body that was refused is not sent once
+    more with another version. Judged as requests leave: a conflict may come from something on the
+    way.
+    """
 
     name = "39 nothing is replayed"
 
@@ -221,21 +250,29 @@ class NoReplay:
         body = json.loads(request.body)
         if not isinstance(body, list):
             return
-        version = next((part["value"] for part in body if part["path"] == "/metadata/resourceVersion"), "")
-        rest = json.dumps([part for part in body if part["path"] != "/metadata/resourceVersion"]).encode()
+        version = next(
+            (part["value"] for part in body if part["path"] == "/metadata/resourceVersion"), ""
+        )
+        rest = json.dumps(
+            [part for part in body if part["path"] != "/metadata/resourceVersion"]
+        ).encode()
         before = self._sent.get((life.name, request.path))
         self._sent[life.name, request.path] = version, rest
         if before is not None and before[1] == rest and before[0] != version:
             what = f"{life.name} sends {request.path} again as it was"
-            self.found.append(f"{self.name}: {what}, over version {version!r} instead of {before[0]!r}")
+            self.found.append(
+                f"{self.name}: {what}, over version {version!r} instead of {before[0]!r}"
+            )
 
     def __call__(self, sent: Sent) -> None:
         """Nothing is judged where requests arrive."""
 
 
 class AsGranted:
-    """12: no hub believes that it leads for longer than the renew deadline after it *sent* the last write of the lease
-    that was taken: the answer may have been long on its way, and others count from what they saw."""
+    """12: no hub believes that it leads for longer than the renew deadline after it *sent* the last
+    write of the lease that was taken: the answer may have been long on its way, and others count
+    from what they saw.
+    """
 
     name = "12 leads as granted"
 
@@ -254,34 +291,52 @@ class AsGranted:
         if not is_hub(life.process):
             return
         elector = self._elector(life.process)
-        if elector is not None and elector.leading and life.name in self._granted_s and life.name not in self._judged:
+        if (
+            elector is not None
+            and elector.leading
+            and life.name in self._granted_s
+            and life.name not in self._judged
+        ):
             until_s = self._granted_s[life.name] + elector.options.renew_deadline_s
             if elector._deadline > until_s + 0.001:
                 self._judged.add(life.name)
                 late_s = elector._deadline - until_s
-                self.found.append(f"{self.name}: {life.name} means to lead {late_s:.3f} s longer than it was granted")
+                self.found.append(
+                    f"{self.name}: {life.name} means to lead {late_s:.3f} s longer than it "
+                    "was granted"
+                )
         if sending.cluster == "host" and sending.writes and "/leases" in sending.request.path:
             self._asked_s[life.name] = self._now()
 
     def __call__(self, sent: Sent) -> None:
-        if sent.heartbeat and sent.cluster == "host" and sent.writes and sent.status < HTTPStatus.BAD_REQUEST:
+        if (
+            sent.heartbeat
+            and sent.cluster == "host"
+            and sent.writes
+            and sent.status < HTTPStatus.BAD_REQUEST
+        ):
             self._granted_s[sent.life.name] = self._asked_s.get(sent.life.name, sent.at_s)
 
 
 class OnlyWhomWeKnow:
-    """17: a life of a hub sends nothing with a body to a member before it has read who that is, nor once it has read
-    another identity there than the host has recorded.
+    """17: a life of a hub sends nothing with a body to a member before it has read who that is, nor
+    once it has read another identity there than the host has recorded.
 
-    Only what a hub can know is judged: it asks at every probe, and whenever a list or a watch begins. A cluster that
-    takes another's place behind connections that do not break is found out by the next probe (10 s).
+    Only what a hub can know is judged: it asks at every probe, and whenever a list or a watch
+    begins. A cluster that takes another's place behind connections that do not break is found out
+    by the next probe (10 s).
     """
 
     name = "17 identity"
     SETTLE_S = 1.0
     """What was under way when it learned."""
 
-    def __init__(self, answering: Callable[[str], str], recorded: Callable[[str], Collection[str]]) -> None:
-        """`answering(cluster)`: the uid of what stands at the address; `recorded`: those of its MemberClusters."""
+    def __init__(
+        self, answering: Callable[[str], str], recorded: Callable[[str], Collection[str]]
+    ) -> None:
+        """`answering(cluster)`: the uid of what stands at the address; `recorded`: those of its
+        MemberClusters.
+        """
         self.found: list[str] = []
         self._answering = answering
         self._recorded = recorded
@@ -302,7 +357,11 @@ class OnlyWhomWeKnow:
         known = sent.life.name, sent.cluster, answering
         if asked:
             self._knows_since.setdefault(known, sent.at_s)
-        elif sent.request.body and sent.at_s > self._knows_since.get(known, sent.at_s) + self.SETTLE_S:
+        elif (
+            sent.request.body
+            and sent.at_s > self._knows_since.get(known, sent.at_s) + self.SETTLE_S
+        ):
             self.found.append(
-                f"{self.name}: {sent.text()} goes to {answering}, {' '.join(sorted(recorded))} was joined"
+                f"{self.name}: {sent.text()} goes to {answering}, "
+                f"{' '.join(sorted(recorded))} was joined"
             )

@@ -1,4 +1,6 @@
-"""`python -m tests.simulation.controls`: every planted bug in the campaign's own worlds, until its rule catches it."""
+"""`python -m tests.simulation.controls`: every planted bug in the campaign's own worlds, until its
+rule catches it.
+"""
 
 import argparse
 import functools
@@ -52,15 +54,22 @@ def main(arguments: Sequence[str]) -> int:
     """Prints one line per bug; 1 when any of them escapes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=1, help="processes to use")
-    parser.add_argument("--within", type=int, default=WITHIN, help="seeds in which each must be caught")
+    parser.add_argument(
+        "--within", type=int, default=WITHIN, help="seeds in which each must be caught"
+    )
     parser.add_argument("--only", default="", help="bugs whose description contains this")
     options = parser.parse_args(arguments)
     logging.disable(logging.WARNING)
-    names = sorted((what for what in CONTROLS if options.only in what), key=lambda what: (CONTROLS[what][0], what))
+    names = sorted(
+        (what for what in CONTROLS if options.only in what),
+        key=lambda what: (CONTROLS[what][0], what),
+    )
     escaped = 0
     with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
         for what, seeds in zip(
-            names, pool.imap(functools.partial(first_caught, within=options.within), names), strict=True
+            names,
+            pool.imap(functools.partial(first_caught, within=options.within), names),
+            strict=True,
         ):
             escaped += seeds is None
             told = str(seeds) if seeds is not None else f"not within {options.within}"

@@ -1,9 +1,11 @@
-"""`python -m tests.simulation.crashes`: every write of a fixed script with a crash just before and just after it.
+"""`python -m tests.simulation.crashes`: every write of a fixed script with a crash just before and
+just after it.
 
-A run without crashes counts the writes of hub and member processes (W). Point 2n kills the writer before write n is
-sent, point 2n + 1 after the server has taken it and before the reply is heard. Besides: a seeded sample of pairs of
-crashes, and of crashes while the next life begins. Every run must keep all rules, come to rest, end where the run
-without crashes does, and make and remove as many objects of each kind.
+A run without crashes counts the writes of hub and member processes (W). Point 2n kills the writer
+before write n is sent, point 2n + 1 after the server has taken it and before the reply is heard.
+Besides: a seeded sample of pairs of crashes, and of crashes while the next life begins. Every run
+must keep all rules, come to rest, end where the run without crashes does, and make and remove as
+many objects of each kind.
 """
 
 import argparse
@@ -58,7 +60,9 @@ class Crashes:
     fired: int = 0
     stopped: bool = False
     fork: Callable[[Point], bool] | None = None
-    """Asked at every write for both of its points: whether this process is now the one that runs the point."""
+    """Asked at every write for both of its points: whether this process is now the one that runs
+    the point.
+    """
     _reborn: str = ""
     _requests: int = 0
     _seen: list[str] = field(default_factory=list)
@@ -85,7 +89,9 @@ class Crashes:
             return None
         self.heartbeats += "/leases" in sending.request.path
         self.writes += 1
-        if self.fork is not None and any(self._become(point) for point in both_sides(self.writes - 1)):
+        if self.fork is not None and any(
+            self._become(point) for point in both_sides(self.writes - 1)
+        ):
             self.fork = None
         if self.writes - 1 not in self.point.writes:
             return None
@@ -135,7 +141,12 @@ def both_sides(write: int) -> list[Point]:
     """The two points of a write."""
     return [
         Point(f"point {2 * write}: before write {write}", (write,), number=2 * write),
-        Point(f"point {2 * write + 1}: after write {write}", (write,), after=True, number=2 * write + 1),
+        Point(
+            f"point {2 * write + 1}: after write {write}",
+            (write,),
+            after=True,
+            number=2 * write + 1,
+        ),
     ]
 
 
@@ -147,21 +158,37 @@ def points(count: int) -> list[Point]:
 def pairs(count: int, rng: random.Random, wanted: int) -> Iterator[Point]:
     """Two crashes at different writes; half of the second ones come soon after the first.
 
-    None among the last `SPARED`: after the first crash a run may have fewer writes than the one they were counted in.
+    None among the last `SPARED`: after the first crash a run may have fewer writes than the one
+    they were counted in.
     """
     count -= SPARED
     for number in range(wanted):
         first = rng.randrange(count - 1)
-        second = min(count - 1, first + rng.randint(1, 12)) if number % 2 else rng.randrange(first + 1, count)
+        second = (
+            min(count - 1, first + rng.randint(1, 12))
+            if number % 2
+            else rng.randrange(first + 1, count)
+        )
         after = rng.random() < 0.5
-        yield Point(f"pair {number}: {'after' if after else 'before'} {first}, before {second}", (first, second), after)
+        yield Point(
+            f"pair {number}: {'after' if after else 'before'} {first}, before {second}",
+            (first, second),
+            after,
+        )
 
 
 def restarts(count: int, rng: random.Random, wanted: int) -> Iterator[Point]:
     """A crash at a write, and another while the next life begins."""
     for number in range(wanted):
-        write, request, after = rng.randrange(count), rng.randint(1, RESTART_REQUESTS), rng.random() < 0.5
-        name = f"restart {number}: {'after' if after else 'before'} {write}, then at request {request} of the next life"
+        write, request, after = (
+            rng.randrange(count),
+            rng.randint(1, RESTART_REQUESTS),
+            rng.random() < 0.5,
+        )
+        name = (
+            f"restart {number}: {'after' if after else 'before'} {write}, then at request "
+            f"{request} of the next life"
+        )
         yield Point(name, (write,), after, restart=request)
 
 
@@ -178,13 +205,16 @@ def judge(crashes: Crashes) -> list[str]:
         found.append(f"the run is too short: {crashes.fired} of {crashes.planned} crashes happened")
     for what in sorted(calm.changes.keys() | report.changes.keys()):
         if what not in PATH_DEPENDENT and calm.changes[what] != report.changes[what]:
-            found.append(f"{what}: {report.changes[what]} times, without the crash {calm.changes[what]}")
+            found.append(
+                f"{what}: {report.changes[what]} times, without the crash {calm.changes[what]}"
+            )
     return found
 
 
 def sweep(wanted: Sequence[Point], processes: tuple[str, ...], jobs: int) -> set[str]:
-    """Runs single points, each in a child that leaves one run without crashes at its write: what comes before is the
-    same for all. Returns the names of those that did not converge; each child prints why.
+    """Runs single points, each in a child that leaves one run without crashes at its write: what
+    comes before is the same for all. Returns the names of those that did not converge; each child
+    prints why.
     """
     reference(processes)
     names = {point.name for point in wanted}
@@ -211,7 +241,9 @@ def sweep(wanted: Sequence[Point], processes: tuple[str, ...], jobs: int) -> set
         pid = os.fork()
         child = pid == 0
         if child:
-            asyncio._set_running_loop(loop)  # which loop runs is remembered with the process it runs in
+            asyncio._set_running_loop(
+                loop
+            )  # which loop runs is remembered with the process it runs in
         else:
             running_now[pid] = point.name
         return child
@@ -257,16 +289,22 @@ def main(arguments: Sequence[str]) -> int:
     }
     begun = time.monotonic()
     broken = sweep(single, processes, options.jobs)
-    drawn = [Crashes(point, processes) for group in ("pairs", "restarts") for point in chosen[group]]
+    drawn = [
+        Crashes(point, processes) for group in ("pairs", "restarts") for point in chosen[group]
+    ]
     with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
         for crashes, found in zip(drawn, pool.imap(judge, drawn, chunksize=2), strict=True):
             tell(crashes.point, found)
             if found:
                 broken.add(crashes.point.name)
-    good = Counter({what: sum(point.name not in broken for point in group) for what, group in chosen.items()})
+    good = Counter(
+        {what: sum(point.name not in broken for point in group) for what, group in chosen.items()}
+    )
     print(
-        f"crash points of {' and '.join(processes)}: {seen.writes} writes ({seen.heartbeats} of them heartbeats),"
-        f" {len(single)} points, {good['points']} converged; {good['pairs']} of {options.pairs} pairs and"
+        f"crash points of {' and '.join(processes)}: {seen.writes} writes ({seen.heartbeats} "
+        "of them heartbeats),"
+        f" {len(single)} points, {good['points']} converged; {good['pairs']} of "
+        f"{options.pairs} pairs and"
         f" {good['restarts']} of {options.restarts} crashes during a restart converged;"
         f" {time.monotonic() - begun:.0f} s"
     )
@@ -275,11 +313,15 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--process", choices=(HUB, MEMBER), help="only the writes of this kind of process")
+    parser.add_argument(
+        "--process", choices=(HUB, MEMBER), help="only the writes of this kind of process"
+    )
     parser.add_argument("--points", type=numbers, help="as in 0-49 or 7,12-15; all of them without")
     parser.add_argument("--every", type=int, default=1, help="only every n-th of them")
     parser.add_argument("--pairs", type=int, default=0, help="how many pairs of crashes to draw")
-    parser.add_argument("--restarts", type=int, default=0, help="how many crashes during a restart to draw")
+    parser.add_argument(
+        "--restarts", type=int, default=0, help="how many crashes during a restart to draw"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the draws")
     parser.add_argument("--jobs", type=int, default=2, help="processes to use")
     parser.add_argument("--trace", action="store_true", help="print the run without crashes")

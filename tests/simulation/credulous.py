@@ -1,5 +1,6 @@
-"""Mutations that believe what a member says or a tenant writes, and those of rooms and accounts that only hostile acts
-or other people's pods show; each with the rule that must catch it."""
+"""Mutations that believe what a member says or a tenant writes, and those of rooms and accounts
+that only hostile acts or other people's pods show; each with the rule that must catch it.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -64,7 +65,9 @@ CREDULOUS: Mapping[str, tuple[str, Plant]] = {
     ),
     "a member is believed whose process is dead": (
         silence.NAME,
-        in_worlds_of(instead(Member, "speaks_of", _while_its_server_answers), "member-process-down"),
+        in_worlds_of(
+            instead(Member, "speaks_of", _while_its_server_answers), "member-process-down"
+        ),
     ),
     "pods beyond the level of their namespace are placed": (
         confined.LEVEL,

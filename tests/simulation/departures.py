@@ -1,8 +1,8 @@
-"""Nobody leaves for nowhere: a decision takes a running copy from a cluster only with another place for it, or because
-a person said so of that very cluster or of the count.
+"""Nobody leaves for nowhere: a decision takes a running copy from a cluster only with another place
+for it, or because a person said so of that very cluster or of the count.
 
-Pure and in its own words, beside the product's `leaving`: `feasibility` brings the decision, the one before, and what
-the hub had heard of policy and MemberClusters.
+Pure and in its own words, beside the product's `leaving`: `feasibility` brings the decision, the
+one before, and what the hub had heard of policy and MemberClusters.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,9 +31,10 @@ def breaches(  # noqa: PLR0917 what a decision was made from
     *,
     each: int = 0,
 ) -> Iterator[str]:
-    """A sentence for every cluster that loses running copies although fewer run than are wanted, and than ran before.
-    `wanted` copies are to run at once; of job sets `done` shards run no more. `each`: what the count last meant for
-    each cluster."""
+    """A sentence for every cluster that loses running copies although fewer run than are wanted,
+    and than ran before. `wanted` copies are to run at once; of job sets `done` shards run no more.
+    `each`: what the count last meant for each cluster.
+    """
     now = {share.cluster: _runs(share, done) for share in facts.shares}
     everywhere = policy.division.strategy is Strategy.DUPLICATE
     if 0 < each == wanted and not everywhere:
@@ -46,33 +47,53 @@ def breaches(  # noqa: PLR0917 what a decision was made from
         had, has = min(_runs(share, done), wanted), now.get(share.cluster, 0)
         obj = members.get(share.cluster)
         if has < had and obj is not None and not _said(obj, policy):
-            yield f"{share.cluster} goes from {had} to {has}, {sum(now.values())} of {wanted} are to run"
+            yield (
+                f"{share.cluster} goes from {had} to {has}, {sum(now.values())} of {wanted} are "
+                "to run"
+            )
 
 
 def _of_each(
-    now: Mapping[str, int], before: DecisionFacts, policy: Policy, members: Mapping[str, Obj | None], each: int
+    now: Mapping[str, int],
+    before: DecisionFacts,
+    policy: Policy,
+    members: Mapping[str, Obj | None],
+    each: int,
 ) -> Iterator[str]:
-    """Clusters that lose what a policy that spoke of each cluster gave them, for an edit of the policy alone. Where
-    they hold no more than the count between them, it may be divided anew."""
+    """Clusters that lose what a policy that spoke of each cluster gave them, for an edit of the
+    policy alone. Where they hold no more than the count between them, it may be divided anew.
+    """
     stood = {
         share.cluster: min(share.count, each)
         for share in before.shares
         if (obj := members.get(share.cluster)) is not None
-        if not (_said(obj, policy) or _kept_out(share.cluster, policy) or "deletionTimestamp" in obj["metadata"])
+        if not (
+            _said(obj, policy)
+            or _kept_out(share.cluster, policy)
+            or "deletionTimestamp" in obj["metadata"]
+        )
     }
     for cluster, had in stood.items() if sum(stood.values()) > each else ():
         if now.get(cluster, 0) < had:
-            yield f"{cluster} goes from {had} to {now.get(cluster, 0)}, nobody changed the {each} that each was to have"
+            yield (
+                f"{cluster} goes from {had} to {now.get(cluster, 0)}, nobody changed the {each} "
+                "that each was to have"
+            )
 
 
 def _kept_out(cluster: str, policy: Policy) -> bool:
-    """Whether a Required policy of an operator admits other clusters only: then this is none of those of which the
-    count speaks."""
+    """Whether a Required policy of an operator admits other clusters only: then this is none of
+    those of which the count speaks.
+    """
     return any(demand.names and cluster not in demand.names for demand in policy.required)
 
 
 def _runs(share: Share, done: Ranges) -> int:
-    return min(share.slots, shards.size(shards.minus(share.ranges, done))) if share.ranges else share.count
+    return (
+        min(share.slots, shards.size(shards.minus(share.ranges, done)))
+        if share.ranges
+        else share.count
+    )
 
 
 def _said(cluster: Obj, policy: Policy) -> bool:

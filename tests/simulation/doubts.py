@@ -1,9 +1,11 @@
-"""11: whatever is told as Unknown, or counted as not known, is known again 30 s after everybody can be reached.
+"""11: whatever is told as Unknown, or counted as not known, is known again 30 s after everybody can
+be reached.
 
-Faults being over, everybody can be reached from the moment at which there is a leader, every process lives and every
-member has answered a probe of that leader, is known to serve our kinds (a hub asks for them once a minute: F48), and
-does not want to be left alone any longer (Retry-After: F40). Until then nothing could be read back, or removed. To be
-asked often enough that no such moment is missed.
+Faults being over, everybody can be reached from the moment at which there is a leader, every
+process lives and every member has answered a probe of that leader, is known to serve our kinds (a
+hub asks for them once a minute: F48), and does not want to be left alone any longer (Retry-After:
+F40). Until then nothing could be read back, or removed. To be asked often enough that no such
+moment is missed.
 """
 
 from collections.abc import Iterator
@@ -26,13 +28,16 @@ class Doubts:
         self._world = world
         self._over_s: float | None = None
         self._hidden_s = 0.0
-        """When the leader last believed that a member does not serve one of our kinds, or had to leave it alone."""
+        """When the leader last believed that a member does not serve one of our kinds, or had to
+        leave it alone.
+        """
         self.led_since_s = 0.0
         """When the leader was last another one than before."""
 
     def faults_over(self) -> None:
-        """From now on everything can be reached, as soon as it is tried, and whoever had asked to be left alone for a
-        while may be asked again."""
+        """From now on everything can be reached, as soon as it is tried, and whoever had asked to
+        be left alone for a while may be asked again.
+        """
         left_alone_s = max(RETRY_AFTER_S) if "throttled" in self._world.parameters.hub else 0.0
         self._over_s = self._world.federation.clock.monotonic() + left_alone_s
 
@@ -49,7 +54,10 @@ class Doubts:
                 for what in _unknown(obj):
                     meta = obj["metadata"]
                     where = f"{kind} {meta.get('namespace', '')}/{meta['name']}"
-                    yield f"{self.name}: {where}: {what}, though all are reached since {waited_s:.0f} s"
+                    yield (
+                        f"{self.name}: {where}: {what}, though all are reached since "
+                        f"{waited_s:.0f} s"
+                    )
 
     def _reached_since_s(self) -> float | None:
         """Since when everybody can be reached; None while somebody cannot be."""
@@ -65,7 +73,9 @@ class Doubts:
         born = [patience.born_s[one.name] for one in world.lives.values()]
         reached = [one for one in met if one is not None]
         return (
-            max(self._over_s, self._hidden_s, self.led_since_s, *reached, *born) if len(reached) == len(met) else None
+            max(self._over_s, self._hidden_s, self.led_since_s, *reached, *born)
+            if len(reached) == len(met)
+            else None
         )
 
 

@@ -1,7 +1,7 @@
 """What one seed means: the size of its world, the chances of its faults and the pace of its user.
 
-Drawn once before a run starts, from generators of their own, so that one more draw elsewhere changes nothing here.
-Printed with every failure.
+Drawn once before a run starts, from generators of their own, so that one more draw elsewhere
+changes nothing here. Printed with every failure.
 """
 
 import random
@@ -17,12 +17,16 @@ EPISODES_MOST = 4
 MEMBER_DOWN_PER_MILLE = 30
 """Of all worlds, so many have a member whose process is gone for longer than the grace."""
 SLOW_HOST_PER_MILLE = 50
-"""Of all worlds, so many have a host that answers late for a while. Drawn in the same way as room."""
+"""Of all worlds, so many have a host that answers late for a while. Drawn in the same way as room.
+"""
 ROOMS_PER_MILLE = 250
-"""Of all worlds, so many lose room in a member. Drawn from a generator of its own: the others are what they would be
-without."""
+"""Of all worlds, so many lose room in a member. Drawn from a generator of its own: the others are
+what they would be without.
+"""
 BACKLOG_PER_MILLE = 250
-"""Of all worlds, so many have job sets that queue for a tight quota (`backlog`). Drawn in the same way as room."""
+"""Of all worlds, so many have job sets that queue for a tight quota (`backlog`). Drawn in the same
+way as room.
+"""
 TWO_KINDS_PER_MILLE = 250
 """Of all worlds, so many have machines of two kinds. Drawn in the same way."""
 
@@ -32,14 +36,18 @@ SHORTAGE_PER_MILLE = 40
 MOVING_S = 15.0
 """Job sets of a backlog are moved for about so long first of all."""
 STATUSES_SHARE = 0.6
-"""Of the worlds with a backlog, such a part has a host that refuses statuses of job sets for a while."""
+"""Of the worlds with a backlog, such a part has a host that refuses statuses of job sets for a
+while.
+"""
 APART = table.ROOMS | {table.STATUSES, table.SLOW_HOST, table.MEMBER_DOWN, table.SHORTAGE}
 """Episodes that are drawn by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One episode of the nemesis: which, when it begins after the start of the script, and how long it lasts."""
+    """One episode of the nemesis: which, when it begins after the start of the script, and how long
+    it lasts.
+    """
 
     fault: str
     start_s: float
@@ -72,7 +80,9 @@ class Parameters:
     hubs: int = 1
     """With two, they stand for election."""
     shuffled: bool = False
-    """Whether ready tasks take their steps in a seeded order instead of the order in which they became ready."""
+    """Whether ready tasks take their steps in a seeded order instead of the order in which they
+    became ready.
+    """
     turns: tuple[Turn, ...] = ()
     """What the nemesis does."""
     two_kinds: bool = False
@@ -80,7 +90,8 @@ class Parameters:
     backlog: bool = False
     """Whether job sets queue for a tight quota (`backlog`)."""
     patient: bool = False
-    """Whether every episode runs its course after the script; otherwise all are healed at its end."""
+    """Whether every episode runs its course after the script; otherwise all are healed at its end.
+    """
 
     def without_faults(self) -> "Parameters":
         return replace(self, hub={}, member={}, turns=())
@@ -91,14 +102,18 @@ class Parameters:
 
     def text(self) -> str:
         """One line that says everything drawn."""
-        faults = " ".join(f"{name}={self.hub[name]}/{self.member.get(name, 0)}" for name in self.hub)
+        faults = " ".join(
+            f"{name}={self.hub[name]}/{self.member.get(name, 0)}" for name in self.hub
+        )
         turns = " ".join(turn.text() for turn in self.turns)
         return (
             f"seed {self.seed}: {self.hubs} hubs, {self.members} members of {self.nodes} nodes"
             f"{' of two kinds' if self.two_kinds else ''}{', with a backlog' if self.backlog else ''},"
             f" {self.steps} actions"
-            f" with pauses up to {self.pause_s:g} s, restarts within {self.restart_s:g} s, quota of {self.quota_cpu}"
-            f" cpus (0: none), faults per mille of hub/members: {faults or 'none'}, episodes at + for seconds:"
+            f" with pauses up to {self.pause_s:g} s, restarts within {self.restart_s:g} s, "
+            f"quota of {self.quota_cpu}"
+            f" cpus (0: none), faults per mille of hub/members: {faults or 'none'}, episodes "
+            "at + for seconds:"
             f" {turns or 'none'}{', each to its end' if self.patient else ''}"
         )
 
@@ -109,16 +124,19 @@ def generator(seed: int, purpose: str) -> random.Random:
 
 
 def draw(seed: int, only: Collection[str] = ()) -> Parameters:
-    """The parameters of a seed. A world has only some of the faults, so that each gets time to bite.
+    """The parameters of a seed. A world has only some of the faults, so that each gets time to
+    bite.
 
-    `only`: no other faults and acts than these, and one or two of these episodes, to look at them closely. Raises
-    ValueError for a name that is in neither table.
+    `only`: no other faults and acts than these, and one or two of these episodes, to look at them
+    closely. Raises ValueError for a name that is in neither table.
     """
     if unknown := sorted(set(only) - hostile.NUMBERS.keys()):
         raise ValueError(f"there is no fault {unknown[0]!r} in the table")
     rng = generator(seed, "parameters")
     members, nodes, steps = rng.randint(2, 3), rng.randint(2, 3), rng.randint(6, 14)
-    members = 3 if has_backlog(seed) else members  # so that what is taken from one is divided over others
+    members = (
+        3 if has_backlog(seed) else members
+    )  # so that what is taken from one is divided over others
     pause_s = rng.choice((0.05, 1.0, 4.0, 8.0))
     rows = {name: row for name, row in table.REQUEST_FAULTS.items() if name in only or not only}
     chosen = rng.sample(sorted(rows), rng.randint(0, min(REQUEST_FAULTS_MOST, len(rows))))

@@ -1,7 +1,8 @@
-"""A service that a policy gives to every cluster: in some seeds, its user edits the policy to and fro, removes it and
-makes it anew, and scales the service now and then.
+"""A service that a policy gives to every cluster: in some seeds, its user edits the policy to and
+fro, removes it and makes it anew, and scales the service now and then.
 
-Drawn from a generator of its own: the worlds and scripts of the other seeds are the same with and without.
+Drawn from a generator of its own: the worlds and scripts of the other seeds are the same with and
+without.
 """
 
 import random
@@ -43,8 +44,19 @@ class Duplicates:
         """The policy, and the service that names it."""
         if not self.any:
             return
-        yield 0.0, "create", POLICY_KIND, "", POLICY, {"spec": {"division": {"strategy": "Duplicate"}}}
-        container = {"name": "app", "image": "app:1", "resources": {"requests": {"cpu": "200m", "memory": "64Mi"}}}
+        yield (
+            0.0,
+            "create",
+            POLICY_KIND,
+            "",
+            POLICY,
+            {"spec": {"division": {"strategy": "Duplicate"}}},
+        )
+        container = {
+            "name": "app",
+            "image": "app:1",
+            "resources": {"requests": {"cpu": "200m", "memory": "64Mi"}},
+        }
         spec: Body = {"replicas": self._rng.randint(2, 4), "placement": {"policyRef": POLICY}}
         spec["template"] = {"spec": {"containers": [container]}}
         yield 0.1, "create", SERVICE, NAMESPACE, NAME, {"spec": spec}
@@ -61,7 +73,14 @@ class Duplicates:
             return self._made()
         drawn, pause_s = self._rng.random(), self._pause()
         if drawn < 0.2:
-            return pause_s, "patch", SERVICE, NAMESPACE, NAME, {"spec": {"replicas": self._rng.randint(1, 4)}}
+            return (
+                pause_s,
+                "patch",
+                SERVICE,
+                NAMESPACE,
+                NAME,
+                {"spec": {"replicas": self._rng.randint(1, 4)}},
+            )
         if drawn < 0.4:
             self._policy = False
             return pause_s, "delete", POLICY_KIND, "", POLICY, {}
@@ -70,7 +89,14 @@ class Duplicates:
 
     def _made(self) -> Move:
         self._policy = True
-        return self._pause(), "create", POLICY_KIND, "", POLICY, {"spec": {"division": self._division()}}
+        return (
+            self._pause(),
+            "create",
+            POLICY_KIND,
+            "",
+            POLICY,
+            {"spec": {"division": self._division()}},
+        )
 
     def _division(self) -> Body:
         return self._rng.choice(({"strategy": "Duplicate"}, self._rng.choice(OTHERS)))

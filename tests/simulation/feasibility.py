@@ -1,10 +1,12 @@
-"""2: no decision gives copies to a cluster that, by what the hub had heard when it decided, is not open to them.
+"""2: no decision gives copies to a cluster that, by what the hub had heard when it decided, is not
+open to them.
 
-What it had heard is what its reflectors (of MemberClusters also answers to its own requests) had of the host at the
-moment that the decision names (`asOf`): copies may go to a cluster that was cordoned an event ago. The objects
-themselves are looked up among what the API server stored, and their fields are read here in their plain meaning, beside
-the product's filters. Who was just heard is told by `patience`. Not judged: what a hub must find out by itself (kinds
-that a member serves, the age of its figures), decisions that follow members which know better than a restored host, and
+What it had heard is what its reflectors (of MemberClusters also answers to its own requests) had of
+the host at the moment that the decision names (`asOf`): copies may go to a cluster that was
+cordoned an event ago. The objects themselves are looked up among what the API server stored, and
+their fields are read here in their plain meaning, beside the product's filters. Who was just heard
+is told by `patience`. Not judged: what a hub must find out by itself (kinds that a member serves,
+the age of its figures), decisions that follow members which know better than a restored host, and
 hosts whose histories parted, so that a version does not say which state of an object was meant.
 """
 
@@ -37,8 +39,9 @@ from tests.simulation.world import World
 POLICIES = ("PlacementPolicy", "ClusterPlacementPolicy")
 READ = frozenset({*POLICIES, *registry.WORKLOADS, "MemberCluster"})
 UNHEARD_S = 75.0
-"""A hub calls a member lost at the first probe without an answer from 40 s after the last good one, unless it stood
-still itself (F6): then it begins with what it knew."""
+"""A hub calls a member lost at the first probe without an answer from 40 s after the last good one,
+unless it stood still itself (F6): then it begins with what it knew.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +80,9 @@ class Feasibility:
         self._stored: dict[tuple[str, int], list[Obj]] = {}
         self._known: dict[tuple[str, str], Knowledge] = {}
         self._each: dict[str, tuple[int, int]] = {}
-        """uid of a workload -> the seq of its last decision, and the count that it gives each cluster, or gave before
-        the policy alone was edited."""
+        """uid of a workload -> the seq of its last decision, and the count that it gives each
+        cluster, or gave before the policy alone was edited.
+        """
         self._machine = vector(machines.MACHINE)
         self._machines = world.parameters.nodes
         """In each member."""
@@ -88,7 +92,9 @@ class Feasibility:
         original = hub.placing.holdings
 
         def holdings(workload: Workload, record: Record | None) -> tuple[Holding, ...]:
-            as_of = raw.rfc3339(hub.placing.clock.now())  # it has just taken its snapshot, at this very moment
+            as_of = raw.rfc3339(
+                hub.placing.clock.now()
+            )  # it has just taken its snapshot, at this very moment
             self._known[workload.uid, as_of] = self._knowledge(hub, life.name, workload, record)
             return original(workload, record)
 
@@ -98,10 +104,15 @@ class Feasibility:
         """What a decision gives to clusters that were closed to it."""
         if step.cluster == "host" and step.kind in READ and step.new is not None:
             meta = step.new["metadata"]
-            self._stored.setdefault((meta["uid"], int(meta["resourceVersion"])), []).append(step.new)
+            self._stored.setdefault((meta["uid"], int(meta["resourceVersion"])), []).append(
+                step.new
+            )
         if not is_decision(step) or not step.writer:
             return
-        facts, before = decision_facts(step.obj), decision_facts(step.before) if step.before is not None else None
+        facts, before = (
+            decision_facts(step.obj),
+            decision_facts(step.before) if step.before is not None else None,
+        )
         known = self._known.get((facts.workload_uid, step.obj["spec"]["asOf"]))
         each = self._meant(facts, before, known)
         if known is None or known.better_known or facts.inputs_hash == STRUCK:
@@ -117,27 +128,43 @@ class Feasibility:
             return
         self.judged += 1
         grown = {
-            one.cluster: one.count for one in facts.shares if _grows(one, before, facts.terms.unit, shards_count=True)
+            one.cluster: one.count
+            for one in facts.shares
+            if _grows(one, before, facts.terms.unit, shards_count=True)
         }
         if known.workload is not None:
-            for why in confined.required(facts, grown, known.everywhere, known.workload, known.members):
+            for why in confined.required(
+                facts, grown, known.everywhere, known.workload, known.members
+            ):
                 yield f"{confined.REQUIRED}: {step.name}: {why}"
-        open_to_shards = any(not list(_closed(one.cluster, known, facts, grows=True)) for one in facts.shares)
+        open_to_shards = any(
+            not list(_closed(one.cluster, known, facts, grows=True)) for one in facts.shares
+        )
         for share in facts.shares:
             grows = _grows(share, before, facts.terms.unit, shards_count=open_to_shards)
             for why in _closed(share.cluster, known, facts, grows=grows):
                 yield f"{self.name}: {step.name}: {share.cluster} is given {share.count}, and {why}"
             if grows:
-                yield from (f"{self.name}: {step.name}: {why}" for why in self._overfull(step, share.cluster, facts))
+                yield from (
+                    f"{self.name}: {step.name}: {why}"
+                    for why in self._overfull(step, share.cluster, facts)
+                )
 
-    def _meant(self, facts: DecisionFacts, before: DecisionFacts | None, known: Knowledge | None) -> int:
-        """What the count meant for each cluster at the decision before; notes what it means from now on."""
+    def _meant(
+        self, facts: DecisionFacts, before: DecisionFacts | None, known: Knowledge | None
+    ) -> int:
+        """What the count meant for each cluster at the decision before; notes what it means from
+        now on.
+        """
         seq, each = self._each.pop(facts.workload_uid, (-1, 0))
         if before is None or before.seq != seq or facts.terms.unit is not Unit.REPLICAS:
             each = 0  # the host was restored meanwhile
         if known is None or known.policy is None or known.better_known:
             return 0
-        readable, everywhere = not known.policy.problem, known.policy.division.strategy is Strategy.DUPLICATE
+        readable, everywhere = (
+            not known.policy.problem,
+            known.policy.division.strategy is Strategy.DUPLICATE,
+        )
         if readable and everywhere and facts.terms.unit is Unit.REPLICAS:
             self._each[facts.workload_uid] = facts.seq, known.wanted
         elif each and (not readable or (each == known.wanted and facts.placed > each)):
@@ -145,41 +172,71 @@ class Feasibility:
         return each
 
     def _overfull(self, step: Step, cluster: str, facts: DecisionFacts) -> Iterator[str]:
-        """Where a cluster would need more machines than it has, for all decisions together or for one copy."""
+        """Where a cluster would need more machines than it has, for all decisions together or for
+        one copy.
+        """
         shape = facts.terms.shape
         assert shape is not None
         decisions = [decision_facts(obj) for obj in step.all_of("PlacementDecision")]
         for name, one in sorted(self._machine.items()):
-            used = sum(charge(step, other, name, cluster) for other in decisions if other.terms.shape is not None)
+            used = sum(
+                charge(step, other, name, cluster)
+                for other in decisions
+                if other.terms.shape is not None
+            )
             if used > one * self._machines:
                 yield f"{cluster} is to give {used} {name} and has {one * self._machines}"
             if shape.requests[name] > one:
-                yield f"a copy needs {shape.requests[name]} {name}, a machine of {cluster} has {one}"
+                yield (
+                    f"a copy needs {shape.requests[name]} {name}, a machine of {cluster} has {one}"
+                )
 
-    def _knowledge(self, hub: HubProcess, life: str, workload: Workload, record: Record | None) -> Knowledge:
+    def _knowledge(
+        self, hub: HubProcess, life: str, workload: Workload, record: Record | None
+    ) -> Knowledge:
         now_s = self._world.federation.clock.monotonic()
         members = {
-            name: self._last_read(hub, name, obj) for (_, name), obj in self._heard(hub, "MemberCluster").items()
+            name: self._last_read(hub, name, obj)
+            for (_, name), obj in self._heard(hub, "MemberCluster").items()
         }
-        heard_s, awake_s = self._world.patience.heard_s, self._world.reach.awake_since_s(life, now_s)
-        unheard = [name for name in members if max(heard_s.get((life, name), -math.inf), awake_s) < now_s - UNHEARD_S]
+        heard_s, awake_s = (
+            self._world.patience.heard_s,
+            self._world.reach.awake_since_s(life, now_s),
+        )
+        unheard = [
+            name
+            for name in members
+            if max(heard_s.get((life, name), -math.inf), awake_s) < now_s - UNHEARD_S
+        ]
         return Knowledge(
             members=members,
             policy=self._policy(hub, workload),
-            workload=self._heard(hub, workload.key.kind).get((workload.key.namespace, workload.key.name)),
-            everywhere=tuple(one for one in self._heard(hub, POLICIES[1]).values() if one is not None),
+            workload=self._heard(hub, workload.key.kind).get(
+                (workload.key.namespace, workload.key.name)
+            ),
+            everywhere=tuple(
+                one for one in self._heard(hub, POLICIES[1]).values() if one is not None
+            ),
             project=workload.ask.project if workload.ask is not None else "",
             unheard=frozenset(unheard),
             better_known=hub.placing.overtaken(workload.key),
-            limits={name: known.number for (_, name), known in _versions(hub, "FederatedQuota").items() if known},
+            limits={
+                name: known.number
+                for (_, name), known in _versions(hub, "FederatedQuota").items()
+                if known
+            },
             wanted=_wanted(workload, done := progress.done(hub.state, workload, record)),
             done=done,
         )
 
     def knew(self, decision: Obj, quota: Obj) -> bool | None:
-        """Whether this state of a quota, or a later one, had been heard of when a decision was made; None where that
-        cannot be said. What is heard while a decision is on its way to the host is the next one's affair."""
-        known = self._known.get((decision_facts(decision).workload_uid, decision["spec"].get("asOf", "")))
+        """Whether this state of a quota, or a later one, had been heard of when a decision was
+        made; None where that cannot be said. What is heard while a decision is on its way to the
+        host is the next one's affair.
+        """
+        known = self._known.get(
+            (decision_facts(decision).workload_uid, decision["spec"].get("asOf", ""))
+        )
         if known is None:
             return None
         meta = quota["metadata"]
@@ -188,7 +245,9 @@ class Feasibility:
     def _policy(self, hub: HubProcess, workload: Workload) -> Policy | None:
         key = workload.key
         obj = self._heard(hub, key.kind).get((key.namespace, key.name))
-        found = [(kind, one) for kind in POLICIES for _, one in sorted(self._heard(hub, kind).items())]
+        found = [
+            (kind, one) for kind in POLICIES for _, one in sorted(self._heard(hub, kind).items())
+        ]
         if obj is None or any(one is None for _, one in found):
             return None
         rules = Policies(policying.rule_of(kind, one) for kind, one in found if one is not None)
@@ -196,11 +255,14 @@ class Feasibility:
         labels = obj["metadata"].get("labels") or {}
         project = workload.ask.project if workload.ask is not None else ""
         bound = hub.state.bindings().of(key.namespace)
-        return policying.in_force(Subject(key.kind, key.namespace, labels, project, bound), placement, rules)
+        return policying.in_force(
+            Subject(key.kind, key.namespace, labels, project, bound), placement, rules
+        )
 
     def _last_read(self, hub: HubProcess, name: str, heard: Obj | None) -> Obj | None:
-        """A MemberCluster as the hub has it: the answer to a write of its own may have shown a later state than its
-        reflector."""
+        """A MemberCluster as the hub has it: the answer to a write of its own may have shown a
+        later state than its reflector.
+        """
         member = hub.state.members.get(name)
         if member is None:
             return heard
@@ -212,16 +274,23 @@ class Feasibility:
         """Every object of a kind on the host as the hub's reflector has it."""
         found: dict[tuple[str, str], Obj | None] = {}
         for key, version in _versions(hub, kind).items():
-            states = self._stored.get((version.uid, version.number), []) if version is not None else []
+            states = (
+                self._stored.get((version.uid, version.number), []) if version is not None else []
+            )
             found[key] = states[0] if len(states) == 1 else None
         return found
 
 
 def _runs_anywhere(step: Step, facts: DecisionFacts) -> bool:
-    """Whether any member holds a slice of the workload: what a decision gave before the first one is nobody's loss."""
+    """Whether any member holds a slice of the workload: what a decision gave before the first one
+    is nobody's loss.
+    """
     verbs = registry.verbs_of(facts.key.kind)
     marks = (
-        verbs.read_mark(one) for name in step.clusters if name != "host" for one in step.all_of(facts.key.kind, name)
+        verbs.read_mark(one)
+        for name in step.clusters
+        if name != "host"
+        for one in step.all_of(facts.key.kind, name)
     )
     return any(mark is not None and mark.workload_uid == facts.workload_uid for mark in marks)
 
@@ -237,19 +306,29 @@ def _wanted(workload: Workload, done: Ranges) -> int:
 
 
 def _versions(hub: HubProcess, kind: str) -> dict[tuple[str, str], Version | None]:
-    """Which version of every object of a kind on the host the hub's reflector has, by namespace and name."""
+    """Which version of every object of a kind on the host the hub's reflector has, by namespace and
+    name.
+    """
     store = hearing.store_of(hub, kind)
     return {key: store.version(key) for key in store} if store is not None else {}
 
 
 def _grows(share: Share, before: DecisionFacts | None, unit: Unit, *, shards_count: bool) -> bool:
-    """Whether the cluster is given more than by the decision before. Of a job set that is more slots, or more shards
-    for the slots it has: `shards_count` unless nobody else could work through them."""
-    had = next((one for one in before.shares if one.cluster == share.cluster), None) if before is not None else None
+    """Whether the cluster is given more than by the decision before. Of a job set that is more
+    slots, or more shards for the slots it has: `shards_count` unless nobody else could work through
+    them.
+    """
+    had = (
+        next((one for one in before.shares if one.cluster == share.cluster), None)
+        if before is not None
+        else None
+    )
     if had is None:
         return True
     if unit is Unit.SHARDS:
-        return share.slots > had.slots or (shards_count and bool(shards.minus(share.ranges, had.ranges)))
+        return share.slots > had.slots or (
+            shards_count and bool(shards.minus(share.ranges, had.ranges))
+        )
     return share.count > had.count
 
 
@@ -264,7 +343,9 @@ def _closed(cluster: str, known: Knowledge, facts: DecisionFacts, *, grows: bool
     if not grows and cluster in facts.terms.tolerated:
         return  # it stays with a taint that it had before
     keeps = not grows and (facts.terms.held > 0 or facts.terms.surplus > 0)
-    yield from refusals(obj, known.policy, known.project, facts.terms.tier, grows=grows, keeps=keeps)
+    yield from refusals(
+        obj, known.policy, known.project, facts.terms.tier, grows=grows, keeps=keeps
+    )
     if grows and cluster in known.unheard:
         yield "it has not been heard for long"
 
@@ -272,8 +353,10 @@ def _closed(cluster: str, known: Knowledge, facts: DecisionFacts, *, grows: bool
 def refusals(
     cluster: Obj, policy: Policy, project: str, tier: str, *, grows: bool, keeps: bool = False
 ) -> Iterator[str]:
-    """Why a MemberCluster may hold none of a workload, or, if that `grows` there, take no more of it. `keeps`: what it
-    holds has no other place, as the decision says; then only what a person said of the cluster takes it away."""
+    """Why a MemberCluster may hold none of a workload, or, if that `grows` there, take no more of
+    it. `keeps`: what it holds has no other place, as the decision says; then only what a person
+    said of the cluster takes it away.
+    """
     name = cluster["metadata"]["name"]
     keeps = keeps or bool(policy.problem and not grows)
     if name in policy.exclude or not (keeps or bounds.admits(policy, name, cluster)):

@@ -1,4 +1,6 @@
-"""Objects in members that belong to somebody else: next to ours, alike by kind and name, and never to be touched."""
+"""Objects in members that belong to somebody else: next to ours, alike by kind and name, and never
+to be touched.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -20,8 +22,15 @@ def objects() -> Iterator[tuple[str, dict[str, Any]]]:
     labels = {"app": "theirs"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [_CONTAINER]}}
     for space in NAMESPACES:
-        meta = {"name": "theirs", "namespace": space, "annotations": {"example.com/owner": "somebody"}}
-        yield "configmaps", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"key": "value"}}
+        meta = {
+            "name": "theirs",
+            "namespace": space,
+            "annotations": {"example.com/owner": "somebody"},
+        }
+        yield (
+            "configmaps",
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"key": "value"}},
+        )
         yield (
             "pinterestservices",
             {
@@ -37,7 +46,10 @@ def objects() -> Iterator[tuple[str, dict[str, Any]]]:
                 "apiVersion": "batch/v1",
                 "kind": "Job",
                 "metadata": meta,
-                "spec": {"suspend": True, "template": {"spec": {"restartPolicy": "Never", "containers": [_CONTAINER]}}},
+                "spec": {
+                    "suspend": True,
+                    "template": {"spec": {"restartPolicy": "Never", "containers": [_CONTAINER]}},
+                },
             },
         )
         yield (
@@ -73,13 +85,21 @@ async def create(client: Client, cluster: str, plural: str, body: Mapping[str, A
     """Makes one, and remembers what it was like."""
     made = await client.create(ref(plural, body), body)
     group = body["apiVersion"].rpartition("/")[0]
-    return cluster, (group, plural, body["metadata"]["namespace"], body["metadata"]["name"]), lasting(made)
+    return (
+        cluster,
+        (group, plural, body["metadata"]["namespace"], body["metadata"]["name"]),
+        lasting(made),
+    )
 
 
 def lasting(obj: Mapping[str, Any]) -> dict[str, Any]:
-    """All of it but what the cluster's own controllers write: status, versions, and a Deployment's revision."""
+    """All of it but what the cluster's own controllers write: status, versions, and a Deployment's
+    revision.
+    """
     volatile = ("resourceVersion", "managedFields", "annotations", "generation")
     meta = {name: value for name, value in obj["metadata"].items() if name not in volatile}
     notes = obj["metadata"].get("annotations") or {}
-    meta["annotations"] = {name: text for name, text in notes.items() if "kubernetes.io/" not in name}
+    meta["annotations"] = {
+        name: text for name, text in notes.items() if "kubernetes.io/" not in name
+    }
     return {**{name: value for name, value in obj.items() if name != "status"}, "metadata": meta}

@@ -1,7 +1,9 @@
-"""Nothing real inside a simulated run: clocks, entropy, threads, sockets and subprocesses raise for its time.
+"""Nothing real inside a simulated run: clocks, entropy, threads, sockets and subprocesses raise for
+its time.
 
-Entered by `running.simulate` around the whole run. It guards the thread that runs it. Clocks and entropy are refused to
-our own modules: what libraries read for themselves (the time of a log record above all) never comes back to us.
+Entered by `running.simulate` around the whole run. It guards the thread that runs it. Clocks and
+entropy are refused to our own modules: what libraries read for themselves (the time of a log record
+above all) never comes back to us.
 """
 
 import concurrent.futures
@@ -33,9 +35,18 @@ CLOCKS = (
 )
 """Of module `time`."""
 ENTROPY: tuple[tuple[Any, str], ...] = (
-    *((random, name) for name in ("random", "randrange", "randint", "choice", "choices", "shuffle", "sample")),
-    *((random, name) for name in ("uniform", "gauss", "expovariate", "getrandbits", "randbytes", "seed")),
-    *((secrets, name) for name in ("token_bytes", "token_hex", "token_urlsafe", "choice", "randbelow", "randbits")),
+    *(
+        (random, name)
+        for name in ("random", "randrange", "randint", "choice", "choices", "shuffle", "sample")
+    ),
+    *(
+        (random, name)
+        for name in ("uniform", "gauss", "expovariate", "getrandbits", "randbytes", "seed")
+    ),
+    *(
+        (secrets, name)
+        for name in ("token_bytes", "token_hex", "token_urlsafe", "choice", "randbelow", "randbits")
+    ),
     (os, "urandom"),
     (os, "getrandom"),
     (uuid, "uuid1"),

@@ -1,4 +1,5 @@
-"""What a hub has been told of: rules about its decisions need it, because events take their time, more so under faults.
+"""What a hub has been told of: rules about its decisions need it, because events take their time,
+more so under faults.
 
 Looks into the memory that reflectors fill, not into what the hub makes of it.
 """
@@ -14,8 +15,8 @@ from tests.simulation.world import World
 
 
 def heard(world: World, writer: Life | None, obj: Mapping[str, Any]) -> bool:
-    """Whether the hub of this life has this state of an object of the host, or a later one, in its memory. True for
-    everybody who is no hub.
+    """Whether the hub of this life has this state of an object of the host, or a later one, in its
+    memory. True for everybody who is no hub.
     """
     hub = world.federation.processes.get(writer.process) if writer is not None else None
     if hub is None:
@@ -26,5 +27,10 @@ def heard(world: World, writer: Life | None, obj: Mapping[str, Any]) -> bool:
 
 
 def store_of(hub: HubProcess, kind: str) -> Store[Any] | None:
-    """What a hub's reflector fills with the host's objects of a kind; None for a kind that it does not follow."""
-    return next((one for one in hub.hosting.stores if one.name == f"host/{registry.KINDS[kind].plural}"), None)
+    """What a hub's reflector fills with the host's objects of a kind; None for a kind that it does
+    not follow.
+    """
+    return next(
+        (one for one in hub.hosting.stores if one.name == f"host/{registry.KINDS[kind].plural}"),
+        None,
+    )

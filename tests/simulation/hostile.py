@@ -1,8 +1,10 @@
-"""Hostile actors: what a tenant does with his own rights on the host, and what a member says that is not so.
+"""Hostile actors: what a tenant does with his own rights on the host, and what a member says that
+is not so.
 
-Each act is a row of `ACTS`, done by the nemesis like an episode: it begins, lasts, and ends for good. `draw` gives
-acts to a share of the worlds, from a generator of its own, so that the other worlds are what they are without.
-`tenants` and `liars` have the acts, `wronged` the rules of those who suffer them.
+Each act is a row of `ACTS`, done by the nemesis like an episode: it begins, lasts, and ends for
+good. `draw` gives acts to a share of the worlds, from a generator of its own, so that the other
+worlds are what they are without. `tenants` and `liars` have the acts, `wronged` the rules of those
+who suffer them.
 """
 
 import random
@@ -21,7 +23,8 @@ ACTS: Mapping[str, Act] = {row.name: row for row in (*tenants.ROWS, *liars.ROWS)
 EVENTS: Mapping[str, Episode | Act] = {**table.EPISODES, **ACTS}
 """Everything that a turn of the nemesis may be, by name."""
 NUMBERS: Mapping[str, str] = {name: row.number for name, row in {**table.FAULTS, **ACTS}.items()}
-"""Everything that a campaign counts -> its number in the list of faults or, of acts, of invariants."""
+"""Everything that a campaign counts -> its number in the list of faults or, of acts, of invariants.
+"""
 
 
 def drawn(rng: random.Random, only: Collection[str]) -> list[str]:

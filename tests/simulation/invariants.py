@@ -1,8 +1,9 @@
-"""What must hold after every step: one function and one row of `STEPS` per rule of the invariants' list.
+"""What must hold after every step: one function and one row of `STEPS` per rule of the invariants'
+list.
 
-A step is one write to any API server; rules see the object before and after, and who wrote. They return a sentence
-for every breach and never touch the world. Rules that hold of requests live in `conduct`, those of a world at rest in
-`rest`.
+A step is one write to any API server; rules see the object before and after, and who wrote. They
+return a sentence for every breach and never touch the world. Rules that hold of requests live in
+`conduct`, those of a world at rest in `rest`.
 """
 
 import math
@@ -28,8 +29,9 @@ NOTE = "example.com/"
 
 
 def note_key(kind: str) -> str:
-    """The note that somebody leaves on objects of this kind. A slice's labels flow down to what it is expanded to, so
-    each kind has notes of its own."""
+    """The note that somebody leaves on objects of this kind. A slice's labels flow down to what it
+    is expanded to, so each kind has notes of its own.
+    """
     return f"{kind.lower()}.{NOTE}note"
 
 
@@ -45,20 +47,29 @@ class Step:
     old: Obj | None
     new: Obj | None
     decided: Mapping[str, int] = field(default_factory=dict)
-    """uid of a workload -> the highest seq that any decision of it, or a share, has had on the host, this step
-    included."""
+    """uid of a workload -> the highest seq that any decision of it, or a share, has had on the
+    host, this step included.
+    """
     elected: int = 0
     """The highest count of elections that the hubs' Lease has ever had; 0 where there is none."""
     obeyed: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """(cluster, uid of a workload) -> the highest seq that a slice of it had there when natives were written for it."""
+    """(cluster, uid of a workload) -> the highest seq that a slice of it had there when natives
+    were written for it.
+    """
     finished: Mapping[str, Ranges] = field(default_factory=dict)
-    """uid of a workload that is gone from the host -> the shards that had completed or failed when it went."""
+    """uid of a workload that is gone from the host -> the shards that had completed or failed when
+    it went.
+    """
     divisions: Mapping[tuple[str, int], Obj] = field(default_factory=dict)
     """(uid, generation) of a policy -> how it has copies divided, where it says so."""
     remade: Obj | None = None
-    """Of a decision that is made with the number and the shares of one whose object was deleted: that one."""
+    """Of a decision that is made with the number and the shares of one whose object was deleted:
+    that one.
+    """
     heard: Callable[[Obj], bool] = lambda obj: True
-    """Whether the hub that wrote has been told of this state of an object of the host, or of a later one."""
+    """Whether the hub that wrote has been told of this state of an object of the host, or of a
+    later one.
+    """
 
     @property
     def obj(self) -> Obj:
@@ -68,7 +79,9 @@ class Step:
 
     @property
     def before(self) -> Obj | None:
-        """What held before this write. The loss of a decision's object takes back nothing of what it gave."""
+        """What held before this write. The loss of a decision's object takes back nothing of what
+        it gave.
+        """
         return self.old if self.old is not None else self.remade
 
     @property
@@ -111,7 +124,9 @@ def conservation(step: Step) -> Iterator[str]:
     facts = decision_facts(step.obj)
     wanted, missing = facts.terms.wanted, facts.terms.shortfall
     if facts.placed + missing != wanted or missing < 0:
-        yield f"{step.name}: {facts.placed} placed and {missing} missing do not make {wanted} wanted"
+        yield (
+            f"{step.name}: {facts.placed} placed and {missing} missing do not make {wanted} wanted"
+        )
     if len({share.cluster for share in facts.shares}) != len(facts.shares):
         yield f"{step.name}: a cluster has two shares"
     if facts.terms.unit is Unit.SHARDS:
@@ -127,7 +142,10 @@ def rising_seq(step: Step) -> Iterator[str]:
     if step.kind == "PlacementDecision":
         old, new = decision_facts(step.old), decision_facts(step.new)
         if new.seq < old.seq or (new.seq == old.seq and new.shares != old.shares):
-            yield f"{step.name}: seq goes from {old.seq} to {new.seq}, shares from {old.shares} to {new.shares}"
+            yield (
+                f"{step.name}: seq goes from {old.seq} to {new.seq}, shares from {old.shares} to "
+                f"{new.shares}"
+            )
     elif is_slice(step):
         was, now = _seq(step.kind, step.old), _seq(step.kind, step.new)
         if was is not None and (now is None or now < was):
@@ -135,16 +153,23 @@ def rising_seq(step: Step) -> Iterator[str]:
 
 
 def numbers_of_this_host(step: Step) -> Iterator[str]:
-    """The term of what a hub decides is one that an election has led to: nobody else's number moves it."""
+    """The term of what a hub decides is one that an election has led to: nobody else's number moves
+    it.
+    """
     if not is_decision(step) or not step.writer.startswith("hub") or not step.elected:
         return
     term = seqs.term(decision_facts(step.obj).seq)
     if term > step.elected:
-        yield f"{step.name}: {step.writer} decides in term {term} after {step.elected} elections at most"
+        yield (
+            f"{step.name}: {step.writer} decides in term {term} after {step.elected} elections "
+            "at most"
+        )
 
 
 def past_rests(step: Step) -> Iterator[str]:
-    """Nothing is made for a slice that is older than one of the same workload that was obeyed there before."""
+    """Nothing is made for a slice that is older than one of the same workload that was obeyed there
+    before.
+    """
     if step.old is not None or not step.writer.startswith("member-"):
         return
     for mark in marks_of_owners(step):
@@ -165,9 +190,11 @@ def marks_of_owners(step: Step) -> Iterator[SliceMark]:
 
 
 def intent_first(step: Step) -> Iterator[str]:
-    """What the hub writes to a member was written on the host before: a decision of that workload with that seq.
+    """What the hub writes to a member was written on the host before: a decision of that workload
+    with that seq.
 
-    The decision may be gone when the write arrives, if it was long on its way (F30): that is for 8 to judge.
+    The decision may be gone when the write arrives, if it was long on its way (F30): that is for 8
+    to judge.
     """
     if not is_slice(step) or not step.writer.startswith("hub") or step.new is None:
         return
@@ -186,17 +213,27 @@ def _seq(kind: str, obj: Obj) -> int | None:
 
 
 def ownership(step: Step) -> Iterator[str]:
-    """Our processes change and delete only what carries our fleet's label, or (somebody took that off) our mark, or is
-    controlled by a slice of ours, in members."""
+    """Our processes change and delete only what carries our fleet's label, or (somebody took that
+    off) our mark, or is controlled by a slice of ours, in members.
+    """
     if not step.writer or step.old is None or step.cluster == "host":
         return
     if step.kind not in NATIVES and step.kind not in registry.WORKLOADS:
         return
-    if names.FLEET_LABEL in (step.old["metadata"].get("labels") or {}) or _marked(step.kind, step.old):
+    if names.FLEET_LABEL in (step.old["metadata"].get("labels") or {}) or _marked(
+        step.kind, step.old
+    ):
         return
-    owners = {one["uid"]: one["kind"] for one in step.old["metadata"].get("ownerReferences") or () if one["controller"]}
+    owners = {
+        one["uid"]: one["kind"]
+        for one in step.old["metadata"].get("ownerReferences") or ()
+        if one["controller"]
+    }
     for kind in sorted(set(owners.values()) & set(registry.WORKLOADS)):
-        if any(obj["metadata"]["uid"] in owners and _marked(kind, obj) for obj in step.all_of(kind, step.cluster)):
+        if any(
+            obj["metadata"]["uid"] in owners and _marked(kind, obj)
+            for obj in step.all_of(kind, step.cluster)
+        ):
             return
     yield f"{step.name}: {step.writer} changed an object that is not ours"
 
@@ -206,20 +243,30 @@ def _marked(kind: str, obj: Obj) -> bool:
 
 
 def quota_kept(step: Step) -> Iterator[str]:
-    """No decision takes an account beyond a limit that its hub has heard of (events take their time, F17), neither its
-    own nor one above it, and none takes what another account keeps for itself."""
+    """No decision takes an account beyond a limit that its hub has heard of (events take their
+    time, F17), neither its own nor one above it, and none takes what another account keeps for
+    itself.
+    """
     if not is_decision(step):
         return
     facts = decision_facts(step.obj)
     project, tier = facts.terms.project, facts.terms.tier
     accounts = promises.Accounts(step.all_of("FederatedQuota"))
-    if not all(step.heard(accounts.objs[one]) for name in accounts.of(project) for one in accounts.tree(name)):
+    if not all(
+        step.heard(accounts.objs[one])
+        for name in accounts.of(project)
+        for one in accounts.tree(name)
+    ):
         return
-    others = [one for one in map(decision_facts, step.all_of("PlacementDecision")) if one.uid != facts.uid]
+    others = [
+        one for one in map(decision_facts, step.all_of("PlacementDecision")) if one.uid != facts.uid
+    ]
     before = decision_facts(step.before) if step.before is not None else None
 
     def theirs(resource: str, one: str) -> int:
-        mine = (other for other in others if other.terms.project == one and other.terms.tier == tier)
+        mine = (
+            other for other in others if other.terms.project == one and other.terms.tier == tier
+        )
         return sum(charge(step, other, resource) for other in mine)
 
     def now(resource: str, one: str) -> int:
@@ -234,15 +281,18 @@ def quota_kept(step: Step) -> Iterator[str]:
 
 
 def _kept(step: Step, before: DecisionFacts, now: DecisionFacts, resource: str) -> int:
-    """What the copies of the decision before take, at what one asks for now if that is more: nobody who runs is taken
-    away because his template, or his profile, asks for more."""
+    """What the copies of the decision before take, at what one asks for now if that is more: nobody
+    who runs is taken away because his template, or his profile, asks for more.
+    """
     dearer = replace(before, terms=replace(before.terms, shape=now.terms.shape))
     return max(charge(step, before, resource), charge(step, dearer, resource))
 
 
 def charge(step: Step, facts: DecisionFacts, resource: str, cluster: str = "") -> int:
-    """What a decision takes of a resource, in one cluster or in all. Finished shards take nothing any more: those that
-    the job set's status records, and those that members say of what they were given, whether it is recorded or not."""
+    """What a decision takes of a resource, in one cluster or in all. Finished shards take nothing
+    any more: those that the job set's status records, and those that members say of what they were
+    given, whether it is recorded or not.
+    """
     if facts.terms.shape is None:
         return 0
     shares = [share for share in facts.shares if cluster in {"", share.cluster}]
@@ -252,19 +302,25 @@ def charge(step: Step, facts: DecisionFacts, resource: str, cluster: str = "") -
         live = (obj for obj in step.all_of(facts.key.kind) if obj["metadata"]["uid"] == uid)
         done = next((finished(obj) for obj in live), step.finished.get(uid, ()))
         done = shards.union(done, told_done(step, facts))
-        copies = sum(min(share.slots, shards.size(shards.minus(share.ranges, done))) for share in shares)
+        copies = sum(
+            min(share.slots, shards.size(shards.minus(share.ranges, done))) for share in shares
+        )
     return copies * facts.terms.shape.requests[resource]
 
 
 def told_done(step: Step, facts: DecisionFacts) -> Ranges:
-    """The shards that members' slices of a job set say are done, of those that each of them was given."""
+    """The shards that members' slices of a job set say are done, of those that each of them was
+    given.
+    """
     kind = facts.key.kind
     found: Ranges = ()
     for cluster in step.clusters:
         for obj in step.all_of(kind, cluster) if cluster != "host" else ():
             mark = registry.verbs_of(kind).read_mark(obj)
             if mark is not None and mark.workload_uid == facts.workload_uid:
-                found = shards.union(found, shards.intersect(finished(obj), shards.normal(mark.ranges)))
+                found = shards.union(
+                    found, shards.intersect(finished(obj), shards.normal(mark.ranges))
+                )
     return found
 
 
@@ -272,7 +328,8 @@ def finished(job_set: Obj) -> Ranges:
     """The shards that the status of a job set records as completed or failed."""
     status = job_set.get("status") or {}
     completed, failed = (
-        workloads.read_ranges(status.get(f"{which}Indexes") or "") for which in ("completed", "failed")
+        workloads.read_ranges(status.get(f"{which}Indexes") or "")
+        for which in ("completed", "failed")
     )
     return shards.union(completed, failed)
 
@@ -294,14 +351,27 @@ def _observed(obj: Obj) -> int:
 
 
 def ready_means_this_template(step: Step) -> Iterator[str]:
-    """Ready=True for the present generation is not said while copies that it counts on are of an earlier image: those
-    of slices with the present one are enough. Slices that members have lost and the hub has not missed yet are
-    nobody's lie, and so is an image that a webhook puts into a slice of the present generation."""
-    if step.new is None or step.cluster != "host" or not step.writer or step.kind not in registry.WORKLOADS:
+    """Ready=True for the present generation is not said while copies that it counts on are of an
+    earlier image: those of slices with the present one are enough. Slices that members have lost
+    and the hub has not missed yet are nobody's lie, and so is an image that a webhook puts into a
+    slice of the present generation.
+    """
+    if (
+        step.new is None
+        or step.cluster != "host"
+        or not step.writer
+        or step.kind not in registry.WORKLOADS
+    ):
         return
-    meta, status, verbs = step.new["metadata"], step.new.get("status") or {}, registry.verbs_of(step.kind)
+    meta, status, verbs = (
+        step.new["metadata"],
+        step.new.get("status") or {},
+        registry.verbs_of(step.kind),
+    )
     ready: Obj = next((one for one in status.get("conditions") or () if one["type"] == "Ready"), {})
-    same = {_observed(step.new), ready.get("observedGeneration", _observed(step.new))} == {meta.get("generation", 0)}
+    same = {_observed(step.new), ready.get("observedGeneration", _observed(step.new))} == {
+        meta.get("generation", 0)
+    }
     if verbs.unit is not Unit.REPLICAS or ready.get("status") != "True" or not same:
         return
     old = new = 0
@@ -309,10 +379,15 @@ def ready_means_this_template(step: Step) -> Iterator[str]:
         for obj in step.all_of(step.kind, cluster) if cluster != "host" else ():
             mark = verbs.read_mark(obj)
             if mark is not None and mark.workload_uid == meta["uid"]:
-                current = mark.origin_generation == meta.get("generation") or _images(obj) == _images(step.new)
+                current = mark.origin_generation == meta.get("generation") or _images(
+                    obj
+                ) == _images(step.new)
                 new, old = new + current * verbs.count(obj), old + (not current) * verbs.count(obj)
     if old and new < verbs.count(step.new):
-        yield f"{step.name}: Ready, and {old} copies are of an earlier image, {new} of the present one"
+        yield (
+            f"{step.name}: Ready, and {old} copies are of an earlier image, {new} of the present "
+            "one"
+        )
 
 
 def _images(obj: Obj) -> list[Any]:
@@ -320,9 +395,16 @@ def _images(obj: Obj) -> list[Any]:
 
 
 def nobody_forgotten(step: Step) -> Iterator[str]:
-    """A status that named a cluster names it still, while the decision gives it a share and the slice is there: a
-    member that is not heard has not lost what it holds."""
-    if not step.same or step.cluster != "host" or not step.writer or step.old is None or step.new is None:
+    """A status that named a cluster names it still, while the decision gives it a share and the
+    slice is there: a member that is not heard has not lost what it holds.
+    """
+    if (
+        not step.same
+        or step.cluster != "host"
+        or not step.writer
+        or step.old is None
+        or step.new is None
+    ):
         return
     if step.kind not in registry.WORKLOADS or step.new["metadata"].get("deletionTimestamp"):
         return
@@ -337,7 +419,9 @@ def nobody_forgotten(step: Step) -> Iterator[str]:
         for share in facts.shares
     }
     for cluster in sorted(lost & shares & step.clusters.keys()):
-        marks = (registry.verbs_of(step.kind).read_mark(obj) for obj in step.all_of(step.kind, cluster))
+        marks = (
+            registry.verbs_of(step.kind).read_mark(obj) for obj in step.all_of(step.kind, cluster)
+        )
         if any(mark is not None and mark.workload_uid == uid for mark in marks):
             yield f"{step.name}: the status forgets {cluster}, which has a share and holds it"
 
@@ -347,13 +431,14 @@ def _named(obj: Obj) -> set[str]:
 
 
 def minimal_movement(step: Step) -> Iterator[str]:
-    """With nothing changed nobody moves; and no cluster that stays loses copies while no fewer are wanted, unless its
-    policy divides anew at every change, or gives each cluster fewer. Copies that were only held, because no cluster
-    that their policy chooses could take them, go as soon as there is a place, and one by one if there is little; and a
-    cluster that was closed, and had less than the policy's minPerCluster, takes that much once it is open.
+    """With nothing changed nobody moves; and no cluster that stays loses copies while no fewer are
+    wanted, unless its policy divides anew at every change, or gives each cluster fewer. Copies that
+    were only held, because no cluster that their policy chooses could take them, go as soon as
+    there is a place, and one by one if there is little; and a cluster that was closed, and had less
+    than the policy's minPerCluster, takes that much once it is open.
 
-    A host that was restored has a decision that is older than the slices: then a cluster can lose no more copies than
-    it holds, which is none where a later decision took its slice away.
+    A host that was restored has a decision that is older than the slices: then a cluster can lose
+    no more copies than it holds, which is none where a later decision took its slice away.
     """
     if not is_decision(step) or not step.same or step.old is None:
         return
@@ -371,11 +456,20 @@ def minimal_movement(step: Step) -> Iterator[str]:
         return
     most = min(division.get("maxPerCluster", math.inf), new.terms.per_cluster or math.inf)
     removed = {
-        one["metadata"]["name"] for one in step.all_of("MemberCluster") if "deletionTimestamp" in one["metadata"]
+        one["metadata"]["name"]
+        for one in step.all_of("MemberCluster")
+        if "deletionTimestamp" in one["metadata"]
     }
     floor = division.get("minPerCluster", 0)
-    raised = (min(staying.get(share.cluster, 0), floor) - share.count for share in old.shares if share.count < floor)
-    held, slices = old.terms.held + sum(copies for copies in raised if copies > 0), _slices(step, old)
+    raised = (
+        min(staying.get(share.cluster, 0), floor) - share.count
+        for share in old.shares
+        if share.count < floor
+    )
+    held, slices = (
+        old.terms.held + sum(copies for copies in raised if copies > 0),
+        _slices(step, old),
+    )
     if not any(share.cluster in slices for share in old.shares):
         return  # nothing of it has ever reached a member: nothing can move
     for share in old.shares:
@@ -385,7 +479,10 @@ def minimal_movement(step: Step) -> Iterator[str]:
         least = min(share.count, _held(slices, old, share.cluster), most)
         held -= max(least - now, 0)
         if now < least and held < 0 and now > new.terms.held:
-            yield f"{step.name}: {share.cluster} goes from {share.count} to {now} while {new.terms.wanted} are wanted"
+            yield (
+                f"{step.name}: {share.cluster} goes from {share.count} to {now} while "
+                f"{new.terms.wanted} are wanted"
+            )
 
 
 def _slices(step: Step, facts: DecisionFacts) -> dict[str, tuple[int, int]]:
@@ -401,16 +498,22 @@ def _slices(step: Step, facts: DecisionFacts) -> dict[str, tuple[int, int]]:
 
 
 def _held(slices: Mapping[str, tuple[int, int]], facts: DecisionFacts, cluster: str) -> float:
-    """Copies that a cluster's slice asks for, if there is a slice of a later decision than this one in any cluster; no
-    bound where there is none."""
+    """Copies that a cluster's slice asks for, if there is a slice of a later decision than this one
+    in any cluster; no bound where there is none.
+    """
     known = {share.cluster: share.seq for share in facts.shares}
-    if not any(seq > known.get(name, max(facts.seq, facts.marks.get(name, 0))) for name, (seq, _) in slices.items()):
+    if not any(
+        seq > known.get(name, max(facts.seq, facts.marks.get(name, 0)))
+        for name, (seq, _) in slices.items()
+    ):
         return math.inf
     return slices.get(cluster, (0, 0))[1]
 
 
 def no_forgery_obeyed(step: Step) -> Iterator[str]:
-    """No member is given more copies of a service than its owner asks for, whatever its decision says."""
+    """No member is given more copies of a service than its owner asks for, whatever its decision
+    says.
+    """
     if step.kind != "PinterestService" or step.cluster == "host" or step.new is None:
         return
     meta = step.new["metadata"]
@@ -424,8 +527,9 @@ def no_forgery_obeyed(step: Step) -> Iterator[str]:
 
 
 def by_a_forger(step: Step) -> bool:
-    """Whether this is a decision that a tenant writes himself: what stood there is nobody's word, so that no rule
-    compares with it. That nobody obeys it shows in the members."""
+    """Whether this is a decision that a tenant writes himself: what stood there is nobody's word,
+    so that no rule compares with it. That nobody obeys it shows in the members.
+    """
     if step.kind != "PlacementDecision":
         return False
     workload = step.obj["spec"]["workload"]

@@ -1,7 +1,8 @@
-"""All the rules of one run together: who is told of every write and every request, and what was found.
+"""All the rules of one run together: who is told of every write and every request, and what was
+found.
 
-Made by `running.Run`, which says when quiet begins and asks `found()`. Writes are judged inside themselves, so a judge
-only takes note.
+Made by `running.Run`, which says when quiet begins and asks `found()`. Writes are judged inside
+themselves, so a judge only takes note.
 """
 
 import functools
@@ -74,7 +75,12 @@ class Judges:
             conduct.OnlyWhomWeKnow(lambda name: world.facing(name).uid, world.recorded),
             self.stability,
         ]
-        world.senders += [one_leader.sending, no_replay.sending, as_granted.sending, self.loops.sending]
+        world.senders += [
+            one_leader.sending,
+            no_replay.sending,
+            as_granted.sending,
+            self.loops.sending,
+        ]
         world.listeners += [self._watch(one) for one in self.watchers]
         self.tombstones = Tombstones()
         self.removals = Removals()
@@ -151,17 +157,30 @@ class Judges:
         if event.current.obj["kind"] == "PlacementDecision" and life is not None:
             facts = decision_facts(event.current.obj)
             numbers = (facts.seq, *(share.seq for share in facts.shares), *facts.marks.values())
-            self.decided[facts.workload_uid] = max(*numbers, self.decided.get(facts.workload_uid, -1))
+            self.decided[facts.workload_uid] = max(
+                *numbers, self.decided.get(facts.workload_uid, -1)
+            )
         if event.current.obj["kind"] == "Lease" and name == "host":
             count = raw.integer(event.current.obj, "spec", "leaseTransitions")
             self.elected = max(self.elected, count)
-        if name == "host" and event.type is DELETED and event.current.obj["kind"] == "PinterestJobSet":
-            self.finished[event.current.obj["metadata"]["uid"]] = invariants.finished(event.current.obj)
+        if (
+            name == "host"
+            and event.type is DELETED
+            and event.current.obj["kind"] == "PinterestJobSet"
+        ):
+            self.finished[event.current.obj["metadata"]["uid"]] = invariants.finished(
+                event.current.obj
+            )
         if event.current.obj["kind"] in POLICIES:
             meta = event.current.obj["metadata"]
-            self.divisions[meta["uid"], meta["generation"]] = raw.mapping(event.current.obj, "spec", "division")
+            self.divisions[meta["uid"], meta["generation"]] = raw.mapping(
+                event.current.obj, "spec", "division"
+            )
         step = invariants.Step(
-            clusters={**{one: self.world.facing(one) for one in self.world.clusters}, name: cluster},
+            clusters={
+                **{one: self.world.facing(one) for one in self.world.clusters},
+                name: cluster,
+            },
             cluster=name,
             writer=life.name if life is not None else "",
             kind=event.current.obj["kind"],
@@ -177,7 +196,9 @@ class Judges:
         )
         self.reasons.update(reasons.spoken(step.kind, name, step.old, step.new))
         now_s = self.world.federation.clock.monotonic()
-        if not step.writer.startswith("member-") and (step.kind in registry.WORKLOADS or step.kind in NATIVES):
+        if not step.writer.startswith("member-") and (
+            step.kind in registry.WORKLOADS or step.kind in NATIVES
+        ):
             self.stability.moved(name, now_s)
         found = [] if invariants.by_a_forger(step) else self._breaches(step, now_s)
         if invariants.is_decision(step) and life is not None:
@@ -197,10 +218,17 @@ class Judges:
             spec = step.new.get("spec") or {}
             # Without a time of acquisition it only carries the name of who will lead.
             self._held(step.writer, (spec.get("acquireTime") and spec.get("holderIdentity")) or "")
-        if invariants.is_decision(step) and (step.old is None or step.old["spec"] != step.obj["spec"]):
+        if invariants.is_decision(step) and (
+            step.old is None or step.old["spec"] != step.obj["spec"]
+        ):
             facts = decision_facts(step.obj)
-            shares = ", ".join(f"{share.cluster} {share.count}" for share in facts.shares) or "nowhere"
-            self.world.say(f"{step.writer:12} DECIDES {facts.key} seq {facts.seq}: {shares} of {facts.terms.wanted}")
+            shares = (
+                ", ".join(f"{share.cluster} {share.count}" for share in facts.shares) or "nowhere"
+            )
+            self.world.say(
+                f"{step.writer:12} DECIDES {facts.key} seq {facts.seq}: {shares} of "
+                f"{facts.terms.wanted}"
+            )
 
     def _breaches(self, step: invariants.Step, now_s: float) -> list[str]:
         return [
@@ -220,7 +248,9 @@ class Judges:
         ]
 
     def _heard(self, life: Life | None, written: Obj, obj: Obj) -> bool:
-        """Whether whoever writes had heard of this state of an object of the host: for a quota, when he decided."""
+        """Whether whoever writes had heard of this state of an object of the host: for a quota,
+        when he decided.
+        """
         knew = self.feasibility.knew(written, obj) if obj["kind"] == "FederatedQuota" else None
         return hearing.heard(self.world, life, obj) if knew is None else knew
 

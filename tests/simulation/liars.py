@@ -1,4 +1,6 @@
-"""What a lying member says of the slices that it holds. What it was not given is no word of its own."""
+"""What a lying member says of the slices that it holds. What it was not given is no word of its
+own.
+"""
 
 import asyncio
 import contextlib
@@ -94,8 +96,10 @@ async def _raising(world: "World", cluster: str, rng: random.Random) -> None:
 
 @contextlib.asynccontextmanager
 async def write_of_the_past(world: "World", rng: random.Random) -> AsyncIterator[None]:
-    """A slice is removed while nobody looks, and the write of a decision before the last makes it anew: it was on its
-    way for long. The member process that finds it has just been started; no hub is there to help it."""
+    """A slice is removed while nobody looks, and the write of a decision before the last makes it
+    anew: it was on its way for long. The member process that finds it has just been started; no hub
+    is there to help it.
+    """
     held: list[str] = []
     try:
         async with going_on(world, "write-of-the-past", _from_the_past(world, rng, held)):
@@ -124,9 +128,17 @@ async def _from_the_past(world: "World", rng: random.Random, held: list[str]) ->
             return
         await client.delete(ref, uid=live["metadata"]["uid"])
         await asyncio.sleep(REPORTED_S)
-        meta = {name: before["metadata"].get(name, {}) for name in ("name", "namespace", "labels", "annotations")}
+        meta = {
+            name: before["metadata"].get(name, {})
+            for name in ("name", "namespace", "labels", "annotations")
+        }
         kind = registry.KINDS[ref.kind]
-        body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": before["spec"]}
+        body = {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "metadata": meta,
+            "spec": before["spec"],
+        }
         await client.create(ref, body)
         world.let_up(held.pop())
         world.happened("write-of-the-past")
@@ -137,7 +149,10 @@ ROWS = (
         "write-of-the-past",
         Actor.MEMBER,
         "4",
-        "a slice as an earlier decision wrote it, after it was removed and the member process restarted",
+        (
+            "a slice as an earlier decision wrote it, after it was removed and the member "
+            "process restarted"
+        ),
         "the hubs are there again and write it as it is decided",
         write_of_the_past,
         lasts_s=(20.0, 30.0),

@@ -1,8 +1,8 @@
-"""Machines that are not all alike, and pods that ask for some of them: only their member can say how many more of such
-pods it could run, and the hub has to ask it.
+"""Machines that are not all alike, and pods that ask for some of them: only their member can say
+how many more of such pods it could run, and the hub has to ask it.
 
-Drawn from a generator of its own and only in some seeds: the worlds and scripts of the others are the same with and
-without.
+Drawn from a generator of its own and only in some seeds: the worlds and scripts of the others are
+the same with and without.
 """
 
 from typing import Any
@@ -26,7 +26,11 @@ def pools(parameters: Parameters) -> list[Pool]:
     if not parameters.two_kinds:
         return [Pool(count=parameters.nodes, cpu=cpu, memory=memory)]
     kinds = {"ssd": 1, "hdd": parameters.nodes - 1}
-    return [Pool(count=count, cpu=cpu, memory=memory, labels={LABEL: kind}) for kind, count in kinds.items() if count]
+    return [
+        Pool(count=count, cpu=cpu, memory=memory, labels={LABEL: kind})
+        for kind, count in kinds.items()
+        if count
+    ]
 
 
 class Choosy:
@@ -54,12 +58,15 @@ def _terms(operator: str, *values: str) -> Body:
     """A required node affinity."""
     expression = {"key": LABEL, "operator": operator} | ({"values": list(values)} if values else {})
     required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
-    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+    return {
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    }
 
 
 ANYWHERE: Body = {"spec": {"template": {"spec": {"nodeSelector": None, "affinity": None}}}}
-"""The patch with which a script ends for its services: pods that ask for what contradicts itself, or whose roll-out
-finds no machine of their kind for one more, would wait for ever."""
+"""The patch with which a script ends for its services: pods that ask for what contradicts itself,
+or whose roll-out finds no machine of their kind for one more, would wait for ever.
+"""
 _WAYS: tuple[Body, ...] = (
     {"nodeSelector": {LABEL: "ssd"}},
     {"nodeSelector": {LABEL: "hdd"}},

@@ -1,5 +1,5 @@
-"""What people mistype in policies: a zone, a name, a weight, a bound. In some seeds only, drawn from a generator of
-their own, and put right at the end of the script.
+"""What people mistype in policies: a zone, a name, a weight, a bound. In some seeds only, drawn
+from a generator of their own, and put right at the end of the script.
 """
 
 import random
@@ -32,7 +32,11 @@ class Mistakes:
         chosen: Mapping[str, Any] = self._rng.choice(
             (
                 {"selector": {"matchLabels": {"zone": "z-l"}}},
-                {"selector": {"matchExpressions": [{"key": "zoen", "operator": "In", "values": ["z-1"]}]}},
+                {
+                    "selector": {
+                        "matchExpressions": [{"key": "zoen", "operator": "In", "values": ["z-1"]}]
+                    }
+                },
                 {"names": [f"{self._clusters[0]}{self._clusters[0]}"]},
                 {"names": [self._clusters[0]]},
                 {"selector": {"matchLabels": {"zone": "z-1"}}},

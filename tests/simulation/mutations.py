@@ -1,7 +1,8 @@
-"""Mutations of our own code, each with the rule that must catch it: what others shipped, and what we might.
+"""Mutations of our own code, each with the rule that must catch it: what others shipped, and what
+we might.
 
-A mutation takes the place of one method while a run lasts. `planting` has the bugs that sit on the wire, in one hub, or
-in a store; both are planted by the negative controls only.
+A mutation takes the place of one method while a run lasts. `planting` has the bugs that sit on the
+wire, in one hub, or in a store; both are planted by the negative controls only.
 """
 
 import asyncio
@@ -89,7 +90,9 @@ def together(*plants: Plant) -> Plant:
             yield
 
     between = next((one.between for one in plants if one.between), None)
-    return Plant(patched=patched, between=between, only=[name for one in plants for name in one.only])
+    return Plant(
+        patched=patched, between=between, only=[name for one in plants for name in one.only]
+    )
 
 
 class SlowLists:
@@ -112,7 +115,7 @@ def _slow_lists(process: str, cluster: str, inner: Transport) -> Transport:
     return SlowLists(inner) if is_hub(process) and cluster == "host" else inner
 
 
-# -- starts and leaders ----------------------------------------------------------------------------------------------
+# -- starts and leaders ----------------------------------------------------------------------------
 
 
 def _at_once(original: Method) -> Method:
@@ -138,7 +141,7 @@ def _never_looks(original: Method) -> Method:
     return renew_until
 
 
-# -- decisions -------------------------------------------------------------------------------------------------------
+# -- decisions -------------------------------------------------------------------------------------
 
 
 def _body(item: Due, decision: Decision, name: str) -> dict[str, Any]:
@@ -162,7 +165,9 @@ def _name(item: Due) -> str:
 
 
 def _written_again(original: Method) -> Method:
-    async def write(self: Placing, item: Due, decision: Decision, revision: str) -> Mapping[str, Any]:
+    async def write(
+        self: Placing, item: Due, decision: Decision, revision: str
+    ) -> Mapping[str, Any]:
         try:
             found: Mapping[str, Any] = await original(self, item, decision, revision)
         except UNKNOWN:
@@ -178,7 +183,9 @@ def _written_again(original: Method) -> Method:
 
 
 def _believed(original: Method) -> Method:
-    async def write(self: Placing, item: Due, decision: Decision, revision: str) -> Mapping[str, Any]:
+    async def write(
+        self: Placing, item: Due, decision: Decision, revision: str
+    ) -> Mapping[str, Any]:
         try:
             found: Mapping[str, Any] = await original(self, item, decision, revision)
         except errors.ApiError:
@@ -187,7 +194,10 @@ def _believed(original: Method) -> Method:
             body["spec"]["seal"] = self.state.seals.of(namespace, _name(item), body["spec"])
             version = "1" if item.record is None else item.record.facts.resource_version
             uid = "unwritten" if item.record is None else item.record.uid
-            return {**body, "metadata": {**body["metadata"], "uid": uid, "resourceVersion": version}}
+            return {
+                **body,
+                "metadata": {**body["metadata"], "uid": uid, "resourceVersion": version},
+            }
         return found
 
     return write
@@ -271,7 +281,7 @@ def _divided_by_clusters(original: Method) -> Method:
     return divide
 
 
-# -- slices and statuses ---------------------------------------------------------------------------------------------
+# -- slices and statuses ---------------------------------------------------------------------------
 
 
 def _old_clusters(original: Method) -> Method:
@@ -305,7 +315,11 @@ def _overwrites(original: Method) -> Method:
         ours = await self.client.get(step.ref)
         meta = ours["metadata"]
         for part in ("labels", "annotations"):
-            meta[part] = {name: text for name, text in (meta.get(part) or {}).items() if names.FEDERATION in name}
+            meta[part] = {
+                name: text
+                for name, text in (meta.get(part) or {}).items()
+                if names.FEDERATION in name
+            }
         return Outcome(step, obj=await self.client.replace(step.ref, ours))
 
     return apply
@@ -330,11 +344,13 @@ def _no_placing(original: Method) -> Method:
     return placing
 
 
-# -- reads and members -----------------------------------------------------------------------------------------------
+# -- reads and members -----------------------------------------------------------------------------
 
 
 def _wiping(original: Method) -> Method:
-    def note(self: Reflector[Any], what: str, error: errors.ApiError, *, failing: bool = True) -> None:
+    def note(
+        self: Reflector[Any], what: str, error: errors.ApiError, *, failing: bool = True
+    ) -> None:
         if what == "expired":
             for key in self.store:
                 self._remove(key, -1)
@@ -367,7 +383,9 @@ def _shared(original: Method) -> Method:
 
     def lane(cluster: str, *, limit: int, **rest: Any) -> Any:
         whose = cluster if cluster == "host" else "members"
-        return lanes.setdefault(whose, original(whose, limit=limit if cluster == "host" else 1, **rest))
+        return lanes.setdefault(
+            whose, original(whose, limit=limit if cluster == "host" else 1, **rest)
+        )
 
     return lane
 
@@ -396,7 +414,7 @@ def _to_and_fro(original: Method) -> Method:
     return turn
 
 
-# -- clusters that leave ----------------------------------------------------------------------------------------------
+# -- clusters that leave ---------------------------------------------------------------------------
 
 
 def _leaves_full(original: Method) -> Method:
@@ -446,13 +464,28 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
             instead(finalizer, "confirm_absence", _unconfirmed),
         ),
     ),
-    "an old leader goes on writing": ("12 leads as granted", instead(Elector, "_renew_until", _never_looks)),
-    "a lost reply is counted twice": ("1 decided as asked", instead(Placing, "_write", _written_again)),
-    "a decision counts although it was not written": ("4 intent first", instead(Placing, "_write", _believed)),
-    "a cordon keeps nobody away": ("2 feasibility", instead(filters, "refusal", overlooks(Reason.CORDONED))),
+    "an old leader goes on writing": (
+        "12 leads as granted",
+        instead(Elector, "_renew_until", _never_looks),
+    ),
+    "a lost reply is counted twice": (
+        "1 decided as asked",
+        instead(Placing, "_write", _written_again),
+    ),
+    "a decision counts although it was not written": (
+        "4 intent first",
+        instead(Placing, "_write", _believed),
+    ),
+    "a cordon keeps nobody away": (
+        "2 feasibility",
+        instead(filters, "refusal", overlooks(Reason.CORDONED)),
+    ),
     "a policy's choice of clusters is not looked at": (
         "2 feasibility",
-        together(instead(filters, "refusal", overlooks(Reason.NOT_SELECTED)), instead(filters, "admitted", _keeps_all)),
+        together(
+            instead(filters, "refusal", overlooks(Reason.NOT_SELECTED)),
+            instead(filters, "admitted", _keeps_all),
+        ),
     ),
     "copies that a policy admits nowhere are taken away": (
         departures.NAME,
@@ -466,7 +499,10 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
         departures.NAME,
         instead(engine_leaving, "as_duplicated", _duplicates_nothing),
     ),
-    "an incomplete gang takes away what runs": (departures.NAME, instead(engine, "_placed", _only_divides)),
+    "an incomplete gang takes away what runs": (
+        departures.NAME,
+        instead(engine, "_placed", _only_divides),
+    ),
     "capacity is charged twice": (
         "2 room is used",
         dataclasses.replace(instead(Commitments, "uncovered", _all_charged), machines=1),
@@ -476,15 +512,24 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
         in_worlds_of(instead(HubState, "_is_ours", _taken_for_ours), "decision-forged"),
     ),
     "quota is charged twice": ("6 quota", instead(Commitments, "_account", _quota_twice)),
-    "a borrower takes a guarantee that is not lent": ("6 quota", instead(quota_tree, "_bound", _keeps_nothing)),
+    "a borrower takes a guarantee that is not lent": (
+        "6 quota",
+        instead(quota_tree, "_bound", _keeps_nothing),
+    ),
     "a fleet without a fitting cluster divides by zero": (
         "20 total functions",
         instead(spread, "divide", _divided_by_clusters),
     ),
-    "slices follow the clusters of an old decision": ("10 settles", instead(Dispatching, "_action", _old_clusters)),
+    "slices follow the clusters of an old decision": (
+        "10 settles",
+        instead(Dispatching, "_action", _old_clusters),
+    ),
     "a finalizer is dropped early": (
         "8 tombstones last",
-        together(instead(Finalizing, "_empty", _lets_go_at_once), instead(AbsenceProof, "unproven", _asks_nobody)),
+        together(
+            instead(Finalizing, "_empty", _lets_go_at_once),
+            instead(AbsenceProof, "unproven", _asks_nobody),
+        ),
     ),
     "a removed cluster is not emptied": (
         "8 clusters leave clean",
@@ -498,7 +543,10 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
         "8 clusters leave clean",
         in_worlds_of(instead(Departed, "look", _not_cleaned), "lost-and-back"),
     ),
-    "a retry overwrites somebody else's annotation": ("18 field respect", instead(Applier, "apply", _overwrites)),
+    "a retry overwrites somebody else's annotation": (
+        "18 field respect",
+        instead(Applier, "apply", _overwrites),
+    ),
     "a status forgets a member that is not heard": (
         "19 nobody is forgotten",
         together(
@@ -514,14 +562,23 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
             instead(finalizer, "confirm_absence", _unconfirmed),
         ),
     ),
-    "one failed probe makes a cluster NotReady": ("15 patience", instead(reachability, "after", _impatient)),
+    "one failed probe makes a cluster NotReady": (
+        "15 patience",
+        instead(reachability, "after", _impatient),
+    ),
     "a member that is back is believed a minute later": (
         "11 unknown resolves",
         instead(reachability, "after", _believed_late),
     ),
     "all members share one lane": ("22 bulkhead", instead(process, "Lane", _shared)),
     "a run is recorded and not made": (recurrences.LOST, instead(Recurring, "_make", _only_said)),
-    "every cluster runs all shards": ("1 shards have Jobs", instead(natives, "pieces", _all_shards)),
-    "dependent objects are removed and made for ever": ("10 stays at rest", instead(Expander, "turn", _to_and_fro)),
+    "every cluster runs all shards": (
+        "1 shards have Jobs",
+        instead(natives, "pieces", _all_shards),
+    ),
+    "dependent objects are removed and made for ever": (
+        "10 stays at rest",
+        instead(Expander, "turn", _to_and_fro),
+    ),
 }
 """What is wrong -> (the rule that finds it, the mutation)."""

@@ -1,7 +1,8 @@
-"""Carries out the episodes that a seed drew: each begins at its time, lasts, and is healed; at the end all are.
+"""Carries out the episodes that a seed drew: each begins at its time, lasts, and is healed; at the
+end all are.
 
-An episode that fails in our hands fails the run: a fault that could not be done must not look like one that was
-survived. Acts of hostile actors are done in the same way.
+An episode that fails in our hands fails the run: a fault that could not be done must not look like
+one that was survived. Acts of hostile actors are done in the same way.
 """
 
 import asyncio

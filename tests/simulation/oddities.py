@@ -1,8 +1,9 @@
-"""What is wrong with some of the workloads that the user of a simulated federation makes: pods that never start or end
-at once, requests that fit nowhere, names of things that are not there.
+"""What is wrong with some of the workloads that the user of a simulated federation makes: pods that
+never start or end at once, requests that fit nowhere, names of things that are not there.
 
-Drawn from a generator of its own, so that the rest of a script is the same with and without them. What does not settle
-by itself is put right at the end of the script: the end state is to be the same whatever faults there were.
+Drawn from a generator of its own, so that the rest of a script is the same with and without them.
+What does not settle by itself is put right at the end of the script: the end state is to be the
+same whatever faults there were.
 """
 
 import random
@@ -46,7 +47,9 @@ class Oddities:
 
 
 Oddity = Callable[[Body, random.Random], Body]
-"""Changes the body of a workload; what is returned is the patch that puts it right, {} where that is not needed."""
+"""Changes the body of a workload; what is returned is the patch that puts it right, {} where that
+is not needed.
+"""
 
 
 def _annotated(**annotations: str) -> Oddity:
@@ -54,7 +57,8 @@ def _annotated(**annotations: str) -> Oddity:
 
     def change(body: Body, rng: random.Random) -> Body:
         _template(body).setdefault("metadata", {}).setdefault("annotations", {}).update(names)
-        # Both ways of putting it right: taken away, and, in a carried native kind, set to another value.
+        # Both ways of putting it right: taken away, and, in a carried native kind, set to another
+        # value.
         cured = "" if "selector" in body["spec"] else None
         return {"spec": {"template": {"metadata": {"annotations": dict.fromkeys(names, cured)}}}}
 

@@ -1,8 +1,10 @@
-"""1: a shard that was told as done, by the host's status or by the member that ran it, is given to nobody anew.
+"""1: a shard that was told as done, by the host's status or by the member that ran it, is given to
+nobody anew.
 
-Judged by what the hub knew at the moment at which it decided, as `feasibility` does: which state of each slice it had
-in memory is noted then, and looked up among what members' API servers stored. A shard may run twice all the same
-(`execution: MayOverlap`): when it was given away before its cluster told that it was done, or when that was not heard.
+Judged by what the hub knew at the moment at which it decided, as `feasibility` does: which state of
+each slice it had in memory is noted then, and looked up among what members' API servers stored. A
+shard may run twice all the same (`execution: MayOverlap`): when it was given away before its
+cluster told that it was done, or when that was not heard.
 """
 
 from collections.abc import Iterator
@@ -34,7 +36,9 @@ class Told:
 
 
 class Once:
-    """Every decision about shards beside what was known to be done. `meet` every hub that starts."""
+    """Every decision about shards beside what was known to be done. `meet` every hub that
+    starts.
+    """
 
     name = "1 done once"
 
@@ -54,7 +58,9 @@ class Once:
 
         def holdings(workload: Workload, record: Record | None) -> tuple[Holding, ...]:
             if workload.key.kind == JOBSET and not hub.placing.overtaken(workload.key):
-                as_of = raw.rfc3339(hub.placing.clock.now())  # it has just taken its snapshot, at this very moment
+                as_of = raw.rfc3339(
+                    hub.placing.clock.now()
+                )  # it has just taken its snapshot, at this very moment
                 seen = sorted(hub.state.slices_of(workload.key).items())
                 self._told[workload.uid, as_of] = Told(
                     ("host", workload.uid, workload.resource_version),
@@ -68,7 +74,9 @@ class Once:
         """Shards that a decision gives to a cluster although they are done."""
         if step.kind == JOBSET and step.new is not None:
             meta = step.new["metadata"]
-            self._stored.setdefault((step.cluster, meta["uid"], meta["resourceVersion"]), []).append(step.new)
+            self._stored.setdefault(
+                (step.cluster, meta["uid"], meta["resourceVersion"]), []
+            ).append(step.new)
         if not is_decision(step) or not step.writer or step.old is None or not step.same:
             return
         facts, before = decision_facts(step.obj), decision_facts(step.old)
@@ -76,7 +84,10 @@ class Once:
         if told is None or facts.shares == before.shares:
             return
         had = {share.cluster: shards.normal(share.ranges) for share in before.shares}
-        grown = {one.cluster: shards.minus(shards.normal(one.ranges), had.get(one.cluster, ())) for one in facts.shares}
+        grown = {
+            one.cluster: shards.minus(shards.normal(one.ranges), had.get(one.cluster, ()))
+            for one in facts.shares
+        }
         grown = {cluster: ranges for cluster, ranges in grown.items() if ranges}
         recorded = finished(self._state(told.workload) or {})
         reported = {state[0]: self._reported(state, facts.workload_uid) for state in told.slices}
@@ -86,14 +97,20 @@ class Once:
         self.judged += 1
         self.unrecorded += bool(shards.minus(done, recorded))
         self.divided += any(
-            sum(bool(shards.intersect(ranges, mine)) for ranges in grown.values()) > 1 for mine in had.values()
+            sum(bool(shards.intersect(ranges, mine)) for ranges in grown.values()) > 1
+            for mine in had.values()
         )
         for cluster, ranges in sorted(grown.items()):
             if again := shards.intersect(ranges, done):
-                yield f"{self.name}: {step.name}: {cluster} is given {shards.text(again)}, done are {shards.text(done)}"
+                yield (
+                    f"{self.name}: {step.name}: {cluster} is given {shards.text(again)}, done "
+                    f"are {shards.text(done)}"
+                )
 
     def _state(self, state: State) -> Obj | None:
-        """The object in this state; None where that cannot be said (a host whose histories parted)."""
+        """The object in this state; None where that cannot be said (a host whose histories
+        parted).
+        """
         found = self._stored.get(state, [])
         return found[0] if len(found) == 1 else None
 

@@ -1,9 +1,9 @@
 """15: a member that was heard a moment ago is not called unreachable: a blip flips nothing.
 
-What counts as heard is what the process itself heard: an answer of an API server to its probe, once it has read who
-that is. A new life counts from its birth, because it has nothing older to judge by; until it has read once what a
-member serves, it need not have taken it for one that answers. A word that a silent link held back is judged by the
-moment in which it was sent.
+What counts as heard is what the process itself heard: an answer of an API server to its probe, once
+it has read who that is. A new life counts from its birth, because it has nothing older to judge by;
+until it has read once what a member serves, it need not have taken it for one that answers. A word
+that a silent link held back is judged by the moment in which it was sent.
 """
 
 import asyncio
@@ -70,7 +70,9 @@ class Patience:
         self._probes_s.setdefault((life, cluster), []).append(now_s)
 
     def doubted(self, life: str, cluster: str, now_s: float) -> None:
-        """What answered the last good probe is no API server: asked who it is, it says what none says (F34)."""
+        """What answered the last good probe is no API server: asked who it is, it says what none
+        says (F34).
+        """
         probes_s = self._probes_s.get((life, cluster))
         if probes_s and probes_s[-1] >= now_s - PROBE_S:
             probes_s.pop()
@@ -90,26 +92,50 @@ class Patience:
 
     def first_heard_s(self, life: str, cluster: str, since_s: float) -> float | None:
         """When a good probe was first answered after a time; None while none was."""
-        return next((at_s for at_s in self._probes_s.get((life, cluster), ()) if at_s >= since_s), None)
+        return next(
+            (at_s for at_s in self._probes_s.get((life, cluster), ()) if at_s >= since_s), None
+        )
 
     def breaches(self, step: Step, now_s: float) -> list[str]:
         """What a write to a MemberCluster says too early."""
-        if step.kind != "MemberCluster" or not step.same or not step.writer or step.old is None or step.new is None:
+        if (
+            step.kind != "MemberCluster"
+            or not step.same
+            or not step.writer
+            or step.old is None
+            or step.new is None
+        ):
             return []
         before, after = _ready(step.old), _ready(step.new)
-        if before.get("status") != "True" or after.get("status") == "True" or after.get("reason") != "Unreachable":
+        if (
+            before.get("status") != "True"
+            or after.get("status") == "True"
+            or after.get("reason") != "Unreachable"
+        ):
             return []
         member = step.new["metadata"]["name"]
-        words = [at_s for at_s in self._words.get((step.writer, member), ()) if at_s >= now_s - LATE_S]
-        quiet_s = max(at_s - self._last_heard_s(step.writer, member, at_s) for at_s in (now_s, *words))
+        words = [
+            at_s for at_s in self._words.get((step.writer, member), ()) if at_s >= now_s - LATE_S
+        ]
+        quiet_s = max(
+            at_s - self._last_heard_s(step.writer, member, at_s) for at_s in (now_s, *words)
+        )
         if quiet_s >= PATIENCE_S:
             return []
-        return [f"{self.name}: {step.name}: {step.writer} calls it unreachable after {quiet_s:.1f} s"]
+        return [
+            f"{self.name}: {step.name}: {step.writer} calls it unreachable after {quiet_s:.1f} s"
+        ]
 
     def _last_heard_s(self, life: str, member: str, by_s: float) -> float:
-        """When that life had last heard the member, all that belongs to it, at a time, or was born."""
+        """When that life had last heard the member, all that belongs to it, at a time, or was
+        born.
+        """
         from_s = self._learnt_s.get((life, member), math.inf)
-        heard = (max(at_s, from_s) for at_s in self._probes_s.get((life, member), ()) if max(at_s, from_s) <= by_s)
+        heard = (
+            max(at_s, from_s)
+            for at_s in self._probes_s.get((life, member), ())
+            if max(at_s, from_s) <= by_s
+        )
         return max((self.born_s.get(life, 0.0), *heard))
 
 
@@ -137,16 +163,25 @@ def _spoken_of(request: Request) -> str:
 
 
 def _unserved(request: Request) -> bool:
-    """Whether a refusal of this request may mean that a kind is not served (F48): slices are asked for by name only
-    where they were seen."""
+    """Whether a refusal of this request may mean that a kind is not served (F48): slices are asked
+    for by name only where they were seen.
+    """
     return request.method != "DELETE" and resource_of(request.path)[0] in _SLICES
 
 
 class Hearing:
-    """The topmost transport of a process: tells `patience` of good probes, `reach` how everything is answered."""
+    """The topmost transport of a process: tells `patience` of good probes, `reach` how everything
+    is answered.
+    """
 
     def __init__(  # noqa: PLR0917 made in one place
-        self, inner: Transport, patience: Patience, reach: Reach, life: str, cluster: str, clock: Clock
+        self,
+        inner: Transport,
+        patience: Patience,
+        reach: Reach,
+        life: str,
+        cluster: str,
+        clock: Clock,
     ) -> None:
         self._inner = inner
         self._patience = patience
@@ -189,9 +224,13 @@ class Hearing:
         number, well = self._reach.asks(self._life, self._cluster, self._clock.monotonic()), False
         try:
             response = await self._inner.request(request)
-            well = response.status < HTTPStatus.BAD_REQUEST or (response.status in WELL and not _unserved(request))
+            well = response.status < HTTPStatus.BAD_REQUEST or (
+                response.status in WELL and not _unserved(request)
+            )
         except asyncio.CancelledError:
-            well = True  # it ended because its process did, or because it took too long, which is seen all the same
+            # it ended because its process did, or because it took too long, which is seen all the
+            # same
+            well = True
             raise
         finally:
             self._reach.ends(self._life, self._cluster, number, self._clock.monotonic(), well=well)
@@ -199,7 +238,10 @@ class Hearing:
 
     async def refresh_credentials(self) -> bool:
         """Passed on."""
-        return isinstance(self._inner, RefreshesCredentials) and await self._inner.refresh_credentials()
+        return (
+            isinstance(self._inner, RefreshesCredentials)
+            and await self._inner.refresh_credentials()
+        )
 
     async def close(self) -> None:
         await self._inner.close()

@@ -1,7 +1,9 @@
-"""Bugs to plant in a run, each with the rule that must catch it. Used by the negative controls only.
+"""Bugs to plant in a run, each with the rule that must catch it. Used by the negative controls
+only.
 
-A rule that no bug can break proves nothing. Bugs sit where real ones would: on the wire between a process and an API
-server, inside the hub, or, for what API servers refuse by themselves, in a store.
+A rule that no bug can break proves nothing. Bugs sit where real ones would: on the wire between a
+process and an API server, inside the hub, or, for what API servers refuse by themselves, in a
+store.
 """
 
 import dataclasses
@@ -81,7 +83,11 @@ def _delete_by_name(cluster: str, request: Request, body: dict[str, Any]) -> dic
 
 
 def _lose_notes(cluster: str, request: Request, body: dict[str, Any]) -> dict[str, Any] | None:
-    if request.method != "PATCH" or cluster == "host" or resource_of(request.path)[0] != "pinterestservices":
+    if (
+        request.method != "PATCH"
+        or cluster == "host"
+        or resource_of(request.path)[0] != "pinterestservices"
+    ):
         return None
     for part in ("labels", "annotations"):
         body.setdefault("metadata", {}).setdefault(part, {})[note_key("PinterestService")] = None
@@ -113,7 +119,9 @@ def _blind_to_templates(hub: HubProcess) -> None:
     def blind(workload: Any, record: Any, cluster: str, seen: Any) -> Any:
         found = observed(workload, record, cluster, seen)
         origin = workload.generation if found.exists else 0
-        return dataclasses.replace(found, origin_generation=origin, outdated=False, updated=found.actual)
+        return dataclasses.replace(
+            found, origin_generation=origin, outdated=False, updated=found.actual
+        )
 
     hub.aggregation._observed = blind  # type: ignore[method-assign]
 
@@ -152,9 +160,16 @@ class Hasty:
 
 
 def _write(
-    world: World, cluster: str, kind: str, change: Callable[[dict[str, Any]], None], *, ours: bool = True
+    world: World,
+    cluster: str,
+    kind: str,
+    change: Callable[[dict[str, Any]], None],
+    *,
+    ours: bool = True,
 ) -> None:
-    """Changes the first object of a kind in a store, behind its API server's back and in the hub's name."""
+    """Changes the first object of a kind in a store, behind its API server's back and in the hub's
+    name.
+    """
     store, registry = world.clusters[cluster].store, world.clusters[cluster].registry
     chosen: Obj = next(
         obj
@@ -203,7 +218,9 @@ def _orphan(world: World) -> None:
     _, body = foreign.namesake()
     member = world.federation.members["a"]
     meta = {**body["metadata"], "name": "orphan", "labels": {names.WORKLOAD_UID_LABEL: "gone"}}
-    member.store.create(member.registry.get("pinterest.com", "pinterestservices"), {**body, "metadata": meta})
+    member.store.create(
+        member.registry.get("pinterest.com", "pinterestservices"), {**body, "metadata": meta}
+    )
 
 
 def _foreign_gone(world: World) -> None:
@@ -216,21 +233,33 @@ def _holder(world: World) -> str:
     return next(
         name
         for name, member in sorted(world.federation.members.items())
-        if any(names.FLEET_LABEL in (obj["metadata"].get("labels") or {}) for obj in all_of(member, "PinterestService"))
+        if any(
+            names.FLEET_LABEL in (obj["metadata"].get("labels") or {})
+            for obj in all_of(member, "PinterestService")
+        )
     )
 
 
 PLANTED: Mapping[str, tuple[str, Plant]] = {
     "a decision gives one copy too many": ("1 conservation", _on_the_wire(_one_more_copy)),
-    "a decision is for another number than was asked": ("1 decided as asked", Plant(at_rest=_stray_share)),
+    "a decision is for another number than was asked": (
+        "1 decided as asked",
+        Plant(at_rest=_stray_share),
+    ),
     "an old seq is written over a newer one": ("4 rising seq", Plant(after_script=_old_seq)),
-    "a member hears of what the host has not recorded": ("4 intent first", Plant(after_script=_unwritten_seq)),
+    "a member hears of what the host has not recorded": (
+        "4 intent first",
+        Plant(after_script=_unwritten_seq),
+    ),
     "a foreign object is taken over": ("5 ownership", Plant(after_script=_take_over)),
     "a deletion names no uid": ("5 ownership", _on_the_wire(_delete_by_name)),
     "a foreign object is lost": ("5 foreign objects", Plant(at_rest=_foreign_gone)),
     "the hub knows no quota": ("6 quota", Plant(tamper=_without_quotas)),
     "an object of a workload that is gone is left": ("8 no orphans", Plant(at_rest=_orphan)),
-    "a status speaks of a generation to come": ("9 observed generation", _on_the_wire(_see_the_future)),
+    "a status speaks of a generation to come": (
+        "9 observed generation",
+        _on_the_wire(_see_the_future),
+    ),
     "a deletion comes before the lists": ("14 no delete on doubt", Plant(between=_hasty)),
     "a write takes somebody's label along": ("18 field respect", _on_the_wire(_lose_notes)),
     "a status is made up": ("19 status truth", Plant(at_rest=_false_status)),
@@ -240,6 +269,9 @@ PLANTED: Mapping[str, tuple[str, Plant]] = {
     ),
     "a turn ends in an exception": ("20 total functions", Plant(tamper=_with_a_bug_in_a_turn)),
     "every request is sent forty times": ("21 no hot loop", _on_the_wire(_as_it_is, times=40)),
-    "a placement forgets what is held": ("33 minimal movement", Plant(tamper=_without_memory_of_what_is_held)),
+    "a placement forgets what is held": (
+        "33 minimal movement",
+        Plant(tamper=_without_memory_of_what_is_held),
+    ),
 }
 """What is wrong -> (the rule that finds it, the bug)."""

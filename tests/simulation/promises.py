@@ -1,8 +1,10 @@
-"""6: trees of quotas, reckoned from FederatedQuotas as they are written, without `federator.placement`.
+"""6: trees of quotas, reckoned from FederatedQuotas as they are written, without
+`federator.placement`.
 
-An account keeps what it is guaranteed and does not lend; what it uses beyond that, its parent sees. What is seen of an
-account must stay within what it may use: what it has where it has no parent, elsewhere its guarantee and what it may
-borrow. An account alone is a tree of one: what it may use at most (`max`, else `guaranteed`), and what it uses.
+An account keeps what it is guaranteed and does not lend; what it uses beyond that, its parent sees.
+What is seen of an account must stay within what it may use: what it has where it has no parent,
+elsewhere its guarantee and what it may borrow. An account alone is a tree of one: what it may use
+at most (`max`, else `guaranteed`), and what it uses.
 """
 
 import functools
@@ -54,7 +56,11 @@ class Accounts:
 
     def of(self, project: str) -> list[str]:
         """The accounts that a project is charged to: the lowest that name it."""
-        naming = [name for name in sorted(self._specs) if project in raw.texts(self._specs[name], "projects")]
+        naming = [
+            name
+            for name in sorted(self._specs)
+            if project in raw.texts(self._specs[name], "projects")
+        ]
         above = {other for name in naming for other in self.line(name)[1:]}
         return [name for name in naming if name not in above]
 
@@ -66,7 +72,9 @@ class Accounts:
     def projects(self, name: str) -> list[str]:
         """The projects of an account and of those below it."""
         family = [other for other in self.tree(name) if name in self.line(other)]
-        named = {project for other in family for project in raw.texts(self._specs[other], "projects")}
+        named = {
+            project for other in family for project in raw.texts(self._specs[other], "projects")
+        }
         return sorted(project for project in named if set(self.of(project)) & set(family))
 
     def resources(self, name: str, tier: str) -> list[str]:
@@ -85,10 +93,19 @@ class Accounts:
         for other in family:
             children = [one for one in family if self.line(one)[1:2] == [other]]
             said[other] = self._said(other, tier, resource, [said[one] for one in children])
-            mine = [project for project in raw.texts(self._specs[other], "projects") if other in self.of(project)]
-            used[other] = sum(map(use, mine)) + sum(max(used[one] - said[one].kept, 0) for one in children)
+            mine = [
+                project
+                for project in raw.texts(self._specs[other], "projects")
+                if other in self.of(project)
+            ]
+            used[other] = sum(map(use, mine)) + sum(
+                max(used[one] - said[one].kept, 0) for one in children
+            )
         return {
-            other: Sight(used[other], None if (most := said[other].most) is None else max(most - said[other].below, 0))
+            other: Sight(
+                used[other],
+                None if (most := said[other].most) is None else max(most - said[other].below, 0),
+            )
             for other in family
         }
 
@@ -115,8 +132,9 @@ class Accounts:
         return _Said(promised, max(own - lent, 0), below, most)
 
     def breaches(self, project: str, tier: str, use: Uses, before: Uses) -> Iterator[str]:
-        """Accounts above a project that are seen to use more than they may, and more than before. `use` and `before`
-        are asked for (resource, project)."""
+        """Accounts above a project that are seen to use more than they may, and more than before.
+        `use` and `before` are asked for (resource, project).
+        """
         for name in self.of(project):
             for resource in self.resources(name, tier):
                 now = self.seen(name, tier, resource, functools.partial(use, resource))
@@ -124,4 +142,7 @@ class Accounts:
                 for other in self.line(name):
                     one = now[other]
                     if one.most is not None and one.used > max(one.most, had[other].used):
-                        yield f"{other} uses {one.used} {resource} after {had[other].used}, {one.most} are its own"
+                        yield (
+                            f"{other} uses {one.used} {resource} after {had[other].used}, "
+                            f"{one.most} are its own"
+                        )

@@ -1,6 +1,7 @@
 """How clusters answer each life of a hub, as the process itself sees it: above every fault.
 
-Rules that hold only between those who are well ask here. Told by `patience.Hearing`, the topmost transport.
+Rules that hold only between those who are well ask here. Told by `patience.Hearing`, the topmost
+transport.
 """
 
 import itertools
@@ -38,8 +39,12 @@ class Reach:
             self._trouble_s[life, cluster] = now_s
 
     def well_since_s(self, life: str, cluster: str, now_s: float) -> float:
-        """Since when every answer was good and in time; -inf for always, now where one is being waited for."""
-        waiting = any(now_s - begun_s > SLOW_S for begun_s in self._asking.get((life, cluster), {}).values())
+        """Since when every answer was good and in time; -inf for always, now where one is being
+        waited for.
+        """
+        waiting = any(
+            now_s - begun_s > SLOW_S for begun_s in self._asking.get((life, cluster), {}).values()
+        )
         return now_s if waiting else self._trouble_s.get((life, cluster), -math.inf)
 
     def awake_since_s(self, life: str, now_s: float) -> float:

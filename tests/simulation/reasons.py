@@ -1,8 +1,9 @@
-"""Every reason that the federation can give: in conditions, decisions, verdicts and Events; and which have been seen.
+"""Every reason that the federation can give: in conditions, decisions, verdicts and Events; and
+which have been seen.
 
-`running` counts at every write what `spoken` finds in it. A campaign of many seeds in which a reason of `EXPECTED`
-never appeared has not looked everywhere; reasons of `ELSEWHERE` cannot appear in these worlds. A test compares the
-table with the words in the product's sources.
+`running` counts at every write what `spoken` finds in it. A campaign of many seeds in which a
+reason of `EXPECTED` never appeared has not looked everywhere; reasons of `ELSEWHERE` cannot appear
+in these worlds. A test compares the table with the words in the product's sources.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,11 +18,15 @@ COMPONENT = "federation.pinterest.com/"
 
 _UNKNOWN = frozenset({"PendingEvaluation", "ClusterUnknown"})
 OWN: Mapping[str, frozenset[str]] = {
-    "workload Ready": _UNKNOWN | {"Failed", "Completed", "Suspended", "Ready", "Progressing", "RollingOut"},
-    "workload Placed": frozenset({"PendingEvaluation", "Suspended", "Placed", "MovesPending", "CopiesKept"}),
+    "workload Ready": _UNKNOWN
+    | {"Failed", "Completed", "Suspended", "Ready", "Progressing", "RollingOut"},
+    "workload Placed": frozenset(
+        {"PendingEvaluation", "Suspended", "Placed", "MovesPending", "CopiesKept"}
+    ),
     "workload Applied": _UNKNOWN | {"Leaving", "Applying", "NothingPlaced", "Applied"},
     "workload Healthy": _UNKNOWN | {"Finished", "Progressing", "NothingPlaced", "Healthy"},
-    "workload Reconciling": _UNKNOWN | {"Paused", "Settled", "Deleting", "Applying", "Progressing", "Failed"},
+    "workload Reconciling": _UNKNOWN
+    | {"Paused", "Settled", "Deleting", "Applying", "Progressing", "Failed"},
     "workload Stalled": frozenset({"NotStalled", "Failed"}),
     "workload QuotaUnlimited": frozenset({"NoQuota"}),
     "workload ProjectRefused": frozenset({"NotAllowed"}),
@@ -31,7 +36,9 @@ OWN: Mapping[str, frozenset[str]] = {
     "workload Paused": frozenset({"Paused"}),
     "workload Failed": frozenset({"ShardsFailed"}),
     "workload Complete": frozenset({"AllShardsCompleted"}),
-    "workload Available": frozenset({"MinimumReplicasAvailable", "MinimumReplicasUnavailable", "ClusterUnknown"}),
+    "workload Available": frozenset(
+        {"MinimumReplicasAvailable", "MinimumReplicasUnavailable", "ClusterUnknown"}
+    ),
     "workload Progressing": frozenset({"NewReplicaSetAvailable", "ReplicaSetUpdated"}),
     "recurring Ready": frozenset({"Scheduled", "Suspended", "RunRefused", "NeverRuns"})
     | {"InvalidSchedule", "UnknownTimeZone"},
@@ -43,7 +50,15 @@ OWN: Mapping[str, frozenset[str]] = {
     "slice MissingDependency": frozenset({"NotFound"}),
     "slice DriftRestored": frozenset({"PutBack"}),
     "MemberCluster Ready": frozenset(
-        {"Ready", "NotProbed", "Unreachable", "AuthFailed", "IdentityChanged", "HostIdentityChanged", "NotReporting"}
+        {
+            "Ready",
+            "NotProbed",
+            "Unreachable",
+            "AuthFailed",
+            "IdentityChanged",
+            "HostIdentityChanged",
+            "NotReporting",
+        }
         | {"NotAsked"}
     ),
     "MemberCluster Untrustworthy": frozenset(
@@ -54,10 +69,14 @@ OWN: Mapping[str, frozenset[str]] = {
     "MemberCluster Watching": frozenset({"WatchFailing"}),
     "MemberCluster CredentialsRenewed": frozenset({"RenewalFailed"}),
     "MemberCluster SlicesKnown": frozenset({"UnknownSlices"}),
-    "MemberCluster Removing": frozenset({"Emptying", "NowhereToGo", "Suspended", "UnknownSlices", "NotHeard"})
+    "MemberCluster Removing": frozenset(
+        {"Emptying", "NowhereToGo", "Suspended", "UnknownSlices", "NotHeard"}
+    )
     | {"LettingGo", "Paused"},
     "MemberCluster Dead": frozenset({"Moving", "Waiting", "Moved", "Paused"}),
-    "MemberCluster Draining": frozenset({"Emptying", "Waiting", "Emptied", "Paused", "Refused", "NotHeard"}),
+    "MemberCluster Draining": frozenset(
+        {"Emptying", "Waiting", "Emptied", "Paused", "Refused", "NotHeard"}
+    ),
     "PlacementPolicy InForce": frozenset({"TooManyPolicies"}),
     "deletion": frozenset({"DeletionBlocked", "DeletionBudget"}),
     "Event": frozenset(
@@ -83,20 +102,54 @@ OWN: Mapping[str, frozenset[str]] = {
     )
     | {"FailedOver", "DeclaredDead", "Moved", "HeardAgain"}
     | {"Drained", "Draining", "DrainRefused", "Emptied", "DrainEnded"}
-    | {"DeletionBlocked", "DeletionBudget", "Removing", "RemovalWaits", "Removed", "Orphaned", "RemovedAsLost"}
+    | {
+        "DeletionBlocked",
+        "DeletionBudget",
+        "Removing",
+        "RemovalWaits",
+        "Removed",
+        "Orphaned",
+        "RemovedAsLost",
+    }
     | {"RunMade", "RunsMissed", "RunRefused", "RunNameTaken"},
 }
 """Where -> the reasons that are that place's own."""
 
 PLACEMENT = frozenset(str(reason) for reason in Reason)
-"""Why copies are missing, or a cluster was not chosen: of decisions and verdicts, and from there in any condition."""
-MEMBERS = frozenset({"Conflict", "MissingDependency", "ExpansionFailed", "StaleSlice", "CannotConverge"}) | {
-    *("NamespaceTerminating", "ImagePullFailed", "ContainerConfigError", "ContainerStartFailed", "CrashLooping"),
-    *("PodFailed", "JobFailed", "NoLoadBalancer", "RollingOut", "NotAvailable", "NotObserved", "FailedIndexes"),
-    *("BackoffLimitExceeded", "FailedCreate", "ProgressDeadlineExceeded", "SuccessCriteriaMet", "CompletionsReached"),
+"""Why copies are missing, or a cluster was not chosen: of decisions and verdicts, and from there in
+any condition.
+"""
+MEMBERS = frozenset(
+    {"Conflict", "MissingDependency", "ExpansionFailed", "StaleSlice", "CannotConverge"}
+) | {
+    *(
+        "NamespaceTerminating",
+        "ImagePullFailed",
+        "ContainerConfigError",
+        "ContainerStartFailed",
+        "CrashLooping",
+    ),
+    *(
+        "PodFailed",
+        "JobFailed",
+        "NoLoadBalancer",
+        "RollingOut",
+        "NotAvailable",
+        "NotObserved",
+        "FailedIndexes",
+    ),
+    *(
+        "BackoffLimitExceeded",
+        "FailedCreate",
+        "ProgressDeadlineExceeded",
+        "SuccessCriteriaMet",
+        "CompletionsReached",
+    ),
 }
 """What a member and its pods can have that is worth telling, in any condition of the workload."""
-REFUSALS = frozenset({"Denied", "Invalid", "AlreadyExists", "Unreachable", "Malformed", "Throttled", "LaneClosed"}) | {
+REFUSALS = frozenset(
+    {"Denied", "Invalid", "AlreadyExists", "Unreachable", "Malformed", "Throttled", "LaneClosed"}
+) | {
     *("ServerTrouble", "NotLeading", "WentBack", "Expired", "Unauthenticated", "OwnShortage"),
 }
 """How a write into a member can fail: the names of the client's errors."""
@@ -107,60 +160,124 @@ EVERY = frozenset(f"{place}: {one}" for place, own in OWN.items() for one in own
 }
 """Every reason, in its place."""
 
-_KUBELET = "The stand-in kubelet has no such trouble: containers start, end or wait for their image."
+_KUBELET = (
+    "The stand-in kubelet has no such trouble: containers start, end or wait for their image."
+)
 _PASSED = "Passed on from a cluster's own controller, which does not say it here."
-_CLIENT = "Other callers of the client meet it; a write into a member ends with it only by a rare meeting of faults."
+_CLIENT = (
+    "Other callers of the client meet it; a write into a member ends with it only by a rare "
+    "meeting of faults."
+)
 _DEAD = "No script declares a cluster dead; tests/unit/hub/test_declared_dead.py does."
 _DRAINED = "No script drains a cluster; tests/unit/hub/test_draining.py does."
 ELSEWHERE: Mapping[str, str] = {
-    "workload Placed: Suspended": "Who is suspended here was placed before, or is short for a reason of its own.",
-    "workload Placed: MovesPending": "A hundred copies a minute may always move; no policy here asks for fewer.",
+    "workload Placed: Suspended": (
+        "Who is suspended here was placed before, or is short for a reason of its own."
+    ),
+    "workload Placed: MovesPending": (
+        "A hundred copies a minute may always move; no policy here asks for fewer."
+    ),
     "workload Paused: Paused": "No script pauses the federation.",
     "workload Reconciling: Paused": "No script pauses the federation.",
-    "workload Reconciling: Failed": "Shards that failed are the last news of a job set, except for a moment.",
-    "workload Reconciling: Deleting": "No workload on the host has a finalizer, so it is gone at once.",
+    "workload Reconciling: Failed": (
+        "Shards that failed are the last news of a job set, except for a moment."
+    ),
+    "workload Reconciling: Deleting": (
+        "No workload on the host has a finalizer, so it is gone at once."
+    ),
     **{
-        f"recurring {place}": "No cron job of these worlds is written so: tests/unit/kinds/test_cron_runs.py."
+        f"recurring {place}": (
+            "No cron job of these worlds is written so: tests/unit/kinds/test_cron_runs.py."
+        )
         for place in (
-            *("Ready: NeverRuns", "Ready: InvalidSchedule", "Ready: UnknownTimeZone", "Ready: RunRefused"),
-            *("Stalled: NeverRuns", "Stalled: InvalidSchedule", "Stalled: UnknownTimeZone", "Ready: Suspended"),
+            *(
+                "Ready: NeverRuns",
+                "Ready: InvalidSchedule",
+                "Ready: UnknownTimeZone",
+                "Ready: RunRefused",
+            ),
+            *(
+                "Stalled: NeverRuns",
+                "Stalled: InvalidSchedule",
+                "Stalled: UnknownTimeZone",
+                "Ready: Suspended",
+            ),
         )
     },
     "Event: RunRefused": "Nothing refuses the hub its runs in these worlds.",
     "Event: RunNameTaken": "Nobody takes the name of a run in these worlds.",
-    "slice Stalled: ProgressDeadlineExceeded": "A run is over before the ten minutes that a deadline gives.",
-    "slice Conflict: ForeignObject": "The namesake is of the workload's own kind: the hub meets it, not the member.",
+    "slice Stalled: ProgressDeadlineExceeded": (
+        "A run is over before the ten minutes that a deadline gives."
+    ),
+    "slice Conflict: ForeignObject": (
+        "The namesake is of the workload's own kind: the hub meets it, not the member."
+    ),
     "MemberCluster Ready: NotProbed": "A MemberCluster is written up only after its first probe.",
-    "anywhere: OwnShortage": "Only a few worlds have hubs short of descriptors while there is something to write.",
-    "MemberCluster Ready: NotAsked": "Only a few worlds have hubs short of descriptors, and not all of them for long.",
-    "Event: NotAsked": "Only a few worlds have hubs short of descriptors, and not all of them for long.",
-    "MemberCluster CredentialsRenewed: RenewalFailed": "Members of these worlds are reached without a token.",
-    "MemberCluster SlicesKnown: UnknownSlices": "Slices are unknown only after a restore without a decision.",
-    "PlacementPolicy InForce: TooManyPolicies": "No namespace of these worlds has two hundred policies.",
-    "deletion: DeletionBudget": "A world has fewer slices than the hundred that may go within a minute.",
-    "Event: DeletionBudget": "A world has fewer slices than the hundred that may go within a minute.",
+    "anywhere: OwnShortage": (
+        "Only a few worlds have hubs short of descriptors while there is something to write."
+    ),
+    "MemberCluster Ready: NotAsked": (
+        "Only a few worlds have hubs short of descriptors, and not all of them for long."
+    ),
+    "Event: NotAsked": (
+        "Only a few worlds have hubs short of descriptors, and not all of them for long."
+    ),
+    "MemberCluster CredentialsRenewed: RenewalFailed": (
+        "Members of these worlds are reached without a token."
+    ),
+    "MemberCluster SlicesKnown: UnknownSlices": (
+        "Slices are unknown only after a restore without a decision."
+    ),
+    "PlacementPolicy InForce: TooManyPolicies": (
+        "No namespace of these worlds has two hundred policies."
+    ),
+    "deletion: DeletionBudget": (
+        "A world has fewer slices than the hundred that may go within a minute."
+    ),
+    "Event: DeletionBudget": (
+        "A world has fewer slices than the hundred that may go within a minute."
+    ),
     "Event: ForeignDecision": "Admission on the host keeps decisions from everybody but the hub.",
     "Event: MemberWentBack": "No fault of the table restores a member from a backup.",
     **{
-        f"MemberCluster Untrustworthy: {one}": "Only some worlds have a lying member, and of few of them this lie."
+        f"MemberCluster Untrustworthy: {one}": (
+            "Only some worlds have a lying member, and of few of them this lie."
+        )
         for one in ("TooManyCopies", "SeqNotIssued", "BeyondBounds", "Unreadable")
     },
     **{f"MemberCluster Draining: {one}": _DRAINED for one in sorted(OWN["MemberCluster Draining"])},
     **{f"MemberCluster Dead: {one}": _DEAD for one in sorted(OWN["MemberCluster Dead"])},
     **{f"Event: {one}": _DEAD for one in ("FailedOver", "DeclaredDead", "Moved", "HeardAgain")},
-    **{f"Event: {one}": _DRAINED for one in ("Drained", "Draining", "DrainRefused", "Emptied", "DrainEnded")},
-    "anywhere: ClusterUntrustworthy": "Told where nothing is placed while a member lies: few worlds have that.",
+    **{
+        f"Event: {one}": _DRAINED
+        for one in ("Drained", "Draining", "DrainRefused", "Emptied", "DrainEnded")
+    },
+    "anywhere: ClusterUntrustworthy": (
+        "Told where nothing is placed while a member lies: few worlds have that."
+    ),
     "anywhere: HostWouldRunIt": "Every host here is a dedicated one.",
-    "workload ProjectRefused: NotAllowed": "No workload of these worlds names a project that no quota has.",
-    "anywhere: IdentityNotAllowed": "No workload of these worlds names an account, a role or a class of its own.",
+    "workload ProjectRefused: NotAllowed": (
+        "No workload of these worlds names a project that no quota has."
+    ),
+    "anywhere: IdentityNotAllowed": (
+        "No workload of these worlds names an account, a role or a class of its own."
+    ),
     "anywhere: NotAllowed": "No quota of these worlds keeps a namespace out.",
     "anywhere: PriorityExceedsMax": "No quota of these worlds bounds priorities.",
     "anywhere: PendingEvaluation": "Told in conditions that have it as their own.",
-    "anywhere: Suspended": "Told in conditions that have it as their own, and by decisions of what was never placed.",
+    "anywhere: Suspended": (
+        "Told in conditions that have it as their own, and by decisions of what was never placed."
+    ),
     **{f"anywhere: {one}": _KUBELET for one in ("ContainerConfigError", "ContainerStartFailed")},
     **{
         f"anywhere: {one}": _PASSED
-        for one in ("JobFailed", "FailedIndexes", "BackoffLimitExceeded", "FailedCreate", "ProgressDeadlineExceeded")
+        for one in (
+            "JobFailed",
+            "FailedIndexes",
+            "BackoffLimitExceeded",
+            "FailedCreate",
+            "ProgressDeadlineExceeded",
+        )
     },
     "anywhere: SuccessCriteriaMet": "For carried Jobs, which are not a kind of workload yet.",
     "anywhere: CompletionsReached": "For carried Jobs, which are not a kind of workload yet.",
@@ -168,11 +285,20 @@ ELSEWHERE: Mapping[str, str] = {
     "anywhere: RollingOut": "Told in the condition that has it as its own.",
     "anywhere: NotAvailable": "Progress, which is told as Progressing.",
     "anywhere: NotObserved": "Progress, which is told as Progressing.",
-    "anywhere: ExpansionFailed": "Every workload of the script expands, and one expander version is in use.",
+    "anywhere: ExpansionFailed": (
+        "Every workload of the script expands, and one expander version is in use."
+    ),
     "anywhere: StaleSlice": "Needs a member process that outlives a restore of its cluster.",
     **{
         f"anywhere: {one}": _CLIENT
-        for one in ("Invalid", "AlreadyExists", "NotLeading", "WentBack", "Expired", "Unauthenticated")
+        for one in (
+            "Invalid",
+            "AlreadyExists",
+            "NotLeading",
+            "WentBack",
+            "Expired",
+            "Unauthenticated",
+        )
     },
 }
 """What these worlds cannot be relied on to say, and why."""
@@ -194,7 +320,9 @@ def spoken(kind: str, cluster: str, old: Obj | None, new: Obj | None) -> Iterato
     ):
         live = (new.get("status") or {}).get("conditions") or ()
         if live and live != ((old or {}).get("status") or {}).get("conditions"):
-            place = kind if kind == "MemberCluster" else "workload" if cluster == "host" else "slice"
+            place = (
+                kind if kind == "MemberCluster" else "workload" if cluster == "host" else "slice"
+            )
             place = "recurring" if kind in registry.RECURRING else place
             yield from (_named(f"{place} {one['type']}", one.get("reason", "")) for one in live)
 
@@ -210,4 +338,8 @@ def _decision(spec: Obj) -> Iterator[str]:
 def _named(place: str, reason: str) -> str:
     """A reason in its place; one that can be told in many counts once for all of them."""
     own = OWN.get(place, frozenset())
-    return f"{ANYWHERE}: {reason}" if reason not in own and reason in BORROWED else f"{place}: {reason}"
+    return (
+        f"{ANYWHERE}: {reason}"
+        if reason not in own and reason in BORROWED
+        else f"{place}: {reason}"
+    )

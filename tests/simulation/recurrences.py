@@ -1,6 +1,8 @@
-"""The runs of cron jobs, by objects alone: each scheduled time has one run, or is counted as missed.
+"""The runs of cron jobs, by objects alone: each scheduled time has one run, or is counted as
+missed.
 
-Cron jobs of these worlds are due every minute, so that the rule counts minutes and asks no schedule of ours.
+Cron jobs of these worlds are due every minute, so that the rule counts minutes and asks no schedule
+of ours.
 """
 
 import random
@@ -27,11 +29,19 @@ def policy(rng: random.Random) -> str:
 
 def made(job_set: Obj, policy: str) -> dict[str, Any]:
     """The body of the cron job, to be created."""
-    return {"spec": {"schedule": "* * * * *", "concurrencyPolicy": policy, "jobTemplate": {"spec": dict(job_set)}}}
+    return {
+        "spec": {
+            "schedule": "* * * * *",
+            "concurrencyPolicy": policy,
+            "jobTemplate": {"spec": dict(job_set)},
+        }
+    }
 
 
 class Recurrences:
-    """Remembers every run that the first host has ever had. One that is restored from a backup has forgotten some."""
+    """Remembers every run that the first host has ever had. One that is restored from a backup has
+    forgotten some.
+    """
 
     def __init__(self) -> None:
         self.judged: Counter[str] = Counter()

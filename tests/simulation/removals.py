@@ -1,5 +1,6 @@
-"""8, for clusters that leave: one that was emptied holds nothing of ours when its MemberCluster goes, no decision names
-one that has gone, and what a lost one held is never taken for a running copy when it is back.
+"""8, for clusters that leave: one that was emptied holds nothing of ours when its MemberCluster
+goes, no decision names one that has gone, and what a lost one held is never taken for a running
+copy when it is back.
 """
 
 import math
@@ -41,8 +42,9 @@ class Removals:
             yield from self._adopted(step)
 
     def given_up(self, step: Step) -> bool:
-        """Whether this write is to a slice that stood in its cluster when an operator gave that up as lost, or had it
-        left as it was: what it was given had been given to others."""
+        """Whether this write is to a slice that stood in its cluster when an operator gave that up
+        as lost, or had it left as it was: what it was given had been given to others.
+        """
         uid = step.clusters[step.cluster].uid
         gone_s = max(self._lost_s.get(uid, -math.inf), self._left_s.get(uid, -math.inf))
         return self._since_s.get(step.obj["metadata"]["uid"], gone_s) < gone_s
@@ -69,12 +71,15 @@ class Removals:
                 if mark is not None and mark.fleet == FLEET and stood_s >= STANDS_S:
                     meta = found["metadata"]
                     yield (
-                        f"{self.name}: {step.name}: {step.writer} lets it go, {kind} {meta['namespace']}/{meta['name']}"
+                        f"{self.name}: {step.name}: {step.writer} lets it go, {kind} "
+                        f"{meta['namespace']}/{meta['name']}"
                         f" has stood there for {stood_s:.0f} s"
                     )
 
     def _is_its_own(self, step: Step, cluster: str, uid: str) -> bool:
-        """Whether the cluster that joined stands at its address, under this name alone, and is this host's."""
+        """Whether the cluster that joined stands at its address, under this name alone, and is this
+        host's.
+        """
         if cluster not in step.clusters or step.clusters[cluster].uid != uid:
             return False
         if any(membercluster.recorded_uid(other) == uid for other in step.all_of("MemberCluster")):
@@ -84,15 +89,24 @@ class Removals:
         return report is None or claims.recorded(report, FLEET) in ("", step.clusters["host"].uid)
 
     def _adopted(self, step: Step) -> Iterator[str]:
-        """A decision gives something to a cluster that still holds, of that workload, what it held when it was lost."""
+        """A decision gives something to a cluster that still holds, of that workload, what it held
+        when it was lost.
+        """
         facts = decision_facts(step.obj)
-        before = {share.cluster for share in decision_facts(step.before).shares} if step.before is not None else set()
+        before = (
+            {share.cluster for share in decision_facts(step.before).shares}
+            if step.before is not None
+            else set()
+        )
         for share in facts.shares:
             if share.cluster in before or share.cluster not in step.clusters:
                 continue
             lost_s = self._lost_s.get(step.clusters[share.cluster].uid)
             if lost_s is not None and self._holds_of_then(step, share.cluster, facts, lost_s):
-                yield f"{self.STALE}: {step.name}: {step.writer} gives {share.cluster} a share, whose old slice stands"
+                yield (
+                    f"{self.STALE}: {step.name}: {step.writer} gives {share.cluster} a share, "
+                    "whose old slice stands"
+                )
 
     def _holds_of_then(self, step: Step, cluster: str, facts: DecisionFacts, lost_s: float) -> bool:
         return any(

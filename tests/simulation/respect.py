@@ -1,7 +1,9 @@
-"""18: labels, annotations and finalizers that somebody else put on an object come through every write of ours.
+"""18: labels, annotations and finalizers that somebody else put on an object come through every
+write of ours.
 
-Whose a name is, is remembered per object: theirs when it was first written by a user, a cluster's own controllers or
-whoever else has no life in the simulation; ours when one of our processes wrote it first, whoever changes it later.
+Whose a name is, is remembered per object: theirs when it was first written by a user, a cluster's
+own controllers or whoever else has no life in the simulation; ours when one of our processes wrote
+it first, whoever changes it later.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,7 +35,10 @@ class Respect:
             for name in sorted(theirs & before.keys()):
                 if after.get(name) != before[name]:
                     how = "lost" if name not in after else "changed"
-                    yield f"{self.name}: {step.name}: {step.writer} {how} {name[0][:-1]} {name[1]}={before[name]}"
+                    yield (
+                        f"{self.name}: {step.name}: {step.writer} {how} {name[0][:-1]} "
+                        f"{name[1]}={before[name]}"
+                    )
             ours |= after.keys() - before.keys() - theirs
         else:
             theirs |= {name for name in after if after[name] != before.get(name)} - ours
@@ -43,5 +48,7 @@ def _named(obj: Obj) -> Mapping[Name, str]:
     """Everything on an object that has a name of its own."""
     meta = obj["metadata"]
     parts = {part: meta.get(part) or {} for part in ("labels", "annotations")}
-    found = {(part, name): str(text) for part, texts in parts.items() for name, text in texts.items()}
+    found = {
+        (part, name): str(text) for part, texts in parts.items() for name, text in texts.items()
+    }
     return found | {("finalizers", name): "" for name in meta.get("finalizers") or ()}

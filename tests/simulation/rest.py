@@ -1,7 +1,9 @@
-"""What must hold of a world at rest, read from the stores alone: one function and one row of `REST` per rule.
+"""What must hold of a world at rest, read from the stores alone: one function and one row of `REST`
+per rule.
 
-Also the end state in a form that two runs of one script can be compared by: without what time and chance leave in it
-(uids, versions, times, seq) and without the choice between clusters, which rightly depends on the order of events.
+Also the end state in a form that two runs of one script can be compared by: without what time and
+chance leave in it (uids, versions, times, seq) and without the choice between clusters, which
+rightly depends on the order of events.
 """
 
 import json
@@ -61,11 +63,16 @@ def slices(world: World, kind: str, uid: Uid) -> dict[str, Obj]:
 def no_orphans(world: World) -> Iterator[str]:
     """Nothing in a member, and no decision, speaks of a workload that is gone.
 
-    Where a member's administrator raised numbers while nobody heard it, nothing proves that such a slice is of the
-    time before its cluster was given up. It is left and told of: status.unknownSlices.
+    Where a member's administrator raised numbers while nobody heard it, nothing proves that such a
+    slice is of the time before its cluster was given up. It is left and told of:
+    status.unknownSlices.
     """
     alive = host_workloads(world)
-    told = {obj["metadata"]["name"] for obj in all_of(world.federation.host, "MemberCluster") if _unknown_slices(obj)}
+    told = {
+        obj["metadata"]["name"]
+        for obj in all_of(world.federation.host, "MemberCluster")
+        if _unknown_slices(obj)
+    }
     left = told & world.liars if world.fired["numbers-raised"] else set()
     for facts in decisions(world):
         if facts.workload_uid not in alive:
@@ -77,7 +84,10 @@ def no_orphans(world: World) -> Iterator[str]:
             for found in member.store.items(info):
                 labels = found.obj["metadata"].get("labels") or {}
                 if labels.get(names.WORKLOAD_UID_LABEL, "") not in {"", *alive}:
-                    yield f"{info.plural} {'/'.join(found.key)} in {cluster} belongs to a workload that is gone"
+                    yield (
+                        f"{info.plural} {'/'.join(found.key)} in {cluster} belongs to a workload "
+                        "that is gone"
+                    )
 
 
 def _unknown_slices(cluster: Obj) -> int:
@@ -85,7 +95,9 @@ def _unknown_slices(cluster: Obj) -> int:
 
 
 def decided_as_asked(world: World) -> Iterator[str]:
-    """Every workload has one decision, for as many copies as it asks, and members hold exactly its shares."""
+    """Every workload has one decision, for as many copies as it asks, and members hold exactly its
+    shares.
+    """
     found = decisions(world)
     for uid, (kind, obj) in sorted(host_workloads(world).items()):
         name = f"{kind} {obj['metadata']['namespace']}/{obj['metadata']['name']}"
@@ -95,13 +107,22 @@ def decided_as_asked(world: World) -> Iterator[str]:
             continue
         (facts,) = mine
         asked = registry.verbs_of(kind).count(obj) - _done_elsewhere(obj, facts)
-        if _policy(world, facts, obj).division.strategy is Strategy.DUPLICATE and facts.terms.unit is Unit.REPLICAS:
-            asked *= max(facts.terms.wanted // max(asked, 1), 1)  # in how many clusters is the split, and free
+        if (
+            _policy(world, facts, obj).division.strategy is Strategy.DUPLICATE
+            and facts.terms.unit is Unit.REPLICAS
+        ):
+            asked *= max(
+                facts.terms.wanted // max(asked, 1), 1
+            )  # in how many clusters is the split, and free
         elif facts.terms.surplus and facts.terms.per_cluster == asked:
-            asked = min(sum(min(share.count, asked) for share in facts.shares), asked + facts.terms.surplus)
+            asked = min(
+                sum(min(share.count, asked) for share in facts.shares), asked + facts.terms.surplus
+            )
         if facts.terms.wanted != asked:
             yield f"{name} asks for {asked}, its decision is for {facts.terms.wanted}"
-        if facts.terms.unit is Unit.SHARDS and shards.size(finished(obj)) == registry.verbs_of(kind).count(obj):
+        if facts.terms.unit is Unit.SHARDS and shards.size(finished(obj)) == registry.verbs_of(
+            kind
+        ).count(obj):
             continue
         shares = {share.cluster: share.count for share in facts.shares}
         held = {cluster: _held(kind, one) for cluster, one in slices(world, kind, uid).items()}
@@ -110,38 +131,58 @@ def decided_as_asked(world: World) -> Iterator[str]:
 
 
 def _done_elsewhere(obj: Obj, facts: DecisionFacts) -> int:
-    """Shards that finished in clusters which have no share any more: nobody has to be given them."""
+    """Shards that finished in clusters which have no share any more: nobody has to be given
+    them.
+    """
     assigned = shards.normal(one for share in facts.shares for one in share.ranges)
-    return shards.size(shards.minus(finished(obj), assigned)) if facts.terms.unit is Unit.SHARDS else 0
+    return (
+        shards.size(shards.minus(finished(obj), assigned)) if facts.terms.unit is Unit.SHARDS else 0
+    )
 
 
 def _held(kind: str, obj: Obj) -> int:
     mark = registry.verbs_of(kind).read_mark(obj)
     assert mark is not None
-    return shards.size(mark.ranges) if kind == "PinterestJobSet" else int(obj["spec"].get("replicas", 1))
+    return (
+        shards.size(mark.ranges)
+        if kind == "PinterestJobSet"
+        else int(obj["spec"].get("replicas", 1))
+    )
 
 
 def status_is_true(world: World) -> Iterator[str]:
-    """What the host's status says is what the natives in the members add up to, and it speaks of the present spec."""
+    """What the host's status says is what the natives in the members add up to, and it speaks of
+    the present spec.
+    """
     for uid, (kind, obj) in sorted(host_workloads(world).items()):
         meta, status = obj["metadata"], obj.get("status") or {}
         name = f"{kind} {meta['namespace']}/{meta['name']}"
         if status.get("observedGeneration") != meta["generation"]:
-            yield f"{name}: generation {meta['generation']}, observed {status.get('observedGeneration')}"
+            yield (
+                f"{name}: generation {meta['generation']}, observed "
+                f"{status.get('observedGeneration')}"
+            )
         if kind == "PinterestJobSet":
             done = [
                 one
                 for cluster, slice_ in slices(world, kind, uid).items()
-                for one in workloads.read_ranges((slice_.get("status") or {}).get("completedIndexes") or "")
+                for one in workloads.read_ranges(
+                    (slice_.get("status") or {}).get("completedIndexes") or ""
+                )
             ]
             said = workloads.read_ranges(status.get("completedIndexes") or "")
             if shards.minus(shards.normal(done), said):
-                yield f"{name}: members completed {shards.text(shards.normal(done))}, status says {shards.text(said)}"
+                yield (
+                    f"{name}: members completed {shards.text(shards.normal(done))}, status says "
+                    f"{shards.text(said)}"
+                )
             continue
         ready = sum(
             int((native.obj.get("status") or {}).get("readyReplicas", 0))
             for member in world.federation.members.values()
-            for native in member.store.items(member.registry.get("apps", "deployments"), meta["namespace"])
+            for native in member.store.items(
+                member.registry.get("apps", "deployments"), meta["namespace"]
+            )
             if (native.obj["metadata"].get("labels") or {}).get(names.WORKLOAD_UID_LABEL) == uid
         )
         says = int(status.get("readyReplicas" if kind == "Deployment" else "ready", 0))
@@ -163,15 +204,23 @@ def nothing_withheld(world: World) -> Iterator[str]:
     found = decisions(world)
     accounts = promises.Accounts(all_of(world.federation.host, "FederatedQuota"))
     for facts in found:
-        if facts.terms.reason not in FULL or facts.terms.shape is None or facts.terms.unit is not Unit.REPLICAS:
+        if (
+            facts.terms.reason not in FULL
+            or facts.terms.shape is None
+            or facts.terms.unit is not Unit.REPLICAS
+        ):
             continue
         if accounts.of(facts.terms.project) and _has_room(accounts, facts, found):
-            yield f"decision {facts.name}: {facts.terms.shortfall} are missing for a quota that is not full"
+            yield (
+                f"decision {facts.name}: {facts.terms.shortfall} are missing for a quota that is "
+                "not full"
+            )
 
 
 def room_is_used(world: World) -> Iterator[str]:
-    """Who is told that clusters, or their schedulers, have no room could not have one copy more in any that is open to
-    it."""
+    """Who is told that clusters, or their schedulers, have no room could not have one copy more in
+    any that is open to it.
+    """
     host, alive = world.federation.host, host_workloads(world)
     for facts in decisions(world):
         terms = facts.terms
@@ -180,16 +229,25 @@ def room_is_used(world: World) -> Iterator[str]:
         policy = _policy(world, facts, alive[facts.workload_uid][1])
         for cluster in all_of(host, "MemberCluster"):
             member = world.federation.members.get(cluster["metadata"]["name"])
-            closed = any(feasibility.refusals(cluster, policy, terms.project, terms.tier, grows=True))
+            closed = any(
+                feasibility.refusals(cluster, policy, terms.project, terms.tier, grows=True)
+            )
             if member is not None and not closed and _fits(member, terms.shape):
-                yield f"decision {facts.name}: {terms.shortfall} are missing, {member.name} has room for one of them"
+                yield (
+                    f"decision {facts.name}: {terms.shortfall} are missing, {member.name} has "
+                    "room for one of them"
+                )
 
 
 def _policy(world: World, facts: DecisionFacts, obj: Obj) -> Policy:
     """The policy in force for a workload."""
     host, verbs = world.federation.host, registry.verbs_of(facts.key.kind)
-    rules = Policies(policying.rule_of(kind, obj) for kind in feasibility.POLICIES for obj in all_of(host, kind))
-    bound = Bindings([federatedquota.to_account(obj) for obj in all_of(host, "FederatedQuota")]).of(facts.key.namespace)
+    rules = Policies(
+        policying.rule_of(kind, obj) for kind in feasibility.POLICIES for obj in all_of(host, kind)
+    )
+    bound = Bindings([federatedquota.to_account(obj) for obj in all_of(host, "FederatedQuota")]).of(
+        facts.key.namespace
+    )
     labels, placement = obj["metadata"].get("labels") or {}, verbs.placement(obj) or {}
     who = Subject(facts.key.kind, facts.key.namespace, labels, facts.terms.project, bound)
     return policying.in_force(who, placement, rules)
@@ -198,17 +256,26 @@ def _policy(world: World, facts: DecisionFacts, obj: Obj) -> Policy:
 def _fits(member: EmbeddedCluster, shape: PodShape) -> bool:
     """Whether any machine that such a pod may go to has the cpu and memory of one more free."""
     free = {
-        node.obj["metadata"]["name"]: vector({name: node.obj["status"]["allocatable"][name] for name in _MEASURED})
+        node.obj["metadata"]["name"]: vector(
+            {name: node.obj["status"]["allocatable"][name] for name in _MEASURED}
+        )
         for node in member.store.items(member.registry.get("", "nodes"))
         if _may_go(shape, node.obj)
     }
     for pod in member.store.items(member.registry.get("", "pods")):
         node = pod.obj["spec"].get("nodeName", "")
-        if node in free and (pod.obj.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
+        if node in free and (pod.obj.get("status") or {}).get("phase") not in (
+            "Succeeded",
+            "Failed",
+        ):
             for container in pod.obj["spec"]["containers"]:
                 requests = (container.get("resources") or {}).get("requests") or {}
-                free[node] = free[node] - vector({name: requests[name] for name in _MEASURED if name in requests})
-    return any(all(left[name] >= shape.requests[name] for name in _MEASURED) for left in free.values())
+                free[node] = free[node] - vector(
+                    {name: requests[name] for name in _MEASURED if name in requests}
+                )
+    return any(
+        all(left[name] >= shape.requests[name] for name in _MEASURED) for left in free.values()
+    )
 
 
 def _may_go(shape: PodShape, node: Obj) -> bool:
@@ -224,8 +291,9 @@ def _may_go(shape: PodShape, node: Obj) -> bool:
 
 
 def shards_have_jobs(world: World) -> Iterator[str]:
-    """Every shard that a slice is given and that is not done has one Job there, no shard is in two Jobs of one job
-    set anywhere, and no Job has shards that its slice is not given."""
+    """Every shard that a slice is given and that is not done has one Job there, no shard is in two
+    Jobs of one job set anywhere, and no Job has shards that its slice is not given.
+    """
     for uid, (kind, obj) in sorted(host_workloads(world).items()):
         if kind != "PinterestJobSet":
             continue
@@ -234,10 +302,17 @@ def shards_have_jobs(world: World) -> Iterator[str]:
         for cluster, slice_ in sorted(slices(world, kind, uid).items()):
             mark = registry.verbs_of(kind).read_mark(slice_)
             assert mark is not None
-            pieces = [piece for job in jobs(world.federation.members[cluster], uid) if (piece := shards_of(job))]
+            pieces = [
+                piece
+                for job in jobs(world.federation.members[cluster], uid)
+                if (piece := shards_of(job))
+            ]
             given += pieces
             if stray := shards.minus(shards.normal(pieces), mark.ranges):
-                yield f"{name}: {cluster} has Jobs for shards {shards.text(stray)}, which it is not given"
+                yield (
+                    f"{name}: {cluster} has Jobs for shards {shards.text(stray)}, which it is "
+                    "not given"
+                )
             if missing := shards.minus(shards.minus(mark.ranges, done), shards.normal(pieces)):
                 yield f"{name}: {cluster} has no Jobs for shards {shards.text(missing)}"
         if shards.size(given) != shards.size(shards.normal(given)):
@@ -247,7 +322,11 @@ def shards_have_jobs(world: World) -> Iterator[str]:
 def jobs(member: EmbeddedCluster, uid: Uid) -> list[Obj]:
     """The Jobs that a member runs for one workload."""
     found = (job.obj for job in member.store.items(member.registry.get("batch", "jobs")))
-    return [job for job in found if (job["metadata"].get("labels") or {}).get(names.WORKLOAD_UID_LABEL) == uid]
+    return [
+        job
+        for job in found
+        if (job["metadata"].get("labels") or {}).get(names.WORKLOAD_UID_LABEL) == uid
+    ]
 
 
 def shards_of(job: Obj) -> tuple[int, int] | None:
@@ -255,7 +334,9 @@ def shards_of(job: Obj) -> tuple[int, int] | None:
     return labels.piece_of(job["metadata"].get("annotations") or {})
 
 
-def _has_room(accounts: promises.Accounts, facts: DecisionFacts, found: Sequence[DecisionFacts]) -> bool:
+def _has_room(
+    accounts: promises.Accounts, facts: DecisionFacts, found: Sequence[DecisionFacts]
+) -> bool:
     """Whether one copy more fits into the account and all above it, by what all decisions give."""
     shape, project, tier = facts.terms.shape, facts.terms.project, facts.terms.tier
     assert shape is not None
@@ -264,7 +345,9 @@ def _has_room(accounts: promises.Accounts, facts: DecisionFacts, found: Sequence
         return sum(
             other.terms.shape.requests[resource] * sum(share.slots for share in other.shares)
             for other in found
-            if other.terms.shape is not None and other.terms.project == one and other.terms.tier == tier
+            if other.terms.shape is not None
+            and other.terms.project == one
+            and other.terms.tier == tier
         )
 
     def more(resource: str, one: str) -> int:
@@ -274,8 +357,9 @@ def _has_room(accounts: promises.Accounts, facts: DecisionFacts, found: Sequence
 
 
 def gone_clusters_are_gone(world: World) -> Iterator[str]:
-    """No decision and no status names a cluster that is not in the fleet, none is being removed any more, and none of
-    those that are in it is still on the list of lost ones."""
+    """No decision and no status names a cluster that is not in the fleet, none is being removed any
+    more, and none of those that are in it is still on the list of lost ones.
+    """
     host = world.federation.host
     fleet = {obj["metadata"]["name"]: obj for obj in all_of(host, "MemberCluster")}
     for name, obj in sorted(fleet.items()):
@@ -288,8 +372,13 @@ def gone_clusters_are_gone(world: World) -> Iterator[str]:
     for kind, obj in host_workloads(world).values():
         for row in (obj.get("status") or {}).get("clusterStatuses") or ():
             if row["cluster"] not in fleet:
-                yield f"{kind} {obj['metadata']['name']}: the status names {row['cluster']}, which has left"
-    listed = host.store.get(host.registry.get("", "configmaps"), HubOptions().system_namespace, departed.OBJECT)
+                yield (
+                    f"{kind} {obj['metadata']['name']}: the status names {row['cluster']}, which "
+                    "has left"
+                )
+    listed = host.store.get(
+        host.registry.get("", "configmaps"), HubOptions().system_namespace, departed.OBJECT
+    )
     lost = departed.parse(listed.obj.get("data") or {}) if listed is not None else {}
     for name, obj in sorted(fleet.items()):
         if membercluster.recorded_uid(obj) in lost:
@@ -318,10 +407,11 @@ def breaches(world: World) -> list[str]:
 def end_state(world: World, *, contended: bool, profiled: bool) -> dict[str, Any]:
     """What two runs of one script must agree on.
 
-    `contended`: how much is placed depends on who came first, or on what was held before (a quota, a policy that
-    binds). Whether a soft spread rule is kept does in any case, as the split does. So does how much is left of a
-    workload that its policy admits nowhere: what ran before that was said. `profiled`: pods were given a profile, so
-    that what a Job runs depends on when it was made.
+    `contended`: how much is placed depends on who came first, or on what was held before (a quota,
+    a policy that binds). Whether a soft spread rule is kept does in any case, as the split does. So
+    does how much is left of a workload that its policy admits nowhere: what ran before that was
+    said. `profiled`: pods were given a profile, so that what a Job runs depends on when it was
+    made.
     """
     found: dict[str, Any] = {}
     stranded = _stranded(world)
@@ -333,7 +423,14 @@ def end_state(world: World, *, contended: bool, profiled: bool) -> dict[str, Any
         meta, status = obj["metadata"], obj.get("status") or {}
         says = {
             name: status.get(name)
-            for name in ("desired", "ready", "unknownReplicas", "shards", "done", "completedIndexes")
+            for name in (
+                "desired",
+                "ready",
+                "unknownReplicas",
+                "shards",
+                "done",
+                "completedIndexes",
+            )
             if not contended
         } | {
             one["type"]: one["status"]
@@ -341,22 +438,34 @@ def end_state(world: World, *, contended: bool, profiled: bool) -> dict[str, Any
             if not contended and one["type"] != "SpreadViolated"
         }
         found[f"{kind} {meta['namespace']}/{meta['name']}"] = {"spec": obj["spec"], "status": says}
-    natives = {} if contended else {**_natives(world, stranded), **_jobs(world, stranded, profiled=profiled)}
+    natives = (
+        {}
+        if contended
+        else {**_natives(world, stranded), **_jobs(world, stranded, profiled=profiled)}
+    )
     return {**found, **natives}
 
 
 def _stranded(world: World) -> set[str]:
-    """uids of workloads of which a decision says that their policy admits no cluster, or keeps copies all the same."""
+    """uids of workloads of which a decision says that their policy admits no cluster, or keeps
+    copies all the same.
+    """
     decisions = [decision_facts(obj) for obj in all_of(world.federation.host, "PlacementDecision")]
     nowhere = (Reason.NO_MATCHING_CLUSTER, Reason.NO_CLUSTER_ADMITTED)
-    return {facts.workload_uid for facts in decisions if facts.terms.held > 0 or facts.terms.reason in nowhere}
+    return {
+        facts.workload_uid
+        for facts in decisions
+        if facts.terms.held > 0 or facts.terms.reason in nowhere
+    }
 
 
 def _jobs(world: World, stranded: Collection[str], *, profiled: bool) -> dict[str, Any]:
-    """What the Jobs of each job set run, over all members, without what tells one range from another.
+    """What the Jobs of each job set run, over all members, without what tells one range from
+    another.
 
-    Where a webhook or an older definition changed what is written (F47), or a profile did, Jobs that have ended are
-    left out: nobody can put right what they ran, because the template of a Job stays as it was made.
+    Where a webhook or an older definition changed what is written (F47), or a profile did, Jobs
+    that have ended are left out: nobody can put right what they ran, because the template of a Job
+    stays as it was made.
     """
     found: dict[str, Any] = {}
     changed = profiled or world.fired["webhook-changes"] > 0
@@ -367,8 +476,12 @@ def _jobs(world: World, stranded: Collection[str], *, profiled: bool) -> dict[st
         if changed:
             mine = [job for job in mine if not _has_ended(job)]
         if mine:
-            contents = {workloads.digest([_unnumbered(job["spec"]["template"]["spec"])]) for job in mine}
-            found[f"{JOBS} {obj['metadata']['namespace']}/{obj['metadata']['name']}"] = sorted(contents)
+            contents = {
+                workloads.digest([_unnumbered(job["spec"]["template"]["spec"])]) for job in mine
+            }
+            found[f"{JOBS} {obj['metadata']['namespace']}/{obj['metadata']['name']}"] = sorted(
+                contents
+            )
     return found
 
 
@@ -387,27 +500,40 @@ def _unnumbered(pod: Obj) -> Obj:
 
 
 def agree(what: str, one: Any, other: Any, *, by_hand: bool = False) -> bool:
-    """Whether two runs ended alike in this. Jobs of a job set may be there in one only: they go with a cluster's share,
-    also when all its shards are done, so where they ran depends on the order of events. `by_hand`: somebody deleted
-    Jobs; a shard that ran in one, and may not be tried again, has failed for good."""
+    """Whether two runs ended alike in this. Jobs of a job set may be there in one only: they go
+    with a cluster's share, also when all its shards are done, so where they ran depends on the
+    order of events. `by_hand`: somebody deleted Jobs; a shard that ran in one, and may not be tried
+    again, has failed for good.
+    """
     if by_hand and one and other and "spec" in one and one["spec"].get("backoffLimitPerShard") == 0:
         return bool(one["spec"] == other["spec"])
     return one == other or (what.startswith(JOBS) and (one is None or other is None))
 
 
 def _natives(world: World, stranded: Collection[str]) -> dict[str, Any]:
-    """What members run, over all of them, without the number of copies: (kind, namespace, name) -> contents."""
+    """What members run, over all of them, without the number of copies: (kind, namespace, name) ->
+    contents.
+    """
     found: dict[str, set[bytes]] = {}
     for member in world.federation.members.values():
         for kind, row in NATIVES.items():
-            if kind == "Job":  # their names and bounds are the ranges, which depend on the order of events: see `_jobs`
+            if (
+                kind == "Job"
+            ):  # their names and bounds are the ranges, which depend on the order of events: see `_jobs`
                 continue
             group = row.api_version.rpartition("/")[0]
             for native in member.store.items(member.registry.get(group, row.plural)):
                 meta = native.obj["metadata"]
                 labels = meta.get("labels") or {}
-                if names.FLEET_LABEL in labels and labels.get(names.WORKLOAD_UID_LABEL) not in stranded:
+                if (
+                    names.FLEET_LABEL in labels
+                    and labels.get(names.WORKLOAD_UID_LABEL) not in stranded
+                ):
                     template = (native.obj.get("spec") or {}).get("template") or {}
-                    contents = workloads.digest([(template.get("spec") or {}), native.obj.get("data")])
-                    found.setdefault(f"native {kind} {meta['namespace']}/{meta['name']}", set()).add(contents)
+                    contents = workloads.digest(
+                        [(template.get("spec") or {}), native.obj.get("data")]
+                    )
+                    found.setdefault(
+                        f"native {kind} {meta['namespace']}/{meta['name']}", set()
+                    ).add(contents)
     return {name: sorted(contents) for name, contents in sorted(found.items())}

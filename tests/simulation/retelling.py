@@ -1,4 +1,5 @@
-"""Runs one world in the open: its whole story for a person, or the search for the smallest one that fails alike.
+"""Runs one world in the open: its whole story for a person, or the search for the smallest one that
+fails alike.
 
 What it was drawn from comes first and last. Nothing of this process or machine is in it.
 """
@@ -12,7 +13,9 @@ from tests.simulation.story import Story
 
 
 def replay(case: Case, plant: running.Plant, *, everything: bool) -> int:
-    """Tells the story of one world, whether it ends well (0) or not (1). `everything`: also what went as expected."""
+    """Tells the story of one world, whether it ends well (0) or not (1). `everything`: also what
+    went as expected.
+    """
     drawn = case.parameters.text()
     print(drawn)
     try:
@@ -27,7 +30,9 @@ def replay(case: Case, plant: running.Plant, *, everything: bool) -> int:
 
 
 def shrink(case: Case, plant: running.Plant, *, name: str, budget: int) -> int:
-    """Prints the smallest world that breaks the same rule, how to replay it, and its story. 1: the seed is broken."""
+    """Prints the smallest world that breaks the same rule, how to replay it, and its story. 1: the
+    seed is broken.
+    """
     drawn = case.parameters.text()
     print(drawn)
     try:

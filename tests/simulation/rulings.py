@@ -1,7 +1,9 @@
-"""What the policies of some simulated federations say beside which clusters may be used: how copies are divided, how
-they lie over zones, all or nothing; and taints of clusters, with who tolerates them.
+"""What the policies of some simulated federations say beside which clusters may be used: how copies
+are divided, how they lie over zones, all or nothing; and taints of clusters, with who tolerates
+them.
 
-Drawn from a generator of its own and only in some seeds: the scripts of the others are the same with and without.
+Drawn from a generator of its own and only in some seeds: the scripts of the others are the same
+with and without.
 """
 
 import random
@@ -14,9 +16,19 @@ PER_MILLE = 400
 INLINE_PER_MILLE = 500
 """Of the services made in such a seed, so many spell their placement out."""
 TAINTS_PER_MILLE = 400
-"""Of the times at which a cluster of such a seed would be cordoned, so many give or take a taint instead."""
+"""Of the times at which a cluster of such a seed would be cordoned, so many give or take a taint
+instead.
+"""
 TAINT = "example.com/repairs"
-DIVISION = ("strategy", "mode", "minPerCluster", "maxPerCluster", "groups", "maxClusters", "weights")
+DIVISION = (
+    "strategy",
+    "mode",
+    "minPerCluster",
+    "maxPerCluster",
+    "groups",
+    "maxClusters",
+    "weights",
+)
 
 
 class Rulings:
@@ -30,7 +42,9 @@ class Rulings:
         """Whether this seed has any."""
 
     def policy(self) -> Body:
-        """The fields of a policy beside its clusters. As a merge patch they leave nothing of what it said before."""
+        """The fields of a policy beside its clusters. As a merge patch they leave nothing of what
+        it said before.
+        """
         if not self.any:
             return {}
         rng = self._rng
@@ -50,7 +64,9 @@ class Rulings:
         return without_nulls(self.policy())
 
     def taint(self) -> tuple[str, Body] | None:
-        """A cluster and the patch that gives it a taint or takes it away; None when it is to be cordoned after all."""
+        """A cluster and the patch that gives it a taint or takes it away; None when it is to be
+        cordoned after all.
+        """
         if not self.any or self._rng.randrange(1000) >= TAINTS_PER_MILLE:
             return None
         cluster = self._rng.choice(self._clusters)
@@ -66,7 +82,10 @@ class Rulings:
             {"strategy": "Pack"},
             {"strategy": "Duplicate"},
             {"strategy": "Spread", "mode": "Fresh"},
-            {"strategy": "Weighted", "weights": [{"weight": 3, "names": [first]}, {"weight": 1, "names": others}]},
+            {
+                "strategy": "Weighted",
+                "weights": [{"weight": 3, "names": [first]}, {"weight": 1, "names": others}],
+            },
             {"minPerCluster": rng.randint(2, 3)},
             {"strategy": "Spread", "minPerCluster": 2, "maxPerCluster": rng.randint(2, 5)},
             {"maxClusters": rng.randint(1, 2)},
@@ -80,20 +99,26 @@ class Rulings:
                 "topologyKey": "zone",
                 "maxSkew": rng.choice((0, 1, 1, 2)),
                 "minDomains": rng.randint(1, 3),
-                "whenUnsatisfiable": rng.choice(("DoNotSchedule", "DoNotSchedule", "ScheduleAnyway")),
+                "whenUnsatisfiable": rng.choice(
+                    ("DoNotSchedule", "DoNotSchedule", "ScheduleAnyway")
+                ),
             }
         ]
 
 
 def without_nulls(fields: Mapping[str, Any]) -> Body:
     """The fields without those that only take away what another patch said."""
-    said = {name: without_nulls(value) if isinstance(value, dict) else value for name, value in fields.items()}
+    said = {
+        name: without_nulls(value) if isinstance(value, dict) else value
+        for name, value in fields.items()
+    }
     return {name: value for name, value in said.items() if value not in (None, {})}
 
 
 def bind(bodies: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether policies among these objects and patches may keep copies from room that is there. How many are placed
-    then depends on what was held before, since nobody is moved for a rule."""
+    """Whether policies among these objects and patches may keep copies from room that is there. How
+    many are placed then depends on what was held before, since nobody is moved for a rule.
+    """
     specs = [body.get("spec") or {} for body in bodies]
     return any(_binds(spec) or _binds(spec.get("placement") or {}) for spec in specs)
 

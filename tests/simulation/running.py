@@ -1,6 +1,8 @@
-"""One simulated run: a script under faults, healing, rest, a restart that changes nothing, and all rules throughout.
+"""One simulated run: a script under faults, healing, rest, a restart that changes nothing, and all
+rules throughout.
 
-`simulate(seed)` is the whole of it. A run fails with `Broken`, whose text begins and ends with the drawn parameters.
+`simulate(seed)` is the whole of it. A run fails with `Broken`, whose text begins and ends with the
+drawn parameters.
 """
 
 import asyncio
@@ -28,7 +30,9 @@ from tests.simulation.world import Between, Stoppable, World
 HEAL_S = 120.0
 """After the last fault everything settles within this many virtual seconds."""
 DEBOUNCE_S = 75.0
-"""Figures that are not urgent are written half a minute after they moved at most, and copied as much later."""
+"""Figures that are not urgent are written half a minute after they moved at most, and copied as
+much later.
+"""
 QUIET_S = 60.0
 TAIL = 60
 """Lines of the story that a failure shows."""
@@ -66,7 +70,8 @@ class Report:
     virtual_s: float
     story: Story
     changes: Counter[str]
-    """How many objects of each kind that is ours to make were created and deleted, as "create Job"."""
+    """How many objects of each kind that is ours to make were created and deleted, as "create Job".
+    """
     reasons: Counter[str]
     """How often each reason was newly given, as `reasons.spoken` names them."""
     judged: Counter[str]
@@ -80,8 +85,9 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Plant:
-    """A bug put into a run on purpose, to see that a rule can fail: on the wire, in the hub, in the stores, or in the
-    code itself, while `patched()` is entered."""
+    """A bug put into a run on purpose, to see that a rule can fail: on the wire, in the hub, in the
+    stores, or in the code itself, while `patched()` is entered.
+    """
 
     between: Between | None = None
     tamper: Callable[[HubProcess], None] | None = None
@@ -104,7 +110,9 @@ class Course:
     actions: Sequence[script.Action] = ()
     schedules: Mapping[str, Stoppable] | None = None
     story: Callable[[World], Awaitable[None]] | None = None
-    """Told after the actions: what a test does to the world and looks at while it happens. Healing comes after it."""
+    """Told after the actions: what a test does to the world and looks at while it happens. Healing
+    comes after it.
+    """
     brief: bool = False
     """Only the end is of interest: nothing is looked for at rest, and nothing is restarted."""
 
@@ -127,7 +135,9 @@ class Run:
         self.notes = generator(parameters.seed, "notes")
 
     def check(self) -> None:
-        """Raises `Broken` when any rule has been broken so far, or a process has ended by itself."""
+        """Raises `Broken` when any rule has been broken so far, or a process has ended by
+        itself.
+        """
         self.world.federation.check()
         found = self.judges.found()
         if found:
@@ -181,7 +191,9 @@ class Run:
         )
 
     def _contended(self) -> bool:
-        limited = bool(self.parameters.quota_cpu) or self.parameters.two_kinds or self.parameters.backlog
+        limited = (
+            bool(self.parameters.quota_cpu) or self.parameters.two_kinds or self.parameters.backlog
+        )
         return limited or rulings.bind([action.body for action in self.script])
 
     def _profiled(self) -> bool:
@@ -222,7 +234,9 @@ class Run:
             self.check()
             self._resolved()
             if self.world.federation.clock.monotonic() >= deadline:
-                raise Broken(self.parameters, [f"10 settles: {text}" for text in waiting], self.world.story)
+                raise Broken(
+                    self.parameters, [f"10 settles: {text}" for text in waiting], self.world.story
+                )
             await asyncio.sleep(0.5)
 
     def _resolved(self) -> None:
@@ -240,7 +254,9 @@ class Run:
         self.check()
 
     def _judge_rest(self) -> None:
-        found = [f"10 settles: {text}" for text in self.world.unsettled()] + rest.breaches(self.world)
+        found = [f"10 settles: {text}" for text in self.world.unsettled()] + rest.breaches(
+            self.world
+        )
         found += self.judges.charges.at_rest()
         if found:
             raise Broken(self.parameters, found, self.world.story)
@@ -253,7 +269,9 @@ _NOTED = (
 )
 
 
-def simulate(parameters: Parameters, plant: Plant = NOTHING, course: Course | None = None) -> Report:
+def simulate(
+    parameters: Parameters, plant: Plant = NOTHING, course: Course | None = None
+) -> Report:
     """One run from beginning to end. Raises `Broken`."""
     story = Story()
     if plant.machines:
@@ -270,7 +288,9 @@ def simulate(parameters: Parameters, plant: Plant = NOTHING, course: Course | No
         except (Broken, AssertionError):
             raise
         except Exception as error:
-            raise Broken(parameters, [f"the run itself failed: {error!r}"], run.world.story) from error
+            raise Broken(
+                parameters, [f"the run itself failed: {error!r}"], run.world.story
+            ) from error
         finally:
             story.end()
             logger.removeHandler(run.judges.errors)
@@ -287,16 +307,23 @@ def compare(faulty: Report, calm: Report) -> None:
     """The end state under faults is that without. Raises `Broken`."""
     by_hand = faulty.fired["deleted-by-hand"] > 0
     found = [
-        f"10 reference: {name} is {faulty.end_state.get(name)}, without faults {calm.end_state.get(name)}"
+        (
+            f"10 reference: {name} is {faulty.end_state.get(name)}, without faults "
+            f"{calm.end_state.get(name)}"
+        )
         for name in sorted(faulty.end_state.keys() | calm.end_state.keys())
-        if not rest.agree(name, faulty.end_state.get(name), calm.end_state.get(name), by_hand=by_hand)
+        if not rest.agree(
+            name, faulty.end_state.get(name), calm.end_state.get(name), by_hand=by_hand
+        )
     ]
     if found:
         raise Broken(faulty.parameters, found, faulty.story)
 
 
 def check(seed: int, only: Collection[str] = ()) -> Report:
-    """The run of a seed under faults, compared with the same script without. `only`: as in `drawing.draw`."""
+    """The run of a seed under faults, compared with the same script without. `only`: as in
+    `drawing.draw`.
+    """
     parameters = draw(seed, only)
     report = simulate(parameters)
     compare(report, reference(parameters, script.write(parameters)))
@@ -304,14 +331,18 @@ def check(seed: int, only: Collection[str] = ()) -> Report:
 
 
 def reference(parameters: Parameters, actions: Sequence[script.Action]) -> Report:
-    """How the script ends without faults: one hub, tasks in order, and no more time than that takes."""
+    """How the script ends without faults: one hub, tasks in order, and no more time than that
+    takes.
+    """
     calm = replace(parameters.without_faults(), hubs=1, shuffled=False)
     return simulate(calm, course=Course(actions, brief=True))
 
 
 @contextlib.contextmanager
 def _few_collections() -> Iterator[None]:
-    """A world is one big heap that dies at once: collecting its youth over and over costs a third of the time."""
+    """A world is one big heap that dies at once: collecting its youth over and over costs a third
+    of the time.
+    """
     before = gc.get_threshold()
     gc.set_threshold(100_000, 50, 100)
     try:

@@ -1,7 +1,9 @@
-"""What the user of a simulated federation does: actions on the host, drawn from the seed before anything runs.
+"""What the user of a simulated federation does: actions on the host, drawn from the seed before
+anything runs.
 
-The script does not look at the federation, so the same seed asks for the same end state whatever faults befall it. It
-ends with every cluster open again, because what a cordoned one holds depends on when it was cordoned.
+The script does not look at the federation, so the same seed asks for the same end state whatever
+faults befall it. It ends with every cluster open again, because what a cordoned one holds depends
+on when it was cordoned.
 """
 
 import asyncio
@@ -82,7 +84,9 @@ async def open_namespaces(host: Client) -> None:
     for name in NAMESPACES:
         ref = ObjectRef("v1", "namespaces", "", name, "Namespace")
         try:
-            await host.create(ref, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+            await host.create(
+                ref, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            )
         except errors.AlreadyExists:
             continue
 
@@ -105,7 +109,9 @@ def _among(actions: list[Action], others: list[Action]) -> Iterator[Action]:
 
 
 def _some(parameters: Parameters, what: str) -> bool:
-    """Whether this is one of the seeds with this in their scripts: the others are what they would be without."""
+    """Whether this is one of the seeds with this in their scripts: the others are what they would
+    be without.
+    """
     return generator(parameters.seed, what).randrange(1000) < SOME_PER_MILLE
 
 
@@ -133,11 +139,23 @@ class _Author:
         """What accounts say of workloads whose project no account names."""
         self.cron = recurrences.policy(generator(parameters.seed, "cron"))
         self.mistakes = mistakes.Mistakes(generator(parameters.seed, "mistakes"), self.clusters)
-        self.choices = [self.create, self.scale, self.scale, self.roll, self.policy, self.relabel, self.cordon]
+        self.choices = [
+            self.create,
+            self.scale,
+            self.scale,
+            self.roll,
+            self.policy,
+            self.relabel,
+            self.cordon,
+        ]
         self.choices += [self.delete, self.recreate, self.suspend]
         self.choices += [self.policy, self.policy] if self.rulings.any else []
         self.choices += [self.mistake, self.mistake, self.mistake] if self.mistakes.any else []
-        self.choices += [self.jobs, self.slots, self.slots, self.suspend_jobs] if _some(parameters, "jobs") else []
+        self.choices += (
+            [self.jobs, self.slots, self.slots, self.suspend_jobs]
+            if _some(parameters, "jobs")
+            else []
+        )
         self.choices += [self.profile, self.profile] if _some(parameters, "profiles") else []
 
     def begin(self) -> Iterator[Action]:
@@ -160,15 +178,31 @@ class _Author:
             yield Action(0.0, "create", *_CRON, recurrences.made(_run(), self.cron))
         if self.backlog.any:
             account = self.backlog.account()["spec"]
-            yield Action(0.0, "create", "FederatedQuota", "", backlog.PROJECT, {"spec": {**account, **self.strangers}})
+            yield Action(
+                0.0,
+                "create",
+                "FederatedQuota",
+                "",
+                backlog.PROJECT,
+                {"spec": {**account, **self.strangers}},
+            )
             for name in backlog.NAMES:
                 yield Action(0.1, "create", JOBSET, backlog.NAMESPACE, name, self.backlog.made())
             yield from self._moves(backlog.EARLY)
 
     def _company(self) -> Iterator[Action]:
-        """What project feed borrows from: an account above it, and one beside it that lends a part of its guarantee."""
+        """What project feed borrows from: an account above it, and one beside it that lends a part
+        of its guarantee.
+        """
         tiers = {"OnDemand": {"max": {"cpu": str(self.quota_cpu), "memory": "64Gi"}}}
-        yield Action(0.0, "create", "FederatedQuota", "", "company", {"spec": {"tiers": tiers, **self.strangers}})
+        yield Action(
+            0.0,
+            "create",
+            "FederatedQuota",
+            "",
+            "company",
+            {"spec": {"tiers": tiers, **self.strangers}},
+        )
         below = {"guaranteed": {"cpu": "2"}, "lendingLimit": {"cpu": "1"}}
         spec = {"projects": ["ads"], "parent": "company", "tiers": {"OnDemand": below}}
         yield Action(0.0, "create", "FederatedQuota", "", "ads", {"spec": spec})
@@ -191,7 +225,9 @@ class _Author:
         for cluster in sorted(self.rulings.tainted):
             yield Action(0.0, "patch", "MemberCluster", "", cluster, {"spec": {"taints": None}})
         for namespace in sorted(self.policies) if self.mistakes.any else ():
-            yield Action(0.0, "patch", "PlacementPolicy", namespace, "where", {"spec": self.mistakes.cure()})
+            yield Action(
+                0.0, "patch", "PlacementPolicy", namespace, "where", {"spec": self.mistakes.cure()}
+            )
         for kind, namespace, name in sorted(self.alive):
             if kind != DEPLOYMENT:
                 yield Action(0.0, "patch", kind, namespace, name, {"spec": {"suspend": False}})
@@ -222,7 +258,9 @@ class _Author:
 
     def recreate(self) -> Action | None:
         found = self._one(SERVICE, JOBSET, DEPLOYMENT)
-        return found and Action(self._pause(), "re-create", *found, self.odd.made(found, self._body(found[0])))
+        return found and Action(
+            self._pause(), "re-create", *found, self.odd.made(found, self._body(found[0]))
+        )
 
     def delete(self) -> Action | None:
         found = self._one(SERVICE, JOBSET, DEPLOYMENT)
@@ -233,7 +271,9 @@ class _Author:
 
     def scale(self) -> Action | None:
         found = self._one(SERVICE, DEPLOYMENT)
-        return found and Action(self._pause(), "patch", *found, {"spec": {"replicas": self.rng.randint(0, 12)}})
+        return found and Action(
+            self._pause(), "patch", *found, {"spec": {"replicas": self.rng.randint(0, 12)}}
+        )
 
     def roll(self) -> Action | None:
         found = self._one(SERVICE, DEPLOYMENT)
@@ -247,7 +287,9 @@ class _Author:
 
     def suspend(self, kind: str = SERVICE) -> Action | None:
         found = self._one(kind)
-        return found and Action(self._pause(), "patch", *found, {"spec": {"suspend": self.rng.random() < 0.5}})
+        return found and Action(
+            self._pause(), "patch", *found, {"spec": {"suspend": self.rng.random() < 0.5}}
+        )
 
     def jobs(self) -> Action | None:
         free = [name for name in NAMES if name[0] == JOBSET and name not in self.alive]
@@ -255,7 +297,9 @@ class _Author:
 
     def slots(self) -> Action | None:
         found = self._one(JOBSET)
-        return found and Action(self._pause(), "patch", *found, {"spec": {"parallelism": self.rng.randint(1, 10)}})
+        return found and Action(
+            self._pause(), "patch", *found, {"spec": {"parallelism": self.rng.randint(1, 10)}}
+        )
 
     def suspend_jobs(self) -> Action | None:
         return self.suspend(JOBSET)
@@ -264,7 +308,10 @@ class _Author:
         """The profile of all pods whose workload names none, made, changed or removed."""
         self.image += 1
         requests = {"cpu": self.rng.choice(("100m", "200m"))}
-        sidecar = {"name": "logs", "container": {"image": f"logs:{self.image}", "resources": {"requests": requests}}}
+        sidecar = {
+            "name": "logs",
+            "container": {"image": f"logs:{self.image}", "resources": {"requests": requests}},
+        }
         what = "create" if not self.profiled else "delete" if self.rng.random() < 0.3 else "patch"
         self.profiled = what != "delete"
         body = {"spec": {"sidecars": [sidecar]}} if self.profiled else {}
@@ -275,7 +322,11 @@ class _Author:
         namespace = self.rng.choice(NAMESPACES)
         spec: dict[str, Any] = {
             "clusters": self.rng.choice(
-                ({"exclude": [self.clusters[0]]}, {"names": list(self.clusters[:2])}, {"exclude": [self.clusters[-1]]})
+                (
+                    {"exclude": [self.clusters[0]]},
+                    {"names": list(self.clusters[:2])},
+                    {"exclude": [self.clusters[-1]]},
+                )
             ),
             "rollout": {"maxClustersAtOnce": self.rng.randint(1, 3)},
             **self.rulings.policy(),
@@ -289,7 +340,12 @@ class _Author:
             return Action(self._pause(), "delete", "PlacementPolicy", namespace, "where")
         nulls = {"exclude": None, "names": None, **spec["clusters"]}
         return Action(
-            self._pause(), "patch", "PlacementPolicy", namespace, "where", {"spec": {**spec, "clusters": nulls}}
+            self._pause(),
+            "patch",
+            "PlacementPolicy",
+            namespace,
+            "where",
+            {"spec": {**spec, "clusters": nulls}},
         )
 
     def mistake(self) -> Action | None:
@@ -297,11 +353,25 @@ class _Author:
         if not self.policies:
             return None
         namespace = self.rng.choice(sorted(self.policies))
-        return Action(self._pause(), "patch", "PlacementPolicy", namespace, "where", {"spec": self.mistakes.policy()})
+        return Action(
+            self._pause(),
+            "patch",
+            "PlacementPolicy",
+            namespace,
+            "where",
+            {"spec": self.mistakes.policy()},
+        )
 
     def relabel(self) -> Action:
         cluster, zone = self.rng.choice(self.clusters), self.rng.choice(("z-1", "z-2"))
-        return Action(self._pause(), "patch", "MemberCluster", "", cluster, {"metadata": {"labels": {"zone": zone}}})
+        return Action(
+            self._pause(),
+            "patch",
+            "MemberCluster",
+            "",
+            cluster,
+            {"metadata": {"labels": {"zone": zone}}},
+        )
 
     def cordon(self) -> Action:
         if taint := self.rulings.taint():
@@ -309,7 +379,12 @@ class _Author:
         cluster = self.rng.choice(self.clusters)
         self.cordoned ^= {cluster}
         return Action(
-            self._pause(), "patch", "MemberCluster", "", cluster, {"spec": {"cordoned": cluster in self.cordoned}}
+            self._pause(),
+            "patch",
+            "MemberCluster",
+            "",
+            cluster,
+            {"spec": {"cordoned": cluster in self.cordoned}},
         )
 
     def _body(self, kind: str) -> dict[str, Any]:
@@ -337,7 +412,9 @@ class _Author:
         shards = self.rng.randint(2, 10)
         slots = self.rng.randint(1, shards)
         template = {
-            "metadata": {"annotations": {"embedded.federator/run-seconds": str(self.rng.randint(1, 5))}},
+            "metadata": {
+                "annotations": {"embedded.federator/run-seconds": str(self.rng.randint(1, 5))}
+            },
             "spec": {"restartPolicy": "Never", "containers": [container]},
         }
         self.choosy.made(template)
@@ -357,4 +434,8 @@ def _run() -> dict[str, Any]:
 
 
 def _container(image: str) -> dict[str, Any]:
-    return {"name": "app", "image": image, "resources": {"requests": {"cpu": "500m", "memory": "64Mi"}}}
+    return {
+        "name": "app",
+        "image": image,
+        "resources": {"requests": {"cpu": "500m", "memory": "64Mi"}},
+    }

@@ -1,5 +1,5 @@
-"""What a simulated federation consists of before anything happens: its fleet, and the definitions of our kinds; and
-what it still lacks of rest when everything has.
+"""What a simulated federation consists of before anything happens: its fleet, and the definitions
+of our kinds; and what it still lacks of rest when everything has.
 """
 
 import functools
@@ -21,9 +21,13 @@ from tests.simulation import machines
 from tests.simulation.drawing import Parameters
 
 FUTILE_PAUSE_S = 30.0
-"""What does not keep what is written is left alone for so long instead of five minutes: worlds live for few more."""
+"""What does not keep what is written is left alone for so long instead of five minutes: worlds live
+for few more.
+"""
 UNSCHEDULABLE_AFTER_S, UNSCHEDULABLE_DECAY_S = 15.0, 45.0
-"""Likewise instead of a minute and ten: when copies that no machine takes are given elsewhere, and for how long."""
+"""Likewise instead of a minute and ten: when copies that no machine takes are given elsewhere, and
+for how long.
+"""
 HUB_OPTIONS = HubOptions(
     futile_pause_s=FUTILE_PAUSE_S,
     unschedulable_after_s=UNSCHEDULABLE_AFTER_S,
@@ -52,26 +56,37 @@ def definitions() -> Sequence[dict[str, Any]]:
     for crd in crds.all_crds():
         stored = copy_json(crd)
         fill(stored, builtins.info("apiextensions.k8s.io", "customresourcedefinitions"))
-        found.append({**stored, "status": served.established_status(stored, "2026-09-21T00:00:00Z")})
+        found.append(
+            {**stored, "status": served.established_status(stored, "2026-09-21T00:00:00Z")}
+        )
     return found
 
 
 def unready(hub: HubProcess) -> list[str]:
-    """Members that the hub would give no work, or of whose room it knows nothing: once faults are over, none."""
+    """Members that the hub would give no work, or of whose room it knows nothing: once faults are
+    over, none.
+    """
     found = []
     for name, member in hub.state.members.items():
         ready, why = member.readiness()
         if not ready or member.report is None or not member.report.told:
             found.append(f"{name} is not ready: {why or 'it has not reported its room'}")
         if len(member.apis) < len(registry.WORKLOADS):
-            found.append(f"{name} is believed to serve no more than {', '.join(sorted(member.apis))}")
+            found.append(
+                f"{name} is believed to serve no more than {', '.join(sorted(member.apis))}"
+            )
     return found
 
 
 def going(host: EmbeddedCluster) -> list[str]:
     """Decisions whose workload is gone: once faults are over they go too, sooner or later."""
-    decisions = host.store.items(host.registry.get("federation.pinterest.com", "placementdecisions"))
-    stores = [host.store.items(host.registry.get(kind.group, kind.plural)) for kind in registry.WORKLOADS.values()]
+    decisions = host.store.items(
+        host.registry.get("federation.pinterest.com", "placementdecisions")
+    )
+    stores = [
+        host.store.items(host.registry.get(kind.group, kind.plural))
+        for kind in registry.WORKLOADS.values()
+    ]
     live = {found.obj["metadata"]["uid"] for store in stores for found in store}
     left = [found.key for found in decisions if found.obj["spec"]["workload"]["uid"] not in live]
     return [f"the deletion of decision {'/'.join(key)} is not over" for key in left]

@@ -1,8 +1,10 @@
-"""`python -m tests.simulation.run --seed 7 --shrink`: the smallest world that still breaks the same rule.
+"""`python -m tests.simulation.run --seed 7 --shrink`: the smallest world that still breaks the same
+rule.
 
-Delta debugging: parts of the script, episodes, kinds of faults and single struck requests are left out in ever smaller
-pieces, then members, the second hub, the quota, pauses and the shuffling; again from the beginning until nothing can go
-or the budget of runs is spent. Every choice is made in a fixed order, so a seed always shrinks to the same world.
+Delta debugging: parts of the script, episodes, kinds of faults and single struck requests are left
+out in ever smaller pieces, then members, the second hub, the quota, pauses and the shuffling; again
+from the beginning until nothing can go or the budget of runs is spent. Every choice is made in a
+fixed order, so a seed always shrinks to the same world.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -82,19 +84,25 @@ class Shrinking:
     def _without_faults(self) -> None:
         drawn = self.case.parameters
         if not self._take(replace(self.case, parameters=drawn.without_faults(), strikes=None)):
-            self._take(replace(self.case, parameters=replace(drawn, hub={}, member={}), strikes=None))
+            self._take(
+                replace(self.case, parameters=replace(drawn, hub={}, member={}), strikes=None)
+            )
 
     def _fewer_actions(self) -> None:
         members = self.case.parameters.members
         reduce(
             self.case.actions,
-            lambda actions: self._take(replace(self.case, actions=cases.possible(actions, members))),
+            lambda actions: self._take(
+                replace(self.case, actions=cases.possible(actions, members))
+            ),
         )
 
     def _fewer_episodes(self) -> None:
         reduce(
             self.case.parameters.turns,
-            lambda turns: self._take(replace(self.case, parameters=replace(self.case.parameters, turns=tuple(turns)))),
+            lambda turns: self._take(
+                replace(self.case, parameters=replace(self.case.parameters, turns=tuple(turns)))
+            ),
         )
 
     def _fewer_single_faults(self) -> None:
@@ -103,7 +111,10 @@ class Shrinking:
             reduce(sorted(self.case.parameters.hub), self._only_kinds)
             self._take(replace(self._only(()), strikes=tuple(self.broken.story.strikes)))
         if self.case.strikes is not None:
-            reduce(self.case.strikes, lambda strikes: self._take(replace(self.case, strikes=tuple(strikes))))
+            reduce(
+                self.case.strikes,
+                lambda strikes: self._take(replace(self.case, strikes=tuple(strikes))),
+            )
 
     def _only_kinds(self, kinds: Sequence[str]) -> bool:
         return self._take(self._only(kinds))
@@ -116,7 +127,9 @@ class Shrinking:
 
 
 def reduce(items: Sequence[T], keeps: Callable[[Sequence[T]], bool]) -> None:
-    """Leaves out parts of `items` for as long as `keeps` says that the rest still shows what is looked for."""
+    """Leaves out parts of `items` for as long as `keeps` says that the rest still shows what is
+    looked for.
+    """
     left = list(items)
     if left and keeps([]):
         return
@@ -136,11 +149,18 @@ def _simpler(case: Case) -> Iterator[Callable[[Case], Case]]:
     """Ways to make the rest of a world simpler, each applied to the case as it is by then."""
     for members in range(1, case.parameters.members):
         yield lambda case, members=members: _members(case, members)  # type: ignore[misc]
-    changes: list[dict[str, Any]] = [{"hubs": 1}, {"shuffled": False}, {"restart_s": 0.1}, {"nodes": 1}]
+    changes: list[dict[str, Any]] = [
+        {"hubs": 1},
+        {"shuffled": False},
+        {"restart_s": 0.1},
+        {"nodes": 1},
+    ]
     if all(action.kind != "FederatedQuota" for action in case.actions):
         changes.append({"quota_cpu": 0})
     for change in changes:
-        yield lambda case, change=change: replace(case, parameters=replace(case.parameters, **change))  # type: ignore[misc]
+        yield lambda case, change=change: replace(
+            case, parameters=replace(case.parameters, **change)
+        )  # type: ignore[misc]
     for pause_s in (0.0, 5.0):
         yield lambda case, pause_s=pause_s: _paced(case, pause_s)  # type: ignore[misc]
 

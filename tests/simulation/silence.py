@@ -1,7 +1,8 @@
-"""19: of a member whose process is dead nothing is claimed: its figures are the last ones seen, and told as not known.
+"""19: of a member whose process is dead nothing is claimed: its figures are the last ones seen, and
+told as not known.
 
-Judged at every status of a workload that a hub writes, when the process has been dead for longer than the grace, and
-the hub has lived, and has not stood still, for as long.
+Judged at every status of a workload that a hub writes, when the process has been dead for longer
+than the grace, and the hub has lived, and has not stood still, for as long.
 """
 
 from collections.abc import Iterator
@@ -34,10 +35,17 @@ class Silence:
                 self._dead_s.pop(member, None)
             elif self._dead_s.get(member, ("", 0.0))[0] != life.name:
                 self._dead_s[member] = life.name, now_s
-        if step.kind not in registry.WORKLOADS or step.cluster != "host" or not step.writer.startswith("hub"):
+        if (
+            step.kind not in registry.WORKLOADS
+            or step.cluster != "host"
+            or not step.writer.startswith("hub")
+        ):
             return
         born_s = self._world.patience.born_s.get(step.writer, now_s)
-        if step.new is None or now_s - max(born_s, self._world.reach.awake_since_s(step.writer, now_s)) < DEAD_S:
+        if (
+            step.new is None
+            or now_s - max(born_s, self._world.reach.awake_since_s(step.writer, now_s)) < DEAD_S
+        ):
             return
         if step.old is not None and step.old.get("status") == step.new.get("status"):
             return
@@ -48,4 +56,7 @@ class Silence:
             for row in (step.new.get("status") or {}).get("clusterStatuses") or ():
                 if row.get("cluster") == member and row.get("known") is not False:
                     told = f"{row.get('ready', 0)} ready of {member}"
-                    yield f"{NAME}: {step.name} claims {told}, whose process has been dead for {now_s - since_s:.0f} s"
+                    yield (
+                        f"{NAME}: {step.name} claims {told}, whose process has been dead for "
+                        f"{now_s - since_s:.0f} s"
+                    )

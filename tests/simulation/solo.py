@@ -1,7 +1,9 @@
-"""One small world, one fault at a time, looked at while it happens: what a row of the table of faults promises.
+"""One small world, one fault at a time, looked at while it happens: what a row of the table of
+faults promises.
 
-For tests of single rows. The world has one settled service per member's worth of room and a job set; a story does
-something to it and asserts; after that faults are healed and every rule of a campaign's run is checked as well.
+For tests of single rows. The world has one settled service per member's worth of room and a job
+set; a story does something to it and asserts; after that faults are healed and every rule of a
+campaign's run is checked as well.
 """
 
 import asyncio
@@ -44,9 +46,15 @@ def world(**changes: Any) -> Parameters:
 
 def service(name: str, replicas: int) -> Action:
     """Makes a service in namespace feed."""
-    container = {"name": "app", "image": "app:1", "resources": {"requests": {"cpu": "500m", "memory": "64Mi"}}}
+    container = {
+        "name": "app",
+        "image": "app:1",
+        "resources": {"requests": {"cpu": "500m", "memory": "64Mi"}},
+    }
     template = {"spec": {"containers": [container]}}
-    return Action(0.0, "create", SERVICE, "feed", name, {"spec": {"replicas": replicas, "template": template}})
+    return Action(
+        0.0, "create", SERVICE, "feed", name, {"spec": {"replicas": replicas, "template": template}}
+    )
 
 
 def scaled(name: str, replicas: int) -> Action:
@@ -61,7 +69,11 @@ def deleted(name: str) -> Action:
 
 def jobset(name: str, shards: int, run_s: int) -> Action:
     """Makes a job set in namespace feed whose shards take so many seconds."""
-    container = {"name": "app", "image": "app:1", "resources": {"requests": {"cpu": "500m", "memory": "64Mi"}}}
+    container = {
+        "name": "app",
+        "image": "app:1",
+        "resources": {"requests": {"cpu": "500m", "memory": "64Mi"}},
+    }
     template = {
         "metadata": {"annotations": {"embedded.federator/run-seconds": str(run_s)}},
         "spec": {"restartPolicy": "Never", "containers": [container]},
@@ -73,16 +85,20 @@ def jobset(name: str, shards: int, run_s: int) -> Action:
 BEGINNING = (service("web", 4), service("shop", 2), jobset("index", 4, 20))
 
 
-def tell(story: Story, parameters: Parameters | None = None, actions: tuple[Action, ...] = BEGINNING) -> running.Report:
-    """Runs the world until it has settled, then the story, then the rest of a run. Raises what the story asserts, and
-    `running.Broken`.
+def tell(
+    story: Story, parameters: Parameters | None = None, actions: tuple[Action, ...] = BEGINNING
+) -> running.Report:
+    """Runs the world until it has settled, then the story, then the rest of a run. Raises what the
+    story asserts, and `running.Broken`.
     """
 
     async def after_settling(stage: World) -> None:
         await settled(stage)
         await story(stage)
 
-    return running.simulate(parameters or world(), course=running.Course(actions, story=after_settling))
+    return running.simulate(
+        parameters or world(), course=running.Course(actions, story=after_settling)
+    )
 
 
 async def settled(stage: World, within_s: float = SETTLE_S) -> None:
@@ -95,7 +111,9 @@ async def settled(stage: World, within_s: float = SETTLE_S) -> None:
 
 @contextlib.asynccontextmanager
 async def happening(stage: World, name: str, *, draw: int = 0) -> AsyncIterator[None]:
-    """An episode of the table, while this is entered; it must have had an effect by the time it is left."""
+    """An episode of the table, while this is entered; it must have had an effect by the time it is
+    left.
+    """
     before = stage.fired[name]
     async with table.EPISODES[name].befall(stage, generator(draw, name)):
         yield
@@ -104,7 +122,9 @@ async def happening(stage: World, name: str, *, draw: int = 0) -> AsyncIterator[
 
 @contextlib.asynccontextmanager
 async def befalling(stage: World, name: str, per_mille: int = 1000) -> AsyncIterator[None]:
-    """A fault of single requests that befalls every one it can, or so many in a thousand, while this is entered."""
+    """A fault of single requests that befalls every one it can, or so many in a thousand, while
+    this is entered.
+    """
     assert isinstance(table.FAULTS[name], RequestFault)
     before, schedules = stage.fired[name], dict(stage.schedules)
     stage.rescheduled({who: Seeded(generator(0, name), {name: per_mille}) for who in schedules})
@@ -128,7 +148,9 @@ def conditions(obj: Obj) -> Mapping[str, tuple[str, str]]:
 
 def one_of(stage: World, kind: str, name: str, cluster: str = "host") -> Obj:
     """One object by its name. Raises StopIteration when there is none."""
-    return next(obj for obj in all_of(stage.clusters[cluster], kind) if obj["metadata"]["name"] == name)
+    return next(
+        obj for obj in all_of(stage.clusters[cluster], kind) if obj["metadata"]["name"] == name
+    )
 
 
 def shares(stage: World) -> Mapping[str, Mapping[str, int]]:
@@ -137,5 +159,7 @@ def shares(stage: World) -> Mapping[str, Mapping[str, int]]:
     for cluster in stage.members:
         for obj in all_of(stage.clusters[cluster], SERVICE):
             if registry.verbs_of(SERVICE).read_mark(obj) is not None:
-                found.setdefault(obj["metadata"]["name"], Counter())[cluster] = obj["spec"]["replicas"]
+                found.setdefault(obj["metadata"]["name"], Counter())[cluster] = obj["spec"][
+                    "replicas"
+                ]
     return {name: dict(sorted(counts.items())) for name, counts in sorted(found.items())}

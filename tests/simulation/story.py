@@ -1,8 +1,9 @@
-"""The story of a run: what every process asked, what was answered, what failed, what was decided, which rule broke.
+"""The story of a run: what every process asked, what was answered, what failed, what was decided,
+which rule broke.
 
-Lines are put into words only when somebody reads them. Quiet ones (answers to reads, streams that begin, heartbeats
-and Events that went well) are left out for a person and kept for the digest, which two runs share only if they sent the
-same bytes at the same times.
+Lines are put into words only when somebody reads them. Quiet ones (answers to reads, streams that
+begin, heartbeats and Events that went well) are left out for a person and kept for the digest,
+which two runs share only if they sent the same bytes at the same times.
 """
 
 import hashlib
@@ -22,7 +23,9 @@ _TOLD_OF_METADATA = ("name", "finalizers", "deletionTimestamp")
 
 @dataclass(frozen=True, slots=True)
 class Strike:
-    """A fault of one request: the n-th (from 0) of one process to one path, as an exact schedule repeats it."""
+    """A fault of one request: the n-th (from 0) of one process to one path, as an exact schedule
+    repeats it.
+    """
 
     fault: str
     process: str
@@ -64,7 +67,8 @@ class Sent:
     def text(self) -> str:
         """One line with the whole path."""
         return (
-            f"{self.at_s:9.3f} {self.life.name:12} {self.cluster:5} {self._verb:6} {self.request.path} -> {self.status}"
+            f"{self.at_s:9.3f} {self.life.name:12} {self.cluster:5} {self._verb:6} "
+            f"{self.request.path} -> {self.status}"
         )
 
     def told(self) -> str:
@@ -74,7 +78,10 @@ class Sent:
             answer += f" {HTTPStatus(self.status).phrase}" if self.status in _PHRASES else ""
         body = f"  {_brief(self.request.body)}" if self.writes and self.request.body else ""
         about = short(self.request.path)
-        return f"{self.at_s:9.3f} {self.life.name:12} {self.cluster:5} {self._verb:6} {about:44} -> {answer}{body}"
+        return (
+            f"{self.at_s:9.3f} {self.life.name:12} {self.cluster:5} {self._verb:6} {about:44} -> "
+            f"{answer}{body}"
+        )
 
     @property
     def _verb(self) -> str:
@@ -112,7 +119,9 @@ class Story:
             self._lines.append(line)
 
     def end(self) -> None:
-        """The run is over. What its tasks still send while they are cancelled, in no order, is none of it."""
+        """The run is over. What its tasks still send while they are cancelled, in no order, is none
+        of it.
+        """
         self._over = True
 
     def told(self, *, everything: bool = False) -> Iterator[str]:

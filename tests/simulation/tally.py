@@ -1,4 +1,6 @@
-"""What a campaign adds up to: one outcome per seed, kept as a line of JSON, and the tables made from all of them."""
+"""What a campaign adds up to: one outcome per seed, kept as a line of JSON, and the tables made
+from all of them.
+"""
 
 import hashlib
 import json
@@ -57,10 +59,17 @@ class Outcome:
     def line(self) -> str:
         """What happened, in one line; the failure when there was one."""
         if self.breaches:
-            return "\n".join([f"seed {self.seed} is broken", *(f"    {text[:600]}" for text in self.breaches[:3])])
+            return "\n".join(
+                [
+                    f"seed {self.seed} is broken",
+                    *(f"    {text[:600]}" for text in self.breaches[:3]),
+                ]
+            )
         return (
-            f"seed {self.seed}: {self.writes} writes, {self.deaths} crashes, {self.leaders} changes of the leader,"
-            f" {sum(self.fired.values())} faults, at most {self.most_per_minute} requests a minute, {self.digest},"
+            f"seed {self.seed}: {self.writes} writes, {self.deaths} crashes, {self.leaders} "
+            "changes of the leader,"
+            f" {sum(self.fired.values())} faults, at most {self.most_per_minute} requests a "
+            f"minute, {self.digest},"
             f" {self.virtual_s:.0f} virtual seconds in {self.cpu_s:.2f} s of processor"
         )
 
@@ -97,7 +106,13 @@ def reason_table(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """One line per reason that must appear, and per one that nobody expected."""
     seeds = Counter(name for one in outcomes for name in one.reasons)
     for name in sorted({*EXPECTED, *seeds}):
-        said = "" if name in EXPECTED else " (not expected in these worlds)" if name in ELSEWHERE else " (in no table)"
+        said = (
+            ""
+            if name in EXPECTED
+            else " (not expected in these worlds)"
+            if name in ELSEWHERE
+            else " (in no table)"
+        )
         yield f"{name:44} appeared in {seeds[name]:5} seeds{said}"
 
 
@@ -126,34 +141,48 @@ def sums(outcomes: Sequence[Outcome]) -> Iterator[str]:
     cpu_s = sum(one.cpu_s for one in good)
     longest = max((one.most_per_minute for one in good), default=0)
     yield (
-        f"{total['writes']} writes, {total['deaths']} crashes, {total['leaders']} changes of the leader,"
+        f"{total['writes']} writes, {total['deaths']} crashes, {total['leaders']} changes of "
+        "the leader,"
         f" at most {longest} requests a minute for one path"
     )
     judged = sum((Counter(one.judged) for one in good), Counter[str]())
     yield (
-        f"{judged['decisions']} decisions beside what their hub had heard, {judged['shares']} shares in time in their"
+        f"{judged['decisions']} decisions beside what their hub had heard, "
+        f"{judged['shares']} shares in time in their"
         f" members, {judged['shares_beside']} of them while another member was in trouble"
     )
     divided = [one.judged["divided"] for one in good if one.judged.get("divided")]
     yield (
-        f"re-divided over several receivers: {sum(divided)} times in {len(divided)} of {len(good)} seeds;"
-        f" {judged['spared']} writes that took copies away beside what was ready, {judged['2 room is not over-booked']}"
-        f" shares that grew beside the room of their cluster, {judged['6 what runs was admitted']} natives beside what"
-        f" was admitted; of shards {judged['1 every shard is given']} decisions, {judged['27 words are cut']} words,"
+        f"re-divided over several receivers: {sum(divided)} times in {len(divided)} of "
+        f"{len(good)} seeds;"
+        f" {judged['spared']} writes that took copies away beside what was ready, "
+        f"{judged['2 room is not over-booked']}"
+        " shares that grew beside the room of their cluster, "
+        f"{judged['6 what runs was admitted']} natives beside what"
+        f" was admitted; of shards {judged['1 every shard is given']} decisions, "
+        f"{judged['27 words are cut']} words,"
         f" {judged['1 nothing runs again']} Jobs, {judged['14 completions first']} slices that went"
     )
     yield (
-        f"{judged['charges']} charges of job sets beside the host's objects, {judged['served']} that waited and had"
-        f" room; {judged['divisions']} divisions of shards beside what was done, {judged['divided']} of"
-        f" one cluster's over several, {judged['unrecorded']} with some that the host had not recorded"
+        f"{judged['charges']} charges of job sets beside the host's objects, "
+        f"{judged['served']} that waited and had"
+        f" room; {judged['divisions']} divisions of shards beside what was done, "
+        f"{judged['divided']} of"
+        f" one cluster's over several, {judged['unrecorded']} with some that the host had "
+        "not recorded"
     )
     if good:
         yield (
             f"{sum(one.virtual_s for one in good) / len(good) / 60:.1f} virtual minutes and"
             f" {cpu_s / len(good):.2f} s of processor a seed, with its run without faults"
         )
-    digest = hashlib.blake2b("".join(one.digest for one in good).encode(), digest_size=12).hexdigest()
-    yield f"{len(outcomes)} seeds, {len(good)} kept every rule, wrote nothing at rest and ended as asked: {digest}"
+    digest = hashlib.blake2b(
+        "".join(one.digest for one in good).encode(), digest_size=12
+    ).hexdigest()
+    yield (
+        f"{len(outcomes)} seeds, {len(good)} kept every rule, wrote nothing at rest and ended as "
+        f"asked: {digest}"
+    )
 
 
 def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""What a hostile tenant does on the host: with his own rights there, and never as an administrator."""
+"""What a hostile tenant does on the host: with his own rights there, and never as an
+administrator.
+"""
 
 import asyncio
 import contextlib
@@ -27,16 +29,26 @@ EDIT_S = (1.0, 5.0)
 
 @contextlib.asynccontextmanager
 async def escapes_in_words(world: "World", rng: random.Random) -> AsyncIterator[None]:
-    """He writes escape sequences wherever a text of his may go: annotations, images, policies that are named."""
+    """He writes escape sequences wherever a text of his may go: annotations, images, policies that
+    are named.
+    """
     async with tenant(world) as client:
-        ref, body = service("loud", rng.randint(1, 3), placement={"policyRef": {"name": f"none{ESCAPES}"}})
+        ref, body = service(
+            "loud", rng.randint(1, 3), placement={"policyRef": {"name": f"none{ESCAPES}"}}
+        )
         if await tried(world, "escapes-in-words", client.create(ref, body)) is None:
             ref, body = service("loud", rng.randint(1, 3))
             await tried(world, "escapes-in-words", client.create(ref, body))
         for patch in (
             {"metadata": {"annotations": {"example.com/note": ESCAPES}}},
             {"metadata": {"labels": {"loud": ESCAPES}}},
-            {"spec": {"template": {"spec": {"containers": [{"name": "app", "image": f"app:1{ESCAPES}"}]}}}},
+            {
+                "spec": {
+                    "template": {
+                        "spec": {"containers": [{"name": "app", "image": f"app:1{ESCAPES}"}]}
+                    }
+                }
+            },
             {"spec": {"project": f"feed{ESCAPES}"}},
         ):
             await asyncio.sleep(rng.uniform(*EDIT_S))
@@ -46,8 +58,9 @@ async def escapes_in_words(world: "World", rng: random.Random) -> AsyncIterator[
 
 @contextlib.asynccontextmanager
 async def charge_edited(world: "World", rng: random.Random) -> AsyncIterator[None]:
-    """He changes the project, tier and priority of a service that runs, to and fro: to others' projects, and to some
-    that nobody knows."""
+    """He changes the project, tier and priority of a service that runs, to and fro: to others'
+    projects, and to some that nobody knows.
+    """
     async with tenant(world) as client:
         ref, body = service("dodger", rng.randint(2, 6))
         await tried(world, "charge-edited", client.create(ref, body))
@@ -66,10 +79,11 @@ async def charge_edited(world: "World", rng: random.Random) -> AsyncIterator[Non
 
 @contextlib.asynccontextmanager
 async def decision_forged(world: "World", rng: random.Random) -> AsyncIterator[None]:
-    """He writes the decision of a service of his: all copies in one cluster, or none, charged to nobody, now and then
-    with the highest seq there is. Where a hub dies in the instant in which it has removed such a decision, and the
-    service is deleted then, nobody can prove any more that its slices may go: they are told (UnknownSlices), and an
-    operator removes them."""
+    """He writes the decision of a service of his: all copies in one cluster, or none, charged to
+    nobody, now and then with the highest seq there is. Where a hub dies in the instant in which it
+    has removed such a decision, and the service is deleted then, nobody can prove any more that its
+    slices may go: they are told (UnknownSlices), and an operator removes them.
+    """
     kind = registry.KINDS["PlacementDecision"]
     async with tenant(world) as client:
         ref, body = service(FORGED[1], rng.randint(2, 5))
@@ -80,8 +94,18 @@ async def decision_forged(world: "World", rng: random.Random) -> AsyncIterator[N
                 if found["spec"]["workload"]["name"] != FORGED[1]:
                     continue  # of another act
                 many = rng.choice((0, 1, 400))
-                share = {"cluster": rng.choice(list(world.members)), "seq": found["spec"]["seq"] + 1, "replicas": many}
-                spec = {"shares": [share], "placed": many, "wanted": many, "charge": None, "shortfall": 0}
+                share = {
+                    "cluster": rng.choice(list(world.members)),
+                    "seq": found["spec"]["seq"] + 1,
+                    "replicas": many,
+                }
+                spec = {
+                    "shares": [share],
+                    "placed": many,
+                    "wanted": many,
+                    "charge": None,
+                    "shortfall": 0,
+                }
                 spec |= rng.choice(({}, {"seq": seqs.MAX}))
                 forged = kind.ref(TENANT, found["metadata"]["name"])
                 await tried(world, "decision-forged", client.patch(forged, {"spec": spec}))
@@ -95,7 +119,9 @@ async def decision_forged(world: "World", rng: random.Random) -> AsyncIterator[N
 def _decided(world: "World") -> bool:
     """Whether a decision of the forger's service stands."""
     found = all_of(world.clusters["host"], "PlacementDecision")
-    return any((obj["metadata"]["namespace"], obj["spec"]["workload"]["name"]) == FORGED for obj in found)
+    return any(
+        (obj["metadata"]["namespace"], obj["spec"]["workload"]["name"]) == FORGED for obj in found
+    )
 
 
 ROOT = (
@@ -112,7 +138,9 @@ HARMLESS = dict.fromkeys(("hostPID", "hostNetwork", "nodeName", "priorityClassNa
 
 @contextlib.asynccontextmanager
 async def hostile_templates(world: "World", rng: random.Random) -> AsyncIterator[None]:
-    """He makes a service that would be root on its nodes, and edits one that runs to be that, to and fro."""
+    """He makes a service that would be root on its nodes, and edits one that runs to be that, to
+    and fro.
+    """
     async with tenant(world) as client:
         ref, body = service("rooted", rng.randint(1, 3))
         body["spec"]["template"]["spec"] |= rng.choice(ROOT)
@@ -134,8 +162,10 @@ EVERYTHING = [{"operator": "Exists"}]
 
 @contextlib.asynccontextmanager
 async def policy_dodged(world: "World", rng: random.Random) -> AsyncIterator[None]:
-    """An operator keeps his copies away from one cluster by a Required policy, and from another by a taint that this
-    policy does not tolerate. He names the first, in a policy of his own and in the service; he tolerates everything."""
+    """An operator keeps his copies away from one cluster by a Required policy, and from another by
+    a taint that this policy does not tolerate. He names the first, in a policy of his own and in
+    the service; he tolerates everything.
+    """
     kept = rng.choice(sorted(world.members))
     clusters = rng.choice(({"exclude": [kept]}, {"names": sorted({*world.members} - {kept})}))
     spec = {"enforcement": "Required", "workloads": {"namespaces": [TENANT]}, "clusters": clusters}
@@ -151,7 +181,12 @@ async def policy_dodged(world: "World", rng: random.Random) -> AsyncIterator[Non
     )
     confined = standing(world, "ClusterPlacementPolicy", "confines", spec)
     async with confined, tainted(world, private), tenant(world) as client:
-        body = {"apiVersion": policy.api_version, "kind": policy.kind, "metadata": {"name": "free"}, "spec": free}
+        body = {
+            "apiVersion": policy.api_version,
+            "kind": policy.kind,
+            "metadata": {"name": "free"},
+            "spec": free,
+        }
         await tried(world, "policy-dodged", client.create(policy.ref(TENANT, "free"), body))
         ref, body = service("loose", rng.randint(2, 6))
         await tried(world, "policy-dodged", client.create(ref, body))
@@ -164,10 +199,16 @@ async def policy_dodged(world: "World", rng: random.Random) -> AsyncIterator[Non
 
 @contextlib.asynccontextmanager
 async def quota_dodged(world: "World", rng: random.Random) -> AsyncIterator[None]:
-    """He has an account of one cpu. He edits a service that runs within it to ask for more, to and fro, and makes one
-    that asks for nothing and has many copies."""
+    """He has an account of one cpu. He edits a service that runs within it to ask for more, to and
+    fro, and makes one that asks for nothing and has many copies.
+    """
     tiers = {"OnDemand": {"max": {"cpu": "1", "memory": "4Gi"}}}
-    account = {"projects": [TENANT], "namespaces": [TENANT], "tiers": tiers, "unknownProjects": "Allow"}
+    account = {
+        "projects": [TENANT],
+        "namespaces": [TENANT],
+        "tiers": tiers,
+        "unknownProjects": "Allow",
+    }
     async with standing(world, "FederatedQuota", TENANT, account), tenant(world) as client:
         greedy, body = service("greedy", rng.randint(2, 4))
         await tried(world, "quota-dodged", client.create(greedy, body))
@@ -176,19 +217,31 @@ async def quota_dodged(world: "World", rng: random.Random) -> AsyncIterator[None
         await tried(world, "quota-dodged", client.create(free, body))
         for _ in range(rng.randint(3, 6)):
             await asyncio.sleep(rng.uniform(*EDIT_S))
-            requests = {"cpu": rng.choice(("100m", "400m", "2")), "memory": rng.choice(("16Mi", "2Gi"))}
+            requests = {
+                "cpu": rng.choice(("100m", "400m", "2")),
+                "memory": rng.choice(("16Mi", "2Gi")),
+            }
             container = {"name": "app", "image": "app:1", "resources": {"requests": requests}}
-            edit = {"template": {"spec": {"containers": [container]}}, "replicas": rng.randint(1, 8)}
+            edit = {
+                "template": {"spec": {"containers": [container]}},
+                "replicas": rng.randint(1, 8),
+            }
             await tried(world, "quota-dodged", client.patch(greedy, {"spec": edit}))
-            await tried(world, "quota-dodged", client.patch(free, {"spec": {"replicas": rng.randint(1, 14)}}))
+            await tried(
+                world,
+                "quota-dodged",
+                client.patch(free, {"spec": {"replicas": rng.randint(1, 14)}}),
+            )
         yield
 
 
 @contextlib.asynccontextmanager
 async def decision_owned(world: "World", rng: random.Random) -> AsyncIterator[None]:
-    """He makes a ConfigMap of his the owner of the decision of a service that runs, and deletes the ConfigMap: the
-    garbage collector deletes the decision with it, and the service begins anew. Admission, which these worlds have
-    not, refuses the first; without it nobody else's may suffer, and nothing may be left behind."""
+    """He makes a ConfigMap of his the owner of the decision of a service that runs, and deletes the
+    ConfigMap: the garbage collector deletes the decision with it, and the service begins anew.
+    Admission, which these worlds have not, refuses the first; without it nobody else's may suffer,
+    and nothing may be left behind.
+    """
     kind = registry.KINDS["PlacementDecision"]
     async with tenant(world) as client:
         ref, body = service("owned", rng.randint(2, 5))
@@ -197,14 +250,20 @@ async def decision_owned(world: "World", rng: random.Random) -> AsyncIterator[No
             await asyncio.sleep(rng.uniform(*EDIT_S))
             owner = ObjectRef("v1", "configmaps", TENANT, f"owner-{number}", "ConfigMap")
             meta = {"name": owner.name, "namespace": TENANT}
-            made = await client.create(owner, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
+            made = await client.create(
+                owner, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+            )
             uid = made["metadata"]["uid"]
             named = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner.name, "uid": uid}
             for found in (await client.list(kind.api_version, kind.plural, namespace=TENANT)).items:
                 if found["spec"]["workload"]["name"] != ref.name:
                     continue  # of another act
                 owned = {"metadata": {"ownerReferences": [named]}}
-                await tried(world, "decision-owned", client.patch(kind.ref(TENANT, found["metadata"]["name"]), owned))
+                await tried(
+                    world,
+                    "decision-owned",
+                    client.patch(kind.ref(TENANT, found["metadata"]["name"]), owned),
+                )
             await asyncio.sleep(rng.uniform(*EDIT_S))
             with contextlib.suppress(errors.NotFound):
                 await client.delete(owner, uid=uid)

@@ -1,4 +1,6 @@
-"""Job sets that queue for a quota, and a host that takes no statuses: what is done is given back, and done once."""
+"""Job sets that queue for a quota, and a host that takes no statuses: what is done is given back,
+and done once.
+"""
 
 import asyncio
 from collections import Counter
@@ -32,7 +34,10 @@ def test_a_bug_in_what_job_sets_give_back_is_caught(what: str) -> None:
 
 
 def test_shards_of_one_cluster_are_divided_over_two_others_and_who_waits_is_served() -> None:
-    judged = sum((running.simulate(draw(seed).without_faults()).judged for seed in BACKLOGS), start=Counter[str]())
+    judged = sum(
+        (running.simulate(draw(seed).without_faults()).judged for seed in BACKLOGS),
+        start=Counter[str](),
+    )
 
     assert judged["divided"] > 0
     assert judged["served"] > 0
@@ -42,7 +47,9 @@ def test_what_is_done_while_the_host_takes_no_statuses_is_recorded_afterwards() 
     async def story(world: World) -> None:
         async with solo.happening(world, "statuses-refused"):
             await asyncio.sleep(30)
-            told = [finished(solo.one_of(world, JOBSET, "index", member)) for member in world.members]
+            told = [
+                finished(solo.one_of(world, JOBSET, "index", member)) for member in world.members
+            ]
             assert shards.normal(one for ranges in told for one in ranges) == ((0, 3),)
             assert finished(solo.one_of(world, JOBSET, "index")) == ()
         await solo.settled(world, 120.0)

@@ -1,4 +1,6 @@
-"""What policies say of how copies lie is kept in simulated federations, and a hub that forgets it is caught."""
+"""What policies say of how copies lie is kept in simulated federations, and a hub that forgets it
+is caught.
+"""
 
 from typing import Any
 
@@ -15,7 +17,9 @@ SAID: dict[str, dict[str, Any]] = {
     "spread rules are not looked at": {"spread": [ZONES]},
     "all or nothing gives some": {"partial": "RequireAll", "division": {"maxPerCluster": 2}},
 }
-"""Three members, two of them in one zone, and nine copies: what the policy says that the hub with the bug forgets."""
+"""Three members, two of them in one zone, and nine copies: what the policy says that the hub with
+the bug forgets.
+"""
 
 
 def placed(said: dict[str, Any]) -> running.Course:
@@ -42,14 +46,21 @@ def test_a_patch_takes_back_what_a_policy_said_before() -> None:
     drawn = [rulings.Rulings(generator(seed, "rulings"), "abc") for seed in range(200)]
     ruled = [one.policy() for one in drawn if one.any]
 
-    assert {frozenset(one) for one in ruled} == {frozenset({"division", "spread", "partial", "tolerations"})}
+    assert {frozenset(one) for one in ruled} == {
+        frozenset({"division", "spread", "partial", "tolerations"})
+    }
     assert all(set(rulings.DIVISION) == set(one["division"]) for one in ruled)
-    assert rulings.without_nulls({"division": {"strategy": None}, "spread": [ZONES]}) == {"spread": [ZONES]}
+    assert rulings.without_nulls({"division": {"strategy": None}, "spread": [ZONES]}) == {
+        "spread": [ZONES]
+    }
 
 
 @pytest.mark.parametrize("said", SAID.values())
 def test_policies_that_bind_are_told_from_those_that_do_not(said: dict[str, Any]) -> None:
-    wish = {"spread": [{**ZONES, "whenUnsatisfiable": "ScheduleAnyway"}], "division": {"strategy": "Pack"}}
+    wish = {
+        "spread": [{**ZONES, "whenUnsatisfiable": "ScheduleAnyway"}],
+        "division": {"strategy": "Pack"},
+    }
 
     assert rulings.bind([{"spec": said}])
     assert rulings.bind([{"spec": {"placement": said}}])

@@ -1,4 +1,6 @@
-"""The rules about requests can fail: who leads, who takes running work away, and to whom hubs write."""
+"""The rules about requests can fail: who leads, who takes running work away, and to whom hubs
+write.
+"""
 
 import asyncio
 from dataclasses import replace
@@ -11,7 +13,9 @@ from tests.simulation import conduct
 from tests.simulation.story import Sent
 
 WRITE = Request("PATCH", "/apis/pinterest.com/v1beta1/namespaces/feed/pinterestservices/web/status")
-RENEWAL = Request("PUT", "/apis/coordination.k8s.io/v1/namespaces/federator-system/leases/federator-hub")
+RENEWAL = Request(
+    "PUT", "/apis/coordination.k8s.io/v1/namespaces/federator-system/leases/federator-hub"
+)
 DELETION = Request("DELETE", "/apis/apps/v1/namespaces/feed/deployments/web")
 
 
@@ -24,7 +28,9 @@ def sends(rule: conduct.OneLeader, *steps: tuple[Life, Request]) -> list[str]:
 def test_leaders_may_follow_each_other_but_none_comes_back_to_life() -> None:
     async def main() -> None:
         one, two, three = Life("hub-0#1"), Life("hub-1#1"), Life("hub-0#2")
-        assert not sends(conduct.OneLeader(), (one, WRITE), (one, WRITE), (two, WRITE), (three, WRITE))
+        assert not sends(
+            conduct.OneLeader(), (one, WRITE), (one, WRITE), (two, WRITE), (three, WRITE)
+        )
         assert not sends(conduct.OneLeader(), (one, WRITE), (two, WRITE), (one, RENEWAL))
         (found,) = sends(conduct.OneLeader(), (one, WRITE), (two, WRITE), (one, WRITE))
         assert found.startswith("12 one leader: hub-0#1 sends PATCH")
@@ -52,7 +58,14 @@ def test_a_member_process_that_deletes_running_work_of_its_own_accord_is_told() 
 def test_a_hub_that_writes_to_a_member_without_asking_or_in_spite_of_the_answer_is_told() -> None:
     async def main() -> None:
         standing = ["joined"]
-        asks = Sent(10.0, "hub-0", Life("hub-0#1"), "a", Request("GET", "/api/v1/namespaces/kube-system"), 200)
+        asks = Sent(
+            10.0,
+            "hub-0",
+            Life("hub-0#1"),
+            "a",
+            Request("GET", "/api/v1/namespaces/kube-system"),
+            200,
+        )
         writes = replace(asks, request=replace(WRITE, body=b"{}"), at_s=15.0)
         recorded = ["joined"]
         rule = conduct.OnlyWhomWeKnow(lambda _: standing[0], lambda _: recorded)

@@ -1,4 +1,6 @@
-"""Crash points of the fixed script: a sample of them, drawn anew by one number; `make soak` runs them all."""
+"""Crash points of the fixed script: a sample of them, drawn anew by one number; `make soak` runs
+them all.
+"""
 
 import random
 
@@ -34,7 +36,9 @@ def test_points_are_numbered_over_the_writes_of_all_processes() -> None:
 
     assert seen.writes > 200
     assert [point.writes for point in crashes.points(2)] == [(0,), (0,), (1,), (1,)]
-    assert {"create Job", "delete PinterestService", "create PlacementDecision"} <= set(calm.changes)
+    assert {"create Job", "delete PinterestService", "create PlacementDecision"} <= set(
+        calm.changes
+    )
 
 
 def test_a_point_beyond_the_last_write_is_no_success() -> None:
@@ -48,8 +52,14 @@ def test_the_write_of_a_point_is_sent_only_when_the_crash_comes_after_it(after: 
     crashed = Crashes(Point("first", (0,), after), (HUB,))
     report = crashes.run(crashed)
     lines = [line for line in report.story.texts() if line.lstrip()[0].isdigit()]
-    death = next(index for index, line in enumerate(lines) if line.split()[1:3] == ["hub#1", "dies"])
-    sent = [line for line in lines[:death] if "hub#1 " in line and any(verb in line for verb in ("POST", "PATCH"))]
+    death = next(
+        index for index, line in enumerate(lines) if line.split()[1:3] == ["hub#1", "dies"]
+    )
+    sent = [
+        line
+        for line in lines[:death]
+        if "hub#1 " in line and any(verb in line for verb in ("POST", "PATCH"))
+    ]
 
     assert crashed.fired == 1
     assert len([line for line in sent if "->" in line]) == int(after)

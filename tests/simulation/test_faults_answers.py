@@ -1,4 +1,6 @@
-"""What the rows about answers, credentials and gates promise: a cluster's trouble is told and stays that cluster's."""
+"""What the rows about answers, credentials and gates promise: a cluster's trouble is told and stays
+that cluster's.
+"""
 
 import asyncio
 from collections import Counter
@@ -81,7 +83,9 @@ def test_a_slow_member_holds_up_nobody_else(draw: int) -> None:
 
 
 @pytest.mark.parametrize("draw", range(4))
-def test_something_else_that_answers_in_a_member_s_place_is_not_believed_and_gets_nothing(draw: int) -> None:
+def test_something_else_that_answers_in_a_member_s_place_is_not_believed_and_gets_nothing(
+    draw: int,
+) -> None:
     member = struck("captive-portal", draw)
 
     async def story(world: World) -> None:
@@ -125,7 +129,10 @@ def test_who_is_told_to_come_back_in_half_a_minute_does_not_come_sooner() -> Non
                 asked.setdefault(key, []).append(world.federation.clock.monotonic())
 
         world.senders.append(note)
-        box = Box(lambda sending: sending.cluster == "a" and sending.writes and is_hub(sending.process), busy)
+        box = Box(
+            lambda sending: sending.cluster == "a" and sending.writes and is_hub(sending.process),
+            busy,
+        )
         with world.boxes.standing(box):
             await script.perform(solo.scaled("web", 8), world.host)
             await asyncio.sleep(100)
@@ -148,7 +155,9 @@ def test_who_is_told_to_come_back_in_half_a_minute_does_not_come_sooner() -> Non
         ("secret-absent", 0, 40.0),
     ],
 )
-def test_a_member_that_does_not_know_us_is_reported_and_keeps_its_work(name: str, draw: int, for_s: float) -> None:
+def test_a_member_that_does_not_know_us_is_reported_and_keeps_its_work(
+    name: str, draw: int, for_s: float
+) -> None:
     member = struck(name, draw)
 
     async def story(world: World) -> None:
@@ -203,10 +212,10 @@ def test_a_webhook_that_refuses_in_one_member_is_told_of_that_member_and_the_oth
 def test_a_webhook_that_changes_what_we_write_is_not_fought(
     change: str, plural: str, stalled: tuple[str, str], most: int
 ) -> None:
-    """What it adds is none of our business. Where a slice does not keep what is ours, that is told; what a cluster made
-    of a native is what the wish leads to there. Either is written once more after each pause, in case it is gone. (The
-    label on pods comes in our name here, so that there is one attempt to take it off. A real server gives to nobody
-    what a webhook adds to an apply.)
+    """What it adds is none of our business. Where a slice does not keep what is ours, that is told;
+    what a cluster made of a native is what the wish leads to there. Either is written once more
+    after each pause, in case it is gone. (The label on pods comes in our name here, so that there
+    is one attempt to take it off. A real server gives to nobody what a webhook adds to an apply.)
     """
     written: Counter[str] = Counter()
 
@@ -216,7 +225,9 @@ def test_a_webhook_that_changes_what_we_write_is_not_fought(
                 written[sending.request.path] += 1
 
         changed: Counter[str] = Counter()
-        box = admission.changing("a", admission.CHANGES[change], frozenset({plural}), lambda: changed.update([change]))
+        box = admission.changing(
+            "a", admission.CHANGES[change], frozenset({plural}), lambda: changed.update([change])
+        )
         world.senders.append(note)
         with world.boxes.standing(box):
             await script.perform(solo.service("late", 4), world.host)
@@ -232,9 +243,14 @@ def test_a_webhook_that_changes_what_we_write_is_not_fought(
 
 
 @pytest.mark.parametrize("draw", [0, 2])
-def test_a_kind_that_a_member_does_not_serve_is_not_sent_there_and_its_copies_stay(draw: int) -> None:
+def test_a_kind_that_a_member_does_not_serve_is_not_sent_there_and_its_copies_stay(
+    draw: int,
+) -> None:
     rng = generator(draw, "kind-not-served")
-    member, kind = rng.choice(["a", "b"]), rng.choice([one for one in registry.WORKLOADS.values() if one.model]).kind
+    member, kind = (
+        rng.choice(["a", "b"]),
+        rng.choice([one for one in registry.WORKLOADS.values() if one.model]).kind,
+    )
 
     async def story(world: World) -> None:
         gone, before = deleted(world), solo.shares(world)
@@ -246,8 +262,14 @@ def test_a_kind_that_a_member_does_not_serve_is_not_sent_there_and_its_copies_st
             await asyncio.sleep(20)
             named = {obj["metadata"]["name"] for obj in all_of(world.clusters[member], kind)}
             assert not named & {"late", "more"}
-            assert solo.conditions(solo.one_of(world, SERVICE, "late"))["Ready"] == ("True", "Ready")
-            assert solo.conditions(solo.one_of(world, JOBSET, "more"))["Placed"] == ("True", "Placed")
+            assert solo.conditions(solo.one_of(world, SERVICE, "late"))["Ready"] == (
+                "True",
+                "Ready",
+            )
+            assert solo.conditions(solo.one_of(world, JOBSET, "more"))["Placed"] == (
+                "True",
+                "Placed",
+            )
         assert not gone
 
     solo.tell(story)
@@ -269,7 +291,11 @@ def test_discovery_that_flaps_costs_no_copy(draw: int) -> None:
 
 
 def _ready_copies(world: World, name: str, cluster: str) -> int:
-    found = [obj for obj in all_of(world.clusters[cluster], "Deployment") if obj["metadata"]["name"] == name]
+    found = [
+        obj
+        for obj in all_of(world.clusters[cluster], "Deployment")
+        if obj["metadata"]["name"] == name
+    ]
     return sum((obj.get("status") or {}).get("readyReplicas", 0) for obj in found)
 
 

@@ -1,4 +1,6 @@
-"""What the rows about wall clocks promise: nobody's lease, health or work depends on what time somebody says it is."""
+"""What the rows about wall clocks promise: nobody's lease, health or work depends on what time
+somebody says it is.
+"""
 
 import asyncio
 
@@ -31,7 +33,10 @@ def test_a_member_with_a_wrong_clock_stays_ready_and_keeps_its_work() -> None:
             async with solo.happening(world, "member-clock-off", draw=draw):
                 await asyncio.sleep(60)
                 for name in world.members:
-                    assert solo.conditions(solo.one_of(world, "MemberCluster", name))["Ready"][0] == "True"
+                    assert (
+                        solo.conditions(solo.one_of(world, "MemberCluster", name))["Ready"][0]
+                        == "True"
+                    )
                 assert solo.shares(world) == before
             await solo.settled(world)
 

@@ -1,4 +1,6 @@
-"""What the rows about whole clusters promise: a cluster is what it was joined as, and what is not heard is not lost."""
+"""What the rows about whole clusters promise: a cluster is what it was joined as, and what is not
+heard is not lost.
+"""
 
 import asyncio
 
@@ -23,7 +25,11 @@ def _slices(world: World, cluster: str) -> int:
 
 
 def _slice_uids(world: World, cluster: str) -> set[str]:
-    found = (obj for obj in all_of(world.clusters[cluster], SERVICE) if registry.verbs_of(SERVICE).read_mark(obj))
+    found = (
+        obj
+        for obj in all_of(world.clusters[cluster], SERVICE)
+        if registry.verbs_of(SERVICE).read_mark(obj)
+    )
     return {obj["metadata"]["uid"] for obj in found}
 
 
@@ -38,12 +44,19 @@ def test_a_cluster_made_anew_is_not_the_one_that_was_joined_and_gets_nothing() -
     async def story(world: World) -> None:
         before = solo.shares(world)
         async with solo.happening(world, "cluster-made-anew", draw=3):
-            anew = next(name for name in world.members if world.facing(name) is not world.federation.members[name])
+            anew = next(
+                name
+                for name in world.members
+                if world.facing(name) is not world.federation.members[name]
+            )
             await _told(world, anew, "IdentityChanged", within_s=60)
             for hub in world.hubs:
                 world.kill(hub)
             await asyncio.sleep(60)
-            assert solo.conditions(solo.one_of(world, "MemberCluster", anew))["Ready"][1] == "IdentityChanged"
+            assert (
+                solo.conditions(solo.one_of(world, "MemberCluster", anew))["Ready"][1]
+                == "IdentityChanged"
+            )
             assert _slices(world, anew) == 0
             assert solo.shares(world) == before
 
@@ -58,7 +71,11 @@ def test_a_cluster_made_anew_and_joined_again_in_one_go_gets_its_share_anew() ->
         world.kill("member-a")
         clusters.rejoin(world, "a")
         await solo.settled(world)
-        assert _slices(world, "a") == len([name for name, counts in solo.shares(world).items() if "a" in counts]) > 0
+        assert (
+            _slices(world, "a")
+            == len([name for name, counts in solo.shares(world).items() if "a" in counts])
+            > 0
+        )
 
     solo.tell(story)
 
@@ -68,10 +85,14 @@ def test_the_second_cluster_object_of_one_cluster_gets_nothing_and_the_first_kee
         before = solo.shares(world)
         async with solo.happening(world, "joined-twice"):
             await asyncio.sleep(30)
-            double = next(name for name in ("0-double", "z-double") if name in world.federation.aliases)
+            double = next(
+                name for name in ("0-double", "z-double") if name in world.federation.aliases
+            )
             ready = solo.conditions(solo.one_of(world, "MemberCluster", double))["Ready"]
             assert ready[0] == "False"
-            message = solo.one_of(world, "MemberCluster", double)["status"]["conditions"][0]["message"]
+            message = solo.one_of(world, "MemberCluster", double)["status"]["conditions"][0][
+                "message"
+            ]
             assert "the same cluster as" in message
             assert solo.shares(world) == before
 
@@ -86,7 +107,9 @@ def test_nothing_is_deleted_in_members_while_the_host_is_another_one() -> None:
             world.listeners.append(
                 lambda sent: (
                     deleted.append(sent.text())
-                    if sent.request.method == "DELETE" and sent.process in world.hubs and sent.cluster != "host"
+                    if sent.request.method == "DELETE"
+                    and sent.process in world.hubs
+                    and sent.cluster != "host"
                     else None
                 )
             )
@@ -94,18 +117,27 @@ def test_nothing_is_deleted_in_members_while_the_host_is_another_one() -> None:
             async with solo.happening(world, row):
                 await asyncio.sleep(60)
                 assert not deleted
-                held = {name: counts for name, counts in solo.shares(world).items() if name in before}
+                held = {
+                    name: counts for name, counts in solo.shares(world).items() if name in before
+                }
                 assert held == before
 
         solo.tell(story)
 
 
-def test_a_cluster_that_left_with_copies_in_it_has_none_of_a_workload_that_is_deleted_after_it_is_back() -> None:
+def test_a_cluster_that_left_with_copies_in_it_has_none_of_a_workload_that_is_deleted_after_it_is_back() -> (
+    None
+):
     async def story(world: World) -> None:
         async with solo.happening(world, "left-and-back"):
             await asyncio.sleep(5)
         await asyncio.sleep(20)
-        left = [name for name in world.members for obj in all_of(world.clusters[name], SERVICE) if _guest(obj)]
+        left = [
+            name
+            for name in world.members
+            for obj in all_of(world.clusters[name], SERVICE)
+            if _guest(obj)
+        ]
         assert not left
 
     solo.tell(story)
@@ -126,11 +158,19 @@ def test_a_lost_cluster_that_is_back_is_freed_of_what_it_held_before_it_is_given
 def test_the_rule_about_lost_clusters_finds_a_share_beside_an_old_slice() -> None:
     async def story(world: World) -> None:
         rule, host = Removals(), world.clusters["host"]
-        decision = next(obj for obj in all_of(host, "PlacementDecision") if obj["spec"]["workload"]["name"] == "web")
+        decision = next(
+            obj
+            for obj in all_of(host, "PlacementDecision")
+            if obj["spec"]["workload"]["name"] == "web"
+        )
         (held,) = (one["cluster"] for one in decision["spec"]["shares"][:1])
-        old = [obj for obj in all_of(world.clusters[held], SERVICE) if obj["metadata"]["name"] == "web"]
+        old = [
+            obj for obj in all_of(world.clusters[held], SERVICE) if obj["metadata"]["name"] == "web"
+        ]
 
-        def told(kind: str, cluster: str, before: Obj | None, after: Obj | None, now_s: float) -> list[str]:
+        def told(
+            kind: str, cluster: str, before: Obj | None, after: Obj | None, now_s: float
+        ) -> list[str]:
             step = Step(world.clusters, cluster, "hub#1", kind, before, after)
             return [text for text in rule.breaches(step, now_s) if text.startswith(rule.STALE)]
 
@@ -138,8 +178,17 @@ def test_the_rule_about_lost_clusters_finds_a_share_beside_an_old_slice() -> Non
             assert not told(SERVICE, held, None, obj, 1.0)
         assert not told("PlacementDecision", "host", None, decision, 2.0)
         joined = solo.one_of(world, "MemberCluster", held)
-        going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "annotations": {names.REMOVAL_ANNOTATION: "Lost"}}
-        told("MemberCluster", "host", {**joined, "metadata": {**joined["metadata"], **going}}, None, 3.0)
+        going = {
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+            "annotations": {names.REMOVAL_ANNOTATION: "Lost"},
+        }
+        told(
+            "MemberCluster",
+            "host",
+            {**joined, "metadata": {**joined["metadata"], **going}},
+            None,
+            3.0,
+        )
         assert len(told("PlacementDecision", "host", None, decision, 4.0)) == 1
         assert not told("PlacementDecision", "host", decision, decision, 5.0)
 
@@ -147,7 +196,9 @@ def test_the_rule_about_lost_clusters_finds_a_share_beside_an_old_slice() -> Non
 
 
 class _Liar:
-    """Hides from a hub that another cluster answers: its first answer about the identity is given for ever."""
+    """Hides from a hub that another cluster answers: its first answer about the identity is given
+    for ever.
+    """
 
     def __init__(self, inner: Transport, first: dict[str, CannedResponse], cluster: str) -> None:
         self.inner = inner
@@ -175,7 +226,9 @@ def test_a_hub_that_does_not_mind_who_answers_is_caught() -> None:
     plant = running.Plant(between=lambda process, cluster, inner: _Liar(inner, first, cluster))
     with pytest.raises(running.Broken) as caught:
         running.simulate(solo.world(), plant, running.Course(solo.BEGINNING, story=story))
-    assert any(text.startswith("17 identity") for text in caught.value.breaches), caught.value.breaches[:5]
+    assert any(text.startswith("17 identity") for text in caught.value.breaches), (
+        caught.value.breaches[:5]
+    )
 
 
 def _guest(obj: Obj) -> bool:

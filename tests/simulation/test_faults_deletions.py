@@ -1,4 +1,6 @@
-"""What the rows about deletions and limits promise: nothing is left behind, nothing that runs is killed by a limit."""
+"""What the rows about deletions and limits promise: nothing is left behind, nothing that runs is
+killed by a limit.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -54,7 +56,9 @@ def test_nothing_is_made_in_a_namespace_that_is_ending_and_nobody_fights_for_it(
             world.listeners.append(
                 lambda sent: (
                     tried.append(sent.text())
-                    if sent.writes and f"/namespaces/{space}/" in sent.request.path and sent.status == 403
+                    if sent.writes
+                    and f"/namespaces/{space}/" in sent.request.path
+                    and sent.status == 403
                     else None
                 )
             )
@@ -66,7 +70,9 @@ def test_nothing_is_made_in_a_namespace_that_is_ending_and_nobody_fights_for_it(
     solo.tell(story)
 
 
-def test_a_quota_below_its_use_or_gone_kills_nothing_and_a_lowered_one_admits_nothing_more() -> None:
+def test_a_quota_below_its_use_or_gone_kills_nothing_and_a_lowered_one_admits_nothing_more() -> (
+    None
+):
     def look(row: str, more: bool) -> Callable[[World], Awaitable[None]]:
         async def story(world: World) -> None:
             async with solo.happening(world, row):
@@ -75,7 +81,11 @@ def test_a_quota_below_its_use_or_gone_kills_nothing_and_a_lowered_one_admits_no
                 now = sum(_held(world).values())
                 assert now > before if more else now == before
                 (decision,) = _decisions(world)
-                assert decision["spec"].get("shortfall", 0) == 0 if more else decision["spec"]["shortfall"] > 0
+                assert (
+                    decision["spec"].get("shortfall", 0) == 0
+                    if more
+                    else decision["spec"]["shortfall"] > 0
+                )
 
         return story
 

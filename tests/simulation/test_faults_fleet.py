@@ -1,5 +1,7 @@
-"""Members that come and go, all of them at once, hours without hubs and host, a race for the last of a quota: nothing
-that runs is taken away or run twice for it. Without failover: that a silence moves work is told elsewhere."""
+"""Members that come and go, all of them at once, hours without hubs and host, a race for the last
+of a quota: nothing that runs is taken away or run twice for it. Without failover: that a silence
+moves work is told elsewhere.
+"""
 
 import asyncio
 import contextlib
@@ -39,7 +41,9 @@ async def unreachable(world: World, clusters: Collection[str]) -> AsyncIterator[
 
 
 class Evictions:
-    """What leaves members: slices and natives that are deleted; and whether any decision has changed."""
+    """What leaves members: slices and natives that are deleted; and whether any decision has
+    changed.
+    """
 
     def __init__(self, world: World) -> None:
         self.found: list[str] = []
@@ -90,7 +94,9 @@ def test_most_members_or_all_out_of_reach_cost_nobody_his_copies(lost: tuple[str
         async with unreachable(world, lost):
             await asyncio.sleep(LONG_S)
             assert evictions.none(world), evictions.found
-            members = {obj["metadata"]["name"]: solo.conditions(obj)["Ready"] for obj in _members(world)}
+            members = {
+                obj["metadata"]["name"]: solo.conditions(obj)["Ready"] for obj in _members(world)
+            }
             assert {name for name, ready in members.items() if ready[0] != "True"} == set(lost)
         await solo.settled(world)
         assert evictions.none(world), evictions.found
@@ -100,17 +106,23 @@ def test_most_members_or_all_out_of_reach_cost_nobody_his_copies(lost: tuple[str
 
 
 def test_shards_of_a_member_that_is_cut_off_run_there_and_nowhere_else() -> None:
-    """F28, of execution MayOverlap while nobody says that the cluster is lost: its shards stay its own."""
+    """F28, of execution MayOverlap while nobody says that the cluster is lost: its shards stay its
+    own.
+    """
 
     async def story(world: World) -> None:
         await asyncio.sleep(UP_S)
         uid = solo.one_of(world, JOBSET, "index")["metadata"]["uid"]
         evictions = Evictions(world)
-        holder = next(name for name in world.members if rest.jobs(world.federation.members[name], uid))
+        holder = next(
+            name for name in world.members if rest.jobs(world.federation.members[name], uid)
+        )
         made = {name: len(rest.jobs(world.federation.members[name], uid)) for name in world.members}
         async with unreachable(world, [holder]):
             await asyncio.sleep(LONG_S / 2)
-            assert {name: len(rest.jobs(world.federation.members[name], uid)) for name in world.members} == made
+            assert {
+                name: len(rest.jobs(world.federation.members[name], uid)) for name in world.members
+            } == made
             assert evictions.none(world), evictions.found
         await solo.settled(world)
         assert finished(solo.one_of(world, JOBSET, "index")) == ((0, 7),)
@@ -141,7 +153,9 @@ def test_hours_without_hubs_and_host_changes_nothing_in_members() -> None:
 def test_of_two_that_come_for_the_last_of_a_quota_one_is_admitted(seed: int) -> None:
     """F43: at the same instant, under two hubs, room for one of them."""
     limits = {"tiers": {"OnDemand": {"max": {"cpu": "3", "memory": "64Gi"}}}}
-    account = Action(0.0, "create", "FederatedQuota", "", "feed", {"spec": {"projects": ["feed"], **limits}})
+    account = Action(
+        0.0, "create", "FederatedQuota", "", "feed", {"spec": {"projects": ["feed"], **limits}}
+    )
 
     async def story(world: World) -> None:
         rivals = [solo.service(name, 4) for name in ("one", "two")]

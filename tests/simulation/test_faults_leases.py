@@ -1,4 +1,6 @@
-"""What the rows about the hubs' Lease promise: one leader at most, whatever becomes of the Lease, and soon another."""
+"""What the rows about the hubs' Lease promise: one leader at most, whatever becomes of the Lease,
+and soon another.
+"""
 
 import asyncio
 

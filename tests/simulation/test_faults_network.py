@@ -1,4 +1,6 @@
-"""What the rows about the network promise: a member nobody can reach loses nothing and moves nothing."""
+"""What the rows about the network promise: a member nobody can reach loses nothing and moves
+nothing.
+"""
 
 import asyncio
 
@@ -14,7 +16,8 @@ def test_a_member_that_falls_silent_is_not_ready_within_forty_seconds_and_nothin
             silent = [
                 name
                 for name in world.members
-                if solo.conditions(solo.one_of(world, "MemberCluster", name))["Ready"] == ("Unknown", "Unreachable")
+                if solo.conditions(solo.one_of(world, "MemberCluster", name))["Ready"]
+                == ("Unknown", "Unreachable")
             ]
             assert len(silent) == 1
             assert solo.shares(world) == before

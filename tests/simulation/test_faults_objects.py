@@ -1,4 +1,6 @@
-"""What the rows about objects in members promise: ours are restored, somebody else's are left alone, nobody fights."""
+"""What the rows about objects in members promise: ours are restored, somebody else's are left
+alone, nobody fights.
+"""
 
 import asyncio
 
@@ -16,7 +18,12 @@ def test_a_rival_s_annotations_stay_and_our_writes_come_through() -> None:
             await world.host.patch(_web(), {"spec": {"replicas": 6}})
             await asyncio.sleep(30)
             assert sum(solo.shares(world)["web"].values()) == 6
-            marked = [obj for name in world.members for obj in all_of(world.clusters[name], SERVICE) if _rival(obj)]
+            marked = [
+                obj
+                for name in world.members
+                for obj in all_of(world.clusters[name], SERVICE)
+                if _rival(obj)
+            ]
             assert all(int(_rival(obj)) > 20 for obj in marked)
             assert marked
 

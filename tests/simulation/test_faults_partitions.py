@@ -1,4 +1,6 @@
-"""What the rows about partitions promise: each kind of link, each way to cut it, and servers that are down."""
+"""What the rows about partitions promise: each kind of link, each way to cut it, and servers that
+are down.
+"""
 
 import asyncio
 import contextlib
@@ -22,7 +24,11 @@ NOT_READY_S = 40.0
 """Silence longer than this makes a member NotReady."""
 PROBE_S = 16.0
 """A probe and its time-out: so much later it may be said."""
-LINKS = [f"{link}-{how}" for link in ("hub-member", "hub-host", "member-own-api") for how in ("silent", "mute", "deaf")]
+LINKS = [
+    f"{link}-{how}"
+    for link in ("hub-member", "hub-host", "member-own-api")
+    for how in ("silent", "mute", "deaf")
+]
 
 
 def ready(world: World, member: str) -> str:
@@ -36,7 +42,9 @@ def since(world: World, member: str) -> str:
 
 
 def natives(world: World) -> dict[str, tuple[str, int]]:
-    """uid and generation of every Deployment in members: what changes when somebody touches running work."""
+    """uid and generation of every Deployment in members: what changes when somebody touches running
+    work.
+    """
     found = {}
     for name in world.members:
         cluster = world.clusters[name]
@@ -55,7 +63,9 @@ async def down(world: World, member: str) -> AsyncIterator[None]:
 
 
 @pytest.mark.parametrize("name", LINKS)
-def test_a_link_that_fails_in_one_or_both_directions_moves_nothing_and_work_goes_on_after_it(name: str) -> None:
+def test_a_link_that_fails_in_one_or_both_directions_moves_nothing_and_work_goes_on_after_it(
+    name: str,
+) -> None:
     async def story(world: World) -> None:
         before, running = solo.shares(world), natives(world)
         async with solo.happening(world, name):
@@ -78,7 +88,10 @@ def test_a_hub_short_of_descriptors_calls_no_member_unreachable_and_moves_nothin
             await asyncio.sleep(30)
             assert [ready(world, name) for name in world.members] == ["True"] * len(world.members)
             await asyncio.sleep(90)
-            found = {solo.conditions(solo.one_of(world, "MemberCluster", name))["Ready"] for name in world.members}
+            found = {
+                solo.conditions(solo.one_of(world, "MemberCluster", name))["Ready"]
+                for name in world.members
+            }
             assert found == {("Unknown", "NotAsked")}
             assert solo.shares(world) == before
             assert natives(world) == running
@@ -92,8 +105,12 @@ def test_a_hub_short_of_descriptors_calls_no_member_unreachable_and_moves_nothin
 
 @pytest.mark.parametrize("name", ["hub-member-late", "hub-host-late", "member-own-api-late"])
 @pytest.mark.parametrize("replicas", [0, 5])
-def test_writes_that_arrive_after_their_sender_has_given_up_are_refused_or_cleaned_up(name: str, replicas: int) -> None:
-    """A workload is made, and removed or changed, while what was sent about it is still on its way."""
+def test_writes_that_arrive_after_their_sender_has_given_up_are_refused_or_cleaned_up(
+    name: str, replicas: int
+) -> None:
+    """A workload is made, and removed or changed, while what was sent about it is still on
+    its way.
+    """
 
     async def story(world: World) -> None:
         async with solo.happening(world, name):
@@ -114,7 +131,9 @@ def test_writes_that_arrive_after_their_sender_has_given_up_are_refused_or_clean
 
 
 @pytest.mark.parametrize("lasts_s", [1, 5, 20])
-def test_a_member_s_api_that_is_down_for_a_moment_flips_no_condition_and_moves_nothing(lasts_s: int) -> None:
+def test_a_member_s_api_that_is_down_for_a_moment_flips_no_condition_and_moves_nothing(
+    lasts_s: int,
+) -> None:
     async def story(world: World) -> None:
         before = solo.shares(world)
         begun = since(world, "a")
@@ -154,7 +173,9 @@ def test_ten_minutes_without_the_host_change_nothing_in_members() -> None:
     async def story(world: World) -> None:
         await asyncio.sleep(30)
         running = natives(world)
-        async with severed(world, "host-refused", [(hub, "host") for hub in world.hubs], Cut.REFUSED):
+        async with severed(
+            world, "host-refused", [(hub, "host") for hub in world.hubs], Cut.REFUSED
+        ):
             await asyncio.sleep(600)
             assert natives(world) == running
         await asyncio.sleep(30)

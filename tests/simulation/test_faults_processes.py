@@ -1,5 +1,6 @@
-"""What the rows about processes promise: crashes in a row, crashes at a start, loops of them, machines that stand
-still."""
+"""What the rows about processes promise: crashes in a row, crashes at a start, loops of them,
+machines that stand still.
+"""
 
 import asyncio
 from collections import Counter
@@ -54,7 +55,9 @@ def test_crashes_while_caches_are_filled_delete_nothing() -> None:
     async def story(world: World) -> None:
         before = solo.shares(world)
         deleted: list[str] = []
-        world.listeners.append(lambda sent: deleted.append(sent.text()) if sent.request.method == "DELETE" else None)
+        world.listeners.append(
+            lambda sent: deleted.append(sent.text()) if sent.request.method == "DELETE" else None
+        )
         async with solo.befalling(world, "crash-at-list", 60):
             for process in world.processes:
                 world.kill(process)
@@ -66,8 +69,12 @@ def test_crashes_while_caches_are_filled_delete_nothing() -> None:
     solo.tell(story)
 
 
-def test_a_loop_of_crashes_for_ten_minutes_lets_work_go_on_and_writes_at_most_three_times_as_much() -> None:
-    """Of one hub without a rival: of two, one that dies every few seconds never lives for long enough to lead."""
+def test_a_loop_of_crashes_for_ten_minutes_lets_work_go_on_and_writes_at_most_three_times_as_much() -> (
+    None
+):
+    """Of one hub without a rival: of two, one that dies every few seconds never lives for long
+    enough to lead.
+    """
     written: dict[str, int] = {}
 
     def told(name: str, *, crashing: bool) -> None:
@@ -81,7 +88,9 @@ def test_a_loop_of_crashes_for_ten_minutes_lets_work_go_on_and_writes_at_most_th
                         await asyncio.sleep(60)
                 else:
                     await asyncio.sleep(60)
-                assert f"more{number}" in solo.shares(world), "a minute of crashes was a minute without work"
+                assert f"more{number}" in solo.shares(world), (
+                    "a minute of crashes was a minute without work"
+                )
             assert world.federation.clock.monotonic() - begun >= 600
             await solo.settled(world)
             written[name] = sum(found.values())
@@ -106,7 +115,9 @@ def test_a_hub_that_dies_over_and_over_leaves_the_lead_to_the_other() -> None:
     solo.tell(story)
 
 
-def test_a_leader_that_stood_still_for_a_minute_is_replaced_and_sends_nothing_of_its_old_life() -> None:
+def test_a_leader_that_stood_still_for_a_minute_is_replaced_and_sends_nothing_of_its_old_life() -> (
+    None
+):
     async def story(world: World) -> None:
         old = world.leader()
         life = world.life(old).name
@@ -125,7 +136,9 @@ def test_a_leader_that_stood_still_for_a_minute_is_replaced_and_sends_nothing_of
 
 
 def test_what_a_leader_had_in_hand_when_it_froze_is_refused_or_does_no_harm() -> None:
-    """It had looked at the lease, and sends a minute later: the rules of the run judge what comes of it."""
+    """It had looked at the lease, and sends a minute later: the rules of the run judge what comes
+    of it.
+    """
 
     async def story(world: World) -> None:
         old = world.life(world.leader())
@@ -134,7 +147,9 @@ def test_what_a_leader_had_in_hand_when_it_froze_is_refused_or_does_no_harm() ->
             await asyncio.sleep(1)
         assert old.frozen
         late: list[int] = []
-        world.listeners.append(lambda sent: late.append(sent.status) if sent.life is old and work(sent) else None)
+        world.listeners.append(
+            lambda sent: late.append(sent.status) if sent.life is old and work(sent) else None
+        )
         await asyncio.sleep(25)
         assert sum(solo.shares(world)["new"].values()) == 2, "the other one did not take over"
         await asyncio.sleep(60)

@@ -1,4 +1,6 @@
-"""What the rows about room that goes promise: who cannot be bound is given elsewhere, who runs stays where he is."""
+"""What the rows about room that goes promise: who cannot be bound is given elsewhere, who runs
+stays where he is.
+"""
 
 import asyncio
 

@@ -1,4 +1,6 @@
-"""What the rows about reads and watches promise: nothing is deleted on doubt, and whatever was missed is caught up."""
+"""What the rows about reads and watches promise: nothing is deleted on doubt, and whatever was
+missed is caught up.
+"""
 
 import asyncio
 from collections import Counter
@@ -32,7 +34,9 @@ def deletions(world: World) -> Counter[str]:
 
     def note(event: Event) -> None:
         obj = event.current.obj
-        if event.type is DELETED and (obj["kind"] in registry.WORKLOADS or obj["kind"] in ("Service", "ConfigMap")):
+        if event.type is DELETED and (
+            obj["kind"] in registry.WORKLOADS or obj["kind"] in ("Service", "ConfigMap")
+        ):
             found[f"{obj['kind']} {obj['metadata']['name']}"] += 1
 
     for name in world.members:
@@ -40,9 +44,12 @@ def deletions(world: World) -> Counter[str]:
     return found
 
 
-def during(name: str, for_s: float, *, draws: tuple[int, ...] = (0, 1)) -> Callable[[World], Awaitable[None]]:
-    """A story: while the episode lasts the user scales; nothing of ours is deleted, and in the end all is as asked.
-    Several draws: they befall different clusters."""
+def during(
+    name: str, for_s: float, *, draws: tuple[int, ...] = (0, 1)
+) -> Callable[[World], Awaitable[None]]:
+    """A story: while the episode lasts the user scales; nothing of ours is deleted, and in the end
+    all is as asked. Several draws: they befall different clusters.
+    """
 
     async def story(world: World) -> None:
         gone = deletions(world)
@@ -64,7 +71,9 @@ def test_a_list_from_the_past_deletes_nothing_of_a_service_made_anew() -> None:
         await world.user("host").delete(ref, uid=old["metadata"]["uid"])
         await asyncio.sleep(5)
         again = {name: old[name] for name in ("apiVersion", "kind", "spec")}
-        await world.user("host").create(ref, {**again, "metadata": {"name": "web", "namespace": "feed"}})
+        await world.user("host").create(
+            ref, {**again, "metadata": {"name": "web", "namespace": "feed"}}
+        )
         await solo.settled(world)
         gone = deletions(world)
         async with solo.befalling(world, "stale-list"):
@@ -81,13 +90,18 @@ def test_a_list_from_the_past_deletes_nothing_of_a_service_made_anew() -> None:
     solo.tell(story)
 
 
-@pytest.mark.parametrize(("name", "for_s"), [("missed-events", 20.0), ("pages-expire", 20.0), ("watches-close", 40.0)])
-def test_what_a_cluster_does_not_tell_is_caught_up_and_nothing_is_deleted_for_it(name: str, for_s: float) -> None:
+@pytest.mark.parametrize(
+    ("name", "for_s"), [("missed-events", 20.0), ("pages-expire", 20.0), ("watches-close", 40.0)]
+)
+def test_what_a_cluster_does_not_tell_is_caught_up_and_nothing_is_deleted_for_it(
+    name: str, for_s: float
+) -> None:
     solo.tell(during(name, for_s))
 
 
 @pytest.mark.parametrize(
-    "name", ["expired-event", "expired-watch", "nonsense-event", "repeated-events", "shuffled-events"]
+    "name",
+    ["expired-event", "expired-watch", "nonsense-event", "repeated-events", "shuffled-events"],
 )
 def test_streams_that_break_off_or_lie_delete_nothing_and_hide_nothing(name: str) -> None:
     async def story(world: World) -> None:
@@ -104,7 +118,9 @@ def test_streams_that_break_off_or_lie_delete_nothing_and_hide_nothing(name: str
     solo.tell(story)
 
 
-def test_streams_that_were_forgotten_are_given_up_after_three_bookmarks_without_anybody_healing_them() -> None:
+def test_streams_that_were_forgotten_are_given_up_after_three_bookmarks_without_anybody_healing_them() -> (
+    None
+):
     async def story(world: World) -> None:
         for draw in (0, 3):
             async with solo.happening(world, "streams-forgotten", draw=draw):
@@ -116,7 +132,9 @@ def test_streams_that_were_forgotten_are_given_up_after_three_bookmarks_without_
     solo.tell(story)
 
 
-def test_after_a_long_time_without_bookmarks_every_collection_is_listed_once_and_not_all_at_the_same_moment() -> None:
+def test_after_a_long_time_without_bookmarks_every_collection_is_listed_once_and_not_all_at_the_same_moment() -> (
+    None
+):
     async def story(world: World) -> None:
         found: list[Sent] = []
         async with solo.happening(world, "no-bookmarks"):
@@ -124,9 +142,16 @@ def test_after_a_long_time_without_bookmarks_every_collection_is_listed_once_and
             world.listeners.append(found.append)
         await asyncio.sleep(15)
         world.listeners.remove(found.append)
-        lists = [sent for sent in found if ("limit", "500") in sent.request.query and not sent.watches]
-        # The runs of one cron job are listed by their label before it acts: that is no reflector's list.
-        lists = [sent for sent in lists if not any("pinterest.com/cronjob" in value for _, value in sent.request.query)]
+        lists = [
+            sent for sent in found if ("limit", "500") in sent.request.query and not sent.watches
+        ]
+        # The runs of one cron job are listed by their label before it acts: that is no reflector's
+        # list.
+        lists = [
+            sent
+            for sent in lists
+            if not any("pinterest.com/cronjob" in value for _, value in sent.request.query)
+        ]
         once = Counter((sent.process, sent.cluster, sent.request.path) for sent in lists)
         assert lists
         assert set(once.values()) == {1}, once

@@ -54,7 +54,11 @@ def test_entropy_threads_sockets_and_processes_raise_inside_a_run(name: str) -> 
 
 @pytest.mark.parametrize("name", guard.CLOCKS)
 def test_real_clocks_raise_for_our_own_modules(name: str) -> None:
-    arguments = {"clock_gettime": "time.CLOCK_MONOTONIC", "clock_gettime_ns": "time.CLOCK_MONOTONIC", "sleep": "0"}
+    arguments = {
+        "clock_gettime": "time.CLOCK_MONOTONIC",
+        "clock_gettime_ns": "time.CLOCK_MONOTONIC",
+        "sleep": "0",
+    }
     call = ours(f"time.{name}({arguments.get(name, '')})")
     call()
     with guard.nothing_real(), pytest.raises(guard.Real, match=name):
@@ -78,7 +82,13 @@ def test_afterwards_everything_is_as_before() -> None:
     with guard.nothing_real():
         pass
 
-    assert before == (time.time, random.random, os.urandom, socket.socket.__init__, threading.Thread.start)
+    assert before == (
+        time.time,
+        random.random,
+        os.urandom,
+        socket.socket.__init__,
+        threading.Thread.start,
+    )
 
 
 @pytest.mark.parametrize("source", ["time.time()", "random.random()"])

@@ -1,4 +1,6 @@
-"""Hostile actors: each act has an effect in a small world, which keeps every rule, and heals when the act has ended."""
+"""Hostile actors: each act has an effect in a small world, which keeps every rule, and heals when
+the act has ended.
+"""
 
 import asyncio
 from pathlib import Path
@@ -32,7 +34,10 @@ def test_an_act_has_an_effect_and_the_world_heals(name: str) -> None:
 def test_of_a_tenant_nothing_is_left() -> None:
     async def story(world: World) -> None:
         async with hostile.ACTS["charge-edited"].befall(world, generator(0, "")):
-            assert any(obj["metadata"]["namespace"] == TENANT for obj in all_of(world.clusters["host"], SERVICE))
+            assert any(
+                obj["metadata"]["namespace"] == TENANT
+                for obj in all_of(world.clusters["host"], SERVICE)
+            )
         await solo.settled(world)
         for cluster in world.clusters.values():
             assert all(obj["metadata"]["namespace"] != TENANT for obj in all_of(cluster, SERVICE))
@@ -54,5 +59,7 @@ def test_every_act_is_a_row_of_the_readme() -> None:
     text = README.read_text(encoding="utf-8")
 
     assert not [
-        name for name, act in hostile.ACTS.items() if f"| `{name}` | {act.actor.value} | {act.number}:" not in text
+        name
+        for name, act in hostile.ACTS.items()
+        if f"| `{name}` | {act.actor.value} | {act.number}:" not in text
     ]

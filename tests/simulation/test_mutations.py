@@ -1,4 +1,6 @@
-"""Mutations of our own code are caught by their rules: some of them here, each in the campaign by the controls."""
+"""Mutations of our own code are caught by their rules: some of them here, each in the campaign by
+the controls.
+"""
 
 from dataclasses import replace
 
@@ -38,13 +40,19 @@ def test_a_mutation_is_caught_in_a_world_without_faults(what: str, seed: int) ->
 def test_a_mutation_is_caught_in_the_world_of_the_crash_points(what: str, hubs: int) -> None:
     rule, plant = MUTATIONS[what]
     with pytest.raises(running.Broken) as caught:
-        running.simulate(replace(lifetimes.WORLD, hubs=hubs), plant, running.Course(lifetimes.write()))
+        running.simulate(
+            replace(lifetimes.WORLD, hubs=hubs), plant, running.Course(lifetimes.write())
+        )
 
     assert rule in caught.value.rules, caught.value.breaches[:5]
 
 
 @pytest.mark.parametrize(
-    "what", ["clusters have room without end", "a workload's tolerations are enough beside a Required policy"]
+    "what",
+    [
+        "clusters have room without end",
+        "a workload's tolerations are enough beside a Required policy",
+    ],
 )
 def test_a_mutation_is_caught_in_the_first_worlds_of_the_campaign(what: str) -> None:
     assert first_caught(what, within=2) is not None

@@ -1,4 +1,6 @@
-"""The table of reasons has every reason that the product's sources can give, and a run counts them."""
+"""The table of reasons has every reason that the product's sources can give, and a run counts
+them.
+"""
 
 import ast
 import re
@@ -46,19 +48,36 @@ NO_REASONS = (
             "ValidatingAdmissionPolicyBinding",
         ),
         *("NotIn", "DoesNotExist", "SuccessCriteriaMet", "ReplicaFailure"),
-        *("InvalidImageName", "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "ImageInspectError"),
-        *("RegistryUnavailable", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"),
+        *(
+            "InvalidImageName",
+            "ErrImagePull",
+            "ImagePullBackOff",
+            "ErrImageNeverPull",
+            "ImageInspectError",
+        ),
+        *(
+            "RegistryUnavailable",
+            "CreateContainerConfigError",
+            "CreateContainerError",
+            "RunContainerError",
+        ),
         *("PostStartHookError", "CrashLoopBackOff", "FailedMount"),
     }
 )
-"""Types of conditions and of ours, kinds, operators, and what a kubelet says: words of the same shape, no reasons."""
+"""Types of conditions and of ours, kinds, operators, and what a kubelet says: words of the same
+shape, no reasons.
+"""
 
 
 def _words() -> Iterator[tuple[str, str]]:
     """(word, where) of every string in the sources that looks like a reason."""
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and WORD.fullmatch(node.value):
+            if (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and WORD.fullmatch(node.value)
+            ):
                 yield node.value, f"{path.name}:{node.lineno}"
 
 
@@ -74,7 +93,10 @@ def test_what_is_expected_and_what_is_not_are_the_whole_table() -> None:
 
 
 def test_a_reason_counts_in_its_place_and_a_borrowed_one_once_for_all() -> None:
-    conditions = [{"type": "Ready", "reason": "CrashLooping"}, {"type": "Placed", "reason": "Placed"}]
+    conditions = [
+        {"type": "Ready", "reason": "CrashLooping"},
+        {"type": "Placed", "reason": "Placed"},
+    ]
     obj = {"status": {"conditions": conditions}}
 
     assert list(reasons.spoken("PinterestService", "host", None, obj)) == [
@@ -95,4 +117,6 @@ def test_a_reason_that_never_appeared_is_named_once_there_were_seeds_enough() ->
 
     assert tally.never_appeared(few) == []
     assert tally.never_appeared([*few, Outcome(CAMPAIGN)]) == sorted(reasons.EXPECTED - {first})
-    assert tally.in_no_table([Outcome(0, reasons={"workload Ready: Bewitched": 1})]) == ["workload Ready: Bewitched"]
+    assert tally.in_no_table([Outcome(0, reasons={"workload Ready: Bewitched": 1})]) == [
+        "workload Ready: Bewitched"
+    ]

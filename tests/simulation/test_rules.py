@@ -1,4 +1,6 @@
-"""Rules that need a memory of their own can fail, and have something to judge: whose names are whose, who answers."""
+"""Rules that need a memory of their own can fail, and have something to judge: whose names are
+whose, who answers.
+"""
 
 import asyncio
 import math
@@ -20,16 +22,25 @@ SILENT_S = 60.0
 
 def seen(writer: str, old: dict[str, Any] | None, new: dict[str, Any] | None) -> Step:
     """A write to a Deployment in a."""
-    old, new = ({"metadata": {"uid": "u", "name": "web", **one}} if one is not None else None for one in (old, new))
+    old, new = (
+        {"metadata": {"uid": "u", "name": "web", **one}} if one is not None else None
+        for one in (old, new)
+    )
     return Step({}, "a", writer, "Deployment", old, new)
 
 
 def test_what_others_put_on_an_object_is_theirs_until_they_take_it_off() -> None:
     rule, theirs, ours = Respect(), {"labels": {"who": "they"}}, {"annotations": {"ours": "1"}}
     assert not list(rule.breaches(seen("hub#1", None, ours)))
-    assert not list(rule.breaches(seen("", ours, {**ours, **theirs, "finalizers": ["example.com/theirs"]})))
-    assert not list(rule.breaches(seen("", {**ours, **theirs}, {"annotations": {"ours": "2"}, **theirs})))
-    assert not list(rule.breaches(seen("hub#1", {"annotations": {"ours": "2"}, **theirs}, {**ours, **theirs})))
+    assert not list(
+        rule.breaches(seen("", ours, {**ours, **theirs, "finalizers": ["example.com/theirs"]}))
+    )
+    assert not list(
+        rule.breaches(seen("", {**ours, **theirs}, {"annotations": {"ours": "2"}, **theirs}))
+    )
+    assert not list(
+        rule.breaches(seen("hub#1", {"annotations": {"ours": "2"}, **theirs}, {**ours, **theirs}))
+    )
 
     (lost,) = rule.breaches(seen("hub#1", {**ours, **theirs}, ours))
     (changed,) = rule.breaches(seen("member-a#1", theirs, {"labels": {"who": "we"}}))
@@ -84,7 +95,9 @@ def test_shares_beside_a_slow_member_are_judged_and_come_in_time() -> None:
         ("a member that is back is believed a minute later", silence_that_is_noticed),
     ],
 )
-def test_a_mutation_is_caught_beside_the_fault_that_it_makes_worse(what: str, story: solo.Story) -> None:
+def test_a_mutation_is_caught_beside_the_fault_that_it_makes_worse(
+    what: str, story: solo.Story
+) -> None:
     rule, plant = mutations.MUTATIONS[what]
 
     async def settled_first(world: World) -> None:
@@ -116,7 +129,11 @@ def test_a_hub_that_gives_copies_to_a_member_it_has_lost_is_caught_at_its_decisi
 
 @pytest.mark.parametrize(
     "what",
-    ["a cordon keeps nobody away", "a policy's choice of clusters is not looked at", "every cluster runs all shards"],
+    [
+        "a cordon keeps nobody away",
+        "a policy's choice of clusters is not looked at",
+        "every cluster runs all shards",
+    ],
 )
 def test_what_is_placed_or_made_where_it_must_not_be_is_caught(what: str) -> None:
     rule, plant = mutations.MUTATIONS[what]
@@ -127,10 +144,16 @@ def test_what_is_placed_or_made_where_it_must_not_be_is_caught(what: str) -> Non
 
 
 def test_a_hub_that_does_not_count_what_is_on_its_way_is_caught_where_a_cluster_is_full() -> None:
-    """Three services of five cpus each, made at once, in a fleet with eight: drawn worlds are seldom so full."""
+    """Three services of five cpus each, made at once, in a fleet with eight: drawn worlds are
+    seldom so full.
+    """
     parameters = solo.world(members=1, nodes=1)
-    course = running.Course(tuple(solo.service(name, 10) for name in ("one", "two", "three")), brief=True)
-    plant = mutations.instead(Commitments, "uncovered", lambda original: lambda self, cluster, includes_seq: [])
+    course = running.Course(
+        tuple(solo.service(name, 10) for name in ("one", "two", "three")), brief=True
+    )
+    plant = mutations.instead(
+        Commitments, "uncovered", lambda original: lambda self, cluster, includes_seq: []
+    )
     with pytest.raises(running.Broken) as caught:
         running.simulate(parameters, plant, course)
 

@@ -1,4 +1,6 @@
-"""Shrinking: from a world that breaks a rule to the smallest one that breaks it too, the same one every time."""
+"""Shrinking: from a world that breaks a rule to the smallest one that breaks it too, the same one
+every time.
+"""
 
 from dataclasses import replace
 
@@ -26,7 +28,9 @@ LAST = Action(5.0, "patch", "MemberCluster", "", "a", {"spec": {}})
 
 
 def _case() -> Case:
-    """Three workloads in a world with two members, an episode, and three lost replies, of which one matters."""
+    """Three workloads in a world with two members, an episode, and three lost replies, of which one
+    matters.
+    """
     others = (replace(STRIKE, path="/api/v1/namespaces/feed/events"), replace(STRIKE, nth=7))
     return Case(
         solo.world(members=2, hubs=1, turns=(Turn("hub-member-silent", 1.0, 5.0),)),
@@ -35,7 +39,9 @@ def _case() -> Case:
     )
 
 
-def test_a_bug_shrinks_to_one_workload_and_the_one_fault_it_needs_and_the_result_can_be_replayed() -> None:
+def test_a_bug_shrinks_to_one_workload_and_the_one_fault_it_needs_and_the_result_can_be_replayed() -> (
+    None
+):
     plant = CONTROLS[BUG][1]
     search = Shrinking(_case(), plant, budget=60)
     smallest = search.search()
@@ -74,7 +80,10 @@ def test_parts_are_left_out_for_as_long_as_the_rest_shows_the_same() -> None:
 
 
 def test_without_what_it_speaks_of_an_action_is_left_out_as_well() -> None:
-    made, scaled = solo.service("web", 2), Action(0.0, "patch", "PinterestService", "feed", "web", {"spec": {}})
+    made, scaled = (
+        solo.service("web", 2),
+        Action(0.0, "patch", "PinterestService", "feed", "web", {"spec": {}}),
+    )
     cordoned = Action(0.0, "patch", "MemberCluster", "", "b", {"spec": {"cordoned": True}})
 
     assert cases.possible((made, scaled, cordoned), 2) == (made, scaled, cordoned)

@@ -1,4 +1,6 @@
-"""A member's process stays down in a simulated world: after the grace no status claims known figures of that member."""
+"""A member's process stays down in a simulated world: after the grace no status claims known
+figures of that member.
+"""
 
 import asyncio
 from unittest import mock

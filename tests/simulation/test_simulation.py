@@ -1,4 +1,6 @@
-"""A hundred seeded federations under faults: every rule holds at every step, and all end where they would without."""
+"""A hundred seeded federations under faults: every rule holds at every step, and all end where they
+would without.
+"""
 
 import subprocess
 import sys
@@ -15,17 +17,36 @@ from tests.simulation.tally import CAMPAIGN
 
 SEEDS_EACH = 10
 CALM = 7
-"""A seed whose script makes, scales, moves and deletes services: every planted bug has its chance."""
+"""A seed whose script makes, scales, moves and deletes services: every planted bug has its chance.
+"""
 BUSY = 10
 """A seed with two hubs, an episode and faults of single requests."""
 RIGHTLY = {
-    2148: "a decision whose object was deleted is written again as it was, beside a cluster that is cordoned by now",
-    3034: "what a cluster held when it was given up as lost goes when it is back, completions and all",
-    3068: "shards that a member says are done take no quota, though the host refuses to record them",
-    4021: "a copy that its policy admits nowhere moves as soon as a cluster that it chooses takes it",
-    4167: "a slice is deleted ten seconds after the request left, beside a decision that was not made then",
-    4248: "copies that are only held leave one by one, within a domain that a hard spread rule has no more in",
-    4266: "what stood in a cluster that was left as it was goes when it joins again, completions and all",
+    2148: (
+        "a decision whose object was deleted is written again as it was, beside a cluster that "
+        "is cordoned by now"
+    ),
+    3034: (
+        "what a cluster held when it was given up as lost goes when it is back, completions and all"
+    ),
+    3068: (
+        "shards that a member says are done take no quota, though the host refuses to record them"
+    ),
+    4021: (
+        "a copy that its policy admits nowhere moves as soon as a cluster that it chooses takes it"
+    ),
+    4167: (
+        "a slice is deleted ten seconds after the request left, beside a decision that was not "
+        "made then"
+    ),
+    4248: (
+        "copies that are only held leave one by one, within a domain that a hard spread rule has "
+        "no more in"
+    ),
+    4266: (
+        "what stood in a cluster that was left as it was goes when it joins again, completions "
+        "and all"
+    ),
 }
 """Seeds in which a rule called wrong what is right."""
 
@@ -60,7 +81,9 @@ def test_a_planted_bug_is_caught_by_its_rule(what: str) -> None:
     with pytest.raises(running.Broken) as caught:
         running.simulate(draw(CALM).calm(quota_cpu=2), plant)
 
-    assert any(breach.startswith(rule) for breach in caught.value.breaches), caught.value.breaches[:5]
+    assert any(breach.startswith(rule) for breach in caught.value.breaches), caught.value.breaches[
+        :5
+    ]
     assert str(caught.value).startswith(f"seed {CALM}:")
 
 
@@ -71,10 +94,23 @@ def test_the_same_world_without_a_planted_bug_breaks_no_rule() -> None:
 @pytest.mark.e2e
 def test_a_seed_is_one_story_in_every_process_whatever_the_order_of_its_hashes() -> None:
     root = Path(__file__).parents[2]
-    command = [sys.executable, "-m", "tests.simulation.run", "--seed", str(BUSY), "--trace", "--all"]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.simulation.run",
+        "--seed",
+        str(BUSY),
+        "--trace",
+        "--all",
+    ]
     stories = [
         subprocess.run(
-            command, cwd=root, env={"PYTHONHASHSEED": seed}, capture_output=True, timeout=120, check=True
+            command,
+            cwd=root,
+            env={"PYTHONHASHSEED": seed},
+            capture_output=True,
+            timeout=120,
+            check=True,
         ).stdout
         for seed in ("1", "2")
     ]

@@ -1,4 +1,6 @@
-"""A campaign's outcomes survive the campaign, and one in which a fault never fired is no success."""
+"""A campaign's outcomes survive the campaign, and one in which a fault never fired is no
+success.
+"""
 
 from pathlib import Path
 
@@ -11,7 +13,10 @@ FIRST = min(NUMBERS)
 
 def test_what_was_kept_of_a_campaign_is_read_again(tmp_path: Path) -> None:
     file = tmp_path / "outcomes"
-    outcomes = [Outcome(3, fired={FIRST: 2}, writes=7, digest="d"), Outcome(4, ("6 quota: too much",))]
+    outcomes = [
+        Outcome(3, fired={FIRST: 2}, writes=7, digest="d"),
+        Outcome(4, ("6 quota: too much",)),
+    ]
     assert tally.kept(file) == {}
     for outcome in outcomes:
         tally.keep(file, outcome)
@@ -27,7 +32,10 @@ def test_a_fault_that_never_fired_is_named_once_there_were_seeds_enough() -> Non
 
 
 def test_a_broken_seed_is_in_the_sums_and_in_the_summary() -> None:
-    outcomes = [Outcome(0, fired={FIRST: 4}, writes=5, digest="a"), Outcome(1, ("6 quota: too much",))]
+    outcomes = [
+        Outcome(0, fired={FIRST: 4}, writes=5, digest="a"),
+        Outcome(1, ("6 quota: too much",)),
+    ]
 
     assert list(tally.sums(outcomes))[-1].startswith("2 seeds, 1 kept every rule")
     assert tally.summary(outcomes)["broken"] == [1]

@@ -1,8 +1,9 @@
-"""8 and 14, at their moment: a decision is deleted only when its workload is gone, and then let go only when the
-members that can be reached hold nothing of it.
+"""8 and 14, at their moment: a decision is deleted only when its workload is gone, and then let go
+only when the members that can be reached hold nothing of it.
 
-The product removes later what a write on its way has left behind, so a world at rest shows nothing of a finalizer that
-was dropped early. Hence only slices count that have stood for a while, in members that are Ready.
+The product removes later what a write on its way has left behind, so a world at rest shows nothing
+of a finalizer that was dropped early. Hence only slices count that have stood for a while, in
+members that are Ready.
 """
 
 from collections.abc import Iterator
@@ -33,7 +34,8 @@ class Tombstones:
             return
         facts = decision_facts(step.old)
         lives = any(
-            obj["metadata"]["uid"] == facts.workload_uid and not obj["metadata"].get("deletionTimestamp")
+            obj["metadata"]["uid"] == facts.workload_uid
+            and not obj["metadata"].get("deletionTimestamp")
             for obj in step.all_of(facts.key.kind)
         )
         if lives and _begins_to_go(step):
@@ -45,18 +47,27 @@ class Tombstones:
         for cluster, slice_ in self._held(step, facts.key.kind, facts.workload_uid):
             stood_s = now_s - self._since_s.get(slice_["metadata"]["uid"], now_s)
             if stood_s >= STANDS_S:
-                yield f"{self.name}: {step.name}: {step.writer} lets it go, {cluster} has its slice for {stood_s:.0f} s"
+                yield (
+                    f"{self.name}: {step.name}: {step.writer} lets it go, {cluster} has its "
+                    f"slice for {stood_s:.0f} s"
+                )
 
     def _held(self, step: Step, kind: str, uid: str) -> Iterator[tuple[str, Obj]]:
         for cluster in sorted(_ready(step) & step.clusters.keys()):
             for obj in step.all_of(kind, cluster):
                 mark = registry.verbs_of(kind).read_mark(obj)
-                if mark is not None and mark.workload_uid == uid and not obj["metadata"].get("deletionTimestamp"):
+                if (
+                    mark is not None
+                    and mark.workload_uid == uid
+                    and not obj["metadata"].get("deletionTimestamp")
+                ):
                     yield cluster, obj
 
 
 def _begins_to_go(step: Step) -> bool:
-    """Whether this write is the deletion itself; what is left is the end of a deletion that was judged already."""
+    """Whether this write is the deletion itself; what is left is the end of a deletion that was
+    judged already.
+    """
     assert step.old is not None
     if step.old["metadata"].get("deletionTimestamp"):
         return False

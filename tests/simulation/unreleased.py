@@ -1,4 +1,6 @@
-"""Mutations of what job sets give back when they are done, each with the rule that must catch it."""
+"""Mutations of what job sets give back when they are done, each with the rule that must catch
+it.
+"""
 
 from collections.abc import Mapping
 
@@ -53,13 +55,22 @@ def _only_the_recorded(original: Method) -> Method:
 
 
 UNRELEASED: Mapping[str, tuple[str, Plant]] = {
-    "what job sets have done frees nothing": (charges.NAME, instead(Commitments, "progressed", _frees_nothing)),
+    "what job sets have done frees nothing": (
+        charges.NAME,
+        instead(Commitments, "progressed", _frees_nothing),
+    ),
     "what was done before a hub began frees nothing": (
         charges.NAME,
         instead(HubState, "observe_workload", _only_changes),
     ),
-    "a finished job set counts as a workload": (charges.NAME, instead(Commitments, "placed", _whoever_has_a_decision)),
-    "who waits is not told that a job set is done": (charges.SERVED, instead(Commitments, "progressed", _tells_nobody)),
+    "a finished job set counts as a workload": (
+        charges.NAME,
+        instead(Commitments, "placed", _whoever_has_a_decision),
+    ),
+    "who waits is not told that a job set is done": (
+        charges.SERVED,
+        instead(Commitments, "progressed", _tells_nobody),
+    ),
     "what a member has done counts only when it is recorded": (
         once.Once.name,
         instead(progress, "done", _only_the_recorded),

@@ -1,5 +1,6 @@
-"""Bugs that nothing had caught before they were planted here: of versions, of shards, of leases, of what is deleted
-when. Each takes the place of one method, with the rule that must catch it."""
+"""Bugs that nothing had caught before they were planted here: of versions, of shards, of leases, of
+what is deleted when. Each takes the place of one method, with the rule that must catch it.
+"""
 
 import dataclasses
 from collections.abc import Mapping
@@ -32,7 +33,9 @@ from tests.simulation.running import Plant
 
 def _without_version(original: Method) -> Method:
     def conditioned(step: Patch) -> Any:
-        return original(dataclasses.replace(step, resource_version="") if step.subresource == "status" else step)
+        return original(
+            dataclasses.replace(step, resource_version="") if step.subresource == "status" else step
+        )
 
     return conditioned
 
@@ -87,7 +90,9 @@ class Rivalled:
             self.met.add(request.path)
             headers = {**request.headers, "content-type": "application/merge-patch+json"}
             body = b'{"metadata":{"annotations":{"example.com/note":"somebody"}}}'
-            await (await self.inner.request(Request("PATCH", request.path, headers=headers, body=body))).close()
+            await (
+                await self.inner.request(Request("PATCH", request.path, headers=headers, body=body))
+            ).close()
         return await self.inner.request(request)
 
     async def close(self) -> None:
@@ -105,7 +110,9 @@ def _ref(key: Any, before: Any) -> Any:
 def _unversioned(original: Method) -> Method:
     async def done(member: Any, step: Any, key: Any) -> Any:
         return await original(
-            member, dataclasses.replace(step, resource_version="") if type(step) is Delete else step, key
+            member,
+            dataclasses.replace(step, resource_version="") if type(step) is Delete else step,
+            key,
         )
 
     return done
@@ -173,7 +180,10 @@ UNSEEN: Mapping[str, tuple[str, Plant]] = {
         shardruns.CUT,
         in_worlds_of(instead(given, "cut", _as_told), "others-shards-done"),
     ),
-    "all ready copies may go at once": (availability.NAME, instead(rollout, "_shrink_allowance", _all_at_once)),
+    "all ready copies may go at once": (
+        availability.NAME,
+        instead(rollout, "_shrink_allowance", _all_at_once),
+    ),
     "clusters have room without end": (
         booked.ROOM,
         dataclasses.replace(instead(Ledger, "room", _without_end), machines=1),

@@ -1,8 +1,8 @@
 """A federation under faults: its processes have lives, and every request they send is seen.
 
-A process is a group of tasks whose context names its life. When that ends nothing of it runs any more or reaches the
-wire; it is kept, never cancelled, so that no `finally` of it runs. The user, and everything inside the clusters, has no
-life and is never stopped.
+A process is a group of tasks whose context names its life. When that ends nothing of it runs any
+more or reaches the wire; it is kept, never cancelled, so that no `finally` of it runs. The user,
+and everything inside the clusters, has no life and is never stopped.
 """
 
 import asyncio
@@ -45,7 +45,9 @@ Between = Callable[[str, str, Transport], Transport]
 class Wire:
     """The last thing before the server: tells the world of every request that gets this far."""
 
-    def __init__(self, world: "World", process: str, cluster: str, life: Life, inner: Transport) -> None:
+    def __init__(
+        self, world: "World", process: str, cluster: str, life: Life, inner: Transport
+    ) -> None:
         self.world = world
         self.process = process
         self.cluster = cluster
@@ -96,7 +98,9 @@ class Stoppable(Schedule, Protocol):
 
 
 class Told:
-    """The world's schedule for one kind of process, of which the story and those who listen to `senders` are told."""
+    """The world's schedule for one kind of process, of which the story and those who listen to
+    `senders` are told.
+    """
 
     def __init__(self, world: "World", life: Life, kind: str) -> None:
         self.world = world
@@ -116,7 +120,8 @@ class Told:
             world.story.strikes.append(Strike(fault.name, *where, nth))
             what = "WATCH" if sending.watches else request.method
             world.say(
-                f"{self.life.name:12} {sending.cluster:5} FAULT  {fault.name} befalls {what} {short(request.path)}"
+                f"{self.life.name:12} {sending.cluster:5} FAULT  {fault.name} befalls {what} "
+                f"{short(request.path)}"
             )
         return fault
 
@@ -133,16 +138,21 @@ class World:
     ) -> None:
         self.parameters = parameters
         self.on_hub: list[Callable[[HubProcess, Life], None]] = []
-        """Told of every hub that starts: a test may plant a bug in it, a rule may ask it what it knows."""
+        """Told of every hub that starts: a test may plant a bug in it, a rule may ask it what it
+        knows.
+        """
         self.fired: Counter[str] = Counter()
         self.listeners: list[Listener] = []
         self.senders: list[Callable[[Life, Sending], None]] = []
-        """Told of every request as its process lets go of it: before any fault, whether it arrives or not."""
+        """Told of every request as its process lets go of it: before any fault, whether it arrives
+        or not.
+        """
         self.between: Between = between or (lambda process, cluster, inner: inner)
         self.story = Story()
         self.patience, self.reach = Patience(), Reach()
         self.asked: Counter[tuple[str, str, str, str]] = Counter()
-        """How often each (process, cluster, method, path) was asked for: strikes are counted by it."""
+        """How often each (process, cluster, method, path) was asked for: strikes are counted by it.
+        """
         self.links = Links()
         self.boxes = Boxes()
         self.liars: set[str] = set()
@@ -152,7 +162,9 @@ class World:
         """Dead processes, kept from the garbage collector."""
         self.deaths = 0
         self.planted: list[tuple[str, tuple[str, str, str, str], dict[str, Any]]] = []
-        """(cluster, (group, plural, namespace, name), what it was without its status) of foreign objects."""
+        """(cluster, (group, plural, namespace, name), what it was without its status) of foreign
+        objects.
+        """
         self._outside = contextvars.copy_context()
         self._born: Counter[str] = Counter()
         self._made = 0
@@ -202,18 +214,26 @@ class World:
         return self.lives[process]
 
     def recorded(self, cluster: str) -> frozenset[str]:
-        """The identities that the host, as hubs find it, has recorded for what stands at a member's address: of its
-        MemberCluster, and of others by which somebody has joined the same address; "" for one that is just joining."""
+        """The identities that the host, as hubs find it, has recorded for what stands at a member's
+        address: of its MemberCluster, and of others by which somebody has joined the same address;
+        "" for one that is just joining.
+        """
         host = self.facing("host")
         info = host.registry.get("federation.pinterest.com", "memberclusters")
         aliases = self.federation.aliases
-        joined = [found.obj for found in host.store.items(info) if aliases.get(found.key[1], found.key[1]) == cluster]
+        joined = [
+            found.obj
+            for found in host.store.items(info)
+            if aliases.get(found.key[1], found.key[1]) == cluster
+        ]
         return frozenset(map(membercluster.recorded_uid, joined))
 
     def leader(self) -> str:
         """The hub that acts; "" while there is none."""
         running = self.federation.processes
-        return next((name for name in self.hubs if name in running and running[name].state.leading), "")
+        return next(
+            (name for name in self.hubs if name in running and running[name].state.leading), ""
+        )
 
     def clock(self, owner: str) -> ProcessClock:
         """The wall clock of a process or of a cluster."""
@@ -232,12 +252,16 @@ class World:
         self._made += 1
         rng = generator(self.parameters.seed, f"cluster {self._made}")
         pools = fleetfile.pools(found) if found is not None else ()
-        made = EmbeddedCluster(cluster, clock=self.clock(cluster), rng=rng, nodes=pools, workloads=found is not None)
+        made = EmbeddedCluster(
+            cluster, clock=self.clock(cluster), rng=rng, nodes=pools, workloads=found is not None
+        )
         for crd in setting.definitions():
             made.store.create(made.registry.crd, crd)
         if made.controllers is not None:
             name = f"controllers {cluster}#{self._made}"
-            self.federation.tasks[name] = asyncio.get_running_loop().create_task(made.controllers.run(), name=name)
+            self.federation.tasks[name] = asyncio.get_running_loop().create_task(
+                made.controllers.run(), name=name
+            )
         return made
 
     def facing(self, cluster: str) -> EmbeddedCluster:
@@ -281,11 +305,15 @@ class World:
         life = LIFE.get()
         if life is None:
             return inner
-        wire = self.between(process, cluster, Wire(self, process, cluster, life, Address(self, cluster)))
+        wire = self.between(
+            process, cluster, Wire(self, process, cluster, life, Address(self, cluster))
+        )
         schedule = Told(self, life, HUB if is_hub(process) else MEMBER)
         boxed = BoxTransport(wire, self.boxes, process, cluster)
         linked = LinkTransport(boxed, self.links, process, cluster)
-        faulty = FaultTransport(linked, schedule, life, rng=self._rng, where=cluster, fired=self.fired)
+        faulty = FaultTransport(
+            linked, schedule, life, rng=self._rng, where=cluster, fired=self.fired
+        )
         return Hearing(faulty, self.patience, self.reach, life.name, cluster, self.federation.clock)
 
     async def start(self) -> None:
@@ -298,7 +326,9 @@ class World:
             self.begin(name)
 
     async def _install(self) -> None:
-        """What `Federation.install` does; definitions go in by the back door, because there are hundreds of worlds."""
+        """What `Federation.install` does; definitions go in by the back door, because there are
+        hundreds of worlds.
+        """
         for cluster in self.clusters.values():
             for crd in setting.definitions():
                 cluster.store.create(cluster.registry.crd, crd)
@@ -308,11 +338,15 @@ class World:
             await ensure(self.host, body, "namespaces")
         for member in self.federation.fleet.members:
             meta = {"name": member.name, "namespace": options.credentials_namespace}
-            await ensure(self.host, {"apiVersion": "v1", "kind": "Secret", "metadata": meta}, "secrets")
+            await ensure(
+                self.host, {"apiVersion": "v1", "kind": "Secret", "metadata": meta}, "secrets"
+            )
             await ensure(self.host, fleetfile.member_cluster(member, member.name), "memberclusters")
 
     def begin(self, process: str) -> None:
-        """A new life of a process, with an empty memory; nothing while it is held down or lives already."""
+        """A new life of a process, with an empty memory; nothing while it is held down or lives
+        already.
+        """
         if self._held_down[process] or (process in self.lives and not self.lives[process].dead):
             return
         self._born[process] += 1
@@ -354,17 +388,25 @@ class World:
         self.deaths += 1
         self.say(f"{life.name:12} dies")
         task = process if is_hub(process) else f"member {process.removeprefix('member-')}"
-        self.graves += [life, self.federation.tasks.pop(task), self.federation.processes.pop(process, None)]
+        self.graves += [
+            life,
+            self.federation.tasks.pop(task),
+            self.federation.processes.pop(process, None),
+        ]
         delay_s = self._rng.uniform(0.0, self.parameters.restart_s)
         asyncio.get_running_loop().call_later(delay_s, self.begin, process, context=self._outside)
 
     async def plant(self) -> None:
-        """Objects of somebody else in every member, and in the first one a namesake of a workload to come."""
+        """Objects of somebody else in every member, and in the first one a namesake of a workload
+        to come.
+        """
         for cluster in self.federation.members:
             for namespace in foreign.NAMESPACES:
                 await ensure(self.member(cluster), foreign.namespace(namespace), "namespaces")
             for plural, body in foreign.objects():
-                self.planted.append(await foreign.create(self.member(cluster), cluster, plural, body))
+                self.planted.append(
+                    await foreign.create(self.member(cluster), cluster, plural, body)
+                )
         plural, body = foreign.namesake()
         await foreign.create(self.member("a"), "a", plural, body)
 
@@ -390,7 +432,9 @@ class World:
         if dead:
             return [f"{name} is down" for name in dead]
         ever = (*self.lives.values(), *(one for one in self.graves if isinstance(one, Life)))
-        if late := [f"a write of {life.name} is still on its way" for life in ever if life.on_its_way]:
+        if late := [
+            f"a write of {life.name} is still on its way" for life in ever if life.on_its_way
+        ]:
             return late
         going = setting.going(self.federation.host)
         return going or self.federation.settled()[1] or setting.unready(self.federation.hub)

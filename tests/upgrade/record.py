@@ -1,9 +1,9 @@
 """`python -m tests.upgrade.record FILE`: what a federation of this tree leaves in its API servers.
 
-A small federation lives for a while in virtual time: replicas and shards, a policy, a quota, a profile, a roll-out, a
-plain Deployment. Then all that its host and members hold is written to one file of JSON, compressed by xz, `{about,
-clusters: {name: [object]}}`. Run once for each release, in its own checkout; `test_upgrade` starts the code of today on
-it.
+A small federation lives for a while in virtual time: replicas and shards, a policy, a quota, a
+profile, a roll-out, a plain Deployment. Then all that its host and members hold is written to one
+file of JSON, compressed by xz, `{about, clusters: {name: [object]}}`. Run once for each release, in
+its own checkout; `test_upgrade` starts the code of today on it.
 """
 
 import argparse
@@ -35,9 +35,15 @@ async def live(world: World) -> None:
     await world.create("FederatedQuota", "", "feed", quota)
     labels = {"labels": {"team": "feed"}}
     await world.create("PinterestService", "feed", "web", service(6, project="feed"), **labels)
-    await world.create("PinterestService", "feed", "one", service(1, project="feed", runtimeProfile="std"))
-    await world.create("PinterestJobSet", "batch", "train", {**jobset(12, 4, cpu="1"), "project": "feed"})
-    await world.host.create(ObjectRef("apps/v1", "deployments", "feed", "plain", "Deployment"), _plain())
+    await world.create(
+        "PinterestService", "feed", "one", service(1, project="feed", runtimeProfile="std")
+    )
+    await world.create(
+        "PinterestJobSet", "batch", "train", {**jobset(12, 4, cpu="1"), "project": "feed"}
+    )
+    await world.host.create(
+        ObjectRef("apps/v1", "deployments", "feed", "plain", "Deployment"), _plain()
+    )
     await world.settle()
     await world.patch("PinterestService", "feed", "web", {"spec": {"replicas": 9}})
     await world.settle()
@@ -96,7 +102,10 @@ def main() -> None:
     play(scenario)
     text = json.dumps({"about": options.about, "clusters": clusters}, sort_keys=True, indent=0)
     options.file.write_bytes(lzma.compress(text.encode()))
-    print(f"{options.file}: {sum(map(len, clusters.values()))} objects, {options.file.stat().st_size} bytes")
+    print(
+        f"{options.file}: {sum(map(len, clusters.values()))} objects, "
+        f"{options.file.stat().st_size} bytes"
+    )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-"""An upgrade with unchanged specs writes nothing into members (F66, invariant 26): the code of today is
-started on what an earlier release left (`record`)."""
+"""An upgrade with unchanged specs writes nothing into members (F66, invariant 26): the code of
+today is started on what an earlier release left (`record`).
+"""
 
 import asyncio
 import json
@@ -22,21 +23,31 @@ OUR_OWN = frozenset({"clustercapacities", "clustercapacities/status"})
 """What is said again all the time, and by each version in its own way."""
 
 LEVELS = {("hub", name, "PATCH", "namespaces"): 2 for name in "abc"}
-"""What this release must say once of each namespace it made in a member: its Pod Security level (threat model)."""
+"""What this release must say once of each namespace it made in a member: its Pod Security level
+(threat model).
+"""
 
 Objects = Mapping[str, list[dict[str, Any]]]
 
 
-def _restore(cluster: EmbeddedCluster, objects: list[dict[str, Any]], *, new_definitions: bool) -> None:
-    """Makes an API server hold just these objects, with their uids; definitions as they were, or those of today."""
+def _restore(
+    cluster: EmbeddedCluster, objects: list[dict[str, Any]], *, new_definitions: bool
+) -> None:
+    """Makes an API server hold just these objects, with their uids; definitions as they were, or
+    those of today.
+    """
     definitions = {obj["metadata"]["name"]: obj for obj in crds.all_crds()}
     for obj in objects:
         group, _, _ = obj["apiVersion"].rpartition("/")
         info = cluster.registry.for_kind(obj["apiVersion"], obj["kind"])
         assert info is not None, (group, obj["kind"])
-        held = cluster.store.get(info, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+        held = cluster.store.get(
+            info, obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+        )
         if obj["kind"] == "CustomResourceDefinition" and new_definitions:
-            cluster.store.restore(info, {**obj, "spec": definitions[obj["metadata"]["name"]]["spec"]})
+            cluster.store.restore(
+                info, {**obj, "spec": definitions[obj["metadata"]["name"]]["spec"]}
+            )
         elif held is None or held.obj["metadata"]["uid"] != obj["metadata"]["uid"]:
             cluster.store.restore(info, obj)
 
@@ -65,12 +76,20 @@ def _desired(cluster: EmbeddedCluster) -> dict[tuple[str, str, str], Any]:
 
 def _written(world: World) -> dict[tuple[str, str, str, str], int]:
     """Writes into members so far, of hub and member processes."""
-    return {key: number for key, number in world.writes.items() if key[1] != "host" and key[3] not in OUR_OWN}
+    return {
+        key: number
+        for key, number in world.writes.items()
+        if key[1] != "host" and key[3] not in OUR_OWN
+    }
 
 
-@pytest.mark.parametrize("new_definitions", [True, False], ids=["definitions of today", "definitions of then"])
+@pytest.mark.parametrize(
+    "new_definitions", [True, False], ids=["definitions of today", "definitions of then"]
+)
 @pytest.mark.parametrize("release", RELEASES, ids=lambda path: path.name.removesuffix(".json.xz"))
-def test_an_upgrade_writes_nothing_into_members_and_moves_nothing(release: Path, new_definitions: bool) -> None:
+def test_an_upgrade_writes_nothing_into_members_and_moves_nothing(
+    release: Path, new_definitions: bool
+) -> None:
     clusters: Objects = json.loads(lzma.decompress(release.read_bytes()))["clusters"]
 
     async def scenario() -> None:
@@ -80,7 +99,10 @@ def test_an_upgrade_writes_nothing_into_members_and_moves_nothing(release: Path,
         try:
             for name, cluster in (("host", federation.host), *federation.members.items()):
                 _restore(cluster, clusters[name], new_definitions=new_definitions)
-            before = {name: (_uids(cluster), _desired(cluster)) for name, cluster in federation.members.items()}
+            before = {
+                name: (_uids(cluster), _desired(cluster))
+                for name, cluster in federation.members.items()
+            }
             federation.start_clusters()
             federation.start_members()
             federation.start_hub()
@@ -92,10 +114,14 @@ def test_an_upgrade_writes_nothing_into_members_and_moves_nothing(release: Path,
             assert _written(world) == LEVELS
             federation.check()
 
-            assert {name: (_uids(one), _desired(one)) for name, one in federation.members.items()} == before
+            assert {
+                name: (_uids(one), _desired(one)) for name, one in federation.members.items()
+            } == before
             assert federation.hub.state.ready
             assert await world.shares("feed", "web") == {"a": 3, "b": 3, "c": 3}
-            assert (await world.condition("PinterestService", "feed", "web", "Ready"))["status"] == "True"
+            assert (await world.condition("PinterestService", "feed", "web", "Ready"))[
+                "status"
+            ] == "True"
         finally:
             await federation.stop()
 

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 SHAPE: Final = "1cpu,4Gi"
 _PART: Final = re.compile(
-    r"(?P<cpu>\d+(?:\.\d+)?m?)cpu|(?P<memory>\d+(?:\.\d+)?(?:[KMGT]i?))B?|(?P<gpu>\d+)gpu(?::(?P<model>[\w.-]+))?"
+    r"(?P<cpu>\d+(?:\.\d+)?m?)cpu"
+    r"|(?P<memory>\d+(?:\.\d+)?(?:[KMGT]i?))B?"
+    r"|(?P<gpu>\d+)gpu(?::(?P<model>[\w.-]+))?"
     r"|(?P<name>[a-z0-9./-]+)=(?P<amount>\d+)"
 )
 _ADDITION: Final = re.compile(r"(?P<cluster>[^=]+)=(?P<nodes>\d+)(?:x(?P<shape>.+))?")

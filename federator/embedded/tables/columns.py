@@ -69,7 +69,8 @@ _TEXT_LAYOUTS: Mapping[tuple[str, str], tuple[str, Cells]] = {
     ),
     ("", "namespaces"): ("Name|Status|Age", cluster_rows.namespace),
     ("", "nodes"): (
-        "Name|Status|Roles|Age|Version|Internal-IP+|External-IP+|OS-Image+|Kernel-Version+|Container-Runtime+",
+        "Name|Status|Roles|Age|Version|Internal-IP+|External-IP+|OS-Image+|Kernel-Version+"
+        "|Container-Runtime+",
         cluster_rows.node,
     ),
     ("", "services"): (

@@ -1,4 +1,6 @@
-"""PinterestCronJob: a PinterestJobSet for each time that a schedule is due, placed with the room of that moment."""
+"""PinterestCronJob: a PinterestJobSet for each time that a schedule is due, placed with the room of
+that moment.
+"""
 
 from typing import Final
 
@@ -28,9 +30,20 @@ KIND: Final = recurring(
         Column("Zone", ".spec.timeZone", description="Time zone of the schedule; UTC when empty."),
         Column("Suspend", ".spec.suspend", "boolean", description="Whether no run begins."),
         Column("Active", ".status.activeRuns", "integer", description="Active runs."),
-        Column("Last", ".status.lastScheduleTime", "date", description="Scheduled time of the newest run."),
+        Column(
+            "Last",
+            ".status.lastScheduleTime",
+            "date",
+            description="Scheduled time of the newest run.",
+        ),
         Column("Next", ".status.nextScheduleTime", description="When the next run is due."),
-        Column("Missed", ".status.missedRuns", "integer", wide=True, description="Times that got no run."),
+        Column(
+            "Missed",
+            ".status.missedRuns",
+            "integer",
+            wide=True,
+            description="Times that got no run.",
+        ),
         STATUS,
         AGE,
         Column("Message", ".status.message", wide=True, description="Why it makes no runs."),

@@ -1,4 +1,6 @@
-"""What a PinterestCronJob says about its runs, what is known of a run, and the PinterestJobSet that is made for one."""
+"""What a PinterestCronJob says about its runs, what is known of a run, and the PinterestJobSet that
+is made for one.
+"""
 
 import re
 from datetime import UTC, datetime
@@ -44,7 +46,9 @@ def recurrence(obj: Obj) -> Recurrence:
 
 
 def run_name(name: str, due_s: int) -> str:
-    """The cron job's name and the minute that is due, in UTC: the hub of any life makes the same."""
+    """The cron job's name and the minute that is due, in UTC: the hub of any life makes the
+    same.
+    """
     return f"{name}-{datetime.fromtimestamp(due_s, UTC).strftime(_STAMP)}"
 
 
@@ -52,14 +56,19 @@ def due_of(run: str) -> int:
     """The scheduled time in the name of a run; 0 for a name that has none."""
     match = _SUFFIX.fullmatch(run[-13:])
     try:
-        return int(datetime.strptime(match[1], _STAMP).replace(tzinfo=UTC).timestamp()) if match else 0
+        return (
+            int(datetime.strptime(match[1], _STAMP).replace(tzinfo=UTC).timestamp()) if match else 0
+        )
     except (ValueError, OverflowError):
         return 0
 
 
 def read_run(obj: Obj) -> Run:
     meta = raw.mapping(obj, "metadata")
-    owner = next((one for one in raw.objects(meta, "ownerReferences") if one.get("controller") is True), raw.NO_FIELDS)
+    owner = next(
+        (one for one in raw.objects(meta, "ownerReferences") if one.get("controller") is True),
+        raw.NO_FIELDS,
+    )
     failed, complete = raw.condition(obj, "Failed"), raw.condition(obj, "Complete")
     ended = next((one for one in (failed, complete) if one.get("status") == "True"), None)
     return Run(
@@ -70,27 +79,36 @@ def read_run(obj: Obj) -> Run:
         deleting="deletionTimestamp" in meta,
         finished=ended is not None,
         failed=ended is failed,
-        finished_s=int(raw.epoch_s(raw.text(ended, "lastTransitionTime"))) if ended is not None else 0,
+        finished_s=int(raw.epoch_s(raw.text(ended, "lastTransitionTime")))
+        if ended is not None
+        else 0,
     )
 
 
 def _due(meta: Obj) -> int:
-    """By the name, which nobody can change; its seconds by the annotation, where that is about the same minute."""
+    """By the name, which nobody can change; its seconds by the annotation, where that is about the
+    same minute.
+    """
     named_s = due_of(raw.text(meta, "name"))
     noted_s = int(raw.epoch_s(raw.text(meta, "annotations", schema.SCHEDULED_ANNOTATION)))
     return noted_s if noted_s - noted_s % 60 == named_s else named_s
 
 
 def render_run(obj: Obj, due_s: int) -> dict[str, Any]:
-    """The job set of one scheduled time. Whatever marks objects as the federation's own is left out of the template's
-    labels and annotations: the hub writes it, and nobody may write as the hub."""
+    """The job set of one scheduled time. Whatever marks objects as the federation's own is left out
+    of the template's labels and annotations: the hub writes it, and nobody may write as the hub.
+    """
     meta, template = raw.mapping(obj, "metadata"), raw.mapping(obj, "spec", "jobTemplate")
     name = raw.text(meta, "name")
     labels = _allowed(raw.text_map(template, "metadata", "labels"))
     annotations = _allowed(raw.text_map(template, "metadata", "annotations"))
     labels[schema.RUN_LABEL] = name
-    annotations[schema.SCHEDULED_ANNOTATION] = datetime.fromtimestamp(due_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    spec = {field: value for field, value in raw.mapping(template, "spec").items() if field != "slice"}
+    annotations[schema.SCHEDULED_ANNOTATION] = datetime.fromtimestamp(due_s, UTC).strftime(
+        "%Y-%m-%dT%H:%M:%SZ"
+    )
+    spec = {
+        field: value for field, value in raw.mapping(template, "spec").items() if field != "slice"
+    }
     owner = {
         "apiVersion": schema.API_VERSION,
         "kind": schema.KIND,
@@ -106,8 +124,17 @@ def render_run(obj: Obj, due_s: int) -> dict[str, Any]:
         "annotations": annotations,
         "ownerReferences": [owner],
     }
-    return {"apiVersion": jobset.API_VERSION, "kind": jobset.KIND, "metadata": metadata, "spec": spec}
+    return {
+        "apiVersion": jobset.API_VERSION,
+        "kind": jobset.KIND,
+        "metadata": metadata,
+        "spec": spec,
+    }
 
 
 def _allowed(entries: dict[str, str]) -> dict[str, str]:
-    return {name: value for name, value in entries.items() if not name.startswith(f"{names.FEDERATION}/")}
+    return {
+        name: value
+        for name, value in entries.items()
+        if not name.startswith(f"{names.FEDERATION}/")
+    }

@@ -1,8 +1,9 @@
-"""Which runs of a PinterestCronJob to make, to replace and to forget: as the CronJob controller of Kubernetes decides.
+"""Which runs of a PinterestCronJob to make, to replace and to forget: as the CronJob controller of
+Kubernetes decides.
 
-Of several times that have passed, only the newest gets a run; the others are missed, and counted. Each time is recorded
-once, as a run or as missed, whatever is broken off in between: what the status does not record yet is found again from
-the runs that exist.
+Of several times that have passed, only the newest gets a run; the others are missed, and counted.
+Each time is recorded once, as a run or as missed, whatever is broken off in between: what the
+status does not record yet is found again from the runs that exist.
 """
 
 from collections.abc import Sequence
@@ -13,10 +14,13 @@ from federator.kinds.recurring import Plan, Recurrence, Run
 MISSED_MOST: Final = 100
 """Missed times beyond these are not counted, as natively: `many` says that there are more."""
 AHEAD_S: Final = 60
-"""A recorded time that lies further ahead was written by a clock that was wrong, and counts for nothing."""
+"""A recorded time that lies further ahead was written by a clock that was wrong, and counts for
+nothing.
+"""
 SETTLED_S: Final = 60
-"""A run is not forgotten before its time has passed by this: a request of a former leader to make it may still be on
-its way, and only the run's name keeps it from being made twice."""
+"""A run is not forgotten before its time has passed by this: a request of a former leader to make
+it may still be on its way, and only the run's name keeps it from being made twice.
+"""
 
 
 def plan(recurrence: Recurrence, runs: Sequence[Run], now_s: float) -> Plan:
@@ -33,10 +37,15 @@ def plan(recurrence: Recurrence, runs: Sequence[Run], now_s: float) -> Plan:
     made_s = max(recorded_s, last_s)
     next_s = schedule.after(max(now, made_s), zone)
     due_s = schedule.latest(made_s, now, zone) if made_s < now else None
-    late = due_s is not None and recurrence.deadline_s is not None and now - due_s > recurrence.deadline_s
+    late = (
+        due_s is not None
+        and recurrence.deadline_s is not None
+        and now - due_s > recurrence.deadline_s
+    )
     active = tuple(run for run in runs if run.active)
     waits = due_s is not None and not late and recurrence.concurrency == "Forbid" and bool(active)
-    # A run that gives way is recorded first: without it nothing else would tell that its time had one.
+    # A run that gives way is recorded first: without it nothing else would tell that its time had
+    # one.
     replaces = due_s is not None and not late and recurrence.concurrency == "Replace"
     first = replaces and any(run.due_s > recorded_s for run in active)
     if waits and recurrence.deadline_s is not None:
@@ -71,8 +80,12 @@ def _sooner(one: int | None, other: int | None) -> int | None:
     return other if one is None else one if other is None else min(one, other)
 
 
-def _excess(recurrence: Recurrence, runs: Sequence[Run], now: int) -> tuple[tuple[Run, ...], int | None]:
-    """(finished runs beyond the limits that may go now, when the first of the others may). The newest are kept."""
+def _excess(
+    recurrence: Recurrence, runs: Sequence[Run], now: int
+) -> tuple[tuple[Run, ...], int | None]:
+    """(finished runs beyond the limits that may go now, when the first of the others may). The
+    newest are kept.
+    """
     found: list[Run] = []
     later_s: int | None = None
     for failed, keep in ((False, recurrence.keep_completed), (True, recurrence.keep_failed)):

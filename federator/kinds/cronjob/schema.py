@@ -1,4 +1,6 @@
-"""Schema of PinterestCronJob: the models that its CRD is generated from and files are checked by."""
+"""Schema of PinterestCronJob: the models that its CRD is generated from and files are checked
+by.
+"""
 
 from typing import Annotated, ClassVar, Final, Literal
 
@@ -32,19 +34,28 @@ ACTIVE_MAX: Final = 100
 """Active runs that the status names."""
 
 NAME_RULE = (
-    f"size(self.metadata.name) <= {LONGEST_NAME} && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
-    f"a cron job's name has at most {LONGEST_NAME} lower-case letters, digits and '-', beginning with a letter: its"
+    (
+        f"size(self.metadata.name) <= {LONGEST_NAME} && "
+        "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')"
+    ),
+    f"a cron job's name has at most {LONGEST_NAME} lower-case letters, digits and '-', "
+    "beginning with a letter: its"
     " runs are named NAME-YYYYMMDDHHMM",
 )
 _ZONE_RULE = (
     # A time zone that the API server does not know makes this an error, which refuses the object.
-    "timestamp('2026-01-01T00:00:00Z').getFullYear(self) > 0 && self.lowerAscii() != 'local' && !self.contains(':')",
+    (
+        "timestamp('2026-01-01T00:00:00Z').getFullYear(self) > 0 && self.lowerAscii() != 'local' "
+        "&& !self.contains(':')"
+    ),
     "a time zone is named as by IANA, such as Europe/Berlin",
 )
 
 
 def _field(number: str, words: str = "") -> str:
-    """A regular expression for one field. That a range does not end before it begins, only the hub sees."""
+    """A regular expression for one field. That a range does not end before it begins, only the hub
+    sees.
+    """
     value = rf"(\+?0*({number}){'|' + words if words else ''})"
     item = rf"([*?](-[^\s,/]*)?|{value}(-{value})?)(/\+?0*[1-9][0-9]{{0,17}})?"
     return rf"(,*{item}(,+{item})*,*|,+)"
@@ -61,8 +72,12 @@ _SPACED = r"\s+".join(
 )
 _DESCRIBED = "|".join(name.removeprefix("@") for name in schedule.DESCRIPTORS)
 _SCHEDULE_RULE = (
-    rf"self.matches(r'^\s*{_SPACED}\s*$') || self.matches(r'^@({_DESCRIBED}|every ([0-9.]+[a-zµμ]+)+)$')",
-    "a schedule has five fields (minute, hour, day of month, month, day of week), such as 30 2 * * mon-fri, or is one"
+    (
+        rf"self.matches(r'^\s*{_SPACED}\s*$') || self.matches(r'^@({_DESCRIBED}|every "
+        r"([0-9.]+[a-zµμ]+)+)$')"
+    ),
+    "a schedule has five fields (minute, hour, day of month, month, day of week), such as 30 "
+    "2 * * mon-fri, or is one"
     f" of {', '.join(schedule.DESCRIPTORS)} and @every DURATION; a time zone is given in timeZone",
 )
 
@@ -89,7 +104,9 @@ ScheduleText = Annotated[
     AfterValidator(_schedule),
 ]
 ZoneName = Annotated[
-    str, Field(min_length=1, max_length=64, json_schema_extra=rules(_ZONE_RULE)), AfterValidator(_zone)
+    str,
+    Field(min_length=1, max_length=64, json_schema_extra=rules(_ZONE_RULE)),
+    AfterValidator(_zone),
 ]
 Deadline = Annotated[int, Field(ge=0, le=INT32_MAX, json_schema_extra={"format": "int64"})]
 Limit = Annotated[int, Field(ge=0, le=1000, json_schema_extra={"format": "int32"})]
@@ -99,7 +116,9 @@ class RunMetadata(Model):
     """Labels and annotations of each run."""
 
     labels: Labels = Field(default_factory=dict)
-    """Labels of the run's PinterestJobSet. Those that begin with federation.pinterest.com/ are left out."""
+    """Labels of the run's PinterestJobSet. Those that begin with federation.pinterest.com/ are left
+    out.
+    """
     annotations: Annotated[dict[str, str], Field(max_length=64)] = Field(default_factory=dict)
     """Its annotations."""
 
@@ -127,17 +146,24 @@ class Spec(Model):
     """What a PinterestCronJob asks for."""
 
     schedule: ScheduleText
-    """When runs are due: minute, hour, day of month, month and day of week, as in "30 2 * * mon-fri"; or @hourly,
-    @daily, @weekly, @monthly, @yearly, or "@every 90m"."""
+    """When runs are due: minute, hour, day of month, month and day of week, as in "30 2 * *
+    mon-fri"; or @hourly, @daily, @weekly, @monthly, @yearly, or "@every 90m".
+    """
     time_zone: ZoneName | None = None
-    """IANA name of the zone that the schedule is read in, such as America/Los_Angeles; UTC when left out."""
+    """IANA name of the zone that the schedule is read in, such as America/Los_Angeles; UTC when
+    left out.
+    """
     concurrency_policy: Literal["Allow", "Forbid", "Replace"] = "Allow"
-    """What becomes of a run that is due while another is active. Allow: both run. Forbid: it waits for the end of the
-    other, and of several that wait the newest begins. Replace: the other is deleted."""
+    """What becomes of a run that is due while another is active. Allow: both run. Forbid: it waits
+    for the end of the other, and of several that wait the newest begins. Replace: the other is
+    deleted.
+    """
     starting_deadline_seconds: (
         Annotated[int, Field(ge=0, le=INT32_MAX, json_schema_extra={"format": "int64"})] | None
     ) = None
-    """A run that is later than this many seconds does not begin any more: it counts as missed. None: however late."""
+    """A run that is later than this many seconds does not begin any more: it counts as missed.
+    None: however late.
+    """
     suspend: bool | None = None
     """While true no run begins; active ones go on."""
     successful_jobs_history_limit: Limit = 3
@@ -156,7 +182,8 @@ class Status(Model):
     conditions: Conditions = Field(default_factory=list)
     """Ready and Stalled."""
     active: Annotated[
-        list[ShortText], Field(max_length=ACTIVE_MAX, json_schema_extra={"x-kubernetes-list-type": "atomic"})
+        list[ShortText],
+        Field(max_length=ACTIVE_MAX, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
     ] = Field(default_factory=list)
     """Names of active runs, at most a hundred."""
     active_runs: Amount = 0
@@ -168,8 +195,9 @@ class Status(Model):
     next_schedule_time: Moment | None = None
     """When the next run is due."""
     missed_runs: Amount = 0
-    """Times that got no run so far: too late, or not the newest of several. More than a hundred at once count as
-    101."""
+    """Times that got no run so far: too late, or not the newest of several. More than a hundred at
+    once count as 101.
+    """
     last_missed_time: Moment | None = None
     """The newest of those times."""
     summary: ShortText = ""

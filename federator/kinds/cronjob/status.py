@@ -23,7 +23,9 @@ STALLING: Final = frozenset({ask.INVALID, ask.UNKNOWN_ZONE, NEVER})
 def status(obj: Obj, runs: Sequence[Run], plan: Plan, refused: str) -> dict[str, Any]:
     """All but the conditions. `runs` are those that there are once the plan was carried out."""
     live, recurrence = raw.mapping(obj, "status"), ask.recurrence(obj)
-    last_s = plan.due_s if plan.due_s is not None and not refused else plan.made_s or recurrence.last_s
+    last_s = (
+        plan.due_s if plan.due_s is not None and not refused else plan.made_s or recurrence.last_s
+    )
     done_s = max((run.finished_s for run in runs if run.finished and not run.failed), default=0)
     done_s = max(done_s, int(raw.epoch_s(raw.text(live, "lastSuccessfulTime"))))
     active = sorted(run.name for run in runs if run.active)
@@ -51,7 +53,9 @@ def conditions_of(obj: Obj, plan: Plan, refused: str) -> tuple[Condition, ...]:
     ready = _ready(obj, plan, refused)
     if ready.reason not in STALLING:
         return (ready,)
-    stalled = Condition("Stalled", conditions.TRUE, ready.reason, ready.message, ready.observed_generation)
+    stalled = Condition(
+        "Stalled", conditions.TRUE, ready.reason, ready.message, ready.observed_generation
+    )
     return ready, stalled
 
 
@@ -72,7 +76,13 @@ def _ready(obj: Obj, plan: Plan, refused: str) -> Condition:
     if plan.next_s is None and plan.due_s is None and not plan.waits:
         return not_ready(NEVER, f"The schedule {text!r} names no time within the next five years.")
     zone = raw.text(obj, "spec", "timeZone") or "UTC"
-    return Condition("Ready", conditions.TRUE, SCHEDULED, f"Runs are made when {text!r} is due, in {zone}.", generation)
+    return Condition(
+        "Ready",
+        conditions.TRUE,
+        SCHEDULED,
+        f"Runs are made when {text!r} is due, in {zone}.",
+        generation,
+    )
 
 
 def _summary(ready: Condition, active: int, plan: Plan) -> str:
@@ -83,4 +93,6 @@ def _summary(ready: Condition, active: int, plan: Plan) -> str:
 
 
 def _moment(epoch_s: int) -> str:
-    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if epoch_s > 0 else ""
+    return (
+        datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if epoch_s > 0 else ""
+    )

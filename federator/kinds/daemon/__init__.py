@@ -43,9 +43,18 @@ KIND: Final = workload(
     VERBS,
     (
         Column("Nodes", ".status.desired", "integer", description="Nodes that are to have it."),
-        Column("Ready", ".status.ready", "integer", description="Nodes on which it is certainly ready."),
-        Column("Updated", ".status.updated", "integer", description="Nodes that have the current template."),
-        Column("Clusters", ".status.clusters", "integer", description="Clusters that are given it."),
+        Column(
+            "Ready", ".status.ready", "integer", description="Nodes on which it is certainly ready."
+        ),
+        Column(
+            "Updated",
+            ".status.updated",
+            "integer",
+            description="Nodes that have the current template.",
+        ),
+        Column(
+            "Clusters", ".status.clusters", "integer", description="Clusters that are given it."
+        ),
         STATUS,
         AGE,
         *WIDE,

@@ -1,6 +1,7 @@
 """What a PinterestDaemon asks of placement, and the slice of it that a cluster is given.
 
-A cluster has a daemon or it has not, so the count is 1: how many pods that makes is the nodes' affair.
+A cluster has a daemon or it has not, so the count is 1: how many pods that makes is the nodes'
+affair.
 """
 
 from typing import Any, Final
@@ -14,7 +15,9 @@ from federator.model.decision import Share
 
 DEFAULTS: Final[dict[str, Any]] = {"tier": "OnDemand"}
 ANY_NUMBER: Final = 1 << 20
-"""Of clusters: one that loses the daemon does not wait for others to have it, which run none of its pods."""
+"""Of clusters: one that loses the daemon does not wait for others to have it, which run none of its
+pods.
+"""
 
 
 def count(obj: Obj) -> int:
@@ -27,4 +30,9 @@ def max_unavailable(obj: Obj) -> int:
 
 def render_slice(obj: Obj, share: Share, mark: SliceMark) -> dict[str, Any]:
     spec = workloads.slice_spec(obj, mark, DEFAULTS)
-    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": verbs.slice_metadata(obj, mark), "spec": spec}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": verbs.slice_metadata(obj, mark),
+        "spec": spec,
+    }

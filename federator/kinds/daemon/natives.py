@@ -13,7 +13,9 @@ REVISIONS_KEPT: Final = 3
 
 
 def expand(obj: Obj, profile: Obj | None) -> tuple[dict[str, Any], ...]:
-    """The native objects of one slice, those that others need first. Raises FieldError as injection does."""
+    """The native objects of one slice, those that others need first. Raises FieldError as injection
+    does.
+    """
     mark = workloads.read_mark(obj)
     return (
         *parts.service_account(obj, mark, COMPONENT),
@@ -39,8 +41,10 @@ def _daemon_set(obj: Obj, mark: verbs.SliceMark | None, profile: Obj | None) -> 
 
 
 def _pace(strategy: Obj) -> dict[str, Any]:
-    """Both fields of a rolling update: one of them has to be above zero, and only one may be. What is left out is
-    completed by the other, so that nothing differs from what the API server would default."""
+    """Both fields of a rolling update: one of them has to be above zero, and only one may be. What
+    is left out is completed by the other, so that nothing differs from what the API server would
+    default.
+    """
     surge = strategy.get("maxSurge", 0)
     surges = surge not in (0, "0%")
     unavailable = strategy.get("maxUnavailable", 0 if surges else 1)

@@ -6,12 +6,19 @@ from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from federator.api.common import SEQ_RULE, Amount, Count, IntOrPercent, Metadata, Model, rules
-from federator.kinds.shared.workloadfields import NAME_RULE, ClusterRow, WorkloadSpec, WorkloadStatus, rows_of
+from federator.kinds.shared.workloadfields import (
+    NAME_RULE,
+    ClusterRow,
+    WorkloadSpec,
+    WorkloadStatus,
+    rows_of,
+)
 
 KIND: Final = "PinterestDaemon"
 API_VERSION: Final = "pinterest.com/v1beta1"
 SELECTOR_LABEL: Final = "pinterest.com/daemon"
-"""Label of its pods, with the workload's name as value: selector of the DaemonSet, never changed."""
+"""Label of its pods, with the workload's name as value: selector of the DaemonSet, never changed.
+"""
 
 STRATEGY_RULE = (
     "(has(self.maxSurge) && self.maxSurge != 0 && self.maxSurge != '0%')"
@@ -43,7 +50,8 @@ class UpdateStrategy(Model):
 
 UNDIVIDED_RULE = (
     "!has(self.placement) || (!has(self.placement.division) && !has(self.placement.spread))",
-    "a daemon runs on every node of every cluster that matches: placement.division and placement.spread have no"
+    "a daemon runs on every node of every cluster that matches: placement.division and "
+    "placement.spread have no"
     " meaning for it",
 )
 RESTART_RULE = (
@@ -59,8 +67,9 @@ class Spec(WorkloadSpec):
     model_config = ConfigDict(json_schema_extra=rules(SEQ_RULE, UNDIVIDED_RULE, RESTART_RULE))
 
     update_strategy: UpdateStrategy | None = None
-    """How pods are replaced within one cluster. Clusters get a new template one after the other; the policy's
-    rollout.maxClustersAtOnce lets it be more."""
+    """How pods are replaced within one cluster. Clusters get a new template one after the other;
+    the policy's rollout.maxClustersAtOnce lets it be more.
+    """
 
     @model_validator(mode="after")
     def _undivided(self) -> "Spec":

@@ -1,6 +1,8 @@
-"""Status of a PinterestDaemon: read from a slice, written on a slice, and put together for the host.
+"""Status of a PinterestDaemon: read from a slice, written on a slice, and put together for the
+host.
 
-To the core a cluster is one copy, which is ready when all its nodes have the daemon; people read nodes.
+To the core a cluster is one copy, which is ready when all its nodes have the daemon; people read
+nodes.
 """
 
 from collections.abc import Sequence
@@ -24,7 +26,9 @@ def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
         return SliceObservation(**seen | {"ready": 0})
     desired = raw.figure(status, "desired")
     current = min(raw.figure(status, "current"), desired)
-    updated = min(raw.figure(status, "updated"), current) if workloads.counts_present_template(obj) else 0
+    updated = (
+        min(raw.figure(status, "updated"), current) if workloads.counts_present_template(obj) else 0
+    )
     nodes = NodeFigures(desired, current, min(raw.figure(status, "ready"), current), updated)
     seen |= {"ready": int(nodes.ready >= desired)}
     return SliceObservation(**seen, updated=int(updated >= desired), actual=1, nodes=nodes)
@@ -44,7 +48,9 @@ def slice_status(seen: SliceObservation, conditions: Sequence[Obj]) -> dict[str,
     }
 
 
-def host_status(obj: Obj, fold: Fold, conditions: Sequence[Obj], *, policy: str = "") -> dict[str, Any]:
+def host_status(
+    obj: Obj, fold: Fold, conditions: Sequence[Obj], *, policy: str = ""
+) -> dict[str, Any]:
     rows = [(row, row.nodes or NONE) for row in fold.rows]
     heard = [nodes for row, nodes in rows if row.known]
     unknown = sum(nodes.desired for row, nodes in rows if not row.known)

@@ -1,8 +1,8 @@
 """A plain apps/v1 Deployment, carried as it is: no schema of ours, and no native objects beside it.
 
-On the host people may annotate `federation.pinterest.com/{policy,project,tier,priority,suspend}`; in members the hub
-writes the slice annotation, and the member may add what the native status cannot say in
-`federation.pinterest.com/member-status`.
+On the host people may annotate `federation.pinterest.com/{policy,project,tier,priority,suspend}`;
+in members the hub writes the slice annotation, and the member may add what the native status cannot
+say in `federation.pinterest.com/member-status`.
 """
 
 from typing import Final

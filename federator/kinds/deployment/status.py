@@ -1,6 +1,8 @@
-"""Status of a plain Deployment: read from a member's, and put together for the host in the native shape.
+"""Status of a plain Deployment: read from a member's, and put together for the host in the native
+shape.
 
-A member's own controller writes the status there; what that cannot say, the member process adds in an annotation.
+A member's own controller writes the status there; what that cannot say, the member process adds in
+an annotation.
 """
 
 import json
@@ -24,11 +26,17 @@ def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
     unschedulable, since_s = 0, 0.0
     # A new seq makes no new generation here, so the member says of which seq it speaks.
     if told and (mark is None or raw.integer(told, "seq", default=mark.seq) == mark.seq):
-        reason, message = raw.word(told, "reason") or reason, raw.sentence(told, "message") or message
+        reason, message = (
+            raw.word(told, "reason") or reason,
+            raw.sentence(told, "message") or message,
+        )
         unschedulable = raw.figure(told, "unschedulable", "count")
         since_s = raw.epoch_s(raw.text(told, "unschedulable", "since"))
     actual = raw.figure(status, "replicas")
-    generation, observed = raw.integer(meta, "generation"), raw.integer(status, "observedGeneration")
+    generation, observed = (
+        raw.integer(meta, "generation"),
+        raw.integer(status, "observedGeneration"),
+    )
     late = raw.condition(obj, "Progressing").get("status") == "False"
     return SliceObservation(
         cluster=cluster,
@@ -57,10 +65,13 @@ def slice_status(seen: SliceObservation, conditions: Sequence[Obj]) -> dict[str,
     return None
 
 
-def host_status(obj: Obj, fold: Fold, conditions: Sequence[Obj], *, policy: str = "") -> dict[str, Any]:
+def host_status(
+    obj: Obj, fold: Fold, conditions: Sequence[Obj], *, policy: str = ""
+) -> dict[str, Any]:
     """A native status, so that `kubectl rollout status` and dashboards read it as any other.
 
-    Our conditions stand in it in the native shape (no observedGeneration); zeros are left out as the API server would.
+    Our conditions stand in it in the native shape (no observedGeneration); zeros are left out as
+    the API server would.
     """
     missing = max(fold.desired - fold.ready_lo, 0)
     counters = {
@@ -73,7 +84,11 @@ def host_status(obj: Obj, fold: Fold, conditions: Sequence[Obj], *, policy: str 
     }
     status: dict[str, Any] = {name: amount for name, amount in counters.items() if amount}
     status["conditions"] = [
-        {name: value for name, value in condition.items() if name != "observedGeneration" and value != ""}
+        {
+            name: value
+            for name, value in condition.items()
+            if name != "observedGeneration" and value != ""
+        }
         for condition in conditions
     ]
     return status

@@ -45,7 +45,9 @@ KIND: Final = workload(
         Column("Shards", ".spec.shards", "integer", description="Shards in all."),
         Column("Running", ".status.running", "integer", description="Shards that run."),
         Column("Done", ".status.done", "integer", description="Shards that are completed."),
-        Column("Failed", ".status.failed", "integer", description="Shards that have failed for good."),
+        Column(
+            "Failed", ".status.failed", "integer", description="Shards that have failed for good."
+        ),
         Column("Clusters", ".status.clusters", "integer", description="Clusters with a share."),
         STATUS,
         AGE,

@@ -1,7 +1,7 @@
 """What a PinterestJobSet asks of placement, and the slice of it that a cluster is given.
 
-Shards are given to clusters as ranges, and each range becomes one Indexed Job there: `model.shards.in_pieces` makes
-sure that a range which has a Job stays a range.
+Shards are given to clusters as ranges, and each range becomes one Indexed Job there:
+`model.shards.in_pieces` makes sure that a range which has a Job stays a range.
 """
 
 from dataclasses import replace
@@ -40,10 +40,17 @@ def refusal(obj: Obj) -> FieldError | None:
 
 
 def render_slice(obj: Obj, share: Share, mark: SliceMark) -> dict[str, Any]:
-    """The total number of shards stays; the cluster's ranges are those of the mark, else of the share."""
+    """The total number of shards stays; the cluster's ranges are those of the mark, else of the
+    share.
+    """
     if not mark.ranges:
         mark = replace(mark, ranges=share.ranges)
     spec = workloads.slice_spec(obj, mark, DEFAULTS)
     spec["shards"] = count(obj)
     spec["parallelism"] = share.slots
-    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": verbs.slice_metadata(obj, mark), "spec": spec}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": verbs.slice_metadata(obj, mark),
+        "spec": spec,
+    }

@@ -23,7 +23,9 @@ LONGEST_POD_NAME: Final = 63
 
 
 def expand(obj: Obj, profile: Obj | None) -> tuple[dict[str, Any], ...]:
-    """The native objects of one slice, those that others need first. Raises FieldError as injection does."""
+    """The native objects of one slice, those that others need first. Raises FieldError as injection
+    does.
+    """
     mark = workloads.read_mark(obj)
     allowed = parallelism(obj)
     template = _template(obj, profile)
@@ -35,7 +37,9 @@ def expand(obj: Obj, profile: Obj | None) -> tuple[dict[str, Any], ...]:
 
 
 def pieces(obj: Obj) -> Ranges:
-    """The ranges with a Job each: those of the slice, or all shards in a cluster without a federation."""
+    """The ranges with a Job each: those of the slice, or all shards in a cluster without a
+    federation.
+    """
     mark = workloads.read_mark(obj)
     if mark is not None:
         return mark.ranges
@@ -46,14 +50,17 @@ def pieces(obj: Obj) -> Ranges:
 def done(obj: Obj) -> Ranges:
     """Shards that the slice's status records as completed or failed for good."""
     status = raw.mapping(obj, "status")
-    return shards.union(workloads.indexes(status, "completedIndexes"), workloads.indexes(status, "failedIndexes"))
+    return shards.union(
+        workloads.indexes(status, "completedIndexes"), workloads.indexes(status, "failedIndexes")
+    )
 
 
 def parallelism(obj: Obj) -> dict[Range, int]:
-    """How many shards each piece may run at once: earlier pieces first, later ones get what those can no longer use.
+    """How many shards each piece may run at once: earlier pieces first, later ones get what those
+    can no longer use.
 
-    The bound of a piece does not fall while it runs dry (the Job controller counts that itself), so that a finished
-    shard costs at most one write.
+    The bound of a piece does not fall while it runs dry (the Job controller counts that itself), so
+    that a finished shard costs at most one write.
     """
     left = ask.slots(obj)
     finished = done(obj)
@@ -77,8 +84,9 @@ def job_name(name: str, piece: Range) -> str:
 
 
 def shards_of_pods(name: str, ranges: Ranges) -> Callable[[str, str], int | None]:
-    """(name of a Job, completion index of its pod) -> the shard that the pod runs; None where neither the ranges of
-    the slice nor the Job's name tell."""
+    """(name of a Job, completion index of its pod) -> the shard that the pod runs; None where
+    neither the ranges of the slice nor the Job's name tell.
+    """
     bases = {job_name(name, piece): piece[0] for piece in ranges}
     plain = re.compile(rf"{re.escape(name)}-(\d{{1,9}})-\d{{1,9}}", re.ASCII)
 
@@ -106,7 +114,9 @@ def _template(obj: Obj, profile: Obj | None) -> dict[str, Any]:
 
 
 def _claim(claim: Obj) -> dict[str, Any]:
-    """A volume of the pod's own: the claim is made with the pod, named after it, and goes with it."""
+    """A volume of the pod's own: the claim is made with the pod, named after it, and goes
+    with it.
+    """
     meta = raw.present(
         {
             "labels": raw.text_map(claim, "metadata", "labels"),
@@ -114,7 +124,10 @@ def _claim(claim: Obj) -> dict[str, Any]:
         }
     )
     template = {**({"metadata": meta} if meta else {}), "spec": dict(raw.mapping(claim, "spec"))}
-    return {"name": raw.text(claim, "metadata", "name"), "ephemeral": {"volumeClaimTemplate": template}}
+    return {
+        "name": raw.text(claim, "metadata", "name"),
+        "ephemeral": {"volumeClaimTemplate": template},
+    }
 
 
 def _job(
@@ -130,12 +143,15 @@ def _job(
     pod = dict(template["spec"])
     for field in ("initContainers", "containers"):
         if field in pod:
-            pod[field] = [_numbered(c, variables) if c.get("name") in own else c for c in pod[field]]
+            pod[field] = [
+                _numbered(c, variables) if c.get("name") in own else c for c in pod[field]
+            ]
     spec = {
         "completionMode": "Indexed",
         "completions": high - low + 1,
         "parallelism": running,
-        # Said although it is the default: a Job that was stopped runs on when its shards come back to the slice.
+        # Said although it is the default: a Job that was stopped runs on when its shards come back
+        # to the slice.
         "suspend": False,
         "backoffLimitPerIndex": max(raw.integer(obj, "spec", "backoffLimitPerShard", default=3), 0),
         "template": {**template, "spec": pod},

@@ -6,7 +6,13 @@ from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from federator.api.common import SEQ_RULE, Amount, DnsLabel, IndexSet, Metadata, Model, rules
-from federator.kinds.shared.workloadfields import NAME_RULE, ClusterRow, WorkloadSpec, WorkloadStatus, rows_of
+from federator.kinds.shared.workloadfields import (
+    NAME_RULE,
+    ClusterRow,
+    WorkloadSpec,
+    WorkloadStatus,
+    rows_of,
+)
 
 KIND: Final = "PinterestJobSet"
 API_VERSION: Final = "pinterest.com/v1beta1"
@@ -17,10 +23,14 @@ MAX_SHARDS: Final = 100_000
 
 ShardCount = Annotated[int, Field(ge=1, le=MAX_SHARDS, json_schema_extra={"format": "int32"})]
 FIXED_SHARDS = rules(
-    ("self == oldSelf", "the number of shards is fixed: shards that ran were cut for it; make a new job set")
+    (
+        "self == oldSelf",
+        "the number of shards is fixed: shards that ran were cut for it; make a new job set",
+    )
 )
 EXCLUSIVE = (
-    "execution Exclusive is not offered yet: it needs the fence between clusters, which comes later; use MayOverlap"
+    "execution Exclusive is not offered yet: it needs the fence between clusters, which comes "
+    "later; use MayOverlap"
 )
 
 
@@ -29,8 +39,8 @@ class ClaimMetadata(Model):
 
     name: DnsLabel
     """Name of the volume that containers mount."""
-    labels: Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=64)] = Field(
-        default_factory=dict
+    labels: Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=64)] = (
+        Field(default_factory=dict)
     )
     """Labels of the claims."""
     annotations: Annotated[dict[str, str], Field(max_length=64)] = Field(default_factory=dict)
@@ -42,7 +52,9 @@ class ClaimTemplate(Model):
 
     metadata: ClaimMetadata
     """Name of the volume; labels and annotations of the claims."""
-    spec: Annotated[dict[str, Any], Field(json_schema_extra={"x-federator-embed": "PersistentVolumeClaimSpec"})]
+    spec: Annotated[
+        dict[str, Any], Field(json_schema_extra={"x-federator-embed": "PersistentVolumeClaimSpec"})
+    ]
     """The claim: access modes, size, storage class."""
 
 
@@ -51,7 +63,10 @@ SPEC_RULES = (
     (
         "!has(self.template.spec) || !has(self.template.spec.restartPolicy)"
         " || self.template.spec.restartPolicy == 'Never'",
-        "the pods of a job set have restartPolicy Never: a failed shard is tried again in a new pod",
+        (
+            "the pods of a job set have restartPolicy Never: a failed shard is tried again in a "
+            "new pod"
+        ),
     ),
 )
 """Rules on a spec wherever it stands: in a job set, or in the template of one."""
@@ -64,16 +79,25 @@ class Spec(WorkloadSpec):
 
     shards: Annotated[ShardCount, Field(json_schema_extra=FIXED_SHARDS)] = 1
     """Parts that the work is cut into, numbered from 0; on a slice still the whole number."""
-    parallelism: Annotated[int, Field(ge=0, le=MAX_SHARDS, json_schema_extra={"format": "int32"})] | None = None
-    """Shards that may run at once over all clusters (on a slice, in this cluster); all of them when left out."""
+    parallelism: (
+        Annotated[int, Field(ge=0, le=MAX_SHARDS, json_schema_extra={"format": "int32"})] | None
+    ) = None
+    """Shards that may run at once over all clusters (on a slice, in this cluster); all of them when
+    left out.
+    """
     completion: Literal["All"] = "All"
     """All: the job set is complete when every shard is; it fails when one has failed for good."""
     execution: Literal["MayOverlap", "Exclusive"] = "MayOverlap"
-    """MayOverlap: after the loss of a cluster a shard may run twice for a while. Exclusive is not offered yet."""
-    backoff_limit_per_shard: Annotated[int, Field(ge=0, le=1000, json_schema_extra={"format": "int32"})] = 3
+    """MayOverlap: after the loss of a cluster a shard may run twice for a while. Exclusive is not
+    offered yet.
+    """
+    backoff_limit_per_shard: Annotated[
+        int, Field(ge=0, le=1000, json_schema_extra={"format": "int32"})
+    ] = 3
     """How often a failed shard is tried again."""
     volume_claim_templates: Annotated[
-        list[ClaimTemplate], Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "atomic"})
+        list[ClaimTemplate],
+        Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
     ] = Field(default_factory=list)
     """A volume of its own for each shard's pod."""
 

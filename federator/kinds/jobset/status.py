@@ -1,4 +1,6 @@
-"""Status of a PinterestJobSet: read from a slice, written on a slice, and put together for the host."""
+"""Status of a PinterestJobSet: read from a slice, written on a slice, and put together for the
+host.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -38,7 +40,9 @@ def slice_status(seen: SliceObservation, conditions: Sequence[Obj]) -> dict[str,
     return status | _index_fields(seen.completed, seen.failed)
 
 
-def host_status(obj: Obj, fold: Fold, conditions: Sequence[Obj], *, policy: str = "") -> dict[str, Any]:
+def host_status(
+    obj: Obj, fold: Fold, conditions: Sequence[Obj], *, policy: str = ""
+) -> dict[str, Any]:
     rows = [
         {"cluster": row.cluster, "shards": row.share, "slots": row.slots, "running": row.active}
         | {"done": row.completed, "failed": row.failed}
@@ -61,4 +65,7 @@ _INDEXES = ("completedIndexes", "failedIndexes")
 
 
 def _index_fields(completed: Ranges, failed: Ranges) -> dict[str, str]:
-    return {"completedIndexes": workloads.index_text(completed), "failedIndexes": workloads.index_text(failed)}
+    return {
+        "completedIndexes": workloads.index_text(completed),
+        "failedIndexes": workloads.index_text(failed),
+    }

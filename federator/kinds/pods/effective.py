@@ -1,6 +1,8 @@
-"""The effective request of one copy: what the scheduler in a member will count, runtime support included.
+"""The effective request of one copy: what the scheduler in a member will count, runtime support
+included.
 
-Called on the host for every Ask and in members for pods that exist. The sums are those of the Kubernetes scheduler.
+Called on the host for every Ask and in members for pods that exist. The sums are those of the
+Kubernetes scheduler.
 """
 
 import json
@@ -25,10 +27,11 @@ POD = f"{injection.TEMPLATE}.spec"
 def pod_shape(
     template: Obj, profile: Obj | None = None, sidecars: Obj = raw.NO_FIELDS, *, batch: bool = False
 ) -> PodShape:
-    """The shape of a pod made from this template under this profile. Raises FieldError with the field's path.
+    """The shape of a pod made from this template under this profile. Raises FieldError with the
+    field's path.
 
-    Most workloads of a fleet are alike, so recent answers are remembered, by what they depend on. Objects that were
-    passed must not be changed afterwards.
+    Most workloads of a fleet are alike, so recent answers are remembered, by what they depend on.
+    Objects that were passed must not be changed afterwards.
     """
     pod = raw.mapping(template, "spec")
     facts = [pod.get(field) for field in _DECISIVE]
@@ -38,7 +41,17 @@ def pod_shape(
         for c in raw.objects(pod, field)
     ]
     split = len(raw.objects(pod, "initContainers"))
-    text = repr((id(profile), batch, sidecars, split, containers, facts, raw.at(template, "metadata", "labels")))
+    text = repr(
+        (
+            id(profile),
+            batch,
+            sidecars,
+            split,
+            containers,
+            facts,
+            raw.at(template, "metadata", "labels"),
+        )
+    )
     return _answer(_Question(text, template, profile, sidecars, batch))
 
 
@@ -48,7 +61,9 @@ _DECISIVE = ("resources", "overhead", "nodeSelector", "affinity", "tolerations",
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """Two are equal when their texts are. The profile is held, so that its id stays its own while an answer is kept."""
+    """Two are equal when their texts are. The profile is held, so that its id stays its own while
+    an answer is kept.
+    """
 
     text: str
     template: Obj = field(compare=False)
@@ -59,7 +74,9 @@ class _Question:
 
 @lru_cache(maxsize=1024)
 def _answer(question: _Question) -> PodShape:
-    full = injection.inject(question.template, question.profile, question.sidecars, batch=question.batch)
+    full = injection.inject(
+        question.template, question.profile, question.sidecars, batch=question.batch
+    )
     pod = raw.mapping(full, "spec")
     return PodShape(
         requests=pod_requests(pod),
@@ -69,17 +86,22 @@ def _answer(question: _Question) -> PodShape:
     )
 
 
-def inject(template: Obj, profile: Obj | None, sidecars: Obj = raw.NO_FIELDS, *, batch: bool = False) -> dict[str, Any]:
+def inject(
+    template: Obj, profile: Obj | None, sidecars: Obj = raw.NO_FIELDS, *, batch: bool = False
+) -> dict[str, Any]:
     """See `inject.inject`; here so that readers of shapes find the pod that the shape is of."""
     return injection.inject(template, profile, sidecars, batch=batch)
 
 
 def pod_requests(pod: Obj) -> Resources:
-    """Containers and native sidecars together, or the widest moment while init containers run; overhead; one pod slot.
+    """Containers and native sidecars together, or the widest moment while init containers run;
+    overhead; one pod slot.
 
     Requests given for the pod as a whole stand in place of the sum, resource by resource.
     """
-    together = _sum(_requests(c, f"{POD}.containers[{i}]") for i, c in enumerate(raw.objects(pod, "containers")))
+    together = _sum(
+        _requests(c, f"{POD}.containers[{i}]") for i, c in enumerate(raw.objects(pod, "containers"))
+    )
     running, widest = ZERO, ZERO
     for index, container in enumerate(raw.objects(pod, "initContainers")):
         request = _requests(container, f"{POD}.initContainers[{index}]")
@@ -95,7 +117,9 @@ def pod_requests(pod: Obj) -> Resources:
 
 
 def _vector(amounts: Obj, path: str) -> Resources:
-    """`quantity.vector`, which the same few amounts in every template need not pass through again."""
+    """`quantity.vector`, which the same few amounts in every template need not pass through
+    again.
+    """
     try:
         return Resources([(name, _amount(name, value)) for name, value in amounts.items()])
     except (FieldError, TypeError):
@@ -130,12 +154,19 @@ def _sum(parts: Iterable[Resources]) -> Resources:
 
 
 def node_selector(pod: Obj) -> str:
-    """nodeSelector and the terms of required node affinity as canonical JSON: {nodeSelector, nodeAffinity}; "" for
-    none."""
+    """nodeSelector and the terms of required node affinity as canonical JSON: {nodeSelector,
+    nodeAffinity}; "" for none.
+    """
     terms = raw.items(
-        pod, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"
+        pod,
+        "affinity",
+        "nodeAffinity",
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "nodeSelectorTerms",
     )
-    wanted = raw.present({"nodeSelector": dict(raw.mapping(pod, "nodeSelector")), "nodeAffinity": list(terms)})
+    wanted = raw.present(
+        {"nodeSelector": dict(raw.mapping(pod, "nodeSelector")), "nodeAffinity": list(terms)}
+    )
     return json.dumps(wanted, sort_keys=True, separators=(",", ":")) if wanted else ""
 
 
@@ -149,8 +180,9 @@ def pod_tolerations(pod: Obj) -> tuple[Toleration, ...]:
 
 
 def one_per_node(template: Obj) -> bool:
-    """Whether two copies can never share a node: a host port, or a required anti-affinity to their own labels by host
-    name."""
+    """Whether two copies can never share a node: a host port, or a required anti-affinity to their
+    own labels by host name.
+    """
     pod = raw.mapping(template, "spec")
     containers = [*raw.objects(pod, "containers"), *_native_sidecars(pod)]
     on_host = raw.flag(pod, "hostNetwork")
@@ -159,17 +191,22 @@ def one_per_node(template: Obj) -> bool:
             if raw.integer(port, "hostPort") or (on_host and raw.integer(port, "containerPort")):
                 return True
     labels = raw.text_map(template, "metadata", "labels")
-    rules = raw.objects(pod, "affinity", "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    rules = raw.objects(
+        pod, "affinity", "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution"
+    )
     return any(_keeps_off(rule, labels, index) for index, rule in enumerate(rules))
 
 
 def _keeps_off(rule: Obj, labels: Mapping[str, str], index: int) -> bool:
     if raw.text(rule, "topologyKey") != HOSTNAME or raw.items(rule, "namespaces"):
         return False
-    path = f"{POD}.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[{index}].labelSelector"
+    required = f"{POD}.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+    path = f"{required}[{index}].labelSelector"
     selector = selectors.from_dict(rule.get("labelSelector"), path)
     return selector.matches(labels)
 
 
 def _native_sidecars(pod: Obj) -> list[Obj]:
-    return [c for c in raw.objects(pod, "initContainers") if raw.text(c, "restartPolicy") == "Always"]
+    return [
+        c for c in raw.objects(pod, "initContainers") if raw.text(c, "restartPolicy") == "Always"
+    ]

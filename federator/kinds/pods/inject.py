@@ -1,8 +1,10 @@
-"""Runtime injection: a pod template with the support of a RuntimeProfile. Pure; the template given is never changed.
+"""Runtime injection: a pod template with the support of a RuntimeProfile. Pure; the template given
+is never changed.
 
-Used by `effective` (what a copy will really need, on the host) and by the expanders (what the member writes), so that
-both see the same pod. Where a workload already has a volume, variable, label or annotation of the same name, the
-workload's own stands; a container of the same name is refused.
+Used by `effective` (what a copy will really need, on the host) and by the expanders (what the
+member writes), so that both see the same pod. Where a workload already has a volume, variable,
+label or annotation of the same name, the workload's own stands; a container of the same name is
+refused.
 """
 
 import json
@@ -18,12 +20,15 @@ SIDECARS = "spec.sidecars"
 ON_REQUEST = "OnRequest"
 
 
-def inject(template: Obj, profile: Obj | None, sidecars: Obj = raw.NO_FIELDS, *, batch: bool = False) -> dict[str, Any]:
+def inject(
+    template: Obj, profile: Obj | None, sidecars: Obj = raw.NO_FIELDS, *, batch: bool = False
+) -> dict[str, Any]:
     """The template with the profile's containers, variables, volumes, labels and annotations.
 
-    `sidecars` are the workload's parameters by container name. `batch`: every sidecar becomes a native one, since a
-    pod with an endless container never completes. Without a profile the template comes back as it is. Raises
-    FieldError for parameters that the profile does not know or misses, and for a container name that is taken.
+    `sidecars` are the workload's parameters by container name. `batch`: every sidecar becomes a
+    native one, since a pod with an endless container never completes. Without a profile the
+    template comes back as it is. Raises FieldError for parameters that the profile does not know or
+    misses, and for a container name that is taken.
     """
     if profile is None:
         return dict(template)
@@ -45,16 +50,24 @@ def inject(template: Obj, profile: Obj | None, sidecars: Obj = raw.NO_FIELDS, *,
 
 
 def parameter_text(value: Any) -> str:
-    """A parameter as a variable holds it: lists of scalars joined by commas, objects and the rest as JSON."""
+    """A parameter as a variable holds it: lists of scalars joined by commas, objects and the rest
+    as JSON.
+    """
     if isinstance(value, str):
         return value
-    if isinstance(value, list) and all(isinstance(entry, str | int) and not isinstance(entry, bool) for entry in value):
+    if isinstance(value, list) and all(
+        isinstance(entry, str | int) and not isinstance(entry, bool) for entry in value
+    ):
         return ",".join(str(entry) for entry in value)
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def _added(support: Obj, sidecars: Obj, *, batch: bool) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """(init containers and native sidecars in front of the workload's own, containers beside them)."""
+def _added(
+    support: Obj, sidecars: Obj, *, batch: bool
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """(init containers and native sidecars in front of the workload's own, containers beside
+    them).
+    """
     first: list[dict[str, Any]] = []
     beside: list[dict[str, Any]] = []
     for entry in _wanted(support, "initContainers", sidecars):
@@ -96,20 +109,27 @@ def _supported(container: Obj, support: Obj) -> dict[str, Any]:
     """One of the workload's own containers with the profile's variables and mounts."""
     out = dict(container)
     env = _joined(raw.objects(container, "env"), raw.objects(support, "env"), "name")
-    mounts = _joined(raw.objects(container, "volumeMounts"), raw.objects(support, "volumeMounts"), "mountPath")
+    mounts = _joined(
+        raw.objects(container, "volumeMounts"), raw.objects(support, "volumeMounts"), "mountPath"
+    )
     return out | raw.present({"env": env, "volumeMounts": mounts})
 
 
 def _joined(own: Sequence[Obj], added: Sequence[Obj], key: str) -> list[dict[str, Any]]:
     """`own`, then those of `added` whose key is not taken."""
     taken = {entry.get(key) for entry in own}
-    return [dict(entry) for entry in own] + [dict(entry) for entry in added if entry.get(key) not in taken]
+    return [dict(entry) for entry in own] + [
+        dict(entry) for entry in added if entry.get(key) not in taken
+    ]
 
 
 def _metadata(template: Obj, support: Obj) -> dict[str, Any]:
     metadata = dict(raw.mapping(template, "metadata"))
     labels = {**raw.text_map(support, "podLabels"), **raw.text_map(metadata, "labels")}
-    annotations = {**raw.text_map(support, "podAnnotations"), **raw.text_map(metadata, "annotations")}
+    annotations = {
+        **raw.text_map(support, "podAnnotations"),
+        **raw.text_map(metadata, "annotations"),
+    }
     return metadata | raw.present({"labels": labels, "annotations": annotations})
 
 
@@ -117,17 +137,23 @@ def _check_parameters(support: Obj, sidecars: Obj, profile: str) -> None:
     known: dict[str, Mapping[str, Obj]] = {}
     for field in ("initContainers", "sidecars"):
         for entry in raw.objects(support, field):
-            known[raw.text(entry, "name")] = {raw.text(one, "name"): one for one in raw.objects(entry, "parameters")}
+            known[raw.text(entry, "name")] = {
+                raw.text(one, "name"): one for one in raw.objects(entry, "parameters")
+            }
     for name in sorted(sidecars):
         if name not in known:
             raise FieldError(
-                f"{SIDECARS}.{name}", f"RuntimeProfile {profile!r} has no container of this name, only {_names(known)}"
+                f"{SIDECARS}.{name}",
+                f"RuntimeProfile {profile!r} has no container of this name, only {_names(known)}",
             )
         for key in sorted(raw.mapping(sidecars, name)):
             if key not in known[name]:
                 raise FieldError(
                     f"{SIDECARS}.{name}.{key}",
-                    f"container {name!r} of RuntimeProfile {profile!r} knows {_names(known[name])}, not this parameter",
+                    (
+                        f"container {name!r} of RuntimeProfile {profile!r} knows "
+                        f"{_names(known[name])}, not this parameter"
+                    ),
                 )
     for field in ("initContainers", "sidecars"):
         for entry in _wanted(support, field, sidecars):
@@ -141,14 +167,19 @@ def _check_parameters(support: Obj, sidecars: Obj, profile: str) -> None:
                     )
 
 
-def _check_names(added: Sequence[Obj], own_init: Sequence[Obj], own: Sequence[Obj], profile: str) -> None:
+def _check_names(
+    added: Sequence[Obj], own_init: Sequence[Obj], own: Sequence[Obj], profile: str
+) -> None:
     taken = {container["name"] for container in added}
     for field, containers in (("initContainers", own_init), ("containers", own)):
         for index, container in enumerate(containers):
             if container.get("name") in taken:
                 raise FieldError(
                     f"{TEMPLATE}.spec.{field}[{index}].name",
-                    f"{container['name']!r} names a container that RuntimeProfile {profile!r} adds; rename this one",
+                    (
+                        f"{container['name']!r} names a container that RuntimeProfile "
+                        f"{profile!r} adds; rename this one"
+                    ),
                 )
 
 

@@ -1,8 +1,9 @@
-"""Ways to find the pods of a workload in a member, from which kinds choose theirs (`verbs.PodLookup`).
+"""Ways to find the pods of a workload in a member, from which kinds choose theirs
+(`verbs.PodLookup`).
 
-Pods carry no mark of the federation: a mark in their template would replace every pod. They are those that the native
-object's own selector takes, in the workload's namespace, and that a ReplicaSet of its Deployment, a Job, or its
-DaemonSet made.
+Pods carry no mark of the federation: a mark in their template would replace every pod. They are
+those that the native object's own selector takes, in the workload's namespace, and that a
+ReplicaSet of its Deployment, a Job, or its DaemonSet made.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,7 @@
 """What of a workload its pods are made from: a change of it is a roll-out, anything else is not.
 
-The member says by `digest` which of these its `updatedReplicas` count; the hub keeps them as ControllerRevisions; undo
-writes them back. Pure and total, like all verbs.
+The member says by `digest` which of these its `updatedReplicas` count; the hub keeps them as
+ControllerRevisions; undo writes them back. Pure and total, like all verbs.
 """
 
 import hashlib
@@ -35,8 +35,9 @@ def digest_of(parts: Obj, *more: str) -> str:
 
 
 def digest(slice_obj: Obj) -> str:
-    """Of all that the pods of a slice of our kinds are made from, the tier (their priority class) and the pinned
-    RuntimeProfile included."""
+    """Of all that the pods of a slice of our kinds are made from, the tier (their priority class)
+    and the pinned RuntimeProfile included.
+    """
     mark = verbs.decode_mark(raw.at(slice_obj, "spec", "slice"))
     pin = (mark.profile_name, mark.profile_hash) if mark is not None else ("", "")
     return digest_of(of(slice_obj), raw.text(slice_obj, "spec", "tier"), *pin)

@@ -1,8 +1,9 @@
-"""What of a workload's pods somebody has to allow: the Pod Security level of its namespace, or a list of its project.
+"""What of a workload's pods somebody has to allow: the Pod Security level of its namespace, or a
+list of its project.
 
-Looks at the whole pod that a member would be given, support of the RuntimeProfile included, because the member's
-namespace holds for all of it; the path says whether the template or the profile is the cause. Pure; whether it is
-allowed is decided by `placement.policy.permitted`.
+Looks at the whole pod that a member would be given, support of the RuntimeProfile included, because
+the member's namespace holds for all of it; the path says whether the template or the profile is the
+cause. Pure; whether it is allowed is decided by `placement.policy.permitted`.
 """
 
 import re
@@ -18,7 +19,9 @@ from federator.model.ask import Privileges, Unit
 from federator.model.kubernetes import pod_security
 from federator.model.kubernetes.pod_security import Level, Violation
 
-_PART: Final = re.compile(r"spec\.(initContainers|containers|ephemeralContainers|volumes)\[(\d+)\](.*)", re.DOTALL)
+_PART: Final = re.compile(
+    r"spec\.(initContainers|containers|ephemeralContainers|volumes)\[(\d+)\](.*)", re.DOTALL
+)
 _OWN_ACCOUNT: Final = "default"
 SYSTEM_PRIORITY: Final = "system-"
 
@@ -47,16 +50,23 @@ def of(obj: Obj, verbs: WorkloadVerbs, profile: Obj | None) -> Privileges:
 def _nodes(spec: Obj) -> str:
     """What would take the choice of nodes, or the nodes' own pods, away from members."""
     if (node := spec.get("nodeName")) not in (None, ""):
-        return f"{inject.TEMPLATE}.spec.nodeName: is {str(node)[:80]}; the scheduler of a member chooses nodes"
+        return (
+            f"{inject.TEMPLATE}.spec.nodeName: is {str(node)[:80]}; the scheduler of a member "
+            "chooses nodes"
+        )
     named = spec.get("priorityClassName")
     if isinstance(named, str) and named.startswith(SYSTEM_PRIORITY):
-        return f"{inject.TEMPLATE}.spec.priorityClassName: is {named[:80]}, which is for the nodes' own pods"
+        return (
+            f"{inject.TEMPLATE}.spec.priorityClassName: is {named[:80]}, which is for the nodes' "
+            "own pods"
+        )
     return ""
 
 
 def _account(obj: Obj, spec: Obj, *, carried: bool) -> str:
-    """The service account that needs leave: not the namespace's default, nor one of the workload's own name, which
-    the federation makes for it and shares with nobody."""
+    """The service account that needs leave: not the namespace's default, nor one of the workload's
+    own name, which the federation makes for it and shares with nobody.
+    """
     named = raw.text(spec, "serviceAccountName") or raw.text(spec, "serviceAccount")
     if named in ("", _OWN_ACCOUNT) or (not carried and named == raw.text(obj, "metadata", "name")):
         return ""
@@ -102,7 +112,9 @@ class _Source:
 
 
 def _told(found: list[Violation], source: _Source) -> str:
-    """The first violation with its path and its control, and how many more there are; "" for none."""
+    """The first violation with its path and its control, and how many more there are; "" for
+    none.
+    """
     if not found:
         return ""
     first = found[0]

@@ -1,8 +1,9 @@
-"""What a workload's pods were made from before: one apps/v1 ControllerRevision per roll-out, on the host.
+"""What a workload's pods were made from before: one apps/v1 ControllerRevision per roll-out, on the
+host.
 
-The hub writes them (`hub.host.revisions`), the command line reads them and undoes to one. A revision is named after
-its content, so that the same content is never kept twice; `revision` rises with every roll-out, as a Deployment's does.
-Pure.
+The hub writes them (`hub.host.revisions`), the command line reads them and undoes to one. A
+revision is named after its content, so that the same content is never kept twice; `revision` rises
+with every roll-out, as a Deployment's does. Pure.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,7 +48,10 @@ def read(obj: Obj) -> Revision:
         uid=raw.text(meta, "uid"),
         number=raw.integer(obj, "revision"),
         parts=raw.mapping(obj, "data", "spec"),
-        profile=(raw.text(obj, "data", "profile", "name"), raw.text(obj, "data", "profile", "hash")),
+        profile=(
+            raw.text(obj, "data", "profile", "name"),
+            raw.text(obj, "data", "profile", "hash"),
+        ),
         cause=raw.text(meta, "annotations", CHANGE_CAUSE),
         created=raw.text(meta, "creationTimestamp"),
     )
@@ -58,7 +62,9 @@ def history(objs: Sequence[Obj], workload_uid: str) -> list[Revision]:
     own = [
         obj
         for obj in objs
-        if any(o.get("uid") == workload_uid for o in raw.objects(obj, "metadata", "ownerReferences"))
+        if any(
+            o.get("uid") == workload_uid for o in raw.objects(obj, "metadata", "ownerReferences")
+        )
     ]
     return sorted(map(read, own), key=lambda found: (found.number, found.name))
 
@@ -70,11 +76,26 @@ def name_of(workload: Obj, parts: Mapping[str, Any], profile: Profile) -> str:
 
 
 def body(
-    workload: Obj, kind: str, api_version: str, parts: Mapping[str, Any], profile: Profile, *, number: int, fleet: str
+    workload: Obj,
+    kind: str,
+    api_version: str,
+    parts: Mapping[str, Any],
+    profile: Profile,
+    *,
+    number: int,
+    fleet: str,
 ) -> dict[str, Any]:
-    """A ControllerRevision to be made. `workload` is the host's object; it owns the revision and takes it along."""
+    """A ControllerRevision to be made. `workload` is the host's object; it owns the revision and
+    takes it along.
+    """
     meta = raw.mapping(workload, "metadata")
-    owner = {"apiVersion": api_version, "kind": kind, "name": meta["name"], "uid": meta["uid"], "controller": True}
+    owner = {
+        "apiVersion": api_version,
+        "kind": kind,
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "controller": True,
+    }
     metadata: dict[str, Any] = {
         "name": name_of(workload, parts, profile),
         "namespace": meta["namespace"],
@@ -84,7 +105,13 @@ def body(
     data: dict[str, Any] = {"spec": dict(parts)}
     if profile[0]:
         data["profile"] = {"name": profile[0], "hash": profile[1]}
-    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "revision": number, "data": data}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": metadata,
+        "revision": number,
+        "data": data,
+    }
 
 
 def cause_of(workload: Obj) -> str:
@@ -97,7 +124,9 @@ def changes(before: Revision | None, after: Revision) -> list[str]:
         return []
     found = list(_differences("", before.parts, after.parts))
     if before.profile != after.profile:
-        was, now = (" ".join(filter(None, profile)) or "none" for profile in (before.profile, after.profile))
+        was, now = (
+            " ".join(filter(None, profile)) or "none" for profile in (before.profile, after.profile)
+        )
         found.append(f"RuntimeProfile: {was} -> {now}")
     return found
 
@@ -108,7 +137,9 @@ def _differences(path: str, old: Any, new: Any) -> Iterator[str]:
     if isinstance(old, Mapping | None) and isinstance(new, Mapping | None) and (old or new):
         was, now = old or {}, new or {}
         for name in sorted(was.keys() | now.keys()):
-            yield from _differences(f"{path}.{name}" if path else name, was.get(name), now.get(name))
+            yield from _differences(
+                f"{path}.{name}" if path else name, was.get(name), now.get(name)
+            )
     elif _named(old) and _named(new):
         was, now = ({entry["name"]: entry for entry in found} for found in (old, new))
         for name in sorted(was.keys() | now.keys()):
@@ -118,7 +149,9 @@ def _differences(path: str, old: Any, new: Any) -> Iterator[str]:
 
 
 def _named(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(entry, Mapping) and "name" in entry for entry in value)
+    return isinstance(value, list) and all(
+        isinstance(entry, Mapping) and "name" in entry for entry in value
+    )
 
 
 def _short(value: Any) -> str:

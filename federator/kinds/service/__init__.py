@@ -1,4 +1,6 @@
-"""PinterestService: a service of interchangeable replicas, with its Service, Ingress and ConfigMap."""
+"""PinterestService: a service of interchangeable replicas, with its Service, Ingress and
+ConfigMap.
+"""
 
 from typing import Final
 
@@ -44,7 +46,9 @@ KIND: Final = workload(
         Column("Desired", ".spec.replicas", "integer", description="Copies asked for."),
         Column("Ready", ".status.ready", "integer", description="Copies that are certainly ready."),
         Column("Clusters", ".status.clusters", "integer", description="Clusters with a share."),
-        Column("Placed", ".status.placed", "integer", description="Copies that clusters are given."),
+        Column(
+            "Placed", ".status.placed", "integer", description="Copies that clusters are given."
+        ),
         STATUS,
         AGE,
         *WIDE,

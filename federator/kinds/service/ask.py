@@ -29,13 +29,23 @@ def render_slice(obj: Obj, share: Share, mark: SliceMark) -> dict[str, Any]:
     if raw.items(spec, "service", "ports"):
         spec["service"] = _with_protocols(spec["service"])
     if raw.items(spec, "additionalServices"):
-        spec["additionalServices"] = [_with_protocols(one) for one in raw.objects(spec, "additionalServices")]
+        spec["additionalServices"] = [
+            _with_protocols(one) for one in raw.objects(spec, "additionalServices")
+        ]
     if raw.items(spec, "loadBalancers"):
         doors = raw.objects(spec, "loadBalancers")
         spec["loadBalancers"] = [{"protocol": "http", "path": "/", **door} for door in doors]
-    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": verbs.slice_metadata(obj, mark), "spec": spec}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": verbs.slice_metadata(obj, mark),
+        "spec": spec,
+    }
 
 
 def _with_protocols(service: Obj) -> dict[str, Any]:
     """As an API server stores it: with the default that a list of ports is keyed by."""
-    return {**service, "ports": [{"protocol": "TCP", **port} for port in raw.objects(service, "ports")]}
+    return {
+        **service,
+        "ports": [{"protocol": "TCP", **port} for port in raw.objects(service, "ports")],
+    }

@@ -16,7 +16,9 @@ _CARRIED: Final = ("sessionAffinity", "publishNotReadyAddresses")
 
 
 def expand(obj: Obj, profile: Obj | None) -> tuple[dict[str, Any], ...]:
-    """The native objects of one slice, those that others need first. Raises FieldError as injection does."""
+    """The native objects of one slice, those that others need first. Raises FieldError as injection
+    does.
+    """
     mark = workloads.read_mark(obj)
     return (
         *parts.service_account(obj, mark, COMPONENT),
@@ -47,7 +49,9 @@ def _deployment(obj: Obj, mark: verbs.SliceMark | None, profile: Obj | None) -> 
             "type": "RollingUpdate",
             "rollingUpdate": {
                 "maxSurge": strategy.get("maxSurge", "25%"),
-                "maxUnavailable": strategy.get("maxUnavailable", f"{ask.DEFAULT_MAX_UNAVAILABLE_PERCENT}%"),
+                "maxUnavailable": strategy.get(
+                    "maxUnavailable", f"{ask.DEFAULT_MAX_UNAVAILABLE_PERCENT}%"
+                ),
             },
         },
         "template": parts.pod_template(obj, profile, _selector(obj), batch=False, config_hash=True),
@@ -55,7 +59,12 @@ def _deployment(obj: Obj, mark: verbs.SliceMark | None, profile: Obj | None) -> 
     for field in ("minReadySeconds", "progressDeadlineSeconds"):
         if field in strategy:
             spec[field] = raw.integer(strategy, field)
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": _metadata(obj, mark), "spec": spec}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": _metadata(obj, mark),
+        "spec": spec,
+    }
 
 
 def _services(obj: Obj, mark: verbs.SliceMark | None) -> list[dict[str, Any]]:
@@ -64,7 +73,9 @@ def _services(obj: Obj, mark: verbs.SliceMark | None) -> list[dict[str, Any]]:
         (parts.name_of(obj), raw.mapping(obj, "spec", "service")),
         *((raw.text(one, "name"), one) for one in raw.objects(obj, "spec", "additionalServices")),
     ]
-    return [_service(obj, mark, name, fields) for name, fields in asked if raw.items(fields, "ports")]
+    return [
+        _service(obj, mark, name, fields) for name, fields in asked if raw.items(fields, "ports")
+    ]
 
 
 def _service(obj: Obj, mark: verbs.SliceMark | None, name: str, asked: Obj) -> dict[str, Any]:
@@ -87,7 +98,11 @@ def _service(obj: Obj, mark: verbs.SliceMark | None, name: str, asked: Obj) -> d
 def _port(port: Obj, *, alone: bool) -> dict[str, Any]:
     """Several ports must be named; one that is not is called after its number and protocol."""
     number, protocol = raw.integer(port, "port"), raw.text(port, "protocol", default="TCP")
-    out: dict[str, Any] = {"port": number, "protocol": protocol, "targetPort": port.get("targetPort", number)}
+    out: dict[str, Any] = {
+        "port": number,
+        "protocol": protocol,
+        "targetPort": port.get("targetPort", number),
+    }
     name = raw.text(port, "name") or ("" if alone else f"{protocol.lower()}-{number}")
     if "nodePort" in port:
         out["nodePort"] = raw.integer(port, "nodePort")
@@ -95,18 +110,36 @@ def _port(port: Obj, *, alone: bool) -> dict[str, Any]:
 
 
 def _ingress(obj: Obj, mark: verbs.SliceMark | None, profile: Obj | None) -> list[dict[str, Any]]:
-    """One rule per host, in the order in which the hosts are first named; "" speaks for every host."""
+    """One rule per host, in the order in which the hosts are first named; "" speaks for every
+    host.
+    """
     doors = raw.objects(obj, "spec", "loadBalancers")
     if not doors or not raw.objects(obj, "spec", "service", "ports"):
         return []
     paths: dict[str, list[dict[str, Any]]] = {}
     for door in doors:
-        backend = {"service": {"name": parts.name_of(obj), "port": {"number": raw.integer(door, "port")}}}
-        path = {"path": raw.text(door, "path", default="/"), "pathType": "Prefix", "backend": backend}
+        backend = {
+            "service": {"name": parts.name_of(obj), "port": {"number": raw.integer(door, "port")}}
+        }
+        path = {
+            "path": raw.text(door, "path", default="/"),
+            "pathType": "Prefix",
+            "backend": backend,
+        }
         paths.setdefault(raw.text(door, "host"), []).append(path)
-    rules = [{**({"host": host} if host else {}), "http": {"paths": entries}} for host, entries in paths.items()]
+    rules = [
+        {**({"host": host} if host else {}), "http": {"paths": entries}}
+        for host, entries in paths.items()
+    ]
     spec: dict[str, Any] = {"rules": rules}
     class_name = raw.text(profile, "spec", "ingressClassName")
     if class_name:
         spec["ingressClassName"] = class_name
-    return [{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": _metadata(obj, mark), "spec": spec}]
+    return [
+        {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "Ingress",
+            "metadata": _metadata(obj, mark),
+            "spec": spec,
+        }
+    ]

@@ -1,4 +1,6 @@
-"""Schema of PinterestService: the models that its CRD is generated from and files are checked by."""
+"""Schema of PinterestService: the models that its CRD is generated from and files are checked
+by.
+"""
 
 from typing import Annotated, Final, Literal
 
@@ -17,12 +19,20 @@ from federator.api.common import (
     list_map,
     rules,
 )
-from federator.kinds.shared.workloadfields import NAME_RULE, ClusterRow, WorkloadSpec, WorkloadStatus, rows_of
+from federator.kinds.shared.workloadfields import (
+    NAME_RULE,
+    ClusterRow,
+    WorkloadSpec,
+    WorkloadStatus,
+    rows_of,
+)
 
 KIND: Final = "PinterestService"
 API_VERSION: Final = "pinterest.com/v1beta1"
 SELECTOR_LABEL: Final = "pinterest.com/service"
-"""Label of its pods, with the workload's name as value: selector of Deployment and Service, never changed."""
+"""Label of its pods, with the workload's name as value: selector of Deployment and Service, never
+changed.
+"""
 
 
 class ServicePort(Model):
@@ -39,7 +49,9 @@ class ServicePort(Model):
     app_protocol: Annotated[str, Field(max_length=317)] | None = None
     """Hint on the protocol spoken, such as http or kubernetes.io/h2c."""
     node_port: Port | None = None
-    """Port on every node, for the types NodePort and LoadBalancer; each cluster draws one when left out."""
+    """Port on every node, for the types NodePort and LoadBalancer; each cluster draws one when left
+    out.
+    """
 
 
 HEADLESS_RULE = (
@@ -57,18 +69,21 @@ class ServiceFields(Model):
 
     model_config = ConfigDict(json_schema_extra=rules(HEADLESS_RULE, NODE_PORT_RULE))
 
-    annotations: Annotated[dict[str, Annotated[str, Field(max_length=8192)]], Field(max_length=64)] = Field(
-        default_factory=dict
-    )
+    annotations: Annotated[
+        dict[str, Annotated[str, Field(max_length=8192)]], Field(max_length=64)
+    ] = Field(default_factory=dict)
     """Annotations of the Service that each cluster gets."""
     ports: Annotated[
-        list[ServicePort], Field(min_length=1, max_length=64, json_schema_extra=list_map("port", "protocol"))
+        list[ServicePort],
+        Field(min_length=1, max_length=64, json_schema_extra=list_map("port", "protocol")),
     ]
     """Its ports."""
     headless: bool | None = None
     """True for a Service without an address of its own: names resolve to pods."""
     type: Literal["ClusterIP", "NodePort", "LoadBalancer"] | None = None
-    """ClusterIP when left out. With NodePort and LoadBalancer each cluster opens it to the outside in its own way."""
+    """ClusterIP when left out. With NodePort and LoadBalancer each cluster opens it to the outside
+    in its own way.
+    """
     session_affinity: Literal["None", "ClientIP"] | None = None
     """ClientIP keeps a client on one pod of the cluster that it reaches."""
     publish_not_ready_addresses: bool | None = None
@@ -122,7 +137,10 @@ class UpdateStrategy(Model):
 
 
 OTHER_NAMES_RULE = (
-    "!has(self.spec.additionalServices) || self.spec.additionalServices.all(s, s.name != self.metadata.name)",
+    (
+        "!has(self.spec.additionalServices) || self.spec.additionalServices.all(s, s.name != "
+        "self.metadata.name)"
+    ),
     "an additional service has another name than the workload",
 )
 RESTART_RULE = (
@@ -146,12 +164,13 @@ class Spec(WorkloadSpec):
     """Copies over all clusters; on a slice, those of this cluster."""
     service: ServiceFields | None = None
     """The Service in front of the pods, under the workload's name; none when left out."""
-    additional_services: Annotated[list[NamedService], Field(max_length=8, json_schema_extra=list_map("name"))] = Field(
-        default_factory=list
-    )
+    additional_services: Annotated[
+        list[NamedService], Field(max_length=8, json_schema_extra=list_map("name"))
+    ] = Field(default_factory=list)
     """Further Services over the same pods: other names or ports that clients know them by."""
     load_balancers: Annotated[
-        list[LoadBalancer], Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "atomic"})
+        list[LoadBalancer],
+        Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
     ] = Field(default_factory=list)
     """Doors from outside."""
     update_strategy: UpdateStrategy | None = None

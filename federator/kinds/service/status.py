@@ -1,4 +1,6 @@
-"""Status of a PinterestService: read from a slice, written on a slice, and put together for the host."""
+"""Status of a PinterestService: read from a slice, written on a slice, and put together for the
+host.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +20,11 @@ def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
     actual = raw.figure(status, "replicas")
     # A member that claims more ready copies than it has would hide what others lack.
     seen["ready"] = min(seen["ready"], actual)
-    updated = min(raw.figure(status, "updatedReplicas"), actual) if workloads.counts_present_template(obj) else 0
+    updated = (
+        min(raw.figure(status, "updatedReplicas"), actual)
+        if workloads.counts_present_template(obj)
+        else 0
+    )
     return SliceObservation(**seen, updated=updated, actual=actual)
 
 
@@ -32,7 +38,9 @@ def slice_status(seen: SliceObservation, conditions: Sequence[Obj]) -> dict[str,
     }
 
 
-def host_status(obj: Obj, fold: Fold, conditions: Sequence[Obj], *, policy: str = "") -> dict[str, Any]:
+def host_status(
+    obj: Obj, fold: Fold, conditions: Sequence[Obj], *, policy: str = ""
+) -> dict[str, Any]:
     rows = [
         {
             "cluster": row.cluster,

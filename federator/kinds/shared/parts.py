@@ -1,7 +1,8 @@
-"""The parts of native objects that several kinds are made of: metadata, the pod template, ConfigMap and ServiceAccount.
+"""The parts of native objects that several kinds are made of: metadata, the pod template, ConfigMap
+and ServiceAccount.
 
-Used by the expanders of the kinds. Names and selectors are derived from the slice alone and never change while it
-lives.
+Used by the expanders of the kinds. Names and selectors are derived from the slice alone and never
+change while it lives.
 """
 
 import json
@@ -11,7 +12,12 @@ from typing import Any, Final
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds import verbs
-from federator.kinds.labels import CONFIG_HASH_ANNOTATION, IAM_ROLE_ANNOTATION, MANAGED_BY, MANAGED_BY_LABEL
+from federator.kinds.labels import (
+    CONFIG_HASH_ANNOTATION,
+    IAM_ROLE_ANNOTATION,
+    MANAGED_BY,
+    MANAGED_BY_LABEL,
+)
 from federator.kinds.pods import inject as injection
 from federator.kinds.pods import priorities
 from federator.model import names
@@ -31,7 +37,9 @@ def config_map_name(name: str) -> str:
 
 
 def metadata(obj: Obj, mark: verbs.SliceMark | None, name: str, component: str) -> dict[str, Any]:
-    """Name, namespace, labels (the user's, recommended ones, ours) and the owner inside this cluster."""
+    """Name, namespace, labels (the user's, recommended ones, ours) and the owner inside this
+    cluster.
+    """
     labels = _labels(obj, component)
     if mark is not None:
         labels[names.FLEET_LABEL] = mark.fleet
@@ -56,8 +64,9 @@ def owner(obj: Obj) -> dict[str, Any]:
 
 
 def _labels(obj: Obj, component: str) -> dict[str, str]:
-    """Recommended labels where the user gave none; who manages it is ours to say. Private labels of the slice stay
-    behind."""
+    """Recommended labels where the user gave none; who manages it is ours to say. Private labels of
+    the slice stay behind.
+    """
     own = {
         key: value
         for key, value in raw.text_map(obj, "metadata", "labels").items()
@@ -74,20 +83,31 @@ def _labels(obj: Obj, component: str) -> dict[str, str]:
 def pod_template(
     obj: Obj, profile: Obj | None, selector: Mapping[str, str], *, batch: bool, config_hash: bool
 ) -> dict[str, Any]:
-    """The injected template with the selector's labels, the configuration mounted, service account and priority class
-    named."""
+    """The injected template with the selector's labels, the configuration mounted, service account
+    and priority class named.
+    """
     template = injection.inject(
-        raw.mapping(obj, "spec", "template"), profile, raw.mapping(obj, "spec", "sidecars"), batch=batch
+        raw.mapping(obj, "spec", "template"),
+        profile,
+        raw.mapping(obj, "spec", "sidecars"),
+        batch=batch,
     )
     pod = dict(raw.mapping(template, "spec"))
-    meta = {key: value for key, value in raw.mapping(template, "metadata").items() if key in ("labels", "annotations")}
+    meta = {
+        key: value
+        for key, value in raw.mapping(template, "metadata").items()
+        if key in ("labels", "annotations")
+    }
     suggested = {"app.kubernetes.io/name": name_of(obj), MANAGED_BY_LABEL: MANAGED_BY}
     meta["labels"] = {**suggested, **raw.text_map(meta, "labels"), **selector}
     config = raw.text_map(obj, "spec", "config")
     if config:
         pod = _with_config(pod, config_map_name(name_of(obj)), own_containers(obj))
         if config_hash:
-            meta["annotations"] = {**raw.text_map(meta, "annotations"), CONFIG_HASH_ANNOTATION: hash_of(config)}
+            meta["annotations"] = {
+                **raw.text_map(meta, "annotations"),
+                CONFIG_HASH_ANNOTATION: hash_of(config),
+            }
     account = service_account_name(obj)
     if account:
         pod["serviceAccountName"] = account
@@ -111,8 +131,9 @@ def hash_of(config: Mapping[str, str]) -> str:
 
 
 def _with_config(pod: dict[str, Any], config_map: str, own: frozenset[str]) -> dict[str, Any]:
-    """Mounts the ConfigMap in the workload's own containers, unless its template uses the ConfigMap itself or has the
-    path."""
+    """Mounts the ConfigMap in the workload's own containers, unless its template uses the ConfigMap
+    itself or has the path.
+    """
     if _mentions(pod, config_map):
         return pod
     volume = {"name": CONFIG_VOLUME, "configMap": {"name": config_map}}
@@ -120,7 +141,9 @@ def _with_config(pod: dict[str, Any], config_map: str, own: frozenset[str]) -> d
     out = {**pod, "volumes": [*raw.objects(pod, "volumes"), volume]}
     for field in ("initContainers", "containers"):
         if field in pod:
-            out[field] = [_mounted(c, mount) if c.get("name") in own else c for c in raw.objects(pod, field)]
+            out[field] = [
+                _mounted(c, mount) if c.get("name") in own else c for c in raw.objects(pod, field)
+            ]
     return out
 
 
@@ -132,17 +155,28 @@ def _mounted(container: Obj, mount: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _mentions(pod: Obj, config_map: str) -> bool:
-    """Whether the template refers to the ConfigMap by name, in a volume or in a container's variables."""
+    """Whether the template refers to the ConfigMap by name, in a volume or in a container's
+    variables.
+    """
     for volume in raw.objects(pod, "volumes"):
-        if raw.text(volume, "name") == CONFIG_VOLUME or raw.text(volume, "configMap", "name") == config_map:
+        if (
+            raw.text(volume, "name") == CONFIG_VOLUME
+            or raw.text(volume, "configMap", "name") == config_map
+        ):
             return True
         sources = raw.objects(volume, "projected", "sources")
         if any(raw.text(source, "configMap", "name") == config_map for source in sources):
             return True
     for field in ("initContainers", "containers"):
         for container in raw.objects(pod, field):
-            whole = [raw.text(entry, "configMapRef", "name") for entry in raw.objects(container, "envFrom")]
-            single = [raw.text(e, "valueFrom", "configMapKeyRef", "name") for e in raw.objects(container, "env")]
+            whole = [
+                raw.text(entry, "configMapRef", "name")
+                for entry in raw.objects(container, "envFrom")
+            ]
+            single = [
+                raw.text(e, "valueFrom", "configMapKeyRef", "name")
+                for e in raw.objects(container, "env")
+            ]
             if config_map in whole or config_map in single:
                 return True
     return False
@@ -157,8 +191,9 @@ def config_map(obj: Obj, mark: verbs.SliceMark | None, component: str) -> list[d
 
 
 def service_account_name(obj: Obj) -> str:
-    """The account that the template names; else, for a workload with a role, one of its own name; else "" (the
-    default)."""
+    """The account that the template names; else, for a workload with a role, one of its own name;
+    else "" (the default).
+    """
     pod = raw.mapping(obj, "spec", "template", "spec")
     named = raw.text(pod, "serviceAccountName") or raw.text(pod, "serviceAccount")
     return named or (name_of(obj) if raw.text(obj, "spec", "iamRole") else "")
@@ -167,8 +202,8 @@ def service_account_name(obj: Obj) -> str:
 def service_account(obj: Obj, mark: verbs.SliceMark | None, component: str) -> list[dict[str, Any]]:
     """The account that the pods run under, annotated with the role.
 
-    One that the template names may serve several workloads, so it has no owner: whoever comes first makes it, and it
-    stays.
+    One that the template names may serve several workloads, so it has no owner: whoever comes first
+    makes it, and it stays.
     """
     name = service_account_name(obj)
     if not name or name == "default":
@@ -177,7 +212,11 @@ def service_account(obj: Obj, mark: verbs.SliceMark | None, component: str) -> l
     shared = name != name_of(obj)
     if shared:
         labels = {MANAGED_BY_LABEL: MANAGED_BY} | ({names.FLEET_LABEL: mark.fleet} if mark else {})
-        meta: dict[str, Any] = {"name": name, "namespace": raw.text(obj, "metadata", "namespace"), "labels": labels}
+        meta: dict[str, Any] = {
+            "name": name,
+            "namespace": raw.text(obj, "metadata", "namespace"),
+            "labels": labels,
+        }
     else:
         meta = metadata(obj, mark, name, component)
     if role:

@@ -1,5 +1,6 @@
-"""The spec and status fields that the models of all Pinterest workload kinds share, in one place so that they never
-differ."""
+"""The spec and status fields that the models of all Pinterest workload kinds share, in one place so
+that they never differ.
+"""
 
 import re
 from typing import Annotated, Any, Literal
@@ -37,34 +38,44 @@ _FILE_NAME = re.compile(r"[-._a-zA-Z0-9]{1,253}", re.ASCII)
 
 def _file_name(name: str) -> str:
     if not _FILE_NAME.fullmatch(name) or name in (".", ".."):
-        raise PydanticCustomError("file_name", "a file name has 1 to 253 letters, digits, '-', '_' and '.'")
+        raise PydanticCustomError(
+            "file_name", "a file name has 1 to 253 letters, digits, '-', '_' and '.'"
+        )
     return name
 
 
 FileName = Annotated[str, AfterValidator(_file_name)]
 """Checked here only: a CEL rule over map keys exceeds the cost that API servers allow."""
-ConfigMapData = Annotated[dict[FileName, Annotated[str, Field(max_length=524288)]], Field(max_length=64)]
+ConfigMapData = Annotated[
+    dict[FileName, Annotated[str, Field(max_length=524288)]], Field(max_length=64)
+]
 
 
 class WorkloadSpec(Model):
     """What every Pinterest workload says."""
 
-    project: Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")] | None = None
+    project: (
+        Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")] | None
+    ) = None
     """Quota account that this workload is charged to; the namespace's name when left out."""
     tier: TierName = "OnDemand"
     """Service class: Reserved before OnDemand before Preemptible."""
     priority: Int32 = 0
     """Order within the tier, higher first; bounded by the quota's maxPriority."""
     suspend: bool | None = None
-    """While true, the federation leaves the workload as it is: nothing is placed, moved or changed; status is still
-    reported."""
+    """While true, the federation leaves the workload as it is: nothing is placed, moved or changed;
+    status is still reported.
+    """
     runtime_profile: ObjectName | None = None
-    """RuntimeProfile whose sidecars, init containers, variables and volumes its pods are given; "default" when left
-    out."""
+    """RuntimeProfile whose sidecars, init containers, variables and volumes its pods are given;
+    "default" when left out.
+    """
     iam_role: Annotated[str, Field(max_length=128, pattern=r"^[-+=,.@_/a-zA-Z0-9]+$")] | None = None
     """IAM role of the pods; their service account is annotated with it."""
     config: ConfigMapData = Field(default_factory=dict)
-    """Files of the ConfigMap NAME-config, mounted at /etc/pinterest/config; a change restarts the pods of a service."""
+    """Files of the ConfigMap NAME-config, mounted at /etc/pinterest/config; a change restarts the
+    pods of a service.
+    """
     sidecars: Annotated[dict[str, AnyObject], Field(max_length=32)] = Field(default_factory=dict)
     """Parameters for containers of the RuntimeProfile, by container name."""
     placement: Placement | None = None
@@ -83,14 +94,16 @@ class Native(Model):
     name: ShortText = ""
     """Its name, in the namespace of the slice."""
     health: Literal["Healthy", "Progressing", "Degraded"] = "Healthy"
-    """Healthy; Progressing while waiting is all that it takes; Degraded when somebody should look."""
+    """Healthy; Progressing while waiting is all that it takes; Degraded when somebody should look.
+    """
     reason: ShortText = ""
     """Why it is not healthy, in CamelCase."""
 
 
 class WorkloadStatus(Model):
-    """What is reported of every Pinterest workload. On the host: of all clusters together; on a slice: of this
-    cluster."""
+    """What is reported of every Pinterest workload. On the host: of all clusters together; on a
+    slice: of this cluster.
+    """
 
     observed_generation: Amount = 0
     """The newest generation that this status speaks about."""
@@ -116,8 +129,8 @@ class WorkloadStatus(Model):
     """On a slice: whether its native objects are healthy."""
     unschedulable: Unschedulable | None = None
     """On a slice: copies that the member's scheduler has found no node for."""
-    natives: Annotated[list[Native], Field(max_length=NATIVES_MAX, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list
+    natives: Annotated[list[Native], Field(max_length=NATIVES_MAX, json_schema_extra=ATOMIC)] = (
+        Field(default_factory=list)
     )
     """On a slice: the native objects that it was expanded to, those that are not healthy first."""
 

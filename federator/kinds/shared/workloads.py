@@ -1,5 +1,5 @@
-"""What the Pinterest workload kinds have in common: the verbs on shared spec fields, the slice, and the status of a
-slice.
+"""What the Pinterest workload kinds have in common: the verbs on shared spec fields, the slice, and
+the status of a slice.
 
 Used by the files of those kinds only. Like all verbs: pure, total, never changing the argument.
 """
@@ -66,7 +66,9 @@ def read_mark(obj: Obj) -> SliceMark | None:
 
 def slice_spec(obj: Obj, mark: SliceMark, defaults: Mapping[str, Any]) -> dict[str, Any]:
     """The user's spec without what only the host reads, defaulted, with the slice block."""
-    spec = {name: value for name, value in raw.mapping(obj, "spec").items() if name not in HOST_ONLY}
+    spec = {
+        name: value for name, value in raw.mapping(obj, "spec").items() if name not in HOST_ONLY
+    }
     for name, value in defaults.items():
         spec.setdefault(name, value)
     spec["slice"] = verbs.encode_mark(mark)
@@ -103,12 +105,15 @@ def observed(obj: Obj, cluster: str, known: bool, *, desired: int) -> dict[str, 
 
 def caught_up(obj: Obj) -> bool:
     """Whether the status of a slice is about what it says now."""
-    return raw.integer(obj, "status", "observedGeneration") >= raw.integer(obj, "metadata", "generation")
+    return raw.integer(obj, "status", "observedGeneration") >= raw.integer(
+        obj, "metadata", "generation"
+    )
 
 
 def counts_present_template(obj: Obj) -> bool:
-    """Whether `updatedReplicas` of a slice are of the template that it has now: a new share makes a new generation, and
-    says nothing of them."""
+    """Whether `updatedReplicas` of a slice are of the template that it has now: a new share makes a
+    new generation, and says nothing of them.
+    """
     return caught_up(obj) or raw.word(obj, "status", "template") == podparts.digest(obj)
 
 
@@ -136,7 +141,9 @@ def base_slice_status(seen: SliceObservation, conditions: Sequence[Obj]) -> dict
 
 def base_host_status(fold: Fold, conditions: Sequence[Obj], policy: str) -> dict[str, Any]:
     """The scalar fields that tables show, and the conditions."""
-    ready = next((condition for condition in conditions if condition.get("type") == "Ready"), raw.NO_FIELDS)
+    ready = next(
+        (condition for condition in conditions if condition.get("type") == "Ready"), raw.NO_FIELDS
+    )
     status: dict[str, Any] = {
         "observedGeneration": fold.observed_generation,
         "clusters": fold.clusters,
@@ -168,4 +175,7 @@ def is_no_set(status: Obj, field: str) -> bool:
 
 def trouble(row: Row) -> dict[str, Any]:
     """The fields of a cluster row that say whether it is heard of and what ails it."""
-    return {"known": row.known, **raw.present({"reason": row.reason, "message": row.message[:1024]})}
+    return {
+        "known": row.known,
+        **raw.present({"reason": row.reason, "message": row.message[:1024]}),
+    }

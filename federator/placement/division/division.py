@@ -43,11 +43,21 @@ class Party:
 
     def next_key(self) -> tuple[int, int, int, str]:
         """Sort key: the smallest gets the next seat."""
-        return (-((self.weight << _SCALE) // (2 * self.seats + 1)), self.seats, self.order, self.name)
+        return (
+            -((self.weight << _SCALE) // (2 * self.seats + 1)),
+            self.seats,
+            self.order,
+            self.name,
+        )
 
     def last_key(self) -> tuple[int, int, int, str]:
         """The `next_key` under which its last seat was given."""
-        return (-((self.weight << _SCALE) // (2 * self.seats - 1)), self.seats - 1, self.order, self.name)
+        return (
+            -((self.weight << _SCALE) // (2 * self.seats - 1)),
+            self.seats - 1,
+            self.order,
+            self.name,
+        )
 
 
 def divide(parties: Sequence[Party], total: int) -> int:
@@ -73,7 +83,9 @@ def divide(parties: Sequence[Party], total: int) -> int:
 
 def fill_floors(parties: Sequence[Party], missing: int) -> int:
     """Raises every party to its floor while seats last; returns the seats left."""
-    for party in sorted(parties, key=lambda party: (party.level, -party.weight, party.order, party.name)):
+    for party in sorted(
+        parties, key=lambda party: (party.level, -party.weight, party.order, party.name)
+    ):
         given = min(max(min(party.floor, party.cap) - party.seats, 0), missing)
         party.seats += given
         missing -= given
@@ -111,7 +123,9 @@ def _leap(able: Sequence[Party], missing: int) -> int:
         return 0
     q = sum(party.weight for party in able)
     low, high = 0, missing + sum(party.seats for party in able)
-    while _given(able, high, q) <= missing and any(_seats_at(party, high, q) < party.cap for party in able):
+    while _given(able, high, q) <= missing and any(
+        _seats_at(party, high, q) < party.cap for party in able
+    ):
         low, high = high, 2 * high
     while low < high:
         middle = (low + high + 1) // 2
@@ -139,7 +153,9 @@ def shrink(parties: Sequence[Party], surplus: int) -> None:
     """Takes seats back in the reverse order of giving: higher levels first, floors last."""
     for floors_too in (False, True):
         for level in sorted({party.level for party in parties}, reverse=True):
-            surplus = _take([party for party in parties if party.level == level], surplus, floors_too=floors_too)
+            surplus = _take(
+                [party for party in parties if party.level == level], surplus, floors_too=floors_too
+            )
             if surplus == 0:
                 return
 
@@ -147,7 +163,9 @@ def shrink(parties: Sequence[Party], surplus: int) -> None:
 def shrink_to_floors(parties: Sequence[Party], surplus: int) -> None:
     """As `shrink`, but no party falls below its floor."""
     for level in sorted({party.level for party in parties}, reverse=True):
-        surplus = _take([party for party in parties if party.level == level], surplus, floors_too=False)
+        surplus = _take(
+            [party for party in parties if party.level == level], surplus, floors_too=False
+        )
 
 
 def _take(parties: Sequence[Party], surplus: int, *, floors_too: bool) -> int:
@@ -176,7 +194,10 @@ def _leap_back(able: Sequence[Party], surplus: int, *, floors_too: bool) -> int:
     q = sum(party.weight for party in able) or 1
 
     def kept(party: Party, p: int) -> int:
-        return min(max((2 * party.weight * p + q) // (2 * q), 0 if floors_too else party.floor), party.seats)
+        return min(
+            max((2 * party.weight * p + q) // (2 * q), 0 if floors_too else party.floor),
+            party.seats,
+        )
 
     def taken(p: int) -> int:
         return sum(party.seats - kept(party, p) for party in able)
@@ -215,7 +236,9 @@ def consolidate(parties: Sequence[Party], total: int) -> None:
     """Shrinks by emptying the smallest holders first, so that as few clusters as possible remain
     (strategy Pack)."""
     surplus = sum(party.seats for party in parties) - total
-    for party in sorted(parties, key=lambda party: (-party.level, party.seats, -party.order, party.name)):
+    for party in sorted(
+        parties, key=lambda party: (-party.level, party.seats, -party.order, party.name)
+    ):
         taken = min(max(surplus, 0), party.seats)
         party.seats -= taken
         surplus -= taken
@@ -244,7 +267,8 @@ def by_static_weight(policy: Policy, cluster: ClusterView, held: int, room: int)
         (
             weight.weight
             for weight in policy.division.weights
-            if cluster.name in weight.names or (weight.selector is not None and weight.selector.matches(cluster.labels))
+            if cluster.name in weight.names
+            or (weight.selector is not None and weight.selector.matches(cluster.labels))
         ),
         default=0,
     )

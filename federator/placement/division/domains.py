@@ -55,7 +55,9 @@ class Domains:
         return max(self.high - self.least - self.skew, 0) if self.skew else 0
 
     def lacking(self) -> int:
-        """How many more domains must be used for minDomains, as far as there are copies for them."""
+        """How many more domains must be used for minDomains, as far as there are copies for
+        them.
+        """
         return max(min(self.wants, self.total) - self.used, 0)
 
     def breach(self, domain: str, block: int, unit: int = 1) -> int:
@@ -71,7 +73,10 @@ class Domains:
             if breach <= 0:
                 breach = 0
             elif count <= self.least and not self.few:
-                low = min((other for name, other in self.totals.items() if name != domain), default=count + block)
+                low = min(
+                    (other for name, other in self.totals.items() if name != domain),
+                    default=count + block,
+                )
                 breach = max(count + block - min(low, count + block) - max(self.skew, unit), 0)
         if self.used < self.wants and (count > 0 or (block > unit and self.used + 1 < self.wants)):
             breach += 1
@@ -122,8 +127,12 @@ class Domains:
         return few_left or before != (self.least, self.high, self.used)
 
 
-def of_rule(at: int, rule: SpreadRule, parties: Sequence[Party], idle: Collection[tuple[str, ...]] = ()) -> Domains:
-    """The domains of the rule at index `at` of the policy, over the parties and the idle clusters."""
+def of_rule(
+    at: int, rule: SpreadRule, parties: Sequence[Party], idle: Collection[tuple[str, ...]] = ()
+) -> Domains:
+    """The domains of the rule at index `at` of the policy, over the parties and the idle
+    clusters.
+    """
     totals: dict[str, int] = {}
     total = 0
     for party in parties:

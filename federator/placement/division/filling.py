@@ -40,7 +40,9 @@ def fill(parties: Sequence[Party], missing: int, rules: _Rules, idle: _Idle) -> 
     return left
 
 
-def _fill(parties: Sequence[Party], missing: int, rules: _Rules, idle: _Idle, *, rounds: int | None) -> int:
+def _fill(
+    parties: Sequence[Party], missing: int, rules: _Rules, idle: _Idle, *, rounds: int | None
+) -> int:
     """`rounds`: how often excess blocks are looked for after each size; None repeats until there
     are none."""
     unit = _first_unit(parties, missing)
@@ -72,7 +74,9 @@ def overgrown(parties: Sequence[Party], before: Sequence[int], rules: _Rules, id
         growth: dict[str, int] = {}
         for party, seats in zip(parties, before, strict=True):
             growth[party.domains[at]] = growth.get(party.domains[at], 0) + party.seats - seats
-        had = {domain: count - growth.get(domain, 0) for domain, count in spread_domains.totals.items()}
+        had = {
+            domain: count - growth.get(domain, 0) for domain, count in spread_domains.totals.items()
+        }
         lacked = min(spread_domains.wants, spread_domains.total - sum(growth.values())) - sum(
             count > 0 for count in had.values()
         )
@@ -87,7 +91,12 @@ def overgrown(parties: Sequence[Party], before: Sequence[int], rules: _Rules, id
 
 
 def _give_back(  # noqa: PLR0917 what a size of blocks has left
-    parties: Sequence[Party], before: Sequence[int], rules: _Rules, idle: _Idle, unit: int, rounds: int | None
+    parties: Sequence[Party],
+    before: Sequence[int],
+    rules: _Rules,
+    idle: _Idle,
+    unit: int,
+    rounds: int | None,
 ) -> None:
     """Every cluster gives back one block, and domains what lies beyond a hard skew; none falls
     below `before`."""
@@ -96,13 +105,17 @@ def _give_back(  # noqa: PLR0917 what a size of blocks has left
         party.seats = max(party.seats - _MARGIN * unit, least[party.name])
     done = 0
     while rounds is None or done < rounds:
-        taken = sum(_level(parties, least, at, rule, idle) for at, rule in enumerate(rules) if rule.hard)
+        taken = sum(
+            _level(parties, least, at, rule, idle) for at, rule in enumerate(rules) if rule.hard
+        )
         done += 1
         if not taken:
             break
 
 
-def _level(parties: Sequence[Party], least: dict[str, int], at: int, rule: SpreadRule, idle: _Idle) -> int:
+def _level(
+    parties: Sequence[Party], least: dict[str, int], at: int, rule: SpreadRule, idle: _Idle
+) -> int:
     """Takes the seats that lie beyond the rule's skew and were given since `least`; returns how
     many."""
     spread_domains, all_taken = domains.of_rule(at, rule, parties, idle), 0
@@ -112,7 +125,11 @@ def _level(parties: Sequence[Party], least: dict[str, int], at: int, rule: Sprea
         surplus = count - spread_domains.least - spread_domains.skew
         if surplus <= 0:
             continue
-        inside = [party for party in parties if party.domains[at] == domain and party.seats > least[party.name]]
+        inside = [
+            party
+            for party in parties
+            if party.domains[at] == domain and party.seats > least[party.name]
+        ]
         for party in sorted(inside, key=Party.last_key, reverse=True):
             taken = min(surplus, party.seats - least[party.name])
             party.seats -= taken
@@ -140,14 +157,18 @@ class _Cell:
 
 
 class _Cells:
-    """Cells ordered by rank; the smallest rank is served next. `ranks` is updated as seats change."""
+    """Cells ordered by rank; the smallest rank is served next. `ranks` is updated as seats
+    change.
+    """
 
     def __init__(self, parties: Sequence[Party], rules: _Rules, idle: _Idle, unit: int) -> None:
         self.unit = unit
         self.hard: list[tuple[int, Domains]] = []
         self.soft: list[tuple[int, Domains]] = []
         for at, rule in enumerate(rules):
-            (self.hard if rule.hard else self.soft).append((at, domains.of_rule(at, rule, parties, idle)))
+            (self.hard if rule.hard else self.soft).append(
+                (at, domains.of_rule(at, rule, parties, idle))
+            )
         self.lines = [*self.hard, *self.soft]
         cells: dict[tuple[str, ...], _Cell] = {}
         for party in parties:
@@ -160,7 +181,9 @@ class _Cells:
             cell.beside = [
                 at
                 for at, other in enumerate(self.cells)
-                if any(mine == theirs for mine, theirs in zip(cell.domains, other.domains, strict=True))
+                if any(
+                    mine == theirs for mine, theirs in zip(cell.domains, other.domains, strict=True)
+                )
             ]
         self.largest = max([unit, *(party.floor for party in parties)])
         """Upper bound of a block."""
@@ -182,7 +205,9 @@ class _Cells:
     def run(self, left: int) -> int:
         """Moves blocks until none is left or no cluster may; returns what is left."""
         cells, rank = self.cells, self.rank
-        floors = self.largest > self.unit  # given at once they may leave the least domain behind: the next one counts
+        floors = (
+            self.largest > self.unit
+        )  # given at once they may leave the least domain behind: the next one counts
         ranks = [rank(cell, left) for cell in cells]
         while left > 0 and ranks:
             best = min(ranks)
@@ -209,7 +234,11 @@ class _Filling(_Cells):
 
     def takes_part(self, party: Party) -> bool:
         below = party.seats < party.floor
-        return party.seats < party.cap and (party.weight > 0 or below) and (self.unit == 1 or not below)
+        return (
+            party.seats < party.cap
+            and (party.weight > 0 or below)
+            and (self.unit == 1 or not below)
+        )
 
     def entry(self, party: Party) -> tuple[tuple[int, ...], tuple[int, ...], str, Party]:
         *key, name = party.next_key()

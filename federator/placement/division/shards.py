@@ -44,7 +44,8 @@ def assign(
     `held`: ranges of the clusters that stay. `slots`: how many shards each may run at once.
     `order`: the last tie-break.
 
-        shards 0-1 nobody's, slots b 3 (cordoned), c 3 (not heard) -> c; with c cordoned as well, one each
+        shards 0-1 nobody's, slots b 3 (cordoned), c 3 (not heard) -> c; with c cordoned as well,
+        one each
     """
     every: Ranges = ((0, count - 1),) if count > 0 else ()
     unfinished = shards.minus(every, finished)
@@ -72,7 +73,9 @@ def assign(
     if parties:
         before = {party.name: party.seats for party in parties}
         division.divide(parties, shards.size(unfinished))
-        for party in sorted(parties, key=lambda party: _first(kept.get(party.name, ()), party.name)):
+        for party in sorted(
+            parties, key=lambda party: _first(kept.get(party.name, ()), party.name)
+        ):
             mine, loose = _extend(kept.get(party.name, ()), loose, party.seats - before[party.name])
             kept[party.name] = mine
     return {name: ranges for name, ranges in sorted(kept.items()) if ranges}

@@ -18,7 +18,10 @@ from federator.placement.division.domains import Domains
 
 
 def divide(
-    parties: Sequence[Party], total: int, rules: Sequence[SpreadRule], idle: Collection[tuple[str, ...]] = ()
+    parties: Sequence[Party],
+    total: int,
+    rules: Sequence[SpreadRule],
+    idle: Collection[tuple[str, ...]] = (),
 ) -> int:
     """As `division.divide`, under the rules; returns the missing copies. `idle`: domains of
     clusters that take no part but count (`domains.of_idle`)."""
@@ -37,7 +40,10 @@ def divide(
 
 
 def _with_floors(
-    parties: Sequence[Party], missing: int, rules: Sequence[SpreadRule], idle: Collection[tuple[str, ...]]
+    parties: Sequence[Party],
+    missing: int,
+    rules: Sequence[SpreadRule],
+    idle: Collection[tuple[str, ...]],
 ) -> int:
     """Fills all floors together, since a single one may break a hard rule that all together keep.
     If the result breaks a hard rule, each floor is filled instead when its cluster comes next and
@@ -68,7 +74,10 @@ def _broken(
         if measured.lacking():
             yield (
                 rule,
-                f"spread over {rule.topology_key}: {measured.used} domains are used, minDomains is {rule.min_domains}",
+                (
+                    f"spread over {rule.topology_key}: {measured.used} domains are used, "
+                    f"minDomains is {rule.min_domains}"
+                ),
             )
 
 
@@ -77,7 +86,8 @@ def _apart(rule: SpreadRule, measured: Domains) -> str:
     high = max(sorted(totals), key=lambda name: totals[name])
     low = min(sorted(totals), key=lambda name: totals[name])
     return (
-        f"spread over {rule.topology_key}: {_named(high)} has {totals[high]} and {_named(low)} {totals[low]}, "
+        f"spread over {rule.topology_key}: {_named(high)} has {totals[high]} and "
+        f"{_named(low)} {totals[low]}, "
         f"{measured.excess()} more apart than maxSkew {rule.max_skew} allows"
     )
 

@@ -11,17 +11,32 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from federator.model.ask import DEFAULT_POLICY, Ask, Demand, Division, Policy, SpreadRule, Strategy, Unit
+from federator.model.ask import (
+    DEFAULT_POLICY,
+    Ask,
+    Demand,
+    Division,
+    Policy,
+    SpreadRule,
+    Strategy,
+    Unit,
+)
 from federator.model.fleet import ClusterView
 from federator.model.kubernetes import selectors, taints
 from federator.model.kubernetes.taints import Effect, Taint, Toleration
 
-_BOUNDS: Final[Mapping[str, tuple[Callable[[Division], int | None], Callable[[Demand], int | None]]]] = {
-    "minPerCluster": (lambda own: own.min_per_cluster, lambda demand: demand.min_per_cluster or None),
+_BOUNDS: Final[
+    Mapping[str, tuple[Callable[[Division], int | None], Callable[[Demand], int | None]]]
+] = {
+    "minPerCluster": (
+        lambda own: own.min_per_cluster,
+        lambda demand: demand.min_per_cluster or None,
+    ),
     "maxPerCluster": (lambda own: own.max_per_cluster, lambda demand: demand.max_per_cluster),
     "maxClusters": (lambda own: own.max_clusters, lambda demand: demand.max_clusters),
 }
-"""Field of a division -> (its value in the combination, the value that a Required policy asks for)."""
+"""Field of a division -> (its value in the combination, the value that a Required policy asks for).
+"""
 
 
 def combined(own: Policy, demands: Iterable[Demand]) -> Policy:
@@ -33,7 +48,9 @@ def combined(own: Policy, demands: Iterable[Demand]) -> Policy:
     fewest = [demand.max_clusters for demand in required if demand.max_clusters is not None]
     division = replace(
         own.division,
-        min_per_cluster=max(own.division.min_per_cluster, *(demand.min_per_cluster for demand in required)),
+        min_per_cluster=max(
+            own.division.min_per_cluster, *(demand.min_per_cluster for demand in required)
+        ),
         max_per_cluster=_lower(own.division.max_per_cluster, least),
         max_clusters=_lower(own.division.max_clusters, fewest),
     )
@@ -49,13 +66,16 @@ def _spread(own: tuple[SpreadRule, ...], required: Collection[Demand]) -> tuple[
     or both soft become one, the strictest: the same copies would satisfy or break both."""
     strictest: dict[tuple[str, bool], SpreadRule] = {}
     demanded = sorted(
-        {rule for demand in required for rule in demand.spread}, key=lambda rule: (rule.topology_key, rule.hard)
+        {rule for demand in required for rule in demand.spread},
+        key=lambda rule: (rule.topology_key, rule.hard),
     )
     for rule in (*demanded, *own):
         earlier = strictest.setdefault((rule.topology_key, rule.hard), rule)
         skews = [skew for skew in (earlier.max_skew, rule.max_skew) if skew > 0]
         strictest[rule.topology_key, rule.hard] = replace(
-            earlier, min_domains=max(earlier.min_domains, rule.min_domains), max_skew=min(skews, default=0)
+            earlier,
+            min_domains=max(earlier.min_domains, rule.min_domains),
+            max_skew=min(skews, default=0),
         )
     return tuple(strictest.values())
 
@@ -67,9 +87,16 @@ def alone(ask: Ask, running: int) -> Ask:
     own = ask.policy
     everywhere = own.division.strategy is Strategy.DUPLICATE and ask.unit is Unit.REPLICAS
     plan = Division(Strategy.DUPLICATE if everywhere else Strategy.CAPACITY)
-    # An unreadable policy may tolerate any taint: it evicts nothing that the Required policies let stay.
-    kept = (Toleration(operator="Exists", effect=Effect.NO_EXECUTE),) if own.problem else own.tolerations
-    bare = replace(DEFAULT_POLICY, name=own.name, origin=own.origin, division=plan, tolerations=kept)
+    # An unreadable policy may tolerate any taint: it evicts nothing that the Required policies let
+    # stay.
+    kept = (
+        (Toleration(operator="Exists", effect=Effect.NO_EXECUTE),)
+        if own.problem
+        else own.tolerations
+    )
+    bare = replace(
+        DEFAULT_POLICY, name=own.name, origin=own.origin, division=plan, tolerations=kept
+    )
     bare = combined(bare, own.required)
     most = bare.division.max_per_cluster
     if most is not None and bare.division.min_per_cluster > most:
@@ -96,9 +123,14 @@ def forbids(policy: Policy, taint: Taint) -> Demand | None:
     return None
 
 
-def untolerated(policy: Policy, present: Iterable[Taint], effects: Collection[str] = taints.REFUSING) -> Taint | None:
+def untolerated(
+    policy: Policy, present: Iterable[Taint], effects: Collection[str] = taints.REFUSING
+) -> Taint | None:
     """The first taint with one of these effects that is not tolerated; None for none."""
-    return next((taint for taint in present if taint.effect in effects and not tolerates(policy, taint)), None)
+    return next(
+        (taint for taint in present if taint.effect in effects and not tolerates(policy, taint)),
+        None,
+    )
 
 
 def avoided(policy: Policy, cluster: ClusterView) -> int:
@@ -119,7 +151,13 @@ def not_admitting(policy: Policy, cluster: ClusterView) -> tuple[Demand, str] | 
     """The first Required policy that does not name or select the cluster, with the sentence."""
     for demand in policy.required:
         if demand.names and cluster.name not in demand.names:
-            return demand, f"is not among the {len(demand.names)} clusters named by {of('clusters.names', demand)}"
+            return (
+                demand,
+                (
+                    f"is not among the {len(demand.names)} clusters named by "
+                    f"{of('clusters.names', demand)}"
+                ),
+            )
         if demand.selector is not None and not demand.selector.matches(cluster.labels):
             wanted = selectors.to_text(demand.selector)
             return demand, f"its labels do not match {of('clusters.selector', demand)} ({wanted})"
@@ -136,7 +174,9 @@ def bounding(policy: Policy, field: str) -> Demand | None:
     maxClusters); None when the workload's own policy sets it."""
     combination, asked = _BOUNDS[field]
     value = combination(policy.division)
-    return next((demand for demand in policy.required if value is not None and asked(demand) == value), None)
+    return next(
+        (demand for demand in policy.required if value is not None and asked(demand) == value), None
+    )
 
 
 def bound(policy: Policy, field: str) -> str:

@@ -1,4 +1,6 @@
-"""Names of clusters in a policy that no cluster has: misspelt, or of a cluster that has left. Pure."""
+"""Names of clusters in a policy that no cluster has: misspelt, or of a cluster that has left.
+Pure.
+"""
 
 import difflib
 from collections.abc import Collection, Iterator, Mapping
@@ -18,7 +20,10 @@ class Unknown:
 
     @property
     def sentence(self) -> str:
-        return f"names {self.name}, which no cluster is called{f'; {self.alike} is' if self.alike else ''}"
+        return (
+            f"names {self.name}, which no cluster is "
+            f"called{f'; {self.alike} is' if self.alike else ''}"
+        )
 
 
 def unknown(policy: Policy, clusters: Collection[str]) -> tuple[Unknown, ...]:

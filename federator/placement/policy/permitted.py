@@ -27,10 +27,17 @@ class Refused:
     message: str
 
 
-def refusal(ask: Ask, levels: Mapping[str, Level], quotas: Iterable[QuotaAccount]) -> Refused | None:
-    """Why the workload may not run; None when it may. `levels` and `quotas` as in a FleetSnapshot."""
+def refusal(
+    ask: Ask, levels: Mapping[str, Level], quotas: Iterable[QuotaAccount]
+) -> Refused | None:
+    """Why the workload may not run; None when it may. `levels` and `quotas` as in a
+    FleetSnapshot.
+    """
     if names.is_system_namespace(ask.key.namespace):
-        message = f"metadata.namespace: is {ask.key.namespace}, which is the cluster's own; use another one"
+        message = (
+            f"metadata.namespace: is {ask.key.namespace}, which is the cluster's own; use "
+            "another one"
+        )
         return Refused(Reason.POD_SECURITY_VIOLATION, message)
     if ask.privileges is NO_PRIVILEGES or ask.privileges == NO_PRIVILEGES:
         return None
@@ -46,7 +53,9 @@ def _by_level(ask: Ask, level: Level) -> Refused | None:
     if violation:
         return Refused(Reason.POD_SECURITY_VIOLATION, f"{violation}; {where}")
     if ask.privileges.nodes:
-        return Refused(Reason.POD_SECURITY_VIOLATION, f"{ask.privileges.nodes}; {where}, not privileged")
+        return Refused(
+            Reason.POD_SECURITY_VIOLATION, f"{ask.privileges.nodes}; {where}, not privileged"
+        )
     return None
 
 
@@ -59,17 +68,34 @@ def _by_lists(ask: Ask, quotas: Iterable[QuotaAccount]) -> Iterator[Refused]:
     template = "spec.template.spec"
     for account in quota.accounts_of(ask.project, quotas):
         for path, value, field, listed in (
-            (f"{template}.serviceAccountName", wanted.service_account, "serviceAccounts", account.service_accounts),
+            (
+                f"{template}.serviceAccountName",
+                wanted.service_account,
+                "serviceAccounts",
+                account.service_accounts,
+            ),
             ("spec.iamRole", wanted.iam_role, "iamRoles", account.iam_roles),
-            (f"{template}.priorityClassName", wanted.priority_class, "priorityClasses", account.priority_classes),
+            (
+                f"{template}.priorityClassName",
+                wanted.priority_class,
+                "priorityClasses",
+                account.priority_classes,
+            ),
         ):
             if value and not any(_matches(pattern, value) for pattern in listed):
-                yield Refused(Reason.IDENTITY_NOT_ALLOWED, _unlisted(path, value, field, listed, account))
+                yield Refused(
+                    Reason.IDENTITY_NOT_ALLOWED, _unlisted(path, value, field, listed, account)
+                )
 
 
-def _unlisted(path: str, value: str, field: str, listed: tuple[str, ...], account: QuotaAccount) -> str:
+def _unlisted(
+    path: str, value: str, field: str, listed: tuple[str, ...], account: QuotaAccount
+) -> str:
     allowed = f"only {', '.join(listed)}"[:300] if listed else "none"
-    return f"{path}: is {value}; FederatedQuota {account.name} allows its projects {allowed} (spec.{field})"
+    return (
+        f"{path}: is {value}; FederatedQuota {account.name} allows its projects {allowed} "
+        f"(spec.{field})"
+    )
 
 
 @lru_cache(maxsize=4096)

@@ -38,7 +38,9 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A policy with its selection of workloads. Empty conditions match everything; all must match."""
+    """A policy with its selection of workloads. Empty conditions match everything; all must
+    match.
+    """
 
     policy: Policy
     cluster_wide: bool = False
@@ -76,7 +78,9 @@ class Rule:
 
     def same_selection(self, other: "Rule") -> bool:
         """Whether both select the same workloads with the same precedence."""
-        return self == replace(other, policy=self.policy, demand=self.demand, created_s=self.created_s)
+        return self == replace(
+            other, policy=self.policy, demand=self.demand, created_s=self.created_s
+        )
 
 
 class Policies:
@@ -170,7 +174,9 @@ class Policies:
 
     def beyond(self, namespace: str) -> list[Id]:
         """The policies of the namespace that are not in force."""
-        return [(namespace, name) for _, _, name in self._order.get(namespace, ())[self.in_force_max :]]
+        return [
+            (namespace, name) for _, _, name in self._order.get(namespace, ())[self.in_force_max :]
+        ]
 
     def choose(self, subject: Subject, policy_ref: str) -> Policy:
         """The workload's own policy; its `origin` says how it was chosen.
@@ -210,14 +216,18 @@ class Policies:
         if rule is not None and not self.in_force(rule.id):
             raise FieldError(
                 "spec.placement.policyRef",
-                f"PlacementPolicy {name} is not in force: namespace {namespace} has {self.count(namespace)} of them, "
+                f"PlacementPolicy {name} is not in force: namespace {namespace} has "
+                f"{self.count(namespace)} of them, "
                 f"and the {self.in_force_max} oldest are in force",
             )
         rule = rule or self._rules.get(("", name))
         if rule is None:
             raise FieldError(
                 "spec.placement.policyRef",
-                f"there is no PlacementPolicy {name} in namespace {namespace}, nor a ClusterPlacementPolicy",
+                (
+                    f"there is no PlacementPolicy {name} in namespace {namespace}, nor a "
+                    "ClusterPlacementPolicy"
+                ),
             )
         return rule
 
@@ -243,7 +253,9 @@ class _Index:
 
     def add(self, rule: Rule) -> None:
         for name in _buckets_of(rule):
-            bisect.insort(self._buckets.setdefault(name, []), (_rank(rule), rule), key=lambda entry: entry[0])
+            bisect.insort(
+                self._buckets.setdefault(name, []), (_rank(rule), rule), key=lambda entry: entry[0]
+            )
             if name[1] == "label":
                 keys = self._keys.setdefault(name[0], {})
                 keys[name[2]] = keys.get(name[2], 0) + 1
@@ -263,14 +275,24 @@ class _Index:
                 if not keys:
                     del self._keys[name[0]]
 
-    def buckets(self, subject: Subject, cluster_wide: bool) -> Iterator[list[tuple[tuple[int, str], Rule]]]:
+    def buckets(
+        self, subject: Subject, cluster_wide: bool
+    ) -> Iterator[list[tuple[tuple[int, str], Rule]]]:
         """The buckets that may contain a matching rule."""
         scope = "" if cluster_wide else subject.namespace
         asked, labels = self._keys.get(scope, {}), subject.labels
         # Iterates over the smaller side: an object may have ten thousand labels.
-        keys = [key for key in asked if key in labels] if len(asked) < len(labels) else labels.keys() & asked.keys()
+        keys = (
+            [key for key in asked if key in labels]
+            if len(asked) < len(labels)
+            else labels.keys() & asked.keys()
+        )
         names: list[_Bucket] = [(scope, "label", key, labels[key]) for key in keys]
-        names += [(scope, "namespace", subject.namespace), (scope, "kind", subject.kind), (scope, "all")]
+        names += [
+            (scope, "namespace", subject.namespace),
+            (scope, "kind", subject.kind),
+            (scope, "all"),
+        ]
         names += [(scope, "project", project) for project in {subject.project, *subject.bound}]
         for name in names:
             if (bucket := self._buckets.get(name)) is not None:
@@ -281,7 +303,11 @@ def _buckets_of(rule: Rule) -> list[_Bucket]:
     scope = "" if rule.cluster_wide else rule.policy.namespace
     if rule.match_labels:
         return [(scope, "label", *min(rule.match_labels.items()))]
-    for condition, values in (("namespace", rule.namespaces), ("project", rule.projects), ("kind", rule.kinds)):
+    for condition, values in (
+        ("namespace", rule.namespaces),
+        ("project", rule.projects),
+        ("kind", rule.kinds),
+    ):
         if values:
             return [(scope, condition, value) for value in sorted(values)]
     return [(scope, "all")]

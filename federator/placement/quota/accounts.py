@@ -41,8 +41,9 @@ class Trouble:
 
 
 def troubles(account: QuotaAccount, tree: Tree, capacity: Resources) -> tuple[Trouble, ...]:
-    """All faults of an account, the most serious first. `capacity`: what the nodes of the fleet have
-    for the federation, empty while there is no report."""
+    """All faults of an account, the most serious first. `capacity`: what the nodes of the fleet
+    have for the federation, empty while there is no report.
+    """
     return (
         *_parents(account, tree.accounts),
         *_projects(account, tree),
@@ -58,27 +59,40 @@ def _parents(account: QuotaAccount, accounts: Mapping[str, QuotaAccount]) -> Ite
     if not account.parent:
         return
     if account.parent == account.name:
-        yield Trouble(PARENT_CYCLE, f"spec.parent is {account.name}, the account itself; it stands alone")
+        yield Trouble(
+            PARENT_CYCLE, f"spec.parent is {account.name}, the account itself; it stands alone"
+        )
         return
     if account.parent not in accounts:
         close = _close(account.parent, accounts.keys() - {account.name})
-        yield Trouble(UNKNOWN_PARENT, f"spec.parent is {account.parent}, and there is no such FederatedQuota{close}")
+        yield Trouble(
+            UNKNOWN_PARENT,
+            f"spec.parent is {account.parent}, and there is no such FederatedQuota{close}",
+        )
         return
     line = [account.name]
     while (above := accounts.get(line[-1])) is not None and above.parent:
         line.append(above.parent)
         if above.parent in line[:-1]:
-            yield Trouble(PARENT_CYCLE, f"spec.parent leads in a circle: {' -> '.join(line)}; it stands alone")
+            yield Trouble(
+                PARENT_CYCLE, f"spec.parent leads in a circle: {' -> '.join(line)}; it stands alone"
+            )
             return
 
 
 def _projects(account: QuotaAccount, tree: Tree) -> Iterator[Trouble]:
-    """A project should have one account. With several, each counts all its use and each limits it."""
+    """A project should have one account. With several, each counts all its use and each
+    limits it.
+    """
     for project in sorted(account.projects):
         others = [name for name in tree.speaking(project) if name != account.name]
         if others:
             lowest = tree.charged(project)
-            then = "each of them limits it" if len(lowest) > 1 else f"it is charged to {lowest[0]}, the lowest of them"
+            then = (
+                "each of them limits it"
+                if len(lowest) > 1
+                else f"it is charged to {lowest[0]}, the lowest of them"
+            )
             yield Trouble(
                 PROJECT_BOUND_TWICE,
                 f"spec.projects names {project}, as FederatedQuota {_few(others)} does: {then}",
@@ -91,7 +105,10 @@ def _limits(account: QuotaAccount) -> Iterator[Trouble]:
         for name in sorted(limits.guaranteed):
             if (name in most or name in limits.barred) and limits.guaranteed[name] > most[name]:
                 field = f"spec.tiers.{tier}.guaranteed.{name}"
-                yield Trouble(GUARANTEED_ABOVE_MAX, f"{field} is above spec.tiers.{tier}.max.{name}, which limits")
+                yield Trouble(
+                    GUARANTEED_ABOVE_MAX,
+                    f"{field} is above spec.tiers.{tier}.max.{name}, which limits",
+                )
 
 
 def _below(account: QuotaAccount, tree: Tree) -> Iterator[Trouble]:
@@ -114,13 +131,17 @@ def _below(account: QuotaAccount, tree: Tree) -> Iterator[Trouble]:
                 sums = [quantity.render_amount(name, amount) for amount in (has, beneath)]
                 yield Trouble(
                     GUARANTEES_ABOVE_PARENT,
-                    f"spec.tiers.{tier}.{field}.{name} is {sums[0]}, and {sums[1]} is guaranteed below it ({parts})",
+                    (
+                        f"spec.tiers.{tier}.{field}.{name} is {sums[0]}, and {sums[1]} is "
+                        f"guaranteed below it ({parts})"
+                    ),
                 )
 
 
 def _promises(account: QuotaAccount, tree: Tree, capacity: Resources) -> Iterator[Trouble]:
-    """What is guaranteed to all accounts together must be in the fleet. Told of each account without
-    a parent that guarantees anything of it."""
+    """What is guaranteed to all accounts together must be in the fleet. Told of each account
+    without a parent that guarantees anything of it.
+    """
     if account.name not in tree.roots:
         return
     for name, promised in tree.promised.items():
@@ -129,10 +150,14 @@ def _promises(account: QuotaAccount, tree: Tree, capacity: Resources) -> Iterato
         for tier in Tier:
             bounds = tree.bounds(account.name, tier, name) or {}
             if own := bounds[account.name].guaranteed if bounds else None:
-                sums = [quantity.render_amount(name, amount) for amount in (own, promised, capacity[name])]
+                sums = [
+                    quantity.render_amount(name, amount)
+                    for amount in (own, promised, capacity[name])
+                ]
                 yield Trouble(
                     GUARANTEED_ABOVE_CAPACITY,
-                    f"spec.tiers.{tier}.guaranteed.{name}: with {sums[0]} here, {sums[1]} is guaranteed to all"
+                    f"spec.tiers.{tier}.guaranteed.{name}: with {sums[0]} here, {sums[1]} is "
+                    "guaranteed to all"
                     f" accounts, and the clusters have {sums[2]} for the federation",
                 )
 
@@ -153,10 +178,15 @@ def _resources(account: QuotaAccount, offered: Collection[str]) -> Iterator[Trou
                 if "/" not in name:
                     yield Trouble(
                         UNKNOWN_RESOURCE,
-                        f"{where}: no pod can ask for {name}: it has no domain{_close(name, resources)}",
+                        (
+                            f"{where}: no pod can ask for {name}: it has no "
+                            f"domain{_close(name, resources)}"
+                        ),
                     )
                 elif offered:
-                    yield Trouble(UNKNOWN_RESOURCE, f"{where}: no cluster has {name}{_close(name, resources)}")
+                    yield Trouble(
+                        UNKNOWN_RESOURCE, f"{where}: no cluster has {name}{_close(name, resources)}"
+                    )
 
 
 def _tiers(account: QuotaAccount) -> Iterator[tuple[Tier, TierQuota]]:
@@ -169,6 +199,8 @@ def _few(names: list[str]) -> str:
 
 
 def _close(name: str, resources: Collection[str]) -> str:
-    whole = [resource for resource in sorted(resources) if resource.endswith(f"/{name}")]  # its domain was left out
+    whole = [
+        resource for resource in sorted(resources) if resource.endswith(f"/{name}")
+    ]  # its domain was left out
     similar = whole or difflib.get_close_matches(name, sorted(resources), n=1, cutoff=ALIKE)
     return f"; did you mean {similar[0]}?" if similar else ""

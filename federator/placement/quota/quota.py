@@ -37,7 +37,9 @@ class Admission:
 
 
 UNBOUND: Final = Admission()
-BY_QUOTA: Final = frozenset({Reason.QUOTA_EXCEEDED, Reason.EXCEEDS_MAX_QUOTA, Reason.PRIORITY_EXCEEDS_MAX})
+BY_QUOTA: Final = frozenset(
+    {Reason.QUOTA_EXCEEDED, Reason.EXCEEDS_MAX_QUOTA, Reason.PRIORITY_EXCEEDS_MAX}
+)
 """Reasons of those who lack copies because an account admits no more."""
 RECORDED: Final = 64
 """So many accounts are recorded in a decision with their generations."""
@@ -59,7 +61,10 @@ class Edit:
 def accounts_of(project: str, accounts: Iterable[QuotaAccount]) -> tuple[QuotaAccount, ...]:
     """Every account that covers a project, by name; each of them limits it."""
     return tuple(
-        sorted((account for account in accounts if project in account.projects), key=lambda account: account.name)
+        sorted(
+            (account for account in accounts if project in account.projects),
+            key=lambda account: account.name,
+        )
     )
 
 
@@ -68,7 +73,9 @@ def allows_unknown(accounts: Iterable[QuotaAccount]) -> bool:
     account, otherwise only where accounts without a parent say so and none says otherwise."""
     every = list(accounts)
     settings = {
-        account.unknown_projects for account in every if not account.parent and account.unknown_projects is not None
+        account.unknown_projects
+        for account in every
+        if not account.parent and account.unknown_projects is not None
     }
     return not every or settings == {True}
 
@@ -83,7 +90,9 @@ def charged(ask: Ask, accounts: Iterable[QuotaAccount]) -> Ask:
     return ask if shape == ask.shape else replace(ask, shape=shape, own=None)
 
 
-def with_defaults(requests: Resources, speaking: Iterable[QuotaAccount], own: Resources | None = None) -> Resources:
+def with_defaults(
+    requests: Resources, speaking: Iterable[QuotaAccount], own: Resources | None = None
+) -> Resources:
     """The requests, plus these accounts' defaults for what is not requested. `own`: the requests
     without those of a profile's containers, which are charged on top and are no request of the
     workload's."""
@@ -95,7 +104,9 @@ def with_defaults(requests: Resources, speaking: Iterable[QuotaAccount], own: Re
     return requests + lacking
 
 
-def admit(ask: Ask, wanted: int, held: int, uses: Uses, *, own: Commitment | None, placed: Placed) -> Admission:
+def admit(
+    ask: Ask, wanted: int, held: int, uses: Uses, *, own: Commitment | None, placed: Placed
+) -> Admission:
     """How many of `wanted` copies are admitted; the `held` ones run already and are never taken
     back.
 
@@ -103,7 +114,9 @@ def admit(ask: Ask, wanted: int, held: int, uses: Uses, *, own: Commitment | Non
     admitted, or none beyond those held.
     """
     tree = uses.tree
-    refused = "" if tree.free(ask.project, ask.key.namespace) else refusal(ask, tree.accounts.values())
+    refused = (
+        "" if tree.free(ask.project, ask.key.namespace) else refusal(ask, tree.accounts.values())
+    )
     speaking, line = tree.speaking(ask.project), tree.above(ask.project)
     generations = {name: tree.accounts[name].generation for name in line[:RECORDED]}
     if refused:
@@ -118,7 +131,9 @@ def admit(ask: Ask, wanted: int, held: int, uses: Uses, *, own: Commitment | Non
             _by_resources(asked, name, uses) if name in charged else None,
         ):
             if admission is not None and admission.copies < best.copies:
-                best = Admission(admission.copies, admission.reason, admission.message, False, generations)
+                best = Admission(
+                    admission.copies, admission.reason, admission.message, False, generations
+                )
     return best
 
 
@@ -128,24 +143,29 @@ def refusal(ask: Ask, accounts: Collection[QuotaAccount]) -> str:
     namespaces only those namespaces. Does not mention other namespaces."""
     namespace = ask.key.namespace
     owners = sorted(
-        (account for account in accounts if namespace in account.namespaces), key=lambda account: account.name
+        (account for account in accounts if namespace in account.namespaces),
+        key=lambda account: account.name,
     )
     if owners and not any(ask.project in account.projects for account in owners):
         owner = owners[0]
         return (
-            f"namespace {namespace} is bound to FederatedQuota {owner.name} (spec.namespaces), whose projects are "
-            f"{', '.join(sorted(owner.projects)) or 'none'}; project {ask.project} is not among them"
+            f"namespace {namespace} is bound to FederatedQuota {owner.name} "
+            "(spec.namespaces), whose projects are "
+            f"{', '.join(sorted(owner.projects)) or 'none'}; project {ask.project} is not "
+            "among them"
         )
     speaking = accounts_of(ask.project, accounts)
     if not speaking and not allows_unknown(accounts):
         return (
-            f"no FederatedQuota speaks for project {ask.project} (spec.projects), and projects that none speaks for are"
+            f"no FederatedQuota speaks for project {ask.project} (spec.projects), and "
+            "projects that none speaks for are"
             " refused (spec.unknownProjects of an account without a parent)"
         )
     for account in speaking:
         if account.namespaces and namespace not in account.namespaces:
             return (
-                f"project {ask.project} belongs to FederatedQuota {account.name}, which does not admit it from "
+                f"project {ask.project} belongs to FederatedQuota {account.name}, which does "
+                "not admit it from "
                 f"namespace {namespace} (spec.namespaces)"
             )
     return ""
@@ -157,12 +177,15 @@ def _by_priority(ask: Ask, account: QuotaAccount, held: int) -> Admission | None
     return Admission(
         held,
         Reason.PRIORITY_EXCEEDS_MAX,
-        f"FederatedQuota {account.name} allows priority up to {account.max_priority} (spec.maxPriority), "
+        f"FederatedQuota {account.name} allows priority up to {account.max_priority} "
+        "(spec.maxPriority), "
         f"the workload asks for {ask.priority}",
     )
 
 
-def _by_concurrency(account: QuotaAccount, wanted: int, held: int, tree: Tree, placed: Placed) -> Admission | None:
+def _by_concurrency(
+    account: QuotaAccount, wanted: int, held: int, tree: Tree, placed: Placed
+) -> Admission | None:
     if account.max_concurrent is None or held > 0 or wanted <= 0:
         return None
     if sum(map(placed, _sharing(tree, account))) < account.max_concurrent:
@@ -178,7 +201,11 @@ def _by_concurrency(account: QuotaAccount, wanted: int, held: int, tree: Tree, p
 
 def _sharing(tree: Tree, account: QuotaAccount) -> Collection[str]:
     """The projects that count for an account: its own, and those of the accounts below it."""
-    return account.projects if tree.alone(account.name) else {*account.projects, *tree.under(account.name)}
+    return (
+        account.projects
+        if tree.alone(account.name)
+        else {*account.projects, *tree.under(account.name)}
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,10 +270,15 @@ def allows(limit: Limit, account: str, tier: Tier, name: str) -> str:
     if limit.account == account:
         return f"{account} allows {stated} {name} ({where})"
     most = quantity.render_amount(name, limit.ever)
-    return f"{limit.account}, above {account}, allows {stated} {name} ({where}), at most {most} of it to {account}"
+    return (
+        f"{limit.account}, above {account}, allows {stated} {name} ({where}), at most {most} of "
+        f"it to {account}"
+    )
 
 
-def refuse_edit(edit: Edit, uses: Uses, *, own: Commitment | None, placed: Placed) -> Admission | None:
+def refuse_edit(
+    edit: Edit, uses: Uses, *, own: Commitment | None, placed: Placed
+) -> Admission | None:
     """Why an edit of running copies is not admitted, by the first account that refuses it; None
     when it is. `own` and `placed` as in `admit`. Only growth is judged: a workload above a limit
     may be edited as long as it does not grow."""
@@ -271,9 +303,17 @@ def _wish(edit: Edit) -> str:
     """The changes of the edit that an account charges or bounds, in a few words."""
     ask, before = edit.ask, edit.before
     parts = [f"{edit.kept} running copies of {amounts(ask.shape.requests)}"]
-    parts += [f"project {ask.project} instead of {before.project}"] if ask.project != before.project else []
+    parts += (
+        [f"project {ask.project} instead of {before.project}"]
+        if ask.project != before.project
+        else []
+    )
     parts += [f"tier {ask.tier} instead of {before.tier}"] if ask.tier is not before.tier else []
-    parts += [f"priority {ask.priority} instead of {before.priority}"] if ask.priority > before.priority else []
+    parts += (
+        [f"priority {ask.priority} instead of {before.priority}"]
+        if ask.priority > before.priority
+        else []
+    )
     return ", ".join(parts if len(parts) == 1 else parts[1:])
 
 
@@ -288,10 +328,13 @@ def _over(edit: Edit, account: str, uses: Uses, own: Commitment | None) -> str:
         limits = [one for one in uses.limits(account, ask.tier, name, own) if need > one.left]
         if limits:
             binding = min(limits, key=lambda one: (one.ever >= need, one.left))
-            asks, each = (quantity.render_amount(name, amount) for amount in (need, ask.shape.requests[name]))
+            asks, each = (
+                quantity.render_amount(name, amount) for amount in (need, ask.shape.requests[name])
+            )
             left = "" if need > binding.ever else ", of which too little is left"
             return (
-                f"{asks} {name} of project {ask.project} in tier {ask.tier} ({edit.kept} running copies of {each}), and"
+                f"{asks} {name} of project {ask.project} in tier {ask.tier} ({edit.kept} "
+                f"running copies of {each}), and"
                 f" FederatedQuota {_edited(binding, account, ask.tier, name)}{left}"
             )
     return ""

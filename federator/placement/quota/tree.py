@@ -52,7 +52,9 @@ class Tree:
     exist and a circle of parents do not count: such an account has none."""
 
     def __init__(self, accounts: Iterable[QuotaAccount] = ()) -> None:
-        self.accounts: dict[str, QuotaAccount] = {one.name: one for one in sorted(accounts, key=lambda one: one.name)}
+        self.accounts: dict[str, QuotaAccount] = {
+            one.name: one for one in sorted(accounts, key=lambda one: one.name)
+        }
         self._lines: dict[str, tuple[str, ...]] = {name: self._line(name) for name in self.accounts}
         self._families: dict[str, list[str]] = {}
         """Root -> all accounts of its tree, those below before those above."""
@@ -76,7 +78,9 @@ class Tree:
         self._names: dict[tuple[str, Tier], tuple[str, ...]] = {}
         self._promised: Resources | None = None
         self._under: dict[str, tuple[str, ...]] = {}
-        self._above = {project: self._with_those_above(names) for project, names in self._speaking.items()}
+        self._above = {
+            project: self._with_those_above(names) for project, names in self._speaking.items()
+        }
         self._binding: dict[str, tuple[str, ...]] = {}
         for name, account in self.accounts.items():
             for namespace in account.namespaces:
@@ -109,7 +113,9 @@ class Tree:
         """The projects of an account and of all below it, by name."""
         if name not in self._under:
             family = (other for other in self.family(name) if name in self._lines[other])
-            self._under[name] = tuple(sorted({project for other in family for project in self.own(other)}))
+            self._under[name] = tuple(
+                sorted({project for other in family for project in self.own(other)})
+            )
         return self._under[name]
 
     def line(self, name: str) -> tuple[str, ...]:
@@ -153,7 +159,13 @@ class Tree:
             found: set[str] = set()
             for other in self.family(name):
                 if (said := self.accounts[other].tiers.get(tier)) is not None:
-                    found |= {*said.guaranteed, *said.withheld, *(said.maximum or ()), *said.barred, *said.borrowing}
+                    found |= {
+                        *said.guaranteed,
+                        *said.withheld,
+                        *(said.maximum or ()),
+                        *said.barred,
+                        *said.borrowing,
+                    }
             self._names[key] = tuple(sorted(found))
         return self._names[key]
 
@@ -188,7 +200,9 @@ class Tree:
         """The guarantees of the accounts below each."""
         for name in self._families[root]:
             said = self.accounts[name].tiers.get(tier, _NOTHING)
-            one = _bound(said, tier, resource, below.get(name, 0), sums.get(name), root=name == root)
+            one = _bound(
+                said, tier, resource, below.get(name, 0), sums.get(name), root=name == root
+            )
             found[name] = one
             if name != root:
                 above = self._lines[name][1]
@@ -212,7 +226,9 @@ def maximum(said: TierQuota, resource: str) -> int | None:
     return most[resource] if resource in most or resource in said.barred else None
 
 
-def _bound(said: TierQuota, tier: Tier, resource: str, below: int, beneath: int | None, *, root: bool) -> Bound:
+def _bound(
+    said: TierQuota, tier: Tier, resource: str, below: int, beneath: int | None, *, root: bool
+) -> Bound:
     """`below`: what the accounts below it keep; `beneath`: the sum of their guarantees, None when
     they have none."""
     own, most = guaranteed(said, resource), maximum(said, resource)

@@ -44,7 +44,9 @@ class Uses:
     def __init__(self, tree: Tree, usage: Usage) -> None:
         self.tree = tree
         self._usage = usage
-        self._tables: dict[tuple[str, Tier, str], tuple[Mapping[str, Bound], dict[str, int]] | None] = {}
+        self._tables: dict[
+            tuple[str, Tier, str], tuple[Mapping[str, Bound], dict[str, int]] | None
+        ] = {}
         """By root, tier and resource."""
 
     def moved(self, project: str, tier: Tier, amounts: Resources) -> None:
@@ -57,7 +59,9 @@ class Uses:
                 if (table := self._tables.get((root, tier, resource))) is not None:
                     self._raise(name, amount, *table)
 
-    def left(self, name: str, tier: Tier, resource: str, less: Commitment | None = None) -> int | None:
+    def left(
+        self, name: str, tier: Tier, resource: str, less: Commitment | None = None
+    ) -> int | None:
         """How much more the account may use; None without a limit. `less` counts as gone."""
         found = self._table(name, tier, resource)
         if found is None:
@@ -81,7 +85,9 @@ class Uses:
             kept += own
         return best
 
-    def limits(self, name: str, tier: Tier, resource: str, less: Commitment | None = None) -> list[Limit]:
+    def limits(
+        self, name: str, tier: Tier, resource: str, less: Commitment | None = None
+    ) -> list[Limit]:
         """All limits of the account's line, its own first."""
         found = self._table(name, tier, resource)
         if found is None:
@@ -107,7 +113,9 @@ class Uses:
     def counted(self, root: str, tier: Tier, resource: str) -> dict[str, tuple[int, Bound]]:
         """Account -> (its use as its parent sees it, its bound); empty where nothing limits."""
         found = self._table(root, tier, resource)
-        return {} if found is None else {name: (use, found[0][name]) for name, use in found[1].items()}
+        return (
+            {} if found is None else {name: (use, found[0][name]) for name, use in found[1].items()}
+        )
 
     def balances(self, root: str, tier: Tier) -> dict[str, dict[str, Balance]]:
         """Resource -> account -> its balance, of one tree."""
@@ -122,7 +130,9 @@ class Uses:
             names |= self._usage(project, tier).keys()
         return sorted(names)
 
-    def _table(self, name: str, tier: Tier, resource: str) -> tuple[Mapping[str, Bound], dict[str, int]] | None:
+    def _table(
+        self, name: str, tier: Tier, resource: str
+    ) -> tuple[Mapping[str, Bound], dict[str, int]] | None:
         key = (self.tree.line(name)[-1], tier, resource)
         if key in self._tables:
             return self._tables[key]
@@ -134,12 +144,16 @@ class Uses:
         for account in self.tree.family(name):  # those below come first
             for project in self.tree.own(account):
                 table[account] += self._usage(project, tier)[resource]
-            if (above := self.tree.line(account)[1:2]) and (beyond := table[account] - bounds[account].kept) > 0:
+            if (above := self.tree.line(account)[1:2]) and (
+                beyond := table[account] - bounds[account].kept
+            ) > 0:
                 table[above[0]] += beyond
         self._tables[key] = (bounds, table)
         return bounds, table
 
-    def _raise(self, name: str, amount: int, bounds: Mapping[str, Bound], table: dict[str, int]) -> None:
+    def _raise(
+        self, name: str, amount: int, bounds: Mapping[str, Bound], table: dict[str, int]
+    ) -> None:
         """One account uses so much more (or less)."""
         for account in self.tree.line(name):
             before, kept = table[account], bounds[account].kept
@@ -149,7 +163,12 @@ class Uses:
                 return
 
     def _without(
-        self, bounds: Mapping[str, Bound], table: dict[str, int], tier: Tier, resource: str, less: Commitment | None
+        self,
+        bounds: Mapping[str, Bound],
+        table: dict[str, int],
+        tier: Tier,
+        resource: str,
+        less: Commitment | None,
     ) -> Mapping[str, int]:
         """The use of those accounts for which it is another without this commitment."""
         if less is None or less.tier is not tier:
@@ -171,7 +190,9 @@ class Uses:
         family = self.tree.family(root)
         used = dict.fromkeys(family, 0)
         for name in family:
-            used[name] += sum(self._usage(project, tier)[resource] for project in self.tree.own(name))
+            used[name] += sum(
+                self._usage(project, tier)[resource] for project in self.tree.own(name)
+            )
             for above in self.tree.line(name)[1:2]:
                 used[above] += used[name]
         table = self._table(root, tier, resource)
@@ -196,16 +217,28 @@ class Uses:
             for name in family
         }
 
-    def _lend(self, name: str, bounds: Mapping[str, Bound], uses: Mapping[str, int], loans: dict[str, _Loans]) -> None:
+    def _lend(
+        self,
+        name: str,
+        bounds: Mapping[str, Bound],
+        uses: Mapping[str, int],
+        loans: dict[str, _Loans],
+    ) -> None:
         """Attributes what is borrowed from this account and from those right below it: first what
-        it has promised to nobody, then what is idle with those below, the most idle first, then what
-        it borrows itself."""
+        it has promised to nobody, then what is idle with those below, the most idle first, then
+        what it borrows itself.
+        """
         children = self.tree.children(name)
-        own = max(bounds[name].pool - sum(bounds[one].pool - bounds[one].kept for one in children), 0)
+        own = max(
+            bounds[name].pool - sum(bounds[one].pool - bounds[one].kept for one in children), 0
+        )
         used = uses[name] - sum(max(uses[one] - bounds[one].kept, 0) for one in children)
         idle = {one: bounds[one].pool - max(uses[one], bounds[one].kept) for one in children}
         supply = [(name, max(own - used, 0))]
-        supply += sorted(((one, left) for one, left in idle.items() if left > 0), key=lambda one: (-one[1], one[0]))
+        supply += sorted(
+            ((one, left) for one, left in idle.items() if left > 0),
+            key=lambda one: (-one[1], one[0]),
+        )
         supply += loans[name].lenders
         taken = _take(supply, loans[name].lent) + _take(supply, max(used - own, 0))
         for one in children:

@@ -57,7 +57,8 @@ def spread(counts: Ints, heights: Ints, copies: int, score: Callable[[int], Floa
     All nodes get equally many as far as they can; the nodes with the best score for one more copy
     get the remainder (`score(n)`: the score of every row with n copies).
 
-        rows of 3 and 2 nodes, heights 2 and 5, 9 copies: level 1 uses 5, the other 4 go to the rows that score best
+        rows of 3 and 2 nodes, heights 2 and 5, 9 copies: level 1 uses 5, the other 4 go to the rows
+        that score best
     """
     level = _level(counts, heights, copies)
     each = np.minimum(heights, level)
@@ -85,7 +86,9 @@ def packed(counts: Ints, heights: Ints, copies: int) -> Bound:
     first, one after the other."""
     each = np.zeros_like(heights)
     parts: list[tuple[int, int, int]] = []
-    for row in sorted(np.flatnonzero(heights > 0).tolist(), key=lambda row: (int(heights[row]), row)):
+    for row in sorted(
+        np.flatnonzero(heights > 0).tolist(), key=lambda row: (int(heights[row]), row)
+    ):
         nodes, height = int(counts[row]), int(heights[row])
         full = min(copies // height, nodes)
         copies -= full * height

@@ -42,7 +42,10 @@ def summarise(nodes: Iterable[NodeRow], limit: int = MAX_ROWS) -> tuple[NodeRow,
         rows = _group(_rounded(row, digits) for row in every)
         digits -= 1
     if len(rows) > limit:
-        rows = max((_largest(exact, limit), _largest(rows, limit)), key=lambda kept: sum(row.count for row in kept))
+        rows = max(
+            (_largest(exact, limit), _largest(rows, limit)),
+            key=lambda kept: sum(row.count for row in kept),
+        )
     return tuple(sorted(rows, key=row_key))
 
 
@@ -63,7 +66,14 @@ def lost(nodes: Iterable[NodeRow], rows: Iterable[NodeRow]) -> Resources:
 def _group(nodes: Iterable[NodeRow]) -> list[NodeRow]:
     counts: dict[tuple[Resources, Resources, str, str, tuple[Taint, ...], bool], int] = {}
     for node in nodes:
-        key = (node.allocatable, node.free, node.model, node.family, tuple(sorted(node.taints)), node.podless)
+        key = (
+            node.allocatable,
+            node.free,
+            node.model,
+            node.family,
+            tuple(sorted(node.taints)),
+            node.podless,
+        )
         counts[key] = counts.get(key, 0) + node.count
     return [NodeRow(count, *key) for key, count in counts.items() if count > 0]
 
@@ -73,4 +83,6 @@ def _rounded(row: NodeRow, digits: int) -> NodeRow:
 
 
 def _floor(amounts: Resources, digits: int) -> Resources:
-    return Resources({name: leading(amount, digits) for name, amount in amounts.items() if amount > 0})
+    return Resources(
+        {name: leading(amount, digits) for name, amount in amounts.items() if amount > 0}
+    )

@@ -58,8 +58,12 @@ class Columns:
     __slots__ = ("counts", "free", "kinds", "known", "makes", "most", "names", "used")
 
     def __init__(self, every: Sequence[Nodes]) -> None:
-        self.names: tuple[str, ...] = tuple(sorted({PODS, *(name for one in every for name in one.names)}))
-        self.makes = nodes.makes_of(tuple(sorted({make for one in every for make in one.makes.every})))
+        self.names: tuple[str, ...] = tuple(
+            sorted({PODS, *(name for one in every for name in one.names)})
+        )
+        self.makes = nodes.makes_of(
+            tuple(sorted({make for one in every for make in one.makes.every}))
+        )
         clusters, rows = len(every), max((one.counts.size for one in every), default=0) + _SPARE
         self.free: Ints = np.full((len(self.names), clusters, rows), _NO_ROW, dtype=np.int64)
         self.counts: Ints = np.zeros((clusters, rows), dtype=np.int64)
@@ -74,7 +78,12 @@ class Columns:
 
     def copy(self) -> "Columns":
         made = Columns.__new__(Columns)
-        made.names, made.makes, made.most, made.known = self.names, self.makes, self.most.copy(), self.known.copy()
+        made.names, made.makes, made.most, made.known = (
+            self.names,
+            self.makes,
+            self.most.copy(),
+            self.known.copy(),
+        )
         made.free, made.counts = self.free.copy(), self.counts.copy()
         made.kinds, made.used = self.kinds.copy(), self.used.copy()
         return made
@@ -88,10 +97,18 @@ class Columns:
         """Sets the rows of one cluster."""
         rows = one.counts.size
         self._widen(rows)
-        places, kinds = nodes.names_in(one.names, self.names), nodes.places_in(one.makes, self.makes)
+        places, kinds = (
+            nodes.names_in(one.names, self.names),
+            nodes.places_in(one.makes, self.makes),
+        )
         assert places is not None
         assert kinds is not None
-        free, counts, known, before = self.free[:, at], self.counts[at], self.known[:, at], int(self.used[at])
+        free, counts, known, before = (
+            self.free[:, at],
+            self.counts[at],
+            self.known[:, at],
+            int(self.used[at]),
+        )
         if rows < before:
             free[:, rows:before] = _NO_ROW
             counts[rows:before] = 0
@@ -132,24 +149,35 @@ class Columns:
         heights: Ints | None = None
         for index, need in needs:
             fit = self.free[index, at, :top] // need if need > 1 else self.free[index, at, :top]
-            heights = np.minimum(fit, most) if heights is None else np.minimum(heights, fit, out=heights)
+            heights = (
+                np.minimum(fit, most) if heights is None else np.minimum(heights, fit, out=heights)
+            )
         assert heights is not None  # pods are always named
         np.maximum(heights, 0, out=heights)
         self._keep_off(shape, heights, self.kinds[at, :top])
         return heights
 
     def _keep_off(self, shape: PodShape, heights: Ints, kinds: Ints) -> None:
-        """Nodes with a taint that keeps the pods off hold none. `kinds`: the makes of the nodes of `heights`."""
+        """Nodes with a taint that keeps the pods off hold none. `kinds`: the makes of the nodes of
+        `heights`.
+        """
         if self.makes.tainted:
-            open_to = [taints.untolerated(make.taints, shape.tolerations) is None for make in self.makes.every]
+            open_to = [
+                taints.untolerated(make.taints, shape.tolerations) is None
+                for make in self.makes.every
+            ]
             if not all(open_to):
                 heights[~np.array(open_to)[kinds]] = 0
 
     def admitting(self, at: int, shape: PodShape) -> int:
         """How many nodes of one cluster have no taint that keeps the pods off."""
         rows = int(self.used[at])
-        open_to = [taints.untolerated(make.taints, shape.tolerations) is None for make in self.makes.every]
-        return int(self.counts[at, :rows][np.array(open_to, dtype=np.bool_)[self.kinds[at, :rows]]].sum())
+        open_to = [
+            taints.untolerated(make.taints, shape.tolerations) is None for make in self.makes.every
+        ]
+        return int(
+            self.counts[at, :rows][np.array(open_to, dtype=np.bool_)[self.kinds[at, :rows]]].sum()
+        )
 
     def copies(self, shape: PodShape, at: Ints | slice) -> Ints:
         """[c]: how many copies fit now, for the clusters `at`."""
@@ -170,14 +198,19 @@ class Columns:
         each, parts = self._spread(shape, at, heights, np.where(packs, 0, copies))
         if packs.any():
             parts += _packed(at, self.counts, heights, copies, np.flatnonzero(packs), each)
-        fuller = [self.free[:, one.at, one.row] - need[:, None] * self.known[:, one.at] * one.copies for one in parts]
+        fuller = [
+            self.free[:, one.at, one.row] - need[:, None] * self.known[:, one.at] * one.copies
+            for one in parts
+        ]
         where, row = np.nonzero(each)
         taken: Ints = needs[:, where] * each[where, row]
         self.free[:, at[where], row] -= taken
         for one, free in zip(parts, fuller, strict=True):
             self._append(one, free)
         over = at[self.used[at] > self.most[at]] if parts else ()
-        return Charge(at[where], row, taken, parts, tuple(self._merge(int(each_at)) for each_at in over))
+        return Charge(
+            at[where], row, taken, parts, tuple(self._merge(int(each_at)) for each_at in over)
+        )
 
     def charge_one(self, shape: PodShape, at: int, copies: int, *, packs: bool) -> Charge:
         """As `charge`, for one cluster: with one dimension less."""
@@ -190,17 +223,24 @@ class Columns:
         if packs:
             bound = binding.packed(counts, heights, copies)
         else:
-            bound = binding.spread(counts, heights, copies, lambda level: self._openness_of(shape, at, level))
+            bound = binding.spread(
+                counts, heights, copies, lambda level: self._openness_of(shape, at, level)
+            )
         fuller = [free[:, row] - need * each for row, _, each in bound.parts]
         (rows,) = bound.each.nonzero()
         taken: Ints = need[:, None] * bound.each[rows]
         if rows.size:
             free[:, rows] -= taken
-        parts = tuple(Parts(*(np.array([value]) for value in (at, row, part, each))) for row, part, each in bound.parts)
+        parts = tuple(
+            Parts(*(np.array([value]) for value in (at, row, part, each)))
+            for row, part, each in bound.parts
+        )
         for one, left in zip(parts, fuller, strict=True):
             self._append(one, left[:, None])
         over = bool(parts) and self.used[at] > self.most[at]
-        return Charge(np.full(rows.size, at), rows, taken, parts, (self._merge(at),) if over else ())
+        return Charge(
+            np.full(rows.size, at), rows, taken, parts, (self._merge(at),) if over else ()
+        )
 
     def heights_of(self, shape: PodShape, at: int) -> Ints:
         """[S]: copies that fit per node, in the rows of one cluster."""
@@ -240,7 +280,11 @@ class Columns:
         """Takes a charge back; later ones must have been taken back before."""
         for at, free, counts, kinds in made.merged:
             rows = counts.size
-            self.free[:, at, :rows], self.counts[at, :rows], self.kinds[at, :rows] = free, counts, kinds
+            self.free[:, at, :rows], self.counts[at, :rows], self.kinds[at, :rows] = (
+                free,
+                counts,
+                kinds,
+            )
             self.used[at] = rows
         for one in reversed(made.parts):
             self.used[one.at] -= 1
@@ -249,10 +293,19 @@ class Columns:
             self.counts[one.at, one.row] += one.part
         self.free[:, made.at, made.row] += made.taken
 
-    def _spread(self, shape: PodShape, at: Ints, heights: Ints, copies: Ints) -> tuple[Ints, tuple[Parts, ...]]:
+    def _spread(
+        self, shape: PodShape, at: Ints, heights: Ints, copies: Ints
+    ) -> tuple[Ints, tuple[Parts, ...]]:
         counts = self.counts[at, : heights.shape[1]]
-        each, parts = spread(counts, heights, copies, lambda level: self._openness(shape, at, heights.shape[1], level))
-        return each, (Parts(at[parts.at], parts.row, parts.part, parts.copies),) if parts.at.size else ()
+        each, parts = spread(
+            counts,
+            heights,
+            copies,
+            lambda level: self._openness(shape, at, heights.shape[1], level),
+        )
+        return each, (
+            Parts(at[parts.at], parts.row, parts.part, parts.copies),
+        ) if parts.at.size else ()
 
     def _openness(self, shape: PodShape, at: Ints, top: int, copies: Ints) -> Floats:
         """[c, S]: as `binding.openness`, with `copies[c]` on each node."""
@@ -278,11 +331,19 @@ class Columns:
     def _merge(self, at: int) -> tuple[int, Ints, Ints, Ints]:
         """Joins rows of one cluster; returns what was there before."""
         rows = int(self.used[at])
-        before = (self.counts[at, :rows].copy(), self.free[:, at, :rows].copy(), self.kinds[at, :rows].copy())
+        before = (
+            self.counts[at, :rows].copy(),
+            self.free[:, at, :rows].copy(),
+            self.kinds[at, :rows].copy(),
+        )
         counts, free, kinds = nodes.merged(*before, int(self.most[at]))
         self.free[:, at, :rows], self.counts[at, :rows], self.kinds[at, :rows] = _NO_ROW, 0, 0
         joined = counts.size
-        self.free[:, at, :joined], self.counts[at, :joined], self.kinds[at, :joined] = free, counts, kinds
+        self.free[:, at, :joined], self.counts[at, :joined], self.kinds[at, :joined] = (
+            free,
+            counts,
+            kinds,
+        )
         self.used[at] = joined
         return at, before[1], before[0], before[2]
 
@@ -297,7 +358,9 @@ class Columns:
         self.kinds = np.pad(self.kinds, ((0, 0), (0, more)))
 
 
-def spread(counts: Ints, heights: Ints, copies: Ints, score: Callable[[Ints], Floats]) -> tuple[Ints, Parts]:
+def spread(
+    counts: Ints, heights: Ints, copies: Ints, score: Callable[[Ints], Floats]
+) -> tuple[Ints, Parts]:
     """`binding.spread` for many clusters: `counts` and `heights` are [c, S], `copies` is [c];
     `score(n)` is the score of every row with n[c] copies. `Parts.at` are positions in 0..c-1.
 
@@ -317,16 +380,21 @@ def spread(counts: Ints, heights: Ints, copies: Ints, score: Callable[[Ints], Fl
     many = np.flatnonzero(active & ~single)
     if many.size:
         last, rest, which = _best(counts[many], scores[many], above[many], left[many], each, many)
-        at, row, part = np.concatenate([at, which]), np.concatenate([row, last]), np.concatenate([part, rest])
+        at, row, part = (
+            np.concatenate([at, which]),
+            np.concatenate([row, last]),
+            np.concatenate([part, rest]),
+        )
     return each, Parts(at, row, part, each[at, row] + 1)
 
 
 def _best(  # noqa: PLR0917 the columns of one step
     counts: Ints, scores: Floats, above: Bools, left: Ints, each: Ints, many: Ints
 ) -> tuple[Ints, Ints, Ints]:
-    """For clusters `many`, where the remainder is more than the best row has nodes: one copy more in
-    `each` for every node of the best rows, as far as it goes. Returns (row, nodes of it, cluster) of
-    the rows that get it in part."""
+    """For clusters `many`, where the remainder is more than the best row has nodes: one copy more
+    in `each` for every node of the best rows, as far as it goes. Returns (row, nodes of it,
+    cluster) of the rows that get it in part.
+    """
     order = np.argsort(-scores, axis=1, kind="stable")
     reach = np.cumsum(np.take_along_axis(np.where(above, counts, 0), order, axis=1), axis=1)
     able = above.sum(axis=1)
@@ -366,8 +434,12 @@ def _packed(  # noqa: PLR0917 the columns of one step
     `each`, and returns the parts one by one."""
     parts: list[Parts] = []
     for here in filling.tolist():
-        bound = binding.packed(counts[at[here], : heights.shape[1]], heights[here], int(copies[here]))
+        bound = binding.packed(
+            counts[at[here], : heights.shape[1]], heights[here], int(copies[here])
+        )
         each[here] = bound.each
         for found in bound.parts:
-            parts.append(Parts(*(np.array([value], dtype=np.int64) for value in (at[here], *found))))
+            parts.append(
+                Parts(*(np.array([value], dtype=np.int64) for value in (at[here], *found)))
+            )
     return tuple(parts)

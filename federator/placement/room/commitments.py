@@ -18,7 +18,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from federator.model.ask import PodShape, Tier
-from federator.model.fleet import Capacity, ClusterView, Commitment, FleetSnapshot, QuotaAccount, copies_of
+from federator.model.fleet import (
+    Capacity,
+    ClusterView,
+    Commitment,
+    FleetSnapshot,
+    QuotaAccount,
+    copies_of,
+)
 from federator.model.resources import ZERO, Resources
 from federator.model.shards import Ranges
 from federator.placement.quota.tree import Tree
@@ -28,7 +35,8 @@ from federator.placement.room.world import Base, Opened, World
 
 _StepOf = tuple[int, PodShape, int]
 _Trail = tuple[_StepOf, ...]
-"""How one workload's copies in one cluster changed: steps of (seq, shape, copies), rising in seq."""
+"""How one workload's copies in one cluster changed: steps of (seq, shape, copies), rising in seq.
+"""
 _Place = tuple[int, str]
 """(seq, uid) of a step."""
 _MEMO = 1 << 16
@@ -101,11 +109,18 @@ class Commitments:
         if before is not None:
             for holding in before.holdings:
                 if holding.cluster not in kept:
-                    if commitment.uid in self._trails.get(holding.cluster, {}):  # else it is confirmed gone already
+                    if commitment.uid in self._trails.get(
+                        holding.cluster, {}
+                    ):  # else it is confirmed gone already
                         self._leaving.setdefault(holding.cluster, set()).add(commitment.uid)
                     self._heard_of(holding.cluster, commitment.uid)
-                elif self._sent.get(holding.cluster, {}).get(commitment.uid, 0) > kept[holding.cluster]:
-                    self._heard_of(holding.cluster, commitment.uid)  # a decision that was not taken after all
+                elif (
+                    self._sent.get(holding.cluster, {}).get(commitment.uid, 0)
+                    > kept[holding.cluster]
+                ):
+                    self._heard_of(
+                        holding.cluster, commitment.uid
+                    )  # a decision that was not taken after all
 
     def progressed(self, uid: str, done: Ranges) -> bool:
         """Records all shards of a workload that are done; () also for a workload that is gone.
@@ -126,7 +141,11 @@ class Commitments:
         """Records a decision that was just made, with its changed shares in flight. Returns the
         commitment as counted."""
         before = self._commitments.get(commitment.uid)
-        seq_before = {holding.cluster: holding.seq for holding in before.holdings} if before is not None else {}
+        seq_before = (
+            {holding.cluster: holding.seq for holding in before.holdings}
+            if before is not None
+            else {}
+        )
         self.record(commitment)
         for holding in commitment.holdings:
             if seq_before.get(holding.cluster) != holding.seq:
@@ -138,7 +157,9 @@ class Commitments:
         return commitment.without(self._done.get(commitment.uid, ()))
 
     def forget(self, uid: str) -> None:
-        """The workload is gone from every member. Unknown uids are allowed: a release counts once."""
+        """The workload is gone from every member. Unknown uids are allowed: a release counts
+        once.
+        """
         commitment = self._commitments.pop(uid, None)
         if commitment is not None:
             self._account(commitment, -1)
@@ -184,7 +205,9 @@ class Commitments:
         concurrently and may overtake each other, so a summary does not include slices in flight,
         even when their seq is lower; they stay charged until the next summary."""
         self.version += 1
-        missed = {uid: seq for uid, seq in self._sent.get(cluster, {}).items() if seq <= includes_seq}
+        missed = {
+            uid: seq for uid, seq in self._sent.get(cluster, {}).items() if seq <= includes_seq
+        }
         if missed != self._missed.get(cluster, {}):
             self._touch(cluster)
             self._missed[cluster] = missed
@@ -226,9 +249,10 @@ class Commitments:
         return cached
 
     def world(self, snapshot: FleetSnapshot, reader: object) -> World:
-        """The room of all clusters of the snapshot, by name, as long as `reader` lives. The last one
-        is kept: only clusters with a new summary or other charges are opened again. Not to be charged
-        (`World.copy`)."""
+        """The room of all clusters of the snapshot, by name, as long as `reader` lives. The last
+        one is kept: only clusters with a new summary or other charges are opened again. Not to be
+        charged (`World.copy`).
+        """
         world = self._refreshed(snapshot)
         self._readers.add(reader)
         return world
@@ -264,7 +288,8 @@ class Commitments:
         Per workload: the most it had since then, minus what the summary saw of it. Growth charges
         the difference; a shrink is credited only by a summary.
 
-            decided 4 (seq 5), 10 (seq 7), 2 (seq 9): a summary up to 5 leaves 10 - 4 = 6 charged, one up to 7 leaves 0
+            decided 4 (seq 5), 10 (seq 7), 2 (seq 9): a summary up to 5 leaves 10 - 4 = 6 charged,
+            one up to 7 leaves 0
         """
         self._tidy(cluster, includes_seq)
         recent, missed = self._recent_of(cluster), self._missed.get(cluster)
@@ -274,7 +299,9 @@ class Commitments:
         charges: dict[PodShape, int] = {}
         trails, missed = self._trails.get(cluster, {}), missed or {}
         for uid in dict.fromkeys((*missed, *(uid for _, uid in recent[start:]))):
-            for shape, copies in _beyond(trails[uid], min(includes_seq, missed.get(uid, includes_seq + 1) - 1)).items():
+            for shape, copies in _beyond(
+                trails[uid], min(includes_seq, missed.get(uid, includes_seq + 1) - 1)
+            ).items():
                 charges[shape] = charges.get(shape, 0) + copies
         return list(charges.items())
 
@@ -285,7 +312,11 @@ class Commitments:
         made = Commitments()
         made._commitments = {uid: own} if (own := self._commitments.get(uid)) is not None else {}
         made._done = {uid: done} if (done := self._done.get(uid)) else {}
-        made._usage, made._placed, made._bases = dict(self._usage), dict(self._placed), dict(self._bases)
+        made._usage, made._placed, made._bases = (
+            dict(self._usage),
+            dict(self._placed),
+            dict(self._bases),
+        )
         for cluster, includes_seq in counted.items():
             self._tidy(cluster, includes_seq)
             recent = self._recent_of(cluster)
@@ -293,7 +324,8 @@ class Commitments:
             made._recent[cluster] = recent[bisect.bisect_right(recent, (includes_seq, _LAST)) :]
             made._missed[cluster] = dict(missed)
             made._trails[cluster] = {
-                place: trails[place] for place in (*missed, *(place for _, place in made._recent[cluster]))
+                place: trails[place]
+                for place in (*missed, *(place for _, place in made._recent[cluster]))
             }
         return made
 
@@ -301,7 +333,11 @@ class Commitments:
         """A copy for trials: what is decided on it changes nothing here."""
         made = Commitments()
         made._commitments, made._done = dict(self._commitments), dict(self._done)
-        made._usage, made._placed, made._bases = dict(self._usage), dict(self._placed), dict(self._bases)
+        made._usage, made._placed, made._bases = (
+            dict(self._usage),
+            dict(self._placed),
+            dict(self._bases),
+        )
         made._trails = {cluster: dict(trails) for cluster, trails in self._trails.items()}
         made._recent = {cluster: list(places) for cluster, places in self._recent.items()}
         made._unsorted = set(self._unsorted)
@@ -356,7 +392,9 @@ class Commitments:
             return
         trails[uid] = trail + step if trail else step
         recent = self._recent.setdefault(cluster, [])
-        if recent and recent[-1] > place:  # only when decisions are read that were made before: in any order
+        if (
+            recent and recent[-1] > place
+        ):  # only when decisions are read that were made before: in any order
             self._unsorted.add(cluster)
         recent.append(place)
 
@@ -370,7 +408,8 @@ class Commitments:
 
     def _tidy(self, cluster: str, includes_seq: int) -> None:
         """Drops steps that no later summary needs: those before the last included one, and all of a
-        workload that has left. Until then what left stays charged, because its pods may still run."""
+        workload that has left. Until then what left stays charged, because its pods may still run.
+        """
         trails = self._trails.get(cluster, {})
         for uid in sorted(self._leaving.get(cluster, ())):
             if trails[uid][-1][0] <= includes_seq:

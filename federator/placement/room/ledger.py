@@ -48,7 +48,9 @@ class _Given:
 class Ledger:
     """Mutable; for one batch in one thread."""
 
-    def __init__(self, commitments: Committed, snapshot: FleetSnapshot, memo: dict[Any, Any] | None = None) -> None:
+    def __init__(
+        self, commitments: Committed, snapshot: FleetSnapshot, memo: dict[Any, Any] | None = None
+    ) -> None:
         self._below = commitments
         self._version = commitments.version
         self.snapshot = snapshot
@@ -68,8 +70,9 @@ class Ledger:
         self._placed: dict[str, int] = {}
         self._uses: Uses | None = None
         self._undo: list[Callable[[Ledger], object]] = []
-        """What takes back what was given. The ledger is an argument: it ends with its cycle, and not
-        when the collector finds it."""
+        """What takes back what was given. The ledger is an argument: it ends with its cycle, and
+        not when the collector finds it.
+        """
 
     @property
     def below(self) -> Committed:
@@ -213,7 +216,10 @@ class Ledger:
                 return 0, speaking
         for account_name in uses.tree.charged(project):
             for name in uses.tree.names(account_name, tier):
-                if requests[name] > 0 and (amount := uses.left(account_name, tier, name)) is not None:
+                if (
+                    requests[name] > 0
+                    and (amount := uses.left(account_name, tier, name)) is not None
+                ):
                     left = amount // requests[name]
                     room = left if room is None else min(room, left)
         return (None if room is not None and room >= UNLIMITED else room), speaking
@@ -252,7 +258,9 @@ class Ledger:
             if uid not in self._commitments:
                 continue
             delta = [(self.below.commitment(uid), -1), (self._commitments[uid], +1)]
-            self._deltas[uid] = [(commitment, sign) for commitment, sign in delta if commitment is not None]
+            self._deltas[uid] = [
+                (commitment, sign) for commitment, sign in delta if commitment is not None
+            ]
             for commitment, sign in self._deltas[uid]:
                 self._count(commitment, sign)
         self._uncounted.clear()

@@ -42,7 +42,9 @@ class Makes:
     def __init__(self, every: tuple[Make, ...]) -> None:
         self.every = every
         self.tainted = any(make.taints for make in every)
-        self.inverse = binding.inverse([[make.allocatable[i] for make in every] for i in range(len(binding.SCORED))])
+        self.inverse = binding.inverse(
+            [[make.allocatable[i] for make in every] for i in range(len(binding.SCORED))]
+        )
         """[i, m] is 1 / allocatable of make m and amount i of `binding.SCORED`."""
 
 
@@ -154,7 +156,9 @@ class Nodes:
         columns = self.free.T.tolist()
         return [
             (count, tuple(column), self.makes.every[kind].taints)
-            for count, column, kind in zip(self.counts.tolist(), columns, self.kinds.tolist(), strict=True)
+            for count, column, kind in zip(
+                self.counts.tolist(), columns, self.kinds.tolist(), strict=True
+            )
         ]
 
     def copies(self, shape: PodShape) -> int:
@@ -181,12 +185,17 @@ class Nodes:
         needs = needs_of(self.names, shape)
         if needs is None or not self.counts.size:
             return np.zeros(self.counts.size, dtype=np.int64)
-        heights: binding.Ints = np.full(self.counts.size, 1 if shape.one_per_node else MOST_PER_NODE, dtype=np.int64)
+        heights: binding.Ints = np.full(
+            self.counts.size, 1 if shape.one_per_node else MOST_PER_NODE, dtype=np.int64
+        )
         for index, need in needs:
             np.minimum(heights, self.free[index] // need, out=heights)
         np.maximum(heights, 0, out=heights)
         if self.makes.tainted:
-            open_to = [taints.untolerated(each.taints, shape.tolerations) is None for each in self.makes.every]
+            open_to = [
+                taints.untolerated(each.taints, shape.tolerations) is None
+                for each in self.makes.every
+            ]
             if not all(open_to):
                 heights[~np.array(open_to)[self.kinds]] = 0
         return heights
@@ -204,12 +213,17 @@ class Nodes:
             need[index] = amount
         if packs:
             return self._take(need, binding.packed(self.counts, heights, count))
-        return self._take(need, binding.spread(self.counts, heights, count, lambda n: self._openness(shape, n)))
+        return self._take(
+            need, binding.spread(self.counts, heights, count, lambda n: self._openness(shape, n))
+        )
 
     def _openness(self, shape: PodShape, copies: int) -> binding.Floats:
         places, needs = scored_of(self.names, shape)
         return binding.openness(
-            self.free.take(places, axis=0), self.makes.inverse.take(self.kinds, axis=1), needs, copies
+            self.free.take(places, axis=0),
+            self.makes.inverse.take(self.kinds, axis=1),
+            needs,
+            copies,
         )
 
     def _take(self, need: binding.Ints, bound: binding.Bound) -> "Nodes":
@@ -264,7 +278,9 @@ class Columned(Sequence[NodeRow]):
         return self._rows()[at]
 
     def __eq__(self, other: object) -> bool:
-        return tuple(other) == self._rows() if isinstance(other, Columned | tuple) else NotImplemented
+        return (
+            tuple(other) == self._rows() if isinstance(other, Columned | tuple) else NotImplemented
+        )
 
     def __hash__(self) -> int:
         return hash(self._rows())
@@ -274,11 +290,15 @@ class Columned(Sequence[NodeRow]):
 def needs_of(names: tuple[str, ...], shape: PodShape) -> tuple[tuple[int, int], ...] | None:
     """(index of a resource, amount per copy); None when the shape requests something that no node
     has."""
-    if any(need > 0 and name != PODS and name not in names for name, need in shape.requests.items()):
+    if any(
+        need > 0 and name != PODS and name not in names for name, need in shape.requests.items()
+    ):
         return None
     wanted = [(index, shape.requests[name], name) for index, name in enumerate(names)]
     return tuple(
-        (index, max(need, 1) if name == PODS else need) for index, need, name in wanted if need > 0 or name == PODS
+        (index, max(need, 1) if name == PODS else need)
+        for index, need, name in wanted
+        if need > 0 or name == PODS
     )
 
 

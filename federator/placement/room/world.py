@@ -57,9 +57,13 @@ class Opened:
     """What spec.usable leaves; None where that is everything."""
 
     @classmethod
-    def of(cls, base: Base, usable_permille: int, uncovered: Sequence[tuple[PodShape, int]]) -> "Opened":
+    def of(
+        cls, base: Base, usable_permille: int, uncovered: Sequence[tuple[PodShape, int]]
+    ) -> "Opened":
         left, packs = base.nodes, base.capacity.packs
-        headroom = base.allocatable.scaled(usable_permille) - base.used if usable_permille < 1000 else None
+        headroom = (
+            base.allocatable.scaled(usable_permille) - base.used if usable_permille < 1000 else None
+        )
         for shape, copies in uncovered:
             left = left.charge(shape, copies, packs=packs)
             headroom = None if headroom is None else headroom - shape.requests * copies
@@ -141,7 +145,11 @@ class World:
         """A world whose changes do not show in this one."""
         made = World.__new__(World)
         made.at, made.opened, made.nodes = self.at, self.opened.copy(), self.nodes.copy()
-        made._closed, made._packs, made._counting = self._closed.copy(), self._packs.copy(), self._counting
+        made._closed, made._packs, made._counting = (
+            self._closed.copy(),
+            self._packs.copy(),
+            self._counting,
+        )
         made._charged = dict(self._charged)
         made._headroom = None if self._headroom is None else self._headroom.copy()
         made._rooms, made._with_room = dict(self._rooms), dict(self._with_room)
@@ -249,7 +257,10 @@ class World:
         charged = [(here, more) for here, more in given if here in self._counting]
         before = tuple((here, self._charged[here]) for here, _ in charged)
         for here, more in charged:
-            self._charged[here] = {**self._charged[here], shape: self._charged[here].get(shape, 0) + more}
+            self._charged[here] = {
+                **self._charged[here],
+                shape: self._charged[here].get(shape, 0) + more,
+            }
         self._changed(at)
         return Charge(at, made, taken, before)
 
@@ -276,11 +287,15 @@ class World:
             self._counting |= {at}
             self._charged[at] = opened.charged
         if opened is not None and opened.headroom is not None and self._headroom is None:
-            self._headroom = np.full((len(self.nodes.names), len(self.opened)), UNLIMITED, dtype=np.int64)
+            self._headroom = np.full(
+                (len(self.nodes.names), len(self.opened)), UNLIMITED, dtype=np.int64
+            )
         if self._headroom is not None:
             left = None if opened is None else opened.headroom
             bounded = [
-                left is not None and opened is not None and (name != PODS or name in opened.base.allocatable)
+                left is not None
+                and opened is not None
+                and (name != PODS or name in opened.base.allocatable)
                 for name in self.nodes.names
             ]
             amounts = [
@@ -293,14 +308,19 @@ class World:
         """[c]: the room of the clusters `at`."""
         plainly = shape.plain and not self._counting and self._headroom is None
         if plainly and not isinstance(at, slice) and at.size <= _FEW:
-            few = [0 if self._closed[here] else self.nodes.copies_of(shape, here) for here in at.tolist()]
+            few = [
+                0 if self._closed[here] else self.nodes.copies_of(shape, here)
+                for here in at.tolist()
+            ]
             return np.array(few, dtype=np.int64)
         if plainly:
             known_by_nodes = self.nodes.copies(shape, at)
             known_by_nodes[self._closed[at]] = 0
             return known_by_nodes
         size = self._stamps[at].size
-        fit = self.nodes.copies(shape, at) if shape.plain else np.full(size, PENDING, dtype=np.int64)
+        fit = (
+            self.nodes.copies(shape, at) if shape.plain else np.full(size, PENDING, dtype=np.int64)
+        )
         every = range(size) if isinstance(at, slice) else at.tolist()
         places = {here: place for place, here in enumerate(every)} if self._counting else {}
         known = fit != PENDING
@@ -309,9 +329,13 @@ class World:
             if opened is not None and (exact := opened.base.capacity.copies.get(key)) is not None:
                 place, charged = places[here], self._charged[here]
                 if shape.plain:
-                    lost = max(opened.base.nodes.copies(shape) - int(fit[place]), charged.get(shape, 0))
+                    lost = max(
+                        opened.base.nodes.copies(shape) - int(fit[place]), charged.get(shape, 0)
+                    )
                 else:
-                    lost = sum(_destroyed(shape, other, copies) for other, copies in charged.items())
+                    lost = sum(
+                        _destroyed(shape, other, copies) for other, copies in charged.items()
+                    )
                 fit[place], known[place] = exact - lost, True
         if self._headroom is not None:
             fit = np.where(known, np.minimum(fit, self._bound(shape, at)), fit)
@@ -339,7 +363,8 @@ def _destroyed(shape: PodShape, other: PodShape, copies: int) -> int:
     """The most copies of `shape` whose place `copies` of `other` can have taken, wherever they were
     bound.
 
-        shape cpu 2, other cpu 3: one copy of other can destroy up to ceil(3 / 2) = 2 places, 4 copies 8
+        shape cpu 2, other cpu 3: one copy of other can destroy up to ceil(3 / 2) = 2 places, 4
+        copies 8
     """
     if other == shape:
         return copies

@@ -27,20 +27,27 @@ def nobody_admitted(policy: Policy, clusters: Sequence[ClusterView]) -> str:
     own = functools.partial(filters.field_of, policy)
     choices = [(own, policy.names, policy.selector)]
     choices += [
-        (functools.partial(enforcing.of, demand=demand), demand.names, demand.selector) for demand in policy.required
+        (functools.partial(enforcing.of, demand=demand), demand.names, demand.selector)
+        for demand in policy.required
     ]
     for field, names, selector in choices:
         if names and not any(cluster.name in names for cluster in clusters):
             instead = _instead("", names, [cluster.name for cluster in clusters])
             return f"{field('clusters.names')} names {_listed(names)}, {instead}"
-        if selector is not None and not any(selector.matches(cluster.labels) for cluster in clusters):
+        if selector is not None and not any(
+            selector.matches(cluster.labels) for cluster in clusters
+        ):
             return f"{field('clusters.selector')} asks for {_unmatched(selector, clusters)}"
     groups = policy.division.groups
     if groups and all(filters.group_of(policy, cluster) is None for cluster in clusters):
-        wanted = [_unmatched(group.selector, clusters) for group in groups if group.selector is not None]
+        wanted = [
+            _unmatched(group.selector, clusters) for group in groups if group.selector is not None
+        ]
         named = [name for group in groups for name in group.names]
         if named:
-            wanted.append(f"{_listed(named)}, {_instead('', named, [cluster.name for cluster in clusters])}")
+            wanted.append(
+                f"{_listed(named)}, {_instead('', named, [cluster.name for cluster in clusters])}"
+            )
         ask = "the only group of" if len(groups) == 1 else f"the {len(groups)} groups of"
         for_ = "asks for" if len(groups) == 1 else "ask for"
         return f"{ask} {own('division.groups')} {for_} {'; '.join(wanted) or 'no cluster at all'}"
@@ -53,7 +60,10 @@ def _unmatched(selector: LabelSelector, clusters: Sequence[ClusterView]) -> str:
     """The first condition that no cluster meets; the whole selector when each condition is met by
     some cluster."""
     if selector == selectors.NOTHING:
-        return "labels in a way that cannot be read (no label has such a key or value, or In and NotIn without values)"
+        return (
+            "labels in a way that cannot be read (no label has such a key or value, or In and "
+            "NotIn without values)"
+        )
     for key, value in selector.match_labels:
         if not any(cluster.labels.get(key) == value for cluster in clusters):
             return f"{key}={value}, {_label(key, [value], clusters)}"
@@ -61,7 +71,9 @@ def _unmatched(selector: LabelSelector, clusters: Sequence[ClusterView]) -> str:
         if not any(requirement.matches(cluster.labels) for cluster in clusters):
             wanted = requirement.values if requirement.operator in _WANTS else ()
             return f"{requirement}, {_label(requirement.key, wanted, clusters)}"
-    return f"{selectors.to_text(selector)}: each condition is met by some cluster, all of them by none"
+    return (
+        f"{selectors.to_text(selector)}: each condition is met by some cluster, all of them by none"
+    )
 
 
 def _label(key: str, wanted: Iterable[str], clusters: Sequence[ClusterView]) -> str:
@@ -69,15 +81,27 @@ def _label(key: str, wanted: Iterable[str], clusters: Sequence[ClusterView]) -> 
     if values:
         return _instead(f"{key} ", wanted, values)
     keys = {name for cluster in clusters for name in cluster.labels}
-    return _instead(f"no label {key}, only ", [key], keys) if keys else "and the clusters have no labels"
+    return (
+        _instead(f"no label {key}, only ", [key], keys)
+        if keys
+        else "and the clusters have no labels"
+    )
 
 
 def _instead(what: str, wanted: Iterable[str], there: Iterable[str]) -> str:
     """What the clusters have instead, and which of it was probably meant."""
     values = sorted(set(there))
-    meant = [match for name in wanted for match in difflib.get_close_matches(name, values, n=1, cutoff=ALIKE)]
+    meant = [
+        match
+        for name in wanted
+        for match in difflib.get_close_matches(name, values, n=1, cutoff=ALIKE)
+    ]
     hint = f" (did you mean {meant[0]}?)" if meant else ""
-    return f"the clusters have {what}{_listed(values)}{hint}" if what else f"the clusters are {_listed(values)}{hint}"
+    return (
+        f"the clusters have {what}{_listed(values)}{hint}"
+        if what
+        else f"the clusters are {_listed(values)}{hint}"
+    )
 
 
 def _listed(texts: Iterable[str]) -> str:

@@ -108,14 +108,17 @@ def places(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Pl
     key = ("places", likeness(ask, snapshot, ledger))
     by_cluster: Mapping[str, Place] | None = ledger.memo.get(key)
     if by_cluster is None:
-        by_cluster = {name: _place(ask, view) for name, view in _without_amounts(snapshot, ledger).items()}
+        by_cluster = {
+            name: _place(ask, view) for name, view in _without_amounts(snapshot, ledger).items()
+        }
         ledger.memo[key] = by_cluster
     return by_cluster
 
 
 def likeness(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Hashable:
-    """All that the filters read of an ask: policy, tier and kind, and its project where a cluster is
-    not open to all. For a project claim without a binding the refusal names the namespace."""
+    """All that the filters read of an ask: policy, tier and kind, and its project where a cluster
+    is not open to all. For a project claim without a binding the refusal names the namespace.
+    """
     claim: tuple[str, str] | None = None
     if _closed_to_some(snapshot, ledger):
         claim = (ask.project, "" if ask.project_bound else ask.key.namespace)
@@ -143,7 +146,9 @@ def _without_amounts(snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Cl
     found: Mapping[str, ClusterView] | None = ledger.memo.get("clusters")
     if found is None:
         clusters = snapshot.clusters
-        found = ledger.memo["clusters"] = {name: clusters[name].without_amounts() for name in sorted(clusters)}
+        found = ledger.memo["clusters"] = {
+            name: clusters[name].without_amounts() for name in sorted(clusters)
+        }
     return found
 
 
@@ -151,7 +156,9 @@ def _closed_to_some(snapshot: FleetSnapshot, ledger: Ledger) -> bool:
     """Whether some cluster is open to some projects only."""
     found: bool | None = ledger.memo.get("closed to some")
     if found is None:
-        found = ledger.memo["closed to some"] = any(view.projects is not None for view in snapshot.clusters.values())
+        found = ledger.memo["closed to some"] = any(
+            view.projects is not None for view in snapshot.clusters.values()
+        )
     return found
 
 
@@ -161,11 +168,15 @@ def nodes_with_room(ask: Ask, ledger: Ledger) -> int:
     open_to = ledger.memo.get(key)
     if open_to is None:
         eligible = places(ask, ledger.snapshot, ledger)
-        open_to = ledger.memo[key] = np.array([place.refusal is None for place in eligible.values()], dtype=np.bool_)
+        open_to = ledger.memo[key] = np.array(
+            [place.refusal is None for place in eligible.values()], dtype=np.bool_
+        )
     return int(ledger.all_nodes_with_room(ask.shape).sum(where=open_to))
 
 
-def for_holders(ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Place]) -> Mapping[str, Place]:
+def for_holders(
+    ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Place]
+) -> Mapping[str, Place]:
     """The clusters as judged for this workload: it may already tolerate taints of clusters that it
     stayed on."""
     judged = {
@@ -174,7 +185,11 @@ def for_holders(ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Pl
         if holding.tolerated and (place := eligible.get(name)) is not None
     }
     changed = {name: replace(eligible[name], refusal=refusal) for name, refusal in judged.items()}
-    return {name: changed.get(name, place) for name, place in eligible.items()} if changed else eligible
+    return (
+        {name: changed.get(name, place) for name, place in eligible.items()}
+        if changed
+        else eligible
+    )
 
 
 def _place(ask: Ask, view: ClusterView) -> Place:
@@ -211,7 +226,9 @@ def candidates(
     for name, place in eligible.items():
         holding = held.get(name)
         copies = copies_of(holding) if holding else 0
-        if place.refusal is not None and not (_keeps(place.refusal) and (copies or (holding and holding.ranges))):
+        if place.refusal is not None and not (
+            _keeps(place.refusal) and (copies or (holding and holding.ranges))
+        ):
             continue
         room, pending = 0, False
         if place.refusal is None:
@@ -224,18 +241,25 @@ def candidates(
         order = tie_break(place, mine, by_name=by_name)
         stays = _cap(ask.policy, place, None, copies, 0)[0] if limit is Reason.UNSCHEDULABLE else 0
         counted = _counted(ask.policy, place, copies, weight)
-        candidate = Candidate(place, copies, room, cap, limit, weight, order, pending, stays, counted=counted)
+        candidate = Candidate(
+            place, copies, room, cap, limit, weight, order, pending, stays, counted=counted
+        )
         candidate.enforced = most.name if most is not None else ""
         pool.append(candidate)
     _add_scores(ask, pool)
     return pool
 
 
-def cap_by_shards(ask: Ask, pool: Sequence[Candidate], held: Mapping[str, Holding], unfinished: int) -> None:
+def cap_by_shards(
+    ask: Ask, pool: Sequence[Candidate], held: Mapping[str, Holding], unfinished: int
+) -> None:
     """Caps slots per cluster at the shards it can have: its own and the unassigned ones."""
     if ask.unit is not Unit.SHARDS:
         return
-    own = {candidate.name: held[candidate.name].count if candidate.name in held else 0 for candidate in pool}
+    own = {
+        candidate.name: held[candidate.name].count if candidate.name in held else 0
+        for candidate in pool
+    }
     loose = max(unfinished - sum(own.values()), 0)
     for candidate in pool:
         most = own[candidate.name] + loose
@@ -260,13 +284,18 @@ def _counted(policy: Policy, place: Place, copies: int, weight: int) -> bool:
     stand for room, and a full cluster counts."""
     division = policy.division
     weight = weight if division.strategy is Strategy.WEIGHTED else 1
-    return domains.counts(held=copies, closed=place.refusal is not None, weight=weight, most=division.max_per_cluster)
+    return domains.counts(
+        held=copies, closed=place.refusal is not None, weight=weight, most=division.max_per_cluster
+    )
 
 
-def _cap(policy: Policy, place: Place, bound: int | None, copies: int, room: int) -> tuple[int, Reason]:
+def _cap(
+    policy: Policy, place: Place, bound: int | None, copies: int, room: int
+) -> tuple[int, Reason]:
     cap, limit = copies + room, Reason.INSUFFICIENT_CAPACITY
     unlabelled = any(
-        rule.hard and domain == UNLABELLED for rule, domain in zip(policy.spread, place.domains, strict=True)
+        rule.hard and domain == UNLABELLED
+        for rule, domain in zip(policy.spread, place.domains, strict=True)
     )
     if unlabelled and cap > copies:
         cap, limit = copies, Reason.SPREAD_UNSATISFIABLE
@@ -279,6 +308,8 @@ def _cap(policy: Policy, place: Place, bound: int | None, copies: int, room: int
 
 
 def _add_scores(ask: Ask, pool: list[Candidate]) -> None:
-    facts = [scorers.Facts(candidate.held, candidate.room, candidate.place.avoided) for candidate in pool]
+    facts = [
+        scorers.Facts(candidate.held, candidate.room, candidate.place.avoided) for candidate in pool
+    ]
     for candidate, terms in zip(pool, scorers.score(ask, facts), strict=True):
         candidate.terms = terms

@@ -42,7 +42,8 @@ def choose(
         []
         if fresh
         else sorted(
-            (candidate for candidate in candidates if candidate.held > 0 and candidate.cap > 0), key=_stays_first
+            (candidate for candidate in candidates if candidate.held > 0 and candidate.cap > 0),
+            key=_stays_first,
         )
     )
     holding = {candidate.name for candidate in holders}
@@ -59,7 +60,11 @@ def choose(
     if limits.floor > 0 and not strict:
         joining = _needed(joining, stay, limits, out)
     picker = _Picker(joining, stay, limits)
-    joined, why = _packed(picker, stay, limits, beyond) if fewest else _joined(picker, stay, limits, sticky=sticky)
+    joined, why = (
+        _packed(picker, stay, limits, beyond)
+        if fewest
+        else _joined(picker, stay, limits, sticky=sticky)
+    )
     chosen = {candidate.name for candidate in joined}
     out.update((candidate.name, why) for candidate in joining if candidate.name not in chosen)
     return out
@@ -92,7 +97,9 @@ class Limits:
     def reach(self, chosen: Sequence[Candidate], others: Iterable[Candidate]) -> int:
         """The most copies that the chosen clusters and the best of the others can hold."""
         caps = sorted((other.cap for other in others), reverse=True)
-        best = sum(candidate.cap for candidate in chosen) + sum(caps[: self.slots(chosen, len(caps))])
+        best = sum(candidate.cap for candidate in chosen) + sum(
+            caps[: self.slots(chosen, len(caps))]
+        )
         return min(best, self.total)
 
 
@@ -116,7 +123,9 @@ def _staying(
 
 def _reach_with(chosen: Sequence[Candidate], everybody: Sequence[Candidate], limits: Limits) -> int:
     names = {candidate.name for candidate in chosen}
-    return limits.reach(chosen, (candidate for candidate in everybody if candidate.name not in names))
+    return limits.reach(
+        chosen, (candidate for candidate in everybody if candidate.name not in names)
+    )
 
 
 def _needed(
@@ -142,7 +151,9 @@ def _joined(
     most = limits.slots(stay, count)
     beside, why = count, Reason.AT_MAXIMUM
     if floor > 0:
-        spare = limits.total - sum(max(candidate.held, min(floor, candidate.cap)) for candidate in stay)
+        spare = limits.total - sum(
+            max(candidate.held, min(floor, candidate.cap)) for candidate in stay
+        )
         beside = max(spare, 0) // floor
         if limits.most is None or beside < limits.most - len(stay):
             why = Reason.BELOW_MINIMUM
@@ -165,7 +176,9 @@ def _packed(
     joined: list[Candidate] = []
     for place in sorted({*map(_place, stay), *picker.places()}):
         room = sum(
-            candidate.cap - min(candidate.held, candidate.cap) for candidate in stay if _place(candidate) == place
+            candidate.cap - min(candidate.held, candidate.cap)
+            for candidate in stay
+            if _place(candidate) == place
         )
         while room < growth and len(joined) < most and place in picker.places():
             candidate = picker.next()
@@ -184,16 +197,22 @@ class _Picker:
     """Picks the best cluster to join next, from the least used domains (earlier rules count more),
     but none that would lower the number of copies placed in the end."""
 
-    def __init__(self, joining: Sequence[Candidate], stay: Sequence[Candidate], limits: Limits) -> None:
+    def __init__(
+        self, joining: Sequence[Candidate], stay: Sequence[Candidate], limits: Limits
+    ) -> None:
         self.limits = limits
         self.chosen = list(stay)
-        self.rest = sorted(joining, key=lambda candidate: (-candidate.cap, candidate.order, candidate.name))
+        self.rest = sorted(
+            joining, key=lambda candidate: (-candidate.cap, candidate.order, candidate.name)
+        )
         self.goal = limits.reach(stay, joining)
         waiting = sorted(joining, key=_joins_first)
         self.rank = {candidate.name: at for at, candidate in enumerate(waiting)}
         self.queues: dict[tuple[tuple[int, bool], tuple[str, ...]], list[Candidate]] = {}
         for candidate in waiting:
-            self.queues.setdefault((_place(candidate), candidate.place.domains), []).append(candidate)
+            self.queues.setdefault((_place(candidate), candidate.place.domains), []).append(
+                candidate
+            )
         self.used: dict[tuple[int, str], int] = {}
         for candidate in stay:
             self._use(candidate)
@@ -254,7 +273,13 @@ def _place(candidate: Candidate) -> tuple[int, bool]:
 
 
 def _stays_first(candidate: Candidate) -> tuple[int, int, int, int, str]:
-    return (candidate.place.level, -candidate.held, -candidate.score, candidate.order, candidate.name)
+    return (
+        candidate.place.level,
+        -candidate.held,
+        -candidate.score,
+        candidate.order,
+        candidate.name,
+    )
 
 
 def _joins_first(candidate: Candidate) -> tuple[int, bool, int, int, int, str]:

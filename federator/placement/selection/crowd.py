@@ -1,9 +1,10 @@
 """The clusters that hold nothing of a workload, as columns, and the best of them as candidates.
 
-A decision over a thousand clusters gives copies to a few. Where neither hard spread rules nor bounds
-on clusters can make another one needed, `n` copies go to holders and to the n clusters that Webster's
-method prefers at 0 seats: a cluster behind n others gets its first seat after each of them has one.
-Only these become candidates; the rest counts in columns. C clusters, in the order of their names.
+A decision over a thousand clusters gives copies to a few. Where neither hard spread rules nor
+bounds on clusters can make another one needed, `n` copies go to holders and to the n clusters that
+Webster's method prefers at 0 seats: a cluster behind n others gets its first seat after each of
+them has one. Only these become candidates; the rest counts in columns. C clusters, in the order of
+their names.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -53,19 +54,31 @@ class Field:
     def __init__(self, ask: Ask, eligible: Mapping[str, Place]) -> None:
         self.places = tuple(eligible.values())
         self.at = {name: at for at, name in enumerate(eligible)}
-        self.open: Bools = np.array([place.refusal is None for place in self.places], dtype=np.bool_)
+        self.open: Bools = np.array(
+            [place.refusal is None for place in self.places], dtype=np.bool_
+        )
         levels = [2 * place.level + bool(place.avoided) for place in self.places]
         self.level: Ints = np.array(levels, dtype=np.int64)
         """[C]: ordered group, and behind it the clusters with avoided taints."""
-        self.levels = sorted({level for level, place in zip(levels, self.places, strict=True) if place.refusal is None})
+        self.levels = sorted(
+            {
+                level
+                for level, place in zip(levels, self.places, strict=True)
+                if place.refusal is None
+            }
+        )
         self.avoided: Ints = np.array([place.avoided for place in self.places], dtype=np.int64)
-        self.most_avoided = max((place.avoided for place in self.places if place.refusal is None), default=0)
+        self.most_avoided = max(
+            (place.avoided for place in self.places if place.refusal is None), default=0
+        )
         self.marks = np.array([place.mark for place in self.places], dtype=np.uint64)
         self.weights: Ints | None = None
         """[C]: weights that do not depend on room; None for weight by room."""
         weigh = DIVIDERS[ask.policy.division.strategy].weigh
         if ask.policy.division.strategy is not Strategy.CAPACITY:
-            self.weights = np.array([weigh(ask.policy, place.view, 0, 0) for place in self.places], dtype=np.int64)
+            self.weights = np.array(
+                [weigh(ask.policy, place.view, 0, 0) for place in self.places], dtype=np.int64
+            )
         index_of: dict[tuple[str, ...], int] = {}
         cell = [index_of.setdefault(place.domains, len(index_of)) for place in self.places]
         self.cell: Ints = np.array(cell, dtype=np.int64)
@@ -78,7 +91,10 @@ class Field:
 
     def _counted(self, ask: Ask, cells: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
         """The domains that open clusters make without copies."""
-        if ask.policy.division.max_per_cluster is not None and ask.policy.division.max_per_cluster <= 0:
+        if (
+            ask.policy.division.max_per_cluster is not None
+            and ask.policy.division.max_per_cluster <= 0
+        ):
             return ()
         weighty = (
             self.open
@@ -139,7 +155,16 @@ class Crowd:
     enforced: str
 
     @classmethod
-    def of(cls, ask: Ask, field: Field, rooms: Ints, apart: Collection[str], *, by_name: bool, at_most: int) -> "Crowd":
+    def of(
+        cls,
+        ask: Ask,
+        field: Field,
+        rooms: Ints,
+        apart: Collection[str],
+        *,
+        by_name: bool,
+        at_most: int,
+    ) -> "Crowd":
         """`rooms` as in `Ledger.rooms`. `apart`: clusters that are judged one by one. `at_most`:
         copies that one cluster can have at all (shards that are not assigned yet)."""
         member = field.open
@@ -160,7 +185,9 @@ class Crowd:
         best = Facts(0, int(room.max(where=member, initial=0)), field.most_avoided)
         demand = enforcing.bounding(ask.policy, "maxPerCluster")
         enforced = demand.name if demand is not None else ""
-        return cls(ask, field, member, room, rooms == PENDING, cap, weight, able, order, best, enforced)
+        return cls(
+            ask, field, member, room, rooms == PENDING, cap, weight, able, order, best, enforced
+        )
 
     def reach(self, total: int) -> int:
         """The most copies that the crowd can take, up to `total`."""
@@ -187,10 +214,16 @@ class Crowd:
             return chosen[:count]
         parts: list[Ints] = []
         for level in self.field.levels:
-            here = chosen[self.field.level[chosen] == level] if len(self.field.levels) > 1 else chosen
+            here = (
+                chosen[self.field.level[chosen] == level] if len(self.field.levels) > 1 else chosen
+            )
             if here.size > count:
                 weights = self.weight[here]
-                least = weights.max() if count == 1 else np.partition(weights, here.size - count)[here.size - count]
+                least = (
+                    weights.max()
+                    if count == 1
+                    else np.partition(weights, here.size - count)[here.size - count]
+                )
                 ahead, equal = here[weights > least], here[weights == least]
                 if ahead.size + equal.size > count:
                     ranked = np.argsort(self.order[equal], kind="stable")
@@ -207,12 +240,28 @@ class Crowd:
         """These clusters as candidates, without their scores."""
         places, counted = self.field.places, self.ask.policy.division.max_per_cluster
         weighted = self.ask.policy.division.strategy is Strategy.WEIGHTED
-        columns = (self.room[chosen], self.cap[chosen], self.weight[chosen], self.order[chosen], self.pending[chosen])
+        columns = (
+            self.room[chosen],
+            self.cap[chosen],
+            self.weight[chosen],
+            self.order[chosen],
+            self.pending[chosen],
+        )
         made = []
-        for at, room, cap, weight, order, pending in zip(chosen, *(one.tolist() for one in columns), strict=True):
+        for at, room, cap, weight, order, pending in zip(
+            chosen, *(one.tolist() for one in columns), strict=True
+        ):
             counts = (counted is None or counted > 0) and (not weighted or weight > 0)
             candidate = Candidate(
-                places[at], 0, room, cap, self._limit(room, cap), weight, order, pending, counted=counts
+                places[at],
+                0,
+                room,
+                cap,
+                self._limit(room, cap),
+                weight,
+                order,
+                pending,
+                counted=counts,
             )
             candidate.enforced = self.enforced
             made.append(candidate)
@@ -292,7 +341,9 @@ def gather(job: Drawing, *, whole: bool) -> Gathered:
         if drawn is not None:
             candidates.cap_by_shards(ask, drawn[0], job.held, job.unfinished)
             return Gathered(drawn[0], job.wanted, admission, drawn[1], not job.held)
-    pool = candidates.candidates(ask, job.held, job.eligible, job.ledger, capped=job.capped, by_name=job.by_name)
+    pool = candidates.candidates(
+        ask, job.held, job.eligible, job.ledger, capped=job.capped, by_name=job.by_name
+    )
     candidates.cap_by_shards(ask, pool, job.held, job.unfinished)
     wanted = job.wanted * _times(ask, pool)
     return Gathered(pool, wanted, job.within(wanted))
@@ -311,12 +362,18 @@ def _draw(job: Drawing, total: int) -> tuple[list[Candidate], Crowd] | None:
     everything finds room, so that every cluster must be looked at."""
     ask, held, eligible = job.ask, job.held, job.eligible
     apart = {name: eligible[name] for name in sorted({*held, *job.capped}) if name in eligible}
-    own = candidates.candidates(ask, held, apart, job.ledger, capped=job.capped, by_name=job.by_name) if apart else []
+    own = (
+        candidates.candidates(ask, held, apart, job.ledger, capped=job.capped, by_name=job.by_name)
+        if apart
+        else []
+    )
     candidates.cap_by_shards(ask, own, held, job.unfinished)
     mine = sum(held[candidate.name].count for candidate in own if candidate.name in held)
     loose = max(job.unfinished - mine, 0) if ask.unit is Unit.SHARDS else UNLIMITED
     field = field_of(ask, eligible, job.ledger)
-    crowd = Crowd.of(ask, field, job.ledger.rooms(ask.shape), apart, by_name=job.by_name, at_most=loose)
+    crowd = Crowd.of(
+        ask, field, job.ledger.rooms(ask.shape), apart, by_name=job.by_name, at_most=loose
+    )
     if crowd.reach(total) + sum(min(one.held, one.cap) for one in own if one.weight > 0) < total:
         return None
     pool = _pooled(crowd, own, total, by_domain=False)
@@ -326,7 +383,9 @@ def _draw(job: Drawing, total: int) -> tuple[list[Candidate], Crowd] | None:
     return pool, crowd
 
 
-def _pooled(crowd: Crowd, own: Sequence[Candidate], total: int, *, by_domain: bool) -> list[Candidate]:
+def _pooled(
+    crowd: Crowd, own: Sequence[Candidate], total: int, *, by_domain: bool
+) -> list[Candidate]:
     best = crowd.candidates(crowd.best(total, by_domain=by_domain))
     return sorted([*own, *best], key=lambda candidate: candidate.name) if own else best
 

@@ -28,7 +28,9 @@ class Filter:
     evicts: bool = False
     moves: bool = False
     passing: bool = False
-    """It holds for a time: copies may stay until it is their turn, and no decision is made anew for it."""
+    """It holds for a time: copies may stay until it is their turn, and no decision is made anew for
+    it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,10 @@ def refuses_required_choice(ask: Ask, cluster: ClusterView) -> str | None:
 def refuses_unnamed(ask: Ask, cluster: ClusterView) -> str | None:
     """`clusters.names` of the policy lists others only."""
     if ask.policy.names and cluster.name not in ask.policy.names:
-        return f"is not among the {len(ask.policy.names)} clusters named by {field_of(ask.policy, 'clusters.names')}"
+        return (
+            f"is not among the {len(ask.policy.names)} clusters named by "
+            f"{field_of(ask.policy, 'clusters.names')}"
+        )
     return None
 
 
@@ -96,7 +101,9 @@ def refuses_ungrouped(ask: Ask, cluster: ClusterView) -> str | None:
     """It is in none of the policy's `division.groups`."""
     groups = ask.policy.division.groups
     if groups and group_of(ask.policy, cluster) is None:
-        return f"is in none of the {len(groups)} groups of {field_of(ask.policy, 'division.groups')}"
+        return (
+            f"is in none of the {len(groups)} groups of {field_of(ask.policy, 'division.groups')}"
+        )
     return None
 
 
@@ -116,18 +123,22 @@ def refuses_dead(ask: Ask, cluster: ClusterView) -> str | None:
 
 
 def refuses_evicting_taint(ask: Ask, cluster: ClusterView) -> str | None:
-    """It has a NoExecute taint of a person that is not tolerated. What a policy that cannot be read tolerates is
-    unknown: there only Required policies can forbid it."""
+    """It has a NoExecute taint of a person that is not tolerated. What a policy that cannot be read
+    tolerates is unknown: there only Required policies can forbid it.
+    """
     evicting = taints.evicting(cluster.taints)
     if ask.policy.problem:
-        evicting = tuple(taint for taint in evicting if enforcing.forbids(ask.policy, taint) is not None)
+        evicting = tuple(
+            taint for taint in evicting if enforcing.forbids(ask.policy, taint) is not None
+        )
     taint = enforcing.untolerated(ask.policy, evicting)
     return None if taint is None else _not_tolerated(taint, ask.policy)
 
 
 def refuses_moving_taint(ask: Ask, cluster: ClusterView) -> str | None:
-    """It has a NoExecute taint that is not tolerated, which may be one that the federation set itself: that is no
-    person's word to take anything down."""
+    """It has a NoExecute taint that is not tolerated, which may be one that the federation set
+    itself: that is no person's word to take anything down.
+    """
     taint = enforcing.untolerated(ask.policy, cluster.taints, (Effect.NO_EXECUTE,))
     return None if taint is None else _not_tolerated(taint, ask.policy)
 
@@ -140,13 +151,20 @@ def refuses_tainted(ask: Ask, cluster: ClusterView) -> str | None:
 
 def _not_tolerated(taint: taints.Taint, policy: Policy) -> str:
     demand = enforcing.forbids(policy, taint)
-    if demand is not None and (policy.problem or any(toleration.tolerates(taint) for toleration in policy.tolerations)):
-        return f"has taint {taint}, which {enforcing.of('tolerations', demand)} does not let it tolerate"
+    if demand is not None and (
+        policy.problem or any(toleration.tolerates(taint) for toleration in policy.tolerations)
+    ):
+        return (
+            f"has taint {taint}, which {enforcing.of('tolerations', demand)} does not let it "
+            "tolerate"
+        )
     return f"has taint {taint}, which {field_of(policy, 'tolerations')} does not tolerate"
 
 
 def refuses_missing_api(ask: Ask, cluster: ClusterView) -> str | None:
-    """It does not serve the kind. One whose discovery has not been read yet (no kinds at all) is not judged."""
+    """It does not serve the kind. One whose discovery has not been read yet (no kinds at all) is
+    not judged.
+    """
     if serves(cluster.apis, ask.key.kind):
         return None
     return f"does not serve {ask.key.kind}"
@@ -183,15 +201,24 @@ def refuses_unhealthy(ask: Ask, cluster: ClusterView) -> str | None:
 
 def refuses_untrustworthy(ask: Ask, cluster: ClusterView) -> str | None:
     """It is Untrustworthy. What runs there stays: its copies may well be real."""
-    return f"is untrustworthy ({cluster.untrustworthy}) and takes nothing new" if cluster.untrustworthy else None
+    return (
+        f"is untrustworthy ({cluster.untrustworthy}) and takes nothing new"
+        if cluster.untrustworthy
+        else None
+    )
 
 
 def refuses_unreported(ask: Ask, cluster: ClusterView) -> str | None:
     """Its capacity was not reported yet, or too long ago."""
     if cluster.capacity is None:
-        return "has no report of its capacity that is known here (its member process writes ClusterCapacity)"
+        return (
+            "has no report of its capacity that is known here (its member process writes "
+            "ClusterCapacity)"
+        )
     return (
-        f"last reported its capacity {cluster.capacity_age_s:.0f} s ago, too long to rely on" if cluster.stale else None
+        f"last reported its capacity {cluster.capacity_age_s:.0f} s ago, too long to rely on"
+        if cluster.stale
+        else None
     )
 
 
@@ -216,8 +243,10 @@ FILTERS: Final[Mapping[str, Filter]] = {
     "trust": Filter(Reason.CLUSTER_UNTRUSTWORTHY, refuses_untrustworthy),
     "report": Filter(Reason.CLUSTER_STALE, refuses_unreported),
 }
-"""In order of precedence: the first that refuses is the one reported. Those that evict come first, then those that
-move, Required policies before the workload's own: a Lazy one holds nothing back that they move."""
+"""In order of precedence: the first that refuses is the one reported. Those that evict come first,
+then those that move, Required policies before the workload's own: a Lazy one holds nothing back
+that they move.
+"""
 
 
 def refusal(ask: Ask, cluster: ClusterView) -> Refusal | None:
@@ -227,17 +256,24 @@ def refusal(ask: Ask, cluster: ClusterView) -> Refusal | None:
         if message is not None:
             text = f"cluster {cluster.name}{_joined(message)}"
             by = _enforced(name, ask.policy, cluster)
-            return Refusal(rule.reason, text, rule.evicts, rule.moves, by, paced=rule.passing and rule.moves)
+            return Refusal(
+                rule.reason, text, rule.evicts, rule.moves, by, paced=rule.passing and rule.moves
+            )
     return None
 
 
 def _enforced(name: str, policy: Policy, cluster: ClusterView) -> str:
-    enforcing_filter = {"required": enforcing.not_admitting, "required-exclude": enforcing.excluding}.get(name)
+    enforcing_filter = {
+        "required": enforcing.not_admitting,
+        "required-exclude": enforcing.excluding,
+    }.get(name)
     demand = None if enforcing_filter is None else enforcing_filter(policy, cluster)
     return demand[0].name if demand is not None else ""
 
 
-def of_holder(ask: Ask, cluster: ClusterView, refused: Refusal | None, tolerated: Collection[str]) -> Refusal | None:
+def of_holder(
+    ask: Ask, cluster: ClusterView, refused: Refusal | None, tolerated: Collection[str]
+) -> Refusal | None:
     """The refusal for a cluster that holds copies which stayed under its `tolerated` taints at the
     last decision. If no other taint evicts them, the policy has changed, not the cluster: the
     copies move instead."""
@@ -264,7 +300,9 @@ def group_of(policy: Policy, cluster: ClusterView) -> int | None:
     if not policy.division.groups:
         return 0
     for index, group in enumerate(policy.division.groups):
-        if cluster.name in group.names or (group.selector is not None and group.selector.matches(cluster.labels)):
+        if cluster.name in group.names or (
+            group.selector is not None and group.selector.matches(cluster.labels)
+        ):
             return index
     return None
 

@@ -42,7 +42,9 @@ Leave = Callable[[int, Mapping[str, int]], Allowance]
 and how many the evacuation) -> how many may move now. Called at most once per decision."""
 
 
-def leavers(ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Place], *, by_name: bool) -> list[Candidate]:
+def leavers(
+    ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Place], *, by_name: bool
+) -> list[Candidate]:
     """Clusters that run copies of the workload but no longer admit it, by name. They take part only
     as far as their copies have no other place."""
     leaving = [
@@ -70,7 +72,9 @@ def leavers(ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Place]
     ]
 
 
-def give_back(losers: Sequence[Candidate], got: Mapping[str, int], lacking: int, most: int) -> dict[str, int]:
+def give_back(
+    losers: Sequence[Candidate], got: Mapping[str, int], lacking: int, most: int
+) -> dict[str, int]:
     """cluster -> copies that stay there on top of `got`, the division's result; at most `lacking`
     in all.
 
@@ -82,7 +86,10 @@ def give_back(losers: Sequence[Candidate], got: Mapping[str, int], lacking: int,
     if lacking <= 0:
         return kept
     losers = [loser for loser in losers if loser.held > got.get(loser.name, 0)]
-    for loser in sorted(losers, key=lambda loser: (bool(by_force(loser)), loser.place.level, loser.order, loser.name)):
+    for loser in sorted(
+        losers,
+        key=lambda loser: (bool(by_force(loser)), loser.place.level, loser.order, loser.name),
+    ):
         stays = min(min(loser.held, most) - got.get(loser.name, 0), lacking)
         if stays > 0:
             kept[loser.name] = stays
@@ -95,7 +102,13 @@ def enough(waiting: Sequence[Candidate], lacking: int) -> list[Candidate]:
     not."""
     taken: list[Candidate] = []
     for candidate in sorted(
-        waiting, key=lambda candidate: (bool(by_force(candidate)), -candidate.held, candidate.order, candidate.name)
+        waiting,
+        key=lambda candidate: (
+            bool(by_force(candidate)),
+            -candidate.held,
+            candidate.order,
+            candidate.name,
+        ),
     ):
         if lacking <= 0:
             break
@@ -109,7 +122,9 @@ def moving(ask: Ask, taking: Sequence[Candidate], got: Mapping[str, int]) -> int
     that leave because the count shrank, a scheduler could not bind them, or the cluster is being
     removed do not count."""
     losses = sum(
-        max(min(candidate.held, ask.count) - got.get(candidate.name, 0), 0) for candidate in taking if edited(candidate)
+        max(min(candidate.held, ask.count) - got.get(candidate.name, 0), 0)
+        for candidate in taking
+        if edited(candidate)
     )
     if everywhere(ask):
         return losses
@@ -123,7 +138,13 @@ def waiting(going: Sequence[Candidate], allowed: int) -> list[Candidate]:
     may."""
     stay: list[Candidate] = []
     for candidate in sorted(
-        going, key=lambda candidate: (not by_force(candidate), candidate.held, candidate.order, candidate.name)
+        going,
+        key=lambda candidate: (
+            not by_force(candidate),
+            candidate.held,
+            candidate.order,
+            candidate.name,
+        ),
     ):
         if allowed <= 0:
             candidate.waits = TURN
@@ -132,20 +153,31 @@ def waiting(going: Sequence[Candidate], allowed: int) -> list[Candidate]:
     return stay
 
 
-def back_to_runners(ask: Ask, taking: Sequence[Candidate], got: Mapping[str, int], surplus: int) -> dict[str, int]:
+def back_to_runners(
+    ask: Ask, taking: Sequence[Candidate], got: Mapping[str, int], surplus: int
+) -> dict[str, int]:
     """The division with `surplus` copies left where they run instead of moved."""
-    stay = give_back([candidate for candidate in taking if edited(candidate)], got, surplus, ask.count)
+    stay = give_back(
+        [candidate for candidate in taking if edited(candidate)], got, surplus, ask.count
+    )
     for candidate in taking:
         candidate.waits = TURN if candidate.name in stay else candidate.waits
     divided = got if everywhere(ask) else without_growth(taking, got, sum(stay.values()))
-    both = {candidate.name: divided.get(candidate.name, 0) + stay.get(candidate.name, 0) for candidate in taking}
+    both = {
+        candidate.name: divided.get(candidate.name, 0) + stay.get(candidate.name, 0)
+        for candidate in taking
+    }
     return {name: copies for name, copies in both.items() if copies > 0}
 
 
-def without_growth(taking: Sequence[Candidate], got: Mapping[str, int], surplus: int) -> dict[str, int]:
+def without_growth(
+    taking: Sequence[Candidate], got: Mapping[str, int], surplus: int
+) -> dict[str, int]:
     """The division with `surplus` fewer copies: taken from growth first, then from held copies."""
     parties = [
-        replace(candidate.party(0, fresh=True, holders_first=False), seats=got.get(candidate.name, 0))
+        replace(
+            candidate.party(0, fresh=True, holders_first=False), seats=got.get(candidate.name, 0)
+        )
         for candidate in taking
     ]
     for candidate, party in zip(taking, parties, strict=True):
@@ -162,7 +194,9 @@ def by_force(candidate: Candidate) -> str:
     return candidate.enforced if candidate.limit is Reason.AT_MAXIMUM else ""
 
 
-def forced(ask: Ask, taking: Sequence[Candidate], got: Mapping[str, int], moving: int) -> dict[str, int]:
+def forced(
+    ask: Ask, taking: Sequence[Candidate], got: Mapping[str, int], moving: int
+) -> dict[str, int]:
     """How many of `moving` copies each Required policy moves, by its name, and the evacuation."""
     by_policy: dict[str, int] = {}
     for candidate in taking:

@@ -59,5 +59,7 @@ SCORERS: Final[Mapping[str, Scorer]] = {"home": home, "preference": preference, 
 
 def score(ask: Ask, clusters: Sequence[Facts]) -> list[tuple[tuple[str, int], ...]]:
     """The terms of every cluster, in the given order."""
-    columns = [[(name, points) for points in scorer(ask, clusters)] for name, scorer in SCORERS.items()]
+    columns = [
+        [(name, points) for points in scorer(ask, clusters)] for name, scorer in SCORERS.items()
+    ]
     return list(zip(*columns, strict=True))

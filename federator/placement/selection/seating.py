@@ -56,7 +56,10 @@ def seat(
 
 def _moved(candidates: Sequence[Candidate], seated: Seating) -> int:
     kept = {party.name: party.seats for party in seated.parties}
-    return sum(max(min(candidate.held, candidate.cap) - kept.get(candidate.name, 0), 0) for candidate in candidates)
+    return sum(
+        max(min(candidate.held, candidate.cap) - kept.get(candidate.name, 0), 0)
+        for candidate in candidates
+    )
 
 
 def _seat(
@@ -74,9 +77,17 @@ def _seat(
     beyond = 0
     while True:
         left_out = choosing.choose(
-            candidates, total, policy.division, fresh=fresh, strict=strict, beyond=beyond, sticky=sticky
+            candidates,
+            total,
+            policy.division,
+            fresh=fresh,
+            strict=strict,
+            beyond=beyond,
+            sticky=sticky,
         )
-        seated = _divided(ask, candidates, total, left_out, fresh=fresh, sticky=sticky, beside=beside)
+        seated = _divided(
+            ask, candidates, total, left_out, fresh=fresh, sticky=sticky, beside=beside
+        )
         if not strict or seated.missing <= 0 or not left_out:
             return seated
         if not (fewest and Reason.NOT_NEEDED in left_out.values()) or beyond >= len(candidates):
@@ -126,17 +137,22 @@ def _make_way(parties: Sequence[Party], total: int) -> None:
         division.shrink_to_floors(parties, surplus)
 
 
-def _best_set(ask: Ask, candidates: Sequence[Candidate], total: int, first: Seating, *, fresh: bool) -> Seating:
+def _best_set(
+    ask: Ask, candidates: Sequence[Candidate], total: int, first: Seating, *, fresh: bool
+) -> Seating:
     """The set of clusters that places most; among equals the one that moves fewest copies, then the
     one tried first."""
     best, best_key = first, _key(ask, candidates, first)
     for chosen in _sets(ask, candidates, total):
         names = {candidate.name for candidate in chosen}
-        why = choosing.Limits(total, ask.policy.division.min_per_cluster, ask.policy.division.max_clusters).reason
+        why = choosing.Limits(
+            total, ask.policy.division.min_per_cluster, ask.policy.division.max_clusters
+        ).reason
         left_out = {
             candidate.name: first.left_out.get(candidate.name, why)
             for candidate in candidates
-            if candidate.name not in names and (candidate.cap > 0 or candidate.name in first.left_out)
+            if candidate.name not in names
+            and (candidate.cap > 0 or candidate.name in first.left_out)
         }
         seated = _divided(ask, candidates, total, left_out, fresh=fresh)
         key = _key(ask, candidates, seated)
@@ -159,7 +175,9 @@ def _sets(ask: Ask, candidates: Sequence[Candidate], total: int) -> Iterator[Seq
     able = [
         candidate
         for candidate in candidates
-        if candidate.cap > 0 and candidate.weight > 0 and (candidate.cap >= floor or candidate.held > 0)
+        if candidate.cap > 0
+        and candidate.weight > 0
+        and (candidate.cap >= floor or candidate.held > 0)
     ]
     limits = choosing.Limits(total, floor, ask.policy.division.max_clusters)
     most = limits.slots((), len(able))
@@ -168,7 +186,10 @@ def _sets(ask: Ask, candidates: Sequence[Candidate], total: int) -> Iterator[Seq
             yield from itertools.combinations(able, size)
         return
     largest = sorted(able, key=lambda candidate: (-candidate.cap, candidate.order, candidate.name))
-    orders = [largest, *(_in_turn(largest, at) for at, rule in enumerate(ask.policy.spread) if rule.hard)]
+    orders = [
+        largest,
+        *(_in_turn(largest, at) for at, rule in enumerate(ask.policy.spread) if rule.hard),
+    ]
     sizes = dict.fromkeys(max(most * part // 8, 1) for part in range(8, 0, -1)) if most else {}
     for size in sizes:
         for order in orders:

@@ -21,7 +21,8 @@ _REMEMBERED = 20
 _BODY_MAX = 64 * 1024 * 1024
 
 NONSENSE: tuple[bytes, ...] = (
-    b'{"type":"SURPRISE","object":{"metadata":{"name":"x","namespace":"feed","resourceVersion":"1"}}}\n',
+    b'{"type":"SURPRISE",'
+    b'"object":{"metadata":{"name":"x","namespace":"feed","resourceVersion":"1"}}}\n',
     b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no'
     b' code"}}\n',
     b'{"type":"ERROR","object":null}\n',

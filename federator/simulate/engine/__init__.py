@@ -1,1 +1,3 @@
-"""The event engine: `run.run(inputs)` plays a demand against a fleet, decided by the scheduling cycle."""
+"""The event engine: `run.run(inputs)` plays a demand against a fleet, decided by the scheduling
+cycle.
+"""

@@ -1,4 +1,6 @@
-"""From a work to its ask, under the policies and quotas in force: what the hub reads of an object of that kind."""
+"""From a work to its ask, under the policies and quotas in force: what the hub reads of an object
+of that kind.
+"""
 
 from dataclasses import fields, replace
 from typing import Any, Final
@@ -34,9 +36,10 @@ class Asks:
         """The fields of an ask of works that are alike."""
 
     def of(self, work: Work, copies: int | None = None, edits: int = 0) -> Ask:
-        """The ask of a work. A job starts with all its shards, in one cluster; a service takes what there is. What
-        was recorded is asked for as the hub would. `copies`: of a service that was scaled, with the number of the
-        edit."""
+        """The ask of a work. A job starts with all its shards, in one cluster; a service takes what
+        there is. What was recorded is asked for as the hub would. `copies`: of a service that was
+        scaled, with the number of the edit.
+        """
         ask = self._unscaled(work)
         if copies is None:
             return ask
@@ -64,7 +67,11 @@ class Asks:
     def _recorded(self, work: Work, recorded: Recorded) -> Ask:
         ask = recorded.ask
         subject = Subject(
-            ask.key.kind, ask.key.namespace, ask.labels, ask.project, self._bindings.of(ask.key.namespace)
+            ask.key.kind,
+            ask.key.namespace,
+            ask.labels,
+            ask.project,
+            self._bindings.of(ask.key.namespace),
         )
         try:
             own = recorded.own or self._policies.choose(subject, recorded.policy_ref)
@@ -81,8 +88,12 @@ class Asks:
 
     def _first(self, work: Work) -> Ask:
         key = key_of(work)
-        subject = Subject(key.kind, key.namespace, {}, work.project, self._bindings.of(key.namespace))
-        policy = enforcing.combined(self._policies.choose(subject, ""), self._policies.demands(subject))
+        subject = Subject(
+            key.kind, key.namespace, {}, work.project, self._bindings.of(key.namespace)
+        )
+        policy = enforcing.combined(
+            self._policies.choose(subject, ""), self._policies.demands(subject)
+        )
         service = work.kind == SERVICE
         ask = Ask(
             key=key,

@@ -1,7 +1,8 @@
-"""Clusters that are drained in a simulation: who has a turn to leave, by the function that the hub asks.
+"""Clusters that are drained in a simulation: who has a turn to leave, by the function that the hub
+asks.
 
-Copies are ready as soon as they are bound here, so nothing is under way. Job sets run on for as long as a drain lets
-them by default.
+Copies are ready as soon as they are bound here, so nothing is under way. Job sets run on for as
+long as a drain lets them by default.
 """
 
 import functools
@@ -29,7 +30,8 @@ class Drains:
         self.since_s: dict[str, int] = {}
         """Cluster -> when its drain began."""
         self.next_s: int | None = None
-        """When somebody may have a turn that has none now; None when only another change can help."""
+        """When somebody may have a turn that has none now; None when only another change can help.
+        """
         self._history: deque[Moved] = deque()
         self._granted: dict[WorkloadKey, int] = {}
 
@@ -42,7 +44,10 @@ class Drains:
         while self._history and self._history[0].at_s <= now_s - evacuation.MINUTE_S:
             self._history.popleft()
         paced = evacuation.pace(
-            (self._occupant(running, now_s) for running in live.values()), A_MINUTE, self._history, now_s
+            (self._occupant(running, now_s) for running in live.values()),
+            A_MINUTE,
+            self._history,
+            now_s,
         )
         self._granted = {turn.key: turn.copies for turn in paced.turns}
         if any(not waits.stays for waits in paced.waits):
@@ -52,7 +57,11 @@ class Drains:
     def _occupant(self, running: "Running", now_s: int) -> Occupant:
         here = [name for name in running.bound if name in self.since_s]
         until_s = max((self.since_s[name] + DRAIN_JOBS_FINISH_S for name in here), default=0)
-        stays = "its shards may run on" if running.is_job and running.running and until_s > now_s else ""
+        stays = (
+            "its shards may run on"
+            if running.is_job and running.running and until_s > now_s
+            else ""
+        )
         if stays:
             self._look_at(until_s)
         return Occupant(
@@ -69,9 +78,12 @@ class Drains:
     def _look_at(self, at_s: int) -> None:
         self.next_s = at_s if self.next_s is None else min(self.next_s, at_s)
 
-    def allowance(self, key: WorkloadKey, now_s: int, moving: int, forced: Mapping[str, int]) -> Allowance:
-        """How many copies may move: all that an edit moves, and of those that leave drained clusters what has a
-        turn."""
+    def allowance(
+        self, key: WorkloadKey, now_s: int, moving: int, forced: Mapping[str, int]
+    ) -> Allowance:
+        """How many copies may move: all that an edit moves, and of those that leave drained
+        clusters what has a turn.
+        """
         leaving = forced.get(EVACUATION, 0)
         turn = min(self._granted.pop(key, 0), leaving)
         if turn:

@@ -11,8 +11,9 @@ from federator.simulate.inputs import Event, EventKind, Scaled
 
 
 def happen(world: World, event: Event) -> int:
-    """Makes the change, and makes due what it may help or harm. Returns how many copies lost their place; of services
-    that are scaled, how many they ask for beside those before."""
+    """Makes the change, and makes due what it may help or harm. Returns how many copies lost their
+    place; of services that are scaled, how many they ask for beside those before.
+    """
     world.fleet.pay(world.now_s)
     harmed = 0
     match event.kind:
@@ -81,8 +82,9 @@ def _evict(world: World, running: Running, cluster: str, member: Member | None) 
 
 
 def _regrow(world: World, event: Event) -> int:
-    """The cluster has other nodes: what runs there is bound to them, those that began first before the others. What
-    does not fit any more is due again."""
+    """The cluster has other nodes: what runs there is bound to them, those that began first before
+    the others. What does not fit any more is due again.
+    """
     assert event.view is not None
     holders = [running for running in world.live.values() if event.cluster in running.bound]
     former, grown = world.fleet.replace(event.view)

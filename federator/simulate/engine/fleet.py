@@ -9,9 +9,13 @@ from federator.simulate.engine.shapes import Shapes
 
 
 class Fleet:
-    """The members by name. A cluster that is lost is not in it; it comes back as it was described."""
+    """The members by name. A cluster that is lost is not in it; it comes back as it was
+    described.
+    """
 
-    def __init__(self, views: Iterable[ClusterView], shapes: Shapes, prices: Mapping[str, float]) -> None:
+    def __init__(
+        self, views: Iterable[ClusterView], shapes: Shapes, prices: Mapping[str, float]
+    ) -> None:
         self._shapes = shapes
         self.described: dict[str, ClusterView] = {}
         """Every cluster as it is when it is empty, lost ones too."""
@@ -34,7 +38,9 @@ class Fleet:
         self.members = dict(sorted(self.members.items()))
 
     def replace(self, view: ClusterView) -> tuple[Member | None, Member]:
-        """The cluster has other nodes, all free. Returns it as it was, if it is there, and as it is."""
+        """The cluster has other nodes, all free. Returns it as it was, if it is there, and as it
+        is.
+        """
         former = self.members.get(view.name)
         if former is not None:
             self.join(view)
@@ -55,7 +61,12 @@ class Fleet:
         return self._views.copy()
 
     def pay(self, now_s: int) -> None:
-        """Adds what the nodes cost since the last time. To be called before prices or clusters change."""
+        """Adds what the nodes cost since the last time. To be called before prices or clusters
+        change.
+        """
         hours = (now_s - self._paid_to_s) / 3600
         self._paid_to_s = now_s
-        self.cost += sum(self.prices.get(name, 0.0) * member.nodes for name, member in self.members.items()) * hours
+        self.cost += (
+            sum(self.prices.get(name, 0.0) * member.nodes for name, member in self.members.items())
+            * hours
+        )

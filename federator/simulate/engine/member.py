@@ -1,8 +1,8 @@
 """One member cluster: its nodes, the copies bound to them, and what it reports of its room.
 
-The member's scheduler is modelled as the placement core models it (`placement.room.binding`), but on
-single nodes, and copies leave the nodes that they were bound to. So room is broken up as it is in a
-cluster, and the report shows it.
+The member's scheduler is modelled as the placement core models it (`placement.room.binding`), but
+on single nodes, and copies leave the nodes that they were bound to. So room is broken up as it is
+in a cluster, and the report shows it.
 """
 
 import bisect
@@ -46,14 +46,18 @@ def _nobody_listens() -> None:
 
 def _row(row: NodeRow, names: tuple[str, ...], free: tuple[int, ...], count: int) -> NodeRow:
     """The row of `count` nodes like `row` with these free amounts."""
-    left = Resources((name, amount) for name, amount in zip(names, free, strict=True) if amount < UNLIMITED)
+    left = Resources(
+        (name, amount) for name, amount in zip(names, free, strict=True) if amount < UNLIMITED
+    )
     return replace(row, count=count, free=left)
 
 
 class Member:
     """`free[r, n]` is the free amount of resource `names[r]` on node n."""
 
-    def __init__(self, view: ClusterView, shapes: Shapes, changed: Callable[[], None] = _nobody_listens) -> None:
+    def __init__(
+        self, view: ClusterView, shapes: Shapes, changed: Callable[[], None] = _nobody_listens
+    ) -> None:
         """`changed` is called when its report is not what it was."""
         self._view, self._facts = view, _facts(view)
         self._tell = changed
@@ -66,9 +70,13 @@ class Member:
         named = {name for row in rows for name in row.allocatable} | ({PODS} if limited else set())
         self.names = tuple(sorted(named))
         sizes = [[self._size(row, name) for row in rows] for name in self.names]
-        self.allocatable: Ints = np.array(sizes, dtype=np.int64).reshape(len(self.names), len(rows))[:, self._make_of]
+        self.allocatable: Ints = np.array(sizes, dtype=np.int64).reshape(
+            len(self.names), len(rows)
+        )[:, self._make_of]
         left = [[self._left(row, name) for row in rows] for name in self.names]
-        self.free: Ints = np.array(left, dtype=np.int64).reshape(len(self.names), len(rows))[:, self._make_of]
+        self.free: Ints = np.array(left, dtype=np.int64).reshape(len(self.names), len(rows))[
+            :, self._make_of
+        ]
         scored = [self.names.index(name) if name in self.names else -1 for name in binding.SCORED]
         self._scored = [place for place in scored if place >= 0]
         self._inverse = binding.inverse(self.allocatable[self._scored].tolist()).reshape(
@@ -147,7 +155,9 @@ class Member:
         if self._packs:
             each = self._as_each(binding.packed(self._ones, heights, copies))
         else:
-            each = self._as_each(binding.spread(self._ones, heights, copies, lambda n: self._openness(shape, n)))
+            each = self._as_each(
+                binding.spread(self._ones, heights, copies, lambda n: self._openness(shape, n))
+            )
         nodes = np.flatnonzero(each).tolist()
         bound = tuple(zip(nodes, each[nodes].tolist(), strict=True))
         self._move(shape, bound, -1)
@@ -180,7 +190,9 @@ class Member:
             present = self._rows.copy()
             nodes_left = self._summary.nodes(present, self._in_order())
             rows = Columned(nodes_left, lambda: self._summary.rows(present))
-            capacity = _capacity(rows, _Copies(self, self._shapes, self.free), includes_seq, packs=self._packs)
+            capacity = _capacity(
+                rows, _Copies(self, self._shapes, self.free), includes_seq, packs=self._packs
+            )
             self._reported = _seen(**self._facts, capacity=capacity)
         return self._reported
 
@@ -225,14 +237,24 @@ class Member:
         return each
 
     def _openness(self, shape: PodShape, copies: int) -> binding.Floats:
-        needs = np.array([[shape.requests[self.names[place]]] for place in self._scored], dtype=np.int64)
-        return binding.openness(self.free[self._scored], self._inverse, needs.reshape(len(self._scored), 1), copies)
+        needs = np.array(
+            [[shape.requests[self.names[place]]] for place in self._scored], dtype=np.int64
+        )
+        return binding.openness(
+            self.free[self._scored], self._inverse, needs.reshape(len(self._scored), 1), copies
+        )
 
     def _need(self, shape: PodShape) -> Ints | None:
         """What a copy takes of each resource; None when no node has one of them."""
         if shape not in self._needs:
-            known = all(name in self.names or name == PODS or not need for name, need in shape.requests.items())
-            amounts = [max(shape.requests[name], 1) if name == PODS else shape.requests[name] for name in self.names]
+            known = all(
+                name in self.names or name == PODS or not need
+                for name, need in shape.requests.items()
+            )
+            amounts = [
+                max(shape.requests[name], 1) if name == PODS else shape.requests[name]
+                for name in self.names
+            ]
             self._needs[shape] = np.array(amounts, dtype=np.int64) if known else None
         return self._needs[shape]
 
@@ -241,38 +263,59 @@ class Member:
         if shape not in self._open:
             models = models_of(shape)
             admitted = [
-                taints.untolerated(make.taints, shape.tolerations) is None and (not models or make.model in models)
+                taints.untolerated(make.taints, shape.tolerations) is None
+                and (not models or make.model in models)
                 for make in self._makes
             ]
-            self._open[shape] = None if all(admitted) else np.array(admitted, dtype=np.bool_)[self._make_of]
+            self._open[shape] = (
+                None if all(admitted) else np.array(admitted, dtype=np.bool_)[self._make_of]
+            )
         return self._open[shape]
 
 
 class _Summary:
     """Makes room of a member's rows, as `Nodes.of` makes it of the rows that it reports."""
 
-    def __init__(self, makes: Sequence[NodeRow], present: Collection[int], names: tuple[str, ...]) -> None:
+    def __init__(
+        self, makes: Sequence[NodeRow], present: Collection[int], names: tuple[str, ...]
+    ) -> None:
         self._made, self._all = makes, names
         here = {index: makes[index] for index in present}
         named = {name for row in here.values() for name in row.allocatable}
-        self._names = tuple(sorted(named | {PODS} if any(row.podless for row in here.values()) else named))
+        self._names = tuple(
+            sorted(named | {PODS} if any(row.podless for row in here.values()) else named)
+        )
         self._places = [names.index(name) for name in self._names]
         kinds = {index: nodes.make_of(row) for index, row in here.items()}
         self._makes = nodes.makes_of(tuple(sorted(set(kinds.values()))))
         self._kind = {index: self._makes.every.index(kind) for index, kind in kinds.items()}
-        self._endless = {index for index, row in here.items() if PODS not in row.allocatable and not row.podless}
+        self._endless = {
+            index for index, row in here.items() if PODS not in row.allocatable and not row.podless
+        }
         """Makes without a limit on pods."""
         sizes = {index: tuple(row.allocatable.items()) for index, row in here.items()}
-        others = {index: (row.model, row.family, row.taints, row.podless) for index, row in here.items()}
-        self._size = {index: sorted(set(sizes.values())).index(size) for index, size in sizes.items()}
-        self._other = {index: sorted(set(others.values())).index(other) for index, other in others.items()}
-        self.distinct = len({(self._size[index], self._other[index]) for index in here}) == len(here)
+        others = {
+            index: (row.model, row.family, row.taints, row.podless) for index, row in here.items()
+        }
+        self._size = {
+            index: sorted(set(sizes.values())).index(size) for index, size in sizes.items()
+        }
+        self._other = {
+            index: sorted(set(others.values())).index(other) for index, other in others.items()
+        }
+        self.distinct = len({(self._size[index], self._other[index]) for index in here}) == len(
+            here
+        )
         """No two makes are alike."""
 
     def order(self, row: _Row) -> _Order:
         """`nodes.row_key` without the count, shorter."""
         make, free = row
-        left = tuple((name, have) for name, have in zip(self._all, free, strict=True) if have and have < UNLIMITED)
+        left = tuple(
+            (name, have)
+            for name, have in zip(self._all, free, strict=True)
+            if have and have < UNLIMITED
+        )
         return (self._size[make], left, self._other[make])
 
     def nodes(self, rows: Mapping[_Row, int], every: Sequence[_Row]) -> Nodes:
@@ -281,7 +324,8 @@ class _Summary:
         if self._endless and PODS in self._names:
             pods = free[self._names.index(PODS)]
             pods[:] = [
-                UNLIMITED if make in self._endless else left for (make, _), left in zip(every, pods, strict=True)
+                UNLIMITED if make in self._endless else left
+                for (make, _), left in zip(every, pods, strict=True)
             ]
         return Nodes(
             self._names,
@@ -293,12 +337,16 @@ class _Summary:
         )
 
     def rows(self, rows: Mapping[_Row, int]) -> tuple[NodeRow, ...]:
-        return tuple(_row(self._made[make], self._all, free, count) for (make, free), count in sorted(rows.items()))
+        return tuple(
+            _row(self._made[make], self._all, free, count)
+            for (make, free), count in sorted(rows.items())
+        )
 
 
 class _Copies(Mapping[str, int]):
-    """Shape id -> copies that fit, of the shapes that only the member can count. They are counted when they are asked
-    for, and hold until the next copy is bound."""
+    """Shape id -> copies that fit, of the shapes that only the member can count. They are counted
+    when they are asked for, and hold until the next copy is bound.
+    """
 
     def __init__(self, member: Member, shapes: Shapes, free: Ints) -> None:
         self._member = member

@@ -18,7 +18,8 @@ from federator.simulate.inputs import Event, EventKind, Inputs
 from federator.simulate.outcome import End, Happened, Life, Outcome, Placed, Sample
 
 SAMPLES: Final = 400
-"""Samples over the time in which works are submitted; the time after has them at the same distance."""
+"""Samples over the time in which works are submitted; the time after has them at the same distance.
+"""
 SAMPLES_MAX: Final = 4_000
 _UNITS: Final = {CPU: 1, MEMORY: MIB, GPU: 1}
 _SHOWN: Final = {CPU: "cpu", MEMORY: "memory", GPU: "gpu"}
@@ -44,7 +45,11 @@ class Recording:
         self.inputs = inputs
         self.cycles = 0
         works = inputs.works
-        self._start_s = min([work.submit_s for work in works[:1]] + [event.at_s for event in inputs.events[:1]] + [0])
+        self._start_s = min(
+            [work.submit_s for work in works[:1]]
+            + [event.at_s for event in inputs.events[:1]]
+            + [0]
+        )
         last_s = max((work.submit_s for work in works[-1:]), default=0)
         end_s = inputs.end_s if inputs.end_s is not None else last_s
         self._step_s = max((end_s - self._start_s) // SAMPLES, 1)
@@ -70,9 +75,13 @@ class Recording:
             self._next_s += self._step_s * max(behind, 1)
 
     def happen(self, event: Event, copies: int) -> None:
-        """An event happened, and so many copies lost their place, or are asked for beside those before."""
+        """An event happened, and so many copies lost their place, or are asked for beside those
+        before.
+        """
         if event.scaled is not None:
-            self._happened.append(Happened(event.at_s, event.kind.value, event.scaled.subject, asked=copies))
+            self._happened.append(
+                Happened(event.at_s, event.kind.value, event.scaled.subject, asked=copies)
+            )
             return
         subject = event.cluster or event.kind.value.removesuffix("Changed")
         self._happened.append(Happened(event.at_s, event.kind.value, subject, copies))
@@ -138,14 +147,20 @@ class Recording:
     def _sample(self, world: World) -> Sample:
         stocks = {name: self._stock(name, member) for name, member in world.fleet.members.items()}
         used = {name: stock.used for name, stock in stocks.items()}
-        capacity: Mapping[str, tuple[int, ...]] = {name: stock.capacity for name, stock in stocks.items()}
+        capacity: Mapping[str, tuple[int, ...]] = {
+            name: stock.capacity for name, stock in stocks.items()
+        }
         if self._samples and self._samples[-1].capacity == capacity:
-            capacity = self._samples[-1].capacity  # one for all samples between which no cluster changed
+            capacity = self._samples[
+                -1
+            ].capacity  # one for all samples between which no cluster changed
         waiting = [world.live[key] for key in world.lacking()]
         copies = sum(running.missing for running in waiting)
         alike = Counter((running.ask.shape, running.missing) for running in waiting)
         fragmented = sum(
-            missing * works for (shape, missing), works in alike.items() if _is_fragmented(shape, missing, world)
+            missing * works
+            for (shape, missing), works in alike.items()
+            if _is_fragmented(shape, missing, world)
         )
         return Sample(0, used, capacity, len(waiting), copies, fragmented)
 
@@ -161,26 +176,40 @@ class Recording:
         return made
 
     def _thin(self) -> None:
-        """Every other sample goes, and the distance doubles: a long tail does not fill the memory."""
+        """Every other sample goes, and the distance doubles: a long tail does not fill the
+        memory.
+        """
         self._samples = self._samples[::2]
         self._step_s *= 2
 
 
 def _recorded(inputs: Inputs) -> tuple[str, ...]:
     """The resources that the fleet has or the demand asks for."""
-    rows = [row for view in inputs.clusters.values() if view.capacity is not None for row in view.capacity.rows]
+    rows = [
+        row
+        for view in inputs.clusters.values()
+        if view.capacity is not None
+        for row in view.capacity.rows
+    ]
     asked = {CPU: "cpu_milli", MEMORY: "memory_mib", GPU: "gpu"}
     return tuple(
         name
         for name, column in asked.items()
-        if any(name in row.allocatable for row in rows) or any(getattr(work, column) for work in inputs.works)
+        if any(name in row.allocatable for row in rows)
+        or any(getattr(work, column) for work in inputs.works)
     )
 
 
 def _is_fragmented(shape: PodShape, missing: int, world: World) -> bool:
-    """Whether one cluster has what copies lack in its free amounts added up, and not on its nodes."""
+    """Whether one cluster has what copies lack in its free amounts added up, and not on its
+    nodes.
+    """
     return any(
-        all(member.left(name) >= amount * missing for name, amount in shape.requests.items() if name in _UNITS)
+        all(
+            member.left(name) >= amount * missing
+            for name, amount in shape.requests.items()
+            if name in _UNITS
+        )
         and int(member.heights(shape).sum()) < missing
         for member in world.fleet.members.values()
     )
@@ -189,9 +218,14 @@ def _is_fragmented(shape: PodShape, missing: int, world: World) -> bool:
 def _how(running: Running, world: World) -> End:
     if not running.missing:
         return End.RUNNING
-    if any(member.could_hold(running.ask.shape, running.ask.slots) for member in world.fleet.members.values()):
+    if any(
+        member.could_hold(running.ask.shape, running.ask.slots)
+        for member in world.fleet.members.values()
+    ):
         return End.WAITING
-    sizes = [member for member in world.fleet.members.values() if member.could_hold(running.ask.shape, 1)]
+    sizes = [
+        member for member in world.fleet.members.values() if member.could_hold(running.ask.shape, 1)
+    ]
     return End.UNPLACEABLE if running.is_job or not sizes else End.WAITING
 
 
@@ -201,9 +235,21 @@ def _assumptions(inputs: Inputs) -> Iterable[str]:
     for column, shown in (("cpu_milli", "cpu"), ("memory_mib", "memory"), ("gpu", "GPUs")):
         lacking = sum(getattr(work, column) is None for work in works)
         if lacking:
-            yield f"{lacking:,} of {len(works):,} works record no {shown}: they are taken to need none."
+            yield (
+                f"{lacking:,} of {len(works):,} works record no {shown}: they are taken to need "
+                "none."
+            )
     if any(event.kind is EventKind.DRAINED for event in inputs.events):
-        yield "A drained cluster is emptied at 300 copies a minute, and job sets run on there for an hour at most."
+        yield (
+            "A drained cluster is emptied at 300 copies a minute, and job sets run on there for "
+            "an hour at most."
+        )
     if any(work.failing is not None for work in works):
-        yield "A job that fails stays in its places until its next attempt begins: 10 s, then twice as long each time."
-    yield "Members report at once, copies are ready as soon as they are bound, and only what the input says fails."
+        yield (
+            "A job that fails stays in its places until its next attempt begins: 10 s, then "
+            "twice as long each time."
+        )
+    yield (
+        "Members report at once, copies are ready as soon as they are bound, and only what the "
+        "input says fails."
+    )

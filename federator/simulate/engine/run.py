@@ -1,9 +1,11 @@
-"""Plays a demand against a fleet: discrete events in whole seconds, decided by the scheduling cycle of the hub.
+"""Plays a demand against a fleet: discrete events in whole seconds, decided by the scheduling cycle
+of the hub.
 
-At one instant, in this order: works end and give back what they held; events of the scenario happen; services are
-scaled and works submitted; then cycles run until nothing is due, each over at most as many heads as a batch of the hub
-has. What waits is decided again when one of the queueing hints says that it may be helped, as in the hub. Reports of
-members are never late here, and slices never fail: that is what the hub's own latency adds.
+At one instant, in this order: works end and give back what they held; events of the scenario
+happen; services are scaled and works submitted; then cycles run until nothing is due, each over at
+most as many heads as a batch of the hub has. What waits is decided again when one of the queueing
+hints says that it may be helped, as in the hub. Reports of members are never late here, and slices
+never fail: that is what the hub's own latency adds.
 """
 
 import heapq
@@ -42,7 +44,8 @@ PROGRESS_EVERY: Final = 256
 def run(inputs: Inputs, progress: Progress | None = None) -> Outcome:
     """The outcome of one simulation; the same inputs give an equal outcome.
 
-    Raises ValueError for inputs that are not in the order they are to be in, or name the same work twice.
+    Raises ValueError for inputs that are not in the order they are to be in, or name the same work
+    twice.
     """
     _check(inputs)
     return _Simulation(inputs).play(progress)
@@ -67,10 +70,15 @@ class _Simulation:
         self.world = World(inputs)
         self.recording = Recording(inputs)
         self._ends: list[tuple[int, int, WorkloadKey, int]] = []
-        """Heap of (second, order, work, attempt): when an attempt ends, or may begin after one that failed. That of an
-        attempt which is over counts for nothing."""
+        """Heap of (second, order, work, attempt): when an attempt ends, or may begin after one that
+        failed. That of an attempt which is over counts for nothing.
+        """
         self._order = 0
-        scaled = [(scaling.at_s, scaling.cycle, work, scaling) for work in inputs.works for scaling in work.curve]
+        scaled = [
+            (scaling.at_s, scaling.cycle, work, scaling)
+            for work in inputs.works
+            for scaling in work.curve
+        ]
         self._steps = sorted(scaled, key=lambda one: one[:2])
         """How services follow their curves."""
         self._submitted = self._scaled = 0
@@ -119,7 +127,9 @@ class _Simulation:
         return min(times, default=None)
 
     def _complete(self) -> list[Hint]:
-        """Ends what ends now, and begins again what failed and has waited. Returns what that may help."""
+        """Ends what ends now, and begins again what failed and has waited. Returns what that may
+        help.
+        """
         world, hints = self.world, []
         while self._ends and self._ends[0][0] == world.now_s:
             _, _, key, attempt = heapq.heappop(self._ends)
@@ -139,8 +149,9 @@ class _Simulation:
         return hints
 
     def _arrive(self) -> None:
-        """Works are submitted and services scaled. What a recording decided on in different cycles is decided on
-        one after the other."""
+        """Works are submitted and services scaled. What a recording decided on in different cycles
+        is decided on one after the other.
+        """
         while True:
             work, step = self._work(), self._step()
             if step is not None and not (work is not None and _sooner(work, step[1])):
@@ -167,8 +178,14 @@ class _Simulation:
         return steps[at] if at < len(steps) and steps[at][0] == self.world.now_s else None
 
     def _in_order(self, cycle: float | None) -> None:
-        """Before something is submitted or scaled: decides on what a recording decided on before that."""
-        if self._of_cycle is not None and cycle is not None and (not cycle or self._of_cycle != cycle):
+        """Before something is submitted or scaled: decides on what a recording decided on before
+        that.
+        """
+        if (
+            self._of_cycle is not None
+            and cycle is not None
+            and (not cycle or self._of_cycle != cycle)
+        ):
             self.world.hold_reports()
             self._decide()
         self._of_cycle = cycle
@@ -195,7 +212,9 @@ class _Simulation:
             )
             for head, why in zip(heads, refused, strict=True)
         ]
-        made = cycle.run(entries, world.inadmissible, world.snapshot(), world.commitments, seq=world.next_seq)
+        made = cycle.run(
+            entries, world.inadmissible, world.snapshot(), world.commitments, seq=world.next_seq
+        )
         for bug in made.failed.values():
             raise bug
         self.recording.cycles += 1
@@ -206,7 +225,9 @@ class _Simulation:
         world.requeue(hints)
 
     def _apply(self, decided: Decided) -> list[Hint]:
-        """The decision is in force, and the members have what it gives at once. Returns what that may help."""
+        """The decision is in force, and the members have what it gives at once. Returns what that
+        may help.
+        """
         world, running, decision = self.world, self.world.live[decided.key], decided.decision
         world.commitments.assume(decided.after)
         given = {share.cluster: share.slots for share in decision.shares}
@@ -224,7 +245,9 @@ class _Simulation:
         for name, copies in given.items():
             lacking = copies - running.copies(name)
             if lacking > 0:
-                running.enter(name, world.fleet.members[name].bind(running.ask.shape, lacking), world.now_s)
+                running.enter(
+                    name, world.fleet.members[name].bind(running.ask.shape, lacking), world.now_s
+                )
             world.commitments.confirm(name, running.ask.uid, world.seq)
         world.report({*given, *(hint.cluster for hint in hints)})
         running.decided(decision, world.now_s)
@@ -232,7 +255,9 @@ class _Simulation:
         return hints
 
     def _start(self, running: Running) -> None:
-        """Starts the clock of a work that has all it asked for, unless it runs or has failed just now."""
+        """Starts the clock of a work that has all it asked for, unless it runs or has failed just
+        now.
+        """
         decision, now_s = running.decision, self.world.now_s
         if running.running or decision is None or decision.shortfall or running.missing:
             return

@@ -1,4 +1,6 @@
-"""One work while it is not completed: its copies on nodes, its clock, and what is to be told of it."""
+"""One work while it is not completed: its copies on nodes, its clock, and what is to be told
+of it.
+"""
 
 import math
 from dataclasses import dataclass, field
@@ -25,7 +27,9 @@ _NOTHING: Final = Standing()
 
 @dataclass(slots=True)
 class Running:
-    """A work that was submitted. A job runs while all its shards are bound; a service runs from its first copy on."""
+    """A work that was submitted. A job runs while all its shards are bound; a service runs from its
+    first copy on.
+    """
 
     work: Work
     ask: Ask
@@ -124,7 +128,9 @@ class Running:
         under = self._under
         if under is None or not self.scalings:
             return None
-        return Admitted(under.generation, under.shape, under.project, under.tier, under.priority, under.slots)
+        return Admitted(
+            under.generation, under.shape, under.project, under.tier, under.priority, under.slots
+        )
 
     def decided(self, decision: Decision, now_s: int) -> None:
         """A decision is in force."""
@@ -135,14 +141,18 @@ class Running:
         self._wait(decision.reason, now_s)
 
     def scale(self, copies: int | None, times: Fraction | None = None) -> int:
-        """A service follows its curve to so many copies; with `times`, that is so many times what it says from now
-        on. Its ask is to be made anew. Returns how many it asks for beside those before."""
+        """A service follows its curve to so many copies; with `times`, that is so many times what
+        it says from now on. Its ask is to be made anew. Returns how many it asks for beside those
+        before.
+        """
         before = self.ask.count
         if copies is not None:
             self._base = copies
         if times is not None:
             self._times = times if copies is not None else self._times * times
-        self.wanted = math.ceil((self.work.shards if self._base is None else self._base) * self._times)
+        self.wanted = math.ceil(
+            (self.work.shards if self._base is None else self._base) * self._times
+        )
         self.scalings += self.wanted != before
         self._more = self.wanted > before
         return self.wanted - before
@@ -162,7 +172,9 @@ class Running:
             self.moves += sum(copies for _, copies in bound)
 
     def shrink(self, cluster: str, copies: int, now_s: int) -> Bound:
-        """Keeps so many copies in a cluster; returns those that go, from the fullest nodes first."""
+        """Keeps so many copies in a cluster; returns those that go, from the fullest nodes
+        first.
+        """
         self._leave_off(cluster, now_s)
         left, gone, kept = self.copies(cluster) - copies, [], []
         for node, here in sorted(self.bound[cluster], key=lambda place: (-place[1], place[0])):
@@ -193,7 +205,11 @@ class Running:
     def _failing(self) -> Failing | None:
         """How the present attempt fails; None when it completes."""
         failing = self.work.failing
-        return failing if failing is not None and self.is_job and self.failures < failing.times else None
+        return (
+            failing
+            if failing is not None and self.is_job and self.failures < failing.times
+            else None
+        )
 
     def begin(self, now_s: int) -> int | None:
         """The attempt begins; returns how long it runs, None for ever."""
@@ -216,8 +232,10 @@ class Running:
             self.restarts += 1
 
     def fail(self, now_s: int) -> bool:
-        """The attempt is over; whether it has failed. Then the job waits in its places before it begins again from
-        its last check-point, unless that was one failure too many: `failed` says so."""
+        """The attempt is over; whether it has failed. Then the job waits in its places before it
+        begins again from its last check-point, unless that was one failure too many: `failed` says
+        so.
+        """
         if self._failing is None:
             return False
         self.failed_s += self._stop(now_s)
@@ -261,12 +279,17 @@ class Running:
             self.stays.append(_stay(cluster, self.copies(cluster), self._since[cluster], now_s))
         self._since.clear()
         if self._waiting is not None:
-            self.waits.append(_wait(self._waiting.start_s, now_s, self._waiting.reason, self.missing))
+            self.waits.append(
+                _wait(self._waiting.start_s, now_s, self._waiting.reason, self.missing)
+            )
             self._waiting = None
 
     def waits_from(self, now_s: int, reason: str) -> None:
         """It lacks copies from now on, for a reason that no decision says yet."""
-        if self._waiting is None or (self._waiting.reason, self._waiting.copies) != (reason, self.missing):
+        if self._waiting is None or (self._waiting.reason, self._waiting.copies) != (
+            reason,
+            self.missing,
+        ):
             self._close_wait(now_s)
             self._waiting = Wait(now_s, None, reason, self.missing)
 
@@ -274,12 +297,16 @@ class Running:
         if not self.missing:
             self._close_wait(now_s)
             return
-        self.waits_from(now_s, reason.value if reason is not Reason.CHOSEN else Reason.UNSCHEDULABLE.value)
+        self.waits_from(
+            now_s, reason.value if reason is not Reason.CHOSEN else Reason.UNSCHEDULABLE.value
+        )
 
     def _close_wait(self, now_s: int) -> None:
         if self._waiting is not None:
             if now_s > self._waiting.start_s:
-                self.waits.append(_wait(self._waiting.start_s, now_s, self._waiting.reason, self._waiting.copies))
+                self.waits.append(
+                    _wait(self._waiting.start_s, now_s, self._waiting.reason, self._waiting.copies)
+                )
             self._waiting = None
 
     def _leave_off(self, cluster: str, now_s: int) -> None:

@@ -24,12 +24,21 @@ class Shapes:
     """By id: shapes that only a member can count."""
 
     def of(self, work: Work) -> PodShape:
-        """The shape of one copy. What the work does not record it does not request; every copy is one pod."""
+        """The shape of one copy. What the work does not record it does not request; every copy is
+        one pod.
+        """
         key = (work.cpu_milli, work.memory_mib, work.gpu, work.gpu_models)
         shape = self.made.get(key)
         if shape is None:
-            amounts = {CPU: work.cpu_milli or 0, MEMORY: (work.memory_mib or 0) * MIB, GPU: work.gpu or 0, PODS: 1}
-            shape = self.made[key] = PodShape(Resources(amounts), node_selector=selector(work.gpu_models))
+            amounts = {
+                CPU: work.cpu_milli or 0,
+                MEMORY: (work.memory_mib or 0) * MIB,
+                GPU: work.gpu or 0,
+                PODS: 1,
+            }
+            shape = self.made[key] = PodShape(
+                Resources(amounts), node_selector=selector(work.gpu_models)
+            )
             self.note(shape)
         return shape
 

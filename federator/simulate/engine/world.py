@@ -1,4 +1,6 @@
-"""What a running simulation consists of, and the few things that change it. `run` and `events` call these."""
+"""What a running simulation consists of, and the few things that change it. `run` and `events` call
+these.
+"""
 
 from collections.abc import Iterable
 from fractions import Fraction
@@ -57,7 +59,9 @@ class World:
         """The fleet as its members report it now, or reported it when reports were held."""
         if self._held is not None:
             return self._held
-        return FleetSnapshot(float(self.now_s), self.fleet.views(self.seq), self.quotas, self.levels)
+        return FleetSnapshot(
+            float(self.now_s), self.fleet.views(self.seq), self.quotas, self.levels
+        )
 
     def hold_reports(self) -> None:
         """Until they are released, cycles know of the fleet what they know now, and charge what was
@@ -66,7 +70,9 @@ class World:
             self._held = self.snapshot()
 
     def release_reports(self) -> None:
-        """Members report what they have. What that may help, and could not as long as they did not, is due."""
+        """Members report what they have. What that may help, and could not as long as they did not,
+        is due.
+        """
         self._held = None
         self.report(self._late)
         self._late = set()
@@ -113,7 +119,9 @@ class World:
         return [key for key, running in self.live.items() if running.missing]
 
     def take_away(self, running: Running, clusters: Iterable[str]) -> list[Hint]:
-        """The work has nothing in these clusters any more; their nodes know already. Returns what that may help."""
+        """The work has nothing in these clusters any more; their nodes know already. Returns what
+        that may help.
+        """
         hints = []
         for name in list(clusters):
             running.leave(name, self.now_s)
@@ -128,7 +136,9 @@ class World:
         return hints
 
     def scale(self, running: Running, copies: int | None, times: Fraction | None = None) -> int:
-        """A service is scaled, as by an edit of its object. Returns how many copies it asks for beside those before."""
+        """A service is scaled, as by an edit of its object. Returns how many copies it asks for
+        beside those before.
+        """
         more = running.scale(copies, times)
         if more:
             running.ask = self.asks.of(running.work, running.wanted, running.scalings)
@@ -142,7 +152,9 @@ class World:
         return frozenset({project, *(other for root in roots for other in tree.under(root))})
 
     def changed(self) -> None:
-        """Clusters, policies or quotas are others: works whose inputs are others are due, as in the hub."""
+        """Clusters, policies or quotas are others: works whose inputs are others are due, as in the
+        hub.
+        """
         self.asks = self._asks()
         snapshot, memo = self.snapshot(), {}  # type: ignore[var-annotated]
         for key, running in self.live.items():

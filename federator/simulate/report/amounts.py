@@ -3,7 +3,11 @@
 from collections.abc import Mapping
 from typing import Final
 
-UNITS: Final[Mapping[str, tuple[int, str]]] = {"cpu": (1000, "cores"), "memory": (1024, "GiB"), "gpu": (1, "GPUs")}
+UNITS: Final[Mapping[str, tuple[int, str]]] = {
+    "cpu": (1000, "cores"),
+    "memory": (1024, "GiB"),
+    "gpu": (1, "GPUs"),
+}
 """Resource -> how many of the units that simulations count in make one of the units people read."""
 _LENGTHS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
@@ -19,7 +23,11 @@ def length(seconds: float) -> str:
     for at, (size, unit) in enumerate(_LENGTHS):
         if whole >= size:
             rest = whole % size
-            below = f" {rest // _LENGTHS[at + 1][0]} {_LENGTHS[at + 1][1]}" if at + 1 < len(_LENGTHS) else ""
+            below = (
+                f" {rest // _LENGTHS[at + 1][0]} {_LENGTHS[at + 1][1]}"
+                if at + 1 < len(_LENGTHS)
+                else ""
+            )
             return f"{whole // size} {unit}" + ("" if below.startswith(" 0 ") else below)
     return "0 s"
 
@@ -55,5 +63,7 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 
 def percentile(ordered: list[int], percent: int) -> int:
-    """Of sorted numbers, the one at `n * percent // 100`: `sorted(waits)[n // 2]` for the half. 0 without any."""
+    """Of sorted numbers, the one at `n * percent // 100`: `sorted(waits)[n // 2]` for the half. 0
+    without any.
+    """
     return ordered[min(len(ordered) * percent // 100, len(ordered) - 1)] if ordered else 0

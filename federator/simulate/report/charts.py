@@ -1,7 +1,8 @@
 """Charts as SVG text: lines, bars and heat maps that need neither a script nor a network.
 
-Colours are classes of the page's style sheet (Okabe and Ito's palette, told apart by colour-blind people; lines differ
-in their dashes too). The drawing is `WIDTH` wide and is scaled to its column, so that its text is readable on a phone.
+Colours are classes of the page's style sheet (Okabe and Ito's palette, told apart by colour-blind
+people; lines differ in their dashes too). The drawing is `WIDTH` wide and is scaled to its column,
+so that its text is readable on a phone.
 """
 
 import math
@@ -27,7 +28,20 @@ HEAT_COLUMNS: Final = 60
 HEAT_LEFT: Final = 120
 BAR: Final = 30
 LABEL_MAX: Final = 18
-_STEPS_S: Final = (60, 300, 600, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800, 2_419_200)
+_STEPS_S: Final = (
+    60,
+    300,
+    600,
+    1_800,
+    3_600,
+    10_800,
+    21_600,
+    43_200,
+    86_400,
+    172_800,
+    604_800,
+    2_419_200,
+)
 Amount = Callable[[float], str]
 
 
@@ -65,7 +79,11 @@ def lines(
     shown = [one for one in series if one.points]
     low = min((one.points[0][0] for one in shown), default=0.0)
     high = max((one.points[-1][0] for one in shown), default=1.0)
-    top = y_max if y_max is not None else _round_up(max((v for one in shown for _, v in one.points), default=1.0))
+    top = (
+        y_max
+        if y_max is not None
+        else _round_up(max((v for one in shown for _, v in one.points), default=1.0))
+    )
     across = _log_scale(high) if logarithmic else _scale(low, high if high > low else low + 1)
 
     def down(value: float) -> float:
@@ -81,7 +99,11 @@ def lines(
                     number, path, _text(last), floor, _text(first), floor
                 )
             )
-        parts.append(Markup('<path class="line c{}" d="{}"><title>{}</title></path>').format(number, path, one.name))
+        parts.append(
+            Markup('<path class="line c{}" d="{}"><title>{}</title></path>').format(
+                number, path, one.name
+            )
+        )
     for mark in marks:
         if low <= mark.at <= high:
             parts.append(
@@ -93,14 +115,20 @@ def lines(
 
 
 def bars(
-    ident: str, title: str, description: str, rows: Sequence[tuple[str, float]], *, amount: Amount = amounts.whole
+    ident: str,
+    title: str,
+    description: str,
+    rows: Sequence[tuple[str, float]],
+    *,
+    amount: Amount = amounts.whole,
 ) -> Markup:
     """One bar for each row, with its name above it and its amount behind it."""
     most = max((value for _, value in rows), default=0.0) or 1.0
     room = WIDTH - 110
     parts = [
         Markup(
-            '<text class="label" x="0" y="{}">{}</text><rect class="bar c0" x="0" y="{}" width="{}" height="10">'
+            '<text class="label" x="0" y="{}">{}</text><rect class="bar c0" x="0" y="{}" '
+            'width="{}" height="10">'
             "<title>{}: {}</title></rect>"
             '<text class="label" x="{}" y="{}">{}</text>'
         ).format(
@@ -120,7 +148,12 @@ def bars(
 
 
 def columns(
-    ident: str, title: str, description: str, points: Sequence[tuple[float, float]], *, y: Amount = amounts.whole
+    ident: str,
+    title: str,
+    description: str,
+    points: Sequence[tuple[float, float]],
+    *,
+    y: Amount = amounts.whole,
 ) -> Markup:
     """One upright bar at each point of time."""
     low, high = (points[0][0], points[-1][0]) if points else (0.0, 1.0)
@@ -131,9 +164,14 @@ def columns(
     def down(value: float) -> float:
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value / top
 
-    parts = [_horizontals(top, down, y), _ticks(low, high, across, amounts.length, logarithmic=False)]
+    parts = [
+        _horizontals(top, down, y),
+        _ticks(low, high, across, amounts.length, logarithmic=False),
+    ]
     parts += [
-        Markup('<rect class="bar c0" x="{}" y="{}" width="{}" height="{}"><title>{}: {}</title></rect>').format(
+        Markup(
+            '<rect class="bar c0" x="{}" y="{}" width="{}" height="{}"><title>{}: {}</title></rect>'
+        ).format(
             _text(min(across(at), WIDTH - RIGHT - wide)),
             _text(down(value)),
             _text(wide),
@@ -148,9 +186,15 @@ def columns(
 
 
 def heat(
-    ident: str, title: str, description: str, times: Sequence[int], rows: Sequence[tuple[str, Sequence[float]]]
+    ident: str,
+    title: str,
+    description: str,
+    times: Sequence[int],
+    rows: Sequence[tuple[str, Sequence[float]]],
 ) -> Markup:
-    """A row for each name, a cell for each stretch of time, darker the more is in use (0 to 1); empty below 0."""
+    """A row for each name, a cell for each stretch of time, darker the more is in use (0 to 1);
+    empty below 0.
+    """
     each = max(-(-len(times) // HEAT_COLUMNS), 1)
     starts = range(0, len(times), each)
     wide = (WIDTH - HEAT_LEFT) / max(len(starts), 1)
@@ -167,7 +211,8 @@ def heat(
             if worst >= 0:
                 parts.append(
                     Markup(
-                        '<rect class="h{}" x="{}" y="{}" width="{}" height="{}"><title>{}, {}: {}</title></rect>'
+                        '<rect class="h{}" x="{}" y="{}" width="{}" height="{}"><title>{}, '
+                        "{}: {}</title></rect>"
                     ).format(
                         min(int(worst * SHADES), SHADES - 1),
                         _text(HEAT_LEFT + column * wide),
@@ -182,8 +227,16 @@ def heat(
     height = min(len(rows), HEAT_ROWS) * tall
     if times:
         parts.append(
-            Markup('<text class="label" x="{}" y="{}">{}</text><text class="label end" x="{}" y="{}">{}</text>').format(
-                HEAT_LEFT, height + 14, amounts.length(times[0]), WIDTH, height + 14, amounts.length(times[-1])
+            Markup(
+                '<text class="label" x="{}" y="{}">{}</text><text class="label end" x="{}" '
+                'y="{}">{}</text>'
+            ).format(
+                HEAT_LEFT,
+                height + 14,
+                amounts.length(times[0]),
+                WIDTH,
+                height + 14,
+                amounts.length(times[-1]),
             )
         )
     return _svg(ident, title, description, height + 20, parts, drawn=len(rows))
@@ -200,7 +253,9 @@ class Dot:
     strong: bool = False
 
 
-def scatter(ident: str, title: str, description: str, dots: Sequence[Dot], *, x: Amount, y: Amount) -> Markup:
+def scatter(
+    ident: str, title: str, description: str, dots: Sequence[Dot], *, x: Amount, y: Amount
+) -> Markup:
     """Dots from the lowest x on, and from 0 upwards; the strong ones above the others."""
     low = min((dot.x for dot in dots), default=0.0)
     high = max((dot.x for dot in dots), default=1.0)
@@ -220,7 +275,9 @@ def scatter(ident: str, title: str, description: str, dots: Sequence[Dot], *, x:
             )
         )
     parts += [
-        Markup('<circle class="dot {}" cx="{}" cy="{}" r="{}"><title>{}: {}, {}</title></circle>').format(
+        Markup(
+            '<circle class="dot {}" cx="{}" cy="{}" r="{}"><title>{}: {}, {}</title></circle>'
+        ).format(
             "strong" if dot.strong else "weak",
             _text(across(dot.x)),
             _text(down(dot.y)),
@@ -234,12 +291,15 @@ def scatter(ident: str, title: str, description: str, dots: Sequence[Dot], *, x:
     return _svg(ident, title, description, HEIGHT, parts, drawn=len(dots))
 
 
-# -- parts --------------------------------------------------------------------------------------------
+# -- parts -----------------------------------------------------------------------------------------
 
 
-def _svg(ident: str, title: str, description: str, height: int, parts: Iterable[Markup], *, drawn: int) -> Markup:
+def _svg(
+    ident: str, title: str, description: str, height: int, parts: Iterable[Markup], *, drawn: int
+) -> Markup:
     return Markup(
-        '<svg id="{0}" class="chart" role="img" aria-labelledby="{0}-t {0}-d" viewBox="0 0 {1} {2}" '
+        '<svg id="{0}" class="chart" role="img" aria-labelledby="{0}-t {0}-d" viewBox="0 0 '
+        '{1} {2}" '
         'data-drawn="{3}"><title id="{0}-t">{4}</title><desc id="{0}-d">{5}</desc>{6}</svg>'
     ).format(ident, WIDTH, height, drawn, title, description, Markup("").join(parts))
 
@@ -250,26 +310,35 @@ def _scale(low: float, high: float) -> Callable[[float], float]:
 
 def _log_scale(high: float) -> Callable[[float], float]:
     """From 0 seconds on: log(1 + x), so that 0 has a place."""
-    return lambda value: LEFT + (WIDTH - LEFT - RIGHT) * math.log1p(value) / math.log1p(max(high, 1))
+    return lambda value: (
+        LEFT + (WIDTH - LEFT - RIGHT) * math.log1p(value) / math.log1p(max(high, 1))
+    )
 
 
 def _horizontals(top: float, down: Callable[[float], float], y: Amount) -> Markup:
     return Markup("").join(
-        Markup('<path class="grid" d="M{} {}H{}"/><text class="label end" x="{}" y="{}">{}</text>').format(
+        Markup(
+            '<path class="grid" d="M{} {}H{}"/><text class="label end" x="{}" y="{}">{}</text>'
+        ).format(
             LEFT, _text(down(value)), WIDTH - RIGHT, LEFT - 5, _text(down(value) + 4), y(value)
         )
         for value in (top * step / TICKS for step in range(TICKS + 1))
     )
 
 
-def _ticks(low: float, high: float, across: Callable[[float], float], x: Amount, *, logarithmic: bool) -> Markup:
+def _ticks(
+    low: float, high: float, across: Callable[[float], float], x: Amount, *, logarithmic: bool
+) -> Markup:
     if logarithmic:
         places: list[float] = [
             0,
             *(value for value in (1, 10, 60, 600, 3_600, 21_600, 86_400, 604_800) if value < high),
         ]
     else:
-        step = next((one for one in _STEPS_S if (high - low) / one <= TICKS + 1), max((high - low) / TICKS, 1))
+        step = next(
+            (one for one in _STEPS_S if (high - low) / one <= TICKS + 1),
+            max((high - low) / TICKS, 1),
+        )
         first = math.ceil(low / step)
         places = [step * at for at in range(first, int(high / step) + 1)]
     parts, free = [], 0.0
@@ -314,7 +383,8 @@ def legend(names: Sequence[str]) -> Markup:
     """Which line is which, for a list above the chart."""
     items = Markup("").join(
         Markup(
-            '<li><svg class="key" viewBox="0 0 24 8" aria-hidden="true"><path class="line c{}" d="M0 4H24"/></svg>{}'
+            '<li><svg class="key" viewBox="0 0 24 8" aria-hidden="true"><path class="line '
+            'c{}" d="M0 4H24"/></svg>{}'
         ).format(at, escape(name))
         + Markup("</li>")
         for at, name in enumerate(names)

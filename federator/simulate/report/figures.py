@@ -1,4 +1,6 @@
-"""The headline figures of a simulation, its verdict in one sentence, and how two simulations differ."""
+"""The headline figures of a simulation, its verdict in one sentence, and how two simulations
+differ.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -57,7 +59,13 @@ def shown(key: str, value: float) -> str:
         return percent(value)
     if key.endswith("copy_s"):
         return f"{amounts.whole(value / 3600)} copy-hours"
-    return money(value) if key == "cost" else amounts.length(value) if key.endswith("_s") else amounts.whole(value)
+    return (
+        money(value)
+        if key == "cost"
+        else amounts.length(value)
+        if key.endswith("_s")
+        else amounts.whole(value)
+    )
 
 
 def figures(measures: Measures) -> tuple[Figure, ...]:
@@ -77,8 +85,18 @@ def figures(measures: Measures) -> tuple[Figure, ...]:
         ("wait_p99_s", "waiting, 99 of 100 within", found.p99_s, less),
         ("wait_max_s", "longest wait", found.max_s, less),
         ("wait_sum_s", "waiting, summed over works", found.sum_s, less),
-        ("missing_copy_s", "missing copies times time", sum(lack.copy_s for lack in measures.lacks), less),
-        ("fragmented_peak", "copies kept out by fragmentation, at most", max(measures.fragmented, default=0), less),
+        (
+            "missing_copy_s",
+            "missing copies times time",
+            sum(lack.copy_s for lack in measures.lacks),
+            less,
+        ),
+        (
+            "fragmented_peak",
+            "copies kept out by fragmentation, at most",
+            max(measures.fragmented, default=0),
+            less,
+        ),
         ("moves", "copies moved", measures.outcome.moves, less),
         ("restarts", "restarts after lost clusters", measures.restarts, less),
         ("lost_s", "run time lost with clusters", measures.lost_s, less),
@@ -90,12 +108,21 @@ def figures(measures: Measures) -> tuple[Figure, ...]:
     ]
     for use in measures.fleet:
         unit = amounts.unit(use.resource)
-        rows.append((f"capacity_{use.resource}", f"{use.resource} there, mean ({unit})", use.capacity, neither))
+        rows.append(
+            (
+                f"capacity_{use.resource}",
+                f"{use.resource} there, mean ({unit})",
+                use.capacity,
+                neither,
+            )
+        )
         rows.append((f"use_mean_{use.resource}", f"{use.resource} in use, mean", use.mean, neither))
         rows.append((f"use_peak_{use.resource}", f"{use.resource} in use, peak", use.peak, neither))
     if measures.outcome.cost is not None:
         rows.append(("cost", "cost", measures.outcome.cost, less))
-    return tuple(Figure(key, name, value, shown(key, value), better) for key, name, value, better in rows)
+    return tuple(
+        Figure(key, name, value, shown(key, value), better) for key, name, value, better in rows
+    )
 
 
 def values(measures: Measures) -> dict[str, Any]:
@@ -120,8 +147,9 @@ class Replay:
 
 
 def replay(outcome: Outcome) -> Replay | None:
-    """How far the simulation of a recording decides as the federation did: which workload, and how many copies in
-    which clusters, one decision after the other. None without a recording."""
+    """How far the simulation of a recording decides as the federation did: which workload, and how
+    many copies in which clusters, one decision after the other. None without a recording.
+    """
     recorded = [(one.work, dict(one.clusters)) for one in outcome.recorded]
     made = [(one.work, dict(one.clusters)) for one in outcome.placed]
     if not recorded:
@@ -129,7 +157,11 @@ def replay(outcome: Outcome) -> Replay | None:
     pairs = enumerate(zip(recorded, made, strict=False))
     same = next((at for at, (was, now) in pairs if was != now), min(len(recorded), len(made)))
     if recorded == made:
-        taken = f"all {len(recorded):,} recorded decisions were" if len(recorded) > 1 else "the recorded decision was"
+        taken = (
+            f"all {len(recorded):,} recorded decisions were"
+            if len(recorded) > 1
+            else "the recorded decision was"
+        )
         return Replay(len(recorded), same, f"{taken} taken again, in the same order")
     was = _decision(*recorded[same]) if same < len(recorded) else "nothing more"
     now = _decision(*made[same]) if same < len(made) else "nothing more"
@@ -137,13 +169,16 @@ def replay(outcome: Outcome) -> Replay | None:
     return Replay(
         len(recorded),
         kept,
-        f"{kept:,} of {len(recorded):,} recorded decisions were taken again in the same order, then the federation"
+        f"{kept:,} of {len(recorded):,} recorded decisions were taken again in the same "
+        "order, then the federation"
         f" decided {was}, and the simulation {now}",
     )
 
 
 def _decision(work: str, clusters: Mapping[str, int]) -> str:
-    where = ", ".join(f"{cluster} {count}" for cluster, count in sorted(clusters.items())) or "nowhere"
+    where = (
+        ", ".join(f"{cluster} {count}" for cluster, count in sorted(clusters.items())) or "nowhere"
+    )
     return f"{work}: {where}"
 
 
@@ -153,7 +188,8 @@ class Judged:
 
     wanted: Wanted
     value: float | None
-    """None where there is nothing to measure: no capacity of that resource, no work of that group."""
+    """None where there is nothing to measure: no capacity of that resource, no work of that group.
+    """
 
     @property
     def met(self) -> bool:
@@ -170,7 +206,11 @@ class Judged:
     def bounds(self) -> str:
         """`at most 10 min`; "" without any."""
         given = (("at least", self.wanted.least), ("at most", self.wanted.most))
-        return " and ".join(f"{word} {shown(self.wanted.figure, value)}" for word, value in given if value is not None)
+        return " and ".join(
+            f"{word} {shown(self.wanted.figure, value)}"
+            for word, value in given
+            if value is not None
+        )
 
 
 def judged(measures: Measures) -> tuple[Judged, ...]:
@@ -186,12 +226,19 @@ def _value(measures: Measures, wanted: Wanted) -> float | None:
     return float(getattr(group, _FIELDS[wanted.figure])) if group is not None else None
 
 
-_FIELDS: Final = {key: key.removeprefix("wait_") for key in WAITING_KEYS} | {"never_started": "never"}
+_FIELDS: Final = {key: key.removeprefix("wait_") for key in WAITING_KEYS} | {
+    "never_started": "never"
+}
 
 
 def named(measures: Measures) -> list[list[str]]:
-    """The measures that the scenario names, each with its value, its bounds and whether it is met."""
-    return [[one.wanted.name, one.shown, one.bounds or "-", "yes" if one.met else "no"] for one in judged(measures)]
+    """The measures that the scenario names, each with its value, its bounds and whether it is
+    met.
+    """
+    return [
+        [one.wanted.name, one.shown, one.bounds or "-", "yes" if one.met else "no"]
+        for one in judged(measures)
+    ]
 
 
 def missed(measures: Measures) -> tuple[Judged, ...]:
@@ -209,7 +256,10 @@ def verdict(measures: Measures) -> str:
         met = f"All {len(bounded)} measures are met" if len(bounded) > 1 else "The measure is met"
         return f"{met}: {_happened(measures)}"
     told = ", ".join(f"{one.wanted.name} is {one.shown}, {one.bounds} is wanted" for one in out)
-    return f"{len(out)} of {amounts.counted(len(bounded), 'measure')} missed ({told}): {_happened(measures)}"
+    return (
+        f"{len(out)} of {amounts.counted(len(bounded), 'measure')} missed ({told}): "
+        f"{_happened(measures)}"
+    )
 
 
 def _happened(measures: Measures) -> str:
@@ -222,7 +272,8 @@ def _happened(measures: Measures) -> str:
     if measures.fleet:
         busiest = max(measures.fleet, key=lambda use: (use.mean, use.resource))
         parts.append(
-            f"{busiest.resource} was in use most ({percent(busiest.mean)} on average, {percent(busiest.peak)} at the"
+            f"{busiest.resource} was in use most ({percent(busiest.mean)} on average, "
+            f"{percent(busiest.peak)} at the"
             " peak)"
         )
     if measures.restarts:
@@ -234,7 +285,11 @@ def _happened(measures: Measures) -> str:
         parts.append(_failed(measures))
     if measures.scalings:
         times = "once" if measures.scalings == 1 else f"{measures.scalings:,} times"
-        late = f"{measures.scaled_late:,} of these had to wait" if measures.scaled_late else "without waiting"
+        late = (
+            f"{measures.scaled_late:,} of these had to wait"
+            if measures.scaled_late
+            else "without waiting"
+        )
         parts.append(f"services were scaled {times}, {late}")
     replayed = replay(measures.outcome)
     if replayed is not None:
@@ -245,7 +300,11 @@ def _happened(measures: Measures) -> str:
 def _placed(measures: Measures) -> str:
     found = measures.waiting
     if not found.never:
-        return f"All {amounts.counted(found.works, 'work')} started" if found.works > 1 else "The only work started"
+        return (
+            f"All {amounts.counted(found.works, 'work')} started"
+            if found.works > 1
+            else "The only work started"
+        )
     why = f", most for {measures.lacks[0].reason}" if measures.lacks else ""
     large = measures.ends[End.UNPLACEABLE.value]
     wide = f" ({amounts.counted(large, 'is', 'are')} larger than any cluster)" if large else ""
@@ -264,13 +323,17 @@ def _waited(measures: Measures) -> str:
     if not found.waited:
         return "no work that started had to wait"
     return (
-        f"{found.waited:,} of those that started waited ({percent(found.waited / found.started)}), 99 of 100 were "
-        f"running within {amounts.length(found.p99_s)}, the last within {amounts.length(found.max_s)}"
+        f"{found.waited:,} of those that started waited "
+        f"({percent(found.waited / found.started)}), 99 of 100 were "
+        f"running within {amounts.length(found.p99_s)}, the last within "
+        f"{amounts.length(found.max_s)}"
     )
 
 
 def differences(before: Measures, after: Measures) -> tuple[Difference, ...]:
-    """How the second simulation differs from the first: what differs first, the largest relative change on top."""
+    """How the second simulation differs from the first: what differs first, the largest relative
+    change on top.
+    """
     old = {one.key: one for one in figures(before)}
     new = {one.key: one for one in figures(after)}
     found: list[tuple[float, Difference]] = []
@@ -280,11 +343,23 @@ def differences(before: Measures, after: Measures) -> tuple[Difference, ...]:
         assert one is not None
         if left is None or right is None:
             given = "only in the second" if left is None else "only in the first"
-            row = Difference(key, one.name, left.shown if left else "-", right.shown if right else "-", given, "other")
+            row = Difference(
+                key,
+                one.name,
+                left.shown if left else "-",
+                right.shown if right else "-",
+                given,
+                "other",
+            )
             found.append((float("inf"), row))
             continue
         by = right.value - left.value
-        found.append((abs(by) / max(abs(left.value), abs(right.value)) if by else 0.0, _difference(left, right, by)))
+        found.append(
+            (
+                abs(by) / max(abs(left.value), abs(right.value)) if by else 0.0,
+                _difference(left, right, by),
+            )
+        )
     return tuple(row for _, row in sorted(found, key=lambda pair: -pair[0]))
 
 
@@ -294,7 +369,11 @@ def _difference(left: Figure, right: Figure, by: float) -> Difference:
     good = (by < 0) == (left.better is Better.LESS)
     judged = "other" if left.better is Better.NEITHER else "better" if good else "worse"
     size = f"{'+' if by > 0 else '-'}{shown(left.key, abs(by))}"
-    relative = f" ({100 * by / left.value:+.0f} %)" if left.value and not left.key.startswith("use_") else ""
+    relative = (
+        f" ({100 * by / left.value:+.0f} %)"
+        if left.value and not left.key.startswith("use_")
+        else ""
+    )
     return Difference(left.key, left.name, left.shown, right.shown, size + relative, judged)
 
 
@@ -304,7 +383,10 @@ def comparison(before: Measures, after: Measures, names: tuple[str, str]) -> str
     if not found:
         return f"{names[1]} comes out as {names[0]} in every figure that matters."
     main = [
-        one for key in ("never_started", "wait_p99_s", "wait_sum_s", "cost", "moves") for one in found if one.key == key
+        one
+        for key in ("never_started", "wait_p99_s", "wait_sum_s", "cost", "moves")
+        for one in found
+        if one.key == key
     ] or found
     told = ", ".join(f"{one.name} {one.before} → {one.after} ({one.verdict})" for one in main[:3])
     return f"{names[1]} against {names[0]}: {told}."

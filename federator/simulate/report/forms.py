@@ -1,4 +1,6 @@
-"""The report in the forms that programs and terminals read: text, JSON and CSV; and all of them in a folder."""
+"""The report in the forms that programs and terminals read: text, JSON and CSV; and all of them in
+a folder.
+"""
 
 import csv
 import io
@@ -11,7 +13,7 @@ from typing import Any, Final
 
 from federator.simulate.outcome import Outcome
 from federator.simulate.report import amounts, figures, page
-from federator.simulate.report.measures import Measures, Waiting
+from federator.simulate.report.measures import Measures, Use, Waiting
 from federator.simulate.report.page import Provenance
 
 PAGE: Final = "report.html"
@@ -29,7 +31,10 @@ def tables(measures: Measures) -> list[tuple[list[str], list[list[str]]]]:
             f"{one.works:,}",
             f"{one.never:,}",
             f"{one.waited:,}",
-            *(amounts.length(value) if one.started else "-" for value in (one.p50_s, one.p99_s, one.max_s)),
+            *(
+                amounts.length(value) if one.started else "-"
+                for value in (one.p50_s, one.p99_s, one.max_s)
+            ),
         ]
         for one in (*measures.by_tier, *measures.by_project[:GROUPS_SHOWN])
     ]
@@ -43,24 +48,37 @@ def tables(measures: Measures) -> list[tuple[list[str], list[list[str]]]]:
         ]
         for one in (*measures.fleet, *_busiest(measures))
     ]
-    found = [(["MEASURE", "VALUE", "WANTED", "MET"], named)] if (named := figures.named(measures)) else []
+    found = (
+        [(["MEASURE", "VALUE", "WANTED", "MET"], named)]
+        if (named := figures.named(measures))
+        else []
+    )
     found += [
         (["FIGURE", "VALUE"], shown),
         (["TIER OR PROJECT", "WORKS", "NEVER STARTED", "WAITED", "P50", "P99", "LONGEST"], waiting),
         (["CLUSTER", "RESOURCE", "CAPACITY", "MEAN", "PEAK"], use),
     ]
     if measures.lacks:
-        lacks = [[one.reason, f"{one.works:,}", amounts.whole(one.copy_s / 3600)] for one in measures.lacks]
+        lacks = [
+            [one.reason, f"{one.works:,}", amounts.whole(one.copy_s / 3600)]
+            for one in measures.lacks
+        ]
         found.append((["SHORT FOR", "WORKS", "COPY-HOURS"], lacks))
     return found
 
 
 def _busiest(measures: Measures) -> list[Any]:
-    return sorted(measures.clusters, key=lambda use: (-use.mean, use.cluster, use.resource))[:GROUPS_SHOWN]
+    return sorted(measures.clusters, key=lambda use: (-use.mean, use.cluster, use.resource))[
+        :GROUPS_SHOWN
+    ]
 
 
-def document(measures: Measures, source: Provenance, other: tuple[str, Measures] | None = None) -> dict[str, Any]:
-    """The report for programs. Lengths are in seconds, amounts in cores, GiB and GPUs, shares from 0 to 1."""
+def document(
+    measures: Measures, source: Provenance, other: tuple[str, Measures] | None = None
+) -> dict[str, Any]:
+    """The report for programs. Lengths are in seconds, amounts in cores, GiB and GPUs, shares from
+    0 to 1.
+    """
     outcome = measures.outcome
     found: dict[str, Any] = {
         "name": outcome.name,
@@ -71,17 +89,11 @@ def document(measures: Measures, source: Provenance, other: tuple[str, Measures]
             "projects": {one.group: _waiting(one) for one in measures.by_project},
             "tiers": {one.group: _waiting(one) for one in measures.by_tier},
         },
-        "use": [
-            {
-                "cluster": one.cluster,
-                "resource": one.resource,
-                "capacity": one.capacity,
-                "mean": one.mean,
-                "peak": one.peak,
-            }
-            for one in (*measures.fleet, *measures.clusters)
+        "use": [_used(one) for one in (*measures.fleet, *measures.clusters)],
+        "shortfall": [
+            {"reason": one.reason, "works": one.works, "copySeconds": one.copy_s}
+            for one in measures.lacks
         ],
-        "shortfall": [{"reason": one.reason, "works": one.works, "copySeconds": one.copy_s} for one in measures.lacks],
         "happened": [
             {
                 "atSeconds": one.at_s,
@@ -113,6 +125,16 @@ def document(measures: Measures, source: Provenance, other: tuple[str, Measures]
     if other is not None:
         found["comparedWith"] = _compared(other, measures)
     return found
+
+
+def _used(one: Use) -> dict[str, Any]:
+    return {
+        "cluster": one.cluster,
+        "resource": one.resource,
+        "capacity": one.capacity,
+        "mean": one.mean,
+        "peak": one.peak,
+    }
 
 
 def _judged(one: figures.Judged) -> dict[str, Any]:
@@ -163,7 +185,9 @@ def _waiting(one: Waiting) -> dict[str, Any]:
     }
 
 
-def files(measures: Measures, source: Provenance, other: tuple[str, Measures] | None = None) -> dict[str, bytes]:
+def files(
+    measures: Measures, source: Provenance, other: tuple[str, Measures] | None = None
+) -> dict[str, bytes]:
     """Name -> content of every file of a report; the same bytes for the same outcome."""
     text = json.dumps(document(measures, source, other), indent=2, ensure_ascii=False) + "\n"
     return {
@@ -173,10 +197,25 @@ def files(measures: Measures, source: Provenance, other: tuple[str, Measures] | 
         "samples.csv": _samples(measures.outcome),
         "clusters.csv": _csv(
             ("cluster", "resource", "capacity", "mean", "peak"),
-            ((_safe(one.cluster), one.resource, one.capacity, one.mean, one.peak) for one in measures.clusters),
+            (
+                (_safe(one.cluster), one.resource, one.capacity, one.mean, one.peak)
+                for one in measures.clusters
+            ),
         ),
         "waiting.csv": _csv(
-            ("by", "group", "works", "started", "waited", "never", "sum_s", "p50_s", "p90_s", "p99_s", "max_s"),
+            (
+                "by",
+                "group",
+                "works",
+                "started",
+                "waited",
+                "never",
+                "sum_s",
+                "p50_s",
+                "p90_s",
+                "p99_s",
+                "max_s",
+            ),
             (
                 (
                     by,
@@ -199,8 +238,9 @@ def files(measures: Measures, source: Provenance, other: tuple[str, Measures] | 
 
 
 def write(folder: Path, content: Mapping[str, bytes]) -> None:
-    """Puts files into a folder, new or not: all are written beside it first, so that a failure leaves nothing half
-    written in it. Raises OSError."""
+    """Puts files into a folder, new or not: all are written beside it first, so that a failure
+    leaves nothing half written in it. Raises OSError.
+    """
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"{folder} is a file; --out names a folder")
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -269,7 +309,16 @@ def _works(outcome: Outcome) -> bytes:
 
 def _samples(outcome: Outcome) -> bytes:
     """A row for each sample, cluster and resource: amounts in milli-cores, MiB and GPUs."""
-    headers = ("at_s", "cluster", "resource", "used", "capacity", "waiting_works", "waiting_copies", "fragmented")
+    headers = (
+        "at_s",
+        "cluster",
+        "resource",
+        "used",
+        "capacity",
+        "waiting_works",
+        "waiting_copies",
+        "fragmented",
+    )
     empty = (0,) * len(outcome.resources)
     return _csv(
         headers,

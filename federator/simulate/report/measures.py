@@ -1,5 +1,6 @@
-"""What a simulation's outcome amounts to: waiting, use, shortfall, moves and cost, as numbers that every form of the
-report shows. Measures leave out the warm-up; time is in whole seconds."""
+"""What a simulation's outcome amounts to: waiting, use, shortfall, moves and cost, as numbers that
+every form of the report shows. Measures leave out the warm-up; time is in whole seconds.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -138,7 +139,9 @@ def measure(outcome: Outcome) -> Measures:
         **_lines(outcome, groups, missing),
         heat=_heat(outcome, groups),
         lacking=_by_reason(outcome, times),
-        fragmented=tuple(float(max(outcome.samples[at].fragmented for at in group)) for group in groups),
+        fragmented=tuple(
+            float(max(outcome.samples[at].fragmented for at in group)) for group in groups
+        ),
         moved=_moved(outcome, times),
         lacks=_lacks(lives, outcome.end_s),
         restarts=sum(life.restarts for life in lives),
@@ -181,7 +184,7 @@ def _grouped(lives: Sequence[Life], name: Callable[[Work], str]) -> tuple[Waitin
     return tuple(sorted(found, key=lambda one: (-one.never, -one.sum_s, one.group)))
 
 
-# -- use ----------------------------------------------------------------------------------------------
+# -- use -------------------------------------------------------------------------------------------
 
 
 def per_copy(work: Work, resource: str) -> int:
@@ -191,11 +194,16 @@ def per_copy(work: Work, resource: str) -> int:
 
 
 def _uses(outcome: Outcome, begin: int) -> tuple[tuple[Use, ...], tuple[Use, ...]]:
-    """(of the fleet, of the clusters). What was used is exact, by the stays; what was there by the samples, of which
-    there is one at every change of the fleet."""
+    """(of the fleet, of the clusters). What was used is exact, by the stays; what was there by the
+    samples, of which there is one at every change of the fleet.
+    """
     used: Counter[tuple[str, str]] = Counter()
     for life in outcome.lives:
-        takes = [(resource, amount) for resource in outcome.resources if (amount := per_copy(life.work, resource))]
+        takes = [
+            (resource, amount)
+            for resource in outcome.resources
+            if (amount := per_copy(life.work, resource))
+        ]
         for stay in life.stays:
             until = outcome.end_s if stay.end_s is None else min(stay.end_s, outcome.end_s)
             lasted = max(until - max(stay.start_s, begin), 0) * stay.copies
@@ -234,13 +242,19 @@ def _uses(outcome: Outcome, begin: int) -> tuple[tuple[Use, ...], tuple[Use, ...
         for resource in outcome.resources
     )
     fleet = tuple(
-        use("", resource, sum(used[name, resource] for name in names), sum(offered[n, resource] for n in names), length)
+        use(
+            "",
+            resource,
+            sum(used[name, resource] for name in names),
+            sum(offered[n, resource] for n in names),
+            length,
+        )
         for resource in outcome.resources
     )
     return fleet, clusters
 
 
-# -- over time ----------------------------------------------------------------------------------------
+# -- over time -------------------------------------------------------------------------------------
 
 
 def _missing(outcome: Outcome) -> list[tuple[int, ...]]:
@@ -249,7 +263,11 @@ def _missing(outcome: Outcome) -> list[tuple[int, ...]]:
         [one.at_s for one in outcome.samples],
         len(outcome.resources),
         (
-            (wait.start_s, wait.end_s, tuple(wait.copies * per_copy(life.work, name) for name in outcome.resources))
+            (
+                wait.start_s,
+                wait.end_s,
+                tuple(wait.copies * per_copy(life.work, name) for name in outcome.resources),
+            )
             for life in outcome.lives
             for wait in life.waits
         ),
@@ -259,7 +277,9 @@ def _missing(outcome: Outcome) -> list[tuple[int, ...]]:
 def _over_time(
     times: Sequence[int], width: int, spans: Iterable[tuple[int, int | None, tuple[int, ...]]]
 ) -> list[tuple[int, ...]]:
-    """The sum of the spans that are open at each time; a span is (first second, second after the last, amounts)."""
+    """The sum of the spans that are open at each time; a span is (first second, second after the
+    last, amounts).
+    """
     changes: dict[int, list[int]] = {}
     for start, end, given in spans:
         for at_s, sign in ((start, 1), (end, -1)):
@@ -281,15 +301,22 @@ def _over_time(
 def _lines(
     outcome: Outcome, groups: Sequence[Sequence[int]], missing: Sequence[tuple[int, ...]]
 ) -> dict[str, dict[str, Line]]:
-    """Demand, use and capacity by resource: of several samples the most that was asked and used, and the least that
-    was there."""
+    """Demand, use and capacity by resource: of several samples the most that was asked and used,
+    and the least that was there.
+    """
     found: dict[str, dict[str, Line]] = {"demand": {}, "used": {}, "capacity": {}}
     for at, resource in enumerate(outcome.resources):
         held = [sum(row[at] for row in one.used.values()) for one in outcome.samples]
         there = [sum(row[at] for row in one.capacity.values()) for one in outcome.samples]
         asked = [one + lacking[at] for one, lacking in zip(held, missing, strict=True)]
-        for name, values, worst in (("demand", asked, max), ("used", held, max), ("capacity", there, min)):
-            picked = tuple(amounts.people(resource, worst(values[one] for one in group)) for group in groups)
+        for name, values, worst in (
+            ("demand", asked, max),
+            ("used", held, max),
+            ("capacity", there, min),
+        ):
+            picked = tuple(
+                amounts.people(resource, worst(values[one] for one in group)) for group in groups
+            )
             found[name][resource] = Line(name, picked)
     return found
 
@@ -306,7 +333,8 @@ def _heat(outcome: Outcome, groups: Sequence[Sequence[int]]) -> dict[str, tuple[
 
     return {
         resource: tuple(
-            Line(name, tuple(max(part(name, at, sample) for sample in group) for group in groups)) for name in names
+            Line(name, tuple(max(part(name, at, sample) for sample in group) for group in groups))
+            for name in names
         )
         for at, resource in enumerate(outcome.resources)
     }
@@ -319,12 +347,18 @@ def _by_reason(outcome: Outcome, times: Sequence[int]) -> tuple[Line, ...]:
         times,
         len(reasons),
         (
-            (wait.start_s, wait.end_s, tuple(wait.copies * (at == number[wait.reason]) for at in range(len(reasons))))
+            (
+                wait.start_s,
+                wait.end_s,
+                tuple(wait.copies * (at == number[wait.reason]) for at in range(len(reasons))),
+            )
             for life in outcome.lives
             for wait in life.waits
         ),
     )
-    return tuple(Line(reason, tuple(float(row[at]) for row in rows)) for at, reason in enumerate(reasons))
+    return tuple(
+        Line(reason, tuple(float(row[at]) for row in rows)) for at, reason in enumerate(reasons)
+    )
 
 
 def _moved(outcome: Outcome, times: Sequence[int]) -> tuple[float, ...]:
@@ -337,7 +371,10 @@ def _moved(outcome: Outcome, times: Sequence[int]) -> tuple[float, ...]:
         for life in outcome.lives
         if len(life.stays) > 1
         for stay in life.stays
-        if any(other.cluster != stay.cluster and _over(other.end_s, stay.start_s) for other in life.stays)
+        if any(
+            other.cluster != stay.cluster and _over(other.end_s, stay.start_s)
+            for other in life.stays
+        )
     )
     position = 0
     for at_s, copies in moves:
@@ -357,7 +394,10 @@ def _lacks(lives: Sequence[Life], end_s: int) -> tuple[Lack, ...]:
     for life in lives:
         works.update({wait.reason for wait in life.waits})
         for wait in life.waits:
-            copy_s[wait.reason] += wait.copies * max((end_s if wait.end_s is None else wait.end_s) - wait.start_s, 0)
+            copy_s[wait.reason] += wait.copies * max(
+                (end_s if wait.end_s is None else wait.end_s) - wait.start_s, 0
+            )
     return tuple(
-        Lack(reason, works[reason], copy_s[reason]) for reason in sorted(works, key=lambda one: (-copy_s[one], one))
+        Lack(reason, works[reason], copy_s[reason])
+        for reason in sorted(works, key=lambda one: (-copy_s[one], one))
     )

@@ -1,5 +1,6 @@
-"""The report as one page of HTML that needs no network and no script. Everything that a scenario or a trace names is
-escaped, and the page forbids scripts besides."""
+"""The report as one page of HTML that needs no network and no script. Everything that a scenario or
+a trace names is escaped, and the page forbids scripts besides.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -69,9 +70,12 @@ def environment() -> Environment:
     )
 
 
-def render(measures: Measures, source: Provenance, other: tuple[str, Measures] | None = None) -> str:
-    """The whole page. `other`: the name and the numbers of the simulation that this one is compared with; the
-    differences come first then."""
+def render(
+    measures: Measures, source: Provenance, other: tuple[str, Measures] | None = None
+) -> str:
+    """The whole page. `other`: the name and the numbers of the simulation that this one is compared
+    with; the differences come first then.
+    """
     facts: dict[str, Any] = {
         "outcome": measures.outcome,
         "source": source,
@@ -88,7 +92,10 @@ def render(measures: Measures, source: Provenance, other: tuple[str, Measures] |
         "comparison": "",
     }
     if other is not None:
-        names = (other[0], measures.outcome.name if measures.outcome.name != other[0] else "this one")
+        names = (
+            other[0],
+            measures.outcome.name if measures.outcome.name != other[0] else "this one",
+        )
         facts |= {
             "other": other[0],
             "differences": figures.differences(other[1], measures),
@@ -113,12 +120,17 @@ def panels(measures: Measures, other: tuple[str, Measures] | None = None) -> lis
 
 def _points(measures: Measures, line: Line) -> list[tuple[float, float]]:
     begin = measures.outcome.start_s
-    return [(float(at - begin), value) for at, value in zip(measures.times, line.values, strict=True)]
+    return [
+        (float(at - begin), value) for at, value in zip(measures.times, line.values, strict=True)
+    ]
 
 
 def _marks(measures: Measures) -> list[Mark]:
     begin = measures.outcome.start_s
-    return [Mark(one.at_s - begin, f"{one.kind} {one.subject}") for one in measures.outcome.happened[:50]]
+    return [
+        Mark(one.at_s - begin, f"{one.kind} {one.subject}")
+        for one in measures.outcome.happened[:50]
+    ]
 
 
 def _worst(measures: Measures) -> str:
@@ -133,7 +145,10 @@ def _over_time(measures: Measures, lines: Sequence[Line], rows: int = 24) -> Tab
     return _table(
         ["after", *(line.name for line in lines)],
         [
-            [amounts.length(measures.times[at] - begin), *(amounts.whole(line.values[at]) for line in lines)]
+            [
+                amounts.length(measures.times[at] - begin),
+                *(amounts.whole(line.values[at]) for line in lines),
+            ]
             for at in picked
         ],
     )
@@ -141,7 +156,9 @@ def _over_time(measures: Measures, lines: Sequence[Line], rows: int = 24) -> Tab
 
 def _demand(measures: Measures, resource: str) -> Panel:
     unit = amounts.unit(resource)
-    capacity, demand, used = (of[resource] for of in (measures.capacity, measures.demand, measures.used))
+    capacity, demand, used = (
+        of[resource] for of in (measures.capacity, measures.demand, measures.used)
+    )
     over = sum(asked > there for asked, there in zip(demand.values, capacity.values, strict=True))
     words = (
         f"Asked for (in use and missing together), in use, and there, in {unit}. "
@@ -160,19 +177,31 @@ def _demand(measures: Measures, resource: str) -> Panel:
     ]
     chart = charts.lines(f"demand-{resource}", title, words, drawn, marks=_marks(measures))
     table = _over_time(
-        measures, [Line("capacity", capacity.values), Line("demand", demand.values), Line("in use", used.values)]
+        measures,
+        [
+            Line("capacity", capacity.values),
+            Line("demand", demand.values),
+            Line("in use", used.values),
+        ],
     )
-    return Panel(f"demand-{resource}", title, words, chart, table, charts.legend([one.name for one in drawn]))
+    return Panel(
+        f"demand-{resource}", title, words, chart, table, charts.legend([one.name for one in drawn])
+    )
 
 
 def _use(measures: Measures, resource: str) -> Panel:
-    uses = {use.cluster: use for use in measures.clusters if use.resource == resource and use.capacity}
+    uses = {
+        use.cluster: use for use in measures.clusters if use.resource == resource and use.capacity
+    }
     rows = sorted(uses.values(), key=lambda use: (-use.mean, use.cluster))
     values = {line.name: line.values for line in measures.heat[resource]}
     begin = measures.outcome.start_s
     left = len(rows) - charts.HEAT_ROWS
     words = (
-        f"Each row is a cluster, the one used most on top; the stronger the colour, the more {resource} is in use."
+        (
+            "Each row is a cluster, the one used most on top; the stronger the colour, the more "
+            f"{resource} is in use."
+        )
         + (f" The {left} used least are in the table only." if left > 0 else "")
         + _worst(measures)
     )
@@ -187,7 +216,12 @@ def _use(measures: Measures, resource: str) -> Panel:
     table = _table(
         ["cluster", amounts.unit(resource), "mean", "peak"],
         [
-            [use.cluster, amounts.whole(use.capacity), figures.percent(use.mean), figures.percent(use.peak)]
+            [
+                use.cluster,
+                amounts.whole(use.capacity),
+                figures.percent(use.mean),
+                figures.percent(use.peak),
+            ]
             for use in rows
         ],
     )
@@ -208,9 +242,14 @@ def _waiting(ident: str, title: str, groups: Sequence[Waiting]) -> Panel:
     drawn = groups[:GROUPS_DRAWN]
     until = max((one.max_s for one in groups), default=0)
     words = (
-        "Share of the works that had started after so long (a line that ends below 100 % has works that never "
+        "Share of the works that had started after so long (a line that ends below 100 % has "
+        "works that never "
         "started). The axis of time is logarithmic."
-        + (f" The {GROUPS_DRAWN} groups that waited longest are drawn." if len(groups) > GROUPS_DRAWN else "")
+        + (
+            f" The {GROUPS_DRAWN} groups that waited longest are drawn."
+            if len(groups) > GROUPS_DRAWN
+            else ""
+        )
     )
     chart = charts.lines(
         ident,
@@ -222,7 +261,16 @@ def _waiting(ident: str, title: str, groups: Sequence[Waiting]) -> Panel:
         logarithmic=True,
     )
     table = _table(
-        ["", "works", "never started", "waited", "half within", "90 of 100", "99 of 100", "longest"],
+        [
+            "",
+            "works",
+            "never started",
+            "waited",
+            "half within",
+            "90 of 100",
+            "99 of 100",
+            "longest",
+        ],
         [
             [
                 one.group,
@@ -265,11 +313,20 @@ def _both(measures: Measures, other: tuple[str, Measures]) -> Panel:
             for name, found in sides
         ],
     )
-    return Panel("wait-both", "Waiting, compared", words, chart, table, charts.legend([name for name, _ in sides]))
+    return Panel(
+        "wait-both",
+        "Waiting, compared",
+        words,
+        chart,
+        table,
+        charts.legend([name for name, _ in sides]),
+    )
 
 
 def _shortfall(measures: Measures) -> Panel:
-    drawn = sorted(measures.lacking, key=lambda line: (-sum(line.values), line.name))[:REASONS_DRAWN]
+    drawn = sorted(measures.lacking, key=lambda line: (-sum(line.values), line.name))[
+        :REASONS_DRAWN
+    ]
     words = (
         "Copies that were missing, by what the last decision gave as the reason." + _worst(measures)
         if drawn
@@ -297,11 +354,17 @@ def _reasons(measures: Measures) -> Panel:
     if not measures.lacks:
         words = "No copy was ever missing."
     chart = charts.bars(
-        "reasons", "Shortfall by reason", words, [(one.reason, one.copy_s / 3600) for one in measures.lacks]
+        "reasons",
+        "Shortfall by reason",
+        words,
+        [(one.reason, one.copy_s / 3600) for one in measures.lacks],
     )
     table = _table(
         ["reason", "works", "copy-hours"],
-        [[one.reason, f"{one.works:,}", amounts.whole(one.copy_s / 3600)] for one in measures.lacks],
+        [
+            [one.reason, f"{one.works:,}", amounts.whole(one.copy_s / 3600)]
+            for one in measures.lacks
+        ],
     )
     return Panel("reasons", "Shortfall by reason", words, chart, table)
 
@@ -309,20 +372,26 @@ def _reasons(measures: Measures) -> Panel:
 def _fragmentation(measures: Measures) -> Panel:
     line = Line("copies kept out", measures.fragmented)
     words = (
-        "Copies that waited although what was free in one cluster, added up, would have held them: no single node "
+        "Copies that waited although what was free in one cluster, added up, would have held "
+        "them: no single node "
         "had the room." + _worst(measures)
     )
     if not any(line.values):
         words = "At no point did a copy wait for room that was there but scattered over nodes."
     if measures.outcome.resources and not measures.times:
         words = "Nothing was sampled."
-    chart = charts.lines("fragmentation", "Fragmentation", words, [Series(line.name, _points(measures, line))])
+    chart = charts.lines(
+        "fragmentation", "Fragmentation", words, [Series(line.name, _points(measures, line))]
+    )
     return Panel("fragmentation", "Fragmentation", words, chart, _over_time(measures, [line]))
 
 
 def _moves(measures: Measures) -> Panel:
     line = Line("copies moved", measures.moved)
-    words = f"Copies that started in one cluster after the work had run in another: {measures.outcome.moves:,} in all."
+    words = (
+        "Copies that started in one cluster after the work had run in another: "
+        f"{measures.outcome.moves:,} in all."
+    )
     chart = charts.columns("moves", "Moves", words, _points(measures, line))
     return Panel("moves", "Moves", words, chart, _over_time(measures, [line]))
 
@@ -331,7 +400,8 @@ def _cost(measures: Measures) -> Panel:
     outcome = measures.outcome
     assert outcome.cost is not None
     words = (
-        f"What was used cost {figures.money(outcome.cost)} in all. Below, the price of a node for an hour, at the end."
+        f"What was used cost {figures.money(outcome.cost)} in all. Below, the price of a node "
+        "for an hour, at the end."
     )
     rows = sorted(outcome.price_per_hour.items(), key=lambda row: (-row[1], row[0]))
     chart = charts.bars("cost", "Cost", words, rows[: charts.HEAT_ROWS], amount=figures.money)
@@ -340,14 +410,23 @@ def _cost(measures: Measures) -> Panel:
         "Cost",
         words,
         chart,
-        _table(["cluster", "a node for an hour"], [[name, figures.money(price)] for name, price in rows]),
+        _table(
+            ["cluster", "a node for an hour"],
+            [[name, figures.money(price)] for name, price in rows],
+        ),
     )
 
 
 def _happened(measures: Measures) -> Table:
     begin = measures.outcome.start_s
     return _table(
-        ["after", "what", "where", "copies that lost their place", "copies asked for beside those before"],
+        [
+            "after",
+            "what",
+            "where",
+            "copies that lost their place",
+            "copies asked for beside those before",
+        ],
         [
             [
                 amounts.length(one.at_s - begin),

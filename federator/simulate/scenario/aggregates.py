@@ -60,17 +60,31 @@ def sentence(views: Mapping[str, ClusterView], works: Iterable[Work]) -> str:
     more = [one for one in found if one.by_totals > one.by_nodes]
     begin = "Each cluster is one node of its totals, so that fragmentation is not seen"
     if not more:
-        return f"{begin}; for the shapes of this demand the totals of empty clusters promise what their nodes hold."
+        return (
+            f"{begin}; for the shapes of this demand the totals of empty clusters promise what "
+            "their nodes hold."
+        )
     promised, held = sum(one.by_totals for one in found), sum(one.by_nodes for one in found)
-    worst = max(more, key=lambda one: ((one.by_totals - one.by_nodes) / one.by_totals, one.by_totals, one.cluster))
+    worst = max(
+        more,
+        key=lambda one: (
+            (one.by_totals - one.by_nodes) / one.by_totals,
+            one.by_totals,
+            one.cluster,
+        ),
+    )
     share = 100 * (promised - held) / promised
     return (
-        f"{begin}: of {len(found):,} pairs of a shape and an empty cluster {len(more):,} promise more copies than the "
-        f"nodes hold, {share:.1f} % of all copies promised; the furthest from the truth is {_words(worst.shape)} in "
+        f"{begin}: of {len(found):,} pairs of a shape and an empty cluster {len(more):,} "
+        "promise more copies than the "
+        f"nodes hold, {share:.1f} % of all copies promised; the furthest from the truth is "
+        f"{_words(worst.shape)} in "
         f"{worst.cluster}: {worst.by_totals:,} copies by totals, {worst.by_nodes:,} by nodes."
     )
 
 
 def _words(shape: Resources) -> str:
     parts = {CPU: lambda amount: f"{amount}m cpu", MEMORY: lambda amount: f"{amount >> 20} MiB"}
-    return ", ".join(parts.get(name, lambda amount: f"{amount} GPU")(amount) for name, amount in shape.items())
+    return ", ".join(
+        parts.get(name, lambda amount: f"{amount} GPU")(amount) for name, amount in shape.items()
+    )

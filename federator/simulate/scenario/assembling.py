@@ -1,4 +1,5 @@
-"""A scenario becomes the inputs of a simulation: files are read, names are checked, demand is drawn.
+"""A scenario becomes the inputs of a simulation: files are read, names are checked, demand is
+drawn.
 
 What sources leave open (a resource that nobody recorded, rows that were left out) becomes a
 sentence of the inputs' assumptions.
@@ -42,12 +43,18 @@ class Files:
 
     def path(self, text: str) -> Path:
         """Raises FieldError for a variable that is not set."""
-        missing = next((name for name in _VARIABLE.findall(text) if name not in self.variables), None)
+        missing = next(
+            (name for name in _VARIABLE.findall(text) if name not in self.variables), None
+        )
         if missing is not None:
             raise FieldError("", f"{text}: the variable {missing} is not set")
-        return self.folder / os.path.expanduser(_VARIABLE.sub(lambda found: self.variables[found[1]], text))
+        return self.folder / os.path.expanduser(
+            _VARIABLE.sub(lambda found: self.variables[found[1]], text)
+        )
 
-    def objects(self, given: Sequence[Object], path: str, kinds: Sequence[str]) -> list[dict[str, Any]]:
+    def objects(
+        self, given: Sequence[Object], path: str, kinds: Sequence[str]
+    ) -> list[dict[str, Any]]:
         """Objects of these kinds, inline or from files, checked as an API server would. Raises
         FieldError with the field's path, or the file's."""
         found = []
@@ -78,7 +85,9 @@ class Files:
         return [(one, f"{path}: [{at}]") for at, one in enumerate(objs)]
 
     def rules(self, given: Sequence[Object], path: str) -> tuple[Rule, ...]:
-        return tuple(policying.rule_of(str(obj["kind"]), obj) for obj in self.objects(given, path, POLICIES))
+        return tuple(
+            policying.rule_of(str(obj["kind"]), obj) for obj in self.objects(given, path, POLICIES)
+        )
 
     def quotas(self, given: Sequence[Object], path: str) -> tuple[QuotaAccount, ...]:
         found = self.objects(given, path, ("FederatedQuota",))
@@ -103,7 +112,8 @@ def inputs(scenario: Scenario, files: Files, name: str) -> Inputs:
         notes.append(aggregates.sentence(views, works))
         views = {name: fleet.aggregated(view) for name, view in views.items()}
         changes = tuple(
-            replace(one, view=fleet.aggregated(one.view)) if one.view is not None else one for one in changes
+            replace(one, view=fleet.aggregated(one.view)) if one.view is not None else one
+            for one in changes
         )
     if scenario.until is not None and scenario.until <= scenario.warm_up:
         raise FieldError("warmUp", "leaves nothing to measure: it lasts until the end or longer")
@@ -130,10 +140,14 @@ def inputs(scenario: Scenario, files: Files, name: str) -> Inputs:
 
 def _replay(scenario: Scenario, files: Files, clusters: Clusters) -> Replay | None:
     given = scenario.demand.recording
-    return recorded.replay(given, files.objects, list(clusters.views)) if given is not None else None
+    return (
+        recorded.replay(given, files.objects, list(clusters.views)) if given is not None else None
+    )
 
 
-def _works(scenario: Scenario, files: Files, replay: Replay | None) -> tuple[tuple[Work, ...], int, list[str]]:
+def _works(
+    scenario: Scenario, files: Files, replay: Replay | None
+) -> tuple[tuple[Work, ...], int, list[str]]:
     """The works of all sources by submission, scaled; epoch seconds of second 0; notes."""
     given = scenario.demand
     found: list[Work] = []
@@ -141,12 +155,17 @@ def _works(scenario: Scenario, files: Files, replay: Replay | None) -> tuple[tup
     origin_s = 0
     if given.trace is not None:
         trace = loading.demand(
-            files.path(given.trace.path), given.trace.reading(given.checkpoint), given.trace.format or ""
+            files.path(given.trace.path),
+            given.trace.reading(given.checkpoint),
+            given.trace.format or "",
         )
         kept = _window(trace, given.trace)
         notes += trace.problems.lines()
         if len(kept) < len(trace.works):
-            notes.append(f"{len(trace.works) - len(kept)} of {len(trace.works)} works lie outside begin and end.")
+            notes.append(
+                f"{len(trace.works) - len(kept)} of {len(trace.works)} works lie outside "
+                "begin and end."
+            )
         if not kept:
             raise FieldError("demand.trace.begin", "no work was submitted between begin and end")
         origin_s = trace.origin_s + given.trace.begin if trace.origin_s else 0
@@ -157,7 +176,9 @@ def _works(scenario: Scenario, files: Files, replay: Replay | None) -> tuple[tup
         found += replay.works
     for at, stream in enumerate(given.generate):
         if any(other.name == stream.name for other in given.generate[:at]):
-            raise FieldError(f"demand.generate[{at}].name", f"{stream.name!r} is given twice; ids begin with it")
+            raise FieldError(
+                f"demand.generate[{at}].name", f"{stream.name!r} is given twice; ids begin with it"
+            )
         try:
             found += drawing.works(stream, scenario.seed, at, scenario.until)
         except FieldError as bad:
@@ -194,7 +215,9 @@ def _scaled(works: Sequence[Work], scale: Fraction) -> Iterable[Work]:
         yield from works
         return
     for at, work in enumerate(works):
-        times = (at + 1) * scale.numerator // scale.denominator - at * scale.numerator // scale.denominator
+        times = (
+            at + 1
+        ) * scale.numerator // scale.denominator - at * scale.numerator // scale.denominator
         for copy in range(times):
             yield work if copy == 0 else recorded.renamed(work, f"-copy{copy}")
 
@@ -214,7 +237,9 @@ def _on_record(works: tuple[Work, ...], clusters: Clusters) -> tuple[tuple[Work,
             if resource == GPU:
                 continue
             dropped[name] = None
-            notes.append(f"No node records {resource}: what {asked} works ask of it is not looked at.")
+            notes.append(
+                f"No node records {resource}: what {asked} works ask of it is not looked at."
+            )
         elif asked < len(works) and resource in clusters.recorded and (asked or resource == CPU):
             notes.append(f"{len(works) - asked} of {len(works)} works ask for no {resource}.")
         elif not asked and resource in clusters.recorded and resource == MEMORY:

@@ -17,7 +17,15 @@ from federator.model.ask import Tier
 from federator.model.kubernetes import quantity
 from federator.model.resources import CPU, MEMORY
 from federator.simulate.demand import Failing, Scaling, Work
-from federator.simulate.scenario.schema import Cluster, Curve, Failures, FleetGenerator, PerShard, Rhythm, Stream
+from federator.simulate.scenario.schema import (
+    Cluster,
+    Curve,
+    Failures,
+    FleetGenerator,
+    PerShard,
+    Rhythm,
+    Stream,
+)
 
 STEP_S: Final = 900
 """Within a quarter of an hour submissions are even."""
@@ -30,7 +38,9 @@ ANY: Final = "any"
 def clusters(given: FleetGenerator, seed: int) -> list[Cluster]:
     """The clusters of a generator, region by region and zone by zone in turn."""
     chance = random.Random(f"fleet:{seed}")
-    zones = [f"{region}{chr(ord('a') + zone)}" for zone in range(given.zones) for region in given.regions]
+    zones = [
+        f"{region}{chr(ord('a') + zone)}" for zone in range(given.zones) for region in given.regions
+    ]
     made = []
     for index in range(given.clusters):
         zone = zones[index % len(zones)]
@@ -53,8 +63,9 @@ def clusters(given: FleetGenerator, seed: int) -> list[Cluster]:
 
 
 def works(stream: Stream, seed: int, index: int, until_s: int | None = None) -> list[Work]:
-    """The works of a stream by submission; `index` is its place among the streams of a scenario. Services follow their
-    curve until `until_s`, without it until the last one may be submitted."""
+    """The works of a stream by submission; `index` is its place among the streams of a scenario.
+    Services follow their curve until `until_s`, without it until the last one may be submitted.
+    """
     chance = random.Random(f"demand:{seed}:{index}")
     draw = _Draw(stream, chance)
     moments = _Moments(stream.rhythm, stream.over, chance)
@@ -64,7 +75,10 @@ def works(stream: Stream, seed: int, index: int, until_s: int | None = None) -> 
         if not (stream.bursts.share and chance.random() < _first_of_burst(stream)):
             made.append(draw.work(start))
             continue
-        size = min(chance.randint(BURST_LEAST, max(stream.bursts.size, BURST_LEAST)), stream.works - len(made))
+        size = min(
+            chance.randint(BURST_LEAST, max(stream.bursts.size, BURST_LEAST)),
+            stream.works - len(made),
+        )
         like = draw.work(start)
         made.append(like)
         for _ in range(size - 1):
@@ -82,7 +96,11 @@ def works(stream: Stream, seed: int, index: int, until_s: int | None = None) -> 
 def _following(curve: Curve, service: Work, end_s: int) -> Work:
     """The service with what it asks for at first and later."""
     at_s = service.submit_s
-    steps = _daily(curve, service.shards, end_s) if curve.daily is not None else _by_points(curve, end_s)
+    steps = (
+        _daily(curve, service.shards, end_s)
+        if curve.daily is not None
+        else _by_points(curve, end_s)
+    )
     first = service.shards
     later: list[Scaling] = []
     for step_s, copies in steps:
@@ -94,14 +112,18 @@ def _following(curve: Curve, service: Work, end_s: int) -> Work:
 
 
 def _by_points(curve: Curve, end_s: int) -> Iterator[tuple[int, int]]:
-    """(second, copies) by time; what holds before the first point of a period is the last of the one before."""
+    """(second, copies) by time; what holds before the first point of a period is the last of the
+    one before.
+    """
     points, every_s = curve.at(), curve.every
     if every_s is None:
         yield from (point for point in points if point[0] <= end_s)
         return
     yield 0, points[-1][1]
     for period_s in range(0, end_s + 1, every_s):
-        yield from ((period_s + at_s, copies) for at_s, copies in points if period_s + at_s <= end_s)
+        yield from (
+            (period_s + at_s, copies) for at_s, copies in points if period_s + at_s <= end_s
+        )
 
 
 def _daily(curve: Curve, most: int, end_s: int) -> Iterator[tuple[int, int]]:
@@ -113,7 +135,9 @@ def _daily(curve: Curve, most: int, end_s: int) -> Iterator[tuple[int, int]]:
 
 
 def _failing(works: Sequence[Work], given: Failures, seed: int, index: int) -> list[Work]:
-    """Some of the works fail. They are drawn by themselves: the works stay those that they are without failures."""
+    """Some of the works fail. They are drawn by themselves: the works stay those that they are
+    without failures.
+    """
     chance = random.Random(f"failures:{seed}:{index}")
     times = _Wheel(given.times)
 
@@ -141,7 +165,9 @@ class _Moments:
         steps = range(0, max(over_s, 1), STEP_S)
         widths = [min(STEP_S, over_s - at) for at in steps]
         self.sums = list(
-            itertools.accumulate(_intensity(rhythm, at) * width for at, width in zip(steps, widths, strict=True))
+            itertools.accumulate(
+                _intensity(rhythm, at) * width for at, width in zip(steps, widths, strict=True)
+            )
         )
 
     def next(self) -> int:
@@ -191,10 +217,22 @@ class _Draw:
     def like(self, other: Work, at_s: int) -> Work:
         """Another of the same sweep: it only runs as long as it likes."""
         return Work(
-            self._id(), other.kind, other.namespace, other.project, other.tier, other.home_cluster, at_s,
-            self._runtime(), other.shards, other.cpu_milli, other.memory_mib, other.gpu, other.gpu_models,
-            other.priority, other.checkpoint_s,
-        )  # fmt: skip
+            self._id(),
+            other.kind,
+            other.namespace,
+            other.project,
+            other.tier,
+            other.home_cluster,
+            at_s,
+            self._runtime(),
+            other.shards,
+            other.cpu_milli,
+            other.memory_mib,
+            other.gpu,
+            other.gpu_models,
+            other.priority,
+            other.checkpoint_s,
+        )
 
     def _id(self) -> str:
         return f"{self.stream.name}-{next(self.numbers)}"
@@ -221,7 +259,11 @@ class _Wheel:
 
 def amounts(shard: PerShard) -> tuple[int | None, int | None, int | None]:
     """Milli-cores, MiB and GPUs of a shard; None for what it does not name. Raises FieldError."""
-    named = {name: value for name, value in (("cpu", shard.cpu), ("memory", shard.memory)) if value is not None}
+    named = {
+        name: value
+        for name, value in (("cpu", shard.cpu), ("memory", shard.memory))
+        if value is not None
+    }
     found = quantity.vector(named, "shard")
     memory = -(-found[MEMORY] // (1 << 20)) if MEMORY in named else None
     return found[CPU] if CPU in named else None, memory, shard.gpus or None

@@ -16,7 +16,11 @@ from federator.simulate.scenario.fields import near
 from federator.simulate.scenario.schema import Object
 
 _TENANT: Final = ("project", "namespace")
-_ABOUT: Final = (("lost", EventKind.LOST), ("returned", EventKind.RETURNED), ("drained", EventKind.DRAINED))
+_ABOUT: Final = (
+    ("lost", EventKind.LOST),
+    ("returned", EventKind.RETURNED),
+    ("drained", EventKind.DRAINED),
+)
 
 
 def assemble(
@@ -38,23 +42,41 @@ def assemble(
         if event.added is not None:
             view = fleet.view_of(event.added, f"{path}.added")
             if view.name in known:
-                raise FieldError(f"{path}.added.name", f"cluster {view.name!r} is there already; `grown` changes it")
+                raise FieldError(
+                    f"{path}.added.name",
+                    f"cluster {view.name!r} is there already; `grown` changes it",
+                )
             known[view.name] = view
             made.append(Event(event.at, EventKind.ADDED, view.name, view, event.added.price or 0.0))
         if event.grown is not None:
             made.append(_grown(event, event.grown, known, path))
         if event.price_changed is not None:
             name = _there(event.price_changed.cluster, known, f"{path}.priceChanged.cluster")
-            made.append(Event(event.at, EventKind.PRICE_CHANGED, name, price_per_hour=event.price_changed.price))
+            made.append(
+                Event(
+                    event.at,
+                    EventKind.PRICE_CHANGED,
+                    name,
+                    price_per_hour=event.price_changed.price,
+                )
+            )
         if event.quota_changed is not None:
             accounts = quotas(event.quota_changed, f"{path}.quotaChanged")
             made.append(Event(event.at, EventKind.QUOTA_CHANGED, quotas=accounts))
         if event.policy_changed is not None:
             made.append(
-                Event(event.at, EventKind.POLICY_CHANGED, rules=rules(event.policy_changed, f"{path}.policyChanged"))
+                Event(
+                    event.at,
+                    EventKind.POLICY_CHANGED,
+                    rules=rules(event.policy_changed, f"{path}.policyChanged"),
+                )
             )
         if event.scaled is not None:
-            made.append(Event(event.at, EventKind.SCALED, scaled=_scaled(event.scaled, event.at, works, path)))
+            made.append(
+                Event(
+                    event.at, EventKind.SCALED, scaled=_scaled(event.scaled, event.at, works, path)
+                )
+            )
     return tuple(made)
 
 
@@ -68,23 +90,35 @@ def _scaled(given: schema.Scaled, at_s: int, works: Sequence[Work], path: str) -
         if selects:
             if key not in _TENANT:
                 raise FieldError(here, f"{name!r}: services are selected by {' or '.join(_TENANT)}")
-            chosen = [one.id for one in services.values() if getattr(one, key) == value and one.submit_s <= at_s]
+            chosen = [
+                one.id
+                for one in services.values()
+                if getattr(one, key) == value and one.submit_s <= at_s
+            ]
             if not chosen:
                 raise FieldError(here, f"there is no service of {name!r} at that time")
             found |= dict.fromkeys(chosen)
             continue
         if name not in services:
             jobs = any(work.id == name for work in works)
-            why = "is a job, and only services scale" if jobs else f"is no service{near(name, list(services))}"
+            why = (
+                "is a job, and only services scale"
+                if jobs
+                else f"is no service{near(name, list(services))}"
+            )
             raise FieldError(here, f"{name!r} {why}")
         if services[name].submit_s > at_s:
             raise FieldError(here, f"{name!r} is submitted later, at {services[name].submit_s} s")
         found[name] = None
     subject = f"{', '.join(given.services[:3])}{', ...' if len(given.services) > 3 else ''}"
-    return Scaled(subject, tuple(found), given.replicas, Fraction(1) if given.times is None else given.times)
+    return Scaled(
+        subject, tuple(found), given.replicas, Fraction(1) if given.times is None else given.times
+    )
 
 
-def _grown(event: schema.Event, given: schema.Grown, known: dict[str, ClusterView], path: str) -> Event:
+def _grown(
+    event: schema.Event, given: schema.Grown, known: dict[str, ClusterView], path: str
+) -> Event:
     name = _there(given.cluster, known, f"{path}.grown.cluster")
     if not given.by and given.nodes is None:
         raise FieldError(f"{path}.grown", "changes nothing: give by or nodes")

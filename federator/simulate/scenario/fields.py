@@ -1,4 +1,6 @@
-"""Values of scenario files: durations, shares, fractions; and problems of a document as sentences."""
+"""Values of scenario files: durations, shares, fractions; and problems of a document as
+sentences.
+"""
 
 import difflib
 import re
@@ -20,8 +22,12 @@ DURATION_MAX_S: Final = 100 * 366 * 86400
 
 
 def seconds(value: object) -> int:
-    """`90s`, `10m`, `2h`, `3d`, `1w`, `1.5h` or a number of seconds as seconds. Raises ValueError."""
-    found = _DURATION.fullmatch(str(value).strip()) if isinstance(value, str | int | float) else None
+    """`90s`, `10m`, `2h`, `3d`, `1w`, `1.5h` or a number of seconds as seconds. Raises
+    ValueError.
+    """
+    found = (
+        _DURATION.fullmatch(str(value).strip()) if isinstance(value, str | int | float) else None
+    )
     if found is None or isinstance(value, bool):
         raise ValueError(f"{str(value)[:40]!r} is no duration: 90s, 10m, 2h, 3d and 1w are")
     exact = Fraction(found[1]) * _SECONDS[found[2] or "s"]
@@ -81,7 +87,10 @@ def problems(model: type[BaseModel], bad: ValidationError) -> Iterator[FieldErro
             path = f"{path}[{part}]" if isinstance(part, int) else errors.join(path, str(part))
         message = _WORDS.get(detail["type"], detail["msg"])
         if detail["type"] == "extra_forbidden":
-            message = f"unknown field{_near(str(detail['loc'][-1]), _fields_at(model, detail['loc'][:-1]))}"
+            message = (
+                "unknown "
+                f"field{_near(str(detail['loc'][-1]), _fields_at(model, detail['loc'][:-1]))}"
+            )
         yield FieldError(path, message)
 
 
@@ -107,7 +116,9 @@ def _fields_at(model: type[BaseModel], loc: Sequence[str | int]) -> Sequence[str
         inner = _model_in(here)
         if inner is None:
             return ()
-        by_alias = {info.alias or name: info.annotation for name, info in inner.model_fields.items()}
+        by_alias = {
+            info.alias or name: info.annotation for name, info in inner.model_fields.items()
+        }
         if part in by_alias:
             here = by_alias[part]
     inner = _model_in(here)
@@ -118,7 +129,10 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     """The model that an annotation is, or holds: `X`, `X | None`, `list[X]`, `dict[str, X]`."""
     if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
         return annotation if issubclass(annotation, BaseModel) else None
-    return next((found for part in typing.get_args(annotation) if (found := _model_in(part)) is not None), None)
+    return next(
+        (found for part in typing.get_args(annotation) if (found := _model_in(part)) is not None),
+        None,
+    )
 
 
 _WORDS: Final = {

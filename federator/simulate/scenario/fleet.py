@@ -37,24 +37,36 @@ def assemble(given: Fleet, seed: int, path_of: Callable[[str], Path], objects: O
     """All clusters of a scenario, scaled, by nodes. Raises FieldError and TraceError."""
     found = Clusters()
     for at, cluster in enumerate(given.clusters):
-        _add(found, view_of(cluster, f"fleet.clusters[{at}]"), cluster.price, f"fleet.clusters[{at}].name")
+        _add(
+            found,
+            view_of(cluster, f"fleet.clusters[{at}]"),
+            cluster.price,
+            f"fleet.clusters[{at}].name",
+        )
     if given.table is not None:
         _from_table(found, given.table, path_of)
     for obj in objects(given.objects, "fleet.objects", ("MemberCluster",)):
         view = membercluster.to_view(obj, 0.0)
         if view.capacity is None:
-            raise FieldError("fleet.objects", f"MemberCluster/{view.name} has no status.capacity: nothing fits there")
+            raise FieldError(
+                "fleet.objects",
+                f"MemberCluster/{view.name} has no status.capacity: nothing fits there",
+            )
         _add(found, view if given.occupied else _all_free(view), None, "fleet.objects")
     if given.generate is not None:
         for cluster in drawing.clusters(given.generate, seed):
             _add(found, view_of(cluster, "fleet.generate.node"), cluster.price, "fleet.generate")
     for name, labels in given.labels.items():
         _known(name, found.views, f"fleet.labels.{name}")
-        found.views[name] = replace(found.views[name], labels={**found.views[name].labels, **labels})
+        found.views[name] = replace(
+            found.views[name], labels={**found.views[name].labels, **labels}
+        )
     for name, price in given.prices.items():
         _known(name, found.views, f"fleet.prices.{name}")
         found.prices[name] = price
-    named = {name for view in found.views.values() for row in _rows(view) for name in row.allocatable}
+    named = {
+        name for view in found.views.values() for row in _rows(view) for name in row.allocatable
+    }
     found.recorded = frozenset(named)
     for name, view in found.views.items():
         sized = scaled(view, given.capacity)
@@ -79,7 +91,9 @@ def _add(found: Clusters, view: ClusterView, price: float | None, path: str) -> 
 
 
 def _from_table(found: Clusters, table: FleetTable, path_of: Callable[[str], Path]) -> None:
-    names = columns.Columns({str(name): column for name, column in table.columns.items()}, table.units.by_name())
+    names = columns.Columns(
+        {str(name): column for name, column in table.columns.items()}, table.units.by_name()
+    )
     nodes = loading.fleet(path_of(table.path), names, table.bad_rows)
     found.assumptions += nodes.problems.lines()
     groups: dict[str, list[NodeGroup]] = {}
@@ -88,7 +102,12 @@ def _from_table(found: Clusters, table: FleetTable, path_of: Callable[[str], Pat
     for name, its in groups.items():
         rows = [row(group.count, vector_of(group), group.gpu_model) for group in its]
         labels = dict(pair for group in its for pair in group.labels)
-        _add(found, ClusterView(name=name, labels=labels, capacity=Capacity(rows=tuple(rows))), None, "fleet.table")
+        _add(
+            found,
+            ClusterView(name=name, labels=labels, capacity=Capacity(rows=tuple(rows))),
+            None,
+            "fleet.table",
+        )
 
 
 def vector_of(group: NodeGroup) -> Resources:
@@ -97,9 +116,17 @@ def vector_of(group: NodeGroup) -> Resources:
     return Resources(amounts)
 
 
-def row(count: int, allocatable: Resources, model: str = "", taints: Sequence[Taint] = ()) -> NodeRow:
+def row(
+    count: int, allocatable: Resources, model: str = "", taints: Sequence[Taint] = ()
+) -> NodeRow:
     """Equal nodes with everything free."""
-    return NodeRow(count=count, allocatable=allocatable, free=allocatable, model=model, taints=taints_of(taints))
+    return NodeRow(
+        count=count,
+        allocatable=allocatable,
+        free=allocatable,
+        model=model,
+        taints=taints_of(taints),
+    )
 
 
 def taints_of(given: Sequence[Taint]) -> tuple[kubernetes_taints.Taint, ...]:
@@ -122,13 +149,19 @@ def view_of(given: Cluster, path: str) -> ClusterView:
 
 def row_of(nodes: Nodes, path: str) -> NodeRow:
     """Equal nodes that are written down. Raises FieldError."""
-    named = {name: value for name, value in ((CPU, nodes.cpu), (MEMORY, nodes.memory)) if value is not None}
+    named = {
+        name: value
+        for name, value in ((CPU, nodes.cpu), (MEMORY, nodes.memory))
+        if value is not None
+    }
     amounts = dict(quantity.vector(named, path))
     if nodes.gpus is not None:
         amounts[GPU] = nodes.gpus.count
     if not any(amounts.values()):
         raise FieldError(path, "the nodes offer nothing: give cpu, memory or gpus")
-    return row(nodes.count, Resources(amounts), nodes.gpus.model if nodes.gpus else "", nodes.taints)
+    return row(
+        nodes.count, Resources(amounts), nodes.gpus.model if nodes.gpus else "", nodes.taints
+    )
 
 
 def _rows(view: ClusterView) -> tuple[NodeRow, ...]:
@@ -176,7 +209,9 @@ def grown(view: ClusterView, by: int, more: NodeRow | None, path: str) -> Cluste
         most = max(range(len(rows)), key=lambda at: rows[at].count)
         left = rows[most].count + by
         if left < 0 or (not left and len(rows) == 1 and more is None):
-            raise FieldError(path, f"cluster {view.name!r} has {rows[most].count} such nodes: {by} leaves none")
+            raise FieldError(
+                path, f"cluster {view.name!r} has {rows[most].count} such nodes: {by} leaves none"
+            )
         rows[most] = replace(rows[most], count=left)
     if more is not None:
         rows.append(more)

@@ -47,7 +47,11 @@ def document(path: Path) -> Document:
 def of_folder(folder: Path) -> Document:
     """The scenario of a folder with clusters.csv and workloads.csv: as it is, under the default
     policy."""
-    return {"name": folder.name, "fleet": {"table": {"path": "."}}, "demand": {"trace": {"path": "."}}}
+    return {
+        "name": folder.name,
+        "fleet": {"table": {"path": "."}},
+        "demand": {"trace": {"path": "."}},
+    }
 
 
 def changed(given: Document, settings: Sequence[str]) -> Document:
@@ -80,7 +84,9 @@ def _set(here: Any, path: str, value: Any) -> None:
             raise FieldError(path, f"{part!r} is below a value that has no fields")
         index = int(part) if str(part).isdigit() else -1
         if not 0 <= index < len(here):
-            raise FieldError(path, f"the list has {len(here)} entries, from [0] on; {part!r} is none of them")
+            raise FieldError(
+                path, f"the list has {len(here)} entries, from [0] on; {part!r} is none of them"
+            )
         if last:
             here[index] = value
             return
@@ -101,7 +107,10 @@ def adding(given: Document, nodes: str) -> Document:
     cluster, equals, count = named.rpartition("=")
     if not equals or not cluster or not count.lstrip("+-").isdigit():
         raise FieldError("--add-nodes", f"{nodes!r}: CLUSTER=N or CLUSTER=N@TIME is expected")
-    event = {"at": _moment(moment or "0", "--add-nodes"), "grown": {"cluster": cluster, "by": int(count)}}
+    event = {
+        "at": _moment(moment or "0", "--add-nodes"),
+        "grown": {"cluster": cluster, "by": int(count)},
+    }
     return _with_event(given, event)
 
 

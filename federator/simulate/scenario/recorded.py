@@ -1,4 +1,6 @@
-"""Works from a recording: what `federator record` wrote becomes demand, as the hub read its objects."""
+"""Works from a recording: what `federator record` wrote becomes demand, as the hub read its
+objects.
+"""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +41,8 @@ class Replay:
 def replay(given: Recording, objects: Objects, clusters: Sequence[str]) -> Replay:
     """Raises FieldError, with the path in the scenario."""
     profiles = {
-        str(obj["metadata"]["name"]): obj for obj in objects(given.profiles, f"{PATH}.profiles", ("RuntimeProfile",))
+        str(obj["metadata"]["name"]): obj
+        for obj in objects(given.profiles, f"{PATH}.profiles", ("RuntimeProfile",))
     }
     notes = list(given.notes)
     works: list[Work] = []
@@ -58,12 +61,16 @@ def replay(given: Recording, objects: Objects, clusters: Sequence[str]) -> Repla
         notes += _edits(one, work.id, work.recorded.ask.count)
     if loose:
         notes.append(
-            f"{loose} of {len(works)} recorded workloads select nodes by labels; reports of members name none but"
+            f"{loose} of {len(works)} recorded workloads select nodes by labels; reports of "
+            "members name none but"
             " the GPU model, so the others are not looked at."
         )
     ordered = sorted(
         (
-            (decided.seq, Placed(int(decided.at), work.id, {k: n for k, n in decided.clusters.items() if n}))
+            (
+                decided.seq,
+                Placed(int(decided.at), work.id, {k: n for k, n in decided.clusters.items() if n}),
+            )
             for one, work in zip(given.works, works, strict=True)
             for decided in one.decisions
         ),
@@ -79,7 +86,9 @@ def renamed(work: Work, suffix: str) -> Work:
     recorded = work.recorded
     if recorded is not None:
         key = replace(recorded.ask.key, name=recorded.ask.key.name + suffix)
-        recorded = replace(recorded, ask=replace(recorded.ask, key=key, uid=recorded.ask.uid + suffix))
+        recorded = replace(
+            recorded, ask=replace(recorded.ask, key=key, uid=recorded.ask.uid + suffix)
+        )
     return replace(work, id=work.id + suffix, recorded=recorded)
 
 
@@ -91,7 +100,9 @@ def _work(given: RecordedWork, path: str, profiles: Mapping[str, Any]) -> tuple[
     except kinds_read.InvalidObject as bad:
         raise bad.errors[0] from None
     if kind.verbs is None:
-        raise FieldError(join(here, "kind"), f"{kind.kind} is no workload: {', '.join(registry.WORKLOADS)} are")
+        raise FieldError(
+            join(here, "kind"), f"{kind.kind} is no workload: {', '.join(registry.WORKLOADS)} are"
+        )
     found = workloads.summarise(kind.kind, obj, profiles.get(kind.verbs.profile(obj)))
     if found.ask is None:
         raise FieldError(here, found.problem)
@@ -104,7 +115,9 @@ def _work(given: RecordedWork, path: str, profiles: Mapping[str, Any]) -> tuple[
         ask = replace(ask, count=first, slots=first)
     times = [given.submit, *(one.at for one in given.scalings)]
     if times != sorted(times):
-        raise FieldError(join(path, "scalings"), "are not in the order of their times after the submission")
+        raise FieldError(
+            join(path, "scalings"), "are not in the order of their times after the submission"
+        )
     requests = shape.requests
     work = Work(
         id=str(found.key),
@@ -121,7 +134,9 @@ def _work(given: RecordedWork, path: str, profiles: Mapping[str, Any]) -> tuple[
         gpu=requests[GPU] or None,
         gpu_models=tuple(sorted(shapes.models_of(shape))),
         priority=ask.priority,
-        recorded=Recorded(ask, _own(found.placement), str(found.placement.get("policyRef") or ""), given.cycle),
+        recorded=Recorded(
+            ask, _own(found.placement), str(found.placement.get("policyRef") or ""), given.cycle
+        ),
         failing=Failing(times=1, limit=0) if given.failed else None,
         curve=tuple(Scaling(one.at, one.replicas, one.cycle) for one in given.scalings),
     )
@@ -129,7 +144,9 @@ def _work(given: RecordedWork, path: str, profiles: Mapping[str, Any]) -> tuple[
 
 
 def _own(placement: Mapping[str, Any]) -> Policy | None:
-    """The policy that the workload spells out; one that cannot be read places nothing, as in the hub."""
+    """The policy that the workload spells out; one that cannot be read places nothing, as in the
+    hub.
+    """
     if not placement or placement.get("policyRef"):
         return None
     try:
@@ -139,8 +156,9 @@ def _own(placement: Mapping[str, Any]) -> Policy | None:
 
 
 def _simulated(shape: PodShape) -> tuple[PodShape, bool]:
-    """The shape as simulated members can count it: of its node selector only GPU models stay. Whether more of it
-    was dropped."""
+    """The shape as simulated members can count it: of its node selector only GPU models stay.
+    Whether more of it was dropped.
+    """
     if not shape.node_selector:
         return shape, False
     wanted = json.loads(shape.node_selector)
@@ -160,9 +178,13 @@ def _check_clusters(given: RecordedWork, path: str, clusters: Sequence[str]) -> 
 
 
 def _edits(given: RecordedWork, title: str, count: int) -> list[str]:
-    """A sentence for a work that once asked for another number of copies than it is replayed with."""
+    """A sentence for a work that once asked for another number of copies than it is replayed
+    with.
+    """
     replayed = {count, *(one.replicas for one in given.scalings)}
-    others = sorted({one.wanted for one in given.decisions if one.wanted and one.wanted not in replayed})
+    others = sorted(
+        {one.wanted for one in given.decisions if one.wanted and one.wanted not in replayed}
+    )
     if not others:
         return []
     said = ", ".join(map(str, others))

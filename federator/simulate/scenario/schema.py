@@ -1,4 +1,6 @@
-"""The fields of a scenario file. Unknown ones are refused; docs/reference/scenario-file.md shows all."""
+"""The fields of a scenario file. Unknown ones are refused; docs/reference/scenario-file.md shows
+all.
+"""
 
 from fractions import Fraction
 from typing import Annotated, Any, Final, Literal, Self
@@ -110,12 +112,15 @@ class Units(Model):
 
 
 class FleetTable(Model):
-    """A table of nodes or clusters, a scenario folder, an SWF trace, or a file of MemberClusters."""
+    """A table of nodes or clusters, a scenario folder, an SWF trace, or a file of
+    MemberClusters.
+    """
 
     path: str
-    columns: dict[Literal["node", "cluster", "nodes", "cpu", "memory", "gpu", "gpuModel", "region", "zone"], str] = (
-        Field(default_factory=dict)
-    )
+    columns: dict[
+        Literal["node", "cluster", "nodes", "cpu", "memory", "gpu", "gpuModel", "region", "zone"],
+        str,
+    ] = Field(default_factory=dict)
     units: Units = Units()
     bad_rows: Portion = works.TOLERATED
     """The share of bad rows that is tolerated."""
@@ -157,7 +162,11 @@ class Tiers(Model):
     otherwise: TierName = "OnDemand"
 
     def reading(self) -> works.TierBy:
-        return works.TierBy(self.column, {value: Tier(tier) for value, tier in self.of.items()}, Tier(self.otherwise))
+        return works.TierBy(
+            self.column,
+            {value: Tier(tier) for value, tier in self.of.items()},
+            Tier(self.otherwise),
+        )
 
 
 class TraceFile(Model):
@@ -168,11 +177,28 @@ class TraceFile(Model):
     """Found out where it is not said."""
     columns: dict[
         Literal[
-            "id", "kind", "tenant", "home", "submit", "runtime", "end", "shards", "cpu", "memory", "gpu",
-            "gpuModels", "priority", "tier", "checkpoint", "failures", "failsAfter", "backoffLimit", "exit",
+            "id",
+            "kind",
+            "tenant",
+            "home",
+            "submit",
+            "runtime",
+            "end",
+            "shards",
+            "cpu",
+            "memory",
+            "gpu",
+            "gpuModels",
+            "priority",
+            "tier",
+            "checkpoint",
+            "failures",
+            "failsAfter",
+            "backoffLimit",
+            "exit",
         ],
         str,
-    ] = Field(default_factory=dict)  # fmt: skip
+    ] = Field(default_factory=dict)
     """Field -> column of the table."""
     units: Units = Units()
     bad_rows: Portion = works.TOLERATED
@@ -184,7 +210,9 @@ class TraceFile(Model):
     """Works that were submitted from then on are left out."""
 
     def reading(self, checkpoint_s: int | None) -> works.Reading:
-        names = columns.Columns({str(name): column for name, column in self.columns.items()}, self.units.by_name())
+        names = columns.Columns(
+            {str(name): column for name, column in self.columns.items()}, self.units.by_name()
+        )
         return works.Reading(names, self.bad_rows, self.tiers.reading(), checkpoint_s)
 
 
@@ -240,7 +268,11 @@ class Failures(Model):
 
     @model_validator(mode="after")
     def _drawable(self) -> Self:
-        wrong = [text for text in self.times if not (text.isascii() and text.isdigit() and 0 < int(text) <= 1000)]
+        wrong = [
+            text
+            for text in self.times
+            if not (text.isascii() and text.isdigit() and 0 < int(text) <= 1000)
+        ]
         if wrong:
             raise _refuse(f"times: {wrong[0]!r} is no number of attempts from 1 to 1000")
         if sum(self.times.values()) <= 0:
@@ -249,7 +281,9 @@ class Failures(Model):
 
 
 class Daily(Model):
-    """Replicas that follow the day: all that were drawn at the peak, a part of them twelve hours later."""
+    """Replicas that follow the day: all that were drawn at the peak, a part of them twelve hours
+    later.
+    """
 
     least: Portion
     peak: Duration = 15 * 3600
@@ -266,7 +300,9 @@ class Daily(Model):
 class Curve(Model):
     """How the services of a stream are scaled: by points, or by the time of day."""
 
-    points: Annotated[dict[str, Annotated[int, Field(ge=0, le=10_000_000)]], Field(min_length=1)] | None = None
+    points: (
+        Annotated[dict[str, Annotated[int, Field(ge=0, le=10_000_000)]], Field(min_length=1)] | None
+    ) = None
     """Time (`0`, `9h`) -> replicas of each service from then on."""
     every: Duration | None = None
     """The points are of such a period, and come again; without it the last one holds."""
@@ -274,7 +310,9 @@ class Curve(Model):
 
     def at(self) -> list[tuple[int, int]]:
         """The points in the order of time."""
-        return sorted((fields.seconds(text), replicas) for text, replicas in (self.points or {}).items())
+        return sorted(
+            (fields.seconds(text), replicas) for text, replicas in (self.points or {}).items()
+        )
 
     @model_validator(mode="after")
     def _one(self) -> Self:
@@ -328,10 +366,18 @@ class Stream(Model):
             raise _refuse("failures: only jobs with a runtime fail")
         if self.curve is not None and self.kind != "service":
             raise _refuse(f"curve: only services scale, and kind is {self.kind}")
-        for field, weights in (("tenants", self.tenants), ("shards", self.shards), ("tiers", self.tiers)):
+        for field, weights in (
+            ("tenants", self.tenants),
+            ("shards", self.shards),
+            ("tiers", self.tiers),
+        ):
             if sum(weights.values()) <= 0:
                 raise _refuse(f"{field}: every weight is 0")
-        wrong = [text for text in self.shards if not (text.isascii() and text.isdigit() and 0 < int(text) <= 100_000)]
+        wrong = [
+            text
+            for text in self.shards
+            if not (text.isascii() and text.isdigit() and 0 < int(text) <= 100_000)
+        ]
         if wrong:
             raise _refuse(f"shards: {wrong[0]!r} is no number of shards from 1 to 100000")
         unknown = [tier for tier in self.tiers if tier not in list(Tier)]
@@ -396,7 +442,9 @@ class Recording(Model):
     """Epoch seconds of second 0."""
     notes: list[str] = Field(default_factory=list)
     """What the recording lacks, each a sentence."""
-    levels: dict[Name, Literal["privileged", "baseline", "restricted"]] = Field(default_factory=dict)
+    levels: dict[Name, Literal["privileged", "baseline", "restricted"]] = Field(
+        default_factory=dict
+    )
     """Namespace -> the Pod Security level that it enforces."""
     profiles: list[Object] = Field(default_factory=list)
     """RuntimeProfiles of the workloads, or `{file: PATH}` with some."""
@@ -410,7 +458,10 @@ class Recording(Model):
         if isinstance(data, dict):
             version = data.get("version")
             if version != RECORDING_VERSION or isinstance(version, bool):
-                message = f"version is {str(version)[:20]}; this program reads version {RECORDING_VERSION}"
+                message = (
+                    f"version is {str(version)[:20]}; this program reads version "
+                    f"{RECORDING_VERSION}"
+                )
                 raise _refuse(message)
             if data.get("complete") is not True:
                 raise _refuse("`complete: true` is not at its end: the file was cut off")
@@ -493,7 +544,9 @@ class Event(Model):
     @property
     def verbs(self) -> list[str]:
         """The fields that say what happens."""
-        return [info.alias or name for name, info in type(self).model_fields.items() if self._says(name)]
+        return [
+            info.alias or name for name, info in type(self).model_fields.items() if self._says(name)
+        ]
 
     def _says(self, name: str) -> bool:
         return name != "at" and getattr(self, name) is not None

@@ -1,6 +1,7 @@
 """The measures of a scenario: which figure each is about, and its bounds as numbers.
 
-Names are checked before anything runs: a figure or a project that is not there is an error with the field's path.
+Names are checked before anything runs: a figure or a project that is not there is an error with the
+field's path.
 """
 
 import math
@@ -16,7 +17,9 @@ from federator.simulate.scenario.fields import near
 COST: Final = "cost"
 
 
-def measures(given: Mapping[str, schema.Wanted], *, priced: bool, works: Sequence[Work]) -> tuple[Wanted, ...]:
+def measures(
+    given: Mapping[str, schema.Wanted], *, priced: bool, works: Sequence[Work]
+) -> tuple[Wanted, ...]:
     """The measures in their order. Raises FieldError."""
     projects = {work.project for work in works}
     return tuple(_measure(name, one, priced, projects) for name, one in given.items())
@@ -32,13 +35,20 @@ def _measure(name: str, given: schema.Wanted, priced: bool, projects: set[str]) 
         raise FieldError(here, "nothing costs anything: the fleet has no prices")
     grouped = given.project or given.tier
     if grouped and figure not in WAITING_KEYS:
-        raise FieldError(path, f"{figure} is of the whole fleet; by project or tier are {', '.join(WAITING_KEYS)}")
+        raise FieldError(
+            path,
+            f"{figure} is of the whole fleet; by project or tier are {', '.join(WAITING_KEYS)}",
+        )
     if given.project and given.tier:
         raise FieldError(path, "is by project or by tier, and not by both")
     if given.project and given.project not in projects:
-        raise FieldError(f"{path}.project", f"no work is of {given.project!r}{near(given.project, sorted(projects))}")
+        raise FieldError(
+            f"{path}.project",
+            f"no work is of {given.project!r}{near(given.project, sorted(projects))}",
+        )
     most, least = (
-        _bound(figure, value, f"{path}.{end}") for end, value in (("most", given.most), ("least", given.least))
+        _bound(figure, value, f"{path}.{end}")
+        for end, value in (("most", given.most), ("least", given.least))
     )
     if most is not None and least is not None and least > most:
         raise FieldError(f"{path}.least", "is more than most")

@@ -1,1 +1,3 @@
-"""Many simulations of one scenario with fields changed: a grid or a sample, on processes or on a Dask cluster."""
+"""Many simulations of one scenario with fields changed: a grid or a sample, on processes or on a
+Dask cluster.
+"""

@@ -1,4 +1,6 @@
-"""What a sweep found: its combinations averaged over seeds, and those that no other beats in everything."""
+"""What a sweep found: its combinations averaged over seeds, and those that no other beats in
+everything.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -8,8 +10,9 @@ from typing import Any, Final
 from federator.simulate.sweep.plan import Plan
 
 WAITING: Final = "missing_copy_s"
-"""Waiting, as the frontier counts it: missing copies times time. What never starts counts to the end, so a fleet that
-starts nothing is not one without waiting."""
+"""Waiting, as the frontier counts it: missing copies times time. What never starts counts to the
+end, so a fleet that starts nothing is not one without waiting.
+"""
 MOVES: Final = "moves"
 COST: Final = "cost"
 
@@ -25,7 +28,9 @@ class Group:
     least: Mapping[str, float]
     most: Mapping[str, float]
     best: bool = False
-    """Whether it is on the frontier: no other costs, waits and moves as little or less, and one of them less."""
+    """Whether it is on the frontier: no other costs, waits and moves as little or less, and one of
+    them less.
+    """
 
     @property
     def title(self) -> str:
@@ -39,7 +44,9 @@ class Found:
     name: str
     runs: int
     axes: tuple[str, ...]
-    """Figures that the frontier weighs against each other: cost (without prices the capacity), waiting, moves."""
+    """Figures that the frontier weighs against each other: cost (without prices the capacity),
+    waiting, moves.
+    """
     groups: tuple[Group, ...]
     """On the frontier first, then by cost and waiting."""
 
@@ -53,8 +60,13 @@ def found(plan: Plan, results: Mapping[str, Mapping[str, Any]]) -> Found:
     rows = [_group(point, runs) for point, runs in groups.items()]
     axes = _axes(rows)
     best = frontier([tuple(row.figures[axis] for axis in axes) for row in rows])
-    marked = [Group(row.point, row.seeds, row.figures, row.least, row.most, at in best) for at, row in enumerate(rows)]
-    order = sorted(marked, key=lambda row: (not row.best, *(row.figures[axis] for axis in axes), row.point))
+    marked = [
+        Group(row.point, row.seeds, row.figures, row.least, row.most, at in best)
+        for at, row in enumerate(rows)
+    ]
+    order = sorted(
+        marked, key=lambda row: (not row.best, *(row.figures[axis] for axis in axes), row.point)
+    )
     return Found(plan.name, sum(map(len, groups.values())), axes, tuple(order))
 
 
@@ -75,7 +87,11 @@ def _axes(rows: Sequence[Group]) -> tuple[str, ...]:
         return (WAITING, MOVES)
     if all(COST in row.figures for row in rows):
         return (COST, WAITING, MOVES)
-    used = [key for key in rows[0].figures if key.startswith("use_mean_") and all(key in row.figures for row in rows)]
+    used = [
+        key
+        for key in rows[0].figures
+        if key.startswith("use_mean_") and all(key in row.figures for row in rows)
+    ]
     if not used:
         return (WAITING, MOVES)
     busiest = max(used, key=lambda key: (sum(row.figures[key] for row in rows), key))

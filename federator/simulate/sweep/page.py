@@ -18,9 +18,12 @@ HOUR_S: Final = 3600
 SHOWN: Final = ("never_started", "wait_p99_s")
 """Figures of every row besides the axes."""
 NAMES: Final = {
-    COST: "cost", WAITING: "missing", MOVES: "copies moved", "never_started": "never started",
+    COST: "cost",
+    WAITING: "missing",
+    MOVES: "copies moved",
+    "never_started": "never started",
     "wait_p99_s": "99 of 100 within",
-}  # fmt: skip
+}
 
 
 def name(key: str) -> str:
@@ -35,11 +38,18 @@ def verdict(found: Found) -> str:
     first = found.axes[0]
     cheap = min(best, key=lambda group: (group.figures[first], group.figures[WAITING], group.point))
     quick = min(best, key=lambda group: (group.figures[WAITING], group.figures[first], group.point))
-    runs = f"{amounts.counted(found.runs, 'simulation')} of {amounts.counted(len(found.groups), 'combination')}"
+    runs = (
+        f"{amounts.counted(found.runs, 'simulation')} of "
+        f"{amounts.counted(len(found.groups), 'combination')}"
+    )
     if cheap is quick:
-        return f"{runs}: least in {name(first)} ({_cell(cheap, first)}) and in waiting at once: {cheap.title}."
+        return (
+            f"{runs}: least in {name(first)} ({_cell(cheap, first)}) and in waiting at once: "
+            f"{cheap.title}."
+        )
     return (
-        f"{runs}: {len(best)} are not beaten; least {name(first)} is {cheap.title} ({_cell(cheap, first)}, missing "
+        f"{runs}: {len(best)} are not beaten; least {name(first)} is {cheap.title} "
+        f"({_cell(cheap, first)}, missing "
         f"{_cell(cheap, WAITING)}), least waiting is {quick.title} ({_cell(quick, first)}, missing "
         f"{_cell(quick, WAITING)})."
     )
@@ -59,7 +69,10 @@ def table(found: Found, fields: Sequence[str]) -> Table:
             *(dict(group.point).get(field, "") for field in fields),
             str(group.seeds),
             *(_cell(group, key) for key in keys),
-            f"{amounts.whole(group.least[WAITING] / HOUR_S)} to {amounts.whole(group.most[WAITING] / HOUR_S)}",
+            (
+                f"{amounts.whole(group.least[WAITING] / HOUR_S)} to "
+                f"{amounts.whole(group.most[WAITING] / HOUR_S)}"
+            ),
         ]
         for group in found.groups
     ]
@@ -71,18 +84,26 @@ def fields(found: Found) -> list[str]:
 
 
 def files(plan: Plan, found: Found, results: Mapping[str, Mapping[str, Any]]) -> dict[str, bytes]:
-    """Name -> content; the same bytes for the same results, however often the sweep was interrupted."""
+    """Name -> content; the same bytes for the same results, however often the sweep was
+    interrupted.
+    """
     document = {
         "name": found.name,
         "verdict": verdict(found),
         "version": __version__,
         "axes": list(found.axes),
         "combinations": [
-            {"point": dict(group.point), "seeds": group.seeds, "frontier": group.best, "mean": dict(group.figures),
-             "least": dict(group.least), "most": dict(group.most)}
+            {
+                "point": dict(group.point),
+                "seeds": group.seeds,
+                "frontier": group.best,
+                "mean": dict(group.figures),
+                "least": dict(group.least),
+                "most": dict(group.most),
+            }
             for group in found.groups
         ],
-    }  # fmt: skip
+    }
     return {
         PAGE: render(found).encode(),
         "sweep.json": (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode(),
@@ -100,7 +121,9 @@ def _runs(plan: Plan, results: Mapping[str, Mapping[str, Any]]) -> bytes:
     writer.writerow([*varied, *keys])
     for task in ran:
         point, numbers = dict(task.point), results[task.id]["figures"]
-        writer.writerow([*(point.get(field, "") for field in varied), *(numbers.get(key, "") for key in keys)])
+        writer.writerow(
+            [*(point.get(field, "") for field in varied), *(numbers.get(key, "") for key in keys)]
+        )
     return file.getvalue().encode()
 
 
@@ -108,18 +131,39 @@ def render(found: Found) -> str:
     """The page."""
     first = found.axes[0]
     dots = [
-        Dot(group.figures[first], group.figures[WAITING] / HOUR_S, group.figures[MOVES], group.title, strong=group.best)
+        Dot(
+            group.figures[first],
+            group.figures[WAITING] / HOUR_S,
+            group.figures[MOVES],
+            group.title,
+            strong=group.best,
+        )
         for group in found.groups
     ]
     words = (
-        f"Each dot is a combination, averaged over its seeds: to the left is less {name(first)}, further down"
-        " less waiting, and a larger dot moves more copies. Filled dots are not beaten in all three by any other."
+        "Each dot is a combination, averaged over its seeds: to the left is less "
+        f"{name(first)}, further down"
+        " less waiting, and a larger dot moves more copies. Filled dots are not beaten in "
+        "all three by any other."
     )
     chart = charts.scatter(
-        "frontier", f"{name(first)} against copy-hours missing", words, dots,
-        x=amounts.whole, y=amounts.whole,
-    )  # fmt: skip
-    return environment().get_template("sweep.html.j2").render(
-        found=found, verdict=verdict(found), version=__version__, words=words, chart=chart,
-        axis=name(first), table=table(found, fields(found)),
-    )  # fmt: skip
+        "frontier",
+        f"{name(first)} against copy-hours missing",
+        words,
+        dots,
+        x=amounts.whole,
+        y=amounts.whole,
+    )
+    return (
+        environment()
+        .get_template("sweep.html.j2")
+        .render(
+            found=found,
+            verdict=verdict(found),
+            version=__version__,
+            words=words,
+            chart=chart,
+            axis=name(first),
+            table=table(found, fields(found)),
+        )
+    )

@@ -31,8 +31,9 @@ class Sweep(BaseModel):
     scenario: Annotated[str, Field(min_length=1)]
     """The scenario that is changed, from the folder of this file."""
     vary: Annotated[dict[str, list[Any] | dict[str, Any]], Field(min_length=1)]
-    """Field of the scenario -> its values; as a mapping, each value has a name that reports show. Field `.` takes
-    mappings whose fields are all set at once."""
+    """Field of the scenario -> its values; as a mapping, each value has a name that reports show.
+    Field `.` takes mappings whose fields are all set at once.
+    """
     sample: Annotated[int, Field(ge=1)] | None = None
     """So many combinations, drawn at random; without it all are run."""
     sample_seed: Annotated[int, Field(alias="sampleSeed")] = 0
@@ -44,8 +45,9 @@ class Task:
     """One simulation. It can be sent to another process."""
 
     id: str
-    """Digest of everything that the result depends on: the scenario with its changes, the content of the files that it
-    names, the version of the program."""
+    """Digest of everything that the result depends on: the scenario with its changes, the content
+    of the files that it names, the version of the program.
+    """
     point: tuple[tuple[str, str], ...]
     """(field, value as reports show it), in the order of the file."""
     document: str
@@ -66,8 +68,9 @@ class Plan:
 
 
 def read(path: Path) -> Plan:
-    """The tasks of a sweep's file. Every combination is checked against the scenario's schema here, before anything
-    runs. Raises InvalidScenario with the file and every field that is wrong."""
+    """The tasks of a sweep's file. Every combination is checked against the scenario's schema here,
+    before anything runs. Raises InvalidScenario with the file and every field that is wrong.
+    """
     sweep = _sweep(path)
     base = (path.parent / sweep.scenario).resolve()
     given = loading.of_folder(base) if base.is_dir() else loading.document(base)
@@ -82,10 +85,15 @@ def read(path: Path) -> Plan:
                 document = _with(document, field, value)
             loading.scenario(document, f"{base} with {title}")
         except FieldError as bad:
-            raise InvalidScenario(str(path), [FieldError(f"vary.{bad.path}", f"{bad.message} ({title})")]) from None
+            raise InvalidScenario(
+                str(path), [FieldError(f"vary.{bad.path}", f"{bad.message} ({title})")]
+            ) from None
         text = json.dumps(document, sort_keys=True, default=str)
         task = Task(
-            _id(text, document, files, digests), tuple((field, shown) for field, shown, _ in point), text, str(base)
+            _id(text, document, files, digests),
+            tuple((field, shown) for field, shown, _ in point),
+            text,
+            str(base),
         )
         tasks.setdefault(task.id, task)
     return Plan(sweep.name or path.stem, tuple(tasks.values()))
@@ -113,17 +121,24 @@ def _points(sweep: Sweep, path: Path) -> Iterator[tuple[tuple[str, str, Any], ..
     """(field, value as shown, value) of every combination, or of those that are drawn."""
     axes: list[list[tuple[str, str, Any]]] = []
     for field, values in sweep.vary.items():
-        named = values.items() if isinstance(values, dict) else ((_shown(value), value) for value in values)
+        named = (
+            values.items()
+            if isinstance(values, dict)
+            else ((_shown(value), value) for value in values)
+        )
         axes.append([(field, str(shown), value) for shown, value in named])
         if not axes[-1]:
-            raise InvalidScenario(str(path), [FieldError(f"vary.{field}", "needs one value at least")])
+            raise InvalidScenario(
+                str(path), [FieldError(f"vary.{field}", "needs one value at least")]
+            )
     count = 1
     for axis in axes:
         count *= len(axis)
     wanted = count if sweep.sample is None else min(sweep.sample, count)
     if wanted > TASKS_MAX:
         raise InvalidScenario(
-            str(path), [FieldError("vary", f"makes {count:,} simulations; at most {TASKS_MAX:,} are run")]
+            str(path),
+            [FieldError("vary", f"makes {count:,} simulations; at most {TASKS_MAX:,} are run")],
         )
     if wanted == count:
         yield from itertools.product(*axes)
@@ -132,7 +147,9 @@ def _points(sweep: Sweep, path: Path) -> Iterator[tuple[tuple[str, str, Any], ..
         yield _combination(axes, number)
 
 
-def _combination(axes: Sequence[Sequence[tuple[str, str, Any]]], number: int) -> tuple[tuple[str, str, Any], ...]:
+def _combination(
+    axes: Sequence[Sequence[tuple[str, str, Any]]], number: int
+) -> tuple[tuple[str, str, Any], ...]:
     """The combination of this number; the last axis changes fastest."""
     found = []
     for axis in reversed(axes):
@@ -178,5 +195,7 @@ def _content(path: Path) -> str:
     for one in sorted(path.iterdir()) if path.is_dir() else [path]:
         if one.is_file():
             with one.open("rb") as file:
-                digest.update(f"{one.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+                digest.update(
+                    f"{one.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode()
+                )
     return digest.hexdigest()

@@ -1,7 +1,8 @@
-"""Runs the tasks of a sweep, each once: on processes of this machine, or on a Dask cluster that is there.
+"""Runs the tasks of a sweep, each once: on processes of this machine, or on a Dask cluster that is
+there.
 
-A result is written to the sweep's folder as soon as it is there, whole or not at all, under the digest of what it
-depends on. A sweep that was killed finds what is done and runs the rest.
+A result is written to the sweep's folder as soon as it is there, whole or not at all, under the
+digest of what it depends on. A sweep that was killed finds what is done and runs the rest.
 """
 
 import json
@@ -58,8 +59,9 @@ def done(folder: Path, tasks: Iterable[Task]) -> dict[str, Result]:
 def run(
     folder: Path, tasks: Sequence[Task], runner: Runner, progress: Callable[[int, int], None]
 ) -> tuple[dict[str, Result], list[Result]]:
-    """Runs what is not done; returns all results by task, and the failures, which are not written and are tried again
-    next time. `progress` is told how many are done and how many there are."""
+    """Runs what is not done; returns all results by task, and the failures, which are not written
+    and are tried again next time. `progress` is told how many are done and how many there are.
+    """
     (folder / RESULTS).mkdir(parents=True, exist_ok=True)
     found = done(folder, tasks)
     failures: list[Result] = []
@@ -85,7 +87,7 @@ def _write(folder: Path, result: Result) -> None:
     os.replace(beside, file)
 
 
-# -- where tasks run ----------------------------------------------------------------------------------
+# -- where tasks run -------------------------------------------------------------------------------
 
 
 def processes(jobs: int) -> Runner:
@@ -95,7 +97,9 @@ def processes(jobs: int) -> Runner:
         if not tasks:
             return
         workers = min(jobs, len(tasks))
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_end_with_parent) as pool:
+        with ProcessPoolExecutor(
+            workers, mp_context=get_context("spawn"), initializer=_end_with_parent
+        ) as pool:
             futures = [pool.submit(simulated, task) for task in tasks]
             try:
                 for future in as_completed(futures):
@@ -120,8 +124,9 @@ def _end_with_parent() -> None:
 
 
 def dask(address: str, *, wait_s: float = 30.0) -> Runner:
-    """On the workers of the Dask scheduler at this address, which must have this version of the program and see the
-    same files. Raises NoDask."""
+    """On the workers of the Dask scheduler at this address, which must have this version of the
+    program and see the same files. Raises NoDask.
+    """
     try:
         import distributed
     except ImportError:
@@ -135,7 +140,9 @@ def dask(address: str, *, wait_s: float = 30.0) -> Runner:
         except (OSError, TimeoutError, ValueError) as why:
             raise NoDask(f"the Dask scheduler at {address} does not answer: {why}") from None
         with client:
-            futures = client.map(simulated, tasks, key=[f"federator-{task.id}" for task in tasks], pure=True)
+            futures = client.map(
+                simulated, tasks, key=[f"federator-{task.id}" for task in tasks], pure=True
+            )
             for _, result in distributed.as_completed(futures, loop=client.loop, with_results=True):
                 yield result
 

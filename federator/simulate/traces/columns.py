@@ -17,7 +17,9 @@ from federator.simulate.traces.table import Table
 
 _NUMBER: Final = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,2})?", re.ASCII)
 _WITH_UNIT: Final = re.compile(r"[-+]?[0-9]+(\.[0-9]+)?\s*[A-Za-z%µ]{1,10}", re.ASCII)
-_NOT_FINITE: Final = frozenset({"nan", "inf", "infinity", "+inf", "-inf", "+infinity", "-infinity", "-nan", "+nan"})
+_NOT_FINITE: Final = frozenset(
+    {"nan", "inf", "infinity", "+inf", "-inf", "+infinity", "-infinity", "-nan", "+nan"}
+)
 UNKNOWN: Final = frozenset({"", "-", "null", "none", "na", "n/a"})
 """Cells, in small letters, that say: not recorded."""
 
@@ -30,7 +32,8 @@ TIME_UNITS: Final[Mapping[str, Fraction]] = {
     "d": Fraction(86400),
 }
 ISO: Final = "iso"
-"""Unit of a submit or end time that is written as an ISO 8601 timestamp; UTC where it names none."""
+"""Unit of a submit or end time that is written as an ISO 8601 timestamp; UTC where it names none.
+"""
 UNITS: Final[Mapping[str, Mapping[str, Fraction]]] = {
     "time": TIME_UNITS,
     "cpu": {"milli": Fraction(1), "cores": Fraction(1000)},
@@ -138,7 +141,9 @@ class Rows:
             if not name:
                 self.refuse(at, column, "is missing")
             elif name in first:
-                self.refuse(at, column, "was given before", f"{shortened(name)}, first in row {first[name]}")
+                self.refuse(
+                    at, column, "was given before", f"{shortened(name)}, first in row {first[name]}"
+                )
             else:
                 first[name] = self.table.rows[at]
 
@@ -150,7 +155,9 @@ def numbers(rows: Rows, column: str, name: str, unit: str) -> list[int | None]:
     parse = _parser(NUMBERS[name], unit)
     parsed: dict[str, int | Bad | None] = {cell: parse(cell) for cell in set(cells)}
     if NUMBERS[name].needed:
-        parsed = {cell: Bad("is missing") if value is None else value for cell, value in parsed.items()}
+        parsed = {
+            cell: Bad("is missing") if value is None else value for cell, value in parsed.items()
+        }
     wrong = {cell: value.kind for cell, value in parsed.items() if isinstance(value, Bad)}
     if wrong:
         for at, cell in enumerate(cells):

@@ -38,11 +38,17 @@ def demand(path: Path, reading: Reading = AS_OURS, form: str = "") -> Trace:
         return swf.read(path, reading)
     if form == "openb":
         return openb.read(path, reading)
-    return works.read(_in_folder(path, "workloads.csv", "workloads.csv.gz") if path.is_dir() else path, reading)
+    return works.read(
+        _in_folder(path, "workloads.csv", "workloads.csv.gz") if path.is_dir() else path, reading
+    )
 
 
 def fleet(
-    path: Path, columns: Columns = OURS, tolerated: Fraction = TOLERATED, *, aggregates: bool = False
+    path: Path,
+    columns: Columns = OURS,
+    tolerated: Fraction = TOLERATED,
+    *,
+    aggregates: bool = False,
 ) -> NodeTable:
     """The nodes of a fleet. Of a scenario folder `nodes.csv` where there is one, else
     `clusters.csv`. `aggregates` makes one node of each cluster's totals. Raises TraceError."""

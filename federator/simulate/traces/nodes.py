@@ -34,7 +34,8 @@ COLUMNS: Final[Mapping[str, Sequence[str]]] = {
 AMOUNTS: Final = ("nodes", "cpu", "memory", "gpu")
 IN_CORES: Final = frozenset({"cpu_cores", "cores", "procs"})
 PER_NODE: Final = frozenset({"gpus_per_node"})
-"""Columns of a table of clusters that say what one node has; the others are of the whole cluster."""
+"""Columns of a table of clusters that say what one node has; the others are of the whole cluster.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,11 @@ def read(path: Path, columns: Columns = OURS, tolerated: Fraction = TOLERATED) -
         for name in AMOUNTS
         if name in names
     }
-    texts = {name: columns_module.texts(table, column) for name, column in names.items() if name not in amounts}
+    texts = {
+        name: columns_module.texts(table, column)
+        for name, column in names.items()
+        if name not in amounts
+    }
     clusters = texts.get("cluster") or [_by_model(model) for model in texts["gpuModel"]]
     for at, cluster in enumerate(clusters):
         if not cluster:
@@ -83,7 +88,11 @@ def read(path: Path, columns: Columns = OURS, tolerated: Fraction = TOLERATED) -
     per_row = _each(rows, names, amounts)
     counted: Counter[NodeGroup] = Counter()
     for at in rows.good():
-        labels = [(name, texts[name][at]) for name in ("region", "zone") if name in texts and texts[name][at]]
+        labels = [
+            (name, texts[name][at])
+            for name in ("region", "zone")
+            if name in texts and texts[name][at]
+        ]
         gpu = per_row.get("gpu", nothing)[at] or 0
         group = NodeGroup(
             cluster=clusters[at],
@@ -98,7 +107,9 @@ def read(path: Path, columns: Columns = OURS, tolerated: Fraction = TOLERATED) -
     problems.check(table.file, table.read, tolerated)
     if not counted:
         raise TraceError(table.file, 0, "", "has no row that can be read")
-    return NodeTable(tuple(replace(group, count=count) for group, count in counted.items()), problems, table.read)
+    return NodeTable(
+        tuple(replace(group, count=count) for group, count in counted.items()), problems, table.read
+    )
 
 
 def _names(table: Table, columns: Columns) -> dict[str, str]:
@@ -121,7 +132,11 @@ def _names(table: Table, columns: Columns) -> dict[str, str]:
 def _unit(column: str, name: str, columns: Columns) -> str:
     if name == "nodes":
         return ""
-    return "cores" if name == "cpu" and column in IN_CORES and "cpu" not in columns.units else columns.unit(name)
+    return (
+        "cores"
+        if name == "cpu" and column in IN_CORES and "cpu" not in columns.units
+        else columns.unit(name)
+    )
 
 
 def _by_model(model: str) -> str:
@@ -144,11 +159,19 @@ def _each(
         count = amounts["nodes"][at]
         if not count:
             continue
-        shared = [name for name in ("cpu", "memory", "gpu") if name in names and names[name] not in PER_NODE]
+        shared = [
+            name
+            for name in ("cpu", "memory", "gpu")
+            if name in names and names[name] not in PER_NODE
+        ]
         if any((amounts[name][at] or 0) % count for name in shared):
-            message = f"row {table.rows[at]}: its nodes differ: the cluster is one node of its totals"
+            message = (
+                f"row {table.rows[at]}: its nodes differ: the cluster is one node of its totals"
+            )
             rows.problems.note(table.file, message)
-            per_node = [name for name in ("cpu", "memory", "gpu") if name in names and name not in shared]
+            per_node = [
+                name for name in ("cpu", "memory", "gpu") if name in names and name not in shared
+            ]
             for name in per_node:
                 result[name][at] = (amounts[name][at] or 0) * count
             result["nodes"][at] = 1

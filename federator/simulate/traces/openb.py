@@ -1,8 +1,8 @@
 """The pod list of openb (Alibaba's GPU trace of 2023) as its authors published it.
 
 Columns: name, cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec, qos, pod_phase, creation_time,
-deletion_time, scheduled_time. A pod with one GPU may ask for thousandths of it; it gets a whole one.
-Its node list is read by `nodes`.
+deletion_time, scheduled_time. A pod with one GPU may ask for thousandths of it; it gets a whole
+one. Its node list is read by `nodes`.
 """
 
 from collections.abc import Mapping
@@ -41,6 +41,10 @@ def read(path: Path, reading: Reading = AS_OURS) -> Trace:
     tiers = reading.tiers if reading.tiers.column else TierBy("qos", TIERS, reading.tiers.otherwise)
     columns = Columns({**COLUMNS.names, **reading.columns.names}, reading.columns.units)
     trace = works.read(path, replace(reading, columns=columns, tiers=tiers))
-    trace.problems.note(path.name, "a pod that asks for a part of a GPU gets a whole one", "num_gpu")
-    services = tuple(replace(work, kind="service") if work.runtime_s is None else work for work in trace.works)
+    trace.problems.note(
+        path.name, "a pod that asks for a part of a GPU gets a whole one", "num_gpu"
+    )
+    services = tuple(
+        replace(work, kind="service") if work.runtime_s is None else work for work in trace.works
+    )
     return replace(trace, works=services)

@@ -33,7 +33,9 @@ def read(path: Path) -> Pools:
     gpu = any(group.gpu for group in fleet.groups) and any(work.gpu for work in trace.works)
     capacity: dict[str, int] = {}
     for group in fleet.groups:
-        capacity[group.cluster] = capacity.get(group.cluster, 0) + group.count * _offered(group, gpu=gpu)
+        capacity[group.cluster] = capacity.get(group.cluster, 0) + group.count * _offered(
+            group, gpu=gpu
+        )
     jobs = tuple(_job(work, capacity, path.name, gpu=gpu) for work in trace.works)
     notes = (*fleet.problems.lines(), *trace.problems.lines())
     return Pools(jobs, capacity, "gpu" if gpu else "core", notes)
@@ -45,7 +47,9 @@ def _offered(group: NodeGroup, *, gpu: bool) -> int:
 
 def _job(work: Work, capacity: dict[str, int], file: str, *, gpu: bool) -> ReferenceJob:
     if work.runtime_s is None:
-        raise TraceError(file, 0, "runtime_s", f"{work.id} runs to the end; a reference policy needs run times")
+        raise TraceError(
+            file, 0, "runtime_s", f"{work.id} runs to the end; a reference policy needs run times"
+        )
     if work.home_cluster not in capacity:
         message = f"{work.id} has the home {work.home_cluster!r}, which is no cluster"
         raise TraceError(file, 0, "home_cluster", message)

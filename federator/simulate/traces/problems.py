@@ -33,7 +33,9 @@ class Problem:
         where = f"{self.file}: row {self.row}" if self.row else self.file
         name = f": {self.field}" if self.field else ""
         value = f" ({self.detail})" if self.detail else ""
-        return f"{where}{name}: {self.kind}{value}{'; the row is left out' if self.left_out else ''}"
+        return (
+            f"{where}{name}: {self.kind}{value}{'; the row is left out' if self.left_out else ''}"
+        )
 
 
 class TraceError(ValueError):
@@ -80,26 +82,33 @@ class Problems:
         """One line for each kind of problem: how many rows, and the first of them."""
         for (file, name, kind, out), count in self.counts.items():
             found = [
-                one for one in self.named if (one.file, one.field, one.kind, one.left_out) == (file, name, kind, out)
+                one
+                for one in self.named
+                if (one.file, one.field, one.kind, one.left_out) == (file, name, kind, out)
             ][:EXAMPLES_MAX]
             if found and not found[0].row:
                 yield str(found[0])
                 continue
             what = f": {name}" if name else ""
             fate = "left out" if out else "mended"
-            first = ", ".join(f"row {one.row}{f' ({one.detail})' if one.detail else ''}" for one in found)
+            first = ", ".join(
+                f"row {one.row}{f' ({one.detail})' if one.detail else ''}" for one in found
+            )
             more = ", ..." if count > len(found) else ""
             yield f"{file}{what}: {kind}: {count} row{'s'[: count > 1]} {fate}: {first}{more}"
 
     def check(self, file: str, rows: int, tolerated: Fraction) -> None:
-        """Raises TraceError when more than the tolerated share of `rows` rows of the file is bad."""
+        """Raises TraceError when more than the tolerated share of `rows` rows of the file is
+        bad.
+        """
         bad = sum(1 for name, _ in self.bad_rows if name == file)
         if not bad or bad <= tolerated * rows:
             return
         first = next(one for one in self.named if one.file == file and one.row)
         share = f"{100 * bad / rows:.1f} %"
         message = (
-            f"{bad} of {rows} rows are bad ({share}), more than the {float(100 * tolerated):g} % that are "
+            f"{bad} of {rows} rows are bad ({share}), more than the "
+            f"{float(100 * tolerated):g} % that are "
             f"tolerated (badRows); the first is row {first.row}: {first.field}: {first.kind}"
         )
         raise TraceError(file, 0, "", f"{message}{f' ({first.detail})' if first.detail else ''}")

@@ -64,7 +64,13 @@ def read(path: Path, reading: Reading = AS_OURS) -> Trace:
             continue
         if job[0] in first:
             problems.add(
-                Problem(file, number, FIELDS[0], "was given before", f"{job[0]}, first in row {first[job[0]]}")
+                Problem(
+                    file,
+                    number,
+                    FIELDS[0],
+                    "was given before",
+                    f"{job[0]}, first in row {first[job[0]]}",
+                )
             )
             continue
         first[job[0]] = number
@@ -82,12 +88,16 @@ def read(path: Path, reading: Reading = AS_OURS) -> Trace:
     if not works:
         raise TraceError(file, 0, "", "has no job that can be read")
     if cancelled:
-        problems.note(file, f"{cancelled} jobs were cancelled before they started, and are left out")
+        problems.note(
+            file, f"{cancelled} jobs were cancelled before they started, and are left out"
+        )
     problems.note(file, "each processor is a shard of one core; memory and GPUs are not recorded")
     works.sort(key=lambda pair: pair[0])
     header = _header(lines)
     start = header.get("UnixStartTime", "0").split()[0]
-    return Trace(tuple(work for _, work in works), problems, rows, int(start) if start.isdigit() else 0)
+    return Trace(
+        tuple(work for _, work in works), problems, rows, int(start) if start.isdigit() else 0
+    )
 
 
 def machine(path: Path) -> tuple[NodeGroup, ...]:
@@ -97,12 +107,21 @@ def machine(path: Path) -> tuple[NodeGroup, ...]:
     header = _header(tables.lines_of(tables.text_of(path, problems), path.name, problems))
     size = header.get("MaxProcs", header.get("MaxNodes", "")).split()
     if not size or not size[0].isdigit() or not int(size[0]):
-        raise TraceError(path.name, 0, "MaxProcs", "the header does not tell the size of the machine: name a fleet")
+        raise TraceError(
+            path.name,
+            0,
+            "MaxProcs",
+            "the header does not tell the size of the machine: name a fleet",
+        )
     return (NodeGroup(_MACHINE, int(size[0]), cpu_milli=1000),)
 
 
 def _header(lines: Sequence[str]) -> Mapping[str, str]:
-    return {found[1]: found[2] for line in lines if line.startswith(";") and (found := _HEADER.match(line))}
+    return {
+        found[1]: found[2]
+        for line in lines
+        if line.startswith(";") and (found := _HEADER.match(line))
+    }
 
 
 def _job(file: str, row: int, line: str, problems: Problems) -> list[int] | None:
@@ -122,7 +141,15 @@ def _job(file: str, row: int, line: str, problems: Problems) -> list[int] | None
         except (ValueError, OverflowError):
             finite = cell.lower().lstrip("+-") in ("nan", "inf", "infinity")
             kind = "is not a finite number" if finite else "is no number"
-            problems.add(Problem(file, row, name, kind, repr(cell[:40].encode("utf-8", "backslashreplace").decode())))
+            problems.add(
+                Problem(
+                    file,
+                    row,
+                    name,
+                    kind,
+                    repr(cell[:40].encode("utf-8", "backslashreplace").decode()),
+                )
+            )
             return None
     return values
 
@@ -140,7 +167,15 @@ def _wrong(file: str, row: int, job: Sequence[int], problems: Problems) -> bool:
             return True
     if job[3] > _LONGEST_S or job[1] > EPOCH_FROM_S * 100:
         at = 3 if job[3] > _LONGEST_S else 1
-        problems.add(Problem(file, row, FIELDS[at], "is implausibly large for s; is it in milliseconds?", str(job[at])))
+        problems.add(
+            Problem(
+                file,
+                row,
+                FIELDS[at],
+                "is implausibly large for s; is it in milliseconds?",
+                str(job[at]),
+            )
+        )
         return True
     return False
 

@@ -39,7 +39,9 @@ class Table:
             return self.columns[self.header.index(name)]
         near = difflib.get_close_matches(name, self.header, 1)
         hint = f" (is it {near[0]!r}?)" if near else ""
-        raise TraceError(self.file, 1, name, f"there is no such column{hint}; there are {', '.join(self.header)}")
+        raise TraceError(
+            self.file, 1, name, f"there is no such column{hint}; there are {', '.join(self.header)}"
+        )
 
 
 def text_of(path: Path, problems: Problems) -> str:
@@ -64,7 +66,9 @@ def text_of(path: Path, problems: Problems) -> str:
 
 
 def lines_of(text: str, file: str, problems: Problems) -> list[str]:
-    """The lines without their ends. CRLF is noted: for the file, or by row where only some have it."""
+    """The lines without their ends. CRLF is noted: for the file, or by row where only some
+    have it.
+    """
     lines = text.split("\n")
     if "\r" not in text:
         return lines
@@ -73,7 +77,16 @@ def lines_of(text: str, file: str, problems: Problems) -> list[str]:
         problems.note(file, f"has CRLF line ends ({len(ended)} lines), read as line ends")
     else:
         for row in ended:
-            problems.add(Problem(file, row, "", "ends in CRLF where other rows do not, read as a line end", "", False))
+            problems.add(
+                Problem(
+                    file,
+                    row,
+                    "",
+                    "ends in CRLF where other rows do not, read as a line end",
+                    "",
+                    False,
+                )
+            )
     return [line.removesuffix("\r") for line in lines]
 
 
@@ -88,11 +101,15 @@ def read(path: Path, problems: Problems) -> Table:
     if double is not None:
         raise TraceError(file, 1, double, "two columns have this name")
     numbers, cells = _cells(lines, len(header), file, problems)
-    columns: Sequence[Sequence[str]] = list(zip(*cells, strict=True)) if cells else [()] * len(header)
+    columns: Sequence[Sequence[str]] = (
+        list(zip(*cells, strict=True)) if cells else [()] * len(header)
+    )
     return Table(file, header, numbers, columns, sum(1 for line in lines[1:] if line))
 
 
-def _cells(lines: Sequence[str], width: int, file: str, problems: Problems) -> tuple[list[int], list[list[str]]]:
+def _cells(
+    lines: Sequence[str], width: int, file: str, problems: Problems
+) -> tuple[list[int], list[list[str]]]:
     """The rows that have their cells, with their numbers."""
     numbers: list[int] = []
     cells: list[list[str]] = []
@@ -106,7 +123,11 @@ def _cells(lines: Sequence[str], width: int, file: str, problems: Problems) -> t
                 cells.append(row)
             elif row:
                 over = before != at - 1
-                kind = "a quotation mark is not closed in its row" if over else f"has not {width} cells as the header"
+                kind = (
+                    "a quotation mark is not closed in its row"
+                    if over
+                    else f"has not {width} cells as the header"
+                )
                 problems.add(Problem(file, at, "", kind, "" if over else f"{len(row)}"))
     except csv.Error as trouble:
         raise TraceError(

@@ -36,10 +36,23 @@ FOLDER_NAMES: Final[Mapping[str, str]] = {
     "priority": "priority",
 }
 """Field -> column of our scenario folders; without a mapping all of them are needed."""
-FIELDS: Final = (*FOLDER_NAMES, "end", "tier", "checkpoint", "failures", "failsAfter", "backoffLimit", "exit")
+FIELDS: Final = (
+    *FOLDER_NAMES,
+    "end",
+    "tier",
+    "checkpoint",
+    "failures",
+    "failsAfter",
+    "backoffLimit",
+    "exit",
+)
 EXITS: Final[Mapping[str, bool]] = {
-    **dict.fromkeys(("", "0", "completed", "complete", "succeeded", "success", "pass", "passed", "ok"), False),
-    **dict.fromkeys(("failed", "failure", "fail", "error", "nodefail", "node_fail", "timeout"), True),
+    **dict.fromkeys(
+        ("", "0", "completed", "complete", "succeeded", "success", "pass", "passed", "ok"), False
+    ),
+    **dict.fromkeys(
+        ("failed", "failure", "fail", "error", "nodefail", "node_fail", "timeout"), True
+    ),
 }
 """Cell, in small letters -> whether the job failed. Exit codes other than 0 are failures too."""
 KINDS: Final[Mapping[str, str]] = {
@@ -166,11 +179,15 @@ def _names(table: Table, columns: Columns) -> dict[str, str]:
     return found
 
 
-def _values(rows: Rows, names: Mapping[str, str], columns: Columns) -> dict[str, Sequence[int | None]]:
+def _values(
+    rows: Rows, names: Mapping[str, str], columns: Columns
+) -> dict[str, Sequence[int | None]]:
     """Field -> its numbers by row; None where the table has no such column."""
     nothing: Sequence[int | None] = [None] * len(rows.table.rows)
     return {
-        name: columns_module.numbers(rows, names[name], name, columns.unit(name)) if name in names else nothing
+        name: columns_module.numbers(rows, names[name], name, columns.unit(name))
+        if name in names
+        else nothing
         for name in columns_module.NUMBERS
         if name != "nodes"
     }
@@ -202,7 +219,9 @@ def _refuse_unknown(
     if unknown:
         for at, cell in enumerate(cells):
             if cell in unknown:
-                rows.refuse(at, column, f"is none of {', '.join(known)}", columns_module.shortened(cell))
+                rows.refuse(
+                    at, column, f"is none of {', '.join(known)}", columns_module.shortened(cell)
+                )
 
 
 def _times(
@@ -221,16 +240,23 @@ def _times(
 
 
 def _failing(
-    rows: Rows, names: Mapping[str, str], values: Mapping[str, Sequence[int | None]], kinds: Sequence[str]
+    rows: Rows,
+    names: Mapping[str, str],
+    values: Mapping[str, Sequence[int | None]],
+    kinds: Sequence[str],
 ) -> Sequence[Failing | None]:
     """How each job fails. One that the trace says has failed in the end is not tried again."""
     nothing: Sequence[Failing | None] = [None] * len(rows.table.rows)
     if "failures" not in names and "exit" not in names:
         return nothing
-    exits = columns_module.texts(rows.table, names["exit"]) if "exit" in names else [""] * len(nothing)
+    exits = (
+        columns_module.texts(rows.table, names["exit"]) if "exit" in names else [""] * len(nothing)
+    )
     over = {cell: _exit(cell) for cell in set(exits)}
     unknown = {cell for cell, failed in over.items() if failed is None}
-    _refuse_unknown(rows, names.get("exit", ""), exits, unknown, ("completed", "failed", "an exit code"))
+    _refuse_unknown(
+        rows, names.get("exit", ""), exits, unknown, ("completed", "failed", "an exit code")
+    )
     found: list[Failing | None] = []
     for at, (times, after_s, limit, cell) in enumerate(
         zip(values["failures"], values["failsAfter"], values["backoffLimit"], exits, strict=True)
@@ -261,7 +287,9 @@ def _ordered(rows: Rows, column: str, submits: Sequence[int], kept: Sequence[int
     for before, at in itertools.pairwise(kept):
         if submits[at] < submits[before]:
             detail = f"{submits[at]} after {submits[before]}"
-            rows.problems.add(Problem(table.file, table.rows[at], column, UNSORTED, detail, left_out=False))
+            rows.problems.add(
+                Problem(table.file, table.rows[at], column, UNSORTED, detail, left_out=False)
+            )
     return sorted(kept, key=submits.__getitem__)
 
 
@@ -271,4 +299,6 @@ def _note_parts(rows: Rows, column: str) -> None:
     parts = {cell for cell in set(cells) if cell.strip(" 0").partition(".")[2]}
     asking = sum(1 for cell in cells if cell in parts)
     if asking:
-        rows.problems.note(rows.table.file, f"{asking} works ask for a part of a GPU and get a whole one", column)
+        rows.problems.note(
+            rows.table.file, f"{asking} works ask for a part of a GPU and get a whole one", column
+        )

@@ -1,4 +1,6 @@
-"""Runs many sequences, counts what they covered and collects what differs. Used by the soak and by the test."""
+"""Runs many sequences, counts what they covered and collects what differs. Used by the soak and by
+the test.
+"""
 
 import asyncio
 import traceback
@@ -17,7 +19,9 @@ from tests.contract.differential.steps import Step
 from tests.contract.speaking import Speaker
 
 _AT_ONCE = 3
-"""Sequences beside each other in one process: much of the time of each is waiting for a watch to stay silent."""
+"""Sequences beside each other in one process: much of the time of each is waiting for a watch to
+stay silent.
+"""
 
 
 @dataclass(slots=True)
@@ -50,7 +54,9 @@ def definitions() -> list[Object]:
 
 def connected(url: str, token: str, ca_pem: bytes) -> Transport:
     """A way to a server with a bearer token."""
-    endpoint = http.Endpoint(url, tls=tls.client_context(ca_pem=ca_pem), credentials=http.StaticToken(token))
+    endpoint = http.Endpoint(
+        url, tls=tls.client_context(ca_pem=ca_pem), credentials=http.StaticToken(token)
+    )
     return http.HttpTransport(endpoint)
 
 
@@ -62,7 +68,10 @@ async def install(real: Transport) -> None:
         assert answer.status in (201, 409), answer.body
     for definition in definitions():
         spec = definition["spec"]
-        await until_served(speaker, f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}")
+        await until_served(
+            speaker,
+            f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}",
+        )
 
 
 async def until_served(speaker: Speaker, path: str) -> None:
@@ -73,7 +82,12 @@ async def until_served(speaker: Speaker, path: str) -> None:
 
 
 async def run(
-    real: Transport, seeds: Iterable[int], *, shrink: bool = True, label: str = "d", at_once: int = 1
+    real: Transport,
+    seeds: Iterable[int],
+    *,
+    shrink: bool = True,
+    label: str = "d",
+    at_once: int = 1,
 ) -> Report:
     """Plays the sequences of these seeds, `at_once` of them beside each other."""
     report, waiting = Report(), iter(seeds)
@@ -125,7 +139,11 @@ def play(url: str, token: str, ca_pem: bytes, seeds: list[int], shrink: bool) ->
 
 
 async def _told(
-    arena: compare.Arena, steps: Sequence[Step], found: Sequence[compare.Difference], *, shrink: bool
+    arena: compare.Arena,
+    steps: Sequence[Step],
+    found: Sequence[compare.Difference],
+    *,
+    shrink: bool,
 ) -> str:
     first = found[0]
     kept = list(steps)

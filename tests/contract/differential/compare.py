@@ -1,4 +1,6 @@
-"""Plays a sequence on both servers and says where their answers differ; makes a failing sequence shorter."""
+"""Plays a sequence on both servers and says where their answers differ; makes a failing sequence
+shorter.
+"""
 
 import asyncio
 import itertools
@@ -43,11 +45,15 @@ def paths(real: Any, mine: Any, path: str = "") -> list[tuple[str, Any, Any]]:
     if isinstance(real, dict) and isinstance(mine, dict):
         found = []
         for key in sorted({*real, *mine}):
-            found += paths(real.get(key, MISSING), mine.get(key, MISSING), f"{path}.{key}" if path else key)
+            found += paths(
+                real.get(key, MISSING), mine.get(key, MISSING), f"{path}.{key}" if path else key
+            )
         return found
     if isinstance(real, list) and isinstance(mine, list) and len(real) == len(mine):
         return [
-            each for index, pair in enumerate(zip(real, mine, strict=True)) for each in paths(*pair, f"{path}[{index}]")
+            each
+            for index, pair in enumerate(zip(real, mine, strict=True))
+            for each in paths(*pair, f"{path}[{index}]")
         ]
     if type(real) is type(mine) and real == mine:
         return []
@@ -55,12 +61,16 @@ def paths(real: Any, mine: Any, path: str = "") -> list[tuple[str, Any, Any]]:
 
 
 class Arena:
-    """A real server and an embedded one. Every sequence, and every shorter one, has a namespace of its own on both."""
+    """A real server and an embedded one. Every sequence, and every shorter one, has a namespace of
+    its own on both.
+    """
 
     def __init__(self, real: Transport, prefix: str) -> None:
         self._real = real
         self._prefix = prefix
-        cluster = EmbeddedCluster("difference", clock=RealClock(), rng=random.Random(prefix), controllers=False)
+        cluster = EmbeddedCluster(
+            "difference", clock=RealClock(), rng=random.Random(prefix), controllers=False
+        )
         self._embedded = cluster.transport()
         self._numbers = itertools.count(1)
         self.excused: dict[str, int] = {}
@@ -76,7 +86,9 @@ class Arena:
         sides = [Side(self._real, namespace), Side(self._embedded, namespace)]
         real, mine = await asyncio.gather(*(side.play(steps) for side in sides))
         found = []
-        pairs = zip(Masker(namespace).transcript(real), Masker(namespace).transcript(mine), strict=True)
+        pairs = zip(
+            Masker(namespace).transcript(real), Masker(namespace).transcript(mine), strict=True
+        )
         for step, (theirs, ours) in zip(steps, pairs, strict=True):
             left, is_over = [], False
             for each in paths(theirs, ours):
@@ -90,22 +102,32 @@ class Arena:
                 break
         return found
 
-    def _excuse(self, step: Step, path: tuple[str, Any, Any], theirs: Object, ours: Object) -> exceptions.Row | None:
+    def _excuse(
+        self, step: Step, path: tuple[str, Any, Any], theirs: Object, ours: Object
+    ) -> exceptions.Row | None:
         for row in exceptions.ROWS:
             if row.covers(step, path, theirs, ours):
                 self.excused[row.name] = self.excused.get(row.name, 0) + 1
                 return row
         return None
 
-    async def shrunk(self, steps: Sequence[Step], first: Difference) -> tuple[list[Step], Difference]:
-        """The shortest part of the sequence found that still ends with a difference in the same cell."""
+    async def shrunk(
+        self, steps: Sequence[Step], first: Difference
+    ) -> tuple[list[Step], Difference]:
+        """The shortest part of the sequence found that still ends with a difference in the same
+        cell.
+        """
         kept = [step for step in steps if step.number <= first.step.number]
         position = len(kept) - 2
         for _ in range(_TRIES):
             if position < 0:
                 break
             shorter = kept[:position] + kept[position + 1 :]
-            again = [each for each in await self.differences(shorter) if each.step.number == kept[-1].number]
+            again = [
+                each
+                for each in await self.differences(shorter)
+                if each.step.number == kept[-1].number
+            ]
             if again and again[0].paths[0][0] == first.paths[0][0]:
                 kept, first = shorter, again[0]
             position -= 1

@@ -22,13 +22,16 @@ def _secret(rng: random.Random) -> Object:
     if rng.random() < 0.4:
         found["stringData"] = {name: rng.choice("12") for name in some(rng, "cd")}
     if rng.random() < 0.3:
-        found["type"] = rng.choice(["Opaque", "example.com/own", "kubernetes.io/basic-auth", "kubernetes.io/tls"])
+        found["type"] = rng.choice(
+            ["Opaque", "example.com/own", "kubernetes.io/basic-auth", "kubernetes.io/tls"]
+        )
     return found
 
 
 def _service(rng: random.Random) -> Object:
     ports: list[Object] = [
-        {"port": port, "name": f"p{port}"} for port in rng.sample([80, 443, 9090], rng.randint(1, 2))
+        {"port": port, "name": f"p{port}"}
+        for port in rng.sample([80, 443, 9090], rng.randint(1, 2))
     ]
     if rng.random() < 0.4:
         ports[0]["targetPort"] = rng.choice([8080, "http", "8080"])
@@ -44,8 +47,15 @@ def _service(rng: random.Random) -> Object:
 
 def _ingress(rng: random.Random) -> Object:
     backend = {"service": {"name": "s", "port": rng.choice([{"number": 80}, {"name": "http"}])}}
-    path = {"path": rng.choice(["/", "/a"]), "pathType": rng.choice(["Prefix", "Exact"]), "backend": backend}
-    rules = [{"host": host, "http": {"paths": [path]}} for host in some(rng, ["a.example", "b.example"], 1)]
+    path = {
+        "path": rng.choice(["/", "/a"]),
+        "pathType": rng.choice(["Prefix", "Exact"]),
+        "backend": backend,
+    }
+    rules = [
+        {"host": host, "http": {"paths": [path]}}
+        for host in some(rng, ["a.example", "b.example"], 1)
+    ]
     spec: Object = {"rules": rules}
     if rng.random() < 0.3:
         spec["tls"] = [{"hosts": ["a.example"], "secretName": "t"}]
@@ -55,7 +65,10 @@ def _ingress(rng: random.Random) -> Object:
 
 
 def _lease(rng: random.Random) -> Object:
-    found: Object = {"holderIdentity": rng.choice(["one", "two"]), "leaseDurationSeconds": rng.choice([15, 30])}
+    found: Object = {
+        "holderIdentity": rng.choice(["one", "two"]),
+        "leaseDurationSeconds": rng.choice([15, 30]),
+    }
     if rng.random() < 0.6:
         found |= {"renewTime": _SPOT, "acquireTime": _SPOT, "leaseTransitions": rng.randint(0, 3)}
     return {"spec": found}
@@ -63,7 +76,13 @@ def _lease(rng: random.Random) -> Object:
 
 def _event(rng: random.Random) -> Object:
     return {
-        "involvedObject": {"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": "@ns", "uid": "u-1"},
+        "involvedObject": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": "p",
+            "namespace": "@ns",
+            "uid": "u-1",
+        },
         "reason": rng.choice(["Started", "Failed"]),
         "message": rng.choice(["it went", "it failed"]),
         "type": rng.choice(["Normal", "Warning"]),
@@ -75,12 +94,21 @@ def _event(rng: random.Random) -> Object:
 
 
 def _slice(rng: random.Random) -> Object:
-    points = [{"addresses": [f"10.1.0.{number}"], "conditions": {"ready": True}} for number in range(rng.randint(1, 2))]
-    return {"addressType": "IPv4", "endpoints": points, "ports": [{"name": "http", "port": 80, "protocol": "TCP"}]}
+    points = [
+        {"addresses": [f"10.1.0.{number}"], "conditions": {"ready": True}}
+        for number in range(rng.randint(1, 2))
+    ]
+    return {
+        "addressType": "IPv4",
+        "endpoints": points,
+        "ports": [{"name": "http", "port": 80, "protocol": "TCP"}],
+    }
 
 
 def _budget(rng: random.Random) -> Object:
-    limit: Object = rng.choice([{"minAvailable": 1}, {"maxUnavailable": "50%"}, {"minAvailable": "10%"}])
+    limit: Object = rng.choice(
+        [{"minAvailable": 1}, {"maxUnavailable": "50%"}, {"minAvailable": "10%"}]
+    )
     return {"spec": limit | {"selector": {"matchLabels": {"app": "a"}}}}
 
 
@@ -90,7 +118,10 @@ def _rules(rng: random.Random) -> list[Object]:
 
 
 def _binding(rng: random.Random) -> Object:
-    subjects = [{"kind": "User", "name": name, "apiGroup": "rbac.authorization.k8s.io"} for name in some(rng, "xy")]
+    subjects = [
+        {"kind": "User", "name": name, "apiGroup": "rbac.authorization.k8s.io"}
+        for name in some(rng, "xy")
+    ]
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view-some"}
     return {"roleRef": role, "subjects": subjects}
 
@@ -120,7 +151,12 @@ _RULE_TWEAKS: dict[str, list[object]] = {
     "rules.0.nonResourceURLs": [["/healthz"]],
 }
 _BINDING_TWEAKS: dict[str, list[object]] = {
-    "subjects": [[], [{"kind": "Group", "name": "g"}], [{"kind": "Odd", "name": "g"}], [{"kind": "User", "name": ""}]],
+    "subjects": [
+        [],
+        [{"kind": "Group", "name": "g"}],
+        [{"kind": "Odd", "name": "g"}],
+        [{"kind": "User", "name": ""}],
+    ],
     "roleRef.name": ["other", ""],
     "roleRef.kind": ["Role", "Odd"],
 }
@@ -184,7 +220,13 @@ CORE = (
             "spec.publishNotReadyAddresses": [True],
             "spec.ipFamilyPolicy": ["SingleStack", "X"],
         },
-        status={"status.loadBalancer": [{"ingress": [{"ip": "198.18.0.1"}]}, {}, {"ingress": [{"hostname": "h"}]}]},
+        status={
+            "status.loadBalancer": [
+                {"ingress": [{"ip": "198.18.0.1"}]},
+                {},
+                {"ingress": [{"hostname": "h"}]},
+            ]
+        },
     ),
     Kind(
         "endpointslices",
@@ -221,7 +263,11 @@ CORE = (
         lambda rng: {"spec": {"podSelector": {"matchLabels": {"app": "a"}}}},
         {
             "spec.policyTypes": [["Ingress"], ["Egress"], ["X"]],
-            "spec.ingress": [[{}], [{"ports": [{"port": 80}]}], [{"from": [{"ipBlock": {"cidr": "bad"}}]}]],
+            "spec.ingress": [
+                [{}],
+                [{"ports": [{"port": 80}]}],
+                [{"from": [{"ipBlock": {"cidr": "bad"}}]}],
+            ],
         },
     ),
     Kind(
@@ -264,7 +310,13 @@ CORE = (
         },
         status={"status.disruptionsAllowed": [1, -1], "status.observedGeneration": [1]},
     ),
-    Kind("roles", "Role", "rbac.authorization.k8s.io/v1", lambda rng: {"rules": _rules(rng)}, _RULE_TWEAKS),
+    Kind(
+        "roles",
+        "Role",
+        "rbac.authorization.k8s.io/v1",
+        lambda rng: {"rules": _rules(rng)},
+        _RULE_TWEAKS,
+    ),
     Kind("rolebindings", "RoleBinding", "rbac.authorization.k8s.io/v1", _binding, _BINDING_TWEAKS),
     Kind(
         "namespaces",
@@ -281,7 +333,11 @@ CORE = (
         "v1",
         _node,
         {
-            "spec.taints": [[], [{"key": "a", "effect": "X"}], [{"key": "a", "effect": "NoExecute", "value": "v"}]],
+            "spec.taints": [
+                [],
+                [{"key": "a", "effect": "X"}],
+                [{"key": "a", "effect": "NoExecute", "value": "v"}],
+            ],
             "spec.unschedulable": [True, False],
         },
         namespaced=False,
@@ -309,7 +365,8 @@ CORE = (
         "ClusterRole",
         "rbac.authorization.k8s.io/v1",
         lambda rng: {"rules": _rules(rng)},
-        _RULE_TWEAKS | {"aggregationRule": [{"clusterRoleSelectors": [{"matchLabels": {"x": "y"}}]}]},
+        _RULE_TWEAKS
+        | {"aggregationRule": [{"clusterRoleSelectors": [{"matchLabels": {"x": "y"}}]}]},
         namespaced=False,
     ),
     Kind(

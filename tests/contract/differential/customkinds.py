@@ -1,4 +1,6 @@
-"""Our own kinds, the widgets of the contract suite, and definitions of further ones, for the random sequences."""
+"""Our own kinds, the widgets of the contract suite, and definitions of further ones, for the random
+sequences.
+"""
 
 import random
 from collections.abc import Callable
@@ -12,16 +14,33 @@ FEDERATION = "federation.pinterest.com/v1alpha1"
 _CONDITIONS: list[object] = [
     [{"type": "Ready", "status": "True"}],
     [{"type": "Ready", "status": "Maybe"}],
-    [{"type": "Ready", "status": "True"}, {"type": "Placed", "status": "False", "reason": "R", "message": "m"}],
+    [
+        {"type": "Ready", "status": "True"},
+        {"type": "Placed", "status": "False", "reason": "R", "message": "m"},
+    ],
     [{"type": "Ready", "status": "True"}, {"type": "Ready", "status": "False"}],
     [{"status": "True"}],
 ]
 _PLACEMENT: dict[str, list[object]] = {
-    "clusters": [{"names": ["c1", "c2"]}, {"names": ["c1", "c1"]}, {"names": ["Bad Name"]}, {"exclude": ["c3"]}],
-    "division": [{"strategy": "Weighted"}, {"strategy": "Odd"}, {"minPerCluster": 3, "maxPerCluster": 2}, {}],
+    "clusters": [
+        {"names": ["c1", "c2"]},
+        {"names": ["c1", "c1"]},
+        {"names": ["Bad Name"]},
+        {"exclude": ["c3"]},
+    ],
+    "division": [
+        {"strategy": "Weighted"},
+        {"strategy": "Odd"},
+        {"minPerCluster": 3, "maxPerCluster": 2},
+        {},
+    ],
     "partial": ["Allow", "X"],
     "rollout": [{"maxClustersAtOnce": 1}, {"maxClustersAtOnce": 0}],
-    "spread": [[{"topologyKey": "zone"}], [{"topologyKey": "zone"}] * 2, [{"topologyKey": "zone", "maxSkew": -1}]],
+    "spread": [
+        [{"topologyKey": "zone"}],
+        [{"topologyKey": "zone"}] * 2,
+        [{"topologyKey": "zone", "maxSkew": -1}],
+    ],
     "tolerations": [[{"operator": "Exists"}], [{"effect": "X"}]],
 }
 _TEMPLATE: dict[str, list[object]] = {
@@ -65,7 +84,9 @@ def _service(rng: random.Random) -> Object:
     if rng.random() < 0.6:
         spec["replicas"] = rng.randint(0, 5)
     if rng.random() < 0.4:
-        spec["service"] = {"ports": [{"port": port} for port in rng.sample([80, 443], rng.randint(1, 2))]}
+        spec["service"] = {
+            "ports": [{"port": port} for port in rng.sample([80, 443], rng.randint(1, 2))]
+        }
     if rng.random() < 0.3:
         spec["placement"] = {"clusters": {"names": some(rng, ["c1", "c2"])}}
     return {"spec": spec}
@@ -118,13 +139,18 @@ def _member(rng: random.Random) -> Object:
 
 def _quota(rng: random.Random) -> Object:
     return {
-        "spec": {"projects": some(rng, "pqr"), "tiers": {"OnDemand": {"max": {"cpu": rng.choice(["5", 5, "1.5"])}}}}
+        "spec": {
+            "projects": some(rng, "pqr"),
+            "tiers": {"OnDemand": {"max": {"cpu": rng.choice(["5", 5, "1.5"])}}},
+        }
     }
 
 
 def _profile(rng: random.Random) -> Object:
     env = [{"name": name, "value": rng.choice("12")} for name in some(rng, "AB")]
-    sidecars = [{"name": name, "container": {"name": name, "image": "i:1"}} for name in some(rng, "st")]
+    sidecars = [
+        {"name": name, "container": {"name": name, "image": "i:1"}} for name in some(rng, "st")
+    ]
     return {"spec": {"version": "1", "env": env, "sidecars": sidecars, "podLabels": {"x": "y"}}}
 
 
@@ -152,7 +178,13 @@ def _definition(rng: random.Random) -> Object:
     return {"spec": spec}
 
 
-def _ours(plural: str, kind: str, api_version: str, body: Callable[[random.Random], Object], **more: object) -> Kind:
+def _ours(
+    plural: str,
+    kind: str,
+    api_version: str,
+    body: Callable[[random.Random], Object],
+    **more: object,
+) -> Kind:
     tweaks = more.pop("tweaks")
     return Kind(plural, kind, api_version, body, tweaks, strategic=False, **more)  # type: ignore[arg-type]
 
@@ -167,9 +199,14 @@ CUSTOM = (
         | {
             "spec.replicas": [0, 3, -1, 1000001, "3", 1.5, None, DROP],
             "spec.service": [{"ports": []}, {"ports": [{"port": 80}] * 2}, {"headless": True}],
-            "spec.updateStrategy": [{"maxSurge": "10%"}, {"maxSurge": "x"}, {"maxSurge": 1, "maxUnavailable": 0}],
+            "spec.updateStrategy": [
+                {"maxSurge": "10%"},
+                {"maxSurge": "x"},
+                {"maxSurge": 1, "maxUnavailable": 0},
+            ],
         },
-        status=_STATUS | {"status.replicas": [2, -1], "status.selector": ["app=a"], "status.ready": [1]},
+        status=_STATUS
+        | {"status.replicas": [2, -1], "status.selector": ["app=a"], "status.ready": [1]},
         scale=True,
     ),
     _ours(
@@ -197,7 +234,11 @@ CUSTOM = (
             "spec.workload.uid": ["w"],
             "spec.unit": ["shards", "pods"],
             "spec.asOf": ["2001-02-03T04:05:06Z", "yesterday", "2001-02-03T04:05:06.5+01:00"],
-            "spec.shares": [[{"cluster": "c1", "seq": 1}] * 2, [{"cluster": "c1"}], [{"cluster": "c9", "seq": 1}]],
+            "spec.shares": [
+                [{"cluster": "c1", "seq": 1}] * 2,
+                [{"cluster": "c1"}],
+                [{"cluster": "c9", "seq": 1}],
+            ],
             "spec.shares.0.replicas": [5, -1],
             "spec.message": ["text", 5],
             "spec.reason": [DROP, "Other"],
@@ -221,13 +262,18 @@ CUSTOM = (
         tweaks={
             "spec.clusterUID": ["u", "v", DROP],
             "spec.cordoned": [True, "x"],
-            "spec.taints": [[{"key": "a", "effect": "X"}], [{"key": "a", "effect": "NoSchedule"}] * 2, []],
+            "spec.taints": [
+                [{"key": "a", "effect": "X"}],
+                [{"key": "a", "effect": "NoSchedule"}] * 2,
+                [],
+            ],
             "spec.tiers": [["OnDemand"], ["OnDemand", "OnDemand"], ["X"]],
             "spec.usable": ["80%", "80", "100.0%", DROP],
             "spec.credentials": [{}, {"secretRef": {"name": "Bad Name"}}],
         },
         namespaced=False,
-        status=_STATUS | {"status.lastHeard": ["2001-02-03T04:05:06Z", "now"], "status.version": ["v1"]},
+        status=_STATUS
+        | {"status.lastHeard": ["2001-02-03T04:05:06Z", "now"], "status.version": ["v1"]},
     ),
     _ours(
         "federatedquotas",
@@ -241,7 +287,8 @@ CUSTOM = (
             "spec.maxConcurrentWorkloads": [1, -1],
         },
         namespaced=False,
-        status=_STATUS | {"status.usage": [[{"tier": "OnDemand", "used": {"cpu": "1"}}], [{"tier": "X"}]]},
+        status=_STATUS
+        | {"status.usage": [[{"tier": "OnDemand", "used": {"cpu": "1"}}], [{"tier": "X"}]]},
     ),
     _ours(
         "runtimeprofiles",
@@ -271,7 +318,11 @@ CUSTOM = (
             "spec.amount": [5, "5", True],
             "spec.perhaps": [None, "x"],
             "spec.nested": [{}, None, {"deep": "y", "more": 1}],
-            "spec.ports": [[{"name": "p"}] * 2, [{"port": 1}], [{"name": str(number)} for number in range(4)]],
+            "spec.ports": [
+                [{"name": "p"}] * 2,
+                [{"port": 1}],
+                [{"name": str(number)} for number in range(4)],
+            ],
             "spec.tags": [["a", "a"], ["b"]],
             "spec.fixed": ["f", "g", DROP],
             "spec.texts": [{"x": 1}, {"x": None}, {}],
@@ -299,7 +350,10 @@ DEFINITIONS = _ours(
         "spec.versions.0.storage": [False],
         "spec.versions.0.served": [False],
         "spec.versions.0.schema.openAPIV3Schema.properties.spec.type": ["object", DROP, "odd"],
-        "spec.versions.0.schema.openAPIV3Schema.properties.spec.properties.replicas.default": [5, "x"],
+        "spec.versions.0.schema.openAPIV3Schema.properties.spec.properties.replicas.default": [
+            5,
+            "x",
+        ],
         "spec.versions.0.schema.openAPIV3Schema.properties.more": [{"type": "string"}, {}],
         "spec.conversion": [{"strategy": "None"}, {"strategy": "X"}],
         "spec.group": ["other.example", ""],

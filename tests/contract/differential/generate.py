@@ -1,7 +1,8 @@
 """Draws a sequence of requests from a seed.
 
-The sequence does not depend on answers (see `steps`), so that both servers get the same and any part of it may be left
-out when a failing one is made shorter. A few kinds and names per sequence, so that its requests meet each other.
+The sequence does not depend on answers (see `steps`), so that both servers get the same and any
+part of it may be left out when a failing one is made shorter. A few kinds and names per sequence,
+so that its requests meet each other.
 """
 
 import random
@@ -60,7 +61,8 @@ def has(kind: Kind, verb: str) -> bool:
     if kind is DEFINITIONS and verb in {"chunk", "watch"}:
         return False
     if verb == "chunk":
-        # Whether more follows a chunk depends on all objects of the kind, and only namespaces are our own.
+        # Whether more follows a chunk depends on all objects of the kind, and only namespaces are
+        # our own.
         return kind.namespaced
     return kind.scale if verb == "scale" else True
 
@@ -97,7 +99,9 @@ class Drawing:
             prefix = "{ns}-gen-" if not kind.namespaced else "gen-"
             body["metadata"]["generateName"] = self.rng.choice([prefix, prefix, "Bad_"])
             query = variations.create_query(self.rng)
-            self._add("create", kind, "POST", kind.collection, f"generated-{self._generated}", query, body)
+            self._add(
+                "create", kind, "POST", kind.collection, f"generated-{self._generated}", query, body
+            )
             return
         self.create(kind, name, variations.create_query(self.rng))
 
@@ -123,7 +127,9 @@ class Drawing:
     def _merge(self, kind: Kind, name: str) -> None:
         body = variations.merge_patch(self.rng, kind)
         content_type = "application/merge-patch+json"
-        self._on("merge", kind, "PATCH", name, variations.update_query(self.rng), body, content_type)
+        self._on(
+            "merge", kind, "PATCH", name, variations.update_query(self.rng), body, content_type
+        )
 
     def _json(self, kind: Kind, name: str) -> None:
         body = variations.json_patch(self.rng, kind)
@@ -133,7 +139,9 @@ class Drawing:
     def _strategic(self, kind: Kind, name: str) -> None:
         body = variations.strategic_patch(self.rng, kind)
         content_type = "application/strategic-merge-patch+json"
-        self._on("strategic", kind, "PATCH", name, variations.update_query(self.rng), body, content_type)
+        self._on(
+            "strategic", kind, "PATCH", name, variations.update_query(self.rng), body, content_type
+        )
 
     def _apply(self, kind: Kind, name: str) -> None:
         body = self._body(kind, name)
@@ -150,16 +158,36 @@ class Drawing:
             self._on("status", kind, "GET", name, {}, sub="/status")
         elif action < 0.5:
             body: Any = {"@live": key, "@with": changes}
-            self._on("status", kind, "PUT", name, variations.update_query(self.rng), body, sub="/status")
+            self._on(
+                "status", kind, "PUT", name, variations.update_query(self.rng), body, sub="/status"
+            )
         elif action < 0.8 or kind.plural == "services":
             body = variations.tree(changes)
             media = "application/merge-patch+json"
-            self._on("status", kind, "PATCH", name, variations.update_query(self.rng), body, media, sub="/status")
+            self._on(
+                "status",
+                kind,
+                "PATCH",
+                name,
+                variations.update_query(self.rng),
+                body,
+                media,
+                sub="/status",
+            )
         else:
             body = {"apiVersion": kind.api_version, "kind": kind.kind, **variations.tree(changes)}
             body.setdefault("metadata", {})["name"] = self._name(kind, name)
             media = "application/apply-patch+yaml"
-            self._on("status", kind, "PATCH", name, variations.apply_query(self.rng), body, media, sub="/status")
+            self._on(
+                "status",
+                kind,
+                "PATCH",
+                name,
+                variations.apply_query(self.rng),
+                body,
+                media,
+                sub="/status",
+            )
 
     def _scale(self, kind: Kind, name: str) -> None:
         action, replicas = self.rng.random(), self.rng.choice([1, 2, 3, -1, "x"])
@@ -180,7 +208,16 @@ class Drawing:
             self._on("scale", kind, "PUT", name, query, body, sub="/scale")
         else:
             media = "application/merge-patch+json"
-            self._on("scale", kind, "PATCH", name, query, {"spec": {"replicas": replicas}}, media, sub="/scale")
+            self._on(
+                "scale",
+                kind,
+                "PATCH",
+                name,
+                query,
+                {"spec": {"replicas": replicas}},
+                media,
+                sub="/scale",
+            )
 
     def _delete(self, kind: Kind, name: str) -> None:
         query, body = variations.delete_options(self.rng, f"{kind.plural}/{name}")
@@ -188,7 +225,9 @@ class Drawing:
 
     def _deletecollection(self, kind: Kind, name: str) -> None:
         query, body = variations.delete_options(self.rng, f"{kind.plural}/{name}")
-        query["labelSelector"] = self.rng.choice(["seq={ns}", "seq={ns},app=a", "seq={ns},part notin (difference)"])
+        query["labelSelector"] = self.rng.choice(
+            ["seq={ns}", "seq={ns},app=a", "seq={ns},part notin (difference)"]
+        )
         self._add("deletecollection", kind, "DELETE", kind.collection, "", query, body)
 
     def _get(self, kind: Kind, name: str) -> None:
@@ -201,7 +240,15 @@ class Drawing:
     def _chunk(self, kind: Kind, name: str) -> None:
         """A few objects, and a list of them in pieces with a write in between."""
         for extra in ("k", "l", "m"):
-            self._add("create", kind, "POST", kind.collection, extra, {}, self._body(kind, extra, plain=True))
+            self._add(
+                "create",
+                kind,
+                "POST",
+                kind.collection,
+                extra,
+                {},
+                self._body(kind, extra, plain=True),
+            )
         query = {"labelSelector": "seq={ns}", "limit": str(self.rng.choice([1, 2]))}
         if kind.namespaced and self.rng.random() < 0.5:
             del query["labelSelector"]
@@ -216,7 +263,9 @@ class Drawing:
     def _watch(self, kind: Kind, name: str) -> None:
         """Reads back what happened, up to an object made for the purpose."""
         last = f"end-{len(self.steps)}"
-        self._add("create", kind, "POST", kind.collection, last, {}, self._body(kind, last, plain=True))
+        self._add(
+            "create", kind, "POST", kind.collection, last, {}, self._body(kind, last, plain=True)
+        )
         query = variations.watch_query(self.rng)
         accept = TABLE if self.rng.random() < 0.15 else "application/json"
         number = len(self.steps)
@@ -235,7 +284,11 @@ class Drawing:
 
     def _table(self, kind: Kind, name: str) -> None:
         accept = TABLE + (",application/json" if self.rng.random() < 0.5 else "")
-        query = {"includeObject": self.rng.choice(["None", "Metadata", "Object"])} if self.rng.random() < 0.4 else {}
+        query = (
+            {"includeObject": self.rng.choice(["None", "Metadata", "Object"])}
+            if self.rng.random() < 0.4
+            else {}
+        )
         if self.rng.random() < 0.5:
             self._on("table", kind, "GET", name, query, accept=accept)
         else:
@@ -294,4 +347,6 @@ class Drawing:
             query = {**query, "dryRun": "All"}
         asked = tuple((each, str(value)) for each, value in query.items())
         number = len(self.steps)
-        self.steps.append(Step(number, verb, kind.plural, method, path, key, asked, body, content_type, accept))
+        self.steps.append(
+            Step(number, verb, kind.plural, method, path, key, asked, body, content_type, accept)
+        )

@@ -1,7 +1,8 @@
-"""The kinds that random sequences use: where they live, what a valid one looks like, and what may be changed in it.
+"""The kinds that random sequences use: where they live, what a valid one looks like, and what may
+be changed in it.
 
-`workloadkinds`, `corekinds` and `customkinds` fill the table; `generate` draws from it. Pure data and drawing from a
-given random source.
+`workloadkinds`, `corekinds` and `customkinds` fill the table; `generate` draws from it. Pure data
+and drawing from a given random source.
 """
 
 import copy
@@ -33,27 +34,38 @@ class Kind:
     """Tweaks of its status; None without a status sub-resource."""
     scale: bool = False
     minimal: Object | None = None
-    """The plain valid body of sentinels; drawn from `body` with a fixed seed when it is not given."""
+    """The plain valid body of sentinels; drawn from `body` with a fixed seed when it is not given.
+    """
     strategic: bool = True
     """False for custom resources."""
 
     @property
     def root(self) -> str:
         """The path of its group and version."""
-        return f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
+        return (
+            f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
+        )
 
     @property
     def collection(self) -> str:
         """The path of its collection, with {ns} for the namespace of the sequence."""
-        return f"{self.root}/namespaces/{{ns}}/{self.plural}" if self.namespaced else f"{self.root}/{self.plural}"
+        return (
+            f"{self.root}/namespaces/{{ns}}/{self.plural}"
+            if self.namespaced
+            else f"{self.root}/{self.plural}"
+        )
 
     def plain(self) -> Object:
         """A valid body that is always the same."""
-        return copy.deepcopy(self.minimal) if self.minimal is not None else self.body(random.Random(0))
+        return (
+            copy.deepcopy(self.minimal) if self.minimal is not None else self.body(random.Random(0))
+        )
 
 
 def put(tree: Object, path: str, value: Any) -> None:
-    """Sets the value at a dotted path, in place; what does not exist on the way is made. DROP removes it."""
+    """Sets the value at a dotted path, in place; what does not exist on the way is made. DROP
+    removes it.
+    """
     parts = path.split(".")
     here: Any = tree
     for position, part in enumerate(parts):

@@ -1,7 +1,8 @@
-"""Takes out of a transcript what must differ between two servers: uids, times, versions and drawn names.
+"""Takes out of a transcript what must differ between two servers: uids, times, versions and drawn
+names.
 
-Versions become their rank among all versions of objects heard so far, so that their order is compared; the version
-of a list only says whether it is as new as everything heard before.
+Versions become their rank among all versions of objects heard so far, so that their order is
+compared; the version of a list only says whether it is as new as everything heard before.
 """
 
 import bisect
@@ -47,7 +48,11 @@ class Masker:
             _collect(said.body, heard)
         self._versions = sorted(heard.union(self._versions))
         self._may_be_stale = any(name == "resourceVersion" for name, _ in said.step.query)
-        found = {"status": said.status, "headers": self._tree(said.headers), "body": self._tree(said.body)}
+        found = {
+            "status": said.status,
+            "headers": self._tree(said.headers),
+            "body": self._tree(said.body),
+        }
         self._newest = self._versions[-1] if self._versions else 0
         return found
 
@@ -56,7 +61,11 @@ class Masker:
             return [self._tree(item, name) for item in value]
         if isinstance(value, str):
             return self._text(value, name)
-        if name in {"nodePort", "healthCheckNodePort"} and isinstance(value, int) and value >= 30000:
+        if (
+            name in {"nodePort", "healthCheckNodePort"}
+            and isinstance(value, int)
+            and value >= 30000
+        ):
             return "port"
         if not isinstance(value, dict):
             return value
@@ -77,14 +86,22 @@ class Masker:
                 found[key] = sorted((self._tree(item) for item in child), key=repr)
             elif key == "metadata" and isinstance(child, dict) and _is_namespace(value):
                 # Those that deletions add to namespaces come in the order of a map.
-                held = {"finalizers": sorted(child["finalizers"])} if isinstance(child.get("finalizers"), list) else {}
+                held = (
+                    {"finalizers": sorted(child["finalizers"])}
+                    if isinstance(child.get("finalizers"), list)
+                    else {}
+                )
                 found[key] = self._tree({**child, **held})
             else:
                 found[self._text(key, "")] = self._tree(child, key)
         return found
 
     def _list_metadata(self, metadata: Object) -> Object:
-        found = {key: self._tree(value, key) for key, value in metadata.items() if key != "resourceVersion"}
+        found = {
+            key: self._tree(value, key)
+            for key, value in metadata.items()
+            if key != "resourceVersion"
+        }
         if found.get("continue"):
             found["continue"] = "TOKEN"
         version = str(metadata.get("resourceVersion", ""))
@@ -102,7 +119,9 @@ class Masker:
         if name == "cells" and _AGE.match(text):
             return "AGE"
         # Only one of two messages may quote a uid, so that there they have no numbers.
-        text = _UID.sub("UID" if name == "message" else (lambda match: self._named("uid", match[0])), text)
+        text = _UID.sub(
+            "UID" if name == "message" else (lambda match: self._named("uid", match[0])), text
+        )
         text = _TIME.sub(lambda match: "MICROTIME" if match[1] else "TIME", text)
         text = _GENERATED.sub(lambda match: self._named("drawn", match[0]), text)
         text = _ADDRESS.sub("address", text)
@@ -129,7 +148,9 @@ def _settled_bookmark(event: Object) -> Object:
 
 
 def _sorted_causes(status: Object) -> Object:
-    """A Status with its causes in order and once each: a real server walks maps in no order, and checks some twice."""
+    """A Status with its causes in order and once each: a real server walks maps in no order, and
+    checks some twice.
+    """
     causes: list[Object] = []
     for cause in sorted(status["details"]["causes"], key=repr):
         if cause not in causes:

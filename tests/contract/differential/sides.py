@@ -1,4 +1,6 @@
-"""One of the two servers, and what it said during a sequence: sends steps and remembers what later steps refer to."""
+"""One of the two servers, and what it said during a sequence: sends steps and remembers what later
+steps refer to.
+"""
 
 import copy
 import json
@@ -49,19 +51,27 @@ class Side:
         speaker = Speaker(self.transport, self.namespace)
         labels = {"seq": self.namespace}
         made = await speaker.post(
-            "/api/v1/namespaces", {"metadata": {"name": self.namespace, "labels": labels}}, headers=_AGENT
+            "/api/v1/namespaces",
+            {"metadata": {"name": self.namespace, "labels": labels}},
+            headers=_AGENT,
         )
         self._start = made.object(201)["metadata"]["resourceVersion"]
         for step in steps:
-            said = await (self._watch(speaker, step) if step.sentinel else self._send(speaker, step))
+            said = await (
+                self._watch(speaker, step) if step.sentinel else self._send(speaker, step)
+            )
             self.said.append(said)
         return self.said
 
     async def _send(self, speaker: Speaker, step: Step) -> Said:
         body = step.body if isinstance(step.body, bytes) else self._filled(step.body)
         query = {name: self._text(value) for name, value in step.query}
-        if query.get("resourceVersion") == "0" or query.get("resourceVersionMatch") == "NotOlderThan":
-            # An older version will do for these; a consistent list first lets the real server's cache catch up.
+        if (
+            query.get("resourceVersion") == "0"
+            or query.get("resourceVersionMatch") == "NotOlderThan"
+        ):
+            # An older version will do for these; a consistent list first lets the real server's
+            # cache catch up.
             await speaker.get(self._text(step.path), labelSelector=f"seq={self.namespace}")
         answer = await speaker.call(
             step.method,
@@ -76,7 +86,11 @@ class Side:
             found: Any = json.loads(answer.body)
         except ValueError:
             found = answer.body.decode(errors="replace")
-        headers = {name: answer.headers[name] for name in ("content-type", "warning") if name in answer.headers}
+        headers = {
+            name: answer.headers[name]
+            for name in ("content-type", "warning")
+            if name in answer.headers
+        }
         self._remember(step, answer.status, found, is_dry=("dryRun", "All") in step.query)
         return Said(step, answer.status, headers, found)
 
@@ -86,7 +100,9 @@ class Side:
         last, events = self._text(step.sentinel), []
         async with speaker.watching(self._text(step.path), accept=step.accept, **query) as watch:
             if watch.status != 200:
-                answer = await speaker.get(self._text(step.path), accept=step.accept, watch="true", **query)
+                answer = await speaker.get(
+                    self._text(step.path), accept=step.accept, watch="true", **query
+                )
                 return Said(step, watch.status, {}, answer.json)
             wait_s = _SILENCE_S
             while True:
@@ -100,7 +116,9 @@ class Side:
                     events.append({"type": "END"})
                     break
                 metadata = _metadata(event["object"])
-                if event["type"] == "BOOKMARK" and _INITIAL_END not in metadata.get("annotations", {}):
+                if event["type"] == "BOOKMARK" and _INITIAL_END not in metadata.get(
+                    "annotations", {}
+                ):
                     continue
                 events.append(event)
                 if event["type"] in {"ERROR", "BOOKMARK"}:
@@ -124,7 +142,9 @@ class Side:
 
     def _text(self, value: str) -> str:
         value = value.replace("{ns}", self.namespace).replace("@ns", self.namespace)
-        value = _PATH_NAME.sub(lambda match: str(self._meta(match[1]).get("name", "unknown")), value)
+        value = _PATH_NAME.sub(
+            lambda match: str(self._meta(match[1]).get("name", "unknown")), value
+        )
         match = _REFERENCE.fullmatch(value)
         return value if match is None else self._referred(match[1], match[2])
 

@@ -1,4 +1,6 @@
-"""Ways to vary a request: metadata, fields, patches and options, good and bad. Drawn from by `generate`."""
+"""Ways to vary a request: metadata, fields, patches and options, good and bad. Drawn from by
+`generate`.
+"""
 
 import random
 from typing import Any
@@ -10,13 +12,21 @@ _METADATA: dict[str, list[Any]] = {
     "metadata.labels.app": ["a", "b", "bad value", None],
     "metadata.labels.tier": ["x", "y"],
     "metadata.annotations": [{"note": "1"}, {"note": "2"}, {"a b": "1"}, None, {"note": 5}],
-    "metadata.finalizers": [["example.com/hold"], [], ["unqualified"], ["example.com/hold", "example.com/more"]],
+    "metadata.finalizers": [
+        ["example.com/hold"],
+        [],
+        ["unqualified"],
+        ["example.com/hold", "example.com/more"],
+    ],
     "metadata.ownerReferences": [
         [{"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u-1"}],
         [{"apiVersion": "v1", "kind": "ConfigMap", "name": "o"}],
         [],
         [{"apiVersion": "v1", "kind": "Event", "name": "o", "uid": "u-1"}],
-        [{"apiVersion": "v1", "kind": "X", "name": name, "uid": f"u-{name}", "controller": True} for name in "ab"],
+        [
+            {"apiVersion": "v1", "kind": "X", "name": name, "uid": f"u-{name}", "controller": True}
+            for name in "ab"
+        ],
     ],
     "metadata.creationTimestamp": ["2001-02-03T04:05:06Z"],
     "metadata.managedFields": [[], [{}]],
@@ -32,7 +42,9 @@ def decorate(rng: random.Random, metadata: Object) -> None:
         metadata["finalizers"] = [f"example.com/{name}" for name in some(rng, ["hold", "more"], 1)]
     if rng.random() < 0.1:
         owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u-1"}
-        metadata["ownerReferences"] = [owner | rng.choice([{}, {"controller": True}, {"blockOwnerDeletion": True}])]
+        metadata["ownerReferences"] = [
+            owner | rng.choice([{}, {"controller": True}, {"blockOwnerDeletion": True}])
+        ]
 
 
 def changes(rng: random.Random, kind: Kind) -> list[list[Any]]:
@@ -46,9 +58,14 @@ def changes(rng: random.Random, kind: Kind) -> list[list[Any]]:
 
 
 def status_changes(rng: random.Random, kind: Kind) -> list[list[Any]]:
-    """Changes of the status. Which metadata a status write may change is another question for every kind."""
+    """Changes of the status. Which metadata a status write may change is another question for every
+    kind.
+    """
     source = kind.status or {}
-    return [[path, rng.choice(list(source[path]))] for path in some(rng, sorted(source), min(1, len(source)))[:2]]
+    return [
+        [path, rng.choice(list(source[path]))]
+        for path in some(rng, sorted(source), min(1, len(source)))[:2]
+    ]
 
 
 def vary(rng: random.Random, body: Object, kind: Kind, chance: float) -> None:
@@ -126,14 +143,27 @@ def json_patch(rng: random.Random, kind: Kind) -> Any:
         if value == DROP:
             found.append({"op": "remove", "path": pointer})
         else:
-            found.append({"op": rng.choice(["add", "replace", "add"]), "path": pointer, "value": value})
+            found.append(
+                {"op": rng.choice(["add", "replace", "add"]), "path": pointer, "value": value}
+            )
     extra = rng.random()
     if extra < 0.1:
-        found.insert(0, {"op": "test", "path": "/metadata/labels/part", "value": rng.choice(["difference", "x"])})
+        found.insert(
+            0,
+            {
+                "op": "test",
+                "path": "/metadata/labels/part",
+                "value": rng.choice(["difference", "x"]),
+            },
+        )
     elif extra < 0.15:
-        found.append({"op": "move", "from": "/metadata/labels/part", "path": "/metadata/labels/app"})
+        found.append(
+            {"op": "move", "from": "/metadata/labels/part", "path": "/metadata/labels/app"}
+        )
     elif extra < 0.2:
-        found.append({"op": "copy", "from": "/metadata/labels/part", "path": "/metadata/labels/tier"})
+        found.append(
+            {"op": "copy", "from": "/metadata/labels/part", "path": "/metadata/labels/tier"}
+        )
     return found
 
 
@@ -147,13 +177,20 @@ def strategic_patch(rng: random.Random, kind: Kind) -> Any:
         found["spec"] = _containers(rng)
     elif kind.plural == "services" and rng.random() < 0.6:
         item = rng.choice(
-            [{"port": 80, "targetPort": 8081}, {"port": 80, "$patch": "delete"}, {"port": 7000, "name": "n"}]
+            [
+                {"port": 80, "targetPort": 8081},
+                {"port": 80, "$patch": "delete"},
+                {"port": 7000, "name": "n"},
+            ]
         )
         found["spec"] = {"ports": [item]}
     if rng.random() < 0.1:
         found.setdefault("metadata", {})
         if isinstance(found["metadata"], dict):
-            found["metadata"]["labels"] = {"$patch": rng.choice(["replace", "delete", "odd"]), "app": "a"}
+            found["metadata"]["labels"] = {
+                "$patch": rng.choice(["replace", "delete", "odd"]),
+                "app": "a",
+            }
     # Beside a new list of them a real server takes either of the two first.
     if rng.random() < 0.1 and "finalizers" not in found.setdefault("metadata", {}):
         found["metadata"]["$deleteFromPrimitiveList/finalizers"] = ["example.com/hold"]
@@ -228,7 +265,9 @@ def delete_options(rng: random.Random, key: str) -> tuple[Object, Any]:
         if choice == 0:
             body["preconditions"] = {"uid": rng.choice([f"@uid {key}", "u-9"])}
         elif choice == 1:
-            body["preconditions"] = {"resourceVersion": rng.choice([f"@rv {key}", f"@old {key}", "1"])}
+            body["preconditions"] = {
+                "resourceVersion": rng.choice([f"@rv {key}", f"@old {key}", "1"])
+            }
         elif choice == 2:
             body["propagationPolicy"] = rng.choice(["Foreground", "Orphan", "Odd"])
         elif choice == 3:
@@ -264,7 +303,10 @@ def list_query(rng: random.Random, name: str, key: str) -> Object:
         found["resourceVersion"] = f"@rv {key}"
         found["resourceVersionMatch"] = "Exact"
     elif choice < 0.15:
-        found |= {"resourceVersion": "0", "resourceVersionMatch": rng.choice(["Exact", "NotOlderThan", "Odd"])}
+        found |= {
+            "resourceVersion": "0",
+            "resourceVersionMatch": rng.choice(["Exact", "NotOlderThan", "Odd"]),
+        }
     elif choice < 0.2:
         found["resourceVersionMatch"] = "Exact"
     elif choice < 0.25:
@@ -280,7 +322,9 @@ def list_query(rng: random.Random, name: str, key: str) -> Object:
 
 def watch_query(rng: random.Random) -> Object:
     """Options of a watch of the sequence's own objects."""
-    found: Object = {"labelSelector": rng.choice(["seq={ns}", "seq={ns}", "seq={ns},part=difference"])}
+    found: Object = {
+        "labelSelector": rng.choice(["seq={ns}", "seq={ns}", "seq={ns},part=difference"])
+    }
     choice = rng.random()
     if choice < 0.6:
         found["resourceVersion"] = "@start"

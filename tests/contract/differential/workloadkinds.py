@@ -9,7 +9,10 @@ _REQUESTS = [{"cpu": "100m"}, {"cpu": 1, "memory": "64Mi"}, {"memory": "1.5Gi"},
 
 
 def container(rng: random.Random, name: str = "app") -> Object:
-    found: Object = {"name": name, "image": rng.choice(["reg/app:1", "reg/app:2", "reg/app", "reg/app:latest"])}
+    found: Object = {
+        "name": name,
+        "image": rng.choice(["reg/app:1", "reg/app:2", "reg/app", "reg/app:latest"]),
+    }
     if rng.random() < 0.4:
         found["env"] = [{"name": each, "value": rng.choice("12")} for each in some(rng, "ABC")]
     if rng.random() < 0.4:
@@ -19,7 +22,11 @@ def container(rng: random.Random, name: str = "app") -> Object:
         found["resources"] = {rng.choice(["requests", "limits"]): rng.choice(_REQUESTS)}
     if rng.random() < 0.2:
         found["readinessProbe"] = rng.choice(
-            [{"httpGet": {"path": "/", "port": 80}}, {"tcpSocket": {"port": "http"}}, {"exec": {"command": ["true"]}}]
+            [
+                {"httpGet": {"path": "/", "port": 80}},
+                {"tcpSocket": {"port": "http"}},
+                {"exec": {"command": ["true"]}},
+            ]
         )
     if rng.random() < 0.2:
         found["command"] = ["sh", "-c", "sleep 1"]
@@ -33,7 +40,9 @@ def pod_spec(rng: random.Random, restart: str = "") -> Object:
     if rng.random() < 0.2:
         spec["nodeSelector"] = dict.fromkeys(some(rng, "xy"), "v")
     if rng.random() < 0.2:
-        spec["tolerations"] = [{"key": "gpu", "operator": rng.choice(["Exists", "Equal"]), "effect": "NoSchedule"}]
+        spec["tolerations"] = [
+            {"key": "gpu", "operator": rng.choice(["Exists", "Equal"]), "effect": "NoSchedule"}
+        ]
     if rng.random() < 0.2:
         spec["volumes"] = [{"name": name, "emptyDir": {}} for name in some(rng, "vw", 1)]
     if rng.random() < 0.15:
@@ -52,7 +61,11 @@ POD_TWEAKS: dict[str, list[object]] = {
     "containers.0.image": ["reg/app:3", "", " x", 5],
     "containers.0.name": ["App", "", "app", "log"],
     "containers.0.imagePullPolicy": ["Always", "Sometimes"],
-    "containers.0.env": [[{"name": "A"}], [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}], [{"name": ""}]],
+    "containers.0.env": [
+        [{"name": "A"}],
+        [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}],
+        [{"name": ""}],
+    ],
     "containers.0.env.0.valueFrom": [{"fieldRef": {"fieldPath": "metadata.name"}}, {}],
     "containers.0.ports": [
         [{"containerPort": 0}],
@@ -66,23 +79,46 @@ POD_TWEAKS: dict[str, list[object]] = {
         {"limits": {"nvidia.com/gpu": 1}},
         {"requests": {"nvidia.com/gpu": 1}},
     ],
-    "containers.0.volumeMounts": [[{"name": "v", "mountPath": "/v"}], [{"name": "none", "mountPath": "/n"}]],
-    "containers.0.livenessProbe": [{}, {"httpGet": {"port": 0}}, {"tcpSocket": {"port": 80}, "periodSeconds": -1}],
+    "containers.0.volumeMounts": [
+        [{"name": "v", "mountPath": "/v"}],
+        [{"name": "none", "mountPath": "/n"}],
+    ],
+    "containers.0.livenessProbe": [
+        {},
+        {"httpGet": {"port": 0}},
+        {"tcpSocket": {"port": 80}, "periodSeconds": -1},
+    ],
     "containers.0.securityContext": [{"runAsUser": 5}, {"runAsUser": -1}, {"privileged": True}],
     "restartPolicy": ["Always", "Never", "OnFailure", "Maybe"],
     "dnsPolicy": ["Default", "Other"],
     "nodeSelector": [{"a b": "c"}, {"disk": "ssd"}, None],
     "terminationGracePeriodSeconds": [-1, 10, "x"],
     "activeDeadlineSeconds": [0, 10],
-    "tolerations": [[{"operator": "Exists"}], [{"key": "", "operator": "Equal", "value": "x"}], [{"effect": "Bad"}]],
-    "volumes": [[{"name": "v", "configMap": {"name": "c"}}], [{"name": "v"}], [{"name": "v", "emptyDir": {}}] * 2],
+    "tolerations": [
+        [{"operator": "Exists"}],
+        [{"key": "", "operator": "Equal", "value": "x"}],
+        [{"effect": "Bad"}],
+    ],
+    "volumes": [
+        [{"name": "v", "configMap": {"name": "c"}}],
+        [{"name": "v"}],
+        [{"name": "v", "emptyDir": {}}] * 2,
+    ],
     "serviceAccountName": ["sa", "Bad Name"],
     "priorityClassName": ["system-node-critical"],
     "hostNetwork": [True, "yes"],
     "securityContext": [{"runAsNonRoot": True}, {"fsGroup": -5}],
     "affinity": [
-        {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": ""}]}},
-        {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}},
+        {
+            "podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": ""}]
+            }
+        },
+        {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}
+            }
+        },
     ],
     "topologySpreadConstraints": [
         [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}],
@@ -91,11 +127,23 @@ POD_TWEAKS: dict[str, list[object]] = {
     "unknownField": [1],
 }
 _TEMPLATE_TWEAKS = {f"spec.template.spec.{path}": values for path, values in POD_TWEAKS.items()} | {
-    "spec.template.metadata.labels": [{"app": "b"}, {}, {"app": "a", "x": "y"}, {"app": "bad value"}],
+    "spec.template.metadata.labels": [
+        {"app": "b"},
+        {},
+        {"app": "a", "x": "y"},
+        {"app": "bad value"},
+    ],
     "spec.template.metadata.annotations": [{"note": "1"}, {"a b": "1"}],
     "spec.template": [DROP, None],
 }
-_SELECTOR = {"spec.selector": [{"matchLabels": {"app": "b"}}, {}, DROP, {"matchLabels": {"app": "a", "x": "y"}}]}
+_SELECTOR = {
+    "spec.selector": [
+        {"matchLabels": {"app": "b"}},
+        {},
+        DROP,
+        {"matchLabels": {"app": "a", "x": "y"}},
+    ]
+}
 _REPLICAS = {"spec.replicas": [0, 1, 5, -1, "3", None, DROP]}
 _CONDITION: Object = {"type": "Available", "status": "True", "reason": "R", "message": "m"}
 _REPLICA_STATUS: dict[str, list[Any]] = {
@@ -103,7 +151,11 @@ _REPLICA_STATUS: dict[str, list[Any]] = {
     "status.readyReplicas": [0, 2, 4],
     "status.observedGeneration": [1, 2, -1],
     "status.availableReplicas": [0, 1],
-    "status.conditions": [[_CONDITION], [], [{**_CONDITION, "lastTransitionTime": "2001-02-03T04:05:06Z"}]],
+    "status.conditions": [
+        [_CONDITION],
+        [],
+        [{**_CONDITION, "lastTransitionTime": "2001-02-03T04:05:06Z"}],
+    ],
 }
 
 
@@ -147,7 +199,12 @@ def _job(rng: random.Random) -> Object:
 
 def _cron_job(rng: random.Random) -> Object:
     schedule = rng.choice(["*/5 * * * *", "@daily", "0 0 1 * *"])
-    return {"spec": {"schedule": schedule, "jobTemplate": {"spec": {"template": template(rng, "Never")}}}}
+    return {
+        "spec": {
+            "schedule": schedule,
+            "jobTemplate": {"spec": {"template": template(rng, "Never")}},
+        }
+    }
 
 
 WORKLOADS = (
@@ -161,7 +218,11 @@ WORKLOADS = (
         | _REPLICAS
         | {
             "spec.strategy": [{"type": "Recreate", "rollingUpdate": {}}, {"type": "Other"}, DROP],
-            "spec.strategy.rollingUpdate": [{"maxSurge": 0, "maxUnavailable": 0}, {"maxSurge": "x"}, {"maxSurge": -1}],
+            "spec.strategy.rollingUpdate": [
+                {"maxSurge": 0, "maxUnavailable": 0},
+                {"maxSurge": "x"},
+                {"maxSurge": -1},
+            ],
             "spec.minReadySeconds": [5, -1],
             "spec.revisionHistoryLimit": [0, -1],
             "spec.progressDeadlineSeconds": [10, 0],
@@ -205,10 +266,18 @@ WORKLOADS = (
         _TEMPLATE_TWEAKS
         | _SELECTOR
         | {
-            "spec.updateStrategy": [{"type": "OnDelete"}, {"type": "X"}, {"rollingUpdate": {"maxUnavailable": "10%"}}],
+            "spec.updateStrategy": [
+                {"type": "OnDelete"},
+                {"type": "X"},
+                {"rollingUpdate": {"maxUnavailable": "10%"}},
+            ],
             "spec.minReadySeconds": [5, -1],
         },
-        status={"status.numberReady": [1, -1], "status.desiredNumberScheduled": [2], "status.observedGeneration": [1]},
+        status={
+            "status.numberReady": [1, -1],
+            "status.desiredNumberScheduled": [2],
+            "status.observedGeneration": [1],
+        },
     ),
     Kind(
         "jobs",
@@ -264,7 +333,10 @@ WORKLOADS = (
         | {"spec.nodeName": ["node-1"], "spec.schedulingGates": [[{"name": "example.com/gate"}]]},
         status={
             "status.phase": ["Running", "Pending", "Succeeded"],
-            "status.conditions": [[{"type": "Ready", "status": "True"}], [{"type": "Ready", "status": "Maybe"}]],
+            "status.conditions": [
+                [{"type": "Ready", "status": "True"}],
+                [{"type": "Ready", "status": "Maybe"}],
+            ],
             "status.reason": ["Why"],
             "status.message": ["because"],
         },

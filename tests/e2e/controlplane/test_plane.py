@@ -1,4 +1,6 @@
-"""The real control plane as a fixture: one etcd, any number of API servers, and nothing left of them afterwards."""
+"""The real control plane as a fixture: one etcd, any number of API servers, and nothing left of
+them afterwards.
+"""
 
 import os
 import signal
@@ -12,7 +14,11 @@ import pytest
 from tests.controlplane import build
 from tests.controlplane.plane import ControlPlane
 
-pytestmark = [pytest.mark.e2e, pytest.mark.real, pytest.mark.xdist_group("contract of real servers")]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.real,
+    pytest.mark.xdist_group("contract of real servers"),
+]
 
 ROOT = Path(__file__).parents[3]
 OWNER = """
@@ -34,7 +40,10 @@ def test_clusters_of_one_etcd_know_nothing_of_each_other(control_plane: ControlP
     assert first.ask("/api/v1/namespaces", "POST", body)[0] in {201, 409}
     assert first.ask("/api/v1/namespaces/only-here")[0] == 200
     assert second.ask("/api/v1/namespaces/only-here")[0] == 404
-    uids = {cluster.ask("/api/v1/namespaces/kube-system")[1]["metadata"]["uid"] for cluster in (first, second)}
+    uids = {
+        cluster.ask("/api/v1/namespaces/kube-system")[1]["metadata"]["uid"]
+        for cluster in (first, second)
+    }
     assert len(uids) == 2
 
 
@@ -56,7 +65,9 @@ def test_no_server_outlives_a_killed_test_process() -> None:
     if build.find() is None:
         pytest.skip("There is no real control plane: run `make kube` first.")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True, env=environment) as owner:
+    with subprocess.Popen(
+        [sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True, env=environment
+    ) as owner:
         assert owner.stdout is not None
         directory, *pids = owner.stdout.readline().split()
         assert len(pids) == 3

@@ -1,4 +1,6 @@
-"""The fixture library itself: children end whatever happens, and a missing control plane is told clearly."""
+"""The fixture library itself: children end whatever happens, and a missing control plane is told
+clearly.
+"""
 
 import os
 import signal
@@ -19,7 +21,10 @@ SLEEPER = [sys.executable, "-c", "import time; print('up', flush=True); time.sle
 STUBBORN = [
     sys.executable,
     "-c",
-    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)",
+    (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', "
+        "flush=True); time.sleep(600)"
+    ),
 ]
 ROOT = Path(__file__).parents[3]
 
@@ -47,7 +52,10 @@ def until_gone(pid: int) -> bool:
 
 
 def test_a_dead_child_is_reported_with_its_last_line(family: Family) -> None:
-    family.start("brief", [sys.executable, "-c", "print('first'); print('no more disk'); raise SystemExit(3)"])
+    family.start(
+        "brief",
+        [sys.executable, "-c", "print('first'); print('no more disk'); raise SystemExit(3)"],
+    )
     with pytest.raises(ChildDied, match=r"brief ended with status 3: first \| no more disk"):
         family.wait_until(lambda: False, "brief", 20)
 
@@ -55,7 +63,9 @@ def test_a_dead_child_is_reported_with_its_last_line(family: Family) -> None:
 def test_waiting_ends_with_the_last_lines(family: Family) -> None:
     child = family.start("slow", SLEEPER)
     family.wait_until(lambda: "up" in child.last_lines(), "slow", 20)
-    with pytest.raises(TimeoutError, match=r"The thing was not ready within 0 s\. Last lines: slow: up"):
+    with pytest.raises(
+        TimeoutError, match=r"The thing was not ready within 0 s\. Last lines: slow: up"
+    ):
         family.wait_until(lambda: False, "The thing", 0.1)
 
 
@@ -74,7 +84,9 @@ def test_nothing_outlives_a_killed_test_process() -> None:
         "print(child.process.pid, family.directory, flush=True); time.sleep(600)"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environment) as owner:
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environment
+    ) as owner:
         assert owner.stdout is not None
         pid, _, directory = owner.stdout.readline().strip().partition(" ")
         owner.send_signal(signal.SIGKILL)
@@ -89,7 +101,13 @@ def look(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str
     program = [sys.executable, "tests/controlplane/build.py", "--find", *arguments]
     clean = {name: value for name, value in os.environ.items() if name != "KUBEBUILDER_ASSETS"}
     return subprocess.run(
-        program, env={**clean, **environment}, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+        program,
+        env={**clean, **environment},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
 
 

@@ -1,4 +1,6 @@
-"""The real control plane with stand-in nodes: enough of a cluster for workloads to run and to be refused."""
+"""The real control plane with stand-in nodes: enough of a cluster for workloads to run and to be
+refused.
+"""
 
 import json
 
@@ -40,20 +42,46 @@ def checked(cluster: Cluster, *arguments: str, input: str | None = None) -> str:
 def test_a_deployment_runs_on_stand_in_nodes(cluster: Cluster) -> None:
     checked(cluster, "create", "namespace", "deploys")
     with nodes.running(cluster, nodes.many("big", 2, cpu="16", memory="64Gi")):
-        checked(cluster, "-n", "deploys", "create", "deployment", "web", "--image=none", "--replicas=10")
-        checked(cluster, "-n", "deploys", "wait", "--for=condition=Available", "deploy/web", "--timeout=60s")
+        checked(
+            cluster, "-n", "deploys", "create", "deployment", "web", "--image=none", "--replicas=10"
+        )
+        checked(
+            cluster,
+            "-n",
+            "deploys",
+            "wait",
+            "--for=condition=Available",
+            "deploy/web",
+            "--timeout=60s",
+        )
         pods = json.loads(checked(cluster, "-n", "deploys", "get", "pods", "-o", "json"))["items"]
         assert {pod["spec"]["nodeName"] for pod in pods} == {"big-0", "big-1"}
-        checked(cluster, "-n", "deploys", "delete", "deployment", "web", "--cascade=foreground", "--timeout=60s")
-        assert json.loads(checked(cluster, "-n", "deploys", "get", "pods", "-o", "json"))["items"] == []
+        checked(
+            cluster,
+            "-n",
+            "deploys",
+            "delete",
+            "deployment",
+            "web",
+            "--cascade=foreground",
+            "--timeout=60s",
+        )
+        assert (
+            json.loads(checked(cluster, "-n", "deploys", "get", "pods", "-o", "json"))["items"]
+            == []
+        )
 
 
 def test_a_job_ends_as_its_annotations_say(cluster: Cluster) -> None:
     checked(cluster, "create", "namespace", "jobs")
     with nodes.running(cluster, nodes.many("small", 1)):
         checked(cluster, "-n", "jobs", "apply", "-f", "-", input=JOB)
-        checked(cluster, "-n", "jobs", "wait", "--for=condition=Failed", "job/work", "--timeout=60s")
-        status = json.loads(checked(cluster, "-n", "jobs", "get", "job", "work", "-o", "json"))["status"]
+        checked(
+            cluster, "-n", "jobs", "wait", "--for=condition=Failed", "job/work", "--timeout=60s"
+        )
+        status = json.loads(checked(cluster, "-n", "jobs", "get", "job", "work", "-o", "json"))[
+            "status"
+        ]
         assert (status["completedIndexes"], status["failedIndexes"]) == ("0,1,3", "2")
 
 
@@ -64,7 +92,15 @@ def test_the_scheduler_counts_what_nodes_offer(cluster: Cluster) -> None:
     with nodes.running(cluster, nodes.many("tight", 1, cpu="4", memory="8Gi")):
         status, _ = cluster.ask("/api/v1/namespaces/tight/pods", "POST", pod)
         assert status == 201
-        checked(cluster, "-n", "tight", "wait", "--for=condition=PodScheduled=False", "pod/huge", "--timeout=60s")
+        checked(
+            cluster,
+            "-n",
+            "tight",
+            "wait",
+            "--for=condition=PodScheduled=False",
+            "pod/huge",
+            "--timeout=60s",
+        )
         _, live = cluster.ask("/api/v1/namespaces/tight/pods/huge")
         (condition,) = live["status"]["conditions"]
         assert condition["reason"] == "Unschedulable"

@@ -1,4 +1,6 @@
-"""Every fix that is printed, made by its own line of kubectl, makes the engine place what it promises."""
+"""Every fix that is printed, made by its own line of kubectl, makes the engine place what it
+promises.
+"""
 
 import copy
 import json
@@ -27,7 +29,10 @@ PROFILE = {
         "sidecars": [
             {
                 "name": "logs",
-                "container": {"image": "registry/logs:1", "resources": {"requests": {"cpu": "20m"}}},
+                "container": {
+                    "image": "registry/logs:1",
+                    "resources": {"requests": {"cpu": "20m"}},
+                },
             }
         ],
     },
@@ -51,16 +56,24 @@ def members(draw: st.DrawFn, name: str) -> dict[str, Any]:
         spec["tiers"] = ["Reserved"]
     if draw(rarely(6)):
         spec["projects"] = ["ads"]
-    found = member(name, draw(st.integers(0, 3)), cpu=draw(st.sampled_from(("2", "4", "7"))), **spec)
-    found["metadata"]["labels"] = {"zone": draw(st.sampled_from(("z1", "z2", "z3")))} if not draw(rarely(6)) else {}
+    found = member(
+        name, draw(st.integers(0, 3)), cpu=draw(st.sampled_from(("2", "4", "7"))), **spec
+    )
+    found["metadata"]["labels"] = (
+        {"zone": draw(st.sampled_from(("z1", "z2", "z3")))} if not draw(rarely(6)) else {}
+    )
     if draw(rarely(6)):
-        found["status"]["conditions"] = [{"type": "Ready", "status": draw(st.sampled_from(("False", "Unknown")))}]
+        found["status"]["conditions"] = [
+            {"type": "Ready", "status": draw(st.sampled_from(("False", "Unknown")))}
+        ]
     return found
 
 
 @st.composite
 def policies(draw: st.DrawFn) -> dict[str, Any]:
-    division: dict[str, Any] = {"strategy": draw(st.sampled_from(("Capacity", "Spread", "Weighted", "Pack")))}
+    division: dict[str, Any] = {
+        "strategy": draw(st.sampled_from(("Capacity", "Spread", "Weighted", "Pack")))
+    }
     if draw(rarely(3)):
         division["maxPerCluster"] = draw(st.integers(1, 4))
     if draw(rarely(3)):
@@ -68,18 +81,31 @@ def policies(draw: st.DrawFn) -> dict[str, Any]:
     if draw(rarely(4)) and division.get("maxPerCluster", 9) >= 2:
         division["minPerCluster"] = 2
     if draw(rarely(2)) and division["strategy"] == "Weighted":
-        division["weights"] = [{"weight": 2, "names": [draw(st.sampled_from(("east", "eats", "west")))]}]
+        division["weights"] = [
+            {"weight": 2, "names": [draw(st.sampled_from(("east", "eats", "west")))]}
+        ]
     spec: dict[str, Any] = {"division": division}
     if draw(rarely(4)):
         spec["clusters"] = draw(
             st.sampled_from(
-                ({"names": ["east", "wset"]}, {"exclude": ["west"]}, {"selector": {"matchLabels": {"zone": "z1"}}})
+                (
+                    {"names": ["east", "wset"]},
+                    {"exclude": ["west"]},
+                    {"selector": {"matchLabels": {"zone": "z1"}}},
+                )
             )
         )
     if draw(rarely(3)):
         hard = draw(st.sampled_from(("DoNotSchedule", "ScheduleAnyway")))
         skew, domains = draw(st.integers(0, 2)), draw(st.integers(1, 3))
-        spec["spread"] = [{"topologyKey": "zone", "maxSkew": skew, "minDomains": domains, "whenUnsatisfiable": hard}]
+        spec["spread"] = [
+            {
+                "topologyKey": "zone",
+                "maxSkew": skew,
+                "minDomains": domains,
+                "whenUnsatisfiable": hard,
+            }
+        ]
     if draw(rarely(5)):
         spec["partial"] = "RequireAll"
     return spec
@@ -87,7 +113,9 @@ def policies(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def hosts(draw: st.DrawFn) -> tuple[WorkloadKey, Objects]:
-    objs: Objects = [draw(members(name)) for name in ("east", "west", "north")[: draw(st.integers(1, 3))]]
+    objs: Objects = [
+        draw(members(name)) for name in ("east", "west", "north")[: draw(st.integers(1, 3))]
+    ]
     fields: dict[str, Any] = {"priority": 7} if draw(rarely(4)) else {}
     match draw(st.sampled_from(("default", "match", "inline"))):
         case "match":
@@ -95,7 +123,11 @@ def hosts(draw: st.DrawFn) -> tuple[WorkloadKey, Objects]:
         case "inline":
             fields["placement"] = draw(policies())
     if draw(rarely(2)):
-        limits = quota(OnDemand={draw(st.sampled_from(("guaranteed", "max"))): {"cpu": str(draw(st.integers(1, 8)))}})
+        limits = quota(
+            OnDemand={
+                draw(st.sampled_from(("guaranteed", "max"))): {"cpu": str(draw(st.integers(1, 8)))}
+            }
+        )
         if draw(rarely(4)):
             limits["spec"]["maxPriority"] = 5
         if draw(rarely(5)):
@@ -104,7 +136,11 @@ def hosts(draw: st.DrawFn) -> tuple[WorkloadKey, Objects]:
     if draw(rarely(2)):
         objs.append(PROFILE)
     if draw(st.booleans()):
-        workload = psvc(replicas=draw(st.integers(1, 12)), cpu=draw(st.sampled_from(("1", "1500m", "3"))), **fields)
+        workload = psvc(
+            replicas=draw(st.integers(1, 12)),
+            cpu=draw(st.sampled_from(("1", "1500m", "3"))),
+            **fields,
+        )
     else:
         workload = pjs(shards=draw(st.integers(1, 12)), **fields)
     return WorkloadKey(workload["kind"], "feed", workload["metadata"]["name"]), [*objs, workload]
@@ -143,7 +179,9 @@ def done_by_hand(objs: Objects, text: str) -> None:
 
 
 def run_kubectl(objs: Objects, line: str) -> None:
-    """A patch line, on objects, by the embedded API's own reading of patches; what it makes is valid."""
+    """A patch line, on objects, by the embedded API's own reading of patches; what it makes is
+    valid.
+    """
     _, verb, singular, name, *rest = shlex.split(line)
     assert verb == "patch"
     options = dict(zip(rest[::2], rest[1::2], strict=True))
@@ -169,7 +207,9 @@ def applied(objs: Objects, fix: search.Fix) -> Objects:
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(hosts())
-def test_each_fix_applied_places_at_least_what_it_promises(host: tuple[WorkloadKey, Objects]) -> None:
+def test_each_fix_applied_places_at_least_what_it_promises(
+    host: tuple[WorkloadKey, Objects],
+) -> None:
     key, objs = host
     before, advice = advised(objs, key)
     for fix in advice.fixes:
@@ -229,7 +269,9 @@ def test_more_nodes_are_as_many_as_the_engine_needs(free: str) -> None:
 
 
 def test_a_bound_is_loosened_by_as_little_as_does() -> None:
-    found = fixes(psvc(replicas=10), member("a", 3), member("b", 3), policy(division={"maxPerCluster": 3}))
+    found = fixes(
+        psvc(replicas=10), member("a", 3), member("b", 3), policy(division={"maxPerCluster": 3})
+    )
 
     assert "maxPerCluster 3 -> 5" in found
     assert found["maxPerCluster 3 -> 5"].commands == (
@@ -238,7 +280,9 @@ def test_a_bound_is_loosened_by_as_little_as_does() -> None:
 
 
 def test_nothing_is_advised_inside_a_policy_that_does_not_exist() -> None:
-    found = fixes(psvc(replicas=10, placement={"policyRef": "nosuch"}), member("a", 1, taints=[TAINT]))
+    found = fixes(
+        psvc(replicas=10, placement={"policyRef": "nosuch"}), member("a", 1, taints=[TAINT])
+    )
 
     assert found == {}
 
@@ -252,6 +296,8 @@ def test_what_is_asked_whole_may_be_asked_smaller() -> None:
 def test_objects_as_files_are_what_placing_reads(tmp_path: Any) -> None:
     """The objects of these tests are valid input of `federator place`."""
     path = tmp_path / "all.json"
-    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [psvc(), member("a"), PROFILE]}))
+    path.write_text(
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": [psvc(), member("a"), PROFILE]})
+    )
 
     assert len(place.load([str(path)], "feed")) == 3

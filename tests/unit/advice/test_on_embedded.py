@@ -1,5 +1,6 @@
-"""Each fix of `federator explain`, made on an API server by its own line of kubectl: afterwards the shortfall is as
-promised."""
+"""Each fix of `federator explain`, made on an API server by its own line of kubectl: afterwards the
+shortfall is as promised.
+"""
 
 import json
 import random
@@ -19,7 +20,9 @@ from tests.unit.cli.files import member, policy, psvc, quota
 
 
 async def host(*objs: dict[str, Any]) -> Client:
-    cluster = EmbeddedCluster("host", clock=Clock(1_790_000_000.0), rng=random.Random(1), controllers=False)
+    cluster = EmbeddedCluster(
+        "host", clock=Clock(1_790_000_000.0), rng=random.Random(1), controllers=False
+    )
     client = Client(cluster.transport(), "host")
     await federation.install_crds(client)
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}}
@@ -52,11 +55,21 @@ CASES: dict[str, list[dict[str, Any]]] = {
     "cordon": [psvc(replicas=12), member("a", 2), member("b", 1, cordoned=True)],
     "taint": [psvc(replicas=12), member("a", 2), member("b", 2, taints=[TAINT]), policy()],
     "taint, no policy": [psvc(replicas=12), member("a", 2), member("b", 2, taints=[TAINT])],
-    "bounds": [psvc(replicas=9), member("a", 3), member("b", 3), policy(division={"maxPerCluster": 2})],
+    "bounds": [
+        psvc(replicas=9),
+        member("a", 3),
+        member("b", 3),
+        policy(division={"maxPerCluster": 2}),
+    ],
     "room": [psvc(replicas=9), member("a", 2)],
     "names": [psvc(), member("us-east"), policy(clusters={"names": ["us-esat"]})],
     "ref": [psvc(placement={"policyRef": "ruels"}), member("a"), policy()],
-    "pair": [psvc(replicas=8), member("a", 1), member("b", 1, cordoned=True), quota(OnDemand={"max": {"cpu": "4"}})],
+    "pair": [
+        psvc(replicas=8),
+        member("a", 1),
+        member("b", 1, cordoned=True),
+        quota(OnDemand={"max": {"cpu": "4"}}),
+    ],
 }
 
 
@@ -64,7 +77,11 @@ CASES: dict[str, list[dict[str, Any]]] = {
 def test_the_lines_that_are_printed_do_what_is_promised(case: str) -> None:
     async def story() -> None:
         before = await facts(await host(*CASES[case]))
-        fixes = [fix for fix in before["remedies"] if any(line.startswith("kubectl ") for line in fix["commands"])]
+        fixes = [
+            fix
+            for fix in before["remedies"]
+            if any(line.startswith("kubectl ") for line in fix["commands"])
+        ]
         assert fixes
         for fix in fixes:
             client = await host(*CASES[case])

@@ -1,4 +1,6 @@
-"""From objects to the core's values and back: clusters, policies, quotas, capacity, decisions, profiles."""
+"""From objects to the core's values and back: clusters, policies, quotas, capacity, decisions,
+profiles.
+"""
 
 import json
 from dataclasses import replace
@@ -18,7 +20,18 @@ from federator.api import (
 )
 from federator.api.placement import decisionfacts, placementdecision, placementpolicy, verdicttext
 from federator.kinds import crds, read, registry
-from federator.model.ask import Ask, Division, Group, PodShape, Policy, SpreadRule, Strategy, Tier, Unit, Weight
+from federator.model.ask import (
+    Ask,
+    Division,
+    Group,
+    PodShape,
+    Policy,
+    SpreadRule,
+    Strategy,
+    Tier,
+    Unit,
+    Weight,
+)
 from federator.model.decision import Decision, Reason, Share, Verdict
 from federator.model.fleet import Capacity, NodeRow, TierQuota
 from federator.model.kubernetes.selectors import LabelSelector
@@ -27,7 +40,14 @@ from federator.model.names import FLEET_LABEL, WorkloadKey
 from federator.model.resources import Resources
 
 CPU4 = Resources({"cpu": 4000, "memory": 16 << 30, "pods": 110})
-ROW = NodeRow(3, CPU4, Resources({"cpu": 1500, "memory": 8 << 30, "pods": 90}), "A100", "p4d", (Taint("gpu", "yes"),))
+ROW = NodeRow(
+    3,
+    CPU4,
+    Resources({"cpu": 1500, "memory": 8 << 30, "pods": 90}),
+    "A100",
+    "p4d",
+    (Taint("gpu", "yes"),),
+)
 SHAPE = PodShape(
     Resources({"cpu": 500, "memory": 1 << 30, "pods": 1}),
     '{"nodeSelector":{"a":"b"}}',
@@ -42,7 +62,9 @@ def _schema_faults(kind: str, obj: dict[str, Any]) -> list[str]:
     return [str(error) for error in structural.problems(obj, schema)]
 
 
-def _cluster(spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None) -> dict[str, Any]:
+def _cluster(
+    spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None
+) -> dict[str, Any]:
     return {
         "apiVersion": "federation.pinterest.com/v1alpha1",
         "kind": "MemberCluster",
@@ -74,7 +96,11 @@ def test_shapes_come_back_as_they_were_asked_each_once_by_id() -> None:
 
 @pytest.mark.parametrize(
     "status",
-    [{"nodes": [{"count": -1}, {"count": "x"}, 7, {"count": True}]}, {"copies": {"a": -3, "b": "9", "c": True}}, {}],
+    [
+        {"nodes": [{"count": -1}, {"count": "x"}, 7, {"count": True}]},
+        {"copies": {"a": -3, "b": "9", "c": True}},
+        {},
+    ],
 )
 def test_capacity_from_a_member_that_lies_is_never_negative(status: dict[str, Any]) -> None:
     capacity = clustercapacity.to_capacity(status)
@@ -83,12 +109,24 @@ def test_capacity_from_a_member_that_lies_is_never_negative(status: dict[str, An
 
 
 def test_amounts_that_cannot_be_read_give_no_room() -> None:
-    status = {"nodes": [{"count": 1, "free": {"cpu": "NaN", "memory": "-1Gi", "pods": 1e400}, "allocatable": None}]}
+    status = {
+        "nodes": [
+            {
+                "count": 1,
+                "free": {"cpu": "NaN", "memory": "-1Gi", "pods": 1e400},
+                "allocatable": None,
+            }
+        ]
+    }
     (row,) = clustercapacity.to_capacity(status).rows
     assert row.free == row.allocatable == Resources()
 
 
-NODE = {"count": 1, "allocatable": {"cpu": "64", "memory": "1Ti", "example.com/fpga": "9P"}, "free": {}}
+NODE = {
+    "count": 1,
+    "allocatable": {"cpu": "64", "memory": "1Ti", "example.com/fpga": "9P"},
+    "free": {},
+}
 
 
 @pytest.mark.parametrize(
@@ -101,11 +139,19 @@ NODE = {"count": 1, "allocatable": {"cpu": "64", "memory": "1Ti", "example.com/f
         ({"nodes": [NODE | {"allocatable": {"cpu": "-1"}}]}, "amount of cpu"),
         ({"nodes": [NODE | {"allocatable": {"memory": "16Pi"}}]}, "amount of memory"),
         ({"nodes": [NODE | {"allocatable": {"r" * 400: "1"}}]}, "amount of rrrr"),
-        ({"nodes": [NODE | {"allocatable": {f"r{number}": "1" for number in range(99)}}]}, "99 resources"),
-        ({"nodes": [NODE | {"allocatable": {f"{i}{'r' * 290}": "1" for i in range(30)}}] * 200}, "larger than"),
+        (
+            {"nodes": [NODE | {"allocatable": {f"r{number}": "1" for number in range(99)}}]},
+            "99 resources",
+        ),
+        (
+            {"nodes": [NODE | {"allocatable": {f"{i}{'r' * 290}": "1" for i in range(30)}}] * 200},
+            "larger than",
+        ),
     ],
 )
-def test_figures_that_no_cluster_has_are_named_and_read_within_bounds(status: dict[str, Any], told: str) -> None:
+def test_figures_that_no_cluster_has_are_named_and_read_within_bounds(
+    status: dict[str, Any], told: str
+) -> None:
     assert told in capacityfields.excess(status)
     capacity = clustercapacity.to_capacity(status)
     written = clustercapacity.from_capacity(capacity)
@@ -117,7 +163,9 @@ def test_figures_that_no_cluster_has_are_named_and_read_within_bounds(status: di
         assert max(row.allocatable.values(), default=0) <= 1 << 53
 
 
-@pytest.mark.parametrize("status", [{}, {"nodes": [NODE] * 256}, {"nodes": [{"count": 0}, {"count": -1}, 7, {}]}])
+@pytest.mark.parametrize(
+    "status", [{}, {"nodes": [NODE] * 256}, {"nodes": [{"count": 0}, {"count": -1}, 7, {}]}]
+)
 def test_figures_that_a_cluster_may_have_are_not_held_against_it(status: dict[str, Any]) -> None:
     assert capacityfields.excess(status) == ""
 
@@ -154,7 +202,12 @@ def test_silence_makes_a_cluster_unready_and_stale_and_a_verdict_unready() -> No
     unknown = {"type": "Ready", "status": "Unknown", "lastTransitionTime": "1970-01-01T00:01:40Z"}
     view = membercluster.to_view(_cluster(status={"conditions": [unknown], "capacity": {}}), 160.0)
     assert (view.ready, view.stale, view.capacity_age_s) == (False, True, 60.0)
-    refused = {"type": "Ready", "status": "False", "reason": "WrongCluster", "message": "It is another cluster."}
+    refused = {
+        "type": "Ready",
+        "status": "False",
+        "reason": "WrongCluster",
+        "message": "It is another cluster.",
+    }
     view = membercluster.to_view(_cluster(status={"conditions": [refused], "capacity": {}}), 160.0)
     assert (view.ready, view.stale, view.unready_reason) == (False, False, "it is another cluster")
 
@@ -172,11 +225,26 @@ POLICY = {
     "kind": "PlacementPolicy",
     "metadata": {"name": "zonal", "namespace": "feed", "uid": "u", "generation": 4},
     "spec": {
-        "workloads": {"kinds": ["PinterestService"], "matchLabels": {"app": "web"}, "projects": ["p"]},
+        "workloads": {
+            "kinds": ["PinterestService"],
+            "matchLabels": {"app": "web"},
+            "projects": ["p"],
+        },
         "priority": 10,
-        "clusters": {"names": ["a"], "exclude": ["b"], "selector": {"matchLabels": {"region": "r"}}},
+        "clusters": {
+            "names": ["a"],
+            "exclude": ["b"],
+            "selector": {"matchLabels": {"region": "r"}},
+        },
         "tolerations": [{"key": "gpu", "operator": "Exists"}],
-        "spread": [{"topologyKey": "zone", "minDomains": 3, "maxSkew": 200, "whenUnsatisfiable": "DoNotSchedule"}],
+        "spread": [
+            {
+                "topologyKey": "zone",
+                "minDomains": 3,
+                "maxSkew": 200,
+                "whenUnsatisfiable": "DoNotSchedule",
+            }
+        ],
         "division": {
             "strategy": "Weighted",
             "minPerCluster": 2,
@@ -253,7 +321,10 @@ def test_a_quota_is_read_by_tier() -> None:
             "parent": "company",
             "projects": ["ads"],
             "namespaces": ["ads", "ads-batch"],
-            "tiers": {"Reserved": {"guaranteed": {"cpu": "2", "memory": "8Ti"}, "max": {"cpu": 3}}, "OnDemand": {}},
+            "tiers": {
+                "Reserved": {"guaranteed": {"cpu": "2", "memory": "8Ti"}, "max": {"cpu": 3}},
+                "OnDemand": {},
+            },
             "maxPriority": 0,
             "maxConcurrentWorkloads": 500,
         },
@@ -261,11 +332,16 @@ def test_a_quota_is_read_by_tier() -> None:
     read.check(quota)
     account = federatedquota.to_account(quota)
     assert account.tiers == {
-        Tier.RESERVED: TierQuota(Resources({"cpu": 2000, "memory": 8 << 40}), Resources({"cpu": 3000})),
+        Tier.RESERVED: TierQuota(
+            Resources({"cpu": 2000, "memory": 8 << 40}), Resources({"cpu": 3000})
+        ),
         Tier.ON_DEMAND: TierQuota(),
     }
     assert (account.max_priority, account.max_concurrent, account.parent) == (0, 500, "company")
-    assert (account.projects, account.namespaces) == (frozenset({"ads"}), frozenset({"ads", "ads-batch"}))
+    assert (account.projects, account.namespaces) == (
+        frozenset({"ads"}),
+        frozenset({"ads", "ads-batch"}),
+    )
     assert federatedquota.to_account({"spec": {}}).max_priority is None
 
 
@@ -279,9 +355,14 @@ DECISION = Decision(
     reason=Reason.INSUFFICIENT_CAPACITY,
     message="6 of 30 copies find no room.",
     verdicts=(
-        Verdict("east", Reason.CHOSEN, "It takes 12.", 20, 12, 70, (("headroom", 50), ("held", 20))),
+        Verdict(
+            "east", Reason.CHOSEN, "It takes 12.", 20, 12, 70, (("headroom", 50), ("held", 20))
+        ),
         Verdict("west", Reason.CHOSEN, "It takes 12.", 12, 12, 40),
-        *(Verdict(f"north-{i}", Reason.TAINTED, f"Taint gpu keeps it away from north-{i}.") for i in range(5)),
+        *(
+            Verdict(f"north-{i}", Reason.TAINTED, f"Taint gpu keeps it away from north-{i}.")
+            for i in range(5)
+        ),
         Verdict("south", Reason.CORDONED, "It is cordoned."),
     ),
     as_of=1_700_000_000.123456,
@@ -299,7 +380,12 @@ ASK = Ask(KEY, "uid-1", 2, Unit.REPLICAS, 30, 30, SHAPE, "ads", Tier.RESERVED)
 
 
 def _object(spec: dict[str, Any]) -> dict[str, Any]:
-    metadata = {"name": "psvc-homefeed-1234", "namespace": "feed", "uid": "pd-uid", "resourceVersion": "9"}
+    metadata = {
+        "name": "psvc-homefeed-1234",
+        "namespace": "feed",
+        "uid": "pd-uid",
+        "resourceVersion": "9",
+    }
     return {
         "apiVersion": "federation.pinterest.com/v1alpha1",
         "kind": "PlacementDecision",
@@ -312,46 +398,72 @@ def test_a_decision_is_written_and_read_back_with_what_the_ledger_needs() -> Non
     obj = _object(placementdecision.to_spec(DECISION, [f"cause {i}" for i in range(14)], ASK))
     read.check(obj)
     facts = decisionfacts.decision_facts(obj)
-    assert (facts.key, facts.workload_uid, facts.uid, facts.resource_version) == (KEY, "uid-1", "pd-uid", "9")
+    assert (facts.key, facts.workload_uid, facts.uid, facts.resource_version) == (
+        KEY,
+        "uid-1",
+        "pd-uid",
+        "9",
+    )
     assert facts.shares == DECISION.shares == decisionfacts.shares(obj)
     terms = facts.terms
     assert (facts.seq, terms.wanted, facts.placed, terms.shortfall) == (7, 30, 24, 6)
-    assert (terms.reason, terms.message, facts.inputs_hash) == (DECISION.reason, DECISION.message, "abcd")
+    assert (terms.reason, terms.message, facts.inputs_hash) == (
+        DECISION.reason,
+        DECISION.message,
+        "abcd",
+    )
     assert facts.as_of == pytest.approx(DECISION.as_of, abs=1e-6)
     assert (terms.project, terms.tier, terms.shape) == ("ads", Tier.RESERVED, SHAPE)
-    assert (terms.policy_name, terms.policy_origin, terms.unlimited_quota) == ("zonal", "match", True)
+    assert (terms.policy_name, terms.policy_origin, terms.unlimited_quota) == (
+        "zonal",
+        "match",
+        True,
+    )
     assert terms.violations == DECISION.violations
     assert terms.causes == tuple(f"cause {i}" for i in range(4, 14))
 
 
 def test_decisions_that_differ_in_their_shares_only_have_their_terms_in_common() -> None:
     one, other = (
-        decisionfacts.decision_facts(_object(placementdecision.to_spec(replace(DECISION, uid=uid), [], ASK)))
+        decisionfacts.decision_facts(
+            _object(placementdecision.to_spec(replace(DECISION, uid=uid), [], ASK))
+        )
         for uid in ("uid-1", "uid-2")
     )
     assert one.terms is other.terms
     assert one.workload_uid != other.workload_uid
     short = replace(DECISION, shortfall=DECISION.shortfall + 1)
-    assert decisionfacts.decision_facts(_object(placementdecision.to_spec(short, [], ASK))).terms != one.terms
+    assert (
+        decisionfacts.decision_facts(_object(placementdecision.to_spec(short, [], ASK))).terms
+        != one.terms
+    )
 
 
 def test_shares_of_a_job_set_keep_their_pieces() -> None:
     shares = (Share("east", 20, 5, 7, ((0, 9), (10, 19))),)
     decision = replace(DECISION, shares=shares, wanted=20, shortfall=0)
     had = Share("west", 5, 0, 0, ((20, 24),))
-    obj = _object(placementdecision.to_spec(decision, [], replace(ASK, unit=Unit.SHARDS), given=[had]))
-    assert obj["spec"]["shares"] == [{"cluster": "east", "seq": 7, "ranges": "0-9,10-19", "slots": 5}]
+    obj = _object(
+        placementdecision.to_spec(decision, [], replace(ASK, unit=Unit.SHARDS), given=[had])
+    )
+    assert obj["spec"]["shares"] == [
+        {"cluster": "east", "seq": 7, "ranges": "0-9,10-19", "slots": 5}
+    ]
     assert obj["spec"]["given"] == [{"cluster": "west", "ranges": "20-24"}]
     facts = decisionfacts.decision_facts(obj)
     assert (facts.shares, facts.given, facts.records_given) == (shares, (had,), True)
     read.check(obj)
     del obj["spec"]["given"]
     older = decisionfacts.decision_facts(obj)
-    assert (older.given, older.records_given) == ((), False), "made by a version that did not record it"
+    assert (older.given, older.records_given) == ((), False), (
+        "made by a version that did not record it"
+    )
 
 
 def test_a_decision_that_nobody_wrote_is_read_without_raising() -> None:
-    facts = decisionfacts.decision_facts({"metadata": {"deletionTimestamp": "x"}, "spec": {"reason": 7, "shares": [3]}})
+    facts = decisionfacts.decision_facts(
+        {"metadata": {"deletionTimestamp": "x"}, "spec": {"reason": 7, "shares": [3]}}
+    )
     assert (facts.terms.reason, facts.terms.shape) == (Reason.PENDING_EVALUATION, None)
     assert (facts.shares, facts.deleting) == ((), True)
 
@@ -374,7 +486,10 @@ def test_verdicts_name_the_chosen_in_full_and_group_the_rejected() -> None:
 @pytest.mark.parametrize("clusters", [10, 200, 1000])
 def test_verdicts_never_exceed_32_kib_and_lose_the_smallest_first(clusters: int) -> None:
     terms = tuple((f"term-{i}", i) for i in range(5))
-    chosen = [Verdict(f"c-{i:04}", Reason.CHOSEN, "x" * 200, 9, clusters - i, 9, terms) for i in range(clusters)]
+    chosen = [
+        Verdict(f"c-{i:04}", Reason.CHOSEN, "x" * 200, 9, clusters - i, 9, terms)
+        for i in range(clusters)
+    ]
     body = verdicttext.summarise(chosen)
     assert len(json.dumps(body, separators=(",", ":")).encode()) <= verdicttext.MAX_BYTES
     assert len(body["chosen"]) + body.get("chosenNotShown", 0) == clusters
@@ -383,10 +498,18 @@ def test_verdicts_never_exceed_32_kib_and_lose_the_smallest_first(clusters: int)
 
 
 def test_a_profile_is_known_by_its_content_whatever_the_order_of_its_keys() -> None:
-    one = {"metadata": {"name": "default", "uid": "x"}, "spec": {"version": "1", "env": [{"name": "a", "value": "b"}]}}
-    two = {"metadata": {"name": "other"}, "spec": {"env": [{"value": "b", "name": "a"}], "version": "1"}}
+    one = {
+        "metadata": {"name": "default", "uid": "x"},
+        "spec": {"version": "1", "env": [{"name": "a", "value": "b"}]},
+    }
+    two = {
+        "metadata": {"name": "other"},
+        "spec": {"env": [{"value": "b", "name": "a"}], "version": "1"},
+    }
     assert runtimeprofile.content_hash(one) == runtimeprofile.content_hash(two)
-    assert runtimeprofile.content_hash({"spec": {"version": "2"}}) != runtimeprofile.content_hash(one)
+    assert runtimeprofile.content_hash({"spec": {"version": "2"}}) != runtimeprofile.content_hash(
+        one
+    )
     copy = runtimeprofile.member_copy(one, "fleet-1")
     assert copy["metadata"] == {
         "name": f"default-{runtimeprofile.content_hash(one)}",

@@ -46,7 +46,9 @@ THEIRS = (
 
 
 def _schema(kind: str) -> dict[str, Any]:
-    found: dict[str, Any] = crds.crd(KINDS[kind])["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    found: dict[str, Any] = crds.crd(KINDS[kind])["spec"]["versions"][0]["schema"][
+        "openAPIV3Schema"
+    ]
     return found
 
 
@@ -64,7 +66,9 @@ def _structural_faults(path: str, node: dict[str, Any]) -> Iterator[str]:
     for word in UNKNOWN_TO_SERVERS:
         if word in node:
             yield f"{path}: {word}"
-    free = node.get("x-kubernetes-preserve-unknown-fields") or node.get("x-kubernetes-int-or-string")
+    free = node.get("x-kubernetes-preserve-unknown-fields") or node.get(
+        "x-kubernetes-int-or-string"
+    )
     if "type" not in node and not free:
         yield f"{path}: no type"
     if "anyOf" in node and node["anyOf"] != [{"type": "integer"}, {"type": "string"}]:
@@ -73,7 +77,9 @@ def _structural_faults(path: str, node: dict[str, Any]) -> Iterator[str]:
         yield f"{path}: default null"
     if node.get("type") == "array" and "items" not in node:
         yield f"{path}: array without items"
-    if "additionalProperties" in node and ("properties" in node or node["additionalProperties"] is False):
+    if "additionalProperties" in node and (
+        "properties" in node or node["additionalProperties"] is False
+    ):
         yield f"{path}: additionalProperties"
     if node.get("format", "int32") not in schema.FORMATS:
         yield f"{path}: format {node['format']}"
@@ -81,7 +87,10 @@ def _structural_faults(path: str, node: dict[str, Any]) -> Iterator[str]:
     if (node.get("x-kubernetes-list-type") == "map") != bool(keys):
         yield f"{path}: list type map without keys"
     for key in keys:
-        if key not in node["items"].get("required", ()) and "default" not in node["items"]["properties"][key]:
+        if (
+            key not in node["items"].get("required", ())
+            and "default" not in node["items"]["properties"][key]
+        ):
             yield f"{path}: key {key} is neither required nor defaulted"
     for word in ("minimum", "maximum"):
         if not schema.survives(node.get(word, 0)):
@@ -90,7 +99,8 @@ def _structural_faults(path: str, node: dict[str, Any]) -> Iterator[str]:
 
 def test_config_crd_holds_exactly_what_the_models_generate() -> None:
     stored = {
-        path.name: path.read_text(encoding="utf-8") for path in (ROOT / "config" / "crd").glob("*.pinterest.com.yaml")
+        path.name: path.read_text(encoding="utf-8")
+        for path in (ROOT / "config" / "crd").glob("*.pinterest.com.yaml")
     }
     assert stored == crds.files(), "run `federator crd print` (crds.write) and commit config/crd"
 
@@ -105,7 +115,9 @@ def test_writing_is_repeatable_and_removes_files_of_kinds_that_are_gone(tmp_path
 
 @pytest.mark.parametrize("kind", OURS)
 def test_the_schema_has_nothing_that_a_real_api_server_refuses_or_drops(kind: str) -> None:
-    assert [fault for path, node in _nodes(_schema(kind)) for fault in _structural_faults(path, node)] == []
+    assert [
+        fault for path, node in _nodes(_schema(kind)) for fault in _structural_faults(path, node)
+    ] == []
 
 
 @pytest.mark.parametrize("kind", OURS)
@@ -118,7 +130,11 @@ def test_every_default_is_valid_by_its_own_schema(kind: str) -> None:
 @pytest.mark.parametrize("kind", OURS)
 def test_a_status_has_no_defaults_so_that_it_says_only_what_its_writer_wrote(kind: str) -> None:
     status = _schema(kind)["properties"].get("status", {})
-    assert [path for path, node in _nodes(status) if "default" in node and not _is_list_key(path, status)] == []
+    assert [
+        path
+        for path, node in _nodes(status)
+        if "default" in node and not _is_list_key(path, status)
+    ] == []
 
 
 def _is_list_key(path: str, root: dict[str, Any]) -> bool:
@@ -187,7 +203,11 @@ def test_names_scope_subresources_and_category() -> None:
 def test_printer_columns_show_scalars_that_exist(kind: str) -> None:
     root = _schema(kind)
     for column in crds.crd(KINDS[kind])["spec"]["versions"][0]["additionalPrinterColumns"]:
-        steps = re.sub(r'\[\?\(@\.type=="\w+"\)\]', "[]", column["jsonPath"]).removeprefix(".").split(".")
+        steps = (
+            re.sub(r'\[\?\(@\.type=="\w+"\)\]', "[]", column["jsonPath"])
+            .removeprefix(".")
+            .split(".")
+        )
         if steps[0] == "metadata":
             continue
         node = root
@@ -200,7 +220,9 @@ def test_printer_columns_show_scalars_that_exist(kind: str) -> None:
             assert node["type"] == column["type"], column
 
 
-def test_the_pod_template_keeps_the_keys_of_its_lists_and_only_the_defaults_that_keys_need() -> None:
+def test_the_pod_template_keeps_the_keys_of_its_lists_and_only_the_defaults_that_keys_need() -> (
+    None
+):
     template = crds.embedded_schema("PodTemplateSpec")
     container = template["properties"]["spec"]["properties"]["containers"]
     ports = container["items"]["properties"]["ports"]

@@ -1,4 +1,6 @@
-"""Reading objects from outside: hostile and mistaken input gets the path of the field, and costs little."""
+"""Reading objects from outside: hostile and mistaken input gets the path of the field, and costs
+little.
+"""
 
 import time
 from typing import Any
@@ -27,7 +29,12 @@ def jobs(**spec: Any) -> dict[str, Any]:
 
 
 def federation(kind: str, name: str = "x", **spec: Any) -> dict[str, Any]:
-    return {"apiVersion": "federation.pinterest.com/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+    return {
+        "apiVersion": "federation.pinterest.com/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
 
 
 def problems(obj: Any) -> dict[str, str]:
@@ -39,7 +46,11 @@ def problems(obj: Any) -> dict[str, str]:
 NOT_YAML_FOR_US = {
     "deep flow": ("[" * 900, "[0]" * 64, "deeper than 64"),
     "deep flow of mappings": ("{a: " * 900, ".".join("a" * 64), "deeper than 64"),
-    "deep through aliases": (f"a: &a {'[' * 60}{']' * 60}\nb: {'[' * 10}*a{']' * 10}", "b" + "[0]" * 10, "deeper"),
+    "deep through aliases": (
+        f"a: &a {'[' * 60}{']' * 60}\nb: {'[' * 10}*a{']' * 10}",
+        "b" + "[0]" * 10,
+        "deeper",
+    ),
     "duplicate key": ("spec:\n  a: 1\n  a: 2", "spec.a", "given twice"),
     "duplicate key in a list": ("a: [1, {b: 1, b: 2}]", "a[1].b", "given twice"),
     "in the second document": ("a: 1\n---\nb: {c: 1, c: 2}", "[1].b.c", "given twice"),
@@ -62,7 +73,9 @@ NOT_YAML_FOR_US = {
 
 
 @pytest.mark.parametrize(("text", "path", "message"), NOT_YAML_FOR_US.values(), ids=NOT_YAML_FOR_US)
-def test_hostile_yaml_is_refused_with_the_path_of_the_field(text: str, path: str, message: str) -> None:
+def test_hostile_yaml_is_refused_with_the_path_of_the_field(
+    text: str, path: str, message: str
+) -> None:
     with pytest.raises(read.InvalidObject) as caught:
         read.load_yaml(text)
     (error,) = caught.value.errors
@@ -83,7 +96,10 @@ def _alias_bomb() -> str:
 
 
 def _merge_bomb() -> str:
-    rows = [f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}], x{i}: {{<<: [*a{i - 1}, *a{i - 1}]}}}}" for i in range(1, 30)]
+    rows = [
+        f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}], x{i}: {{<<: [*a{i - 1}, *a{i - 1}]}}}}"
+        for i in range(1, 30)
+    ]
     return "\n".join(["a0: &a0 {k: v}", *rows])
 
 
@@ -128,14 +144,20 @@ def test_keys_are_texts_whatever_they_look_like() -> None:
 
 def test_merge_keys_and_aliases_are_copies() -> None:
     (found,) = read.load_yaml("base: &b {x: 1, y: {z: 2}}\none: {<<: *b, x: 3}\ntwo: *b\n")
-    assert found == {"base": {"x": 1, "y": {"z": 2}}, "one": {"x": 3, "y": {"z": 2}}, "two": {"x": 1, "y": {"z": 2}}}
+    assert found == {
+        "base": {"x": 1, "y": {"z": 2}},
+        "one": {"x": 3, "y": {"z": 2}},
+        "two": {"x": 1, "y": {"z": 2}},
+    }
     assert found["two"]["y"] is not found["base"]["y"]
 
 
 def test_several_documents_and_lists_give_their_objects() -> None:
     text = "---\n---\nkind: A\n---\nkind: ThingList\nitems: [{kind: B}, {kind: C}]\n"
     assert [obj["kind"] for obj in read.load_yaml(text)] == ["A", "B", "C"]
-    assert [obj["kind"] for obj in read.load_json('{"kind": "List", "items": [{"kind": "B"}]}')] == ["B"]
+    assert [
+        obj["kind"] for obj in read.load_json('{"kind": "List", "items": [{"kind": "B"}]}')
+    ] == ["B"]
 
 
 def test_a_document_that_is_no_object_is_refused() -> None:
@@ -160,7 +182,9 @@ NOT_JSON_FOR_US = {
 
 
 @pytest.mark.parametrize(("text", "path", "message"), NOT_JSON_FOR_US.values(), ids=NOT_JSON_FOR_US)
-def test_hostile_json_is_refused_with_the_path_of_the_field(text: str | bytes, path: str, message: str) -> None:
+def test_hostile_json_is_refused_with_the_path_of_the_field(
+    text: str | bytes, path: str, message: str
+) -> None:
     with pytest.raises(read.InvalidObject) as caught:
         read.load_json(text)
     (error,) = caught.value.errors
@@ -181,19 +205,31 @@ MISTAKES = {
     "unknown tier": (service(tier="Gold"), "spec.tier", "Reserved, OnDemand, Preemptible"),
     "priority beyond 32 bits": (service(priority=2**31), "spec.priority", "at most 2147483647"),
     "no template": ({**service(), "spec": {}}, "spec.template", "is required"),
-    "no containers": (service(template={"spec": {}}), "spec.template.spec.containers", "is required"),
+    "no containers": (
+        service(template={"spec": {}}),
+        "spec.template.spec.containers",
+        "is required",
+    ),
     "misspelt container field": (
         service(template={"spec": {"containers": [{"name": "a", "imag": "b"}]}}),
         "spec.template.spec.containers[0].imag",
         "did you mean 'image'?",
     ),
     "bad quantity": (
-        service(template={"spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": "1x"}}}]}}),
+        service(
+            template={
+                "spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": "1x"}}}]}
+            }
+        ),
         "spec.template.spec.containers[0].resources.requests.cpu",
         "'1x' is not a quantity",
     ),
     "quantity as a float": (
-        service(template={"spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": 0.5}}}]}}),
+        service(
+            template={
+                "spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": 0.5}}}]}
+            }
+        ),
         "spec.template.spec.containers[0].resources.requests.cpu",
         "put it in quotes",
     ),
@@ -202,8 +238,16 @@ MISTAKES = {
         "spec.template.spec.containers[1]",
         "repeats spec.template.spec.containers[0]",
     ),
-    "door without a port": (service(loadBalancers=[{"port": 80}]), "spec", "must be one of service.ports"),
-    "port twice": (service(service={"ports": [{"port": 80}, {"port": 80}]}), "spec.service.ports[1]", "repeats"),
+    "door without a port": (
+        service(loadBalancers=[{"port": 80}]),
+        "spec",
+        "must be one of service.ports",
+    ),
+    "port twice": (
+        service(service={"ports": [{"port": 80}, {"port": 80}]}),
+        "spec.service.ports[1]",
+        "repeats",
+    ),
     "file name": (service(config={"a/b": "x"}), "spec.config.a/b", "file name"),
     "reference and fields": (
         service(placement={"policyRef": "a", "partial": "Allow"}),
@@ -226,7 +270,11 @@ MISTAKES = {
         "Exists",
     ),
     "values for Exists": (
-        service(placement={"clusters": {"selector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}}),
+        service(
+            placement={
+                "clusters": {"selector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}
+            }
+        ),
         "spec.placement.clusters.selector.matchExpressions[0]",
         "values are needed",
     ),
@@ -262,11 +310,23 @@ MISTAKES = {
         "metadata.labels.a",
         "label value",
     ),
-    "workload name too long": ({**service(), "metadata": {"name": "w" * 53}}, "metadata.name", "at most 52"),
-    "workload name with a digit first": ({**service(), "metadata": {"name": "9w"}}, "metadata.name", "lower-case"),
+    "workload name too long": (
+        {**service(), "metadata": {"name": "w" * 53}},
+        "metadata.name",
+        "at most 52",
+    ),
+    "workload name with a digit first": (
+        {**service(), "metadata": {"name": "9w"}},
+        "metadata.name",
+        "lower-case",
+    ),
     "no name": ({**service(), "metadata": {}}, "metadata.name", "is required"),
     "no kind": ({"apiVersion": "v1"}, "kind", "not a kind that is read here"),
-    "another version": ({**service(), "apiVersion": "pinterest.com/v2"}, "apiVersion", "pinterest.com/v1beta1"),
+    "another version": (
+        {**service(), "apiVersion": "pinterest.com/v2"},
+        "apiVersion",
+        "pinterest.com/v1beta1",
+    ),
     "a text": ("text", "", "an object is expected"),
     "deployment with a text": (
         {
@@ -282,7 +342,9 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("obj", "path", "message"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_reported_with_the_path_of_the_field(obj: Any, path: str, message: str) -> None:
+def test_a_mistake_is_reported_with_the_path_of_the_field(
+    obj: Any, path: str, message: str
+) -> None:
     found = problems(obj)
     assert path in found
     assert message in found[path]
@@ -299,7 +361,9 @@ def test_paths_begin_with_the_place_that_was_given() -> None:
 
 
 def test_a_good_object_gives_its_model() -> None:
-    model = read.load(service(replicas=3, placement={"policyRef": "zonal"}, sidecars={"logs": {"level": "info"}}))
+    model = read.load(
+        service(replicas=3, placement={"policyRef": "zonal"}, sidecars={"logs": {"level": "info"}})
+    )
     assert isinstance(model, PinterestService)
     assert model.spec.replicas == 3
     assert model.spec.tier == "OnDemand"
@@ -327,7 +391,9 @@ def test_a_null_stands_for_a_field_that_is_left_out() -> None:
 
 
 def test_the_slice_block_is_for_the_federation_alone() -> None:
-    marked = service(slice={"fleet": "f", "workloadUID": "u", "originGeneration": 1, "cluster": "c", "seq": 1})
+    marked = service(
+        slice={"fleet": "f", "workloadUID": "u", "originGeneration": 1, "cluster": "c", "seq": 1}
+    )
     read.check(marked)
     assert [error.path for error in read.host_problems(marked)] == ["spec.slice"]
     annotated = service()

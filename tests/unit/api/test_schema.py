@@ -59,7 +59,12 @@ def test_a_reference_is_written_out_and_null_is_dropped() -> None:
 
 
 def test_a_constant_becomes_an_enum_and_keeps_its_default() -> None:
-    assert _property("one") == {"type": "string", "description": "A constant.", "enum": ["only"], "default": "only"}
+    assert _property("one") == {
+        "type": "string",
+        "description": "A constant.",
+        "enum": ["only"],
+        "default": "only",
+    }
 
 
 def test_a_quantity_becomes_int_or_string_with_a_pattern() -> None:
@@ -115,11 +120,18 @@ def test_openapi_references_quantities_and_metadata_are_converted() -> None:
         "Port": {
             "type": "object",
             "required": ["port"],
-            "properties": {"port": {"type": "integer", "default": 0}, "protocol": {"type": "string", "default": "TCP"}},
+            "properties": {
+                "port": {"type": "integer", "default": 0},
+                "protocol": {"type": "string", "default": "TCP"},
+            },
         },
     }
     pod = schema.of_openapi("Pod", definitions)
-    assert pod["properties"]["metadata"]["properties"].keys() >= {"labels", "annotations", "creationTimestamp"}
+    assert pod["properties"]["metadata"]["properties"].keys() >= {
+        "labels",
+        "annotations",
+        "creationTimestamp",
+    }
     assert pod["properties"]["cpu"]["pattern"] == schema.QUANTITY_PATTERN
     port = pod["properties"]["ports"]["items"]["properties"]
     assert port == {"port": {"type": "integer"}, "protocol": {"type": "string", "default": "TCP"}}

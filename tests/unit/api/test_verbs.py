@@ -1,4 +1,6 @@
-"""What each workload kind answers, on good objects, on slices, and on anything that an API server can hold."""
+"""What each workload kind answers, on good objects, on slices, and on anything that an API server
+can hold.
+"""
 
 import json
 from dataclasses import replace
@@ -23,7 +25,10 @@ from federator.status.facts import DecisionInput, Wanted
 from federator.status.fold import fold
 
 MARK = SliceMark("fleet-1", "uid-1", 3, "east", (7 << 32) + 1, (), "default", "abc")
-TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app", "image": "app:1"}]}}
+TEMPLATE = {
+    "metadata": {"labels": {"app": "web"}},
+    "spec": {"containers": [{"name": "app", "image": "app:1"}]},
+}
 META = {
     "name": "web",
     "namespace": "shop",
@@ -67,7 +72,11 @@ DEPLOYMENT = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",
     "metadata": META,
-    "spec": {"replicas": 8, "strategy": {"rollingUpdate": {"maxUnavailable": "50%"}}, "template": TEMPLATE},
+    "spec": {
+        "replicas": 8,
+        "strategy": {"rollingUpdate": {"maxUnavailable": "50%"}},
+        "template": TEMPLATE,
+    },
 }
 DAEMON = {
     "apiVersion": "pinterest.com/v1beta1",
@@ -75,12 +84,50 @@ DAEMON = {
     "metadata": META,
     "spec": {"updateStrategy": {"maxUnavailable": "25%"}, "template": TEMPLATE},
 }
-OBJECTS = {"PinterestService": SERVICE, "PinterestJobSet": JOBS, "PinterestDaemon": DAEMON, "Deployment": DEPLOYMENT}
+OBJECTS = {
+    "PinterestService": SERVICE,
+    "PinterestJobSet": JOBS,
+    "PinterestDaemon": DAEMON,
+    "Deployment": DEPLOYMENT,
+}
 
 FACTS = {
-    "PinterestService": (Unit.REPLICAS, False, 30, 30, "homefeed", Tier.RESERVED, 5, True, "default", 7),
-    "PinterestJobSet": (Unit.SHARDS, True, 400, 100, "shop", Tier.ON_DEMAND, 0, False, "default", 400),
-    "PinterestDaemon": (Unit.REPLICAS, False, 1, 1, "shop", Tier.ON_DEMAND, 0, False, "default", 1 << 20),
+    "PinterestService": (
+        Unit.REPLICAS,
+        False,
+        30,
+        30,
+        "homefeed",
+        Tier.RESERVED,
+        5,
+        True,
+        "default",
+        7,
+    ),
+    "PinterestJobSet": (
+        Unit.SHARDS,
+        True,
+        400,
+        100,
+        "shop",
+        Tier.ON_DEMAND,
+        0,
+        False,
+        "default",
+        400,
+    ),
+    "PinterestDaemon": (
+        Unit.REPLICAS,
+        False,
+        1,
+        1,
+        "shop",
+        Tier.ON_DEMAND,
+        0,
+        False,
+        "default",
+        1 << 20,
+    ),
     "Deployment": (Unit.REPLICAS, False, 8, 8, "shop", Tier.ON_DEMAND, 0, False, "", 4),
 }
 
@@ -146,7 +193,9 @@ def test_a_slice_carries_the_users_object_and_the_mark_and_nothing_private(kind:
 
 
 def test_a_slice_of_a_service_is_fully_defaulted() -> None:
-    spec = registry.verbs_of("PinterestService").render_slice(SERVICE, Share("east", 12, 12), MARK)["spec"]
+    spec = registry.verbs_of("PinterestService").render_slice(SERVICE, Share("east", 12, 12), MARK)[
+        "spec"
+    ]
     assert spec["replicas"] == 12
     assert spec["service"] == {"ports": [{"protocol": "TCP", "port": 80}]}
     assert spec["loadBalancers"] == [{"protocol": "http", "path": "/", "port": 80}]
@@ -157,7 +206,11 @@ def test_a_slice_of_a_job_set_keeps_the_total_and_its_pieces_apart() -> None:
     rendered = jobset.VERBS.render_slice(JOBS, share, MARK)
     spec = rendered["spec"]
     assert (spec["shards"], spec["parallelism"], spec["slice"]["ranges"]) == (400, 4, "0-3,4-11")
-    assert (spec["execution"], spec["completion"], spec["backoffLimitPerShard"]) == ("MayOverlap", "All", 3)
+    assert (spec["execution"], spec["completion"], spec["backoffLimitPerShard"]) == (
+        "MayOverlap",
+        "All",
+        3,
+    )
     mark = jobset.VERBS.read_mark(rendered)
     assert mark is not None
     assert mark.ranges == ((0, 3), (4, 11))
@@ -196,7 +249,10 @@ MARKS = st.builds(
 def test_a_mark_comes_back_as_it_was_written(mark: SliceMark) -> None:
     assert verbs.decode_mark(verbs.encode_mark(mark)) == mark
     text = verbs.annotation_of_mark(mark)
-    assert verbs.mark_of_annotation({"metadata": {"annotations": {names.SLICE_ANNOTATION: text}}}) == mark
+    assert (
+        verbs.mark_of_annotation({"metadata": {"annotations": {names.SLICE_ANNOTATION: text}}})
+        == mark
+    )
 
 
 @given(MARKS)
@@ -215,7 +271,9 @@ def test_ranges_that_make_no_sense_are_none(text: str) -> None:
 
 JUNK = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 
@@ -230,11 +288,22 @@ def _with_junk(draw: Any, value: Any) -> Any:
 
 @st.composite
 def damaged(draw: Any) -> dict[str, Any]:
-    """An object of a workload kind with junk in some of its places, as a server with another schema might hold it."""
+    """An object of a workload kind with junk in some of its places, as a server with another schema
+    might hold it.
+    """
     kind = draw(st.sampled_from(sorted(OBJECTS)))
-    slice_obj = registry.verbs_of(kind).render_slice(OBJECTS[kind], Share("east", 4, 2, 9, ((0, 3),)), MARK)
-    full = {**slice_obj, "status": {"completedIndexes": "0-3", "unschedulable": {"count": 1, "since": "x"}}}
-    full["spec"] = {**slice_obj["spec"], "sidecars": {"a": {"b": 1}}, "updateStrategy": {"maxUnavailable": "25%"}}
+    slice_obj = registry.verbs_of(kind).render_slice(
+        OBJECTS[kind], Share("east", 4, 2, 9, ((0, 3),)), MARK
+    )
+    full = {
+        **slice_obj,
+        "status": {"completedIndexes": "0-3", "unschedulable": {"count": 1, "since": "x"}},
+    }
+    full["spec"] = {
+        **slice_obj["spec"],
+        "sidecars": {"a": {"b": 1}},
+        "updateStrategy": {"maxUnavailable": "25%"},
+    }
     broken = _with_junk(draw, full)
     return {**(broken if isinstance(broken, dict) else {}), "kind": kind}
 
@@ -282,7 +351,9 @@ def test_what_a_member_writes_into_a_slices_status_is_what_the_hub_observes(kind
     slice_obj = row.render_slice(OBJECTS[kind], Share("east", 10, 4, 9, ((0, 9),)), MARK)
     figures: dict[str, Any] = {"actual": 4, "desired": 10}
     figures |= (
-        {"updated": 2} if kind == "PinterestService" else {"active": 4, "completed": ((0, 2),), "failed": ((5, 5),)}
+        {"updated": 2}
+        if kind == "PinterestService"
+        else {"active": 4, "completed": ((0, 2),), "failed": ((5, 5),)}
     )
     facts = {name: getattr(SEEN, name) for name in SEEN.__dataclass_fields__}
     seen = SliceObservation(**(facts | figures))
@@ -309,7 +380,13 @@ def test_a_cluster_of_a_daemon_is_one_copy_that_is_ready_when_all_its_nodes_are(
     slice_obj = row.render_slice(DAEMON, Share("east", 1, 1, 9, nodes=12), MARK)
     slice_obj["metadata"]["generation"] = 4
     facts = {name: getattr(SEEN, name) for name in SEEN.__dataclass_fields__}
-    facts |= {"unschedulable": 0, "unschedulable_since_s": 0.0, "generation": 4, "desired": 1, "actual": 1}
+    facts |= {
+        "unschedulable": 0,
+        "unschedulable_since_s": 0.0,
+        "generation": 4,
+        "desired": 1,
+        "actual": 1,
+    }
     seen = SliceObservation(**(facts | {"ready": ready, "updated": updated, "nodes": nodes}))
     status = row.slice_status(seen, [])
     back = row.observe({**slice_obj, "status": status}, "east", True)
@@ -333,14 +410,29 @@ def test_a_native_deployment_status_is_observed_with_the_members_word_over_it() 
         "readyReplicas": 5,
         "updatedReplicas": 7,
         "conditions": [
-            {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "m"}
+            {
+                "type": "Progressing",
+                "status": "False",
+                "reason": "ProgressDeadlineExceeded",
+                "message": "m",
+            }
         ],
     }
     assert deployment.VERBS.observe(slice_obj, "east", True).reason == "ProgressDeadlineExceeded"
-    told = {"reason": "Unschedulable", "message": "m", "unschedulable": {"count": 3, "since": "2026-01-01T00:00:00Z"}}
+    told = {
+        "reason": "Unschedulable",
+        "message": "m",
+        "unschedulable": {"count": 3, "since": "2026-01-01T00:00:00Z"},
+    }
     slice_obj["metadata"]["annotations"][labels.MEMBER_STATUS_ANNOTATION] = json.dumps(told)
     seen = deployment.VERBS.observe(slice_obj, "east", True)
-    assert (seen.reason, seen.unschedulable, seen.ready, seen.updated, seen.actual) == ("Unschedulable", 3, 5, 7, 8)
+    assert (seen.reason, seen.unschedulable, seen.ready, seen.updated, seen.actual) == (
+        "Unschedulable",
+        3,
+        5,
+        7,
+        8,
+    )
     assert seen.unschedulable_since_s == raw.epoch_s("2026-01-01T00:00:00Z")
     mark = deployment.VERBS.read_mark(slice_obj)
     assert mark is not None
@@ -359,14 +451,18 @@ def test_the_host_status_of_a_fold_fits_the_schema(kind: str) -> None:
     ranges = ((0, 3), (4, 9)) if row.unit is Unit.SHARDS else ()
     wanted = Wanted(generation=3, unit=row.unit, count=10)
     placing = DecisionInput(shares=(Share("east", 10, 4, 9, ranges),))
-    observation = SliceObservation("east", known=True, exists=True, ready=4, desired=10, actual=4, seq=9, reason="Slow")
+    observation = SliceObservation(
+        "east", known=True, exists=True, ready=4, desired=10, actual=4, seq=9, reason="Slow"
+    )
     folded = fold(wanted, placing, [observation])
     conditions = merge([], folded.conditions, "2026-01-01T00:00:00Z")
     status = row.host_status(OBJECTS[kind], folded, conditions, policy="zonal")
     model = WORKLOADS[kind].model
     schema = crds.embedded_schema("DeploymentStatus")
     if model is not None:
-        schema = crds.crd(WORKLOADS[kind])["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
+        schema = crds.crd(WORKLOADS[kind])["spec"]["versions"][0]["schema"]["openAPIV3Schema"][
+            "properties"
+        ]["status"]
         assert (status["clusters"], status["placed"], status["policy"]) == (1, 10, "zonal")
         assert status["clusterStatuses"][0]["reason"] == "Slow"
     assert list(structural.problems(status, schema)) == []
@@ -380,7 +476,9 @@ def test_conditions_of_a_carried_deployment_have_the_native_shape() -> None:
     assert "observedGeneration" not in status["conditions"][0]
 
 
-def test_a_deployments_status_leaves_zeros_out_as_its_server_does_so_that_nothing_differs_for_ever() -> None:
+def test_a_deployments_status_leaves_zeros_out_as_its_server_does_so_that_nothing_differs_for_ever() -> (
+    None
+):
     folded = fold(Wanted(generation=1, unit=Unit.REPLICAS, count=4), None, [])
 
     status = deployment.VERBS.host_status(DEPLOYMENT, folded, [])

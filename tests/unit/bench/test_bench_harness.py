@@ -1,4 +1,6 @@
-"""The arithmetic of `make bench`: gates, ratios, scaling by the machine's speed, counting of writes. Times nothing."""
+"""The arithmetic of `make bench`: gates, ratios, scaling by the machine's speed, counting of
+writes. Times nothing.
+"""
 
 import json
 from pathlib import Path
@@ -28,7 +30,9 @@ RATE = Row("Z", "g", "a thing", Against.LEAST, 1000, "1/s")
         (MOST, Result("Y", 0, failed="it broke"), 1.0, False),
     ],
 )
-def test_a_row_is_good_when_its_gate_says_so(row: Row, result: Result, speed: float, ok: bool) -> None:
+def test_a_row_is_good_when_its_gate_says_so(
+    row: Row, result: Result, speed: float, ok: bool
+) -> None:
     assert harness.judge(row, result, speed).ok is ok
 
 
@@ -83,11 +87,15 @@ def test_writes_are_counted_by_resource_and_by_workload_and_leases_not_at_all() 
     decisions = "/apis/federation.pinterest.com/v1alpha1/namespaces/feed/placementdecisions"
     decision = {"metadata": {"name": "deploy-web-1"}, "spec": {"workload": {"name": "web"}}}
     ledger.note("hub", "host", Request("POST", decisions, body=json.dumps(decision).encode()))
-    ledger.note("hub", "a", Request("POST", base, body=json.dumps({"metadata": {"name": "web"}}).encode()))
+    ledger.note(
+        "hub", "a", Request("POST", base, body=json.dumps({"metadata": {"name": "web"}}).encode())
+    )
     ledger.note("hub", "host", Request("PATCH", f"{base}/web/status"))
     ledger.note("hub", "host", Request("PATCH", f"{decisions}/deploy-web-1"))
     ledger.note("hub", "host", Request("GET", f"{base}/web"))
-    ledger.note("hub", "host", Request("PUT", "/apis/coordination.k8s.io/v1/namespaces/feed/leases/l"))
+    ledger.note(
+        "hub", "host", Request("PUT", "/apis/coordination.k8s.io/v1/namespaces/feed/leases/l")
+    )
     ledger.note("hub", "host", Request("POST", "/apis/events.k8s.io/v1/namespaces/feed/events"))
 
     assert ledger.of["hub", "web"] == 4
@@ -99,7 +107,10 @@ def test_writes_are_counted_by_resource_and_by_workload_and_leases_not_at_all() 
 def _page(tmp_path: Path, *rows: str) -> Path:
     page = tmp_path / "benchmarks.md"
     page.write_text(
-        "\n".join(["# Benchmarks", document.BEGIN, document.HEAD, *rows, document.END, "", "Notes."]), "utf-8"
+        "\n".join(
+            ["# Benchmarks", document.BEGIN, document.HEAD, *rows, document.END, "", "Notes."]
+        ),
+        "utf-8",
     )
     return page
 
@@ -109,8 +120,12 @@ def _judged(name: str, result: Result) -> harness.Judged:
     return harness.judge(row, result, 1.0)
 
 
-def test_a_run_of_a_part_replaces_its_rows_and_leaves_the_others_and_the_prose(tmp_path: Path) -> None:
-    page = _page(tmp_path, "| S4 | an older reading |", "| M1 | another |", "| GONE | no such benchmark |")
+def test_a_run_of_a_part_replaces_its_rows_and_leaves_the_others_and_the_prose(
+    tmp_path: Path,
+) -> None:
+    page = _page(
+        tmp_path, "| S4 | an older reading |", "| M1 | another |", "| GONE | no such benchmark |"
+    )
     measured = _judged("M1", Result("M1", 507.0))
 
     document.write([measured], document.Reading("2026-11-25", "abc1234+", 91.4), page)
@@ -119,7 +134,8 @@ def test_a_run_of_a_part_replaces_its_rows_and_leaves_the_others_and_the_prose(t
     s4, m1 = table.strip().splitlines()[2:]
     assert s4 == "| S4 | an older reading |"
     assert m1.startswith(
-        "| M1 | memory of a hub with 100,000 workloads x 2 members | 507 MB | - | - | <= 500 **missed**"
+        "| M1 | memory of a hub with 100,000 workloads x 2 members | 507 MB | - | - | <= 500 "
+        "**missed**"
     )
     assert m1.endswith("| 2026-11-25, abc1234+, calibration 91 |")
     assert after == "\n\nNotes."
@@ -128,7 +144,9 @@ def test_a_run_of_a_part_replaces_its_rows_and_leaves_the_others_and_the_prose(t
 def test_a_row_that_could_not_be_measured_keeps_its_last_figure(tmp_path: Path) -> None:
     page = _page(tmp_path, "| S4 | an older reading |")
 
-    document.write([_judged("S4", Result("S4", failed="it broke"))], document.Reading("d", "c", 1.0), page)
+    document.write(
+        [_judged("S4", Result("S4", failed="it broke"))], document.Reading("d", "c", 1.0), page
+    )
 
     assert "| S4 | an older reading |" in page.read_text("utf-8")
 
@@ -148,4 +166,6 @@ def test_every_row_of_the_published_table_is_a_benchmark_by_its_present_words() 
     rows = document.kept(table)
 
     assert set(rows) >= {row.id for row in harness.ROWS if not row.preview and row.id != "E0"}
-    assert [row.id for row in harness.ROWS if row.id in rows and f"| {row.what} |" not in rows[row.id]] == []
+    assert [
+        row.id for row in harness.ROWS if row.id in rows and f"| {row.what} |" not in rows[row.id]
+    ] == []

@@ -1,4 +1,6 @@
-"""Runs commands in this process, and small fleets as files, for the tests of the command line beside it."""
+"""Runs commands in this process, and small fleets as files, for the tests of the command line
+beside it.
+"""
 
 import json
 from pathlib import Path
@@ -38,7 +40,9 @@ def member(name: str, nodes: int = 2, *, cpu: str = "4", **spec: Any) -> dict[st
         "kind": "MemberCluster",
         "metadata": {"name": name, "labels": {"zone": name}},
         "spec": spec,
-        "status": {"capacity": {"nodes": [{"count": nodes, "allocatable": amounts, "free": amounts}]}},
+        "status": {
+            "capacity": {"nodes": [{"count": nodes, "allocatable": amounts, "free": amounts}]}
+        },
     }
 
 

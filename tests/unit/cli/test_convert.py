@@ -1,4 +1,6 @@
-"""`federator convert`: files, directories and stdin; what goes to stdout and what to stderr; real input."""
+"""`federator convert`: files, directories and stdin; what goes to stdout and what to stderr; real
+input.
+"""
 
 import json
 import os
@@ -44,8 +46,13 @@ def test_workloads_go_to_stdout_and_everything_else_to_stderr(tmp_path: Path) ->
     assert done.stderr.splitlines()[-1] == "3 objects: 1 converted, 1 absorbed, 1 left alone"
 
 
-def test_objects_of_several_files_belong_together_and_are_named_with_their_file(tmp_path: Path) -> None:
-    files = [write(tmp_path, f"{index}.yaml", obj) for index, obj in enumerate((DEPLOYMENT, SERVICE, SECRET))]
+def test_objects_of_several_files_belong_together_and_are_named_with_their_file(
+    tmp_path: Path,
+) -> None:
+    files = [
+        write(tmp_path, f"{index}.yaml", obj)
+        for index, obj in enumerate((DEPLOYMENT, SERVICE, SECRET))
+    ]
     done = run("convert", *files)
 
     assert read.load_yaml(done.stdout)[0]["spec"]["service"] == {"ports": [{"port": 80}]}
@@ -72,7 +79,11 @@ def test_stdin_is_a_file_named_dash() -> None:
 def test_lists_are_taken_apart(tmp_path: Path) -> None:
     listing = {"apiVersion": "v1", "kind": "List", "items": [DEPLOYMENT, SERVICE]}
 
-    assert run("convert", write(tmp_path, "list.yaml", listing)).stderr.splitlines()[-1].startswith("2 objects")
+    assert (
+        run("convert", write(tmp_path, "list.yaml", listing))
+        .stderr.splitlines()[-1]
+        .startswith("2 objects")
+    )
 
 
 def test_nothing_to_convert_is_no_error(tmp_path: Path) -> None:
@@ -140,10 +151,19 @@ def test_what_is_converted_can_be_placed(tmp_path: Path) -> None:
         "kind": "MemberCluster",
         "metadata": {"name": "a"},
         "spec": {},
-        "status": {"capacity": {"nodes": [{"count": 1, "allocatable": {"pods": "9"}, "free": {"pods": "9"}}]}},
+        "status": {
+            "capacity": {
+                "nodes": [{"count": 1, "allocatable": {"pods": "9"}, "free": {"pods": "9"}}]
+            }
+        },
     }
 
-    assert run("place", "-f", write(tmp_path, "fleet.yaml", member), "-f", "-", stdin=done.stdout).exit_code == 0
+    assert (
+        run(
+            "place", "-f", write(tmp_path, "fleet.yaml", member), "-f", "-", stdin=done.stdout
+        ).exit_code
+        == 0
+    )
 
 
 def test_namespaces_and_what_is_converted_already_come_along_as_they_are(tmp_path: Path) -> None:
@@ -152,7 +172,10 @@ def test_namespaces_and_what_is_converted_already_come_along_as_they_are(tmp_pat
 
     assert read.load_yaml(done.stdout) == [space, psvc()]
     assert "kept      PinterestService/web" in done.stderr
-    assert done.stderr.splitlines()[-1] == "2 objects: 0 converted, 0 absorbed, 2 kept as they are, 0 left alone"
+    assert (
+        done.stderr.splitlines()[-1]
+        == "2 objects: 0 converted, 0 absorbed, 2 kept as they are, 0 left alone"
+    )
 
 
 GOLDEN = {
@@ -226,15 +249,26 @@ def test_every_object_of_real_input_is_accounted_for(name: str) -> None:
 def test_clients_of_bookinfo_find_their_services_by_name() -> None:
     done = run("convert", str(casetables.data("manifests") / "bookinfo" / "bookinfo.yaml"))
 
-    named = {obj["metadata"]["name"] for obj in read.load_yaml(done.stdout) if "service" in obj["spec"]}
+    named = {
+        obj["metadata"]["name"] for obj in read.load_yaml(done.stdout) if "service" in obj["spec"]
+    }
     assert named == {"details", "ratings", "productpage"}
-    assert "left      Service/reviews: spec.selector: it selects the pods of 3 workloads" in done.stderr
+    assert (
+        "left      Service/reviews: spec.selector: it selects the pods of 3 workloads"
+        in done.stderr
+    )
 
 
 def test_the_shop_has_its_front_door() -> None:
-    done = run("convert", str(casetables.data("manifests") / "online-boutique" / "kubernetes-manifests.yaml"))
+    done = run(
+        "convert",
+        str(casetables.data("manifests") / "online-boutique" / "kubernetes-manifests.yaml"),
+    )
 
-    doors = {obj["metadata"]["name"]: obj["spec"].get("loadBalancers") for obj in read.load_yaml(done.stdout)}
+    doors = {
+        obj["metadata"]["name"]: obj["spec"].get("loadBalancers")
+        for obj in read.load_yaml(done.stdout)
+    }
     assert {name: door for name, door in doors.items() if door} == {"frontend": [{"port": 80}]}
 
 
@@ -259,4 +293,7 @@ def test_a_name_that_no_file_can_have_is_told() -> None:
 
 
 def test_texts_that_kubectl_would_take_for_booleans_are_quoted() -> None:
-    assert common.dump({"answer": "y", "other": "N", "word": "yard"}, "yaml") == "answer: 'y'\nother: 'N'\nword: yard"
+    assert (
+        common.dump({"answer": "y", "other": "N", "word": "yard"}, "yaml")
+        == "answer: 'y'\nother: 'N'\nword: yard"
+    )

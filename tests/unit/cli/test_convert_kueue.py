@@ -1,4 +1,6 @@
-"""`federator convert` of Kueue's queues: accounts that have available what Kueue says that the queues have."""
+"""`federator convert` of Kueue's queues: accounts that have available what Kueue says that the
+queues have.
+"""
 
 import itertools
 from pathlib import Path
@@ -24,8 +26,15 @@ def groups(flavor: str, **quotas: Row) -> list[Row]:
     return [{"coveredResources": sorted(quotas), "flavors": [{"name": flavor, "resources": rows}]}]
 
 
-def queue(name: str, cohort: str = "", flavor: str = "default", *, more: Row | None = None, **quotas: Row) -> Row:
-    spec = {"cohort": cohort, "namespaceSelector": {}, "resourceGroups": groups(flavor, **quotas), **(more or {})}
+def queue(
+    name: str, cohort: str = "", flavor: str = "default", *, more: Row | None = None, **quotas: Row
+) -> Row:
+    spec = {
+        "cohort": cohort,
+        "namespaceSelector": {},
+        "resourceGroups": groups(flavor, **quotas),
+        **(more or {}),
+    }
     return {"apiVersion": API, "kind": "ClusterQueue", "metadata": {"name": name}, "spec": spec}
 
 
@@ -47,7 +56,9 @@ def converted(tmp_path: Path, *objs: Row) -> tuple[dict[str, Row], str]:
     return {obj["metadata"]["name"]: obj["spec"] for obj in made}, done.stderr
 
 
-def test_queues_become_accounts_below_their_cohort_and_from_their_namespaces(tmp_path: Path) -> None:
+def test_queues_become_accounts_below_their_cohort_and_from_their_namespaces(
+    tmp_path: Path,
+) -> None:
     ads = queue(
         "ads",
         "company",
@@ -58,21 +69,35 @@ def test_queues_become_accounts_below_their_cohort_and_from_their_namespaces(tmp
     feed = queue("feed", "company", cpu={"nominalQuota": 9, "lendingLimit": "4"})
     flavor = {"apiVersion": API, "kind": "ResourceFlavor", "metadata": {"name": "default"}}
 
-    specs, told = converted(tmp_path, ads, feed, local("main", "team-ads", "ads"), local("x", "y", "gone"), flavor)
+    specs, told = converted(
+        tmp_path, ads, feed, local("main", "team-ads", "ads"), local("x", "y", "gone"), flavor
+    )
 
-    assert specs["company"] == {"tiers": {"OnDemand": {"guaranteed": {"cpu": "19", "memory": "36Gi"}}}}
+    assert specs["company"] == {
+        "tiers": {"OnDemand": {"guaranteed": {"cpu": "19", "memory": "36Gi"}}}
+    }
     assert specs["ads"] == {
         "parent": "company",
         "projects": ["ads"],
         "namespaces": ["team-ads"],
         "weight": 2,
-        "tiers": {"OnDemand": {"guaranteed": {"cpu": "10", "memory": "36Gi"}, "borrowingLimit": {"cpu": "5"}}},
+        "tiers": {
+            "OnDemand": {
+                "guaranteed": {"cpu": "10", "memory": "36Gi"},
+                "borrowingLimit": {"cpu": "5"},
+            }
+        },
     }
     limits = specs["feed"]["tiers"]["OnDemand"]
     assert limits["lendingLimit"] == {"cpu": "4"}
-    assert limits["borrowingLimit"] == {"memory": "0"}, "a queue has nothing of a resource that it does not cover"
+    assert limits["borrowingLimit"] == {"memory": "0"}, (
+        "a queue has nothing of a resource that it does not cover"
+    )
     assert "converted FederatedQuota/ads: from ClusterQueue/ads, LocalQueue/main" in told
-    assert "note      FederatedQuota/ads: spec.preemption of ClusterQueue/ads is not carried over" in told
+    assert (
+        "note      FederatedQuota/ads: spec.preemption of ClusterQueue/ads is not carried over"
+        in told
+    )
     assert "left      LocalQueue/x: spec.clusterQueue: gone is not converted" in told
     assert "left      ResourceFlavor/default: " in told
     assert told.splitlines()[-1] == "5 objects: 2 converted, 1 absorbed, 2 left alone"
@@ -83,10 +108,16 @@ def test_a_job_of_a_queue_is_of_the_project_of_its_account(tmp_path: Path) -> No
     job = {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": "train", "namespace": "team", "labels": {"kueue.x-k8s.io/queue-name": "main"}},
+        "metadata": {
+            "name": "train",
+            "namespace": "team",
+            "labels": {"kueue.x-k8s.io/queue-name": "main"},
+        },
         "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
     }
-    specs, _ = converted(tmp_path, queue("ads", cpu={"nominalQuota": 1}), local("main", "team", "ads"), job)
+    specs, _ = converted(
+        tmp_path, queue("ads", cpu={"nominalQuota": 1}), local("main", "team", "ads"), job
+    )
 
     assert specs["train"]["project"] == "ads"
     assert specs["ads"]["namespaces"] == ["team"]
@@ -96,8 +127,14 @@ def test_a_job_of_a_queue_is_of_the_project_of_its_account(tmp_path: Path) -> No
     ("objs", "told"),
     [
         (
-            (queue("a", "c", cpu={"nominalQuota": 1}), queue("b", "c", flavor="spot", cpu={"nominalQuota": 1})),
-            "left      ClusterQueue/a: spec.resourceGroups: cpu comes in several flavors (default, spot)",
+            (
+                queue("a", "c", cpu={"nominalQuota": 1}),
+                queue("b", "c", flavor="spot", cpu={"nominalQuota": 1}),
+            ),
+            (
+                "left      ClusterQueue/a: spec.resourceGroups: cpu comes in several flavors "
+                "(default, spot)"
+            ),
         ),
         (
             (cohort("a", "b", cpu={"nominalQuota": 1}), cohort("b", "a", cpu={"nominalQuota": 1})),
@@ -109,11 +146,16 @@ def test_a_job_of_a_queue_is_of_the_project_of_its_account(tmp_path: Path) -> No
         ),
         (
             (queue("a", more={"stopPolicy": "Hold"}, cpu={"nominalQuota": 1}),),
-            "left      ClusterQueue/a: spec.stopPolicy of ClusterQueue/a: a queue that is held cannot be said",
+            (
+                "left      ClusterQueue/a: spec.stopPolicy of ClusterQueue/a: a queue that is "
+                "held cannot be said"
+            ),
         ),
     ],
 )
-def test_what_cannot_be_said_is_left_with_its_field(tmp_path: Path, objs: tuple[Row, ...], told: str) -> None:
+def test_what_cannot_be_said_is_left_with_its_field(
+    tmp_path: Path, objs: tuple[Row, ...], told: str
+) -> None:
     specs, text = converted(tmp_path, *objs)
     assert specs == {}
     assert told in text
@@ -138,7 +180,10 @@ def _objects(case: Row) -> list[Row]:
                         "resources": [
                             {
                                 "name": name,
-                                **{"nominalQuota" if key == "nominal" else key: one for key, one in quotas.items()},
+                                **{
+                                    "nominalQuota" if key == "nominal" else key: one
+                                    for key, one in quotas.items()
+                                },
                             }
                             for name, quotas in flavor["quotas"].items()
                         ],
@@ -156,7 +201,14 @@ def _objects(case: Row) -> list[Row]:
         )
         kind = "ClusterQueue" if is_queue else "Cohort"
         spec = {**above, "resourceGroups": made}
-        objs.append({"apiVersion": API, "kind": kind, "metadata": {"name": node["name"].lower()}, "spec": spec})
+        objs.append(
+            {
+                "apiVersion": API,
+                "kind": kind,
+                "metadata": {"name": node["name"].lower()},
+                "spec": spec,
+            }
+        )
     return objs
 
 
@@ -183,19 +235,28 @@ def test_the_accounts_have_available_what_kueue_says(tmp_path: Path) -> None:
                 continue
             available = uses.left(name, Tier.ON_DEMAND, "cpu")
             if (case["name"], name) == ("available-002", "cq2"):
-                assert available == 10_000, "what it does not lend is its own, though others are above their limits"
+                assert available == 10_000, (
+                    "what it does not lend is its own, though others are above their limits"
+                )
             else:
                 assert [available] == list(expected.values()), (case["name"], name)
     assert left == [("available-000", "cq2")], "cpu of two flavors"
 
 
-def test_the_queues_of_the_recorded_cycles_are_converted_or_left_for_their_flavors(tmp_path: Path) -> None:
+def test_the_queues_of_the_recorded_cycles_are_converted_or_left_for_their_flavors(
+    tmp_path: Path,
+) -> None:
     made = left = 0
     for case in casetables.cases("kueue_cycle_half"):
         if not case["input"]["queues"]:
             continue
         specs, told = converted(tmp_path, *_objects(case))
-        names = {node["name"].lower() for node in itertools.chain(case["input"]["cohorts"], case["input"]["queues"])}
-        assert all(name in specs or "comes in several flavors" in told for name in names), case["name"]
+        names = {
+            node["name"].lower()
+            for node in itertools.chain(case["input"]["cohorts"], case["input"]["queues"])
+        }
+        assert all(name in specs or "comes in several flavors" in told for name in names), case[
+            "name"
+        ]
         made, left = made + (names <= specs.keys()), left + (not names <= specs.keys())
     assert (made, left) == (13, 24)

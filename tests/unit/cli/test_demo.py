@@ -35,7 +35,9 @@ def test_a_smaller_demo_has_fewer_clusters_and_no_less_room(count: int) -> None:
 
 
 async def _ended(*objs: dict[str, Any]) -> str:
-    federation = Federation(fleet=fleetfile.generated(1), clock=Clock(1_790_000_000.0), rng=random.Random(1))
+    federation = Federation(
+        fleet=fleetfile.generated(1), clock=Clock(1_790_000_000.0), rng=random.Random(1)
+    )
     await federation.start()
     try:
         host = federation.client("host")

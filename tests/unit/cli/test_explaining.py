@@ -15,11 +15,15 @@ QUIET = frozenset({Reason.CHOSEN, Reason.NOT_NEEDED})
 
 
 def facts(workload: dict[str, Any], *objs: dict[str, Any]) -> dict[str, Any]:
-    """The facts on a workload, after the engine has placed it once and that decision was recorded."""
+    """The facts on a workload, after the engine has placed it once and that decision was
+    recorded.
+    """
 
     everything = [workload, *objs]
     situation = offline.read(everything, as_of=1_790_000_000.0)
-    decisions = [offline.as_object(ask, decision, "placed") for ask, decision in situation.decide_all()]
+    decisions = [
+        offline.as_object(ask, decision, "placed") for ask, decision in situation.decide_all()
+    ]
     situation = offline.read([*everything, *decisions], as_of=1_790_000_000.0)
     return of(workload, situation)
 
@@ -54,13 +58,20 @@ def test_required_policies_are_named_with_their_owner() -> None:
         "apiVersion": "federation.pinterest.com/v1alpha1",
         "kind": "ClusterPlacementPolicy",
         "metadata": {"name": "only-b", "generation": 2},
-        "spec": {"enforcement": "Required", "owner": {"team": "platform"}, "clusters": {"names": ["b"]}},
+        "spec": {
+            "enforcement": "Required",
+            "owner": {"team": "platform"},
+            "clusters": {"names": ["b"]},
+        },
     }
     found = facts(psvc(), member("a"), rule)
 
     title = "ClusterPlacementPolicy only-b (Required, owner platform)"
     assert found["policy"]["required"] == [{"name": "only-b", "generation": 2, "title": title}]
-    assert f"  and {title}, which holds whatever the workload says" in explaining.text(found).splitlines()
+    assert (
+        f"  and {title}, which holds whatever the workload says"
+        in explaining.text(found).splitlines()
+    )
     assert title in row(found, "a")["message"]
 
 
@@ -71,7 +82,9 @@ def test_a_workload_that_the_hub_has_not_seen_says_so() -> None:
 def test_job_sets_show_what_runs_and_what_is_done() -> None:
     found = facts(with_status(pjs(shards=6), running=2, done=1), member("a"), member("b"))
 
-    assert explaining.first_line(found).startswith("PinterestJobSet/batch  desired 6  placed 6  running 2  done 1")
+    assert explaining.first_line(found).startswith(
+        "PinterestJobSet/batch  desired 6  placed 6  running 2  done 1"
+    )
     assert {one["ranges"] for one in found["clusters"]} == {"0-2", "3-5"}
 
 
@@ -87,7 +100,9 @@ def test_every_cluster_has_a_row_whose_numbers_add_up() -> None:
 
 
 def test_ready_there_comes_from_the_status_of_that_cluster() -> None:
-    statuses = [{"cluster": "a", "ready": 2, "reason": "ImagePullBackOff", "message": "no such image"}]
+    statuses = [
+        {"cluster": "a", "ready": 2, "reason": "ImagePullBackOff", "message": "no such image"}
+    ]
     found = facts(with_status(psvc(), clusterStatuses=statuses), member("a"), member("b"))
 
     assert (row(found, "a")["ready"], row(found, "b")["ready"]) == (2, None)
@@ -101,14 +116,24 @@ def test_ready_there_comes_from_the_status_of_that_cluster() -> None:
         (
             {"taints": [{"key": "gpu", "value": "only", "effect": "NoSchedule"}]},
             [policy(priority=1)],
-            "tolerate gpu=only:NoSchedule of b: kubectl patch placementpolicy rules -n feed --type merge -p",
+            (
+                "tolerate gpu=only:NoSchedule of b: kubectl patch placementpolicy rules -n feed "
+                "--type merge -p"
+            ),
         ),
         (
             {"taints": [{"key": "gpu", "value": "only", "effect": "NoSchedule"}]},
             [],
-            "tolerate gpu=only:NoSchedule of b: kubectl patch pinterestservice web -n feed --type merge -p",
+            (
+                "tolerate gpu=only:NoSchedule of b: kubectl patch pinterestservice web -n feed "
+                "--type merge -p"
+            ),
         ),
-        ({"tiers": ["Reserved"]}, [], "b takes tier OnDemand: kubectl patch membercluster b --type merge -p"),
+        (
+            {"tiers": ["Reserved"]},
+            [],
+            "b takes tier OnDemand: kubectl patch membercluster b --type merge -p",
+        ),
         (
             {},
             [policy(clusters={"names": ["a"]})],
@@ -116,7 +141,9 @@ def test_ready_there_comes_from_the_status_of_that_cluster() -> None:
         ),
     ],
 )
-def test_every_refusal_names_its_fix(spec: dict[str, Any], rules: list[dict[str, Any]], fix: str) -> None:
+def test_every_refusal_names_its_fix(
+    spec: dict[str, Any], rules: list[dict[str, Any]], fix: str
+) -> None:
     found = facts(psvc(), member("a"), member("b", **spec), *rules)
 
     assert Reason(row(found, "b")["verdict"]) not in QUIET
@@ -127,7 +154,9 @@ def test_every_refusal_names_its_fix(spec: dict[str, Any], rules: list[dict[str,
 def test_a_cluster_that_keeps_copies_but_takes_no_new_ones_names_its_fix_too() -> None:
     situation = offline.read([psvc(), member("a", cordoned=True), *recorded({"a": 4})], as_of=0.0)
 
-    assert row(of(psvc(), situation), "a")["fix"].startswith("uncordon a: kubectl patch membercluster a ")
+    assert row(of(psvc(), situation), "a")["fix"].startswith(
+        "uncordon a: kubectl patch membercluster a "
+    )
 
 
 def recorded(shares: dict[str, int]) -> list[dict[str, Any]]:
@@ -135,7 +164,9 @@ def recorded(shares: dict[str, int]) -> list[dict[str, Any]]:
 
     (pair,) = offline.read([psvc(), member("a"), member("b")], as_of=0.0).decide_all()
     obj = offline.as_object(*pair, "placed")
-    obj["spec"]["shares"] = [{"cluster": name, "replicas": count, "seq": 1} for name, count in shares.items()]
+    obj["spec"]["shares"] = [
+        {"cluster": name, "replicas": count, "seq": 1} for name, count in shares.items()
+    ]
     return [obj]
 
 
@@ -159,7 +190,10 @@ def test_missing_room_is_told_in_nodes() -> None:
     assert found["reason"] == "InsufficientCapacity"
     # 4 copies fit now (1 on each node of a, 2 on that of b), and one more node like b's takes 2.
     assert found["missing"] == 17
-    assert "9 more empty nodes in b like those it has (cpu 7, memory 16Gi, pods 110; 2 copies on each) (+17)" in text
+    assert (
+        "9 more empty nodes in b like those it has (cpu 7, memory 16Gi, pods 110; 2 copies "
+        "on each) (+17)"
+    ) in text
 
 
 def test_nothing_is_short_and_nothing_is_proposed_when_all_is_placed() -> None:
@@ -195,7 +229,8 @@ def test_one_cluster_can_be_shown_alone() -> None:
 
 def test_what_the_engine_would_change_now_is_told() -> None:
     situation = offline.read(
-        [psvc(), member("a"), member("b"), policy(clusters={"names": ["b"]}), *recorded({"a": 4})], as_of=0.0
+        [psvc(), member("a"), member("b"), policy(clusters={"names": ["b"]}), *recorded({"a": 4})],
+        as_of=0.0,
     )
 
     text = explaining.text(of(psvc(), situation))
@@ -217,7 +252,9 @@ def test_what_a_quota_does_not_allow_is_mended_there_and_not_in_the_clusters() -
     found = facts(psvc(), member("a"), bound)
 
     assert "FederatedQuota ads" in found["message"]
-    assert [one["change"] for one in found["remedies"]] == ["FederatedQuota ads speaks for project feed"]
+    assert [one["change"] for one in found["remedies"]] == [
+        "FederatedQuota ads speaks for project feed"
+    ]
 
 
 def test_what_a_cluster_does_not_allow_is_mended_there() -> None:
@@ -237,7 +274,9 @@ def test_an_opening_that_leads_to_no_room_is_not_advised() -> None:
 def test_the_resource_that_lacks_is_named() -> None:
     found = facts(psvc(cpu="5"), member("a"), member("b", usable="10%"))
 
-    assert row(found, "a")["lacks"] == "no node has enough cpu (most on one node 4, a copy asks for 5)"
+    assert (
+        row(found, "a")["lacks"] == "no node has enough cpu (most on one node 4, a copy asks for 5)"
+    )
     assert row(found, "b")["lacks"] == "spec.usable 10% leaves too little cpu"
     assert "lacks: no node has enough cpu" in explaining.text(found)
 
@@ -270,7 +309,9 @@ def test_a_policy_ref_that_leads_nowhere_is_corrected_where_it_stands() -> None:
 
 
 def test_a_finished_job_set_lacks_nothing_anywhere() -> None:
-    found = facts(with_status(pjs(shards=6), done=6, completedIndexes="0-5"), member("a", 0), member("b"))
+    found = facts(
+        with_status(pjs(shards=6), done=6, completedIndexes="0-5"), member("a", 0), member("b")
+    )
 
     assert found["missing"] == 0
     assert {one["verdict"] for one in found["clusters"]} == {"NotNeeded"}
@@ -285,8 +326,15 @@ def test_a_suspended_workload_keeps_what_it_has() -> None:
 
 
 def test_a_roll_out_and_what_stalls_it_are_shown() -> None:
-    stalled = {"type": "Stalled", "status": "True", "reason": "Conflict", "message": "a: exists already"}
-    found = facts(with_status(psvc(), replicas=4, updatedReplicas=1, conditions=[stalled]), member("a"))
+    stalled = {
+        "type": "Stalled",
+        "status": "True",
+        "reason": "Conflict",
+        "message": "a: exists already",
+    }
+    found = facts(
+        with_status(psvc(), replicas=4, updatedReplicas=1, conditions=[stalled]), member("a")
+    )
 
     text = explaining.text(found)
     assert "roll-out: 1 of 4 copies have the present template" in text
@@ -327,7 +375,12 @@ def test_of_copies_that_wait_to_be_moved_it_is_not_said_that_they_would_go_now(
 ) -> None:
     placed = {"type": "Placed", "status": "True", "reason": reason, "message": message}
     workload = with_status(psvc(placement={"clusters": {"names": ["b"]}}), conditions=[placed])
-    found = of(workload, offline.read([workload, member("a"), member("b"), *recorded({"a": 4})], as_of=1_790_000_000.0))
+    found = of(
+        workload,
+        offline.read(
+            [workload, member("a"), member("b"), *recorded({"a": 4})], as_of=1_790_000_000.0
+        ),
+    )
     text = explaining.text(found)
     assert f"    holds 4 by the recorded decision; {then}" in text.splitlines()
     assert (f"  {message}" in text.splitlines()) == (reason != "Placed")
@@ -340,20 +393,35 @@ def test_an_edit_that_is_held_back_does_not_pass_for_what_is_counted() -> None:
         one["metadata"] |= {"generation": generation, "uid": "u-web"}
     (pair,) = offline.read([before, member("a"), limit], as_of=0.0).decide_all()
     recorded_first = offline.as_object(*pair, "placed")
-    found = of(after, offline.read([after, member("a"), limit, recorded_first], as_of=1_790_000_000.0))
+    found = of(
+        after, offline.read([after, member("a"), limit, recorded_first], as_of=1_790_000_000.0)
+    )
     lines = explaining.text(found).splitlines()
     assert found["reason"] == "QuotaExceeded"
     assert "  one copy asks for cpu 2, pods 1" in lines
-    assert "  that edit is held back; the figures below are for what is in force, cpu 1, memory 200Mi, pods 1" in lines
+    assert (
+        "  that edit is held back; the figures below are for what is in force, cpu 1, memory "
+        "200Mi, pods 1"
+    ) in lines
 
 
 def said_ready(status: str, reason: str, message: str) -> list[dict[str, Any]]:
     """The conditions of a MemberCluster with this word on Ready alone."""
     since = "2026-09-21T14:13:00Z"
-    return [{"type": "Ready", "status": status, "reason": reason, "message": message, "lastTransitionTime": since}]
+    return [
+        {
+            "type": "Ready",
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": since,
+        }
+    ]
 
 
-NO_REPORT = "has no report of its capacity that is known here (its member process writes ClusterCapacity)"
+NO_REPORT = (
+    "has no report of its capacity that is known here (its member process writes ClusterCapacity)"
+)
 LOST = said_ready("Unknown", "Unreachable", "It is Lost: no answer.")
 HEARD = said_ready("True", "Ready", "")
 NOTHING_KNOWN = "it has no Ready condition and no report of its capacity"
@@ -372,11 +440,15 @@ NOTHING_KNOWN = "it has no Ready condition and no report of its capacity"
 def test_what_is_said_of_a_cluster_without_a_report_is_true_of_one_that_holds_copies(
     conditions: list[dict[str, Any]], capacity: bool, why: str, copies: int
 ) -> None:
-    """A cluster that holds copies has reported: what is missing is a report that is known here, now."""
+    """A cluster that holds copies has reported: what is missing is a report that is known here,
+    now.
+    """
     cluster = member("a")
     status = cluster["status"] if capacity else {}
     cluster["status"] = {**status, "conditions": conditions}
-    workload = with_status(psvc(replicas=20), clusterStatuses=[{"cluster": "a", "ready": copies}] if copies else [])
+    workload = with_status(
+        psvc(replicas=20), clusterStatuses=[{"cluster": "a", "ready": copies}] if copies else []
+    )
     everything = [workload, cluster, member("b"), *(recorded({"a": copies}) if copies else [])]
     found = of(workload, offline.read(everything, as_of=1_790_000_000.0))
 
@@ -389,7 +461,12 @@ def test_what_a_scheduler_could_not_bind_lately_counts_as_in_the_hub() -> None:
     waiting = [{"cluster": "a", "reason": "Unschedulable", "message": "2 pods: no node"}]
     workload = with_status(psvc(), clusterStatuses=waiting)
     (decision,) = recorded({"a": 2})
-    verdict = {"cluster": "a", "got": 2, "fit": 2, "message": "gets 2 (it could not schedule more lately)"}
+    verdict = {
+        "cluster": "a",
+        "got": 2,
+        "fit": 2,
+        "message": "gets 2 (it could not schedule more lately)",
+    }
     decision["spec"]["verdicts"] = {"chosen": [verdict], "rejected": []}
     found = of(workload, offline.read([workload, member("a"), decision], as_of=1_790_000_000.0))
 

@@ -1,4 +1,6 @@
-"""`federator headroom`: as many as `place` would place, where, what binds, and what more nodes would add."""
+"""`federator headroom`: as many as `place` would place, where, what binds, and what more nodes
+would add.
+"""
 
 import json
 from pathlib import Path
@@ -9,8 +11,12 @@ import pytest
 from tests.unit.cli.files import member, policy, psvc, quota, run, write
 
 
-def asked(tmp_path: Path, *objs: Any, options: tuple[str, ...] = ("--shape", "1cpu")) -> dict[str, Any]:
-    done = run("headroom", "-f", write(tmp_path, "fleet.yaml", *objs), "-n", "feed", *options, "-o", "json")
+def asked(
+    tmp_path: Path, *objs: Any, options: tuple[str, ...] = ("--shape", "1cpu")
+) -> dict[str, Any]:
+    done = run(
+        "headroom", "-f", write(tmp_path, "fleet.yaml", *objs), "-n", "feed", *options, "-o", "json"
+    )
     assert done.exit_code == 0, done.output
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -28,7 +34,12 @@ def gpus(name: str, *rows: tuple[int, str, int]) -> dict[str, Any]:
 
 
 def test_it_is_what_place_would_place_and_not_one_more(tmp_path: Path) -> None:
-    fleet = [member("a"), member("b", 3, cpu="3"), psvc("held", 5), quota(OnDemand={"max": {"cpu": "100"}})]
+    fleet = [
+        member("a"),
+        member("b", 3, cpu="3"),
+        psvc("held", 5),
+        quota(OnDemand={"max": {"cpu": "100"}}),
+    ]
 
     found = asked(tmp_path, *fleet[:2], options=("--shape", "750mcpu,2Gi"))
 
@@ -70,7 +81,12 @@ def test_a_quota_binds_before_the_nodes(tmp_path: Path) -> None:
     limit = quota(OnDemand={"max": {"cpu": "3"}})
 
     found = asked(tmp_path, member("a"), limit, options=("--shape", "1cpu", "--project", "feed"))
-    other = asked(tmp_path, member("a"), limit, options=("--shape", "1cpu", "--project", "feed", "--tier", "Reserved"))
+    other = asked(
+        tmp_path,
+        member("a"),
+        limit,
+        options=("--shape", "1cpu", "--project", "feed", "--tier", "Reserved"),
+    )
 
     assert (found["now"], found["binds"]) == (3, "quota")
     assert found["clusters"][0]["binds"] == "quota", "it has room that the quota leaves empty"
@@ -81,7 +97,15 @@ def test_a_project_alone_is_asked_for_in_a_namespace_that_may_use_it(tmp_path: P
     limit = quota(OnDemand={"max": {"cpu": "3"}})
     limit["spec"] |= {"projects": ["ads"], "namespaces": ["ads-jobs"]}
 
-    done = run("headroom", "-f", write(tmp_path, "f.yaml", member("a"), limit), "--shape", "1cpu", "--project", "ads")
+    done = run(
+        "headroom",
+        "-f",
+        write(tmp_path, "f.yaml", member("a"), limit),
+        "--shape",
+        "1cpu",
+        "--project",
+        "ads",
+    )
 
     assert "3 more copies of 1cpu of project ads have a place now" in done.stdout
 
@@ -93,7 +117,9 @@ def test_clusters_that_never_take_it_say_why(tmp_path: Path) -> None:
     )  # fmt: skip
 
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("4 more copies of 2cpu have a place now, in 1 of 3 clusters; cpu binds first: without")
+    assert lines[0].startswith(
+        "4 more copies of 2cpu have a place now, in 1 of 3 clusters; cpu binds first: without"
+    )
     rows = {line.split()[0]: line.split()[1:3] for line in lines[3:]}
     assert rows["a"] == ["4", "cpu"]
     assert rows["b"] == ["never", "Cordoned:"]
@@ -110,7 +136,11 @@ def test_only_gpus_of_the_model_count(tmp_path: Path) -> None:
     fleet = [gpus("a", (2, "A100", 8), (3, "T4", 4)), gpus("b", (1, "T4", 4))]
 
     assert asked(tmp_path, *fleet, options=("--shape", "1cpu,1gpu:a100"))["now"] == 16
-    named = asked(tmp_path, gpus("a", (2, "A100-SXM4-40GB", 8), (1, "A10", 4)), options=("--shape", "1gpu:A100"))
+    named = asked(
+        tmp_path,
+        gpus("a", (2, "A100-SXM4-40GB", 8), (1, "A10", 4)),
+        options=("--shape", "1gpu:A100"),
+    )
     assert named["now"] == 16, "the first part of a model's name is enough"
     any_model = asked(tmp_path, *fleet, options=("--shape", "1cpu,1gpu"))
     assert (any_model["now"], any_model["binds"]) == (32, "gpu")
@@ -123,9 +153,16 @@ def test_what_an_autoscaler_could_add_is_counted_apart(tmp_path: Path) -> None:
     fleet = [member("a"), gpus("b", (1, "T4", 4))]
 
     like = asked(tmp_path, *fleet, options=("--shape", "1cpu,8Gi", "--scale-up", "a=3"))
-    shaped = asked(tmp_path, *fleet, options=("--shape", "1cpu,2gpu:A100", "--scale-up", "b=2x16cpu,64Gi,8gpu:A100"))
+    shaped = asked(
+        tmp_path,
+        *fleet,
+        options=("--shape", "1cpu,2gpu:A100", "--scale-up", "b=2x16cpu,64Gi,8gpu:A100"),
+    )
 
-    assert {row["cluster"]: (row["now"], row["after"]) for row in like["clusters"]} == {"a": (4, 10), "b": (32, 32)}
+    assert {row["cluster"]: (row["now"], row["after"]) for row in like["clusters"]} == {
+        "a": (4, 10),
+        "b": (32, 32),
+    }
     assert (like["now"], like["after"]) == (36, 42)
     assert {r["cluster"]: (r["now"], r["after"], r["ever"]) for r in shaped["clusters"]} == {
         "a": (0, 0, False),
@@ -146,7 +183,9 @@ def test_what_an_autoscaler_could_add_is_counted_apart(tmp_path: Path) -> None:
         (("--project", "Not A Project"), "spec.project: "),
     ],
 )
-def test_what_cannot_be_read_is_told_with_the_option(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_read_is_told_with_the_option(
+    tmp_path: Path, options: tuple[str, ...], said: str
+) -> None:
     done = run("headroom", "-f", write(tmp_path, "f.yaml", member("a")), *options)
 
     assert done.exit_code == 1

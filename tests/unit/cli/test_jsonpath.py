@@ -11,7 +11,10 @@ LISTED: dict[str, Any] = {
     "items": [
         {
             "metadata": {"name": "a", "labels": {"app.kubernetes.io/name": "x"}},
-            "status": {"ready": 3, "conditions": [{"type": "Ready", "status": "True"}, {"type": "Placed", "on": True}]},
+            "status": {
+                "ready": 3,
+                "conditions": [{"type": "Ready", "status": "True"}, {"type": "Placed", "on": True}],
+            },
         },
         {"metadata": {"name": "b"}, "status": {"ready": 10, "text": "<1 & 2>"}},
     ]
@@ -41,7 +44,10 @@ def rendered(template: str) -> str:
         ("{.items[0:1].metadata.name}", "a"),
         ("{.items[0,1].metadata.name}", "a b"),
         ("{.items[0].metadata}", '{"labels":{"app.kubernetes.io/name":"x"},"name":"a"}'),
-        ("{.items[1].status.text} {.items[1].status}", '<1 & 2> {"ready":10,"text":"\\u003c1 \\u0026 2\\u003e"}'),
+        (
+            "{.items[1].status.text} {.items[1].status}",
+            '<1 & 2> {"ready":10,"text":"\\u003c1 \\u0026 2\\u003e"}',
+        ),
         ("{.items[0].status.conditions[1].on}", "true"),
         ("x{.nope.at.all}y", "xy"),
         ("no braces", "no braces"),

@@ -1,4 +1,6 @@
-"""What `-f` reads: directories, kustomizations, stdin; and what it refuses, in words, with the command that helps."""
+"""What `-f` reads: directories, kustomizations, stdin; and what it refuses, in words, with the
+command that helps.
+"""
 
 import os
 import stat
@@ -9,7 +11,11 @@ import yaml
 
 from tests.unit.cli.files import member, policy, psvc, run, write
 
-KUSTOMIZATION = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": ["web.yaml"]}
+KUSTOMIZATION = {
+    "apiVersion": "kustomize.config.k8s.io/v1beta1",
+    "kind": "Kustomization",
+    "resources": ["web.yaml"],
+}
 
 
 def tool(folder: Path, name: str, script: str) -> None:
@@ -62,7 +68,10 @@ def test_objects_of_directories_are_named_with_their_file(tmp_path: Path) -> Non
 def test_a_directory_without_manifests_is_told(tmp_path: Path) -> None:
     folder = app(tmp_path)
 
-    assert f"{folder}: contains no manifest (.yaml, .yml, .json)\n" in run("place", "-f", str(folder)).stderr
+    assert (
+        f"{folder}: contains no manifest (.yaml, .yml, .json)\n"
+        in run("place", "-f", str(folder)).stderr
+    )
     assert "subdirectories are not read" in run("convert", str(folder)).stderr
 
 
@@ -88,7 +97,9 @@ def test_kubectl_is_asked_first_and_its_trouble_is_told(tmp_path: Path, programs
     done = run("place", "-f", str(folder))
 
     assert (done.exit_code, done.stdout) == (1, "")
-    assert f"{folder}: kubectl kustomize failed: accumulating resources: no such file" in done.stderr
+    assert (
+        f"{folder}: kubectl kustomize failed: accumulating resources: no such file" in done.stderr
+    )
 
 
 @pytest.mark.usefixtures("programs")
@@ -96,7 +107,10 @@ def test_without_a_tool_the_command_to_pipe_is_told(tmp_path: Path) -> None:
     folder = app(tmp_path)
     write(folder, "Kustomization", KUSTOMIZATION)
 
-    assert f"kubectl kustomize {folder} | federator place -f -" in run("place", "-f", str(folder)).stderr
+    assert (
+        f"kubectl kustomize {folder} | federator place -f -"
+        in run("place", "-f", str(folder)).stderr
+    )
     assert f"kubectl kustomize {folder} | federator convert -" in run("convert", str(folder)).stderr
 
 
@@ -109,9 +123,9 @@ def test_of_several_kustomizations_below_the_one_meant_has_to_be_named(tmp_path:
 
     assert (done.exit_code, done.stdout) == (1, "")
     assert (
-        f"({folder}/base, {folder}/overlays/dev, {folder}/overlays/live); give the directory of one of them"
-        in done.stderr
-    )
+        f"({folder}/base, {folder}/overlays/dev, {folder}/overlays/live); give the directory "
+        "of one of them"
+    ) in done.stderr
 
 
 def test_a_kustomization_or_chart_named_as_a_file_is_sent_to_its_directory(tmp_path: Path) -> None:
@@ -119,7 +133,10 @@ def test_a_kustomization_or_chart_named_as_a_file_is_sent_to_its_directory(tmp_p
     build = write(folder, "kustomization.yaml", KUSTOMIZATION)
     chart = write(folder, "Chart.yaml", {"apiVersion": "v2", "name": "web"})
 
-    assert f"is a kustomization, not a manifest; give its directory, {folder}" in run("place", "-f", build).stderr
+    assert (
+        f"is a kustomization, not a manifest; give its directory, {folder}"
+        in run("place", "-f", build).stderr
+    )
     assert f"helm template {folder} | federator place -f -" in run("place", "-f", chart).stderr
 
 
@@ -135,13 +152,21 @@ def test_a_chart_is_refused_with_the_command_that_renders_it(tmp_path: Path) -> 
 
 def test_a_template_is_told_from_a_manifest_that_cannot_be_read(tmp_path: Path) -> None:
     path = tmp_path / "web.yaml"
-    path.write_text("# {{ a comment }}\nkind: PinterestService\nspec: {replicas: {{ .Values.n }}}\n", encoding="utf-8")
+    path.write_text(
+        "# {{ a comment }}\nkind: PinterestService\nspec: {replicas: {{ .Values.n }}}\n",
+        encoding="utf-8",
+    )
     done = run("place", "-f", str(path))
 
-    assert "is a template, not a manifest (line 3: {{ .Values.n }}}); render it with its tool" in done.stderr
+    assert (
+        "is a template, not a manifest (line 3: {{ .Values.n }}}); render it with its tool"
+        in done.stderr
+    )
     path.write_text("# {{ a comment }}\nkind: [\n", encoding="utf-8")
     assert "is a template" not in run("place", "-f", str(path)).stderr
 
 
 def test_stdin_is_read_once() -> None:
-    assert "given twice" in run("place", "-f", "-", "-f", "-", stdin=yaml.safe_dump(policy())).stderr
+    assert (
+        "given twice" in run("place", "-f", "-", "-f", "-", stdin=yaml.safe_dump(policy())).stderr
+    )

@@ -1,4 +1,6 @@
-"""`federator place`: what operators run in CI to test policies. Exit codes, formats, errors with their fields."""
+"""`federator place`: what operators run in CI to test policies. Exit codes, formats, errors with
+their fields.
+"""
 
 import json
 from pathlib import Path
@@ -12,14 +14,23 @@ from tests.unit.cli.files import items, member, pjs, policy, psvc, quota, run, w
 
 
 def shares(found: dict[str, Any]) -> dict[str, Any]:
-    return {share["cluster"]: share.get("replicas", share.get("ranges")) for share in found["spec"]["shares"]}
+    return {
+        share["cluster"]: share.get("replicas", share.get("ranges"))
+        for share in found["spec"]["shares"]
+    }
 
 
 def test_what_fits_is_placed_and_the_exit_code_is_0(tmp_path: Path) -> None:
     done = run("place", "-f", write(tmp_path, "all.yaml", member("a"), member("b"), psvc()))
 
     assert done.exit_code == 0
-    assert done.stdout.splitlines()[0].split() == ["NAMESPACE", "WORKLOAD", "CLUSTER", "SHARE", "REASON"]
+    assert done.stdout.splitlines()[0].split() == [
+        "NAMESPACE",
+        "WORKLOAD",
+        "CLUSTER",
+        "SHARE",
+        "REASON",
+    ]
     assert [line.split() for line in done.stdout.splitlines()[1:]] == [
         ["feed", "PinterestService/web", "a", "2"],
         ["feed", "PinterestService/web", "b", "2"],
@@ -44,7 +55,9 @@ def test_workloads_are_placed_in_the_order_of_the_hub_fewest_places_first(tmp_pa
 def test_files_are_taken_together_and_stdin_is_one(tmp_path: Path) -> None:
     fleet = write(tmp_path, "fleet.yaml", member("a"), member("b"))
     rules = write(tmp_path, "rules.yaml", policy(clusters={"names": ["b"]}))
-    done = run("place", "-f", fleet, "-f", rules, "-f", "-", "-o", "json", stdin=yaml.safe_dump(psvc()))
+    done = run(
+        "place", "-f", fleet, "-f", rules, "-f", "-", "-o", "json", stdin=yaml.safe_dump(psvc())
+    )
 
     (decision,) = items(done.stdout)
     assert shares(decision) == {"b": 4}
@@ -53,7 +66,9 @@ def test_files_are_taken_together_and_stdin_is_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("output", ["json", "yaml"])
 def test_decisions_are_objects_that_our_own_reader_takes(tmp_path: Path, output: str) -> None:
-    done = run("place", "-f", write(tmp_path, "all.yaml", member("a"), psvc(), pjs(shards=3)), "-o", output)
+    done = run(
+        "place", "-f", write(tmp_path, "all.yaml", member("a"), psvc(), pjs(shards=3)), "-o", output
+    )
 
     found = read.load_yaml(done.stdout)
     assert [obj["kind"] for obj in found] == ["PlacementDecision", "PlacementDecision"]
@@ -62,12 +77,20 @@ def test_decisions_are_objects_that_our_own_reader_takes(tmp_path: Path, output:
 
 
 def test_shards_are_printed_as_ranges(tmp_path: Path) -> None:
-    done = run("place", "-f", write(tmp_path, "all.yaml", member("a"), member("b"), pjs(shards=6)), "-o", "json")
+    done = run(
+        "place",
+        "-f",
+        write(tmp_path, "all.yaml", member("a"), member("b"), pjs(shards=6)),
+        "-o",
+        "json",
+    )
 
     assert sorted(shares(items(done.stdout)[0]).values()) == ["0-2", "3-5"]
 
 
-def test_decisions_given_are_the_present_state_and_nothing_moves_without_need(tmp_path: Path) -> None:
+def test_decisions_given_are_the_present_state_and_nothing_moves_without_need(
+    tmp_path: Path,
+) -> None:
     fleet = [member("a"), member("b")]
     first = run("place", "-f", write(tmp_path, "1.yaml", *fleet, psvc()), "-o", "json")
     (decision,) = items(first.stdout)
@@ -103,7 +126,9 @@ def test_quota_limits_and_is_named(tmp_path: Path) -> None:
         ({**member("a"), "spec": {"usable": "120%"}}, "spec.usable"),
     ],
 )
-def test_bad_input_has_exit_code_1_and_names_file_and_field(tmp_path: Path, bad: dict[str, Any], field: str) -> None:
+def test_bad_input_has_exit_code_1_and_names_file_and_field(
+    tmp_path: Path, bad: dict[str, Any], field: str
+) -> None:
     name = write(tmp_path, "bad.yaml", member("m"), psvc("fine"), bad)
     done = run("place", "-f", name)
 
@@ -131,10 +156,15 @@ def test_what_cannot_be_read_is_told_with_its_file(tmp_path: Path, text: str, me
         ({**psvc(), "apiVersion": "pinterest.com/v1"}, "apiVersion: must be pinterest.com/v1beta1"),
         ({**psvc(), "metadata": {"generateName": "web-"}}, "metadata.name: is required, because"),
         (psvc("fine", replicas=9), "metadata.name: PinterestService/fine was already given in"),
-        ({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {}}, "spec.selector"),
+        (
+            {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {}},
+            "spec.selector",
+        ),
     ],
 )
-def test_objects_that_would_be_lost_in_silence_are_refused(tmp_path: Path, bad: dict[str, Any], message: str) -> None:
+def test_objects_that_would_be_lost_in_silence_are_refused(
+    tmp_path: Path, bad: dict[str, Any], message: str
+) -> None:
     done = run("place", "-f", write(tmp_path, "bad.yaml", member("m"), psvc("fine"), bad))
 
     assert (done.exit_code, done.stdout) == (1, "")
@@ -156,11 +186,16 @@ def test_kinds_that_placing_does_not_read_are_named(tmp_path: Path) -> None:
         ({"metadata": {"name": "x"}}, "it has no kind"),
         (
             {"members": [{"name": "a", "nodes": []}]},
-            "it looks like a fleet file of federator sandbox; placing reads MemberClusters (kubectl get mc -o yaml)",
+            (
+                "it looks like a fleet file of federator sandbox; placing reads MemberClusters "
+                "(kubectl get mc -o yaml)"
+            ),
         ),
     ],
 )
-def test_an_object_without_kind_is_named_with_what_it_may_be(tmp_path: Path, obj: dict[str, Any], why: str) -> None:
+def test_an_object_without_kind_is_named_with_what_it_may_be(
+    tmp_path: Path, obj: dict[str, Any], why: str
+) -> None:
     path = write(tmp_path, "all.yaml", member("a"), psvc(), obj)
     done = run("place", "-f", path)
     assert done.exit_code == 0
@@ -198,7 +233,9 @@ def test_a_file_that_is_not_there_is_told() -> None:
     assert "nowhere.yaml" in done.stderr
 
 
-@pytest.mark.parametrize(("objs", "missing"), [([psvc()], "no MemberCluster"), ([member("a")], "no workload")])
+@pytest.mark.parametrize(
+    ("objs", "missing"), [([psvc()], "no MemberCluster"), ([member("a")], "no workload")]
+)
 def test_half_an_input_is_told(tmp_path: Path, objs: list[dict[str, Any]], missing: str) -> None:
     done = run("place", "-f", write(tmp_path, "half.yaml", *objs))
 
@@ -207,7 +244,12 @@ def test_half_an_input_is_told(tmp_path: Path, objs: list[dict[str, Any]], missi
 
 
 def test_the_same_input_gives_the_same_decision_every_time(tmp_path: Path) -> None:
-    name = write(tmp_path, "all.yaml", *(member(f"m{index}", index + 1) for index in range(5)), psvc(replicas=17))
+    name = write(
+        tmp_path,
+        "all.yaml",
+        *(member(f"m{index}", index + 1) for index in range(5)),
+        psvc(replicas=17),
+    )
     first, second = (items(run("place", "-f", name, "-o", "json").stdout) for _ in range(2))
 
     for one in (*first, *second):
@@ -215,7 +257,9 @@ def test_the_same_input_gives_the_same_decision_every_time(tmp_path: Path) -> No
     assert json.dumps(first) == json.dumps(second)
 
 
-@pytest.mark.parametrize(("options", "expected"), [((), {"b": 4}), (("-n", "ads"), {"a": 2, "b": 2})])
+@pytest.mark.parametrize(
+    ("options", "expected"), [((), {"b": 4}), (("-n", "ads"), {"a": 2, "b": 2})]
+)
 def test_objects_without_a_namespace_are_in_the_default_one_as_for_kubectl(
     tmp_path: Path, options: tuple[str, ...], expected: dict[str, int]
 ) -> None:
@@ -231,7 +275,9 @@ def test_objects_without_a_namespace_are_in_the_default_one_as_for_kubectl(
 
 def test_a_policy_cannot_tolerate_for_a_while(tmp_path: Path) -> None:
     """Nobody would follow it: what tolerates NoExecute stays."""
-    rules = policy(tolerations=[{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 10}])
+    rules = policy(
+        tolerations=[{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 10}]
+    )
     done = run("place", "-f", write(tmp_path, "all.yaml", member("a"), psvc(), rules))
 
     assert done.exit_code == 1
@@ -245,7 +291,9 @@ def test_a_time_of_creation_that_is_none_hurts_nobody(tmp_path: Path) -> None:
     assert run("place", "-f", write(tmp_path, "all.yaml", member("a"), service)).exit_code == 0
 
 
-def test_a_job_set_that_lacks_slots_is_short_although_every_shard_has_a_cluster(tmp_path: Path) -> None:
+def test_a_job_set_that_lacks_slots_is_short_although_every_shard_has_a_cluster(
+    tmp_path: Path,
+) -> None:
     done = run("place", "-f", write(tmp_path, "all.yaml", member("a", 1, cpu="3"), pjs(shards=400)))
 
     assert done.exit_code == 3
@@ -275,12 +323,17 @@ def test_the_same_files_print_the_same_whenever_they_are_read(
 
 
 def test_a_policy_in_force_for_nothing_is_warned_of(tmp_path: Path) -> None:
-    rules = [policy("first", priority=2), policy("second"), policy("elsewhere", workloads={"projects": ["ads"]})]
+    rules = [
+        policy("first", priority=2),
+        policy("second"),
+        policy("elsewhere", workloads={"projects": ["ads"]}),
+    ]
     done = run("place", "-f", write(tmp_path, "all.yaml", member("a"), psvc(), *rules))
 
     assert done.exit_code == 0
     assert done.stderr.splitlines() == [
-        "warning: PlacementPolicy feed/second is in force for nothing: it matches PinterestService/web, which follows "
+        "warning: PlacementPolicy feed/second is in force for nothing: it matches "
+        "PinterestService/web, which follows "
         "its own placement, or a policy that goes first",
         "warning: PlacementPolicy feed/elsewhere is in force for nothing: it matches no workload",
     ]
@@ -292,17 +345,33 @@ def test_a_policy_in_force_for_nothing_is_warned_of(tmp_path: Path) -> None:
         ({"clusters": {"names": ["us-east", "us-esat"]}}, "clusters.names"),
         ({"clusters": {"exclude": ["us-esat"]}}, "clusters.exclude"),
         (
-            {"division": {"strategy": "Weighted", "weights": [{"weight": 1, "names": ["us-east", "us-esat"]}]}},
+            {
+                "division": {
+                    "strategy": "Weighted",
+                    "weights": [{"weight": 1, "names": ["us-east", "us-esat"]}],
+                }
+            },
             "division.weights[0].names",
         ),
         (
-            {"division": {"groups": [{"name": "g", "names": ["us-east"]}, {"name": "h", "names": ["us-esat"]}]}},
+            {
+                "division": {
+                    "groups": [
+                        {"name": "g", "names": ["us-east"]},
+                        {"name": "h", "names": ["us-esat"]},
+                    ]
+                }
+            },
             "division.groups[1].names",
         ),
     ],
 )
-def test_names_that_no_cluster_has_are_warned_of(tmp_path: Path, spec: dict[str, Any], field: str) -> None:
-    shared = run("place", "-f", write(tmp_path, "1.yaml", member("us-east"), psvc(), policy(**spec)))
+def test_names_that_no_cluster_has_are_warned_of(
+    tmp_path: Path, spec: dict[str, Any], field: str
+) -> None:
+    shared = run(
+        "place", "-f", write(tmp_path, "1.yaml", member("us-east"), psvc(), policy(**spec))
+    )
     inline = run("place", "-f", write(tmp_path, "2.yaml", member("us-east"), psvc(placement=spec)))
 
     told = f"{field} names us-esat, which no cluster is called; us-east is"

@@ -36,7 +36,9 @@ EXPECTED = {
 def test_every_file_is_placed_as_its_table_says(name: str) -> None:
     path = next(iter(casetables.files("place_repro", f"{name}.yaml")), None)
     if path is None:
-        pytest.skip(f"{name}.yaml is not there; set FEDERATOR_CASES to the folder that holds place_repro")
+        pytest.skip(
+            f"{name}.yaml is not there; set FEDERATOR_CASES to the folder that holds place_repro"
+        )
     placed, code = _placed(path)
     wanted, expected_code = EXPECTED[name]
     assert ({"*": sum(placed.values())} if "*" in wanted else placed) == wanted
@@ -51,4 +53,6 @@ def _placed(path: Path) -> tuple[dict[str, int], int]:
     done = run("place", "-f", str(path), "-o", "json")
     (decision,) = items(done.stdout)
     shares = decision["spec"]["shares"]
-    return {share["cluster"]: share.get("replicas", share.get("slots")) for share in shares}, done.exit_code
+    return {
+        share["cluster"]: share.get("replicas", share.get("slots")) for share in shares
+    }, done.exit_code

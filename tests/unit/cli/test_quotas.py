@@ -1,4 +1,6 @@
-"""`federator quota` and `federator queue`: the tree with its loans, who holds and who waits, of files."""
+"""`federator quota` and `federator queue`: the tree with its loans, who holds and who waits, of
+files.
+"""
 
 import json
 from pathlib import Path
@@ -27,7 +29,12 @@ def company(tmp_path: Path) -> tuple[str, ...]:
     decided = run("place", "-f", first, "-o", "yaml")
     assert decided.exit_code == 3, decided.output
     (tmp_path / "decisions.yaml").write_text(decided.stdout, encoding="utf-8")
-    later = write(tmp_path, "later.yaml", psvc("page", 2, project="ads", priority=7), psvc("free", 1, project="ads"))
+    later = write(
+        tmp_path,
+        "later.yaml",
+        psvc("page", 2, project="ads", priority=7),
+        psvc("free", 1, project="ads"),
+    )
     return "-f", first, "-f", str(tmp_path / "decisions.yaml"), "-f", later
 
 
@@ -36,11 +43,44 @@ def test_the_tree_shows_who_borrows_from_whom_and_who_holds_it(tmp_path: Path) -
 
     assert done.exit_code == 0, done.output
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert lines[0] == ["ACCOUNT", "TIER", "RESOURCE", "GUARANTEED", "MAX", "USED", "BORROWED", "LENT", "WAITING"]
+    assert lines[0] == [
+        "ACCOUNT",
+        "TIER",
+        "RESOURCE",
+        "GUARANTEED",
+        "MAX",
+        "USED",
+        "BORROWED",
+        "LENT",
+        "WAITING",
+    ]
     assert lines[1] == ["company", "OnDemand", "cpu", "6", "6", "5", "-", "-", "1"]
     assert lines[2] == ["ads", "OnDemand", "cpu", "3", "-", "0", "-", "2", "0"]
-    assert lines[3] == ["feed", "OnDemand", "cpu", "2", "-", "5", "3", "(company,", "ads)", "-", "1"]
-    assert ["feed", "psvc/web", "-n", "feed", "OnDemand", "5", "cpu", "5,", "memory", "1000Mi"] in lines
+    assert lines[3] == [
+        "feed",
+        "OnDemand",
+        "cpu",
+        "2",
+        "-",
+        "5",
+        "3",
+        "(company,",
+        "ads)",
+        "-",
+        "1",
+    ]
+    assert [
+        "feed",
+        "psvc/web",
+        "-n",
+        "feed",
+        "OnDemand",
+        "5",
+        "cpu",
+        "5,",
+        "memory",
+        "1000Mi",
+    ] in lines
 
 
 def test_the_same_for_programs_and_below_one_account(tmp_path: Path) -> None:
@@ -50,18 +90,31 @@ def test_the_same_for_programs_and_below_one_account(tmp_path: Path) -> None:
     cpu = feed["tiers"]["OnDemand"]["cpu"]
     assert (feed["parent"], feed["waiting"], feed["workloads"]) == ("company", 1, 1)
     assert (cpu["used"], cpu["borrowed"], cpu["guaranteed"]) == ("5", "3", "2")
-    assert cpu["lenders"] == [{"account": "company", "amount": "1"}, {"account": "ads", "amount": "2"}]
+    assert cpu["lenders"] == [
+        {"account": "company", "amount": "1"},
+        {"account": "ads", "amount": "2"},
+    ]
     assert feed["holders"][0]["copies"] == 5
-    names = [one["name"] for one in json.loads(run("quota", *company(tmp_path), "-o", "json").stdout)["accounts"]]
+    names = [
+        one["name"]
+        for one in json.loads(run("quota", *company(tmp_path), "-o", "json").stdout)["accounts"]
+    ]
     assert names == ["company", "ads", "feed"]
 
 
 def test_what_is_wrong_with_an_account_stands_below_the_tree(tmp_path: Path) -> None:
-    objs = [member("a"), account("company", guaranteed="2"), account("ads", "company", guaranteed="3")]
+    objs = [
+        member("a"),
+        account("company", guaranteed="2"),
+        account("ads", "company", guaranteed="3"),
+    ]
 
     done = run("quota", "-f", write(tmp_path, "fleet.yaml", *objs))
 
-    assert "company: GuaranteesAboveParent: spec.tiers.OnDemand.guaranteed.cpu is 2, and 3 is" in done.stdout
+    assert (
+        "company: GuaranteesAboveParent: spec.tiers.OnDemand.guaranteed.cpu is 2, and 3 is"
+        in done.stdout
+    )
 
 
 def test_the_queue_has_position_reason_and_sentence(tmp_path: Path) -> None:
@@ -79,14 +132,20 @@ def test_the_queue_has_position_reason_and_sentence(tmp_path: Path) -> None:
     assert [one["position"] for one in mine] == [3]
     table = run("queue", *files).stdout
     assert "not decided yet" in table
-    assert "psvc/web -n feed: 5 of 9 copies are placed, 4 are missing: FederatedQuota company, above feed" in table
+    assert (
+        "psvc/web -n feed: 5 of 9 copies are placed, 4 are missing: FederatedQuota company, "
+        "above feed"
+    ) in table
 
 
 def test_nothing_to_show_is_said(tmp_path: Path) -> None:
     files = write(tmp_path, "fleet.yaml", member("a"))
 
     assert run("quota", "-f", files).stdout == "There is no FederatedQuota: nobody is limited.\n"
-    assert run("queue", "-f", files, "--project", "ads").stdout == "No workload of project ads lacks copies.\n"
+    assert (
+        run("queue", "-f", files, "--project", "ads").stdout
+        == "No workload of project ads lacks copies.\n"
+    )
 
 
 def test_an_account_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) -> None:
@@ -101,7 +160,9 @@ def test_headroom_and_place_follow_the_tree(tmp_path: Path) -> None:
 
     for project, left in (("feed", 0), ("ads", 1)):
         asked = ("headroom", *files, "--shape", "1cpu", "--project", project, "-o", "json")
-        assert json.loads(run(*asked).stdout)["now"] == left, "6 cpus, 5 of them held, the last is kept for ads"
+        assert json.loads(run(*asked).stdout)["now"] == left, (
+            "6 cpus, 5 of them held, the last is kept for ads"
+        )
     placed = json.loads(run("place", *files, "-o", "json").stdout)["items"]
     got = {one["metadata"]["name"].split("-")[1]: one["spec"]["placed"] for one in placed}
     assert got == {"web": 5, "page": 1, "free": 0}

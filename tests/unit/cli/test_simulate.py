@@ -1,4 +1,6 @@
-"""`federator simulate`: what a planner reads, what is written to --out, and how bad input is told."""
+"""`federator simulate`: what a planner reads, what is written to --out, and how bad input is
+told.
+"""
 
 import json
 from pathlib import Path
@@ -46,7 +48,11 @@ def test_a_report_is_written_whole(tmp_path: Path) -> None:
     done = run("simulate", scenario(tmp_path), "-q", "--out", str(tmp_path / "out"))
 
     assert done.exit_code == 0
-    assert {path.name for path in (tmp_path / "out").iterdir()} >= {"report.html", "report.json", "works.csv"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} >= {
+        "report.html",
+        "report.json",
+        "works.csv",
+    }
     assert {path.name for path in tmp_path.iterdir()} == {"two.yaml", "out"}
     assert "--set" not in (tmp_path / "out" / "report.json").read_text()
 
@@ -107,7 +113,9 @@ def test_demand_grows_and_nodes_and_fields_are_others_without_a_change_of_the_fi
 
     assert report(path, "--scale-demand", "1.5")["waiting"]["all"]["works"] == 45
     grown = report(path, "--add-nodes", "a=2@1h")["happened"]
-    assert [(one["kind"], one["subject"], one["atSeconds"]) for one in grown] == [("grown", "a", 3600)]
+    assert [(one["kind"], one["subject"], one["atSeconds"]) for one in grown] == [
+        ("grown", "a", 3600)
+    ]
     assert report(path, "--set", "seed=5")["inputs"]["seed"] == 5
     assert Path(path).read_bytes() == before
 
@@ -123,7 +131,9 @@ def test_demand_grows_and_nodes_and_fields_are_others_without_a_change_of_the_fi
         ),
     ],
 )
-def test_a_bad_file_of_policies_is_told_and_nothing_is_written(tmp_path: Path, content: str, expected: str) -> None:
+def test_a_bad_file_of_policies_is_told_and_nothing_is_written(
+    tmp_path: Path, content: str, expected: str
+) -> None:
     (tmp_path / "policy.yaml").write_text(content)
     out = tmp_path / "out"
 
@@ -149,7 +159,10 @@ def test_a_bad_file_of_policies_is_told_and_nothing_is_written(tmp_path: Path, c
         (["--add-nodes", "a"], "--add-nodes: 'a': CLUSTER=N or CLUSTER=N@TIME is expected"),
         (["--scale-demand", "much"], "--scale-demand: 'much' is no fraction"),
         (["--capacity", "1/0"], "two.yaml: fleet.capacity: '1/0' is no fraction"),
-        (["--reference", "fed-fifo", "--lose", "a@1h"], "--reference goes with --capacity and -o only"),
+        (
+            ["--reference", "fed-fifo", "--lose", "a@1h"],
+            "--reference goes with --capacity and -o only",
+        ),
         (["--reference", "fed-fifo"], "two.yaml: a reference policy reads a folder"),
     ],
 )
@@ -212,10 +225,17 @@ def test_a_reference_policy_at_half_the_capacity(tmp_path: Path) -> None:
     (tmp_path / "workloads.csv").write_text(header + jobs)
 
     found = json.loads(
-        run("simulate", str(tmp_path), "--reference", "fed-fifo", "--capacity", "50%", "-o", "json").stdout
+        run(
+            "simulate", str(tmp_path), "--reference", "fed-fifo", "--capacity", "50%", "-o", "json"
+        ).stdout
     )
 
-    assert (found["capacity_scale"], found["capacity_units"], found["waited"], found["wait_sum_s"]) == (
+    assert (
+        found["capacity_scale"],
+        found["capacity_units"],
+        found["waited"],
+        found["wait_sum_s"],
+    ) == (
         "1/2",
         5,
         2,

@@ -25,7 +25,10 @@ def test_a_settings_file_is_laid_over_the_defaults(tmp_path: Path) -> None:
     path = tmp_path / "federator.yaml"
     path.write_text(yaml.safe_dump({group: {name: f"{value}-other"}}), encoding="utf-8")
 
-    assert yaml.safe_load(run("config", "show", "--config", str(path)).stdout)[group][name] == f"{value}-other"
+    assert (
+        yaml.safe_load(run("config", "show", "--config", str(path)).stdout)[group][name]
+        == f"{value}-other"
+    )
 
 
 def test_a_setting_that_does_not_exist_is_told_with_its_path(tmp_path: Path) -> None:
@@ -44,13 +47,19 @@ def test_every_setting_is_explained_with_its_default() -> None:
     told = dict(line.split(" = ", 1) for line in text.splitlines() if not line.startswith(" "))
 
     assert {path: yaml.safe_load(default) for path, default in told.items()} == {
-        f"{group}.{name}": value for group, values in settings.defaults().items() for name, value in values.items()
+        f"{group}.{name}": value
+        for group, values in settings.defaults().items()
+        for name, value in values.items()
     }
 
 
 def test_settings_are_explained_by_the_beginning_of_their_path() -> None:
     group = next(iter(settings.defaults()))
-    lines = [line for line in run("config", "explain", f"{group}.").stdout.splitlines() if not line.startswith(" ")]
+    lines = [
+        line
+        for line in run("config", "explain", f"{group}.").stdout.splitlines()
+        if not line.startswith(" ")
+    ]
 
     assert lines
     assert all(line.startswith(f"{group}.") for line in lines)
@@ -94,15 +103,24 @@ def test_an_unknown_command_is_told() -> None:
     assert "nosuch" in done.stderr
 
 
-@pytest.mark.parametrize("kind", ["psvc", "pjs", "clusters", "decisions", "policies", "deploy", "quotas"])
+@pytest.mark.parametrize(
+    "kind", ["psvc", "pjs", "clusters", "decisions", "policies", "deploy", "quotas"]
+)
 def test_the_kinds_that_the_hint_names_are_kinds(kind: str) -> None:
     assert views.kind_named(kind).plural
 
 
 def test_a_column_may_choose_a_condition() -> None:
     kind = views.kind_named("quotas")
-    conditions = [{"type": "Other", "status": "?"}, {"type": "Valid", "status": "False", "reason": "UnknownParent"}]
-    obj = {"metadata": {"name": "ads"}, "spec": {}, "status": {"workloads": 2, "conditions": conditions}}
+    conditions = [
+        {"type": "Other", "status": "?"},
+        {"type": "Valid", "status": "False", "reason": "UnknownParent"},
+    ]
+    obj = {
+        "metadata": {"name": "ads"},
+        "spec": {},
+        "status": {"workloads": 2, "conditions": conditions},
+    }
     shown = dict(zip(views.headers(kind, wide=True), views.row(kind, obj, wide=True), strict=True))
     assert (shown["WORKLOADS"], shown["VALID"], shown["REASON"]) == ("2", "False", "UnknownParent")
     assert views.row(kind, {"metadata": {"name": "new"}})[3] == ""
@@ -112,7 +130,9 @@ def test_the_namespace_of_a_context_may_be_in_another_file_than_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "one").write_text("current-context: team\n")
-    (tmp_path / "two").write_text("contexts: [{name: team, context: {namespace: team7}}]\ncurrent-context: other\n")
+    (tmp_path / "two").write_text(
+        "contexts: [{name: team, context: {namespace: team7}}]\ncurrent-context: other\n"
+    )
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'one'}{os.pathsep}{tmp_path / 'two'}")
     assert common.default_namespace("", "") == "team7"
     assert common.default_namespace("", "nobody") == "default"
@@ -120,7 +140,11 @@ def test_the_namespace_of_a_context_may_be_in_another_file_than_its_name(
 
 @pytest.mark.parametrize(
     "content",
-    [b"\xff\xfe", b"{current-context: a, contexts: 5}", b"{current-context: a, contexts: [{name: a, context: b}]}"],
+    [
+        b"\xff\xfe",
+        b"{current-context: a, contexts: 5}",
+        b"{current-context: a, contexts: [{name: a, context: b}]}",
+    ],
 )
 def test_a_kubeconfig_that_is_none_is_told_in_a_sentence(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "kubeconfig"
@@ -171,7 +195,11 @@ def test_a_variable_for_a_text_is_that_text(monkeypatch: pytest.MonkeyPatch, val
         ("FEDERATOR_HUB__PROBE_TIMEOUT_S", "1e999", "hub.probe_timeout_s"),
         ("FEDERATOR_HUB__PROBE_TIMEOUT_S", "inf", "hub.probe_timeout_s: must be finite, not inf"),
         ("FEDERATOR_HUB__PROBE_TIMEOUT_S", "nan", "hub.probe_timeout_s: must be finite, not nan"),
-        ("FEDERATOR_HUB__CAPACITY_COPY_PERMILLE", "1001", "hub.capacity_copy_permille: must be at most 1000, not 1001"),
+        (
+            "FEDERATOR_HUB__CAPACITY_COPY_PERMILLE",
+            "1001",
+            "hub.capacity_copy_permille: must be at most 1000, not 1001",
+        ),
     ],
 )
 def test_a_value_that_no_process_could_use_is_told_with_its_setting(
@@ -186,7 +214,9 @@ def test_a_value_that_no_process_could_use_is_told_with_its_setting(
 
 
 def test_the_fleet_of_a_command_line_wins_and_is_checked_too() -> None:
-    found = settings.load(environ={"FEDERATOR_HUB__FLEET": "one"}, overrides={"hub": {"fleet": "other"}})
+    found = settings.load(
+        environ={"FEDERATOR_HUB__FLEET": "one"}, overrides={"hub": {"fleet": "other"}}
+    )
     refused = run("member", "--cluster", "x", "--kubeconfig", "/nonexistent", "--fleet", "no label")
 
     assert found.hub.fleet == "other"

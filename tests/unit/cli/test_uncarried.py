@@ -1,4 +1,6 @@
-"""What lies on the host beside a workload and reaches no member is told by `explain`, with the caller's rights."""
+"""What lies on the host beside a workload and reaches no member is told by `explain`, with the
+caller's rights.
+"""
 
 import random
 from typing import Any
@@ -33,17 +35,25 @@ OBJECTS = [
 def workload() -> dict[str, Any]:
     obj = psvc("web", 2)
     pod = obj["spec"]["template"]["spec"]
-    pod["containers"][0]["env"] = [{"name": "P", "valueFrom": {"secretKeyRef": {"name": "password", "key": "k"}}}]
+    pod["containers"][0]["env"] = [
+        {"name": "P", "valueFrom": {"secretKeyRef": {"name": "password", "key": "k"}}}
+    ]
     pod["volumes"] = [{"name": "v", "secret": {"secretName": "not-there"}}]
     return obj
 
 
 async def _explained() -> tuple[dict[str, Any], list[str]]:
-    federation = Federation(fleet=fleetfile.generated(1), clock=Clock(1_790_000_000.0), rng=random.Random(1))
+    federation = Federation(
+        fleet=fleetfile.generated(1), clock=Clock(1_790_000_000.0), rng=random.Random(1)
+    )
     await federation.start()
     try:
         host: Client = federation.client("host")
-        await ensure(host, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}}, "namespaces")
+        await ensure(
+            host,
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}},
+            "namespaces",
+        )
         for plural, obj in OBJECTS:
             await ensure(host, obj, plural)
         kind = registry.KINDS["PinterestService"]
@@ -58,19 +68,26 @@ def test_explain_names_what_the_host_holds_and_no_member_gets() -> None:
     found, beside = virtual_time.run(_explained())
 
     assert beside == found["uncarried"] == ["Secret/password", "Service/web-outside"]
-    line = next(line for line in explaining.text(found).splitlines() if "carried to no member" in line)
+    line = next(
+        line for line in explaining.text(found).splitlines() if "carried to no member" in line
+    )
     assert "Secret/password, Service/web-outside" in line
     assert "federator convert" in line
 
 
 def test_a_long_list_is_counted() -> None:
-    assert "Job/j7 and 3 more" in uncarried.sentence([f"Job/j{number}" for number in range(11)], "feed")
+    assert "Job/j7 and 3 more" in uncarried.sentence(
+        [f"Job/j{number}" for number in range(11)], "feed"
+    )
 
 
 @pytest.mark.parametrize(
     ("found", "help_"),
     [
-        (["Service/web"], "Service/web; convert them (federator convert) or apply them in the members"),
+        (
+            ["Service/web"],
+            "Service/web; convert them (federator convert) or apply them in the members",
+        ),
         (["Secret/password", "StatefulSet/db"], "StatefulSet/db; apply them in the members"),
         (
             ["Secret/password", "Service/web"],

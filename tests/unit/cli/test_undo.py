@@ -35,21 +35,30 @@ async def undone(world: World, meanwhile: Mapping[str, Any], subresource: str) -
 
 def test_a_status_that_is_written_meanwhile_is_nobodys_change() -> None:
     async def scenario(world: World) -> None:
-        assert await undone(world, {"status": {"summary": "as the hub writes it"}}, "status") == "250m"
+        assert (
+            await undone(world, {"status": {"summary": "as the hub writes it"}}, "status") == "250m"
+        )
 
     play(scenario)
 
 
 @pytest.mark.parametrize(
-    "change", [{"spec": {"replicas": 2}}, {"metadata": {"annotations": {"why": "mine"}}}], ids=["spec", "annotation"]
+    "change",
+    [{"spec": {"replicas": 2}}, {"metadata": {"annotations": {"why": "mine"}}}],
+    ids=["spec", "annotation"],
 )
-def test_what_somebody_else_wrote_meanwhile_is_not_undone(change: dict[str, Any], capsys: Any) -> None:
+def test_what_somebody_else_wrote_meanwhile_is_not_undone(
+    change: dict[str, Any], capsys: Any
+) -> None:
     async def scenario(world: World) -> None:
         with pytest.raises(SystemExit):
             await undone(world, change, "")
         found = await world.get("PinterestService", "feed", "web")
         assert found is not None
-        assert found["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "500m"
+        assert (
+            found["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+            == "500m"
+        )
 
     play(scenario)
     assert "was changed meanwhile, so it was not written" in capsys.readouterr().err

@@ -1,7 +1,8 @@
-"""What is asked of the manifests in deploy/: restricted pods, roles without wildcards, closed networks. Pure.
+"""What is asked of the manifests in deploy/: restricted pods, roles without wildcards, closed
+networks. Pure.
 
-The unit tests look at the files as they lie there, the end-to-end tests at what `kubectl kustomize` makes of them.
-Every checker yields sentences; none means that all is well.
+The unit tests look at the files as they lie there, the end-to-end tests at what `kubectl kustomize`
+makes of them. Every checker yields sentences; none means that all is well.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +18,14 @@ DEPLOY = ROOT / "deploy"
 DATA = ("kustomization.yaml", "federator.yaml")
 """Files in deploy/ that are no manifests."""
 FORBIDDEN_VERBS = frozenset({"*", "escalate", "bind", "impersonate", "deletecollection"})
-FORBIDDEN_RESOURCES = ("roles", "clusterroles", "rolebindings", "clusterrolebindings", "pods/exec", "pods/attach")
+FORBIDDEN_RESOURCES = (
+    "roles",
+    "clusterroles",
+    "rolebindings",
+    "clusterrolebindings",
+    "pods/exec",
+    "pods/attach",
+)
 HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC")
 ON_DISK = frozenset({"history"})
 """What may lie on the disk of a node: it holds no secrets, and is to outlive the container."""
@@ -99,15 +107,26 @@ def pod_faults(found: Iterable[Manifest]) -> Iterator[str]:
             scratch = volume.get("emptyDir")
             if scratch is not None and "sizeLimit" not in scratch:
                 yield f"{name} has a scratch volume without a bound"
-            elif scratch is not None and scratch.get("medium") != "Memory" and volume["name"] not in ON_DISK:
+            elif (
+                scratch is not None
+                and scratch.get("medium") != "Memory"
+                and volume["name"] not in ON_DISK
+            ):
                 yield f"{name} has a scratch volume that is no tmpfs"
         for container in [*spec["containers"], *(spec.get("initContainers") or ())]:
-            yield from (f"{name}/{container['name']} {fault}" for fault in _container_faults(container, spec))
+            yield from (
+                f"{name}/{container['name']} {fault}"
+                for fault in _container_faults(container, spec)
+            )
 
 
 def _container_faults(container: Manifest, pod: Manifest) -> Iterator[str]:
     secure = {**(pod.get("securityContext") or {}), **(container.get("securityContext") or {})}
-    wanted = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "runAsNonRoot": True}
+    wanted = {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "runAsNonRoot": True,
+    }
     for field, value in wanted.items():
         if secure.get(field) is not value:
             yield f"has {field} {secure.get(field)}, not {value}"
@@ -123,19 +142,25 @@ def _container_faults(container: Manifest, pod: Manifest) -> Iterator[str]:
         if ((container.get(probe) or {}).get("httpGet") or {}).get("path") != path:
             yield f"has no {probe} on {path}"
     resources = container.get("resources") or {}
-    if not {"cpu", "memory"} <= set(resources.get("requests") or {}) or "memory" not in (resources.get("limits") or {}):
+    if not {"cpu", "memory"} <= set(resources.get("requests") or {}) or "memory" not in (
+        resources.get("limits") or {}
+    ):
         yield "names no resources"
     if container["image"].endswith(":latest") or ":" not in container["image"].rpartition("/")[2]:
         yield f"runs the unnamed version {container['image']}"
 
 
 def network_faults(found: Iterable[Manifest]) -> Iterator[str]:
-    """Each of our pods is selected by a policy that closes both directions and never reaches the metadata addresses."""
+    """Each of our pods is selected by a policy that closes both directions and never reaches the
+    metadata addresses.
+    """
     found = list(found)
     policies = of_kind(found, "NetworkPolicy")
     for owner in of_kind(found, "Deployment"):
         labels = owner["spec"]["template"]["metadata"]["labels"].items()
-        if not any(policy["spec"]["podSelector"]["matchLabels"].items() <= labels for policy in policies):
+        if not any(
+            policy["spec"]["podSelector"]["matchLabels"].items() <= labels for policy in policies
+        ):
             yield f"Deployment {owner['metadata']['name']} is selected by no NetworkPolicy"
     for policy in policies:
         name, spec = f"NetworkPolicy {policy['metadata']['name']}", policy["spec"]
@@ -146,7 +171,9 @@ def network_faults(found: Iterable[Manifest]) -> Iterator[str]:
                 yield f"{name} has a rule for every port or every peer"
             for peer in rule.get("to") or ():
                 block = peer.get("ipBlock") or {}
-                if block.get("cidr") == "0.0.0.0/0" and METADATA_ADDRESSES not in block.get("except", ()):
+                if block.get("cidr") == "0.0.0.0/0" and METADATA_ADDRESSES not in block.get(
+                    "except", ()
+                ):
                     yield f"{name} reaches {METADATA_ADDRESSES}"
 
 

@@ -1,4 +1,6 @@
-"""The manifests in deploy/ ask for no more than they must, and say the same as the code that needs them."""
+"""The manifests in deploy/ ask for no more than they must, and say the same as the code that needs
+them.
+"""
 
 import copy
 from pathlib import Path
@@ -32,9 +34,14 @@ def test_nothing_that_is_shipped_has_a_fault() -> None:
 
 def test_the_hub_has_in_members_exactly_the_rights_that_joining_makes_and_checks() -> None:
     found = manifests.load((manifests.DEPLOY / "member" / "hub-account.yaml").read_text())
-    made = {("", group, resource, verb, "") for group, resource, verbs in joining.HUB_RULES for verb in verbs}
+    made = {
+        ("", group, resource, verb, "")
+        for group, resource, verbs in joining.HUB_RULES
+        for verb in verbs
+    }
     own = {
-        (granting.SYSTEM_NAMESPACE, group, resource, verb, name) for group, resource, name, verb in joining.OWN_RULES
+        (granting.SYSTEM_NAMESPACE, group, resource, verb, name)
+        for group, resource, name, verb in joining.OWN_RULES
     }
     made |= own
     assert joining.MEMBER_LEASE == LEASE
@@ -62,13 +69,25 @@ def test_names_in_the_manifests_are_those_of_the_code() -> None:
         granting.SYSTEM_NAMESPACE,
         granting.CREDENTIALS_NAMESPACE,
     )
-    named = {row[4] for account in ("federator-hub", "federator-member") for row in manifests.grants(found, account)}
-    others = ("federator", "kube-system", serving.CLIENT_CA.name, seals.SECRET, *hardening.HOST_POLICIES)
+    named = {
+        row[4]
+        for account in ("federator-hub", "federator-member")
+        for row in manifests.grants(found, account)
+    }
+    others = (
+        "federator",
+        "kube-system",
+        serving.CLIENT_CA.name,
+        seals.SECRET,
+        *hardening.HOST_POLICIES,
+    )
     mine = {options.lease_name, granting.HUB_ACCOUNT, departed.OBJECT, *others}
     assert named == {"", LEASE, *mine}
 
 
-def test_everybody_may_read_who_leads_and_whether_it_is_paused_and_nothing_else_of_the_hub_s() -> None:
+def test_everybody_may_read_who_leads_and_whether_it_is_paused_and_nothing_else_of_the_hub_s() -> (
+    None
+):
     found = manifests.written()
     asked = {
         ("federator-system", "coordination.k8s.io", "leases", "get", HubOptions().lease_name),
@@ -90,16 +109,26 @@ def test_admission_policies_name_our_accounts_and_marks() -> None:
         "federator-carried": (names.FLEET_LABEL, names.WORKLOAD_UID_LABEL, names.SLICE_ANNOTATION),
         "federator-accounts": (names.FLEET_LABEL,),
         "federator-decisions": (names.REBALANCE_ANNOTATION, names.FORCE_FORGET_ANNOTATION),
-        "federator-marks": (f"{names.FEDERATION}/", names.SLICE_ANNOTATION, MEMBER_STATUS_ANNOTATION),
+        "federator-marks": (
+            f"{names.FEDERATION}/",
+            names.SLICE_ANNOTATION,
+            MEMBER_STATUS_ANNOTATION,
+        ),
         "federator-clusters": (names.CLUSTER_FINALIZER,),
         "federator-hub-writes": (names.FLEET_LABEL,),
     }
     for name, texts in marks.items():
         found = str(_named("ValidatingAdmissionPolicy", name))
         assert [text for text in texts if text not in found] == [], name
-    bound = {each["spec"]["policyName"] for each in manifests.of_kind(manifests.written(), _BINDING)}
+    bound = {
+        each["spec"]["policyName"] for each in manifests.of_kind(manifests.written(), _BINDING)
+    }
     made = manifests.of_kind(manifests.written(), "ValidatingAdmissionPolicy")
-    assert bound == {policy["metadata"]["name"] for policy in made} >= {*marks, *_WITHOUT_MARKS, *_FOR_EVERYBODY}
+    assert (
+        bound
+        == {policy["metadata"]["name"] for policy in made}
+        >= {*marks, *_WITHOUT_MARKS, *_FOR_EVERYBODY}
+    )
 
 
 def test_priority_classes_come_from_the_member_process_alone() -> None:
@@ -109,7 +138,9 @@ def test_priority_classes_come_from_the_member_process_alone() -> None:
     assert yaml.safe_load(said["expression"]) == values
 
 
-@pytest.mark.parametrize("path", sorted(manifests.DEPLOY.rglob("federator.yaml")), ids=lambda path: path.parent.name)
+@pytest.mark.parametrize(
+    "path", sorted(manifests.DEPLOY.rglob("federator.yaml")), ids=lambda path: path.parent.name
+)
 def test_settings_files_load_and_listen_where_the_probes_ask(path: Path) -> None:
     found = settings.load(str(path), {})
     assert (found.serve.host, found.serve.port) == ("0.0.0.0", 8080)
@@ -118,7 +149,9 @@ def test_settings_files_load_and_listen_where_the_probes_ask(path: Path) -> None
 def test_the_crds_of_the_base_are_all_there_are() -> None:
     folder = manifests.ROOT / "config" / "crd"
     (kustomization,) = manifests.load((folder / "kustomization.yaml").read_text())
-    assert kustomization["resources"] == sorted(path.name for path in folder.glob("*.pinterest.com.yaml"))
+    assert kustomization["resources"] == sorted(
+        path.name for path in folder.glob("*.pinterest.com.yaml")
+    )
 
 
 _WITHOUT_MARKS = (
@@ -133,7 +166,11 @@ _BINDING = "ValidatingAdmissionPolicyBinding"
 
 
 def _named(kind: str, name: str) -> Any:
-    return next(each for each in manifests.of_kind(manifests.written(), kind) if each["metadata"]["name"] == name)
+    return next(
+        each
+        for each in manifests.of_kind(manifests.written(), kind)
+        if each["metadata"]["name"] == name
+    )
 
 
 def _spoil(path: tuple[str | int, ...], value: Any) -> list[Any]:
@@ -156,7 +193,10 @@ def _spoil(path: tuple[str | int, ...], value: Any) -> list[Any]:
         (("volumes",), [{"name": "tmp", "emptyDir": {}}]),
         (("containers", 0, "securityContext"), {}),
         (("containers", 0, "securityContext", "privileged"), True),
-        (("containers", 0, "securityContext", "capabilities"), {"drop": ["ALL"], "add": ["NET_ADMIN"]}),
+        (
+            ("containers", 0, "securityContext", "capabilities"),
+            {"drop": ["ALL"], "add": ["NET_ADMIN"]},
+        ),
         (("containers", 0, "ports", 0, "hostPort"), 80),
         (("containers", 0, "readinessProbe"), None),
         (("containers", 0, "resources"), {}),
@@ -170,8 +210,19 @@ def test_the_checker_sees_what_restricted_refuses(path: tuple[str | int, ...], v
 
 def test_the_checker_sees_roles_and_networks_that_are_too_wide() -> None:
     rule = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]}
-    role = {"kind": "Role", "metadata": {"name": "r"}, "rules": [rule, {**rule, "resources": ["*"]}]}
+    role = {
+        "kind": "Role",
+        "metadata": {"name": "r"},
+        "rules": [rule, {**rule, "resources": ["*"]}],
+    }
     assert len(list(manifests.role_faults([role]))) == 2
-    everywhere = {"policyTypes": ["Egress"], "egress": [{"to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]}]}
-    policy = {"kind": "NetworkPolicy", "metadata": {"name": "n"}, "spec": {"podSelector": {}, **everywhere}}
+    everywhere = {
+        "policyTypes": ["Egress"],
+        "egress": [{"to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]}],
+    }
+    policy = {
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "n"},
+        "spec": {"podSelector": {}, **everywhere},
+    }
     assert len(list(manifests.network_faults([policy]))) == 3

@@ -1,4 +1,6 @@
-"""What the RBAC test on real servers judges by: the audit log as requests, and requests against grants."""
+"""What the RBAC test on real servers judges by: the audit log as requests, and requests against
+grants.
+"""
 
 import json
 from pathlib import Path
@@ -27,17 +29,34 @@ def rows(tmp_path: Path) -> set[audit.Asked]:
     log = tmp_path / "audit.log"
     lines = [
         event("patch", "deployments", apiGroup="apps", namespace="feed", name="web", code=201),
-        event("patch", "deployments", apiGroup="apps", namespace="feed", name="web", subresource="status"),
-        event("get", "leases", apiGroup="coordination.k8s.io", namespace="federator-system", name="federator-hub"),
+        event(
+            "patch",
+            "deployments",
+            apiGroup="apps",
+            namespace="feed",
+            name="web",
+            subresource="status",
+        ),
+        event(
+            "get",
+            "leases",
+            apiGroup="coordination.k8s.io",
+            namespace="federator-system",
+            name="federator-hub",
+        ),
         event("list", "configmaps", namespace="federator-system", name="federator"),
-        event("delete", "secrets", namespace="federator-clusters", name="a", code=403, message="no"),
+        event(
+            "delete", "secrets", namespace="federator-clusters", name="a", code=403, message="no"
+        ),
         '{"half": "a li',
     ]
     log.write_text("\n".join(lines))
     return audit.read(log)
 
 
-def test_the_log_is_read_with_what_was_refused_and_without_the_line_still_being_written(rows: set[audit.Asked]) -> None:
+def test_the_log_is_read_with_what_was_refused_and_without_the_line_still_being_written(
+    rows: set[audit.Asked],
+) -> None:
     assert len(rows) == 5
     assert [row.refused for row in rows if row.verb == "delete"] == ["no"]
     assert {row.user for row in rows} == {HUB}

@@ -1,4 +1,6 @@
-"""The locks: everything that is installed is named by version and hash, and is what pyproject.toml asks for."""
+"""The locks: everything that is installed is named by version and hash, and is what pyproject.toml
+asks for.
+"""
 
 import re
 import tomllib
@@ -19,7 +21,9 @@ ASKED = {"run": RUN, "build": BUILD, "dev": [*RUN, *BUILD, *DEV]}
 def locked(name: str) -> dict[str, set[str]]:
     """Package -> the versions in that lock (several where they differ by Python version)."""
     found: dict[str, set[str]] = {}
-    for entry in re.split(r"\n(?=\S)", (TOP / "deploy/locks" / f"{name}.txt").read_text(encoding="utf-8").strip()):
+    for entry in re.split(
+        r"\n(?=\S)", (TOP / "deploy/locks" / f"{name}.txt").read_text(encoding="utf-8").strip()
+    ):
         matched = re.match(r"([a-zA-Z0-9._-]+)==([^ ;]+)", entry)
         assert matched, entry[:80]
         assert re.search(r"--hash=sha256:[0-9a-f]{64}\b", entry), f"{matched[0]} has no hash"
@@ -34,7 +38,9 @@ def test_the_lock_has_what_pyproject_asks_for(name: str) -> None:
         wanted = Requirement(line)
         versions = found.get(canonicalize_name(wanted.name), set())
         assert versions, f"{wanted.name} is not in deploy/locks/{name}.txt: run `make lock`"
-        assert all(wanted.specifier.contains(version) for version in versions), f"{line}: locked is {versions}"
+        assert all(wanted.specifier.contains(version) for version in versions), (
+            f"{line}: locked is {versions}"
+        )
 
 
 def test_what_runs_is_what_was_tested() -> None:
@@ -44,6 +50,8 @@ def test_what_runs_is_what_was_tested() -> None:
 
 def test_the_image_installs_by_hash_only() -> None:
     lines = (TOP / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
-    installs = re.findall(r"pip install ([^&|]+)", "\n".join(line for line in lines if not line.startswith("#")))
+    installs = re.findall(
+        r"pip install ([^&|]+)", "\n".join(line for line in lines if not line.startswith("#"))
+    )
     assert len(installs) == 3
     assert all("--require-hashes" in line or "--no-deps --no-index" in line for line in installs)

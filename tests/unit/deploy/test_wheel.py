@@ -1,4 +1,6 @@
-"""The wheel: it says that it is typed, carries its licence and its data, and nothing that only the project uses."""
+"""The wheel: it says that it is typed, carries its licence and its data, and nothing that only the
+project uses.
+"""
 
 import subprocess
 import sys
@@ -13,7 +15,10 @@ TOP = Path(__file__).parents[3]
 @pytest.fixture(scope="module")
 def names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """The files of the wheel that this checkout makes."""
-    pytest.importorskip("hatchling", reason="hatchling is not installed here: run `make`, which installs the dev lock")
+    pytest.importorskip(
+        "hatchling",
+        reason="hatchling is not installed here: run `make`, which installs the dev lock",
+    )
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(command, cwd=TOP, check=True, timeout=60, capture_output=True)
@@ -36,7 +41,10 @@ def test_the_wheel_has_every_file_of_the_package_and_says_that_it_is_typed(names
 def test_the_wheel_carries_licence_and_notice_and_nothing_else(names: set[str]) -> None:
     others = {name for name in names if not name.startswith("federator/")}
 
-    assert {name.rpartition("/")[2] for name in others if "/licenses/" in name} == {"LICENSE", "NOTICE"}
+    assert {name.rpartition("/")[2] for name in others if "/licenses/" in name} == {
+        "LICENSE",
+        "NOTICE",
+    }
     assert {name.partition("/")[0] for name in others} == {next(iter(others)).partition("/")[0]}
 
 

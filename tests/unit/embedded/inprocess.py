@@ -1,4 +1,6 @@
-"""Helpers of the embedded API's own tests: a cluster on virtual time, and one line to ask it something."""
+"""Helpers of the embedded API's own tests: a cluster on virtual time, and one line to ask it
+something.
+"""
 
 import functools
 import random
@@ -35,7 +37,9 @@ def store(**options: Any) -> Store:
 
 def cluster(**options: Any) -> EmbeddedCluster:
     """A bare API: no stand-in controllers."""
-    return EmbeddedCluster("test", clock=Clock(EPOCH_S), rng=random.Random(1), **{"controllers": False, **options})
+    return EmbeddedCluster(
+        "test", clock=Clock(EPOCH_S), rng=random.Random(1), **{"controllers": False, **options}
+    )
 
 
 def speaker(made: EmbeddedCluster | None = None) -> Speaker:

@@ -1,4 +1,5 @@
-"""Answers of a real API server (tests/controlplane/record.py), and the schema layer of the embedded one asked the same.
+"""Answers of a real API server (tests/controlplane/record.py), and the schema layer of the embedded
+one asked the same.
 
 Functions are called directly, in the order the REST layer calls them: no store, no loop.
 """
@@ -83,7 +84,9 @@ def _perform(step: Step, live: dict[str, Any] | None) -> dict[str, Any]:
     else:
         fresh = _decoded(_patched(step, body, live, info), info, namespace, strict)
         if live is not None:
-            fresh["metadata"].update({key: live["metadata"][key] for key in VOLATILE if key in live["metadata"]})
+            fresh["metadata"].update(
+                {key: live["metadata"][key] for key in VOLATILE if key in live["metadata"]}
+            )
         fields = ownership.track(live, fresh, manager, "Update", info, NOW)
         fresh["metadata"].pop("managedFields", None)
         if fields:
@@ -106,14 +109,18 @@ def _decoded(body: Any, info: ResourceInfo, namespace: str | None, strict: bool)
     pruned = pruning.prune(body, info)
     if pruned.unknown and strict:
         why = pruning.strict_error(pruned.unknown)
-        raise Refused(f'{info.kind} in version "{info.version}" cannot be handled as a {info.kind}: {why}')
+        raise Refused(
+            f'{info.kind} in version "{info.version}" cannot be handled as a {info.kind}: {why}'
+        )
     if namespace is not None:
         pruned.obj["metadata"].setdefault("namespace", namespace)
     defaults.fill(pruned.obj, info)
     return pruned.obj
 
 
-def _stored(fresh: dict[str, Any], live: dict[str, Any] | None, info: ResourceInfo) -> dict[str, Any]:
+def _stored(
+    fresh: dict[str, Any], live: dict[str, Any] | None, info: ResourceInfo
+) -> dict[str, Any]:
     if live is None:
         fresh["metadata"]["uid"] = "the-uid"
         natives.prepare_create(fresh, info, uid="the-uid")

@@ -1,4 +1,6 @@
-"""CEL rules of custom resources: transitions, messages, paths, what is compiled and what is refused."""
+"""CEL rules of custom resources: transitions, messages, paths, what is compiled and what is
+refused.
+"""
 
 from typing import Any
 
@@ -10,7 +12,9 @@ from federator.embedded.validation.cel import views
 
 
 def _node(rules: list[dict[str, Any]], **properties: Any) -> Node:
-    return Node({"type": "object", "properties": properties, "x-kubernetes-validations": rules}, None)
+    return Node(
+        {"type": "object", "properties": properties, "x-kubernetes-validations": rules}, None
+    )
 
 
 INTEGER = {"type": "integer"}
@@ -26,7 +30,10 @@ def test_transition_rule_needs_an_old_value() -> None:
 
 
 def test_optional_old_value_is_there_on_create_too() -> None:
-    node = _node([{"rule": "!oldSelf.hasValue() || self.a == oldSelf.value().a", "optionalOldSelf": True}], a=INTEGER)
+    node = _node(
+        [{"rule": "!oldSelf.hasValue() || self.a == oldSelf.value().a", "optionalOldSelf": True}],
+        a=INTEGER,
+    )
     assert cel_rules.check({"a": 1}, None, node) == []
     assert len(cel_rules.check({"a": 2}, {"a": 1}, node)) == 1
 
@@ -97,7 +104,12 @@ def test_transition_in_a_keyed_list_compares_items_of_one_key() -> None:
         "properties": {"n": TEXT, "v": INTEGER},
         "x-kubernetes-validations": [{"rule": "self.v == oldSelf.v", "message": "fixed"}],
     }
-    schema = {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["n"], "items": item}
+    schema = {
+        "type": "array",
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["n"],
+        "items": item,
+    }
     node = Node({"type": "object", "properties": {"l": schema}}, None)
     old = {"l": [{"n": "a", "v": 1}, {"n": "b", "v": 2}]}
     new = {"l": [{"n": "b", "v": 2}, {"n": "c", "v": 3}, {"n": "a", "v": 9}]}
@@ -105,7 +117,9 @@ def test_transition_in_a_keyed_list_compares_items_of_one_key() -> None:
 
 
 def test_fields_that_cel_cannot_spell_are_escaped() -> None:
-    node = _node([{"rule": "self.__namespace__ == self.a__dash__b"}], **{"namespace": TEXT, "a-b": TEXT})
+    node = _node(
+        [{"rule": "self.__namespace__ == self.a__dash__b"}], **{"namespace": TEXT, "a-b": TEXT}
+    )
     assert cel_rules.check({"namespace": "x", "a-b": "x"}, None, node) == []
     assert len(cel_rules.check({"namespace": "x", "a-b": "y"}, None, node)) == 1
 
@@ -123,7 +137,14 @@ WHOLE = [
 
 @pytest.mark.parametrize(("rule", "obj", "holds"), WHOLE)
 def test_rule_sees_what_it_names(rule: str, obj: dict[str, Any], holds: bool) -> None:
-    node = Node({"type": "object", "additionalProperties": INTEGER, "x-kubernetes-validations": [{"rule": rule}]}, None)
+    node = Node(
+        {
+            "type": "object",
+            "additionalProperties": INTEGER,
+            "x-kubernetes-validations": [{"rule": rule}],
+        },
+        None,
+    )
     assert (cel_rules.check(obj, None, node) == []) is holds
 
 

@@ -1,4 +1,6 @@
-"""What a CustomResourceDefinition brings: resources, status, published schema; and that our own are sound."""
+"""What a CustomResourceDefinition brings: resources, status, published schema; and that our own are
+sound.
+"""
 
 import json
 from pathlib import Path
@@ -16,7 +18,10 @@ DEFINITIONS = builtins.info("apiextensions.k8s.io", "customresourcedefinitions")
 
 
 def _crd(**version: Any) -> dict[str, Any]:
-    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"a": {"type": "string"}}}}}
+    schema = {
+        "type": "object",
+        "properties": {"spec": {"type": "object", "properties": {"a": {"type": "string"}}}},
+    }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -24,9 +29,20 @@ def _crd(**version: Any) -> dict[str, Any]:
         "spec": {
             "group": "example.org",
             "scope": "Namespaced",
-            "names": {"plural": "things", "kind": "Thing", "shortNames": ["th"], "categories": ["all"]},
+            "names": {
+                "plural": "things",
+                "kind": "Thing",
+                "shortNames": ["th"],
+                "categories": ["all"],
+            },
             "versions": [
-                {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}, **version}
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": schema},
+                    **version,
+                }
             ],
         },
     }
@@ -51,12 +67,22 @@ def test_a_definition_may_keep_the_finalizer_that_its_own_server_puts_on_it() ->
 
 def test_resource_has_what_the_definition_says() -> None:
     crd = _crd(
-        subresources={"status": {}, "scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}},
-        additionalPrinterColumns=[{"name": "N", "type": "integer", "jsonPath": ".spec.n", "priority": 1}],
+        subresources={
+            "status": {},
+            "scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"},
+        },
+        additionalPrinterColumns=[
+            {"name": "N", "type": "integer", "jsonPath": ".spec.n", "priority": 1}
+        ],
     )
     defaults.fill(crd, DEFINITIONS)
     (info,) = crds.resource_infos(crd)
-    assert (info.plural, info.singular, info.list_kind, info.short_names) == ("things", "thing", "ThingList", ("th",))
+    assert (info.plural, info.singular, info.list_kind, info.short_names) == (
+        "things",
+        "thing",
+        "ThingList",
+        ("th",),
+    )
     assert sorted(info.subresources) == ["scale", "status"]
     assert info.subresources["scale"].group == "autoscaling"
     assert info.scale is not None
@@ -96,15 +122,21 @@ def test_published_schema_refers_to_object_metadata() -> None:
     (info,) = crds.resource_infos(_crd())
     document = json.loads(openapi.document([info]))
     schema = document["components"]["schemas"]["org.example.v1.Thing"]
-    assert schema["x-kubernetes-group-version-kind"] == [{"group": "example.org", "kind": "Thing", "version": "v1"}]
+    assert schema["x-kubernetes-group-version-kind"] == [
+        {"group": "example.org", "kind": "Thing", "version": "v1"}
+    ]
     assert schema["properties"]["metadata"]["allOf"][0]["$ref"].endswith("ObjectMeta")
     assert "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta" in document["components"]["schemas"]
 
 
 def test_patch_of_custom_resources_is_not_offered_strategically() -> None:
-    """kubectl sends a strategic patch wherever a document lists it, and custom resources refuse it."""
+    """kubectl sends a strategic patch wherever a document lists it, and custom resources
+    refuse it.
+    """
     (info,) = crds.resource_infos(_crd())
-    custom = json.loads(openapi.document([info]))["paths"]["/apis/example.org/v1/namespaces/{namespace}/things/{name}"]
+    custom = json.loads(openapi.document([info]))["paths"][
+        "/apis/example.org/v1/namespaces/{namespace}/things/{name}"
+    ]
     assert "application/strategic-merge-patch+json" not in custom["patch"]["requestBody"]["content"]
     apps = json.loads(openapi.document([builtins.info("apps", "deployments")]))
     builtin = apps["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]
@@ -119,13 +151,19 @@ def test_index_address_changes_with_the_schema_only() -> None:
     crd = _crd()
     assert address(crd) == address(json.loads(json.dumps(crd)))
     other = json.loads(json.dumps(crd))
-    other["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["description"] = "new"
+    other["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"][
+        "description"
+    ] = "new"
     assert address(other) != address(crd)
 
 
 def test_every_reference_of_a_document_is_in_it() -> None:
     for group, version in {(info.group, info.version) for info in builtins.resource_infos()}:
-        members = [info for info in builtins.resource_infos() if (info.group, info.version) == (group, version)]
+        members = [
+            info
+            for info in builtins.resource_infos()
+            if (info.group, info.version) == (group, version)
+        ]
         text = openapi.document(members).decode()
         schemas = json.loads(text)["components"]["schemas"]
         names = {part.split('"')[0] for part in text.split('"#/components/schemas/')[1:]}

@@ -17,11 +17,17 @@ THEN = "2026-01-01T00:00:00Z"
 
 
 def _config(data: dict[str, str] | None = None, **meta: Any) -> dict[str, Any]:
-    obj: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", **meta}}
+    obj: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "x", **meta},
+    }
     return obj if data is None else {**obj, "data": data}
 
 
-def _tracked(old: dict[str, Any] | None, new: dict[str, Any], manager: str, now: str = THEN) -> dict[str, Any]:
+def _tracked(
+    old: dict[str, Any] | None, new: dict[str, Any], manager: str, now: str = THEN
+) -> dict[str, Any]:
     fields = ownership.track(old, new, manager, "Update", MAPS, now)
     return {**new, "metadata": {**new["metadata"], "managedFields": fields}}
 
@@ -65,7 +71,10 @@ def test_object_without_owners_stays_without_until_somebody_applies() -> None:
     live = _config({"a": "1"})
     assert ownership.track(live, _config({"a": "2"}), "m", "Update", MAPS, THEN) == []
     merged = ownership.apply(live, _config({"b": "1"}), "m", False, MAPS, THEN)
-    assert [entry["manager"] for entry in merged.obj["metadata"]["managedFields"]] == ["m", "before-first-apply"]
+    assert [entry["manager"] for entry in merged.obj["metadata"]["managedFields"]] == [
+        "m",
+        "before-first-apply",
+    ]
 
 
 def test_status_is_owned_apart_from_the_rest() -> None:
@@ -76,10 +85,14 @@ def test_status_is_owned_apart_from_the_rest() -> None:
         "metadata": {"name": "w"},
         "spec": {"color": "red"},
     }
-    old["metadata"]["managedFields"] = ownership.track(None, old, "spec-writer", "Update", info, THEN)
+    old["metadata"]["managedFields"] = ownership.track(
+        None, old, "spec-writer", "Update", info, THEN
+    )
     new = {**old, "spec": {"color": "green"}, "status": {"note": "x"}}
     fields = ownership.track(old, new, "status-writer", "Update", info, THEN, "status")
-    assert [(entry["manager"], entry.get("subresource"), sorted(entry["fieldsV1"])) for entry in fields] == [
+    assert [
+        (entry["manager"], entry.get("subresource"), sorted(entry["fieldsV1"])) for entry in fields
+    ] == [
         ("spec-writer", None, ["f:spec"]),
         ("status-writer", "status", ["f:status"]),
     ]
@@ -113,7 +126,9 @@ async def test_a_controllers_annotation_stays_when_an_applier_takes_its_last_one
     (await api.apply(path, config, "team")).object()
     meta = (await api.get(path)).object()["metadata"]
     assert meta["annotations"] == {"deployment.kubernetes.io/revision": "1"}
-    written = [(one["manager"], one["operation"], one.get("subresource")) for one in meta["managedFields"]]
+    written = [
+        (one["manager"], one["operation"], one.get("subresource")) for one in meta["managedFields"]
+    ]
     assert written == [("team", "Apply", None), ("kube-controller-manager", "Update", "status")]
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -127,7 +142,11 @@ def test_apply_that_changes_nothing_gives_the_live_object_back() -> None:
 
 def test_kubectl_takes_over_what_it_applied_from_the_client_side() -> None:
     last = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"a":"1"}}'
-    live = _tracked(None, _config({"a": "1"}, annotations={ownership.LAST_APPLIED: last}), "kubectl-client-side-apply")
+    live = _tracked(
+        None,
+        _config({"a": "1"}, annotations={ownership.LAST_APPLIED: last}),
+        "kubectl-client-side-apply",
+    )
     assert ownership.apply(live, _config({"a": "2"}), "somebody", False, MAPS, THEN).conflicts
     merged = ownership.apply(live, _config({"a": "2"}), "kubectl", False, MAPS, THEN)
     assert merged.conflicts == []
@@ -145,19 +164,30 @@ UNTYPABLE = [
 def test_apply_of_what_does_not_fit_the_schema_is_an_error(extra: dict[str, Any], why: str) -> None:
     with pytest.raises(ownership.Untypable) as refused:
         ownership.apply(None, {**_config(), **extra}, "m", False, MAPS, THEN)
-    assert str(refused.value) == f"failed to create typed patch object (/x; /v1, Kind=ConfigMap): {why}"
+    assert (
+        str(refused.value)
+        == f"failed to create typed patch object (/x; /v1, Kind=ConfigMap): {why}"
+    )
 
 
 TRIES: list[tuple[Any, ...]] = [
     ({"f:a": {}}, {"f:b": {}}, {"f:a": {}, "f:b": {}}, {"f:a": {}}, None),
     ({"f:a": {}}, {"f:a": {"f:x": {}}}, {"f:a": {".": {}, "f:x": {}}}, {"f:a": {}}, None),
-    ({"f:a": {".": {}, "f:x": {}}}, {"f:a": {}}, {"f:a": {".": {}, "f:x": {}}}, {"f:a": {"f:x": {}}}, {"f:a": {}}),
+    (
+        {"f:a": {".": {}, "f:x": {}}},
+        {"f:a": {}},
+        {"f:a": {".": {}, "f:x": {}}},
+        {"f:a": {"f:x": {}}},
+        {"f:a": {}},
+    ),
     ({"f:a": {"f:x": {}}}, {"f:a": {"f:x": {}}}, {"f:a": {"f:x": {}}}, None, {"f:a": {"f:x": {}}}),
 ]
 
 
 @pytest.mark.parametrize(("left", "right", "union", "difference", "intersection"), TRIES)
-def test_set_arithmetic(left: Any, right: Any, union: Any, difference: Any, intersection: Any) -> None:
+def test_set_arithmetic(
+    left: Any, right: Any, union: Any, difference: Any, intersection: Any
+) -> None:
     assert fieldsets.union(left, right) == union
     assert fieldsets.difference(left, right) == difference
     assert fieldsets.intersection(left, right) == intersection
@@ -165,7 +195,12 @@ def test_set_arithmetic(left: Any, right: Any, union: Any, difference: Any, inte
 
 def test_paths_are_printed_level_by_level() -> None:
     trie: dict[str, Any] = {
-        "f:spec": {"f:z": {}, 'k:{"name":"a"}': {".": {}, "f:image": {}}, "f:a": {"f:b": {}}, 'v:"x"': {}}
+        "f:spec": {
+            "f:z": {},
+            'k:{"name":"a"}': {".": {}, "f:image": {}},
+            "f:a": {"f:b": {}},
+            'v:"x"': {},
+        }
     }
     assert list(fieldsets.paths(trie)) == [
         ".spec.z",

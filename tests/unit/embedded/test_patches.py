@@ -8,12 +8,18 @@ import pytest
 from federator.embedded.apply import patches
 from federator.embedded.schema import builtins
 
-POD = {"spec": {"containers": [{"name": "a", "image": "x", "args": ["1"]}, {"name": "b", "image": "y"}]}}
+POD = {
+    "spec": {
+        "containers": [{"name": "a", "image": "x", "args": ["1"]}, {"name": "b", "image": "y"}]
+    }
+}
 DEPLOYMENT = {
     "metadata": {"labels": {"a": "1", "b": "2"}, "finalizers": ["x/1", "x/2"]},
     "spec": {
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}},
-        "template": {"spec": {"containers": [{"name": "a", "image": "x"}, {"name": "b", "image": "y"}]}},
+        "template": {
+            "spec": {"containers": [{"name": "a", "image": "x"}, {"name": "b", "image": "y"}]}
+        },
     },
 }
 
@@ -96,7 +102,11 @@ STRATEGIC = [
             "spec": {
                 "template": {
                     "spec": {
-                        "$setElementOrder/containers": [{"name": "b"}, {"name": "c"}, {"name": "a"}],
+                        "$setElementOrder/containers": [
+                            {"name": "b"},
+                            {"name": "c"},
+                            {"name": "a"},
+                        ],
                         "containers": [{"name": "c"}],
                     }
                 }
@@ -107,7 +117,9 @@ STRATEGIC = [
 ]
 
 
-@pytest.mark.parametrize(("patch", "names"), [pytest.param(p, n, id=title) for title, p, n in STRATEGIC])
+@pytest.mark.parametrize(
+    ("patch", "names"), [pytest.param(p, n, id=title) for title, p, n in STRATEGIC]
+)
 def test_strategic_patch_of_a_keyed_list(patch: dict[str, Any], names: list[str]) -> None:
     node = builtins.info("apps", "deployments").node
     before = copy.deepcopy((DEPLOYMENT, patch))
@@ -133,15 +145,29 @@ def test_strategic_patch_unites_and_thins_lists_of_scalars() -> None:
     node = builtins.info("apps", "deployments").node
     grown = patches.strategic(DEPLOYMENT, {"metadata": {"finalizers": ["x/3", "x/1"]}}, node)
     assert sorted(grown["metadata"]["finalizers"]) == ["x/1", "x/2", "x/3"]
-    thinned = patches.strategic(DEPLOYMENT, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["x/1"]}}, node)
+    thinned = patches.strategic(
+        DEPLOYMENT, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["x/1"]}}, node
+    )
     assert thinned["metadata"]["finalizers"] == ["x/2"]
 
 
 STRATEGIC_REFUSED = [
-    (_containers({"image": "z"}), 500, "map: map[image:z] does not contain declared merge key: name"),
-    (_containers({"$patch": "dance", "name": "a"}), 500, "unknown patch type: dance in map: map[$patch:dance name:a]"),
+    (
+        _containers({"image": "z"}),
+        500,
+        "map: map[image:z] does not contain declared merge key: name",
+    ),
+    (
+        _containers({"$patch": "dance", "name": "a"}),
+        500,
+        "unknown patch type: dance in map: map[$patch:dance name:a]",
+    ),
     ({"spec": {"strategy": {"$retainKeys": "type"}}}, 400, "invalid patch format of retainKeys"),
-    ({"spec": {"strategy": {"$retainKeys": [], "type": "x"}}}, 500, "patch content doesn't match retainKeys list"),
+    (
+        {"spec": {"strategy": {"$retainKeys": [], "type": "x"}}},
+        500,
+        "patch content doesn't match retainKeys list",
+    ),
     ([1], 400, "json: cannot unmarshal array into Go value of type map[string]interface {}"),
 ]
 

@@ -1,4 +1,6 @@
-"""Logs of pods that do not really run: the same whenever they are asked for, and bounded as a kubelet bounds them."""
+"""Logs of pods that do not really run: the same whenever they are asked for, and bounded as a
+kubelet bounds them.
+"""
 
 import asyncio
 import random
@@ -19,16 +21,25 @@ PATH = "/api/v1/namespaces/default/pods/p/log"
 PACE = {"embedded.federator/start-delay-seconds": "0", "embedded.federator/log-every-seconds": "10"}
 
 
-def on_a_cluster(story: Callable[[Client], Awaitable[None]], annotations: dict[str, str], *names: str) -> None:
+def on_a_cluster(
+    story: Callable[[Client], Awaitable[None]], annotations: dict[str, str], *names: str
+) -> None:
     async def main() -> None:
         pools = (NodePool(1, name="n"),)
-        cluster = EmbeddedCluster("a", clock=Clock(1_790_000_000.0), rng=random.Random(1), nodes=pools)
+        cluster = EmbeddedCluster(
+            "a", clock=Clock(1_790_000_000.0), rng=random.Random(1), nodes=pools
+        )
         assert cluster.controllers is not None
         running = asyncio.get_running_loop().create_task(cluster.controllers.run())
         client = Client(cluster.transport(), "a")
         containers = [{"name": name, "image": "app:1"} for name in names or ("app",)]
         meta = {"name": "p", "namespace": "default", "annotations": annotations}
-        pod: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": containers}}
+        pod: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": meta,
+            "spec": {"containers": containers},
+        }
         await client.create(ObjectRef("v1", "pods", "default", "p", "Pod"), pod)
         await asyncio.sleep(35)
         try:
@@ -68,7 +79,10 @@ def test_lines_come_at_their_pace_and_are_bounded_as_asked() -> None:
     [
         ({}, "a container name must be specified for pod p, choose one of: [app side]"),
         ({"container": "none"}, "container none is not valid for pod p"),
-        ({"container": "app", "previous": "true"}, 'previous terminated container "app" in pod "p" not found'),
+        (
+            {"container": "app", "previous": "true"},
+            'previous terminated container "app" in pod "p" not found',
+        ),
         ({"container": "app", "tailLines": "-1"}, "tailLines -1 is no count"),
         ({"container": "app", "sinceTime": "yesterday"}, "sinceTime yesterday is no time"),
     ],

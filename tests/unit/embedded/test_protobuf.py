@@ -30,8 +30,12 @@ def envelope(api_version: str, kind: str, message: bytes) -> bytes:
 def test_a_namespace_reads_like_its_json() -> None:
     empty_time = field(8, b"")
     metadata = field(1, b"feed") + field(2, b"") + field(3, b"") + field(7, 0) + empty_time
-    labels = field(11, field(1, b"team") + field(2, b"a")) + field(11, field(1, b"zone") + field(2, b""))
-    body = envelope("v1", "Namespace", field(1, metadata + labels) + field(2, b"") + field(3, field(1, b"")))
+    labels = field(11, field(1, b"team") + field(2, b"a")) + field(
+        11, field(1, b"zone") + field(2, b"")
+    )
+    body = envelope(
+        "v1", "Namespace", field(1, metadata + labels) + field(2, b"") + field(3, field(1, b""))
+    )
     assert protobuf.decode(body) == {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -42,10 +46,17 @@ def test_a_namespace_reads_like_its_json() -> None:
 
 
 def test_pointers_to_zero_are_kept_and_inlined_structs_are_flat() -> None:
-    port = field(1, b"http") + field(2, b"TCP") + field(3, 80) + field(4, field(1, 0) + field(2, 8080) + field(3, b""))
+    port = (
+        field(1, b"http")
+        + field(2, b"TCP")
+        + field(3, 80)
+        + field(4, field(1, 0) + field(2, 8080) + field(3, b""))
+    )
     spec = field(1, port) + field(3, b"ClusterIP")
     service = protobuf.decode(envelope("v1", "Service", field(1, field(1, b"s")) + field(2, spec)))
-    assert service["spec"]["ports"] == [{"name": "http", "protocol": "TCP", "port": 80, "targetPort": 8080}]
+    assert service["spec"]["ports"] == [
+        {"name": "http", "protocol": "TCP", "port": 80, "targetPort": 8080}
+    ]
     scale = field(1, 0)
     made = protobuf.decode(envelope("apps/v1", "Deployment", field(2, scale)))
     assert made["spec"] == {"replicas": 0}
@@ -74,11 +85,15 @@ def test_nonsense_is_undecodable_and_nothing_worse(body: bytes) -> None:
 
 @on_virtual_time
 async def test_what_is_posted_as_protobuf_is_stored_and_answered_as_json() -> None:
-    body = envelope("v1", "ConfigMap", field(1, field(1, b"c")) + field(2, field(1, b"k") + field(2, b"v")))
+    body = envelope(
+        "v1", "ConfigMap", field(1, field(1, b"c")) + field(2, field(1, b"k") + field(2, b"v"))
+    )
     api = speaker()
     made: dict[str, Any] = (
         await api.call("POST", api.url("configmaps"), body, content_type=protobuf.MEDIA_TYPE)
     ).object(201)
     assert made["data"] == {"k": "v"}
-    answer = await api.call("POST", api.url("configmaps"), b"k8s\x00\xff", content_type=protobuf.MEDIA_TYPE)
+    answer = await api.call(
+        "POST", api.url("configmaps"), b"k8s\x00\xff", content_type=protobuf.MEDIA_TYPE
+    )
     assert (answer.status, answer.json["reason"]) == (400, "BadRequest")

@@ -16,7 +16,9 @@ from federator.kube.clock import Clock
 from tests.unit.embedded.inprocess import EPOCH_S, on_virtual_time
 
 ANN = Caller("ann", ("devs", "system:authenticated"))
-ROBOT = Caller("system:serviceaccount:team:robot", ("system:serviceaccounts", "system:authenticated"))
+ROBOT = Caller(
+    "system:serviceaccount:team:robot", ("system:serviceaccounts", "system:authenticated")
+)
 
 
 class Bench:
@@ -48,11 +50,17 @@ async def test_an_administrator_may_do_everything_and_others_nothing_but_ask() -
     bench = Bench()
     assert bench.allows(ADMIN, verb="delete", resource="nodes")
     assert not bench.allows(ANN, verb="get", resource="configmaps", namespace="team")
-    assert bench.allows(ANN, verb="create", group="authorization.k8s.io", resource="selfsubjectaccessreviews")
+    assert bench.allows(
+        ANN, verb="create", group="authorization.k8s.io", resource="selfsubjectaccessreviews"
+    )
     assert bench.allows(ANN, verb="get", path="/apis/apps/v1")
     assert not bench.allows(ANN, verb="get", path="/metrics")
-    assert not bench.allows(Caller("system:anonymous", ("system:unauthenticated",)), verb="get", path="/apis")
-    assert bench.allows(Caller("system:anonymous", ("system:unauthenticated",)), verb="get", path="/version")
+    assert not bench.allows(
+        Caller("system:anonymous", ("system:unauthenticated",)), verb="get", path="/apis"
+    )
+    assert bench.allows(
+        Caller("system:anonymous", ("system:unauthenticated",)), verb="get", path="/version"
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,7 +76,9 @@ async def test_an_administrator_may_do_everything_and_others_nothing_but_ask() -
     ],
 )
 @on_virtual_time
-async def test_bindings_hold_for_their_subjects(subject: dict[str, str], caller: Caller, holds: bool) -> None:
+async def test_bindings_hold_for_their_subjects(
+    subject: dict[str, str], caller: Caller, holds: bool
+) -> None:
     bench = Bench()
     bench.bind(subject, {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}, "team")
     assert bench.allows(caller, verb="get", resource="pods", namespace="team") is holds
@@ -104,7 +114,7 @@ async def test_rules_match(rule: dict[str, Any], wanted: dict[str, str], holds: 
     assert bench.allows(ANN, verb="get", **wanted) is holds
 
 
-# -- roles that are added up -------------------------------------------------------------------------------------------
+# -- roles that are added up -----------------------------------------------------------------------
 
 
 @on_virtual_time
@@ -122,7 +132,11 @@ async def test_a_role_is_added_to_view_edit_and_admin_by_its_labels() -> None:
     assert before["edit"] == before["admin"][:27]
     own = {"apiGroups": ["pinterest.com"], "resources": ["pinterestservices"], "verbs": ["create"]}
     labels = {f"{GROUP}/aggregate-to-edit": "true"}
-    body = {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRole", "metadata": {"name": "a", "labels": labels}}
+    body = {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "a", "labels": labels},
+    }
     cluster.store.create(resource, {**body, "rules": [own, own]})
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -146,8 +160,15 @@ async def test_roles_in_a_ring_keep_nobody_busy() -> None:
     for index in range(3):
         labels, chosen = {"part-of": str(index)}, {"matchLabels": {"part-of": str((index + 1) % 3)}}
         rule = {"apiGroups": [""], "resources": ["pods"], "verbs": [f"v{index}"]}
-        body = {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRole", "metadata": {"name": f"r{index}", "labels": labels}}
-        cluster.store.create(resource, {**body, "rules": [rule], "aggregationRule": {"clusterRoleSelectors": [chosen]}})
+        body = {
+            "apiVersion": f"{GROUP}/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": f"r{index}", "labels": labels},
+        }
+        cluster.store.create(
+            resource,
+            {**body, "rules": [rule], "aggregationRule": {"clusterRoleSelectors": [chosen]}},
+        )
     await asyncio.sleep(1)
     version = cluster.store.get(resource, "", "r0")
     await asyncio.sleep(10)

@@ -1,7 +1,8 @@
-"""The schema layer against recorded answers of a real API server: what is stored, what is refused and in which words.
+"""The schema layer against recorded answers of a real API server: what is stored, what is refused
+and in which words.
 
-In scope: decoding, defaults, strategies, validation, field ownership, CRD rules. Out of scope: the REST layer, the
-store.
+In scope: decoding, defaults, strategies, validation, field ownership, CRD rules. Out of scope: the
+REST layer, the store.
 """
 
 from typing import Any
@@ -18,13 +19,20 @@ def _each(name: str) -> list[Any]:
 
 
 TOKEN_VOLUME = "kube-api-access-"
-"""Mounted by a real server into each container; embedded pods go without (see embedded/admission)."""
+"""Mounted by a real server into each container; embedded pods go without (see embedded/admission).
+"""
 
 
 def _as_embedded(obj: Any, uid: str) -> Any:
-    """A recorded object with what the embedded server gives instead of the real one's own values."""
+    """A recorded object with what the embedded server gives instead of the real one's own
+    values.
+    """
     if isinstance(obj, list):
-        named = [item for item in obj if not (isinstance(item, dict) and TOKEN_VOLUME in str(item.get("name", "")))]
+        named = [
+            item
+            for item in obj
+            if not (isinstance(item, dict) and TOKEN_VOLUME in str(item.get("name", "")))
+        ]
         return [_as_embedded(item, uid) for item in named]
     if isinstance(obj, dict):
         pairs = {key: _as_embedded(child, uid) for key, child in obj.items()}
@@ -70,7 +78,9 @@ def test_builtin_is_refused_in_the_words_of_a_real_server(story: Story) -> None:
 
 
 def _complaints(message: str) -> list[str]:
-    return sorted(message.replace("[", "").replace("]", "").replace("is invalid: ", ", ").split(", "))
+    return sorted(
+        message.replace("[", "").replace("]", "").replace("is invalid: ", ", ").split(", ")
+    )
 
 
 @pytest.mark.parametrize("story", _each("customs"))
@@ -85,7 +95,11 @@ def test_custom_resource_is_judged_as_by_a_real_server(story: Story) -> None:
     assert _complaints(str(refused.value)) == _complaints(step["message"])
 
 
-NOT_TYPED = {"rule not bool": "our evaluator has no types before it runs: such a rule fails at its first use instead"}
+NOT_TYPED = {
+    "rule not bool": (
+        "our evaluator has no types before it runs: such a rule fails at its first use instead"
+    )
+}
 
 
 @pytest.mark.parametrize("story", _each("schemas"))
@@ -106,7 +120,8 @@ def test_ownership_goes_as_on_a_real_server(story: Story) -> None:
     for step in story["steps"]:
         if step["code"] >= 300:
             if "is invalid" in step["message"] and '"null"' in step["message"]:
-                # A real server trips over the null that its own removal of the last item leaves; we drop it.
+                # A real server trips over the null that its own removal of the last item leaves; we
+                # drop it.
                 continue
             with pytest.raises(recordings.Refused) as refused:
                 recordings.perform(step, live)

@@ -1,4 +1,6 @@
-"""REST behaviour the contract suite does not reach: permission, counting, chunks over time, definitions going away."""
+"""REST behaviour the contract suite does not reach: permission, counting, chunks over time,
+definitions going away.
+"""
 
 import asyncio
 import re
@@ -9,7 +11,14 @@ from federator.embedded.controllers import NodePool
 from tests.contract.bodies import deployment
 from tests.contract.crds import install_widgets
 from tests.contract.speaking import TABLE
-from tests.unit.embedded.inprocess import CONFIGMAPS, PODS, cluster, configmap, on_virtual_time, speaker
+from tests.unit.embedded.inprocess import (
+    CONFIGMAPS,
+    PODS,
+    cluster,
+    configmap,
+    on_virtual_time,
+    speaker,
+)
 
 
 @on_virtual_time
@@ -22,11 +31,15 @@ async def test_chunks_show_one_version_while_the_world_moves_on() -> None:
     assert first["metadata"]["remainingItemCount"] == 3
     made.store.delete(CONFIGMAPS, "default", "c3")
     made.store.create(CONFIGMAPS, configmap("c2x"))
-    rest = (await api.get(api.url("configmaps"), limit=9, **{"continue": first["metadata"]["continue"]})).object()
+    rest = (
+        await api.get(api.url("configmaps"), limit=9, **{"continue": first["metadata"]["continue"]})
+    ).object()
     assert [item["metadata"]["name"] for item in rest["items"]] == ["c2", "c3", "c4"]
     assert rest["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
     made.store.compact()
-    late = await api.get(api.url("configmaps"), limit=2, **{"continue": first["metadata"]["continue"]})
+    late = await api.get(
+        api.url("configmaps"), limit=2, **{"continue": first["metadata"]["continue"]}
+    )
     assert (late.status, late.json["reason"]) == (410, "Expired")
 
 
@@ -44,10 +57,20 @@ async def test_items_of_builtin_lists_leave_out_their_kind() -> None:
 async def test_a_pod_that_may_run_is_given_its_grace_and_others_go_at_once() -> None:
     made = cluster()
     api = speaker(made)
-    for name, node, phase in (("idle", "", "Pending"), ("busy", "n1", "Running"), ("done", "n1", "Succeeded")):
+    for name, node, phase in (
+        ("idle", "", "Pending"),
+        ("busy", "n1", "Running"),
+        ("done", "n1", "Succeeded"),
+    ):
         spec = {"nodeName": node, "terminationGracePeriodSeconds": 30} if node else {}
         metadata = {"name": name, "namespace": "default"}
-        body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": phase}}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": metadata,
+            "spec": spec,
+            "status": {"phase": phase},
+        }
         made.store.create(PODS, body)
     for name in ("idle", "busy", "done"):
         assert (await api.delete(api.url("pods", name))).object()["kind"] == "Pod"
@@ -59,7 +82,10 @@ async def test_a_pod_that_may_run_is_given_its_grace_and_others_go_at_once() -> 
 
 @pytest.mark.parametrize(
     ("policy", "finalizers"),
-    [("Orphan", ["x.example/hold", "orphan"]), ("Foreground", ["x.example/hold", "foregroundDeletion"])],
+    [
+        ("Orphan", ["x.example/hold", "orphan"]),
+        ("Foreground", ["x.example/hold", "foregroundDeletion"]),
+    ],
 )
 @on_virtual_time
 async def test_propagation_becomes_a_finalizer(policy: str, finalizers: list[str]) -> None:
@@ -68,7 +94,9 @@ async def test_propagation_becomes_a_finalizer(policy: str, finalizers: list[str
     api = speaker(made)
     marked = (await api.delete(api.url("configmaps", "a"), {"propagationPolicy": policy})).object()
     assert marked["metadata"]["finalizers"] == finalizers
-    again = (await api.delete(api.url("configmaps", "a"), {"propagationPolicy": "Background"})).object()
+    again = (
+        await api.delete(api.url("configmaps", "a"), {"propagationPolicy": "Background"})
+    ).object()
     assert again["metadata"]["finalizers"] == ["x.example/hold"]
 
 
@@ -92,7 +120,12 @@ async def test_deleting_a_definition_deletes_its_objects_first() -> None:
     api = speaker(made)
     await install_widgets(api)
     metadata = {"name": "held", "finalizers": ["x.example/hold"]}
-    body = {"apiVersion": "contract.example/v1", "kind": "Widget", "metadata": metadata, "spec": {"color": "red"}}
+    body = {
+        "apiVersion": "contract.example/v1",
+        "kind": "Widget",
+        "metadata": metadata,
+        "spec": {"color": "red"},
+    }
     (await api.post(api.url("widgets"), body)).object(201)
     crd = next(item.key[1] for item in made.store.items(made.registry.crd))
     path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd}"
@@ -114,15 +147,21 @@ async def test_services_get_addresses_in_order_and_give_them_back() -> None:
     addresses = []
     for name in ("a", "b"):
         spec = {"type": "NodePort", "ports": [{"port": 80}]}
-        made = (await api.post(api.url("services"), {"metadata": {"name": name}, "spec": spec})).object(201)
+        made = (
+            await api.post(api.url("services"), {"metadata": {"name": name}, "spec": spec})
+        ).object(201)
         addresses.append((made["spec"]["clusterIP"], made["spec"]["ports"][0]["nodePort"]))
     assert addresses == [("10.96.0.10", 30000), ("10.96.0.11", 30001)]
     taken = await api.post(
-        api.url("services"), {"metadata": {"name": "c"}, "spec": {"clusterIP": "10.96.0.10", "ports": [{"port": 80}]}}
+        api.url("services"),
+        {"metadata": {"name": "c"}, "spec": {"clusterIP": "10.96.0.10", "ports": [{"port": 80}]}},
     )
     assert (taken.status, taken.json["details"]["causes"][0]["field"]) == (422, "spec.clusterIPs")
     await api.delete(api.url("services", "a"))
-    again = {"metadata": {"name": "c"}, "spec": {"clusterIP": "10.96.0.10", "ports": [{"port": 80}]}}
+    again = {
+        "metadata": {"name": "c"},
+        "spec": {"clusterIP": "10.96.0.10", "ports": [{"port": 80}]},
+    }
     (await api.post(api.url("services"), again)).object(201)
 
 
@@ -143,7 +182,9 @@ async def test_wide_columns_and_whole_objects_come_with_a_table() -> None:
 async def test_yaml_is_read_and_its_bombs_are_not() -> None:
     api = speaker()
     plain = b"metadata: {name: a}\ndata: {k: '2001-01-01', on: 'yes', 7: x}\n"
-    made = (await api.post(api.url("configmaps"), plain, content_type="application/yaml")).object(201)
+    made = (await api.post(api.url("configmaps"), plain, content_type="application/yaml")).object(
+        201
+    )
     assert made["data"] == {"k": "2001-01-01", "true": "yes", "7": "x"}
     layers = "\n".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 12))
     bomb = f"l0: &l0 [x]\n{layers}\n".encode()
@@ -180,6 +221,8 @@ async def test_equal_seeds_make_equal_histories() -> None:
 
     def without_times(events: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
         # The second world begins two minutes later on the same clock.
-        return [(type_, re.sub(rb"\d{4}-\d\d-\d\dT[\d:.]+Z", b"TIME", body)) for type_, body in events]
+        return [
+            (type_, re.sub(rb"\d{4}-\d\d-\d\dT[\d:.]+Z", b"TIME", body)) for type_, body in events
+        ]
 
     assert without_times(await history()) == without_times(first)

@@ -1,4 +1,6 @@
-"""Decoding, defaults and schema validation of custom resources beyond the recordings, and canonical scalars."""
+"""Decoding, defaults and schema validation of custom resources beyond the recordings, and canonical
+scalars.
+"""
 
 from typing import Any
 
@@ -12,8 +14,23 @@ from federator.embedded.validation import schema_rules
 from tests.unit.embedded import recordings
 
 QUANTITIES = [
-    *(("1000m", "1"), ("0.5", "500m"), ("1024Mi", "1Gi"), ("1.5Gi", "1536Mi"), ("1e3", "1e3"), ("1000", "1k")),
-    *(("0.1m", "100u"), ("0Gi", "0"), ("0.5Ki", "512"), ("-5m", "-5m"), ("100E", "100E"), (".5", "500m"), ("1.", "1")),
+    *(
+        ("1000m", "1"),
+        ("0.5", "500m"),
+        ("1024Mi", "1Gi"),
+        ("1.5Gi", "1536Mi"),
+        ("1e3", "1e3"),
+        ("1000", "1k"),
+    ),
+    *(
+        ("0.1m", "100u"),
+        ("0Gi", "0"),
+        ("0.5Ki", "512"),
+        ("-5m", "-5m"),
+        ("100E", "100E"),
+        (".5", "500m"),
+        ("1.", "1"),
+    ),
 ]
 
 
@@ -48,7 +65,12 @@ def test_a_micro_time_has_exactly_six_digits(text: str) -> None:
 
 
 def test_decoding_changes_nothing_and_shares_nothing() -> None:
-    body: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"a": "b"}}
+    body: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "x"},
+        "data": {"a": "b"},
+    }
     pruned = pruning.prune(body, builtins.info("", "configmaps"))
     assert pruned.obj == body
     assert pruned.obj["data"] is not body["data"]
@@ -83,7 +105,12 @@ def test_defaults_are_not_shared_between_objects() -> None:
 def test_unchanged_bad_value_does_not_block_an_update() -> None:
     node = recordings.widget().node
     old = {"spec": {"color": "blue", "note": "TOO LOUD"}}
-    assert schema_rules.check({"spec": {"color": "blue", "note": "TOO LOUD", "replicas": 2}}, old, node) == []
+    assert (
+        schema_rules.check(
+            {"spec": {"color": "blue", "note": "TOO LOUD", "replicas": 2}}, old, node
+        )
+        == []
+    )
     changed = schema_rules.check({"spec": {"color": "blue", "note": "LOUDER"}}, old, node)
     assert [error.field for error in changed] == ["spec.note"]
 
@@ -91,7 +118,9 @@ def test_unchanged_bad_value_does_not_block_an_update() -> None:
 def test_items_of_a_keyed_list_are_compared_by_key() -> None:
     node = recordings.widget().node
     old = {"spec": {"color": "red", "ports": [{"name": "a", "port": 0}, {"name": "b", "port": 1}]}}
-    moved = {"spec": {"color": "red", "ports": [{"name": "b", "port": 1}, {"name": "a", "port": 0}]}}
+    moved = {
+        "spec": {"color": "red", "ports": [{"name": "b", "port": 1}, {"name": "a", "port": 0}]}
+    }
     assert schema_rules.check(moved, old, node) == []
 
 
@@ -117,8 +146,16 @@ SCHEMA = Node(
         "required": ["a"],
         "properties": {
             "a": {"type": "integer", "minimum": 0, "format": "int32"},
-            "b": {"type": "array", "maxItems": 2, "items": {"type": "string", "maxLength": 2, "nullable": True}},
-            "c": {"type": "object", "additionalProperties": {"type": "boolean"}, "minProperties": 1},
+            "b": {
+                "type": "array",
+                "maxItems": 2,
+                "items": {"type": "string", "maxLength": 2, "nullable": True},
+            },
+            "c": {
+                "type": "object",
+                "additionalProperties": {"type": "boolean"},
+                "minProperties": 1,
+            },
             "d": {"x-kubernetes-int-or-string": True},
             "e": {"type": "string", "enum": ["x", "y"]},
             "f": {"oneOf": [{"required": ["p"]}, {"required": ["q"]}], "type": "object"},
@@ -127,10 +164,19 @@ SCHEMA = Node(
     },
     None,
 )
-_LEAVES = st.none() | st.booleans() | st.integers(-5, 5) | st.floats(-3, 3) | st.sampled_from(["x", "y", "long", ""])
+_LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.floats(-3, 3)
+    | st.sampled_from(["x", "y", "long", ""])
+)
 _VALUES = st.recursive(
     _LEAVES,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abcdefgpq"), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from("abcdefgpq"), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 

@@ -1,4 +1,6 @@
-"""What the store promises: versions, identity, generations, deletion in two steps, and a history that ends."""
+"""What the store promises: versions, identity, generations, deletion in two steps, and a history
+that ends.
+"""
 
 import asyncio
 
@@ -6,7 +8,14 @@ import pytest
 
 from federator.embedded.storage.refusals import Refusal
 from federator.embedded.storage.revisions import ADDED, DELETED, MODIFIED, Event
-from tests.unit.embedded.inprocess import CONFIGMAPS, DEPLOYMENTS, PODS, configmap, on_virtual_time, store
+from tests.unit.embedded.inprocess import (
+    CONFIGMAPS,
+    DEPLOYMENTS,
+    PODS,
+    configmap,
+    on_virtual_time,
+    store,
+)
 
 
 def deployment(wanted: int, **status: int) -> dict[str, object]:
@@ -25,7 +34,11 @@ async def test_every_write_gets_the_next_version_of_one_counter() -> None:
     first = shelf.create(CONFIGMAPS, configmap("a"))
     second = shelf.create(DEPLOYMENTS, deployment(1))
     third = shelf.update(CONFIGMAPS, configmap("a", data={"k": "v"}))
-    assert [r.number for r in (first, second, third)] == [first.number, first.number + 1, first.number + 2]
+    assert [r.number for r in (first, second, third)] == [
+        first.number,
+        first.number + 1,
+        first.number + 2,
+    ]
     assert third.obj["metadata"]["resourceVersion"] == str(third.number)
 
 
@@ -34,7 +47,9 @@ async def test_identity_survives_updates_that_lie_about_it() -> None:
     shelf = store()
     made = shelf.create(CONFIGMAPS, configmap("a")).obj["metadata"]
     await asyncio.sleep(10)
-    lie = configmap("a", metadata={"uid": "x", "creationTimestamp": "2000-01-01T00:00:00Z"}, data={"k": "v"})
+    lie = configmap(
+        "a", metadata={"uid": "x", "creationTimestamp": "2000-01-01T00:00:00Z"}, data={"k": "v"}
+    )
     after = shelf.update(CONFIGMAPS, lie).obj["metadata"]
     assert (after["uid"], after["creationTimestamp"]) == (made["uid"], made["creationTimestamp"])
 
@@ -98,7 +113,12 @@ async def test_a_finalizer_holds_a_deleted_object_until_it_is_removed() -> None:
 @on_virtual_time
 async def test_a_grace_period_marks_first_and_only_gets_shorter() -> None:
     shelf = store()
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"}, "spec": {}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {},
+    }
     shelf.create(PODS, pod)
     marked, gone = shelf.delete(PODS, "default", "p", grace_s=30)
     assert (gone, marked.obj["metadata"]["deletionTimestamp"]) == (False, "2023-11-14T22:13:50Z")
@@ -114,9 +134,13 @@ async def test_deletes_check_their_preconditions() -> None:
     made = shelf.create(CONFIGMAPS, configmap("a")).obj["metadata"]
     with pytest.raises(Refusal, match=r"the UID in the precondition \(other\) does not match"):
         shelf.delete(CONFIGMAPS, "default", "a", uid="other")
-    with pytest.raises(Refusal, match=r"the ResourceVersion in the precondition \(1\) does not match"):
+    with pytest.raises(
+        Refusal, match=r"the ResourceVersion in the precondition \(1\) does not match"
+    ):
         shelf.delete(CONFIGMAPS, "default", "a", expect="1")
-    assert shelf.delete(CONFIGMAPS, "default", "a", uid=made["uid"], expect=made["resourceVersion"])[1]
+    assert shelf.delete(
+        CONFIGMAPS, "default", "a", uid=made["uid"], expect=made["resourceVersion"]
+    )[1]
 
 
 @on_virtual_time
@@ -126,7 +150,9 @@ async def test_subscribers_resume_from_a_version_without_loss_or_repetition() ->
     for name in ("a", "b"):
         shelf.create(CONFIGMAPS, configmap(name))
     seen: list[tuple[str, str]] = []
-    shelf.subscribe(CONFIGMAPS, lambda event: seen.append((event.type, event.key[1])), after=start + 1)
+    shelf.subscribe(
+        CONFIGMAPS, lambda event: seen.append((event.type, event.key[1])), after=start + 1
+    )
     shelf.delete(CONFIGMAPS, "default", "a")
     assert seen == [(ADDED, "b"), (DELETED, "a")]
 
@@ -180,7 +206,11 @@ async def test_the_past_can_be_listed_as_it_was() -> None:
     shelf.delete(CONFIGMAPS, "default", "a")
     shelf.create(CONFIGMAPS, configmap("d", "other"))
     past = shelf.items_at(CONFIGMAPS, None, then)
-    assert [(item.key[1], item.obj["data"]["v"]) for item in past] == [("a", "1"), ("b", "1"), ("c", "1")]
+    assert [(item.key[1], item.obj["data"]["v"]) for item in past] == [
+        ("a", "1"),
+        ("b", "1"),
+        ("c", "1"),
+    ]
     assert [item.key[1] for item in shelf.items(CONFIGMAPS)] == ["b", "c", "d"]
 
 
@@ -189,8 +219,13 @@ async def test_dry_runs_leave_no_trace() -> None:
     shelf = store()
     shelf.create(CONFIGMAPS, configmap("a"))
     before = shelf.revision
-    assert "resourceVersion" not in shelf.create(CONFIGMAPS, configmap("b"), dry_run=True).obj["metadata"]
-    assert shelf.update(CONFIGMAPS, configmap("a", data={"k": "v"}), dry_run=True).obj["data"] == {"k": "v"}
+    assert (
+        "resourceVersion"
+        not in shelf.create(CONFIGMAPS, configmap("b"), dry_run=True).obj["metadata"]
+    )
+    assert shelf.update(CONFIGMAPS, configmap("a", data={"k": "v"}), dry_run=True).obj["data"] == {
+        "k": "v"
+    }
     assert shelf.delete(CONFIGMAPS, "default", "a", dry_run=True)[1]
     assert shelf.revision == before
     assert [item.key[1] for item in shelf.items(CONFIGMAPS)] == ["a"]
@@ -202,4 +237,6 @@ async def test_equal_seeds_make_equal_worlds() -> None:
     for shelf in (first, second):
         shelf.create(CONFIGMAPS, configmap("a"))
         shelf.create(CONFIGMAPS, configmap("b"))
-    assert [item.encoded() for item in first.items(CONFIGMAPS)] == [item.encoded() for item in second.items(CONFIGMAPS)]
+    assert [item.encoded() for item in first.items(CONFIGMAPS)] == [
+        item.encoded() for item in second.items(CONFIGMAPS)
+    ]

@@ -63,12 +63,24 @@ RUNNING = {"name": "b", "ready": True, "state": {"running": {"startedAt": BORN}}
     [
         ({"phase": "Pending"}, "0/2", "Pending"),
         ({"phase": "Running", "containerStatuses": [RUNNING, RUNNING]}, "2/2", "Running"),
-        ({"phase": "Running", "containerStatuses": [waiting("CrashLoopBackOff"), RUNNING]}, "1/2", "CrashLoopBackOff"),
+        (
+            {"phase": "Running", "containerStatuses": [waiting("CrashLoopBackOff"), RUNNING]},
+            "1/2",
+            "CrashLoopBackOff",
+        ),
         ({"phase": "Failed", "containerStatuses": [ended(3)]}, "0/2", "ExitCode:3"),
         ({"phase": "Failed", "reason": "Evicted"}, "0/2", "Evicted"),
         ({"phase": "Succeeded", "containerStatuses": [ended(0, "Completed")]}, "0/2", "Completed"),
-        ({"phase": "Running", "containerStatuses": [ended(0, "Completed"), RUNNING]}, "1/2", "NotReady"),
-        ({"phase": "Pending", "initContainerStatuses": [waiting("ImagePullBackOff")]}, "0/2", "Init:ImagePullBackOff"),
+        (
+            {"phase": "Running", "containerStatuses": [ended(0, "Completed"), RUNNING]},
+            "1/2",
+            "NotReady",
+        ),
+        (
+            {"phase": "Pending", "initContainerStatuses": [waiting("ImagePullBackOff")]},
+            "0/2",
+            "Init:ImagePullBackOff",
+        ),
         ({"phase": "Pending", "initContainerStatuses": [ended(1, "Error")]}, "0/2", "Init:Error"),
     ],
 )
@@ -106,6 +118,11 @@ def test_json_paths_find_their_values(path: str, found: Any) -> None:
     obj = {
         "metadata": {"labels": {"example.com/zone": "a"}},
         "spec": {"replicas": 3, "items": [{"name": "one"}, {"name": "two"}]},
-        "status": {"conditions": [{"type": "Placed", "status": "False"}, {"type": "Ready", "status": "True"}]},
+        "status": {
+            "conditions": [
+                {"type": "Placed", "status": "False"},
+                {"type": "Ready", "status": "True"},
+            ]
+        },
     }
     assert tables.first(tables.path(path), obj) == found

@@ -18,7 +18,10 @@ from tests.unit.embedded.inprocess import EPOCH_S, cluster, on_virtual_time, spe
 
 NAME = "system:serviceaccount:default:robot"
 TOKEN_SECRET: JsonObject = {
-    "metadata": {"name": "robot-token", "annotations": {"kubernetes.io/service-account.name": "robot"}},
+    "metadata": {
+        "name": "robot-token",
+        "annotations": {"kubernetes.io/service-account.name": "robot"},
+    },
     "type": "kubernetes.io/service-account-token",
 }
 
@@ -67,7 +70,15 @@ async def test_changed_and_foreign_tokens_are_nobodys() -> None:
     head, body, signature = token.split(".")
     claims = base64.urlsafe_b64decode(body + "==").replace(b"default", b"kube-system")
     forged = base64.urlsafe_b64encode(claims).decode().rstrip("=")
-    for wrong in (f"{head}.{forged}.{signature}", f"{head}.{body}.", f"{head}.{body}", "", ".", "ü.ü.ü", token + "x"):
+    for wrong in (
+        f"{head}.{forged}.{signature}",
+        f"{head}.{body}.",
+        f"{head}.{body}",
+        "",
+        ".",
+        "ü.ü.ü",
+        token + "x",
+    ):
         assert made.tokens.caller(wrong) is None
     assert other.tokens.caller(token) is None
     made.renew_token("new")
@@ -128,7 +139,12 @@ async def test_token_secrets_go_with_their_account_and_do_not_live_without_one()
 async def test_pods_start_as_the_cluster_was_told() -> None:
     quick = Defaults(start=Span(0.0, 0.0))
     made = EmbeddedCluster(
-        "quick", clock=Clock(EPOCH_S), rng=random.Random(1), nodes=[NodePool(count=1)], defaults=quick, events=0
+        "quick",
+        clock=Clock(EPOCH_S),
+        rng=random.Random(1),
+        nodes=[NodePool(count=1)],
+        defaults=quick,
+        events=0,
     )
     api = speaker(made)
     assert made.controllers is not None
@@ -144,7 +160,9 @@ async def test_pods_start_as_the_cluster_was_told() -> None:
 
 
 @on_virtual_time
-async def test_the_account_that_joining_makes_for_the_hub_may_what_the_hub_needs_and_no_more() -> None:
+async def test_the_account_that_joining_makes_for_the_hub_may_what_the_hub_needs_and_no_more() -> (
+    None
+):
     made = served()
     assert made.controllers is not None
     running = asyncio.create_task(made.controllers.run())
@@ -165,7 +183,12 @@ async def test_the_account_that_joining_makes_for_the_hub_may_what_the_hub_needs
         ):
             asked = Attributes(verb, group, plural, subresource=part, namespace=space, name=called)
             assert made.context.authorizer.decide(hub, asked).allowed is allowed, asked
-    for verb, resource in (("list", "secrets"), ("update", "namespaces"), ("create", "pods"), ("delete", "services")):
+    for verb, resource in (
+        ("list", "secrets"),
+        ("update", "namespaces"),
+        ("create", "pods"),
+        ("delete", "services"),
+    ):
         assert not made.context.authorizer.decide(hub, Attributes(verb, resource=resource)).allowed
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

@@ -51,7 +51,9 @@ def test_waiting_for_nothing_is_a_deadlock_that_names_the_waiter() -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(waiter(), name="the-waiter")
 
-    with pytest.raises(virtual_time.Deadlock, match=r"task the-waiter \(.*waiter\) waits at .*:\d+"):
+    with pytest.raises(
+        virtual_time.Deadlock, match=r"task the-waiter \(.*waiter\) waits at .*:\d+"
+    ):
         virtual_time.run(main())
 
 
@@ -107,11 +109,19 @@ def test_the_clock_follows_the_loop() -> None:
         await asyncio.sleep(61.25)
         return known.rfc3339(), known.rfc3339_micro(), known.monotonic()
 
-    assert virtual_time.run(main()) == ("2023-11-14T22:14:21Z", "2023-11-14T22:14:21.250000Z", 61.25)
+    assert virtual_time.run(main()) == (
+        "2023-11-14T22:14:21Z",
+        "2023-11-14T22:14:21.250000Z",
+        61.25,
+    )
 
 
 def test_times_are_read_back_with_any_offset() -> None:
-    assert clock.parse("2023-11-14T22:13:20Z") == clock.parse("2023-11-15T00:13:20+02:00") == 1_700_000_000.0
+    assert (
+        clock.parse("2023-11-14T22:13:20Z")
+        == clock.parse("2023-11-15T00:13:20+02:00")
+        == 1_700_000_000.0
+    )
     with pytest.raises(ValueError, match="no offset"):
         clock.parse("2023-11-14T22:13:20")
 
@@ -133,8 +143,12 @@ def test_a_task_that_refuses_to_end_is_named_instead_of_living_for_ever() -> Non
         virtual_time.run(main())
 
 
-def test_a_group_cancels_its_tasks_in_an_order_that_does_not_depend_on_where_they_lie_in_memory() -> None:
-    """A simulated hub that lost its lease went on in another order in a process that had run other seeds before."""
+def test_a_group_cancels_its_tasks_in_an_order_that_does_not_depend_on_where_they_lie_in_memory() -> (
+    None
+):
+    """A simulated hub that lost its lease went on in another order in a process that had run other
+    seeds before.
+    """
 
     async def main() -> list[int]:
         ended: list[int] = []

@@ -16,7 +16,9 @@ PATH = "/api/v1/namespaces/default/configmaps"
 
 async def opened(transport: Transport, read_timeout_s: float = 1e6, **query: Any) -> Response:
     asked = (("watch", "1"), *((name, str(value)) for name, value in query.items()))
-    return await transport.request(Request("GET", PATH, asked, read_timeout_s=read_timeout_s, total_timeout_s=None))
+    return await transport.request(
+        Request("GET", PATH, asked, read_timeout_s=read_timeout_s, total_timeout_s=None)
+    )
 
 
 async def everything(response: Response) -> list[dict[str, Any]]:
@@ -35,7 +37,9 @@ async def test_bookmarks_come_about_once_a_minute_and_carry_the_latest_version()
     made.store.create(CONFIGMAPS, configmap("a", "elsewhere"))
     events = await everything(response)
     assert told(events) == [("BOOKMARK", "")] * 3
-    assert {event["object"]["metadata"]["resourceVersion"] for event in events} == {str(made.store.revision)}
+    assert {event["object"]["metadata"]["resourceVersion"] for event in events} == {
+        str(made.store.revision)
+    }
     assert asyncio.get_running_loop().time() == 150.0
 
 
@@ -88,7 +92,10 @@ async def test_a_version_from_before_compaction_is_an_expired_event() -> None:
     made.store.compact(CONFIGMAPS)
     response = await opened(made.transport(), resourceVersion=1)
     events = await everything(response)
-    assert (response.status, [(e["type"], e["object"]["code"], e["object"]["reason"]) for e in events]) == (
+    assert (
+        response.status,
+        [(e["type"], e["object"]["code"], e["object"]["reason"]) for e in events],
+    ) == (
         200,
         [("ERROR", 410, "Expired")],
     )
@@ -136,7 +143,12 @@ async def test_a_table_watch_sends_its_columns_once() -> None:
         made.store.create(CONFIGMAPS, configmap(name))
     headers = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
     query = (("watch", "1"), ("timeoutSeconds", "1"))
-    response = await made.transport().request(Request("GET", PATH, query, headers, total_timeout_s=None))
+    response = await made.transport().request(
+        Request("GET", PATH, query, headers, total_timeout_s=None)
+    )
     events = await everything(response)
     assert [bool(event["object"]["columnDefinitions"]) for event in events] == [True, False]
-    assert [event["object"]["rows"][0]["cells"] for event in events] == [["a", 0, "0s"], ["b", 0, "0s"]]
+    assert [event["object"]["rows"][0]["cells"] for event in events] == [
+        ["a", 0, "0s"],
+        ["b", 0, "0s"],
+    ]

@@ -1,4 +1,6 @@
-"""The checks of the failure tests can fail: doubled objects and falling seqs are found in what the audit logs say."""
+"""The checks of the failure tests can fail: doubled objects and falling seqs are found in what the
+audit logs say.
+"""
 
 import dataclasses
 
@@ -25,7 +27,9 @@ PATCHED = dataclasses.replace(MADE, at_s=4.0, verb="patch", code=200, version=12
 
 
 def test_an_object_that_is_created_twice_is_found() -> None:
-    assert failures_writes.doubled([MADE, AGAIN], "feed") == [f"{AGAIN.row} is the second of its name"]
+    assert failures_writes.doubled([MADE, AGAIN], "feed") == [
+        f"{AGAIN.row} is the second of its name"
+    ]
 
 
 def test_an_object_that_was_deleted_in_between_is_none() -> None:

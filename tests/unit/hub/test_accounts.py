@@ -1,4 +1,6 @@
-"""What the status of a FederatedQuota says of what is wrong with it, and that such an account limits all the same."""
+"""What the status of a FederatedQuota says of what is wrong with it, and that such an account
+limits all the same.
+"""
 
 import asyncio
 from typing import Any
@@ -20,7 +22,12 @@ def limits(cpu: str = "4", **more: str) -> dict[str, Any]:
 
 def test_an_account_says_what_is_wrong_with_it_and_no_longer_when_it_is_put_right() -> None:
     async def scenario(world: World) -> None:
-        await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], "parent": "company", "tiers": limits()})
+        await world.create(
+            "FederatedQuota",
+            "",
+            "feed",
+            {"projects": ["feed"], "parent": "company", "tiers": limits()},
+        )
         await asyncio.sleep(5)
         status, reason, message = await valid(world, "feed")
         assert (status, reason) == ("False", "UnknownParent")
@@ -41,8 +48,12 @@ def test_an_account_says_what_is_wrong_with_it_and_no_longer_when_it_is_put_righ
 
 def test_a_project_in_two_accounts_is_limited_by_both_and_both_say_so() -> None:
     async def scenario(world: World) -> None:
-        await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": limits("4")})
-        await world.create("FederatedQuota", "", "all", {"projects": ["feed", "ads"], "tiers": limits("2")})
+        await world.create(
+            "FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": limits("4")}
+        )
+        await world.create(
+            "FederatedQuota", "", "all", {"projects": ["feed", "ads"], "tiers": limits("2")}
+        )
         await world.create("PinterestService", "feed", "web", service(10, "500m", project="feed"))
         await world.settle()
         await asyncio.sleep(5)
@@ -55,20 +66,32 @@ def test_a_project_in_two_accounts_is_limited_by_both_and_both_say_so() -> None:
 
 def below(cpu: str, **more: str) -> dict[str, Any]:
     fields = {"guaranteed": cpu, **more}
-    return {"parent": "company", "tiers": {"OnDemand": {field: {"cpu": one} for field, one in fields.items()}}}
+    return {
+        "parent": "company",
+        "tiers": {"OnDemand": {field: {"cpu": one} for field, one in fields.items()}},
+    }
 
 
 def test_an_account_borrows_what_another_lends_and_leaves_it_what_it_keeps() -> None:
     async def scenario(world: World) -> None:
-        await world.create("FederatedQuota", "", "company", {"tiers": {"OnDemand": {"max": {"cpu": "4"}}}})
+        await world.create(
+            "FederatedQuota", "", "company", {"tiers": {"OnDemand": {"max": {"cpu": "4"}}}}
+        )
         await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], **below("1")})
-        await world.create("FederatedQuota", "", "ads", {"projects": ["ads"], **below("2", lendingLimit="500m")})
+        await world.create(
+            "FederatedQuota", "", "ads", {"projects": ["ads"], **below("2", lendingLimit="500m")}
+        )
         await world.create("PinterestService", "feed", "web", service(20, "250m", project="feed"))
         await world.settle()
         await asyncio.sleep(5)
-        assert sum((await world.shares("feed", "web")).values()) == 10, "4 cpus without the 1.5 that ads keeps"
+        assert sum((await world.shares("feed", "web")).values()) == 10, (
+            "4 cpus without the 1.5 that ads keeps"
+        )
         message = (await world.condition("PinterestService", "feed", "web", "Placed"))["message"]
-        assert "FederatedQuota company, above feed, allows 4 cpu (spec.tiers.OnDemand.max.cpu)" in message
+        assert (
+            "FederatedQuota company, above feed, allows 4 cpu (spec.tiers.OnDemand.max.cpu)"
+            in message
+        )
 
         await world.create("PinterestService", "ads", "page", service(8, "250m", project="ads"))
         await world.settle()
@@ -77,7 +100,9 @@ def test_an_account_borrows_what_another_lends_and_leaves_it_what_it_keeps() -> 
         rows, waiting = {}, {}
         for name in ("company", "feed", "ads"):
             status = (await world.get("FederatedQuota", "", name) or {})["status"]
-            rows[name] = {field: one["cpu"] for field, one in status["usage"][0].items() if "cpu" in one}
+            rows[name] = {
+                field: one["cpu"] for field, one in status["usage"][0].items() if "cpu" in one
+            }
             waiting[name] = status["waiting"]
         assert rows["company"] == {"used": "4", "guaranteed": "3"}
         assert rows["feed"] == {"used": "2500m", "guaranteed": "1", "borrowed": "1500m"}
@@ -97,7 +122,9 @@ def test_an_account_borrows_what_another_lends_and_leaves_it_what_it_keeps() -> 
 
 def test_promises_that_cannot_be_kept_are_told_with_their_figures() -> None:
     async def scenario(world: World) -> None:
-        await world.create("FederatedQuota", "", "company", {"tiers": {"OnDemand": {"guaranteed": {"cpu": "9k"}}}})
+        await world.create(
+            "FederatedQuota", "", "company", {"tiers": {"OnDemand": {"guaranteed": {"cpu": "9k"}}}}
+        )
         await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], **below("8k")})
         await world.create("FederatedQuota", "", "ads", {"projects": ["ads"], **below("2k")})
         huge = {"OnDemand": {"max": {"cpu": "1e30"}}}
@@ -129,7 +156,9 @@ def test_a_guarantee_above_the_maximum_that_no_rule_saw_is_told() -> None:
 
 def test_a_resource_that_nobody_has_is_named_with_the_one_that_was_meant() -> None:
     async def scenario(world: World) -> None:
-        await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": limits(memmory="1Gi")})
+        await world.create(
+            "FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": limits(memmory="1Gi")}
+        )
         await asyncio.sleep(10)
         status, reason, message = await valid(world, "feed")
         assert (status, reason) == ("False", "UnknownResource")
@@ -148,7 +177,10 @@ def test_a_resource_that_nobody_has_is_named_with_the_one_that_was_meant() -> No
             "guaranteed may not be above max",
         ),
         (
-            {"parent": "all", "tiers": {"OnDemand": {"max": {"cpu": 3}, "borrowingLimit": {"cpu": "1"}}}},
+            {
+                "parent": "all",
+                "tiers": {"OnDemand": {"max": {"cpu": 3}, "borrowingLimit": {"cpu": "1"}}},
+            },
             "max and borrowingLimit say the same",
         ),
         (
@@ -168,11 +200,15 @@ def test_what_can_be_seen_at_once_is_refused_at_once(spec: dict[str, Any], said:
     play(scenario)
 
 
-def test_the_first_account_takes_nothing_from_an_unknown_project_and_gives_it_nothing_more() -> None:
+def test_the_first_account_takes_nothing_from_an_unknown_project_and_gives_it_nothing_more() -> (
+    None
+):
     async def scenario(world: World) -> None:
         await world.create("PinterestService", "feed", "web", service(2, "100m", project="nobodys"))
         await world.settle()
-        assert (await world.condition("PinterestService", "feed", "web", "QuotaUnlimited"))["status"] == "True"
+        assert (await world.condition("PinterestService", "feed", "web", "QuotaUnlimited"))[
+            "status"
+        ] == "True"
         await world.create("FederatedQuota", "", "ads", {"projects": ["ads"], "tiers": limits()})
         await asyncio.sleep(5)
         await world.settle()
@@ -185,7 +221,9 @@ def test_the_first_account_takes_nothing_from_an_unknown_project_and_gives_it_no
         await world.patch("PinterestService", "feed", "web", {"spec": {"replicas": 5}})
         await asyncio.sleep(5)
         assert sum((await world.shares("feed", "web")).values()) == 2
-        assert (await world.condition("PinterestService", "feed", "web", "Placed"))["reason"] == "NotAllowed"
+        assert (await world.condition("PinterestService", "feed", "web", "Placed"))[
+            "reason"
+        ] == "NotAllowed"
 
         await world.create("FederatedQuota", "", "company", {"unknownProjects": "Allow"})
         await asyncio.sleep(5)
@@ -213,12 +251,23 @@ def test_copies_without_requests_are_charged() -> None:
 
 @pytest.mark.parametrize("held_back", [False, True])
 def test_what_a_profile_puts_beside_a_copy_is_no_request_of_its_own(held_back: bool) -> None:
-    """Else a tenant's own containers would cost nothing wherever operators put sidecars beside them; in force, too."""
+    """Else a tenant's own containers would cost nothing wherever operators put sidecars beside
+    them; in force, too.
+    """
 
     async def scenario(world: World) -> None:
         container = {"image": "logs:1", "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}}}
-        await world.create("RuntimeProfile", "", "default", {"sidecars": [{"name": "logs", "container": container}]})
-        account = {"projects": ["feed"], "tiers": limits("1"), "defaultRequests": {"cpu": "230m", "memory": "48Mi"}}
+        await world.create(
+            "RuntimeProfile",
+            "",
+            "default",
+            {"sidecars": [{"name": "logs", "container": container}]},
+        )
+        account = {
+            "projects": ["feed"],
+            "tiers": limits("1"),
+            "defaultRequests": {"cpu": "230m", "memory": "48Mi"},
+        }
         await world.create("FederatedQuota", "", "feed", account)
         bare = service(300, "1m", project="feed")
         del bare["template"]["spec"]["containers"][0]["resources"]

@@ -1,5 +1,6 @@
-"""The host's copy of what a member has room for, which `federator place` and `plan` read: written when a plan made from
-the last copy would be wrong, and not for every small drift."""
+"""The host's copy of what a member has room for, which `federator place` and `plan` read: written
+when a plan made from the last copy would be wrong, and not for every small drift.
+"""
 
 import asyncio
 from dataclasses import replace
@@ -32,13 +33,25 @@ def split(**other: Any) -> tuple[NodeRow, ...]:
     [
         pytest.param(BEFORE, False, id="nothing"),
         pytest.param(replace(BEFORE, rows=split()), False, id="rows cut otherwise"),
-        pytest.param(replace(BEFORE, rows=split(free=Resources({"cpu": 5900}))), False, id="a little less room"),
+        pytest.param(
+            replace(BEFORE, rows=split(free=Resources({"cpu": 5900}))),
+            False,
+            id="a little less room",
+        ),
         pytest.param(replace(BEFORE, copies={"small": 39, "large": 0}), False, id="a copy less"),
-        pytest.param(replace(BEFORE, rows=split(free=Resources({"cpu": 4000}))), True, id="much less room"),
-        pytest.param(replace(BEFORE, rows=split(taints=(TAINT,))), True, id="a taint on one machine"),
+        pytest.param(
+            replace(BEFORE, rows=split(free=Resources({"cpu": 4000}))), True, id="much less room"
+        ),
+        pytest.param(
+            replace(BEFORE, rows=split(taints=(TAINT,))), True, id="a taint on one machine"
+        ),
         pytest.param(replace(BEFORE, rows=split(family="c6")), True, id="another machine"),
-        pytest.param(replace(BEFORE, copies={"small": 0, "large": 0}), True, id="a shape that fits no more"),
-        pytest.param(replace(BEFORE, copies={"small": 40, "large": 1}), True, id="a shape that fits again"),
+        pytest.param(
+            replace(BEFORE, copies={"small": 0, "large": 0}), True, id="a shape that fits no more"
+        ),
+        pytest.param(
+            replace(BEFORE, copies={"small": 40, "large": 1}), True, id="a shape that fits again"
+        ),
     ],
 )
 def test_only_what_would_make_a_plan_wrong_is_news(after: Capacity, news: bool) -> None:
@@ -59,7 +72,9 @@ async def tainted(world: World, member: str) -> int:
     return sum(row["count"] for row in found["status"]["capacity"]["nodes"] if row.get("taints"))
 
 
-def test_taints_that_come_and_go_reach_the_copy_on_the_host_and_then_nothing_more_is_written() -> None:
+def test_taints_that_come_and_go_reach_the_copy_on_the_host_and_then_nothing_more_is_written() -> (
+    None
+):
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(6))
         await world.settle()

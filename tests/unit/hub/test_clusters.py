@@ -1,4 +1,6 @@
-"""What clusters, members and hubs do to workloads that nobody changed: who is left, what stays, what is repaired."""
+"""What clusters, members and hubs do to workloads that nobody changed: who is left, what stays,
+what is repaired.
+"""
 
 import asyncio
 from dataclasses import replace
@@ -15,7 +17,9 @@ from tests.unit.hub.world import World, jobset, play, service
 PSVC = "PinterestService"
 
 
-def test_a_policy_that_excludes_a_cluster_empties_it_without_dropping_below_what_was_promised() -> None:
+def test_a_policy_that_excludes_a_cluster_empties_it_without_dropping_below_what_was_promised() -> (
+    None
+):
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(12))
         await world.settle()
@@ -43,7 +47,11 @@ def test_a_cluster_that_no_longer_matches_the_selector_is_left() -> None:
     async def scenario(world: World) -> None:
         selector = {
             "clusters": {
-                "selector": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["z-a", "z-b"]}]}
+                "selector": {
+                    "matchExpressions": [
+                        {"key": "zone", "operator": "In", "values": ["z-a", "z-b"]}
+                    ]
+                }
             }
         }
         await world.create(PSVC, "feed", "web", service(8, placement=selector))
@@ -86,7 +94,9 @@ def test_a_member_that_falls_silent_keeps_its_copies_on_the_books_and_makes_them
         before = await world.shares("feed", "web")
         world.cut.add(("hub", "b"))
         await asyncio.sleep(20)
-        assert (await world.condition(PSVC, "feed", "web", "Ready"))["status"] == "True"  # a blip flips nothing
+        assert (await world.condition(PSVC, "feed", "web", "Ready"))[
+            "status"
+        ] == "True"  # a blip flips nothing
 
         await asyncio.sleep(60)
         found = await world.get(PSVC, "feed", "web")
@@ -213,7 +223,9 @@ def test_a_write_whose_reply_was_lost_leaves_no_refusal_behind() -> None:
     play(scenario)
 
 
-def test_a_bug_in_the_decision_of_one_workload_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_in_the_decision_of_one_workload_leaves_the_others_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from federator.placement import engine
 
     sound = engine.decide
@@ -244,13 +256,19 @@ def test_a_host_that_runs_deployments_itself_keeps_them_and_says_so() -> None:
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, **service(1)["template"]},
         }
-        await world.create("PlacementPolicy", "feed", "all", {"workloads": {"kinds": ["Deployment"]}})
+        await world.create(
+            "PlacementPolicy", "feed", "all", {"workloads": {"kinds": ["Deployment"]}}
+        )
         await world.create("Deployment", "feed", "page", spec)
         await world.create("Deployment", "other", "page", spec)
         await world.create(PSVC, "feed", "web", service(3))
         await asyncio.sleep(20)
 
-        (refused,) = [one for one in await world.decisions() if one["spec"]["workload"]["kind"] == "Deployment"]
+        (refused,) = [
+            one
+            for one in await world.decisions()
+            if one["spec"]["workload"]["kind"] == "Deployment"
+        ]
         assert refused["metadata"]["namespace"] == "feed"
         assert refused["spec"]["reason"] == "HostWouldRunIt"
         assert refused["spec"]["shares"] == []
@@ -261,12 +279,18 @@ def test_a_host_that_runs_deployments_itself_keeps_them_and_says_so() -> None:
     play(scenario, options=HubOptions(shared_host=True))
 
 
-def test_a_cluster_that_was_left_is_struck_from_the_decision_whatever_the_seq_of_the_shares_that_stay() -> None:
-    """Found by simulation seeds 56 and 65: the shares that stay bear an older seq than the one that was taken away."""
+def test_a_cluster_that_was_left_is_struck_from_the_decision_whatever_the_seq_of_the_shares_that_stay() -> (
+    None
+):
+    """Found by simulation seeds 56 and 65: the shares that stay bear an older seq than the one that
+    was taken away.
+    """
 
     async def scenario(world: World) -> None:
         template = service(4)
-        await world.create(PSVC, "feed", "web", {**template, "placement": {"division": {"strategy": "Duplicate"}}})
+        await world.create(
+            PSVC, "feed", "web", {**template, "placement": {"division": {"strategy": "Duplicate"}}}
+        )
         await world.settle()
         placement = {"division": {"strategy": "Duplicate"}, "clusters": {"exclude": ["a"]}}
         await world.patch(PSVC, "feed", "web", {"spec": {"placement": placement}})
@@ -282,7 +306,9 @@ def test_a_cluster_that_was_left_is_struck_from_the_decision_whatever_the_seq_of
 
 
 def test_a_turn_whose_decision_was_overtaken_plans_with_the_clusters_that_decision_names() -> None:
-    """It waited for an answer meanwhile: the decision in force may have left one of them (simulation seed 4942)."""
+    """It waited for an answer meanwhile: the decision in force may have left one of them
+    (simulation seed 4942).
+    """
 
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(3))

@@ -1,4 +1,6 @@
-"""Credentials that change: whatever is wrong with a member, what its Secret says now is what it is connected with."""
+"""Credentials that change: whatever is wrong with a member, what its Secret says now is what it is
+connected with.
+"""
 
 import asyncio
 import base64
@@ -48,7 +50,9 @@ class Line:
 
 @pytest.fixture
 def moving(monkeypatch: pytest.MonkeyPatch) -> Moving:
-    """From now on what a Secret says under `kubeconfig` is the address that a member is looked for at."""
+    """From now on what a Secret says under `kubeconfig` is the address that a member is looked for
+    at.
+    """
     found, connect = Moving(), Federation.connect
 
     async def connected(
@@ -64,7 +68,9 @@ def moving(monkeypatch: pytest.MonkeyPatch) -> Moving:
 
 
 def secret_of(world: World, name: str) -> ObjectRef:
-    return ObjectRef("v1", "secrets", world.federation.hub_options.credentials_namespace, name, "Secret")
+    return ObjectRef(
+        "v1", "secrets", world.federation.hub_options.credentials_namespace, name, "Secret"
+    )
 
 
 def reachability_of(world: World, name: str) -> Reachability:
@@ -97,14 +103,18 @@ def test_a_member_that_moved_is_found_again_by_what_its_secret_says_now(moving: 
 
 
 @pytest.mark.parametrize("corrected", ["the Secret", "the secretRef"])
-def test_a_member_that_joined_with_a_wrong_address_joins_once_that_is_put_right(moving: Moving, corrected: str) -> None:
+def test_a_member_that_joined_with_a_wrong_address_joins_once_that_is_put_right(
+    moving: Moving, corrected: str
+) -> None:
     async def scenario(world: World) -> None:
         await world.delete("MemberCluster", "", "c")
         world.federation.aliases["late"] = "c"
         moving.where["late"] = ELSEWHERE
         await make_secret(world, "late", base64.b64encode(b"wrong").decode())
         await make_secret(world, "right", ELSEWHERE)
-        await world.create("MemberCluster", "", "late", {"credentials": {"secretRef": {"name": "late"}}})
+        await world.create(
+            "MemberCluster", "", "late", {"credentials": {"secretRef": {"name": "late"}}}
+        )
         await asyncio.sleep(60)
         assert reachability_of(world, "late") is Reachability.LOST
 

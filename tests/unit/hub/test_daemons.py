@@ -1,4 +1,6 @@
-"""PinterestDaemon: every matching cluster has it and no other, whatever clusters and nodes do meanwhile."""
+"""PinterestDaemon: every matching cluster has it and no other, whatever clusters and nodes do
+meanwhile.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -12,9 +14,15 @@ from tests.unit.hub.world import World, play, service
 KIND = "PinterestDaemon"
 
 
-def daemon(cpu: str = "500m", image: str = "agent:1", pod: Mapping[str, Any] | None = None, **more: Any) -> Any:
+def daemon(
+    cpu: str = "500m", image: str = "agent:1", pod: Mapping[str, Any] | None = None, **more: Any
+) -> Any:
     """The spec of a PinterestDaemon."""
-    container = {"name": "agent", "image": image, "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}}
+    container = {
+        "name": "agent",
+        "image": image,
+        "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}},
+    }
     return {"template": {"spec": {"containers": [container], **(pod or {})}}, **more}
 
 
@@ -42,9 +50,20 @@ async def add_node(world: World, member: str, name: str, **spec: Any) -> None:
     client = world.member(member)
     like = (await client.list("v1", "nodes")).items[0]
     labels = {**like["metadata"]["labels"], "kubernetes.io/hostname": name}
-    node = {**like, "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec}
+    node = {
+        **like,
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": spec,
+    }
     await client.create(ObjectRef("v1", "nodes", "", name, "Node"), node)
-    body = {"status": {"allocatable": like["status"]["allocatable"], "conditions": like["status"]["conditions"]}}
+    body = {
+        "status": {
+            "allocatable": like["status"]["allocatable"],
+            "conditions": like["status"]["conditions"],
+        }
+    }
     await client.patch(ObjectRef("v1", "nodes", "", name, "Node"), body, subresource="status")
 
 
@@ -60,9 +79,20 @@ def test_it_runs_on_every_node_of_every_cluster_and_settles_within_the_write_bud
         await world.create(KIND, "infra", "agent", daemon(config={"agent.conf": "a"}))
         await world.settle()
         told = await status(world)
-        assert (told["desired"], told["current"], told["ready"], told["updated"]) == (12, 12, 12, 12)
-        assert (told["clusters"], told["placed"], told["summary"]) == (3, 3, "12/12 nodes ready in 3 clusters")
-        assert [(row["cluster"], row["desired"], row["ready"]) for row in told["clusterStatuses"]] == [
+        assert (told["desired"], told["current"], told["ready"], told["updated"]) == (
+            12,
+            12,
+            12,
+            12,
+        )
+        assert (told["clusters"], told["placed"], told["summary"]) == (
+            3,
+            3,
+            "12/12 nodes ready in 3 clusters",
+        )
+        assert [
+            (row["cluster"], row["desired"], row["ready"]) for row in told["clusterStatuses"]
+        ] == [
             ("a", 4, 4),
             ("b", 4, 4),
             ("c", 4, 4),
@@ -74,8 +104,14 @@ def test_it_runs_on_every_node_of_every_cluster_and_settles_within_the_write_bud
         assert progress.rolled_out(registry.KINDS[KIND], live).done
         assert progress.clusters(live) == dict.fromkeys("abc", "4/4 updated, 4 ready")
         # A decision, three slices (and their namespaces) and at most two statuses.
-        written = {key[3]: number for key, number in world.writes.items() if key[0] == "hub" and "daemon" in key[3]}
-        assert written.pop("pinterestdaemons/status") <= 4  # as for a service whose pods become ready one by one
+        written = {
+            key[3]: number
+            for key, number in world.writes.items()
+            if key[0] == "hub" and "daemon" in key[3]
+        }
+        assert (
+            written.pop("pinterestdaemons/status") <= 4
+        )  # as for a service whose pods become ready one by one
         assert written == {"pinterestdaemons": 1}  # in each member
         before = world.count()
         await world.settle()
@@ -131,7 +167,9 @@ def test_nodes_that_come_are_charged_and_no_slice_is_written_for_them() -> None:
         await world.create(KIND, "infra", "agent", daemon())
         await world.settle()
         assert await world._by_cluster("infra", "agent", "nodes") == {"a": 4, "b": 4, "c": 4}
-        written = sum(number for key, number in world.writes.items() if key[3] == "pinterestdaemons")
+        written = sum(
+            number for key, number in world.writes.items() if key[3] == "pinterestdaemons"
+        )
         await add_node(world, "b", "more-0")
         await add_node(world, "b", "more-1")
         for _ in range(120):
@@ -141,12 +179,17 @@ def test_nodes_that_come_are_charged_and_no_slice_is_written_for_them() -> None:
         await world.settle()
         assert await world._by_cluster("infra", "agent", "nodes") == {"a": 4, "b": 6, "c": 4}
         assert (await status(world))["summary"] == "14/14 nodes ready in 3 clusters"
-        assert sum(number for key, number in world.writes.items() if key[3] == "pinterestdaemons") == written
+        assert (
+            sum(number for key, number in world.writes.items() if key[3] == "pinterestdaemons")
+            == written
+        )
 
     play(scenario)
 
 
-def test_a_new_template_goes_through_one_cluster_after_the_other_and_stops_at_one_that_fails() -> None:
+def test_a_new_template_goes_through_one_cluster_after_the_other_and_stops_at_one_that_fails() -> (
+    None
+):
     async def scenario(world: World) -> None:
         await world.settle()
         await world.create(KIND, "infra", "agent", daemon())
@@ -161,11 +204,17 @@ def test_a_new_template_goes_through_one_cluster_after_the_other_and_stops_at_on
             if images == ["agent:2"] * 3:
                 break
         await world.settle()
-        assert seen == [["agent:2", "agent:1", "agent:1"], ["agent:2"] * 2 + ["agent:1"], ["agent:2"] * 3]
+        assert seen == [
+            ["agent:2", "agent:1", "agent:1"],
+            ["agent:2"] * 2 + ["agent:1"],
+            ["agent:2"] * 3,
+        ]
         assert (await status(world))["updated"] == 12
         broken = {"metadata": {"annotations": {"embedded.federator/image-pull-error": "true"}}}
         spec = daemon(image="agent:3")
-        await world.patch(KIND, "infra", "agent", {"spec": {"template": {**spec["template"], **broken}}})
+        await world.patch(
+            KIND, "infra", "agent", {"spec": {"template": {**spec["template"], **broken}}}
+        )
         await asyncio.sleep(300)
         assert [await image(world, member) for member in "abc"] == ["agent:3", "agent:2", "agent:2"]
         told = await status(world)
@@ -183,7 +232,11 @@ def test_a_new_template_goes_through_one_cluster_after_the_other_and_stops_at_on
 
 def test_quota_is_charged_a_pod_on_each_node_and_clusters_beyond_it_do_not_get_it() -> None:
     async def scenario(world: World) -> None:
-        quota = {"projects": ["infra"], "namespaces": ["infra"], "tiers": {"OnDemand": {"max": {"cpu": "4"}}}}
+        quota = {
+            "projects": ["infra"],
+            "namespaces": ["infra"],
+            "tiers": {"OnDemand": {"max": {"cpu": "4"}}},
+        }
         await world.create("FederatedQuota", "", "infra", quota)
         await world.settle()
         await world.create(KIND, "infra", "agent", daemon(project="infra"))
@@ -194,7 +247,9 @@ def test_quota_is_charged_a_pod_on_each_node_and_clusters_beyond_it_do_not_get_i
         used = await world.get("FederatedQuota", "", "infra")
         assert used is not None
         assert used["status"]["usage"][0]["used"] == {"cpu": "4", "memory": "512Mi", "pods": "8"}
-        await world.patch("FederatedQuota", "", "infra", {"spec": {"tiers": {"OnDemand": {"max": {"cpu": "6"}}}}})
+        await world.patch(
+            "FederatedQuota", "", "infra", {"spec": {"tiers": {"OnDemand": {"max": {"cpu": "6"}}}}}
+        )
         await until(world, ["a", "b", "c"])
 
     play(scenario)
@@ -229,7 +284,10 @@ def test_nodes_are_chosen_by_the_pods_and_counted_by_the_member() -> None:
         await world.member("a").patch(node, {"metadata": {"labels": {"pool": "gpu"}}})
         tolerations = [{"key": "gpu", "operator": "Exists"}]
         await world.create(
-            KIND, "infra", "agent", daemon(pod={"nodeSelector": {"pool": "gpu"}, "tolerations": tolerations})
+            KIND,
+            "infra",
+            "agent",
+            daemon(pod={"nodeSelector": {"pool": "gpu"}, "tolerations": tolerations}),
         )
         await until(world, ["a", "b", "c"])
         assert await world._by_cluster("infra", "agent", "nodes") == {"a": 1, "b": 0, "c": 0}
@@ -243,7 +301,9 @@ def test_suspended_it_stays_as_it_is_and_deleted_it_goes_from_every_cluster() ->
         await world.settle()
         await world.create(KIND, "infra", "agent", daemon(config={"a": "1"}))
         await world.settle()
-        await world.patch(KIND, "infra", "agent", {"spec": {"suspend": True, **daemon(image="agent:2")}})
+        await world.patch(
+            KIND, "infra", "agent", {"spec": {"suspend": True, **daemon(image="agent:2")}}
+        )
         await world.settle()
         assert [await image(world, member) for member in "abc"] == ["agent:1"] * 3
         await world.patch(KIND, "infra", "agent", {"spec": {"suspend": None}})

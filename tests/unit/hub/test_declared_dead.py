@@ -1,5 +1,7 @@
-"""A cluster that a person declared dead: its copies get another place, at a pace and within quota; when it is heard
-again nothing that is decided there is deleted, and what is only silent never moves."""
+"""A cluster that a person declared dead: its copies get another place, at a pace and within quota;
+when it is heard again nothing that is decided there is deleted, and what is only silent never
+moves.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -43,8 +45,12 @@ async def events(world: World, kind: str) -> list[str]:
     return [one["reason"] for one in found if one["regarding"]["kind"] == kind]
 
 
-def test_what_is_only_silent_stays_and_what_was_declared_dead_gets_another_place_within_its_quota() -> None:
-    """All of a quota of twelve copies is in use: what is lost is not counted twice (karmada #5406: nothing moved)."""
+def test_what_is_only_silent_stays_and_what_was_declared_dead_gets_another_place_within_its_quota() -> (
+    None
+):
+    """All of a quota of twelve copies is in use: what is lost is not counted twice (karmada #5406:
+    nothing moved).
+    """
 
     async def scenario(world: World) -> None:
         tiers = {"OnDemand": {"guaranteed": {"cpu": "6"}}}
@@ -74,10 +80,14 @@ def test_what_is_only_silent_stays_and_what_was_declared_dead_gets_another_place
     play(scenario)
 
 
-def test_a_dead_cluster_that_is_heard_again_keeps_what_is_decided_and_loses_what_has_another_place() -> None:
+def test_a_dead_cluster_that_is_heard_again_keeps_what_is_decided_and_loses_what_has_another_place() -> (
+    None
+):
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "moves", service(12))
-        await world.create(PSVC, "feed", "stays", service(4, placement={"clusters": {"names": ["a"]}}))
+        await world.create(
+            PSVC, "feed", "stays", service(4, placement={"clusters": {"names": ["a"]}})
+        )
         await world.settle()
         word = await silent(world, "a")
         await declare(world, "a", word)
@@ -89,7 +99,9 @@ def test_a_dead_cluster_that_is_heard_again_keeps_what_is_decided_and_loses_what
         uid = (await world.get("Deployment", "feed", "stays", at="a") or {})["metadata"]["uid"]
         world.cut.clear()
         await asyncio.sleep(60)
-        assert (await world.get("Deployment", "feed", "stays", at="a") or {})["metadata"]["uid"] == uid
+        assert (await world.get("Deployment", "feed", "stays", at="a") or {})["metadata"][
+            "uid"
+        ] == uid
         assert await world.get(PSVC, "feed", "moves", at="a") is None
         assert await said(world, "a") == {}
         assert "HeardAgain" in await events(world, CLUSTER)
@@ -156,7 +168,9 @@ def test_moving_ends_at_once_when_the_word_is_taken_back_or_the_cluster_is_heard
 
 
 @pytest.mark.parametrize("process", ["hub", "silent process"])
-def test_a_silent_member_process_and_a_shortage_of_the_hubs_own_are_never_death(process: str) -> None:
+def test_a_silent_member_process_and_a_shortage_of_the_hubs_own_are_never_death(
+    process: str,
+) -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(12))
         await world.settle()
@@ -168,7 +182,9 @@ def test_a_silent_member_process_and_a_shortage_of_the_hubs_own_are_never_death(
         await asyncio.sleep(240)
         found = await world.get(CLUSTER, "", "a")
         assert found is not None
-        assert (await said(world, "a", "Ready"))["reason"] == ("NotAsked" if process == "hub" else "NotReporting")
+        assert (await said(world, "a", "Ready"))["reason"] == (
+            "NotAsked" if process == "hub" else "NotReporting"
+        )
         await declare(world, "a", found["status"].get("lastHeard", "2026-09-21T14:13:23Z"))
         await asyncio.sleep(120)
         assert await world.shares("feed", "web") == at_first

@@ -1,4 +1,6 @@
-"""Deletions of what has gone from the host: spread when there are many, given up where an operator says so."""
+"""Deletions of what has gone from the host: spread when there are many, given up where an operator
+says so.
+"""
 
 import asyncio
 from typing import Any
@@ -18,7 +20,9 @@ async def slices(world: World) -> int:
     """Slices in all members."""
     found = 0
     for name in world.federation.members:
-        found += len((await world.member(name).list("pinterest.com/v1beta1", "pinterestservices")).items)
+        found += len(
+            (await world.member(name).list("pinterest.com/v1beta1", "pinterestservices")).items
+        )
     return found
 
 
@@ -35,7 +39,9 @@ def test_many_workloads_that_vanish_while_the_hub_is_down_are_removed_a_few_a_mi
 
         await asyncio.sleep(15)
         assert await slices(world) == 12
-        waiting = [one["spec"]["deletion"] for one in await world.decisions() if "deletion" in one["spec"]]
+        waiting = [
+            one["spec"]["deletion"] for one in await world.decisions() if "deletion" in one["spec"]
+        ]
         assert len(waiting) == 4
         assert {one["reason"] for one in waiting} == {"DeletionBudget"}
         assert "at most 6 slices are deleted in a minute" in waiting[0]["message"]
@@ -109,7 +115,9 @@ async def forgotten(world: World, name: str) -> list[dict[str, Any]]:
     return listed
 
 
-def test_a_deletion_that_gives_an_unreachable_cluster_up_ends_and_the_cluster_is_cleaned_when_it_returns() -> None:
+def test_a_deletion_that_gives_an_unreachable_cluster_up_ends_and_the_cluster_is_cleaned_when_it_returns() -> (
+    None
+):
     async def scenario(world: World) -> None:
         decision = await blocked_deletion(world)
         told = await joining.forget(world.host, "b")
@@ -261,7 +269,9 @@ def test_a_slice_whose_watch_tells_nothing_is_deleted_less_and_less_often() -> N
     play(scenario)
 
 
-def test_a_member_whose_watch_fell_silent_before_its_slice_was_made_is_asked_before_the_decision_goes() -> None:
+def test_a_member_whose_watch_fell_silent_before_its_slice_was_made_is_asked_before_the_decision_goes() -> (
+    None
+):
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(6))
         await world.settle()
@@ -269,7 +279,9 @@ def test_a_member_whose_watch_fell_silent_before_its_slice_was_made_is_asked_bef
         unseen = hub.state.members["b"]
         (key,) = hub.state.workloads
         unseen.own_writes.pop(key, None)
-        unseen.stores[PSVC].drop((key.namespace, key.name))  # an earlier leader made it, and nothing came of it here
+        unseen.stores[PSVC].drop(
+            (key.namespace, key.name)
+        )  # an earlier leader made it, and nothing came of it here
         hub.state.holders[key] = tuple(name for name in hub.state.holders[key] if name != "b")
         await world.delete(PSVC, "feed", "web")
         await asyncio.sleep(30)
@@ -280,7 +292,9 @@ def test_a_member_whose_watch_fell_silent_before_its_slice_was_made_is_asked_bef
     play(scenario)
 
 
-def test_a_decision_stays_while_a_member_that_was_never_seen_to_hold_anything_fails_its_probes() -> None:
+def test_a_decision_stays_while_a_member_that_was_never_seen_to_hold_anything_fails_its_probes() -> (
+    None
+):
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(6))
         await world.settle()
@@ -306,12 +320,23 @@ def test_a_decision_stays_while_a_member_that_was_never_seen_to_hold_anything_fa
 
 async def _slices(world: World) -> dict[str, tuple[str, int]]:
     """cluster -> (uid, copies) of what members hold of web."""
-    found = {name: await world.get("PinterestService", "feed", "web", at=name) for name in world.federation.members}
-    return {name: (obj["metadata"]["uid"], obj["spec"]["replicas"]) for name, obj in found.items() if obj is not None}
+    found = {
+        name: await world.get("PinterestService", "feed", "web", at=name)
+        for name in world.federation.members
+    }
+    return {
+        name: (obj["metadata"]["uid"], obj["spec"]["replicas"])
+        for name, obj in found.items()
+        if obj is not None
+    }
 
 
-@pytest.mark.parametrize("whose", ["the hub's", "without a finalizer", "while no hub runs", "twice"])
-def test_a_decision_that_is_deleted_by_hand_takes_nothing_down_and_is_written_anew(whose: str) -> None:
+@pytest.mark.parametrize(
+    "whose", ["the hub's", "without a finalizer", "while no hub runs", "twice"]
+)
+def test_a_decision_that_is_deleted_by_hand_takes_nothing_down_and_is_written_anew(
+    whose: str,
+) -> None:
     async def scenario(world: World) -> None:
         await world.create("PinterestService", "feed", "web", service(6))
         await world.settle()
@@ -334,7 +359,11 @@ def test_a_decision_that_is_deleted_by_hand_takes_nothing_down_and_is_written_an
         assert after["metadata"]["uid"] != before["metadata"]["uid"]
         assert after["metadata"]["finalizers"] == before["metadata"]["finalizers"]
         assert _counts(after) == _counts(before)
-        gone = {key: count for key, count in world.writes.items() if key[2] == "DELETE" and key[1] != "host"}
+        gone = {
+            key: count
+            for key, count in world.writes.items()
+            if key[2] == "DELETE" and key[1] != "host"
+        }
         assert gone == {key: count for key, count in deletes.items() if key[1] != "host"}
 
     play(scenario)
@@ -344,8 +373,12 @@ def _counts(decision: dict[str, Any]) -> dict[str, int]:
     return {share["cluster"]: share["replicas"] for share in decision["spec"]["shares"]}
 
 
-def test_a_decision_deleted_by_hand_stays_guarded_while_the_end_of_its_workload_is_unheard() -> None:
-    """Let go by memory alone nothing would be left that says what its members hold (seeds 2026 and 2090)."""
+def test_a_decision_deleted_by_hand_stays_guarded_while_the_end_of_its_workload_is_unheard() -> (
+    None
+):
+    """Let go by memory alone nothing would be left that says what its members hold (seeds 2026 and
+    2090).
+    """
 
     async def scenario(world: World) -> None:
         await world.create("PinterestService", "feed", "web", service(6))
@@ -357,10 +390,14 @@ def test_a_decision_deleted_by_hand_stays_guarded_while_the_end_of_its_workload_
         await world.delete("PlacementDecision", "feed", name)
         deleting = await world.get("PlacementDecision", "feed", name)
         assert deleting is not None
-        hub.state.observe_decision("feed", hub.state.read_record(deleting))  # of the decision the watch is in time
+        hub.state.observe_decision(
+            "feed", hub.state.read_record(deleting)
+        )  # of the decision the watch is in time
         hub.state.signals.finalize("feed", name)
         await asyncio.sleep(5)
-        assert [one["metadata"]["uid"] for one in await world.decisions()] == [decision["metadata"]["uid"]]
+        assert [one["metadata"]["uid"] for one in await world.decisions()] == [
+            decision["metadata"]["uid"]
+        ]
         world.mute.clear()
         await asyncio.sleep(60)
         assert await _slices(world) == {}
@@ -369,8 +406,12 @@ def test_a_decision_deleted_by_hand_stays_guarded_while_the_end_of_its_workload_
     play(scenario)
 
 
-def test_what_a_decision_left_that_was_let_go_and_never_written_anew_goes_with_its_workload() -> None:
-    """The leader dies in between, and the next one finds neither decision nor workload (seed 2090)."""
+def test_what_a_decision_left_that_was_let_go_and_never_written_anew_goes_with_its_workload() -> (
+    None
+):
+    """The leader dies in between, and the next one finds neither decision nor workload (seed
+    2090).
+    """
 
     async def scenario(world: World) -> None:
         await world.create("PinterestService", "feed", "web", service(6))
@@ -413,7 +454,9 @@ def test_a_slice_that_its_member_deletes_and_holds_is_told_and_stops_nobody_else
         hold = {"metadata": {"finalizers": ["elsewhere.example/hold"]}}
         await world.patch(PSVC, "feed", "web", hold, at="a")
         ref = registry.KINDS[PSVC].ref("feed", "web")
-        await world.member("a").delete(ref, uid=(await world.member("a").get(ref))["metadata"]["uid"])
+        await world.member("a").delete(
+            ref, uid=(await world.member("a").get(ref))["metadata"]["uid"]
+        )
         await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 9}})
         await asyncio.sleep(30)
         told = await world.condition(PSVC, "feed", "web", "Reconciling")

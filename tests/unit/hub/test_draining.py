@@ -1,5 +1,6 @@
-"""A cluster is drained at a pace, with the promised number of copies ready all the time; stopped and gone on with; and
-refused, in words, when somebody would have no other place."""
+"""A cluster is drained at a pace, with the promised number of copies ready all the time; stopped
+and gone on with; and refused, in words, when somebody would have no other place.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -43,7 +44,9 @@ async def ready(world: World, name: str = "web") -> int:
 
 
 async def until(world: World, name: str, reason: str, seconds: int = 120, *, least: int = 0) -> int:
-    """Waits for the reason of a drain; returns the fewest copies of `web` that were ready meanwhile."""
+    """Waits for the reason of a drain; returns the fewest copies of `web` that were ready
+    meanwhile.
+    """
     lowest = await ready(world)
     for _ in range(seconds * 4):
         await asyncio.sleep(0.25)
@@ -117,7 +120,9 @@ def test_the_pace_holds_over_two_drains_and_stops_when_the_wish_is_taken_away() 
     play(scenario, fleet=small_fleet(4), options=HubOptions(evacuated_copies_a_minute=24))
 
 
-def test_a_drain_that_would_leave_somebody_without_a_place_is_refused_with_who_and_by_how_much() -> None:
+def test_a_drain_that_would_leave_somebody_without_a_place_is_refused_with_who_and_by_how_much() -> (
+    None
+):
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(40, cpu="2"))  # 16 fit in each cluster
         await world.settle()
@@ -152,7 +157,9 @@ def test_a_drain_that_would_leave_somebody_without_a_place_is_refused_with_who_a
 
 def test_the_last_cluster_that_admits_a_workload_is_not_drained() -> None:
     async def scenario(world: World) -> None:
-        await world.create(PSVC, "feed", "web", service(4, placement={"clusters": {"names": ["a"]}}))
+        await world.create(
+            PSVC, "feed", "web", service(4, placement={"clusters": {"names": ["a"]}})
+        )
         await world.settle()
         await drain(world, "a")
         await asyncio.sleep(10)
@@ -160,7 +167,9 @@ def test_the_last_cluster_that_admits_a_workload_is_not_drained() -> None:
         assert told["reason"] == "Refused"
         assert "4 of 4" in told["message"]
         assert await world.shares("feed", "web") == {"a": 4}
-        await world.patch(PSVC, "feed", "web", {"spec": {"placement": {"clusters": {"names": ["a", "b"]}}}})
+        await world.patch(
+            PSVC, "feed", "web", {"spec": {"placement": {"clusters": {"names": ["a", "b"]}}}}
+        )
         await until(world, "a", "Emptied", 60, least=3)
         assert await world.shares("feed", "web") == {"b": 4}
 
@@ -259,4 +268,9 @@ def test_a_fleet_without_a_drain_writes_nothing_for_it() -> None:
         assert found is not None
         assert "drain" not in found["status"]
 
-    play(scenario, fleet=FleetSpec(members=[MemberSpec(name="a", nodes=[Pool(count=2, cpu="8", memory="32Gi")])]))
+    play(
+        scenario,
+        fleet=FleetSpec(
+            members=[MemberSpec(name="a", nodes=[Pool(count=2, cpu="8", memory="32Gi")])]
+        ),
+    )

@@ -1,4 +1,6 @@
-"""Edits of what runs that ask for more than quota has: the old generation stays in force, by leader and restart."""
+"""Edits of what runs that ask for more than quota has: the old generation stays in force, by leader
+and restart.
+"""
 
 import asyncio
 from typing import Any
@@ -35,7 +37,9 @@ async def cpu_in_members(world: World, name: str = "web") -> dict[str, tuple[int
 
 async def asked(world: World, cpu: str = "4", replicas: int = 4, **more: Any) -> None:
     """A quota, and a service that runs within it."""
-    await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": limits(cpu), **more})
+    await world.create(
+        "FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": limits(cpu), **more}
+    )
     await world.create(KIND, "feed", "web", service(replicas, "500m", project="feed"))
     await world.settle()
 
@@ -49,8 +53,16 @@ def test_a_template_raised_beyond_the_quota_stays_out_of_members_and_says_so() -
         await world.settle()
         assert await cpu_in_members(world) == before
         placed = await world.condition(KIND, "feed", "web", "Placed")
-        assert (placed["status"], placed["reason"], placed["observedGeneration"]) == ("False", "QuotaExceeded", 2)
-        for part in ("generation 2 asks for 80 cpu of project feed", "allows 4", "generation 1 stays in force"):
+        assert (placed["status"], placed["reason"], placed["observedGeneration"]) == (
+            "False",
+            "QuotaExceeded",
+            2,
+        )
+        for part in (
+            "generation 2 asks for 80 cpu of project feed",
+            "allows 4",
+            "generation 1 stays in force",
+        ):
             assert part in placed["message"]
         found = await world.get(KIND, "feed", "web")
         assert found is not None
@@ -63,7 +75,10 @@ def test_a_template_raised_beyond_the_quota_stays_out_of_members_and_says_so() -
         await world.patch("FederatedQuota", "", "feed", {"spec": {"tiers": limits("100")}})
         await asyncio.sleep(20)
         (decision,) = await world.decisions()
-        assert "inForce" not in decision["spec"] or decision["spec"]["reason"] == "InsufficientCapacity"
+        assert (
+            "inForce" not in decision["spec"]
+            or decision["spec"]["reason"] == "InsufficientCapacity"
+        )
 
     play(scenario)
 
@@ -99,8 +114,16 @@ def test_a_shrink_in_the_same_edit_makes_room_for_itself() -> None:
 
 
 EDITS: dict[str, tuple[dict[str, Any], str, str]] = {
-    "another project": ({"project": "ads"}, "QuotaExceeded", "allows 1 (spec.tiers.OnDemand.max.cpu)"),
-    "a project of nobody": ({"project": "nobodys"}, "NotAllowed", "no FederatedQuota speaks for project nobodys"),
+    "another project": (
+        {"project": "ads"},
+        "QuotaExceeded",
+        "allows 1 (spec.tiers.OnDemand.max.cpu)",
+    ),
+    "a project of nobody": (
+        {"project": "nobodys"},
+        "NotAllowed",
+        "no FederatedQuota speaks for project nobodys",
+    ),
     "another tier": ({"tier": "Reserved"}, "QuotaExceeded", "in tier Reserved"),
     "a priority": ({"priority": 200}, "PriorityExceedsMax", "allows priority up to 100"),
 }
@@ -132,7 +155,9 @@ def test_an_edit_of_what_is_charged_changes_nothing_until_it_is_admitted(edit: s
         assert used is not None
         assert used["status"]["usage"][-1]["used"]["cpu"] == "2"
 
-        await world.patch(KIND, "feed", "web", {"spec": dict.fromkeys(change) | {"project": "feed"}})
+        await world.patch(
+            KIND, "feed", "web", {"spec": dict.fromkeys(change) | {"project": "feed"}}
+        )
         await asyncio.sleep(10)
         await world.settle()
         assert (await world.condition(KIND, "feed", "web", "Placed"))["status"] == "True"
@@ -174,7 +199,10 @@ def test_what_is_in_force_outlives_the_hub_and_is_what_new_slices_are_made_from(
         await asyncio.sleep(30)
         await world.settle()
         assert await cpu_in_members(world) == before
-        assert "generation 1 stays" in (await world.condition(KIND, "feed", "web", "Placed"))["message"]
+        assert (
+            "generation 1 stays"
+            in (await world.condition(KIND, "feed", "web", "Placed"))["message"]
+        )
 
         gone = min(before)
         policy = {"clusters": {"exclude": [gone]}}
@@ -202,7 +230,11 @@ def test_a_decision_that_is_written_anew_keeps_what_is_in_force() -> None:
         (after,) = await world.decisions()
         assert after["metadata"]["uid"] != before["metadata"]["uid"]
         listing = await world.host.list("apps/v1", "controllerrevisions", "feed")
-        (kept,) = [one for one in listing.items if one["metadata"]["ownerReferences"][0]["kind"] == "PlacementDecision"]
+        (kept,) = [
+            one
+            for one in listing.items
+            if one["metadata"]["ownerReferences"][0]["kind"] == "PlacementDecision"
+        ]
         assert kept["metadata"]["name"] == after["spec"]["inForce"]["revision"]
         assert kept["metadata"]["ownerReferences"][0]["uid"] == after["metadata"]["uid"]
 
@@ -211,7 +243,9 @@ def test_a_decision_that_is_written_anew_keeps_what_is_in_force() -> None:
 
 @pytest.mark.parametrize("restart", [True, False])
 def test_what_was_refused_before_an_edit_was_held_back_is_not_in_force(restart: bool) -> None:
-    """Members hold the first generation, the second asks for nothing more and was refused, the third is held back."""
+    """Members hold the first generation, the second asks for nothing more and was refused, the
+    third is held back.
+    """
 
     async def scenario(world: World) -> None:
         await asked(world)
@@ -226,8 +260,13 @@ def test_what_was_refused_before_an_edit_was_held_back_is_not_in_force(restart: 
             world.federation.start_hub()
             await asyncio.sleep(30)
         before = await cpu_in_members(world)
-        assert "generation 1 stays in force" in (await world.condition(KIND, "feed", "web", "Placed"))["message"]
-        await world.patch(KIND, "feed", "web", {"spec": {"placement": {"clusters": {"exclude": [min(before)]}}}})
+        assert (
+            "generation 1 stays in force"
+            in (await world.condition(KIND, "feed", "web", "Placed"))["message"]
+        )
+        await world.patch(
+            KIND, "feed", "web", {"spec": {"placement": {"clusters": {"exclude": [min(before)]}}}}
+        )
         await asyncio.sleep(60)
         await world.settle()
         moved = await cpu_in_members(world)
@@ -244,7 +283,9 @@ def test_what_was_refused_before_an_edit_was_held_back_is_not_in_force(restart: 
 
 @pytest.mark.parametrize("how", ["deleted", "forged"])
 def test_what_is_in_force_is_not_what_a_tenant_makes_of_it(how: str) -> None:
-    """The revision lies in his namespace: whoever deletes it, or writes another of its name, changes nothing."""
+    """The revision lies in his namespace: whoever deletes it, or writes another of its name,
+    changes nothing.
+    """
 
     async def scenario(world: World) -> None:
         await asked(world)
@@ -253,17 +294,30 @@ def test_what_is_in_force_is_not_what_a_tenant_makes_of_it(how: str) -> None:
         await asyncio.sleep(10)
         await world.federation.kill("hub")
         listing = await world.host.list("apps/v1", "controllerrevisions", "feed")
-        (kept,) = [one for one in listing.items if one["metadata"]["ownerReferences"][0]["kind"] == "PlacementDecision"]
-        ref = ObjectRef("apps/v1", "controllerrevisions", "feed", kept["metadata"]["name"], "ControllerRevision")
+        (kept,) = [
+            one
+            for one in listing.items
+            if one["metadata"]["ownerReferences"][0]["kind"] == "PlacementDecision"
+        ]
+        ref = ObjectRef(
+            "apps/v1", "controllerrevisions", "feed", kept["metadata"]["name"], "ControllerRevision"
+        )
         await world.host.delete(ref, uid=kept["metadata"]["uid"])
         if how == "forged":
-            metadata = {name: kept["metadata"][name] for name in ("name", "namespace", "labels", "ownerReferences")}
+            metadata = {
+                name: kept["metadata"][name]
+                for name in ("name", "namespace", "labels", "ownerReferences")
+            }
             spec = {**kept["data"]["spec"], **template("20")["spec"]}
-            await world.host.create(ref, {**kept, "metadata": metadata, "data": {**kept["data"], "spec": spec}})
+            await world.host.create(
+                ref, {**kept, "metadata": metadata, "data": {**kept["data"], "spec": spec}}
+            )
         await asyncio.sleep(60)
         world.federation.start_hub()
         await asyncio.sleep(30)
-        await world.patch(KIND, "feed", "web", {"spec": {"placement": {"clusters": {"exclude": [min(before)]}}}})
+        await world.patch(
+            KIND, "feed", "web", {"spec": {"placement": {"clusters": {"exclude": [min(before)]}}}}
+        )
         await asyncio.sleep(60)
         await world.settle()
         moved = await cpu_in_members(world)
@@ -292,7 +346,9 @@ def test_an_edit_of_the_image_goes_on_while_nothing_more_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("named", ["default", "other"])
-def test_what_a_profile_adds_to_what_is_in_force_is_charged_before_members_hear_of_it(named: str) -> None:
+def test_what_a_profile_adds_to_what_is_in_force_is_charged_before_members_hear_of_it(
+    named: str,
+) -> None:
     """Also where only the former spec names the profile."""
 
     def sidecar(cpu: str) -> dict[str, Any]:
@@ -304,7 +360,9 @@ def test_what_a_profile_adds_to_what_is_in_force_is_charged_before_members_hear_
         await world.create("RuntimeProfile", "", "other", sidecar("100m"))
         await asked(world)
         before = await cpu_in_members(world)
-        await world.patch(KIND, "feed", "web", {"spec": {**template("20")["spec"], "runtimeProfile": named}})
+        await world.patch(
+            KIND, "feed", "web", {"spec": {**template("20")["spec"], "runtimeProfile": named}}
+        )
         await asyncio.sleep(10)
         await world.patch("RuntimeProfile", "", "default", {"spec": sidecar("400m")})
         await asyncio.sleep(30)
@@ -334,7 +392,12 @@ def test_an_edit_that_adds_nothing_to_what_a_profile_added_meanwhile_is_admitted
         await world.patch(KIND, "feed", "web", {"spec": {"suspend": True}})
         await asyncio.sleep(10)
         container = {"image": "logs:1", "resources": {"requests": {"cpu": "200m"}}}
-        await world.create("RuntimeProfile", "", "default", {"sidecars": [{"name": "logs", "container": container}]})
+        await world.create(
+            "RuntimeProfile",
+            "",
+            "default",
+            {"sidecars": [{"name": "logs", "container": container}]},
+        )
         await asyncio.sleep(10)
         await world.patch(KIND, "feed", "web", {"spec": {"suspend": False}})
         await asyncio.sleep(30)
@@ -358,7 +421,9 @@ def test_a_slice_that_was_edited_in_its_member_does_not_hide_what_is_in_force() 
         by_hand = {"spec": {"template": {"metadata": {"labels": {"by": "hand"}}}}}
         await world.patch(KIND, "feed", "web", by_hand, at=first)
         await asyncio.sleep(5)
-        await world.patch(KIND, "feed", "web", {"spec": {**template("20")["spec"], "suspend": False}})
+        await world.patch(
+            KIND, "feed", "web", {"spec": {**template("20")["spec"], "suspend": False}}
+        )
         await asyncio.sleep(60)
         (decision,) = await world.decisions()
         assert decision["spec"]["inForce"]["revision"]
@@ -384,12 +449,15 @@ EVIL = {**service(1, "500m")["template"]["spec"]["containers"][0], "image": "evi
 
 @pytest.mark.parametrize("lie", ["content", "content and generation"])
 def test_no_member_can_say_that_something_else_was_admitted(lie: str) -> None:
-    """The only holder of a slice, edited there while no hub runs: what it holds is not what the decision's seal covers,
-    and reaches no other cluster."""
+    """The only holder of a slice, edited there while no hub runs: what it holds is not what the
+    decision's seal covers, and reaches no other cluster.
+    """
 
     async def scenario(world: World) -> None:
         only = {"placement": {"clusters": {"exclude": ["b", "c"]}}}
-        await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": limits("4")})
+        await world.create(
+            "FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": limits("4")}
+        )
         await world.create(KIND, "feed", "web", service(4, "500m", project="feed", **only))
         await world.settle()
         assert await images(world) == {"a": "app:1"}
@@ -404,7 +472,9 @@ def test_no_member_can_say_that_something_else_was_admitted(lie: str) -> None:
         (decision,) = await world.decisions()
         assert decision["spec"]["inForce"]["heldBack"] == 2
         assert "revision" not in decision["spec"]["inForce"]
-        await world.patch(KIND, "feed", "web", {"spec": {"placement": {"clusters": {"exclude": ["c"]}}}})
+        await world.patch(
+            KIND, "feed", "web", {"spec": {"placement": {"clusters": {"exclude": ["c"]}}}}
+        )
         await asyncio.sleep(120)
         assert (await images(world)).get("b") in (None, "app:1")
         await world.patch(KIND, "feed", "web", template("500m"))
@@ -422,7 +492,9 @@ def test_one_honest_member_is_believed_whatever_others_hold() -> None:
         assert honest
         await world.federation.kill("hub")
         await world.patch(KIND, "feed", "web", template("20"))
-        await world.patch(KIND, "feed", "web", {"spec": {"template": {"spec": {"containers": [EVIL]}}}}, at=liar)
+        await world.patch(
+            KIND, "feed", "web", {"spec": {"template": {"spec": {"containers": [EVIL]}}}}, at=liar
+        )
         world.federation.start_hub()
         await asyncio.sleep(60)
         await world.settle()
@@ -439,7 +511,9 @@ def test_a_revision_that_is_kept_again_is_the_one_that_the_decision_names() -> N
 
     async def scenario(world: World) -> None:
         only = {"placement": {"clusters": {"exclude": ["b", "c"]}}}
-        await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": limits("4")})
+        await world.create(
+            "FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": limits("4")}
+        )
         await world.create(KIND, "feed", "web", service(4, "500m", project="feed", **only))
         await world.settle()
         await world.patch(KIND, "feed", "web", template("20"))
@@ -457,7 +531,11 @@ def test_a_revision_that_is_kept_again_is_the_one_that_the_decision_names() -> N
         (after,) = await world.decisions()
         assert after["metadata"]["uid"] != before["metadata"]["uid"]
         listing = await world.host.list("apps/v1", "controllerrevisions", "feed")
-        owned = [one for one in listing.items if one["metadata"]["ownerReferences"][0]["kind"] == "PlacementDecision"]
+        owned = [
+            one
+            for one in listing.items
+            if one["metadata"]["ownerReferences"][0]["kind"] == "PlacementDecision"
+        ]
         assert {one["metadata"]["name"] for one in owned} == {after["spec"]["inForce"]["revision"]}
         assert {cpu for _, cpu in (await cpu_in_members(world)).values()} == {"500m"}
 
@@ -474,7 +552,9 @@ def test_a_decision_without_a_digest_is_read_as_before() -> None:
         await world.federation.kill("hub")
         bare = {**decision["spec"], "charge": {**decision["spec"]["charge"]}}
         del bare["charge"]["content"], bare["seal"]
-        bare["seal"] = world.federation.hub.state.seals.of("feed", decision["metadata"]["name"], bare)
+        bare["seal"] = world.federation.hub.state.seals.of(
+            "feed", decision["metadata"]["name"], bare
+        )
         ref = registry.KINDS["PlacementDecision"].ref("feed", decision["metadata"]["name"])
         patch = {"spec": {"seal": bare["seal"], "charge": {"content": None}}}
         await world.host.patch(ref, patch)
@@ -512,8 +592,12 @@ def test_several_edits_are_held_back_one_after_the_other_and_the_first_generatio
 
 def test_a_plain_deployment_is_held_back_too() -> None:
     async def scenario(world: World) -> None:
-        await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": limits("4")})
-        await world.create("ClusterPlacementPolicy", "", "all", {"resourceSelectors": [{"kind": "Deployment"}]})
+        await world.create(
+            "FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": limits("4")}
+        )
+        await world.create(
+            "ClusterPlacementPolicy", "", "all", {"resourceSelectors": [{"kind": "Deployment"}]}
+        )
         pods = {"metadata": {"labels": {"app": "web"}}, **service(1)["template"]}
         spec = {"replicas": 4, "selector": {"matchLabels": {"app": "web"}}, "template": pods}
         await world.create("Deployment", "feed", "plain", spec)
@@ -526,24 +610,44 @@ def test_a_plain_deployment_is_held_back_too() -> None:
         for cluster in world.federation.members:
             found = await world.get("Deployment", "feed", "plain", at=cluster)
             if found is not None:
-                requests.add(found["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"])
+                requests.add(
+                    found["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"][
+                        "cpu"
+                    ]
+                )
         assert requests == {"500m"}
-        assert (await world.condition("Deployment", "feed", "plain", "Placed"))["reason"] == "QuotaExceeded"
+        assert (await world.condition("Deployment", "feed", "plain", "Placed"))[
+            "reason"
+        ] == "QuotaExceeded"
 
     play(scenario)
 
 
 def test_running_shards_are_charged_what_they_began_with() -> None:
     async def scenario(world: World) -> None:
-        await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": limits("4")})
+        await world.create(
+            "FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": limits("4")}
+        )
         long = {"embedded.federator/run-seconds": "600"}
-        await world.create("PinterestJobSet", "feed", "batch", {**jobset(8, 8, "500m", long), "project": "feed"})
+        await world.create(
+            "PinterestJobSet", "feed", "batch", {**jobset(8, 8, "500m", long), "project": "feed"}
+        )
         await asyncio.sleep(20)
-        await world.patch("PinterestJobSet", "feed", "batch", {"spec": {"template": jobset(8, 8, "1")["template"]}})
+        await world.patch(
+            "PinterestJobSet",
+            "feed",
+            "batch",
+            {"spec": {"template": jobset(8, 8, "1")["template"]}},
+        )
         await asyncio.sleep(20)
         placed = await world.condition("PinterestJobSet", "feed", "batch", "Placed")
         assert (placed["status"], placed["reason"]) == ("False", "QuotaExceeded")
-        await world.patch("PinterestJobSet", "feed", "batch", {"spec": {"template": jobset(8, 8, "10m")["template"]}})
+        await world.patch(
+            "PinterestJobSet",
+            "feed",
+            "batch",
+            {"spec": {"template": jobset(8, 8, "10m")["template"]}},
+        )
         await asyncio.sleep(20)
         used = await world.get("FederatedQuota", "", "feed")
         assert used is not None
@@ -556,15 +660,24 @@ def test_an_edit_that_was_not_permitted_is_an_admission_when_it_is() -> None:
     async def scenario(world: World) -> None:
         await asked(world)
         privileged = template("20")
-        privileged["spec"]["template"]["spec"]["containers"][0]["securityContext"] = {"privileged": True}
+        privileged["spec"]["template"]["spec"]["containers"][0]["securityContext"] = {
+            "privileged": True
+        }
         await world.patch(KIND, "feed", "web", privileged)
         await asyncio.sleep(10)
-        assert (await world.condition(KIND, "feed", "web", "Placed"))["reason"] == "PodSecurityViolation"
+        assert (await world.condition(KIND, "feed", "web", "Placed"))[
+            "reason"
+        ] == "PodSecurityViolation"
         labels = {"pod-security.kubernetes.io/enforce": "privileged"}
-        await world.host.patch(ObjectRef("v1", "namespaces", "", "feed", "Namespace"), {"metadata": {"labels": labels}})
+        await world.host.patch(
+            ObjectRef("v1", "namespaces", "", "feed", "Namespace"), {"metadata": {"labels": labels}}
+        )
         await asyncio.sleep(20)
         placed = await world.condition(KIND, "feed", "web", "Placed")
-        assert (placed["reason"], "generation 1 stays in force" in placed["message"]) == ("QuotaExceeded", True)
+        assert (placed["reason"], "generation 1 stays in force" in placed["message"]) == (
+            "QuotaExceeded",
+            True,
+        )
         assert {cpu for _, cpu in (await cpu_in_members(world)).values()} == {"500m"}
 
     play(scenario)

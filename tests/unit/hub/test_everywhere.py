@@ -106,7 +106,10 @@ def test_an_edit_of_a_policy_that_duplicates_takes_nothing_down(how: str, restar
     async def scenario(world: World) -> None:
         await world.create(POLICY, "", "all", EVERYWHERE)
         await world.create(
-            PSVC, "feed", "web", service(4, placement={"policyRef": "all"} if how == "named and gone" else {})
+            PSVC,
+            "feed",
+            "web",
+            service(4, placement={"policyRef": "all"} if how == "named and gone" else {}),
         )
         await world.settle()
         (before,) = await world.decisions()
@@ -141,11 +144,13 @@ def test_copies_of_a_policy_that_duplicated_go_when_a_person_says_so(way: str) -
         (kept,) = await world.decisions()
         assert (kept["spec"]["surplus"], await running(world)) == (8, 12)
         told = [
-            one for one in (await world.host.list("events.k8s.io/v1", "events")).items if one["reason"] == "CopiesKept"
+            one
+            for one in (await world.host.list("events.k8s.io/v1", "events")).items
+            if one["reason"] == "CopiesKept"
         ]
-        assert [(one["type"], "go when somebody changes the count" in one["note"]) for one in told] == [
-            ("Warning", True)
-        ]
+        assert [
+            (one["type"], "go when somebody changes the count" in one["note"]) for one in told
+        ] == [("Warning", True)]
         if way == "count":
             await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 5}})
         else:

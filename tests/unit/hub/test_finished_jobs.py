@@ -1,5 +1,6 @@
-"""What shards hold, they give back when they are done: quota, room and their place among the workloads of an account;
-and what a member has done is not done again elsewhere, recorded or not."""
+"""What shards hold, they give back when they are done: quota, room and their place among the
+workloads of an account; and what a member has done is not done again elsewhere, recorded or not.
+"""
 
 import asyncio
 from typing import Any
@@ -16,16 +17,26 @@ from tests.unit.hub import world as worlds
 from tests.unit.hub.world import World, jobset, play, service
 
 PJS = "PinterestJobSet"
-FAILS = (500, b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500}')
+FAILS = (
+    500,
+    b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500}',
+)
 
 
 def account(cpu: int = 12, **more: Any) -> dict[str, Any]:
     limits = {"cpu": str(cpu), "memory": "64Gi"}
-    return {"projects": ["feed"], "namespaces": ["feed"], "tiers": {"OnDemand": {"max": limits}}, **more}
+    return {
+        "projects": ["feed"],
+        "namespaces": ["feed"],
+        "tiers": {"OnDemand": {"max": limits}},
+        **more,
+    }
 
 
 def ten(*, run_s: int = 2, cpu: str = "1", slots: int = 10) -> dict[str, Any]:
-    return jobset(10, slots, cpu, {"embedded.federator/run-seconds": str(run_s)}) | {"project": "feed"}
+    return jobset(10, slots, cpu, {"embedded.federator/run-seconds": str(run_s)}) | {
+        "project": "feed"
+    }
 
 
 async def done(world: World, name: str) -> int:
@@ -48,7 +59,8 @@ async def ran(world: World, cluster: str, name: str = "first") -> Ranges:
     pieces = [
         piece
         for job in found.items
-        if job["metadata"]["name"].startswith(name) and (piece := labels.piece_of(job["metadata"]["annotations"]))
+        if job["metadata"]["name"].startswith(name)
+        and (piece := labels.piece_of(job["metadata"]["annotations"]))
     ]
     return shards.normal(pieces)
 
@@ -66,8 +78,12 @@ async def restart(world: World) -> None:
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-@pytest.mark.parametrize("limit", [account(), account(100, maxConcurrentWorkloads=1)], ids=["resources", "workloads"])
-def test_the_next_job_set_is_admitted_when_the_first_is_done(limit: dict[str, Any], restarted: bool) -> None:
+@pytest.mark.parametrize(
+    "limit", [account(), account(100, maxConcurrentWorkloads=1)], ids=["resources", "workloads"]
+)
+def test_the_next_job_set_is_admitted_when_the_first_is_done(
+    limit: dict[str, Any], restarted: bool
+) -> None:
     async def scenario(world: World) -> None:
         await world.create("FederatedQuota", "", "feed", limit)
         await world.create(PJS, "feed", "first", ten(run_s=30))
@@ -108,7 +124,12 @@ def test_a_standby_knows_what_is_done_and_gives_it_to_the_next() -> None:
     async def scenario(pair: leadership.Pair) -> None:
         await pair.create("any", 1)  # makes the namespace
         kind = registry.KINDS["FederatedQuota"]
-        body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "feed"}, "spec": account()}
+        body = {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "metadata": {"name": "feed"},
+            "spec": account(),
+        }
         await pair.host.create(kind.ref("", "feed"), body)
 
         async def create(name: str) -> None:
@@ -122,15 +143,18 @@ def test_a_standby_knows_what_is_done_and_gives_it_to_the_next() -> None:
         old, new = pair.leader(), pair.standby()
         for name in (old, new):
             commitments = pair.federation.processes[name].state.commitments
-            assert sum((one.usage for one in commitments if one.key.kind == PJS), start=Resources()) == Resources(), (
-                name
-            )
+            assert (
+                sum((one.usage for one in commitments if one.key.kind == PJS), start=Resources())
+                == Resources()
+            ), name
 
         await pair.crash(old)
         await pair.until(new)
         await create("second")
         await pair.settle()
-        assert (await pair.host.get(registry.KINDS[PJS].ref("feed", "second")))["status"]["done"] == 10
+        assert (await pair.host.get(registry.KINDS[PJS].ref("feed", "second")))["status"][
+            "done"
+        ] == 10
 
     leadership.play(scenario)
 
@@ -165,7 +189,9 @@ async def _kept_from(world: World, cluster: str, how: str) -> None:
 
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("how", ["excluded", "tainted"])
-def test_what_a_member_has_done_is_not_done_again_although_it_could_not_be_recorded(how: str, restarted: bool) -> None:
+def test_what_a_member_has_done_is_not_done_again_although_it_could_not_be_recorded(
+    how: str, restarted: bool
+) -> None:
     async def scenario(world: World) -> None:
         world.canned["hub", "host", "/first/status"] = FAILS
         spec = ten(run_s=8, slots=4) | {"placement": {"division": {"strategy": "Pack"}}}
@@ -206,7 +232,9 @@ def test_what_was_lost_with_the_member_before_it_was_recorded_is_done_again() ->
         await asyncio.sleep(10)
         lost = await world.get(PJS, "feed", "first", at=home)
         assert lost is not None
-        await world.member(home).delete(registry.KINDS[PJS].ref("feed", "first"), uid=lost["metadata"]["uid"])
+        await world.member(home).delete(
+            registry.KINDS[PJS].ref("feed", "first"), uid=lost["metadata"]["uid"]
+        )
         await asyncio.sleep(10)
         world.canned.clear()
         await asyncio.sleep(60)
@@ -228,7 +256,9 @@ def test_what_the_host_records_no_longer_and_no_member_tells_is_done_again() -> 
         assert await world.get(PJS, "feed", "first", at=home) is None
 
         forgotten = {"status": {"completedIndexes": "", "done": 0}}
-        await world.host.patch(registry.KINDS[PJS].ref("feed", "first"), forgotten, subresource="status")
+        await world.host.patch(
+            registry.KINDS[PJS].ref("feed", "first"), forgotten, subresource="status"
+        )
         await asyncio.sleep(30)
         await world.settle()
         assert await done(world, "first") == 10
@@ -239,7 +269,12 @@ def test_what_the_host_records_no_longer_and_no_member_tells_is_done_again() -> 
 def test_a_member_says_nothing_about_shards_that_it_was_not_given() -> None:
     async def scenario(world: World) -> None:
         world.canned["hub", "host", "/first/status"] = FAILS
-        await world.create(PJS, "feed", "first", ten(run_s=600) | {"placement": {"division": {"strategy": "Spread"}}})
+        await world.create(
+            PJS,
+            "feed",
+            "first",
+            ten(run_s=600) | {"placement": {"division": {"strategy": "Spread"}}},
+        )
         await asyncio.sleep(10)
         assert len(await world.slots("feed", "first")) == 3
         await world.federation.kill("member a")

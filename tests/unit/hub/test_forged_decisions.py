@@ -1,4 +1,6 @@
-"""Decisions that no hub wrote are not obeyed: nothing runs by them, nothing goes by them, and they are written over."""
+"""Decisions that no hub wrote are not obeyed: nothing runs by them, nothing goes by them, and they
+are written over.
+"""
 
 import asyncio
 import base64
@@ -39,7 +41,9 @@ async def running(world: World) -> dict[str, int]:
     """Copies that the slices ask for, by member."""
     found = {}
     for name in world.federation.members:
-        for obj in (await world.member(name).list("pinterest.com/v1beta1", "pinterestservices")).items:
+        for obj in (
+            await world.member(name).list("pinterest.com/v1beta1", "pinterestservices")
+        ).items:
             found[name] = obj["spec"]["replicas"]
     return found
 
@@ -71,7 +75,8 @@ def test_a_forged_decision_is_not_obeyed_but_written_over(number: int) -> None:
         notes = await noted(world, "ForeignDecision")
         assert notes
         assert all(
-            ("is none that this host has issued" if number else "was written by kubectl") in one for one in notes
+            ("is none that this host has issued" if number else "was written by kubectl") in one
+            for one in notes
         )
         decision = await the_decision(world)
         assert decision["spec"]["seq"] < FOREVER
@@ -107,7 +112,10 @@ def test_a_decision_made_up_for_a_workload_that_is_not_there_goes_again() -> Non
         await world.create(PSVC, "feed", "web", service(3))
         await world.settle()
         made_up = copy.deepcopy(await the_decision(world))
-        made_up["spec"] |= {"workload": {"kind": PSVC, "name": "ghost", "uid": "u-0"}, "seq": FOREVER}
+        made_up["spec"] |= {
+            "workload": {"kind": PSVC, "name": "ghost", "uid": "u-0"},
+            "seq": FOREVER,
+        }
         name = names.decision_name("psvc", "ghost", "u-0")
         made_up["metadata"] = {"name": name, "namespace": "feed"}
         await world.host.create(registry.KINDS[DECISION].ref("feed", name), made_up)
@@ -143,7 +151,9 @@ def test_an_older_decision_of_our_own_that_is_put_back_is_not_obeyed() -> None:
     play(scenario)
 
 
-def test_decisions_of_a_release_without_seals_are_obeyed_and_sealed_and_members_hear_nothing() -> None:
+def test_decisions_of_a_release_without_seals_are_obeyed_and_sealed_and_members_hear_nothing() -> (
+    None
+):
     async def scenario(world: World) -> None:
         for name in ("web", "page"):
             await world.create(PSVC, "feed", name, service(3))
@@ -157,10 +167,16 @@ def test_decisions_of_a_release_without_seals_are_obeyed_and_sealed_and_members_
         world.writes.clear()
         world.federation.start_hub()
         await asyncio.sleep(60)
-        assert [(one["spec"]["shares"], one["spec"]["seq"]) for one in await world.decisions()] == before
+        assert [
+            (one["spec"]["shares"], one["spec"]["seq"]) for one in await world.decisions()
+        ] == before
         assert all(one["spec"]["seal"] for one in await world.decisions())
         assert seals.ALL_SEALED in (await world.host.get(SECRET))["metadata"]["annotations"]
-        members = {key: count for key, count in world.writes.items() if key[0] == "hub" and key[1] != "host"}
+        members = {
+            key: count
+            for key, count in world.writes.items()
+            if key[0] == "hub" and key[1] != "host"
+        }
         assert members == {}
         assert await noted(world, "ForeignDecision") == []
 
@@ -183,7 +199,9 @@ def test_a_host_whose_crd_keeps_no_seal_is_served_as_before() -> None:
 
 
 def test_a_host_whose_crd_prunes_what_a_seal_covers_is_served_as_before() -> None:
-    """Else the hub would take each of its own decisions for a forgery, and write it anew for ever."""
+    """Else the hub would take each of its own decisions for a forgery, and write it anew for
+    ever.
+    """
 
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(3))
@@ -205,11 +223,17 @@ def test_a_host_whose_crd_prunes_what_a_seal_covers_is_served_as_before() -> Non
 def test_a_seal_covers_what_is_obeyed_and_is_worth_nothing_elsewhere() -> None:
     one = Seals()
     one._take({"metadata": {}, "data": {"key": base64.b64encode(b"k" * 32).decode()}})
-    spec: dict[str, Any] = {"seq": 1, "shares": [{"cluster": "a", "replicas": 2}], "verdicts": {"x": 1}}
+    spec: dict[str, Any] = {
+        "seq": 1,
+        "shares": [{"cluster": "a", "replicas": 2}],
+        "verdicts": {"x": 1},
+    }
     sealed = {**spec, "seal": one.of("feed", "d", spec)}
     obj: dict[str, Any] = {"metadata": {"namespace": "feed", "name": "d"}, "spec": sealed}
     assert one.is_ours(obj)
-    assert one.is_ours({**obj, "spec": {**sealed, "verdicts": {}, "deletion": {"reason": "Emptying"}}})
+    assert one.is_ours(
+        {**obj, "spec": {**sealed, "verdicts": {}, "deletion": {"reason": "Emptying"}}}
+    )
     for changed in (
         {**obj, "metadata": {"namespace": "feed", "name": "e"}},
         {**obj, "metadata": {"namespace": "food", "name": "d"}},
@@ -245,7 +269,9 @@ def test_a_hub_that_may_not_read_the_key_says_so_and_goes_on() -> None:
 
 
 @pytest.mark.parametrize("path", ["/secrets/federator-decisions", "/configmaps/federator-departed"])
-def test_a_host_that_refuses_what_a_hub_begins_with_is_not_asked_more_than_once_a_second(path: str) -> None:
+def test_a_host_that_refuses_what_a_hub_begins_with_is_not_asked_more_than_once_a_second(
+    path: str,
+) -> None:
     """Simulation, seed 4071: 80 times a minute."""
 
     async def scenario(world: World) -> None:

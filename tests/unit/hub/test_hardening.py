@@ -18,8 +18,14 @@ from tests.unit.kube.scripted import on_virtual_time
 
 def policies(where: str) -> set[str]:
     files = sorted((manifests.DEPLOY / where).glob("admission*.yaml"))
-    documents = [found for file in files for found in yaml.safe_load_all(file.read_text(encoding="utf-8"))]
-    return {found["metadata"]["name"] for found in documents if found["kind"] == "ValidatingAdmissionPolicy"}
+    documents = [
+        found for file in files for found in yaml.safe_load_all(file.read_text(encoding="utf-8"))
+    ]
+    return {
+        found["metadata"]["name"]
+        for found in documents
+        if found["kind"] == "ValidatingAdmissionPolicy"
+    }
 
 
 def test_every_policy_that_deploy_ships_is_looked_for() -> None:
@@ -29,13 +35,20 @@ def test_every_policy_that_deploy_ships_is_looked_for() -> None:
 
 def test_every_finding_has_its_row_in_the_guide() -> None:
     guide = (manifests.ROOT / hardening.GUIDE).read_text(encoding="utf-8")
-    tables = (hardening.HOST_AS_PERSON, hardening.HOST_AS_HUB, hardening.MEMBER_AS_PERSON, hardening.MEMBER_AS_HUB)
+    tables = (
+        hardening.HOST_AS_PERSON,
+        hardening.HOST_AS_HUB,
+        hardening.MEMBER_AS_PERSON,
+        hardening.MEMBER_AS_HUB,
+    )
     for check in {check for table in tables for check in table}:
         assert f"`{check.__name__}`" in guide
 
 
 def embedded() -> Client:
-    cluster = EmbeddedCluster("host", clock=Clock(1_700_000_000.0), rng=random.Random(1), controllers=False)
+    cluster = EmbeddedCluster(
+        "host", clock=Clock(1_700_000_000.0), rng=random.Random(1), controllers=False
+    )
     return Client(cluster.transport(), "host")
 
 
@@ -47,7 +60,9 @@ async def test_what_is_not_there_to_be_looked_at_is_unknown_and_never_fine() -> 
 
 
 @on_virtual_time
-async def test_the_hub_says_at_its_start_what_is_missing_and_counts_it(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_hub_says_at_its_start_what_is_missing_and_counts_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     metrics = Metrics()
     with caplog.at_level(logging.WARNING):
         await hardening.at_start(Asked(embedded()), {"east": Asked(embedded())}, metrics)

@@ -1,4 +1,6 @@
-"""The history: what is written down of decisions and conditions, and what is read back whatever became of the files."""
+"""The history: what is written down of decisions and conditions, and what is read back whatever
+became of the files.
+"""
 
 import asyncio
 import random
@@ -39,7 +41,9 @@ def times(found: Found) -> list[float]:
 
 def test_what_is_written_is_read_back_oldest_first(tmp_path: Path) -> None:
     kept = segments(tmp_path / "made" / "anew")
-    first = told(1.0, before=None, after={"a": 3}, cause="Placed", evidence="3 of 3", seq=7, inputs_hash="x")
+    first = told(
+        1.0, before=None, after={"a": 3}, cause="Placed", evidence="3 of 3", seq=7, inputs_hash="x"
+    )
     kept.append(lines(first, told(2.0)))
     kept.append(lines(told(3.0, key="PinterestService/feed/other"), told(4.0)))
 
@@ -68,7 +72,10 @@ def test_a_torn_line_and_one_of_a_later_version_cost_nothing_but_themselves(tmp_
     kept = segments(tmp_path)
     kept.append(lines(told(1.0)))
     (file,) = tmp_path.iterdir()
-    file.write_bytes(file.read_bytes() + b'{"v":2,"at":5,"kind":"Decision","key":"x"}\n\xff\xfe\n{"v":1,"at":2.0,"ki')
+    file.write_bytes(
+        file.read_bytes()
+        + b'{"v":2,"at":5,"kind":"Decision","key":"x"}\n\xff\xfe\n{"v":1,"at":2.0,"ki'
+    )
     kept.append(lines(told(3.0)))
 
     assert times(kept.read(ALWAYS, never)) == [1.0, 3.0]
@@ -97,7 +104,9 @@ def test_a_gap_is_told_where_other_hubs_led_in_between(tmp_path: Path) -> None:
         asyncio.run(life(term))
 
     found = segments(tmp_path).read(ALWAYS, never).entries
-    assert [(entry.kind, entry.before, entry.after) for entry in found if entry.kind is Kind.LEADER] == [
+    assert [
+        (entry.kind, entry.before, entry.after) for entry in found if entry.kind is Kind.LEADER
+    ] == [
         (Kind.LEADER, None, 3),
         (Kind.LEADER, 3, 4),
         (Kind.LEADER, 4, 9),

@@ -1,4 +1,6 @@
-"""Another host, or this one as it was some time ago: nothing is deleted on doubt, and nothing is stuck for ever."""
+"""Another host, or this one as it was some time ago: nothing is deleted on doubt, and nothing is
+stuck for ever.
+"""
 
 import asyncio
 from typing import Any
@@ -55,7 +57,9 @@ def test_a_wrong_host_writes_and_deletes_nothing_and_says_what_to_do() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(6))
         await world.settle()
-        slices = {name: await world.get(PSVC, "feed", "web", at=name) for name in world.federation.members}
+        slices = {
+            name: await world.get(PSVC, "feed", "web", at=name) for name in world.federation.members
+        }
         other = await replaced_host(world)
         try:
             await other.create(PSVC, "feed", "web", service(9))
@@ -97,7 +101,9 @@ def test_an_operator_gives_a_member_to_the_new_host_and_work_goes_there_again() 
         other = await replaced_host(world)
         try:
             await asyncio.sleep(60)
-            await other.patch("MemberCluster", "", "a", {"spec": {"takeOverFrom": "some-other-host"}})
+            await other.patch(
+                "MemberCluster", "", "a", {"spec": {"takeOverFrom": "some-other-host"}}
+            )
             await asyncio.sleep(30)
             assert (await ready_of(other, "a"))["reason"] == "HostIdentityChanged"
 
@@ -122,7 +128,9 @@ def test_the_host_that_was_replaced_stops_at_once_when_it_runs_again() -> None:
         await world.create(PSVC, "feed", "web", service(6))
         await world.settle()
         uid = claims.annotation("federator")
-        await world.patch("ClusterCapacity", "", "cluster", {"metadata": {"annotations": {uid: "newer"}}}, at="a")
+        await world.patch(
+            "ClusterCapacity", "", "cluster", {"metadata": {"annotations": {uid: "newer"}}}, at="a"
+        )
         await asyncio.sleep(1)
         world.writes.clear()
         await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 30}})
@@ -141,7 +149,9 @@ async def backup(world: World) -> list[dict[str, Any]]:
     return await world.decisions()
 
 
-async def restore(world: World, decisions: list[dict[str, Any]], workloads: dict[str, dict[str, Any]]) -> None:
+async def restore(
+    world: World, decisions: list[dict[str, Any]], workloads: dict[str, dict[str, Any]]
+) -> None:
     """The host as it was: its decisions, and the specs of its workloads by name."""
     await world.federation.kill("hub")
     for obj in await world.decisions():
@@ -150,7 +160,11 @@ async def restore(world: World, decisions: list[dict[str, Any]], workloads: dict
         await world.host.patch(ref, {"metadata": {"finalizers": []}})
         await world.host.delete(ref, uid=meta["uid"])
     for obj in decisions:
-        meta = {name: obj["metadata"][name] for name in ("name", "namespace", "labels") if name in obj["metadata"]}
+        meta = {
+            name: obj["metadata"][name]
+            for name in ("name", "namespace", "labels")
+            if name in obj["metadata"]
+        }
         body = {**obj, "metadata": {**meta, "finalizers": [DECISION_FINALIZER]}}
         await world.host.create(PD.ref(meta["namespace"], meta["name"]), body)
     for name, spec in workloads.items():
@@ -164,7 +178,8 @@ def test_a_restored_host_keeps_what_runs_where_it_runs_and_can_change_it_again()
         await world.create(PSVC, "feed", "web", service(6, **place))
         await world.settle()
         saved = await backup(world)
-        # Everything after this is lost with the host: it moves, and it is decided anew several times.
+        # Everything after this is lost with the host: it moves, and it is decided anew several
+        # times.
         for replicas in (7, 8, 9):
             await world.patch(PSVC, "feed", "web", {"spec": {"replicas": replicas}})
             await asyncio.sleep(3)
@@ -203,12 +218,22 @@ def test_a_restored_host_that_wants_less_takes_from_no_cluster_what_it_had_decid
     play(scenario)
 
 
-def test_a_share_that_a_foreign_object_kept_from_being_made_is_not_taken_for_one_that_was_moved() -> None:
+def test_a_share_that_a_foreign_object_kept_from_being_made_is_not_taken_for_one_that_was_moved() -> (
+    None
+):
     async def scenario(world: World) -> None:
         foreign = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}}
-        await world.member("a").create(ObjectRef("v1", "namespaces", "", "feed", "Namespace"), foreign)
-        body = {"apiVersion": "pinterest.com/v1beta1", "kind": PSVC, "metadata": {"name": "web", "namespace": "feed"}}
-        await world.member("a").create(registry.KINDS[PSVC].ref("feed", "web"), {**body, "spec": service(1)})
+        await world.member("a").create(
+            ObjectRef("v1", "namespaces", "", "feed", "Namespace"), foreign
+        )
+        body = {
+            "apiVersion": "pinterest.com/v1beta1",
+            "kind": PSVC,
+            "metadata": {"name": "web", "namespace": "feed"},
+        }
+        await world.member("a").create(
+            registry.KINDS[PSVC].ref("feed", "web"), {**body, "spec": service(1)}
+        )
         await world.create(PSVC, "feed", "web", service(6))
         await asyncio.sleep(10)
         saved, shares = await backup(world), await world.shares("feed", "web")
@@ -223,14 +248,22 @@ def test_a_share_that_a_foreign_object_kept_from_being_made_is_not_taken_for_one
     play(scenario)
 
 
-def test_a_slice_of_a_decision_that_the_host_has_lost_is_not_removed_but_taken_for_what_was_decided() -> None:
+def test_a_slice_of_a_decision_that_the_host_has_lost_is_not_removed_but_taken_for_what_was_decided() -> (
+    None
+):
     async def scenario(world: World) -> None:
-        await world.create(PSVC, "feed", "web", service(6, placement={"clusters": {"names": ["a"]}}))
+        await world.create(
+            PSVC, "feed", "web", service(6, placement={"clusters": {"names": ["a"]}})
+        )
         await world.settle()
         saved = await backup(world)
-        await world.patch(PSVC, "feed", "web", {"spec": {"placement": {"clusters": {"names": ["a", "b"]}}}})
+        await world.patch(
+            PSVC, "feed", "web", {"spec": {"placement": {"clusters": {"names": ["a", "b"]}}}}
+        )
         await asyncio.sleep(2)
-        await world.patch(PSVC, "feed", "web", {"spec": {"placement": {"clusters": {"names": ["b"]}}}})
+        await world.patch(
+            PSVC, "feed", "web", {"spec": {"placement": {"clusters": {"names": ["b"]}}}}
+        )
         await asyncio.sleep(5)
         await world.settle()
         moved = await world.get(PSVC, "feed", "web", at="b")
@@ -251,7 +284,9 @@ def test_a_slice_of_a_decision_that_the_host_has_lost_is_not_removed_but_taken_f
 
 def test_a_member_that_has_obeyed_later_decisions_obeys_the_restored_host_again() -> None:
     async def scenario(world: World) -> None:
-        await world.create(PSVC, "feed", "web", service(6, placement={"clusters": {"names": ["a"]}}))
+        await world.create(
+            PSVC, "feed", "web", service(6, placement={"clusters": {"names": ["a"]}})
+        )
         await world.settle()
         saved = await backup(world)
         for replicas in (7, 8, 0):
@@ -284,7 +319,9 @@ def test_a_restored_host_runs_no_shard_twice() -> None:
         seen: list[int] = []
         for name in world.federation.members:
             found = await world.get("PinterestJobSet", "feed", "index", at=name)
-            for part in (found or {"spec": {"slice": {}}})["spec"]["slice"].get("ranges", "").split(","):
+            for part in (
+                (found or {"spec": {"slice": {}}})["spec"]["slice"].get("ranges", "").split(",")
+            ):
                 low, _, high = part.partition("-")
                 seen += range(int(low), int(high or low) + 1) if part else []
 
@@ -295,17 +332,24 @@ def test_a_restored_host_runs_no_shard_twice() -> None:
 
 def test_a_member_that_forges_a_later_slice_takes_nothing_from_the_others() -> None:
     async def scenario(world: World) -> None:
-        await world.create(PSVC, "feed", "web", service(6, placement={"clusters": {"names": ["b", "c"]}}))
+        await world.create(
+            PSVC, "feed", "web", service(6, placement={"clusters": {"names": ["b", "c"]}})
+        )
         await world.settle()
         before = await world.shares("feed", "web")
         found = await world.get(PSVC, "feed", "web", at="b")
         assert found is not None
         spec = found["spec"] | {"replicas": 30}
-        spec["slice"] = found["spec"]["slice"] | {"cluster": "a", "seq": found["spec"]["slice"]["seq"] + 1000}
+        spec["slice"] = found["spec"]["slice"] | {
+            "cluster": "a",
+            "seq": found["spec"]["slice"]["seq"] + 1000,
+        }
         meta = {"name": "web", "namespace": "feed", "labels": found["metadata"]["labels"]}
         body = {"apiVersion": found["apiVersion"], "kind": PSVC, "metadata": meta, "spec": spec}
         space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}}
-        await world.member("a").create(ObjectRef("v1", "namespaces", "", "feed", "Namespace"), space)
+        await world.member("a").create(
+            ObjectRef("v1", "namespaces", "", "feed", "Namespace"), space
+        )
         await world.member("a").create(registry.KINDS[PSVC].ref("feed", "web"), body)
         await asyncio.sleep(30)
         await world.settle()
@@ -317,4 +361,9 @@ def test_a_member_that_forges_a_later_slice_takes_nothing_from_the_others() -> N
 
 def test_a_member_made_anew_is_no_other_host() -> None:
     assert claims.recorded({"metadata": {}}, "federator") == ""
-    assert len(claims.recorded({"metadata": {"annotations": {claims.annotation("f"): "x" * 999}}}, "f")) == 64
+    assert (
+        len(
+            claims.recorded({"metadata": {"annotations": {claims.annotation("f"): "x" * 999}}}, "f")
+        )
+        == 64
+    )

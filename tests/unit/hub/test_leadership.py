@@ -1,4 +1,6 @@
-"""Two hubs over one federation: one acts, the other keeps warm and takes over; nothing is done twice or sent late."""
+"""Two hubs over one federation: one acts, the other keeps warm and takes over; nothing is done
+twice or sent late.
+"""
 
 import asyncio
 import contextlib
@@ -29,7 +31,9 @@ LONGEST_S = 17.0
 
 
 class Wire:
-    """Notes every write of a hub with its time, lets a process be cut off, and holds back what a frozen one sent."""
+    """Notes every write of a hub with its time, lets a process be cut off, and holds back what a
+    frozen one sent.
+    """
 
     def __init__(self, pair: "Pair", process: str, cluster: str, inner: Transport) -> None:
         self.pair = pair
@@ -54,10 +58,16 @@ class Wire:
 
     async def _send(self, request: Request) -> Response:
         response = await self.inner.request(request)
-        if request.method != "GET" and "/leases" not in request.path and self.process.startswith("hub"):
+        if (
+            request.method != "GET"
+            and "/leases" not in request.path
+            and self.process.startswith("hub")
+        ):
             now = asyncio.get_running_loop().time()
             resource = worlds.resource_of(request.path)
-            self.pair.writes.append((now, self.process, self.cluster, request.method, resource, response.status))
+            self.pair.writes.append(
+                (now, self.process, self.cluster, request.method, resource, response.status)
+            )
         return response
 
     async def close(self) -> None:
@@ -96,7 +106,9 @@ class Pair:
         begun = asyncio.get_running_loop().time()
         while self.leader() != name or not self.federation.processes[name].state.ready:
             if asyncio.get_running_loop().time() > begun + within_s:
-                raise AssertionError(f"{name} does not lead after {within_s} s, but {self.leader() or 'nobody'}")
+                raise AssertionError(
+                    f"{name} does not lead after {within_s} s, but {self.leader() or 'nobody'}"
+                )
             await asyncio.sleep(0.05)
         return asyncio.get_running_loop().time() - begun
 
@@ -104,13 +116,22 @@ class Pair:
         kind = registry.KINDS["PinterestService"]
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}}
         with contextlib.suppress(errors.AlreadyExists):
-            await self.host.create(ObjectRef("v1", "namespaces", "", "feed", "Namespace"), namespace)
+            await self.host.create(
+                ObjectRef("v1", "namespaces", "", "feed", "Namespace"), namespace
+            )
         meta = {"name": name, "namespace": "feed"}
-        body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": worlds.service(replicas)}
+        body = {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "metadata": meta,
+            "spec": worlds.service(replicas),
+        }
         await self.host.create(kind.ref("feed", name), body)
 
     async def scale(self, name: str, replicas: int) -> None:
-        await self.host.patch(registry.KINDS["PinterestService"].ref("feed", name), {"spec": {"replicas": replicas}})
+        await self.host.patch(
+            registry.KINDS["PinterestService"].ref("feed", name), {"spec": {"replicas": replicas}}
+        )
 
     async def decisions(self) -> dict[str, Any]:
         kind = registry.KINDS["PlacementDecision"]
@@ -124,10 +145,17 @@ class Pair:
         self.cut.discard(name)
 
     async def seqs(self) -> dict[str, int]:
-        return {name: max(s["seq"] for s in obj["spec"]["shares"]) for name, obj in (await self.decisions()).items()}
+        return {
+            name: max(s["seq"] for s in obj["spec"]["shares"])
+            for name, obj in (await self.decisions()).items()
+        }
 
     def accepted(self, method: str, resource: str) -> int:
-        return sum(1 for _, _, _, how, what, code in self.writes if (how, what) == (method, resource) and code < 300)
+        return sum(
+            1
+            for _, _, _, how, what, code in self.writes
+            if (how, what) == (method, resource) and code < 300
+        )
 
     async def settle(self) -> None:
         await self.federation.until_settled(120)
@@ -161,7 +189,9 @@ def test_a_first_start_leads_without_waiting_and_only_one_hub_writes() -> None:
 
 
 def test_what_was_buried_is_on_the_lease_before_its_decision_goes() -> None:
-    """A leader may die in the next moment, and a slice may still be on its way: its successor must know (seed 623)."""
+    """A leader may die in the next moment, and a slice may still be on its way: its successor must
+    know (seed 623).
+    """
 
     async def scenario(pair: Pair) -> None:
         await pair.create("web")
@@ -171,7 +201,9 @@ def test_what_was_buried_is_on_the_lease_before_its_decision_goes() -> None:
         await pair.host.delete(ref, uid=uid)
         while await pair.decisions():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
-        assert uid in (await pair.host.get(LEASE))["metadata"].get("annotations", {}).get(ANNOTATION, "")
+        assert uid in (await pair.host.get(LEASE))["metadata"].get("annotations", {}).get(
+            ANNOTATION, ""
+        )
 
     play(scenario)
 
@@ -182,7 +214,9 @@ def test_a_standby_holds_warm_caches_and_no_reins() -> None:
             await pair.create(f"web-{number}")
         await pair.settle()
         await asyncio.sleep(15)
-        leader, standby = (pair.federation.processes[name] for name in (pair.leader(), pair.standby()))
+        leader, standby = (
+            pair.federation.processes[name] for name in (pair.leader(), pair.standby())
+        )
 
         assert standby.warm
         assert not standby.state.leading
@@ -200,7 +234,9 @@ def test_a_standby_holds_warm_caches_and_no_reins() -> None:
         for member in standby.state.members.values():
             assert member.client is not None
             with pytest.raises(errors.NotLeading):
-                await member.client.delete(registry.KINDS["PinterestService"].ref("feed", "web-0"), uid="u")
+                await member.client.delete(
+                    registry.KINDS["PinterestService"].ref("feed", "web-0"), uid="u"
+                )
 
     play(scenario)
 
@@ -266,7 +302,9 @@ def test_a_frozen_leader_resumes_to_refusals_and_its_late_writes_change_nothing(
         pair.frozen.add(old)
         await pair.scale("web", 9)
         await asyncio.sleep(1)
-        assert any(request.method != "GET" and "/leases" not in request.path for _, _, request in pair.held)
+        assert any(
+            request.method != "GET" and "/leases" not in request.path for _, _, request in pair.held
+        )
         await pair.until(heir)
         await pair.settle()
         assert not frozen.state.leading
@@ -349,8 +387,12 @@ def test_a_hub_that_lost_the_lease_ends_with_that_error() -> None:
     play(scenario)
 
 
-def test_a_hub_that_takes_over_forgets_decisions_that_are_gone_but_none_that_is_newer_than_the_list() -> None:
-    """Its watch may have been silent while the leader before it deleted them: no member may hear of them again."""
+def test_a_hub_that_takes_over_forgets_decisions_that_are_gone_but_none_that_is_newer_than_the_list() -> (
+    None
+):
+    """Its watch may have been silent while the leader before it deleted them: no member may hear of
+    them again.
+    """
 
     async def scenario(pair: Pair) -> None:
         await pair.create("web")

@@ -1,4 +1,6 @@
-"""What a template names and a member does not have: its pods do not run, and the workload says what it is."""
+"""What a template names and a member does not have: its pods do not run, and the workload says what
+it is.
+"""
 
 import asyncio
 from typing import Any
@@ -12,9 +14,13 @@ PSVC = "PinterestService"
 VOLUME = {"volumes": [{"name": "keys", "secret": {"secretName": "keys"}}]}
 CLAIM = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
 CONFIG = {"volumes": [{"name": "conf", "configMap": {"name": "conf"}}]}
-VARIABLE = {"env": [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "token"}}}]}
+VARIABLE = {
+    "env": [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "token"}}}]
+}
 SOURCE = {"envFrom": [{"configMapRef": {"name": "conf"}}]}
-STORAGE = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
+STORAGE = {
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+}
 
 
 def naming(of_pod: dict[str, Any], of_container: dict[str, Any]) -> dict[str, Any]:
@@ -27,7 +33,12 @@ def naming(of_pod: dict[str, Any], of_container: dict[str, Any]) -> dict[str, An
 
 async def make(world: World, kind: str, name: str, more: dict[str, Any]) -> None:
     plural = f"{kind.lower()}s"
-    body = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "feed"}, **more}
+    body = {
+        "apiVersion": "v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "feed"},
+        **more,
+    }
     await world.member("a").create(ObjectRef("v1", plural, "feed", name, kind), body)
 
 
@@ -47,7 +58,9 @@ async def make(world: World, kind: str, name: str, more: dict[str, Any]) -> None
     ids=["secret volume", "secret variable", "config volume", "config variables", "claim"],
 )
 def test_a_missing_object_is_named_and_its_pods_run_when_it_comes(
-    naming_it: tuple[dict[str, Any], dict[str, Any]], named: str, made: tuple[str, str, dict[str, Any]]
+    naming_it: tuple[dict[str, Any], dict[str, Any]],
+    named: str,
+    made: tuple[str, str, dict[str, Any]],
 ) -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", naming(*naming_it))
@@ -74,7 +87,9 @@ def test_a_missing_object_is_named_and_its_pods_run_when_it_comes(
 
 def test_what_is_optional_is_not_missed() -> None:
     async def scenario(world: World) -> None:
-        optional = {"volumes": [{"name": "keys", "secret": {"secretName": "keys", "optional": True}}]}
+        optional = {
+            "volumes": [{"name": "keys", "secret": {"secretName": "keys", "optional": True}}]
+        }
         await world.create(PSVC, "feed", "web", naming(optional, {}))
         await world.settle()
         assert (await world.condition(PSVC, "feed", "web", "Ready"))["status"] == "True"

@@ -41,7 +41,9 @@ async def untrustworthy(world: World, cluster: str) -> dict[str, Any]:
 
 
 async def check_others_are_decided(world: World, name: str) -> None:
-    """A workload of somebody else is placed, in all clusters, and what the host has issued says so."""
+    """A workload of somebody else is placed, in all clusters, and what the host has issued
+    says so.
+    """
     await world.create(PSVC, "other", name, service(6))
     await asyncio.sleep(15)
     found = await world.get(PSVC, "other", name)
@@ -53,7 +55,9 @@ async def check_others_are_decided(world: World, name: str) -> None:
 
 
 @pytest.mark.parametrize("more", [{}, {"replicas": 40}])
-def test_a_member_that_raises_a_number_again_and_again_uses_up_its_own(more: dict[str, int]) -> None:
+def test_a_member_that_raises_a_number_again_and_again_uses_up_its_own(
+    more: dict[str, int],
+) -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(6, placement=TWO))
         await world.settle()
@@ -97,7 +101,9 @@ def test_a_slice_with_a_raised_number_goes_on_being_served() -> None:
             before = world.writes["hub", "host", "PATCH", "placementdecisions"]
             await raise_seq(world, "a", raised)
             await asyncio.sleep(10)
-            assert world.writes["hub", "host", "PATCH", "placementdecisions"] == before  # it says what it should
+            assert (
+                world.writes["hub", "host", "PATCH", "placementdecisions"] == before
+            )  # it says what it should
             await world.patch(PSVC, "feed", "web", {"spec": {"replicas": replicas}})
             await asyncio.sleep(10)
             await world.settle()
@@ -154,7 +160,9 @@ def test_an_operator_puts_right_a_number_at_its_end() -> None:
         await world.federation.kill("member a")
         found = await world.get(PSVC, "feed", "web", at="a")
         assert found is not None
-        await world.member("a").delete(registry.KINDS[PSVC].ref("feed", "web"), uid=found["metadata"]["uid"])
+        await world.member("a").delete(
+            registry.KINDS[PSVC].ref("feed", "web"), uid=found["metadata"]["uid"]
+        )
         capacity = registry.KINDS["ClusterCapacity"].ref("", "cluster")
         mended = {"highest": {found["spec"]["slice"]["workloadUID"]: None}, "includesSeq": 0}
         await world.member("a").patch(capacity, {"status": mended}, subresource="status")
@@ -183,7 +191,9 @@ def test_neither_hub_ends_for_a_burst_of_numbers() -> None:
         seq = found["spec"]["slice"]["seq"]
         leap = (seqs.MAX - seq) // 400
         for turn in range(400):
-            await member.patch(kind.ref("feed", "web"), {"spec": {"slice": {"seq": seq + (turn + 1) * leap}}})
+            await member.patch(
+                kind.ref("feed", "web"), {"spec": {"slice": {"seq": seq + (turn + 1) * leap}}}
+            )
             await asyncio.sleep(0.05)
         await asyncio.sleep(30)
         await pair.create("later")
@@ -203,7 +213,9 @@ def test_what_is_moved_out_of_a_cluster_with_a_raised_number_does_not_come_back(
         await raise_seq(world, "a", 1 << 50)
         await asyncio.sleep(5)
         world.on_the_way.clear()
-        await world.patch(PSVC, "feed", "web", {"spec": {"placement": {"clusters": {"names": ["b", "c"]}}}})
+        await world.patch(
+            PSVC, "feed", "web", {"spec": {"placement": {"clusters": {"names": ["b", "c"]}}}}
+        )
         await asyncio.sleep(30)
         await world.settle()
         assert await world.get(PSVC, "feed", "web", at="a") is None
@@ -213,9 +225,15 @@ def test_what_is_moved_out_of_a_cluster_with_a_raised_number_does_not_come_back(
         assert late is not None
         meta = {"name": "web", "namespace": "feed", "labels": late["metadata"]["labels"]}
         block = late["spec"]["slice"] | {"cluster": "a", "seq": 1 << 50}
-        body = {"apiVersion": late["apiVersion"], "kind": PSVC, "metadata": meta, "spec": late["spec"]}
+        body = {
+            "apiVersion": late["apiVersion"],
+            "kind": PSVC,
+            "metadata": meta,
+            "spec": late["spec"],
+        }
         await world.member("a").create(
-            registry.KINDS[PSVC].ref("feed", "web"), {**body, "spec": {**late["spec"], "slice": block}}
+            registry.KINDS[PSVC].ref("feed", "web"),
+            {**body, "spec": {**late["spec"], "slice": block}},
         )
         await asyncio.sleep(30)
         await world.settle()
@@ -227,17 +245,26 @@ def test_what_is_moved_out_of_a_cluster_with_a_raised_number_does_not_come_back(
 
 async def forge(world: World, seq: int, **spec: Any) -> None:
     """Somebody writes this number, and whatever else, into the decision."""
-    name = next(o["metadata"]["name"] for o in await world.decisions() if o["spec"]["workload"]["name"] == "web")
+    name = next(
+        o["metadata"]["name"]
+        for o in await world.decisions()
+        if o["spec"]["workload"]["name"] == "web"
+    )
     await world.host.patch(PD.ref("feed", name), {"spec": {"seq": seq, **spec}})
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_decision_that_was_never_issued_is_not_obeyed_and_is_written_anew(restarted: bool) -> None:
+def test_a_decision_that_was_never_issued_is_not_obeyed_and_is_written_anew(
+    restarted: bool,
+) -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(6))
         await world.settle()
         before = await world.shares("feed", "web")
-        uids = {name: (await world.get(PSVC, "feed", "web", at=name) or {})["metadata"]["uid"] for name in before}
+        uids = {
+            name: (await world.get(PSVC, "feed", "web", at=name) or {})["metadata"]["uid"]
+            for name in before
+        }
         with pytest.raises(errors.Invalid):
             await forge(world, 2**63 - 1)
         for seq in (seqs.MAX, seqs.make(seqs.TERM_MAX, 7)):
@@ -269,12 +296,17 @@ def test_a_decision_of_nobody_with_a_number_of_nobody_is_removed() -> None:
         await world.settle()
         (mine,) = await world.decisions()
         meta = {"name": "mine", "namespace": "feed", "finalizers": mine["metadata"]["finalizers"]}
-        spec = mine["spec"] | {"seq": seqs.MAX, "workload": {"kind": PSVC, "name": "ghost", "uid": "none"}}
+        spec = mine["spec"] | {
+            "seq": seqs.MAX,
+            "workload": {"kind": PSVC, "name": "ghost", "uid": "none"},
+        }
         await world.host.create(PD.ref("feed", "mine"), {**mine, "metadata": meta, "spec": spec})
         await asyncio.sleep(20)
         await world.settle()
 
-        assert [one["metadata"]["name"] for one in await world.decisions()] == [mine["metadata"]["name"]]
+        assert [one["metadata"]["name"] for one in await world.decisions()] == [
+            mine["metadata"]["name"]
+        ]
         await check_others_are_decided(world, "after")
 
     play(scenario)
@@ -318,13 +350,18 @@ def test_a_count_of_elections_that_a_hand_wrote_ends_nobody(count: int) -> None:
         await pair.settle()
         for replicas in (7, 8, 9):
             ruler = pair.leader()
-            await pair.host.patch(LEASE, {"spec": {"leaseTransitions": count, "holderIdentity": "somebody"}})
+            await pair.host.patch(
+                LEASE, {"spec": {"leaseTransitions": count, "holderIdentity": "somebody"}}
+            )
             await asyncio.sleep(40)
             assert pair.federation.lost[ruler] >= 1  # it had to go: the Lease named another
             assert pair.leader()
             await pair.scale("web", replicas)
             await pair.settle()
-            assert sum(s["replicas"] for s in (await pair.decisions())["web"]["spec"]["shares"]) == replicas
+            assert (
+                sum(s["replicas"] for s in (await pair.decisions())["web"]["spec"]["shares"])
+                == replicas
+            )
         lease = await pair.host.get(LEASE)
         assert lease["spec"]["leaseTransitions"] <= seqs.TERM_MAX
 
@@ -332,9 +369,15 @@ def test_a_count_of_elections_that_a_hand_wrote_ends_nobody(count: int) -> None:
 
 
 def recorded(seq: int, name: str = "d") -> Record:
-    spec = {"workload": {"kind": PSVC, "name": name, "uid": name}, "seq": seq, "unit": str(Unit.REPLICAS)}
+    spec = {
+        "workload": {"kind": PSVC, "name": name, "uid": name},
+        "seq": seq,
+        "unit": str(Unit.REPLICAS),
+    }
     meta = {"name": name, "namespace": "feed", "uid": name, "resourceVersion": "1"}
-    return summarise({"apiVersion": PD.api_version, "kind": PD.kind, "metadata": meta, "spec": spec})
+    return summarise(
+        {"apiVersion": PD.api_version, "kind": PD.kind, "metadata": meta, "spec": spec}
+    )
 
 
 @pytest.mark.parametrize(
@@ -399,9 +442,14 @@ def test_the_numbers_of_a_term_end_with_an_error_and_not_in_the_next_term() -> N
 
 def test_a_decision_tells_how_far_the_numbers_of_each_cluster_go() -> None:
     record = recorded(40)
-    shares = ({"cluster": "a", "seq": 1000, "replicas": 3}, {"cluster": "b", "seq": 30, "replicas": 3})
+    shares = (
+        {"cluster": "a", "seq": 1000, "replicas": 3},
+        {"cluster": "b", "seq": 30, "replicas": 3},
+    )
     spec = {"seq": 40, "shares": list(shares), "marks": {"c": 2**63, "d": 7}}
-    record = replace(record, facts=replace(summarise({"metadata": {}, "spec": spec}).facts, uid="u"))
+    record = replace(
+        record, facts=replace(summarise({"metadata": {}, "spec": spec}).facts, uid="u")
+    )
     assert [record.mark(name) for name in "abcde"] == [1000, 30, seqs.MAX, 40, 40]
     assert not record.lost
     assert record.as_lost().lost

@@ -1,4 +1,6 @@
-"""Something else answers where a member was: nothing is written there, and nothing is taken for lost."""
+"""Something else answers where a member was: nothing is written there, and nothing is taken for
+lost.
+"""
 
 import asyncio
 import random
@@ -41,7 +43,9 @@ async def made_anew(world: World, name: str, *, writes: int) -> EmbeddedCluster:
 
 
 @pytest.mark.parametrize("writes", [0, 3000], ids=["older versions", "newer versions"])
-def test_a_cluster_made_anew_at_the_same_address_gets_nothing_and_is_not_taken_for_empty(writes: int) -> None:
+def test_a_cluster_made_anew_at_the_same_address_gets_nothing_and_is_not_taken_for_empty(
+    writes: int,
+) -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(9))
         await world.settle()
@@ -115,7 +119,9 @@ def test_a_hub_that_starts_afterwards_knows_the_cluster_that_had_joined() -> Non
 
 @pytest.mark.parametrize("recorded", [True, False], ids=["by the other hub", "by nobody yet"])
 def test_a_cluster_that_only_a_standby_had_seen_is_not_the_one_that_joined(recorded: bool) -> None:
-    """Simulation seeds 3791 and 4002: it called the cluster that had joined another one for all its life."""
+    """Simulation seeds 3791 and 4002: it called the cluster that had joined another one for all its
+    life.
+    """
 
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(9))
@@ -131,15 +137,21 @@ def test_a_cluster_that_only_a_standby_had_seen_is_not_the_one_that_joined(recor
 
         member = hub.state.members["b"]
         assert member is not stale
-        assert (member.heard, member.uid) == (True, status_uid(await world.get("MemberCluster", "", "b")))
+        assert (member.heard, member.uid) == (
+            True,
+            status_uid(await world.get("MemberCluster", "", "b")),
+        )
         assert (await world.condition(PSVC, "feed", "web", "Ready"))["status"] == "True"
 
     play(scenario)
 
 
-def test_a_cluster_that_never_joined_is_not_recorded_once_another_one_answers_in_its_place() -> None:
-    """A standby meets the other one while it hears nothing of the host, and so has no Secret to ask again with: what it
-    saw first was written on the host a minute later (simulation, seed 4002)."""
+def test_a_cluster_that_never_joined_is_not_recorded_once_another_one_answers_in_its_place() -> (
+    None
+):
+    """A standby meets the other one while it hears nothing of the host, and so has no Secret to ask
+    again with: what it saw first was written on the host a minute later (simulation, seed 4002).
+    """
 
     async def scenario(world: World) -> None:
         await world.settle()
@@ -216,7 +228,9 @@ def test_a_second_name_of_a_cluster_joins_once_the_first_is_deleted() -> None:
         meta = {"name": "b-again", "namespace": world.federation.hub_options.credentials_namespace}
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": meta}
         await ensure(world.federation.client("host"), secret, "secrets")
-        await world.create("MemberCluster", "", "b-again", {"credentials": {"secretRef": {"name": "b-again"}}})
+        await world.create(
+            "MemberCluster", "", "b-again", {"credentials": {"secretRef": {"name": "b-again"}}}
+        )
         await asyncio.sleep(30)
         assert (await world.condition("MemberCluster", "", "b-again", "Ready"))["status"] == "False"
 

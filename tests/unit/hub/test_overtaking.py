@@ -1,4 +1,6 @@
-"""Slices that overtake others on their way to a member: what the member then reports does not include those behind."""
+"""Slices that overtake others on their way to a member: what the member then reports does not
+include those behind.
+"""
 
 import asyncio
 
@@ -11,7 +13,9 @@ LARGE = "7500m"
 
 async def given(world: World) -> list[int]:
     """Copies decided on, for each workload."""
-    return [sum((await world.shares("feed", name)).values()) for name in ("early", "later", "third")]
+    return [
+        sum((await world.shares("feed", name)).values()) for name in ("early", "later", "third")
+    ]
 
 
 def test_room_of_a_slice_that_was_overtaken_is_promised_to_nobody_else() -> None:
@@ -34,15 +38,21 @@ def test_room_of_a_slice_that_was_overtaken_is_promised_to_nobody_else() -> None
     play(scenario, fleet=small_fleet(1))
 
 
-def test_a_decision_that_is_heard_late_and_was_made_for_what_has_changed_since_is_made_again() -> None:
-    """Of a write whose answer was lost nobody knows until it is heard of, and by then its policy may be gone."""
+def test_a_decision_that_is_heard_late_and_was_made_for_what_has_changed_since_is_made_again() -> (
+    None
+):
+    """Of a write whose answer was lost nobody knows until it is heard of, and by then its policy
+    may be gone.
+    """
 
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(3))
         await world.settle()
         [decided] = await world.decisions()
         name, made_for = decided["metadata"]["name"], decided["spec"]["inputsHash"]
-        await world.patch("PlacementDecision", "feed", name, {"spec": {"inputsHash": "of-another-time"}})
+        await world.patch(
+            "PlacementDecision", "feed", name, {"spec": {"inputsHash": "of-another-time"}}
+        )
         await asyncio.sleep(2)
         [decided] = await world.decisions()
         assert decided["spec"]["inputsHash"] == made_for

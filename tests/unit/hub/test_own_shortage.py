@@ -1,4 +1,6 @@
-"""A hub that lacks file descriptors of its own judges nobody by that: members are not asked, and not silent (F67)."""
+"""A hub that lacks file descriptors of its own judges nobody by that: members are not asked, and
+not silent (F67).
+"""
 
 import asyncio
 import json
@@ -48,7 +50,9 @@ def test_a_hub_short_of_descriptors_calls_nobody_unreachable_and_moves_nothing()
         assert (await readiness(world, "a"))[:2] == ("True", "Ready")
         assert await world.shares("feed", "web") == shares
         found = await folded(world)
-        assert (found["a"].get("known", True), found["b"]["known"]) == (True, False), "nobody guesses what is unheard"
+        assert (found["a"].get("known", True), found["b"]["known"]) == (True, False), (
+            "nobody guesses what is unheard"
+        )
         assert "no descriptor left" in page(hub)["descriptors"]
 
         world.short.clear()
@@ -62,8 +66,9 @@ def test_a_hub_short_of_descriptors_calls_nobody_unreachable_and_moves_nothing()
 
 
 def test_a_probe_that_finds_a_descriptor_and_no_answer_makes_nobody_known_again() -> None:
-    """Simulation, seed 4071: a member that had not been asked for two minutes refused one probe for want of time (429),
-    was told Ready by that, and was given work."""
+    """Simulation, seed 4071: a member that had not been asked for two minutes refused one probe for
+    want of time (429), was told Ready by that, and was given work.
+    """
 
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(9))
@@ -85,7 +90,9 @@ def test_a_probe_that_finds_a_descriptor_and_no_answer_makes_nobody_known_again(
 
         world.short.clear()
         await asyncio.sleep(120)
-        assert (await readiness(world, "b"))[:2] == ("Unknown", "Unreachable"), "silence that is its own counts"
+        assert (await readiness(world, "b"))[:2] == ("Unknown", "Unreachable"), (
+            "silence that is its own counts"
+        )
 
     play(scenario)
 
@@ -124,7 +131,9 @@ def test_a_hub_that_starts_short_of_descriptors_leads_with_those_that_it_can_ask
     play(scenario)
 
 
-def test_a_member_that_answers_and_cannot_be_watched_for_want_of_descriptors_is_not_blamed() -> None:
+def test_a_member_that_answers_and_cannot_be_watched_for_want_of_descriptors_is_not_blamed() -> (
+    None
+):
     """It has a connection for probes, kept open, and none for its lists."""
 
     async def scenario(world: World) -> None:
@@ -150,16 +159,29 @@ def test_a_member_that_answers_and_cannot_be_watched_for_want_of_descriptors_is_
 
 def test_the_lease_says_so_and_so_does_every_command() -> None:
     def lease(holder: str, facts: object) -> dict[str, Any]:
-        noted = {"federation.pinterest.com/own-shortage": facts if isinstance(facts, str) else json.dumps(facts)}
+        noted = {
+            "federation.pinterest.com/own-shortage": facts
+            if isinstance(facts, str)
+            else json.dumps(facts)
+        }
         return {"metadata": {"annotations": noted}, "spec": {"holderIdentity": holder}}
 
-    facts = {"holder": "hub-0", "since": "2026-11-24T12:00:00Z", "why": "m1: not asked, short (limit 256)"}
+    facts = {
+        "holder": "hub-0",
+        "since": "2026-11-24T12:00:00Z",
+        "why": "m1: not asked, short (limit 256)",
+    }
     assert banner.short(lease("hub-0", facts)) == (
         "The hub cannot ask every cluster since 2026-11-24T12:00:00Z, which says nothing about them"
         " (m1: not asked, short (limit 256))."
     )
     assert banner.short(lease("hub-1", facts)) == "", "the word of an earlier leader"
-    assert banner.short(lease("hub-0", "")) == banner.short(lease("hub-0", "{")) == banner.short(None) == ""
+    assert (
+        banner.short(lease("hub-0", ""))
+        == banner.short(lease("hub-0", "{"))
+        == banner.short(None)
+        == ""
+    )
     assert banner.short(lease("hub-0", ["a", "list"])) == ""
 
 
@@ -172,7 +194,10 @@ def test_a_leader_writes_it_into_the_lease_and_takes_it_back() -> None:
         world.short.clear()
         await asyncio.sleep(LASTS_S * 2)
         found = await world.host.get(LEASE)
-        assert raw.text_map(found["metadata"], "annotations")["federation.pinterest.com/own-shortage"] == ""
+        assert (
+            raw.text_map(found["metadata"], "annotations")["federation.pinterest.com/own-shortage"]
+            == ""
+        )
 
     play(scenario, election=True)
 

@@ -1,4 +1,6 @@
-"""Pod Security in the whole federation: what a tenant may not run never reaches a member, and what runs stays."""
+"""Pod Security in the whole federation: what a tenant may not run never reaches a member, and what
+runs stays.
+"""
 
 import asyncio
 from typing import Any
@@ -20,7 +22,9 @@ NAMESPACE = "Namespace"
 async def label(world: World, level: str | None) -> None:
     await world.namespace("feed")
     labels = {pod_security.ENFORCE: level}
-    await world.host.patch(ObjectRef("v1", "namespaces", "", "feed"), {"metadata": {"labels": labels}})
+    await world.host.patch(
+        ObjectRef("v1", "namespaces", "", "feed"), {"metadata": {"labels": labels}}
+    )
 
 
 async def labels(world: World, cluster: str) -> dict[str, str]:
@@ -43,14 +47,20 @@ async def ready(world: World) -> int:
 async def slices(world: World, cluster: str) -> list[dict[str, Any]]:
     """The specs of the slices in one member."""
     kind = registry.KINDS[PSVC]
-    return [one["spec"] for one in (await world.member(cluster).list(kind.api_version, kind.plural)).items]
+    return [
+        one["spec"]
+        for one in (await world.member(cluster).list(kind.api_version, kind.plural)).items
+    ]
 
 
 @pytest.mark.parametrize(
     ("fields", "path"),
     [
         (HOSTILE, "spec.template.spec.hostPID: is true"),
-        ({"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}, "spec.template.spec.volumes[0].hostPath: is set"),
+        (
+            {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]},
+            "spec.template.spec.volumes[0].hostPath: is set",
+        ),
         ({"nodeName": "a-0"}, "spec.template.spec.nodeName: is a-0"),
         (
             {"priorityClassName": "system-node-critical"},
@@ -87,7 +97,9 @@ def test_a_namespace_in_a_member_has_the_level_of_the_hosts_and_follows_it() -> 
             assert found[pod_security.ENFORCE_VERSION] == pod_security.VERSION
         await label(world, "privileged")
         await asyncio.sleep(10)
-        assert [(await labels(world, one))[pod_security.ENFORCE] for one in clusters] == ["privileged"] * len(clusters)
+        assert [(await labels(world, one))[pod_security.ENFORCE] for one in clusters] == [
+            "privileged"
+        ] * len(clusters)
         await world.patch(PSVC, "feed", "web", {"spec": {"template": {"spec": HOSTILE}}})
         await world.settle()
         placed = await world.condition(PSVC, "feed", "web", "Placed")
@@ -102,14 +114,18 @@ def test_an_edit_that_may_not_run_takes_nothing_down_and_changes_nothing_until_i
         await world.settle()
         before = {name: await slices(world, name) for name in world.federation.members}
         world.writes.clear()
-        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 9, "template": {"spec": HOSTILE}}})
+        await world.patch(
+            PSVC, "feed", "web", {"spec": {"replicas": 9, "template": {"spec": HOSTILE}}}
+        )
         await asyncio.sleep(60)
         await world.settle()
         placed = await world.condition(PSVC, "feed", "web", "Placed")
         assert (placed["status"], placed["reason"]) == ("False", "PodSecurityViolation")
         assert {name: await slices(world, name) for name in world.federation.members} == before
         assert not [
-            one for one in world.writes if one[0] == "hub" and one[3] == "pinterestservices" and one[1] != "host"
+            one
+            for one in world.writes
+            if one[0] == "hub" and one[3] == "pinterestservices" and one[1] != "host"
         ]
         await world.patch(PSVC, "feed", "web", {"spec": {"template": {"spec": {"hostPID": None}}}})
         await world.settle()
@@ -172,13 +188,17 @@ def test_a_namespace_that_is_not_ours_is_never_changed() -> None:
     play(scenario)
 
 
-def test_a_namespace_made_before_there_were_levels_gets_the_default_unless_what_runs_there_needs_more() -> None:
+def test_a_namespace_made_before_there_were_levels_gets_the_default_unless_what_runs_there_needs_more() -> (
+    None
+):
     async def scenario(world: World) -> None:
         await label(world, "privileged")
         await world.create(PSVC, "feed", "web", hostile(4))
         await world.settle()
         cluster = next(iter(await world.shares("feed", "web")))
-        bare = {"metadata": {"labels": {pod_security.ENFORCE: None, pod_security.ENFORCE_VERSION: None}}}
+        bare = {
+            "metadata": {"labels": {pod_security.ENFORCE: None, pod_security.ENFORCE_VERSION: None}}
+        }
         ref = ObjectRef("v1", "namespaces", "", "feed", NAMESPACE)
         await world.member(cluster).patch(ref, bare)
         await label(world, None)
@@ -228,7 +248,9 @@ def test_an_owner_is_told_which_cluster_refuses_his_pods_and_why(
 ) -> None:
     async def scenario(world: World) -> None:
         ref = ObjectRef("v1", "namespaces", "", "feed", NAMESPACE)
-        await world.member("a").create(ref, {"apiVersion": "v1", "kind": NAMESPACE, "metadata": {"name": "feed"}})
+        await world.member("a").create(
+            ref, {"apiVersion": "v1", "kind": NAMESPACE, "metadata": {"name": "feed"}}
+        )
         await tighten(world, "a", "restricted")
         await world.create(kind, "feed", "web", spec)
         await asyncio.sleep(60)
@@ -269,13 +291,17 @@ def test_what_was_refused_once_is_not_told_of_pods_that_were_made() -> None:
         slow = jobset(60, 6, annotations={"embedded.federator/run-seconds": "300"})
         await world.create("PinterestJobSet", "feed", "web", slow)
         await asyncio.sleep(30)
-        assert (await world.condition("PinterestJobSet", "feed", "web", "Ready"))["reason"] == "FailedCreate"
+        assert (await world.condition("PinterestJobSet", "feed", "web", "Ready"))[
+            "reason"
+        ] == "FailedCreate"
         for cluster in world.federation.members:
             await tighten(world, cluster, None)
         await asyncio.sleep(150)
         found = await world.get("PinterestJobSet", "feed", "web")
         assert found is not None
         assert found["status"]["running"] == 6
-        assert not [one.get("reason") for one in found["status"]["clusterStatuses"] if one.get("reason")]
+        assert not [
+            one.get("reason") for one in found["status"]["clusterStatuses"] if one.get("reason")
+        ]
 
     play(scenario)

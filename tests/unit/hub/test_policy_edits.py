@@ -1,5 +1,6 @@
-"""What an edit of a policy does to what runs: held where nothing else is admitted, moved at the pace of the budget,
-left alone under Lazy until a rebalance is asked for."""
+"""What an edit of a policy does to what runs: held where nothing else is admitted, moved at the
+pace of the budget, left alone under Lazy until a rebalance is asked for.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -35,7 +36,9 @@ async def edit(world: World, spec: Mapping[str, Any]) -> None:
 
 
 async def decision(world: World, name: str = "web") -> Mapping[str, Any]:
-    return next(one["spec"] for one in await world.decisions() if one["spec"]["workload"]["name"] == name)
+    return next(
+        one["spec"] for one in await world.decisions() if one["spec"]["workload"]["name"] == name
+    )
 
 
 async def ready(world: World, name: str = "web") -> int:
@@ -63,7 +66,16 @@ MISTAKES: tuple[Mapping[str, Any], ...] = (
     {"division": {"strategy": "Weighted", "weights": [{"weight": 0, "names": ["a", "b", "c"]}]}},
     {"division": {"maxClusters": 1}, "partial": "RequireAll"},
     {"division": {"groups": [{"name": "g", "names": ["nobody"]}]}},
-    {"spread": [{"topologyKey": "zone", "minDomains": 9, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]},
+    {
+        "spread": [
+            {
+                "topologyKey": "zone",
+                "minDomains": 9,
+                "maxSkew": 1,
+                "whenUnsatisfiable": "DoNotSchedule",
+            }
+        ]
+    },
 )
 
 
@@ -93,7 +105,10 @@ def test_a_mistyped_selector_is_told_and_put_right_without_a_write_in_members() 
         await world.settle()
         placed = await world.condition(PSVC, "feed", "web", "Placed")
         assert (placed["status"], placed["reason"]) == ("False", "NoClusterAdmitted")
-        assert "zone=z-aa, the clusters have zone z-a, z-b, z-c (did you mean z-a?)" in placed["message"]
+        assert (
+            "zone=z-aa, the clusters have zone z-a, z-b, z-c (did you mean z-a?)"
+            in placed["message"]
+        )
         assert (await world.condition(PSVC, "feed", "web", "Ready"))["status"] == "True"
         events = (await world.host.list("events.k8s.io/v1", "events")).items
         told = [one for one in events if one["reason"] == "NoClusterAdmitted"]
@@ -101,7 +116,11 @@ def test_a_mistyped_selector_is_told_and_put_right_without_a_write_in_members() 
         await edit(world, {"clusters": {"selector": {"matchLabels": {"zone": "z-a"}}}})
         await world.settle()
         assert (await world.condition(PSVC, "feed", "web", "Placed"))["reason"] == "Placed"
-        slices = [key for key in world.writes if key[0] == "hub" and key[1] != "host" and "services" in key[3]]
+        slices = [
+            key
+            for key in world.writes
+            if key[0] == "hub" and key[1] != "host" and "services" in key[3]
+        ]
         assert slices == []
 
     play(scenario)
@@ -135,7 +154,9 @@ def test_an_edit_moves_copies_at_the_pace_of_the_budget_over_all_workloads() -> 
         await asyncio.sleep(10)
         moved = [(await world.shares("feed", name)).get("b", 0) for name in ("web", "api")]
         assert 6 <= sum(moved) <= 8
-        waiting = [one for name in ("web", "api") if (one := await decision(world, name)).get("toMove")]
+        waiting = [
+            one for name in ("web", "api") if (one := await decision(world, name)).get("toMove")
+        ]
         assert "are still to move, 6 a minute at most over all workloads" in waiting[0]["message"]
         name = waiting[0]["workload"]["name"]
         placed = await world.condition(PSVC, "feed", name, "Placed")
@@ -181,7 +202,9 @@ def test_lazy_leaves_what_runs_and_obeys_for_what_is_new_until_a_rebalance_is_as
         assert await world.shares("feed", "web") == {"a": 10, "b": 4}
 
         kind = registry.KINDS[CPP]
-        assert await rebalance.ask(world.host, kind, "", "where") == [("PinterestService/feed/web", 10, 0)]
+        assert await rebalance.ask(world.host, kind, "", "where") == [
+            ("PinterestService/feed/web", 10, 0)
+        ]
         await asyncio.sleep(30)
         assert await world.shares("feed", "web") == {"b": 14}
         assert (await decision(world))["rebalanced"]
@@ -227,7 +250,11 @@ def test_slices_that_an_edit_leaves_go_within_the_budget_of_deletions_and_others
         ref = registry.KINDS[PSVC].ref("feed", names[0])
         await world.host.delete(ref, uid=(await world.host.get(ref))["metadata"]["uid"])
         await asyncio.sleep(5)
-        waits = [one["spec"].get("deletion") for one in await world.decisions() if "deletionTimestamp" not in one]
+        waits = [
+            one["spec"].get("deletion")
+            for one in await world.decisions()
+            if "deletionTimestamp" not in one
+        ]
         assert [one["reason"] for one in waits if one] == ["DeletionBudget"]
         await asyncio.sleep(300)
         assert [await world.get(PSVC, "feed", name, at="a") for name in names] == [None] * 6
@@ -284,6 +311,8 @@ def test_a_hub_that_takes_over_counts_what_was_moved_within_the_minute() -> None
         await world.federation.kill("hub")
         world.federation.start_hub()
         await asyncio.sleep(15)
-        assert 6 <= (await world.shares("feed", "web"))["b"] <= 9, "another six would be twice the budget"
+        assert 6 <= (await world.shares("feed", "web"))["b"] <= 9, (
+            "another six would be twice the budget"
+        )
 
     play(scenario, fleet=wide())

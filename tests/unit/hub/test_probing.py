@@ -1,4 +1,6 @@
-"""What counts against a member when a probe fails: not what the host keeps to itself, and not a part of its answers."""
+"""What counts against a member when a probe fails: not what the host keeps to itself, and not a
+part of its answers.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -13,8 +15,14 @@ from federator.sandbox.federation import Federation
 from tests.unit.hub.world import World, play, service
 
 PSVC = "PinterestService"
-AWAY = (503, b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"ServiceUnavailable","code":503}')
-BUSY = (429, b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","code":429}')
+AWAY = (
+    503,
+    b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"ServiceUnavailable","code":503}',
+)
+BUSY = (
+    429,
+    b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","code":429}',
+)
 
 
 async def status_of(world: World, member: str) -> dict[str, Any]:
@@ -29,7 +37,9 @@ async def readiness(world: World, member: str) -> tuple[str, str, str]:
     """Status, reason and time of the last change of a member's Ready."""
     conditions = (await status_of(world, member))["conditions"]
     return next(
-        (one["status"], one["reason"], one["lastTransitionTime"]) for one in conditions if one["type"] == "Ready"
+        (one["status"], one["reason"], one["lastTransitionTime"])
+        for one in conditions
+        if one["type"] == "Ready"
     )
 
 
@@ -44,7 +54,8 @@ def test_a_host_that_is_silent_when_a_hub_starts_costs_no_member_its_grace() -> 
         await world.settle()
         before, shares = await readiness(world, "b"), await world.shares("feed", "web")
         world.canned = {
-            ("hub", "host", ending): AWAY for ending in ("/secrets/a", "/secrets/b", "/secrets/c", "/readyz")
+            ("hub", "host", ending): AWAY
+            for ending in ("/secrets/a", "/secrets/b", "/secrets/c", "/readyz")
         }
         await restart(world)
         await asyncio.sleep(1)
@@ -56,7 +67,10 @@ def test_a_host_that_is_silent_when_a_hub_starts_costs_no_member_its_grace() -> 
         world.canned.clear()
         await world.settle()
         assert await readiness(world, "b") == before
-        assert {name: grown - shares[name] for name, grown in (await world.shares("feed", "web")).items()} == {
+        assert {
+            name: grown - shares[name]
+            for name, grown in (await world.shares("feed", "web")).items()
+        } == {
             "a": 1,
             "b": 1,
             "c": 1,
@@ -65,7 +79,9 @@ def test_a_host_that_is_silent_when_a_hub_starts_costs_no_member_its_grace() -> 
     play(scenario)
 
 
-def test_a_host_that_answers_but_keeps_a_secret_to_itself_makes_the_member_not_ready_in_the_end() -> None:
+def test_a_host_that_answers_but_keeps_a_secret_to_itself_makes_the_member_not_ready_in_the_end() -> (
+    None
+):
     async def scenario(world: World) -> None:
         await world.settle()
         world.canned["hub", "host", "/secrets/b"] = AWAY
@@ -99,8 +115,12 @@ def test_what_a_member_that_is_back_holds_is_known_as_soon_as_a_probe_is_answere
     play(scenario)
 
 
-@pytest.mark.parametrize("fails", ["discovery", "discovery of a hub that has just started", "identity"])
-def test_a_member_that_says_it_is_ready_is_heard_though_it_does_not_answer_the_rest_of_a_probe(fails: str) -> None:
+@pytest.mark.parametrize(
+    "fails", ["discovery", "discovery of a hub that has just started", "identity"]
+)
+def test_a_member_that_says_it_is_ready_is_heard_though_it_does_not_answer_the_rest_of_a_probe(
+    fails: str,
+) -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(6))
         await world.settle()
@@ -135,7 +155,9 @@ def test_a_member_that_never_says_again_who_it_is_is_given_up_in_the_end() -> No
     play(scenario)
 
 
-def test_a_version_that_could_not_be_read_is_asked_for_again_with_the_next_probe_and_told_at_once() -> None:
+def test_a_version_that_could_not_be_read_is_asked_for_again_with_the_next_probe_and_told_at_once() -> (
+    None
+):
     async def scenario(world: World) -> None:
         await world.settle()
         version = (await status_of(world, "b"))["version"]
@@ -145,7 +167,9 @@ def test_a_version_that_could_not_be_read_is_asked_for_again_with_the_next_probe
         world.canned["hub", "b", "/version"] = (200, b"{}")
         await world.delete("MemberCluster", "", "b")
         await asyncio.sleep(1)
-        await world.create("MemberCluster", "", "b", found["spec"], labels=found["metadata"]["labels"])
+        await world.create(
+            "MemberCluster", "", "b", found["spec"], labels=found["metadata"]["labels"]
+        )
         await asyncio.sleep(15)
         assert (await readiness(world, "b"))[0] == "True"
         assert (await status_of(world, "b"))["version"] == ""
@@ -165,7 +189,8 @@ def test_a_kind_that_is_served_anew_is_used_as_soon_as_discovery_tells() -> None
         await asyncio.sleep(5)
         world.canned.clear()
         while (
-            "PinterestService.pinterest.com" not in (await world.get("MemberCluster", "", "b") or {})["status"]["apis"]
+            "PinterestService.pinterest.com"
+            not in (await world.get("MemberCluster", "", "b") or {})["status"]["apis"]
         ):
             assert await world.get("PinterestService", "feed", "web", at="b") is None
             await asyncio.sleep(0.5)
@@ -191,8 +216,14 @@ def test_hundreds_of_silent_members_do_not_keep_a_hub_that_starts_from_the_other
 ) -> None:
     connect = Federation.connect
 
-    async def connected(self: Federation, obj: Mapping[str, Any], *given: Any, **more: Any) -> Transport:
-        return Mute() if obj["metadata"]["name"].startswith("0-") else await connect(self, obj, *given, **more)
+    async def connected(
+        self: Federation, obj: Mapping[str, Any], *given: Any, **more: Any
+    ) -> Transport:
+        return (
+            Mute()
+            if obj["metadata"]["name"].startswith("0-")
+            else await connect(self, obj, *given, **more)
+        )
 
     async def scenario(world: World) -> None:
         await world.settle()
@@ -202,7 +233,10 @@ def test_hundreds_of_silent_members_do_not_keep_a_hub_that_starts_from_the_other
         world.federation.start_hub()
         begun_s = asyncio.get_running_loop().time()
         members = world.federation.hub.state.members
-        while any(name not in members or members[name].reachability.state is not Reachability.LIVE for name in "abc"):
+        while any(
+            name not in members or members[name].reachability.state is not Reachability.LIVE
+            for name in "abc"
+        ):
             await asyncio.sleep(1)
             members = world.federation.hub.state.members
         waited_s = asyncio.get_running_loop().time() - begun_s

@@ -1,4 +1,6 @@
-"""RuntimeProfiles: what one says now is what pods get, wherever they run and whatever else goes on."""
+"""RuntimeProfiles: what one says now is what pods get, wherever they run and whatever else
+goes on.
+"""
 
 import asyncio
 from typing import Any
@@ -22,7 +24,9 @@ def sidecar(image: str, cpu: str = "100m") -> dict[str, Any]:
 async def pins(world: World, name: str = "web", *, kind: str = PSVC) -> set[str]:
     """The versions of the profile that a workload's slices pin, "" for none."""
     found = [await world.get(kind, "feed", name, at=cluster) for cluster in "abc"]
-    return {one["spec"]["slice"].get("profile", {}).get("hash", "") for one in found if one is not None}
+    return {
+        one["spec"]["slice"].get("profile", {}).get("hash", "") for one in found if one is not None
+    }
 
 
 async def current(world: World) -> str:
@@ -60,7 +64,9 @@ def test_a_profile_whose_content_stays_costs_nothing_when_it_is_touched() -> Non
         await profiled(world)
         await asyncio.sleep(60)
         world.writes.clear()
-        await world.patch("RuntimeProfile", "", "default", {"metadata": {"annotations": {"note": "reviewed"}}})
+        await world.patch(
+            "RuntimeProfile", "", "default", {"metadata": {"annotations": {"note": "reviewed"}}}
+        )
         await asyncio.sleep(60)
         assert world.count() == 0
 
@@ -93,7 +99,9 @@ def test_statuses_that_are_written_while_workloads_are_read_again_do_not_keep_a_
     play(scenario, options=HubOptions(document_cache=1))
 
 
-@pytest.mark.parametrize("restarted", [False, True], ids=["by a hub that saw it", "by a hub that starts afterwards"])
+@pytest.mark.parametrize(
+    "restarted", [False, True], ids=["by a hub that saw it", "by a hub that starts afterwards"]
+)
 def test_a_profile_that_is_deleted_is_taken_from_the_pods(restarted: bool) -> None:
     async def scenario(world: World) -> None:
         await profiled(world)
@@ -122,8 +130,12 @@ async def copies(world: World, member: str) -> int:
     return len((await world.member(member).list(kind.api_version, kind.plural)).items)
 
 
-@pytest.mark.parametrize("restarted", [False, True], ids=["by the hub that made it", "by a hub that starts afterwards"])
-def test_a_copy_of_a_profile_that_is_deleted_in_a_member_is_put_back_when_it_is_missed(restarted: bool) -> None:
+@pytest.mark.parametrize(
+    "restarted", [False, True], ids=["by the hub that made it", "by a hub that starts afterwards"]
+)
+def test_a_copy_of_a_profile_that_is_deleted_in_a_member_is_put_back_when_it_is_missed(
+    restarted: bool,
+) -> None:
     async def scenario(world: World) -> None:
         await profiled(world)
         await asyncio.sleep(60)
@@ -161,10 +173,16 @@ def test_a_slice_that_misses_something_else_costs_no_write() -> None:
 
 
 @pytest.mark.parametrize(
-    ("run_s", "slots"), [(2, 12), (600, 6)], ids=["whose shards are done", "that has fewer slots than shards"]
+    ("run_s", "slots"),
+    [(2, 12), (600, 6)],
+    ids=["whose shards are done", "that has fewer slots than shards"],
 )
-def test_a_new_profile_reaches_the_slices_of_a_job_set_one_cluster_after_the_other(run_s: int, slots: int) -> None:
-    """Nobody is ready of shards that are done, or wait for a slot: the rollout waits for neither."""
+def test_a_new_profile_reaches_the_slices_of_a_job_set_one_cluster_after_the_other(
+    run_s: int, slots: int
+) -> None:
+    """Nobody is ready of shards that are done, or wait for a slot: the rollout waits for
+    neither.
+    """
 
     async def scenario(world: World) -> None:
         await world.create("RuntimeProfile", "", "default", sidecar("logs:1"))
@@ -176,6 +194,8 @@ def test_a_new_profile_reaches_the_slices_of_a_job_set_one_cluster_after_the_oth
         before = await pins(world, "index", kind="PinterestJobSet")
         await world.patch("RuntimeProfile", "", "default", {"spec": sidecar("logs:2")})
         await asyncio.sleep(60)
-        assert await pins(world, "index", kind="PinterestJobSet") == {await current(world)} != before
+        assert (
+            await pins(world, "index", kind="PinterestJobSet") == {await current(world)} != before
+        )
 
     play(scenario)

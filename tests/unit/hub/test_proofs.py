@@ -1,4 +1,6 @@
-"""A slice that says itself what it holds is not read again; one that says anything else is read, and put right."""
+"""A slice that says itself what it holds is not read again; one that says anything else is read,
+and put right.
+"""
 
 import asyncio
 import dataclasses
@@ -19,7 +21,11 @@ from tests.unit.hub.world import World, jobset, play, service
 PSVC = "PinterestService"
 ALONE = {"app": "page"}
 TEMPLATE = {"metadata": {"labels": ALONE}, **service(1)["template"]}
-DEPLOYMENT: dict[str, Any] = {"replicas": 7, "selector": {"matchLabels": ALONE}, "template": TEMPLATE}
+DEPLOYMENT: dict[str, Any] = {
+    "replicas": 7,
+    "selector": {"matchLabels": ALONE},
+    "template": TEMPLATE,
+}
 FLEET, PROFILE = "federator", ("default", "abc")
 
 
@@ -60,17 +66,26 @@ def test_a_restarted_hub_reads_no_slice_that_proves_itself() -> None:
     "change",
     [
         pytest.param(lambda share: {"spec": {"replicas": share + 3}}, id="amount"),
-        pytest.param(lambda share: {"spec": {"template": {"metadata": {"labels": {"more": "x"}}}}}, id="content"),
-        pytest.param(lambda share: {"metadata": {"labels": {names.WORKLOAD_UID_LABEL: "other"}}}, id="label"),
+        pytest.param(
+            lambda share: {"spec": {"template": {"metadata": {"labels": {"more": "x"}}}}},
+            id="content",
+        ),
+        pytest.param(
+            lambda share: {"metadata": {"labels": {names.WORKLOAD_UID_LABEL: "other"}}}, id="label"
+        ),
     ],
 )
 def test_what_was_changed_in_a_member_while_no_hub_ran_is_put_right(
     kind: str, change: Callable[[int], Mapping[str, Any]]
 ) -> None:
     async def scenario(world: World) -> None:
-        # A field that is not in the workload stays in carried kinds: their other writers' fields are theirs.
+        # A field that is not in the workload stays in carried kinds: their other writers' fields
+        # are theirs.
         spec = DEPLOYMENT if kind == "Deployment" else service(9)
-        spec = {**spec, "template": {**spec["template"], "metadata": {"labels": {**ALONE, "more": "y"}}}}
+        spec = {
+            **spec,
+            "template": {**spec["template"], "metadata": {"labels": {**ALONE, "more": "y"}}},
+        }
         await world.create(kind, "feed", "page", spec)
         await world.settle()
         share = (await world.shares("feed", "page"))["a"]
@@ -97,7 +112,9 @@ def test_a_slice_with_a_label_of_somebody_else_is_read_once_and_left_as_it_is() 
         await world.settle()
         await asyncio.sleep(90)
         await world.federation.kill("hub")
-        await world.patch("Deployment", "feed", "page", {"metadata": {"labels": {"team": "sre"}}}, at="a")
+        await world.patch(
+            "Deployment", "feed", "page", {"metadata": {"labels": {"team": "sre"}}}, at="a"
+        )
         world.writes.clear()
         before = slice_reads(world)
 
@@ -111,12 +128,22 @@ def test_a_slice_with_a_label_of_somebody_else_is_read_once_and_left_as_it_is() 
     play(scenario)
 
 
-def rendered(kind: str, spec: Mapping[str, Any], share: Share) -> tuple[workloads.Workload, dict[str, Any]]:
+def rendered(
+    kind: str, spec: Mapping[str, Any], share: Share
+) -> tuple[workloads.Workload, dict[str, Any]]:
     """A workload of the host, and its slice as a member would show it."""
     made = registry.KINDS[kind]
-    meta = {"name": "web", "namespace": "feed", "uid": "u-1", "generation": 3, "resourceVersion": "7"}
+    meta = {
+        "name": "web",
+        "namespace": "feed",
+        "uid": "u-1",
+        "generation": 3,
+        "resourceVersion": "7",
+    }
     host = {"apiVersion": made.api_version, "kind": kind, "metadata": meta, "spec": dict(spec)}
-    body = slices.render(registry.verbs_of(kind), host, share, fleet=FLEET, profile=PROFILE, origin=2)
+    body = slices.render(
+        registry.verbs_of(kind), host, share, fleet=FLEET, profile=PROFILE, origin=2
+    )
     body["metadata"] |= {"uid": "s-1", "resourceVersion": "12"}
     return workloads.summarise(kind, host, None), body
 
@@ -138,14 +165,20 @@ def test_a_rendered_slice_proves_itself_and_carries_its_share_and_no_other(
     assert slices.proves_itself(seen, workload)
     assert slices.carries(seen, workload, share, FLEET, PROFILE)
     assert not slices.carries(seen, workload, dataclasses.replace(share, seq=6), FLEET, PROFILE)
-    assert not slices.carries(seen, workload, dataclasses.replace(share, count=5, slots=5), FLEET, PROFILE)
-    assert not slices.carries(seen, workload, dataclasses.replace(share, cluster="b"), FLEET, PROFILE)
+    assert not slices.carries(
+        seen, workload, dataclasses.replace(share, count=5, slots=5), FLEET, PROFILE
+    )
+    assert not slices.carries(
+        seen, workload, dataclasses.replace(share, cluster="b"), FLEET, PROFILE
+    )
     assert not slices.carries(seen, workload, share, "another", PROFILE)
     assert not slices.carries(seen, workload, share, FLEET, ("default", "def"))
 
 
 @pytest.mark.parametrize(("kind", "spec", "share"), CASES)
-def test_a_mark_that_is_spelled_otherwise_proves_nothing(kind: str, spec: Mapping[str, Any], share: Share) -> None:
+def test_a_mark_that_is_spelled_otherwise_proves_nothing(
+    kind: str, spec: Mapping[str, Any], share: Share
+) -> None:
     workload, body = rendered(kind, spec, share)
     if kind == "Deployment":
         annotations = body["metadata"]["annotations"]
@@ -157,6 +190,10 @@ def test_a_mark_that_is_spelled_otherwise_proves_nothing(kind: str, spec: Mappin
     assert not slices.proves_itself(slices.summarise(kind, "a", body), workload)
 
 
-@given(st.dictionaries(st.text(), st.recursive(st.none() | st.booleans() | st.text(), st.lists, max_leaves=9)))
+@given(
+    st.dictionaries(
+        st.text(), st.recursive(st.none() | st.booleans() | st.text(), st.lists, max_leaves=9)
+    )
+)
 def test_a_packed_status_comes_back(status: dict[str, Any]) -> None:
     assert packing.unpacked(packing.packed(status)) == status

@@ -1,4 +1,6 @@
-"""Reachability of a member: blips flip nothing, the grace measures the loss, refusal is not silence."""
+"""Reachability of a member: blips flip nothing, the grace measures the loss, refusal is not
+silence.
+"""
 
 import pytest
 
@@ -25,7 +27,10 @@ def test_a_blip_leaves_the_last_seen_state_trusted(silent_s: float) -> None:
 
 def test_silence_beyond_the_grace_is_a_loss_measured_from_the_last_answer() -> None:
     state = walk(
-        (0.0, ProbeResult.HEARD), (10.0, ProbeResult.SILENT), (20.0, ProbeResult.SILENT), (40.0, ProbeResult.SILENT)
+        (0.0, ProbeResult.HEARD),
+        (10.0, ProbeResult.SILENT),
+        (20.0, ProbeResult.SILENT),
+        (40.0, ProbeResult.SILENT),
     )
 
     assert state.state is Reachability.LOST
@@ -40,7 +45,9 @@ def test_a_hub_that_was_itself_asleep_does_not_give_members_up_at_the_first_fail
 
 
 @pytest.mark.parametrize("before", [Reachability.NEW, Reachability.SUSPECT])
-def test_a_hub_that_was_asleep_knows_no_more_of_those_who_were_silent_before(before: Reachability) -> None:
+def test_a_hub_that_was_asleep_knows_no_more_of_those_who_were_silent_before(
+    before: Reachability,
+) -> None:
     heard = [(0.0, ProbeResult.HEARD)] if before is Reachability.SUSPECT else []
     state = walk(*heard, (10.0, ProbeResult.SILENT), (300.0, ProbeResult.SILENT))
     assert state.state is before
@@ -58,18 +65,25 @@ def test_a_hub_that_was_asleep_knows_no_more_of_those_who_were_silent_before(bef
 def test_patience_with_somebody_never_heard_is_used_up_by_the_silence_that_was_met() -> None:
     assert ReachabilityState(since_s=0.0).patience_s(GRACE_S) == GRACE_S
     assert walk((10.0, ProbeResult.SILENT)).patience_s(GRACE_S) == 30.0
-    assert walk((10.0, ProbeResult.SILENT), (300.0, ProbeResult.SILENT)).patience_s(GRACE_S) == GRACE_S
+    assert (
+        walk((10.0, ProbeResult.SILENT), (300.0, ProbeResult.SILENT)).patience_s(GRACE_S) == GRACE_S
+    )
 
 
 def test_failed_attempts_do_not_prolong_the_grace() -> None:
-    often = walk((0.0, ProbeResult.HEARD), *((float(second), ProbeResult.SILENT) for second in range(1, 41)))
+    often = walk(
+        (0.0, ProbeResult.HEARD), *((float(second), ProbeResult.SILENT) for second in range(1, 41))
+    )
 
     assert often.state is Reachability.LOST
 
 
 def test_a_lost_member_is_live_with_its_first_answer() -> None:
     state = walk(
-        (0.0, ProbeResult.HEARD), (30.0, ProbeResult.SILENT), (50.0, ProbeResult.SILENT), (60.0, ProbeResult.HEARD)
+        (0.0, ProbeResult.HEARD),
+        (30.0, ProbeResult.SILENT),
+        (50.0, ProbeResult.SILENT),
+        (60.0, ProbeResult.HEARD),
     )
 
     assert state.state is Reachability.LIVE
@@ -81,9 +95,13 @@ def test_a_member_never_heard_is_lost_only_after_the_grace_from_the_start() -> N
     assert walk((40.0, ProbeResult.SILENT)).state is Reachability.LOST
 
 
-@pytest.mark.parametrize("before", [Reachability.NEW, Reachability.LIVE, Reachability.SUSPECT, Reachability.LOST])
+@pytest.mark.parametrize(
+    "before", [Reachability.NEW, Reachability.LIVE, Reachability.SUSPECT, Reachability.LOST]
+)
 def test_a_refusal_is_told_from_silence_in_every_state(before: Reachability) -> None:
-    state = reachability.after(ReachabilityState(before, 0.0, 0.0), ProbeResult.REFUSES, "other cluster", 1.0, GRACE_S)
+    state = reachability.after(
+        ReachabilityState(before, 0.0, 0.0), ProbeResult.REFUSES, "other cluster", 1.0, GRACE_S
+    )
 
     assert state.state is Reachability.REFUSED
     assert not state.trusted
@@ -102,8 +120,14 @@ def test_who_could_not_even_be_asked_has_its_whole_grace_before_it() -> None:
 
     assert state.state is Reachability.NEW
     state = reachability.after(state, ProbeResult.SILENT, "because", 60.0, GRACE_S)
-    assert reachability.after(state, ProbeResult.SILENT, "because", 78.0, GRACE_S).state is Reachability.NEW
-    assert reachability.after(state, ProbeResult.SILENT, "because", 79.0, GRACE_S).state is Reachability.LOST
+    assert (
+        reachability.after(state, ProbeResult.SILENT, "because", 78.0, GRACE_S).state
+        is Reachability.NEW
+    )
+    assert (
+        reachability.after(state, ProbeResult.SILENT, "because", 79.0, GRACE_S).state
+        is Reachability.LOST
+    )
 
 
 def test_why_a_member_is_refused_is_not_overwritten_by_a_probe_that_nobody_answered() -> None:
@@ -114,6 +138,11 @@ def test_why_a_member_is_refused_is_not_overwritten_by_a_probe_that_nobody_answe
         10.0,
         GRACE_S,
     )
-    silent = reachability.after(refused, ProbeResult.SILENT, "the Secret could not be read", 20.0, GRACE_S)
+    silent = reachability.after(
+        refused, ProbeResult.SILENT, "the Secret could not be read", 20.0, GRACE_S
+    )
     assert (silent.state, silent.why) == (Reachability.REFUSED, "it is another cluster")
-    assert reachability.after(silent, ProbeResult.SILENT, "no answer", 60.0, GRACE_S).why == "no answer"
+    assert (
+        reachability.after(silent, ProbeResult.SILENT, "no answer", 60.0, GRACE_S).why
+        == "no answer"
+    )

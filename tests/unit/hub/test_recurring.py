@@ -1,5 +1,6 @@
-"""Recurring objects on the host: their runs are made on time, once, placed like any other work, and forgotten; whatever
-becomes of the hub meanwhile."""
+"""Recurring objects on the host: their runs are made on time, once, placed like any other work, and
+forgotten; whatever becomes of the hub meanwhile.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -20,13 +21,19 @@ BEGIN = datetime.fromtimestamp(EPOCH_S, UTC)
 
 def spec(schedule: str, *, run_s: int = 2, **more: Any) -> dict[str, Any]:
     work = jobset(2, 2, annotations={"embedded.federator/run-seconds": str(run_s)})
-    return {"schedule": schedule, "jobTemplate": {"metadata": {"labels": {"team": "ads"}}, "spec": work}, **more}
+    return {
+        "schedule": schedule,
+        "jobTemplate": {"metadata": {"labels": {"team": "ads"}}, "spec": work},
+        **more,
+    }
 
 
 def named(*minutes: int) -> list[str]:
     """Runs that are due so many minutes after 14:13."""
     begin = BEGIN.replace(second=0)
-    return [f"nightly-{(begin + timedelta(minutes=each)).strftime('%Y%m%d%H%M')}" for each in minutes]
+    return [
+        f"nightly-{(begin + timedelta(minutes=each)).strftime('%Y%m%d%H%M')}" for each in minutes
+    ]
 
 
 async def runs(world: World) -> dict[str, dict[str, Any]]:
@@ -54,7 +61,9 @@ async def events(world: World, reason: str) -> list[str]:
 
 def test_runs_are_made_on_time_placed_and_forgotten() -> None:
     async def scenario(world: World) -> None:
-        await world.create(CRON, "ads", "nightly", spec("*/5 * * * *", successfulJobsHistoryLimit=2))
+        await world.create(
+            CRON, "ads", "nightly", spec("*/5 * * * *", successfulJobsHistoryLimit=2)
+        )
         await until(world, 1, 59)
         assert await runs(world) == {}
         assert (await status(world))["nextScheduleTime"] == "2026-09-21T14:15:00Z"
@@ -111,11 +120,14 @@ def test_a_run_costs_one_object_and_two_statuses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "existing"), [("Allow", named(2, 7, 12)), ("Forbid", named(2, 7)), ("Replace", named(12))]
+    ("policy", "existing"),
+    [("Allow", named(2, 7, 12)), ("Forbid", named(2, 7)), ("Replace", named(12))],
 )
 def test_a_run_that_is_due_while_another_is_active(policy: str, existing: list[str]) -> None:
     async def scenario(world: World) -> None:
-        body = spec("*/5 * * * *", run_s=420, concurrencyPolicy=policy, successfulJobsHistoryLimit=9)
+        body = spec(
+            "*/5 * * * *", run_s=420, concurrencyPolicy=policy, successfulJobsHistoryLimit=9
+        )
         await world.create(CRON, "ads", "nightly", body)
         await until(world, 12, 30)
 
@@ -135,22 +147,29 @@ def test_a_hub_that_was_away_makes_the_newest_run_and_tells_of_the_others() -> N
         world.federation.start_hub()
         await asyncio.sleep(60)
 
-        newest = (BEGIN.replace(minute=30, second=0) + timedelta(seconds=away_s)).strftime("%Y%m%d%H%M")
+        newest = (BEGIN.replace(minute=30, second=0) + timedelta(seconds=away_s)).strftime(
+            "%Y%m%d%H%M"
+        )
         assert sorted(await runs(world)) == [*named(17), f"nightly-{newest}"]
         assert (await status(world))["missedRuns"] == away_s // 3600 - 1
-        assert await events(world, "RunsMissed") == [f"{away_s // 3600 - 1} times have passed without a run."]
+        assert await events(world, "RunsMissed") == [
+            f"{away_s // 3600 - 1} times have passed without a run."
+        ]
 
     play(scenario)
 
 
 @pytest.mark.parametrize(
-    "resource", ["POST pinterestjobsets", "PATCH pinterestcronjobs/status", "DELETE pinterestjobsets"]
+    "resource",
+    ["POST pinterestjobsets", "PATCH pinterestcronjobs/status", "DELETE pinterestjobsets"],
 )
 @pytest.mark.parametrize("killed", [False, True], ids=["lost reply", "and a crash"])
 def test_a_write_whose_answer_is_lost_makes_no_second_run(resource: str, killed: bool) -> None:
     async def scenario(world: World) -> None:
         method, plural = resource.split()
-        await world.create(CRON, "ads", "nightly", spec("*/5 * * * *", successfulJobsHistoryLimit=0))
+        await world.create(
+            CRON, "ads", "nightly", spec("*/5 * * * *", successfulJobsHistoryLimit=0)
+        )
         created: list[str] = []
         for minute in (2, 7, 12, 17):
             await until(world, minute, -1)
@@ -178,7 +197,9 @@ def test_a_write_whose_answer_is_lost_makes_no_second_run(resource: str, killed:
 
 def test_a_name_that_somebody_else_has_is_passed_over() -> None:
     async def scenario(world: World) -> None:
-        await world.create(RUN, "ads", named(2)[0], jobset(1, 1), labels={"pinterest.com/cronjob": "nightly"})
+        await world.create(
+            RUN, "ads", named(2)[0], jobset(1, 1), labels={"pinterest.com/cronjob": "nightly"}
+        )
         await world.create(CRON, "ads", "nightly", spec("*/5 * * * *"))
         await until(world, 8)
 
@@ -237,7 +258,9 @@ def test_an_unreadable_schedule_and_one_that_never_comes_are_told() -> None:
         await asyncio.sleep(10)
 
         assert (await world.condition(CRON, "ads", "never", "Stalled"))["reason"] == "NeverRuns"
-        assert (await world.condition(CRON, "ads", "reversed", "Stalled"))["reason"] == "InvalidSchedule"
+        assert (await world.condition(CRON, "ads", "reversed", "Stalled"))[
+            "reason"
+        ] == "InvalidSchedule"
 
     play(scenario)
 

@@ -1,4 +1,6 @@
-"""A host that refuses statuses of one workload: they are not sent again at every word of a member."""
+"""A host that refuses statuses of one workload: they are not sent again at every word of a
+member.
+"""
 
 import asyncio
 import json
@@ -11,8 +13,16 @@ SHORT = {"embedded.federator/run-seconds": "1"}
 
 
 def refusal(code: int, reason: str) -> tuple[int, bytes]:
-    said = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason}
-    return code, json.dumps(said | {"message": 'admission webhook "policy.example.com" denied the request'}).encode()
+    said = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "code": code,
+        "reason": reason,
+    }
+    return code, json.dumps(
+        said | {"message": 'admission webhook "policy.example.com" denied the request'}
+    ).encode()
 
 
 def test_a_refused_status_is_sent_again_ever_later_and_at_once_when_somebody_edits() -> None:
@@ -27,7 +37,9 @@ def test_a_refused_status_is_sent_again_ever_later_and_at_once_when_somebody_edi
         assert (await world.condition(PSVC, "feed", "web", "Ready"))["status"] == "True"
 
         before = world.answered[STATUS]
-        await world.patch(PJS, "feed", "index", {"metadata": {"annotations": {"example.com/by": "a person"}}})
+        await world.patch(
+            PJS, "feed", "index", {"metadata": {"annotations": {"example.com/by": "a person"}}}
+        )
         await asyncio.sleep(2)
         assert world.answered[STATUS] > before
 

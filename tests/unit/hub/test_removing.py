@@ -1,4 +1,6 @@
-"""A cluster that is removed is emptied first, or let go as its operator said; nothing of ours stays behind unsaid."""
+"""A cluster that is removed is emptied first, or let go as its operator said; nothing of ours stays
+behind unsaid.
+"""
 
 import asyncio
 from collections import Counter
@@ -23,20 +25,26 @@ async def removal(world: World, name: str) -> dict[str, Any]:
 async def ask(world: World, name: str, how: str) -> None:
     """Deletes a MemberCluster; `how` is the annotation, "" for none."""
     if how:
-        await world.patch(CLUSTER, "", name, {"metadata": {"annotations": {REMOVAL_ANNOTATION: how}}})
+        await world.patch(
+            CLUSTER, "", name, {"metadata": {"annotations": {REMOVAL_ANNOTATION: how}}}
+        )
     await world.delete(CLUSTER, "", name)
 
 
 async def events(world: World, name: str) -> list[str]:
     found = (await world.host.list("events.k8s.io/v1", "events")).items
     return sorted(
-        one["reason"] for one in found if one["regarding"]["kind"] == CLUSTER and one["regarding"]["name"] == name
+        one["reason"]
+        for one in found
+        if one["regarding"]["kind"] == CLUSTER and one["regarding"]["name"] == name
     )
 
 
 async def host_mark(world: World, name: str) -> str:
     found = await world.get("ClusterCapacity", "", "cluster", at=name)
-    return str((found or {})["metadata"].get("annotations", {}).get(claims.annotation("federator"), ""))
+    return str(
+        (found or {})["metadata"].get("annotations", {}).get(claims.annotation("federator"), "")
+    )
 
 
 async def ready_everywhere(world: World, name: str) -> int:
@@ -63,7 +71,9 @@ def test_a_member_gets_the_finalizer_and_nothing_is_written_once_it_has_it() -> 
     play(scenario)
 
 
-def test_a_deleted_cluster_is_emptied_without_dropping_below_what_was_promised_and_then_goes() -> None:
+def test_a_deleted_cluster_is_emptied_without_dropping_below_what_was_promised_and_then_goes() -> (
+    None
+):
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(12))
         await world.settle()
@@ -99,15 +109,26 @@ def test_what_we_made_there_goes_with_the_cluster_and_what_others_made_stays() -
         await world.create(PSVC, "feed", "web", service(6))
         await world.create(PSVC, "ads", "web", service(6))
         await world.settle()
-        config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "notes", "namespace": "ads"}}
-        await world.member("a").create(ObjectRef("v1", "configmaps", "ads", "notes", "ConfigMap"), config)
+        config = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "notes", "namespace": "ads"},
+        }
+        await world.member("a").create(
+            ObjectRef("v1", "configmaps", "ads", "notes", "ConfigMap"), config
+        )
         await world.delete(CLUSTER, "", "a")
         await asyncio.sleep(60)
         assert await world.get(CLUSTER, "", "a") is None
-        spaces = {one["metadata"]["name"] for one in (await world.member("a").list("v1", "namespaces")).items}
+        spaces = {
+            one["metadata"]["name"]
+            for one in (await world.member("a").list("v1", "namespaces")).items
+        }
         assert "feed" not in spaces
         assert "ads" in spaces
-        assert (await world.member("a").list("pinterest.com/v1beta1", "runtimeprofiles")).items == ()
+        assert (
+            await world.member("a").list("pinterest.com/v1beta1", "runtimeprofiles")
+        ).items == ()
         found = (await world.host.list("events.k8s.io/v1", "events")).items
         (last,) = [one["note"] for one in found if one["reason"] == "Removed"]
         assert "The namespace ads stays: configmaps notes is not ours." in last
@@ -156,7 +177,10 @@ def test_a_lost_cluster_is_forgotten_by_decisions_and_statuses() -> None:
         assert await world.get(CLUSTER, "", "b") is None
         for decision in await world.decisions():
             assert "b" not in str(decision["spec"]["shares"]) + str(decision["spec"].get("leaving"))
-        assert {one["spec"]["workload"]["name"] for one in await world.decisions()} == {"web", "still"}
+        assert {one["spec"]["workload"]["name"] for one in await world.decisions()} == {
+            "web",
+            "still",
+        }
         await world.settle()
         for name in ("web", "still"):
             found = await world.get(PSVC, "feed", name)
@@ -167,13 +191,16 @@ def test_a_lost_cluster_is_forgotten_by_decisions_and_statuses() -> None:
     play(scenario)
 
 
-def test_a_lost_cluster_that_joins_again_is_freed_of_its_old_slices_before_it_takes_new_work() -> None:
+def test_a_lost_cluster_that_joins_again_is_freed_of_its_old_slices_before_it_takes_new_work() -> (
+    None
+):
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(12))
         await world.create(PSVC, "feed", "gone", service(6))
         await world.settle()
         old = {
-            name: ((await world.get(PSVC, "feed", name, at="b")) or {})["metadata"]["uid"] for name in ("web", "gone")
+            name: ((await world.get(PSVC, "feed", name, at="b")) or {})["metadata"]["uid"]
+            for name in ("web", "gone")
         }
         found = await world.get(CLUSTER, "", "b")
         assert found is not None
@@ -244,25 +271,37 @@ def test_an_orphaned_cluster_runs_on_and_another_host_may_have_it() -> None:
         found = (await world.host.list("events.k8s.io/v1", "events")).items
         (last,) = [one for one in found if one["reason"] == "Orphaned"]
         assert last["type"] == "Warning"
-        assert "1 slices run on there beside what replaces them: PinterestService/feed/web" in last["note"]
+        assert (
+            "1 slices run on there beside what replaces them: PinterestService/feed/web"
+            in last["note"]
+        )
 
     play(scenario)
 
 
 def test_copies_of_an_orphaned_cluster_that_joins_again_stay_until_others_are_ready() -> None:
-    """The decision in force gave it nothing. What runs there is still what a deletion would take away."""
+    """The decision in force gave it nothing. What runs there is still what a deletion would take
+    away.
+    """
 
     async def scenario(world: World) -> None:
-        await world.create(PSVC, "feed", "web", service(4, placement={"clusters": {"names": ["a"]}}))
+        await world.create(
+            PSVC, "feed", "web", service(4, placement={"clusters": {"names": ["a"]}})
+        )
         await world.settle()
         found = await world.get(CLUSTER, "", "a")
         assert found is not None
         await ask(world, "a", "Orphan")
         await asyncio.sleep(60)
         assert await world.get(CLUSTER, "", "a") is None
-        slow = service(4)["template"] | {"metadata": {"annotations": {"embedded.federator/ready-delay-seconds": "60"}}}
+        slow = service(4)["template"] | {
+            "metadata": {"annotations": {"embedded.federator/ready-delay-seconds": "60"}}
+        }
         await world.patch(
-            PSVC, "feed", "web", {"spec": {"placement": {"clusters": {"names": ["b"]}}, "template": slow}}
+            PSVC,
+            "feed",
+            "web",
+            {"spec": {"placement": {"clusters": {"names": ["b"]}}, "template": slow}},
         )
         await asyncio.sleep(5)
         assert await world.shares("feed", "web") == {"b": 4}
@@ -319,7 +358,12 @@ def test_a_removal_goes_on_in_the_next_life_of_the_hub_and_waits_while_it_is_pau
         await world.create(PSVC, "feed", "web", service(12))
         await world.settle()
         pause = ObjectRef("v1", "configmaps", "federator-system", "federator", "ConfigMap")
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "federator"}, "data": {"paused": "true"}}
+        body = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "federator"},
+            "data": {"paused": "true"},
+        }
         await world.host.create(pause, body)
         await asyncio.sleep(1)
         await world.delete(CLUSTER, "", "a")
@@ -341,16 +385,24 @@ def test_a_removal_goes_on_in_the_next_life_of_the_hub_and_waits_while_it_is_pau
 def test_a_namespace_that_we_made_goes_with_the_hosts_and_one_of_others_never() -> None:
     async def scenario(world: World) -> None:
         foreign = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}}
-        await world.member("c").create(ObjectRef("v1", "namespaces", "", "feed", "Namespace"), foreign)
+        await world.member("c").create(
+            ObjectRef("v1", "namespaces", "", "feed", "Namespace"), foreign
+        )
         await world.create(PSVC, "feed", "web", service(9))
         await world.settle()
-        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine", "namespace": "feed"}}
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "mine", "namespace": "feed"},
+        }
         await world.member("b").create(ObjectRef("v1", "secrets", "feed", "mine", "Secret"), secret)
         world.cut.add(("hub", "a"))
         await asyncio.sleep(60)
         await world.host.delete(
             ObjectRef("v1", "namespaces", "", "feed", "Namespace"),
-            uid=(await world.host.get(ObjectRef("v1", "namespaces", "", "feed", "Namespace")))["metadata"]["uid"],
+            uid=(await world.host.get(ObjectRef("v1", "namespaces", "", "feed", "Namespace")))[
+                "metadata"
+            ]["uid"],
         )
         await asyncio.sleep(60)
         assert await space_in(world, "a") is not None
@@ -361,7 +413,9 @@ def test_a_namespace_that_we_made_goes_with_the_hosts_and_one_of_others_never() 
         assert await space_in(world, "c") is not None  # it was there before us
         await world.member("b").delete(
             ObjectRef("v1", "secrets", "feed", "mine", "Secret"),
-            uid=(await world.member("b").get(ObjectRef("v1", "secrets", "feed", "mine", "Secret")))["metadata"]["uid"],
+            uid=(await world.member("b").get(ObjectRef("v1", "secrets", "feed", "mine", "Secret")))[
+                "metadata"
+            ]["uid"],
         )
         await asyncio.sleep(320)
         assert await space_in(world, "b") is None
@@ -371,7 +425,9 @@ def test_a_namespace_that_we_made_goes_with_the_hosts_and_one_of_others_never() 
 
 async def space_in(world: World, cluster: str) -> dict[str, Any] | None:
     try:
-        return await world.member(cluster).get(ObjectRef("v1", "namespaces", "", "feed", "Namespace"))
+        return await world.member(cluster).get(
+            ObjectRef("v1", "namespaces", "", "feed", "Namespace")
+        )
     except errors.NotFound:
         return None
 
@@ -402,7 +458,10 @@ def test_a_strange_slice_keeps_a_cluster_from_leaving_and_is_named() -> None:
         found = await world.get(PSVC, "feed", "web", at="a")
         assert found is not None
         mark = {**found["spec"]["slice"], "workloadUID": "nobody"}
-        body = {**found, "metadata": {"name": "odd", "namespace": "feed", "labels": found["metadata"]["labels"]}}
+        body = {
+            **found,
+            "metadata": {"name": "odd", "namespace": "feed", "labels": found["metadata"]["labels"]},
+        }
         body["spec"] = {**found["spec"], "slice": mark}
         body.pop("status", None)
         await world.member("a").create(registry.KINDS[PSVC].ref("feed", "odd"), body)
@@ -412,7 +471,9 @@ def test_a_strange_slice_keeps_a_cluster_from_leaving_and_is_named() -> None:
         told = await removal(world, "a")
         assert told["reason"] == "UnknownSlices"
         assert "PinterestService/feed/odd" in told["message"]
-        await world.patch(CLUSTER, "", "a", {"metadata": {"annotations": {REMOVAL_ANNOTATION: "Orphan"}}})
+        await world.patch(
+            CLUSTER, "", "a", {"metadata": {"annotations": {REMOVAL_ANNOTATION: "Orphan"}}}
+        )
         await asyncio.sleep(30)
         assert await world.get(CLUSTER, "", "a") is None
         assert await world.get(PSVC, "feed", "odd", at="a") is not None

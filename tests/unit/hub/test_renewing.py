@@ -1,4 +1,6 @@
-"""The hub's token in a member: renewed in time, taken without a new connection, told where that fails."""
+"""The hub's token in a member: renewed in time, taken without a new connection, told where that
+fails.
+"""
 
 import asyncio
 import base64
@@ -28,9 +30,13 @@ TOKEN_PATH = "/serviceaccounts/federator-hub/token"
 
 
 class Shown:
-    """A transport that shows a token, as one over HTTP does, and is let in by the API server's own word on it."""
+    """A transport that shows a token, as one over HTTP does, and is let in by the API server's own
+    word on it.
+    """
 
-    def __init__(self, book: "Book", name: str, secret: Mapping[str, Any], inner: Transport) -> None:
+    def __init__(
+        self, book: "Book", name: str, secret: Mapping[str, Any], inner: Transport
+    ) -> None:
         self.book, self.name, self.inner = book, name, inner
         self.token = kubeconfigs.member_access(kubeconfigs.in_secret(secret, name)).token
         book.opened[name] += 1
@@ -75,7 +81,11 @@ def book(monkeypatch: pytest.MonkeyPatch) -> Book:
     ) -> Transport:
         found.federation = self
         transport = await connect(self, obj, secret, process=process)
-        return Shown(found, obj["metadata"]["name"], secret, transport) if secret.get("data") else transport
+        return (
+            Shown(found, obj["metadata"]["name"], secret, transport)
+            if secret.get("data")
+            else transport
+        )
 
     monkeypatch.setattr(Federation, "connect", connected)
     return found
@@ -93,16 +103,24 @@ async def give(world: World, name: str, token: str) -> None:
 
 
 async def joined(world: World, name: str) -> None:
-    """The member has an account for the hub, and the hub a token of it; it starts anew with that."""
+    """The member has an account for the hub, and the hub a token of it; it starts anew with
+    that.
+    """
     await joining.hub_account(world.member(name))
     lifetime_s = world.federation.hub_options.token_lifetime_s
-    await give(world, name, await tokens.request(world.member(name), "federator-system", "federator-hub", lifetime_s))
+    await give(
+        world,
+        name,
+        await tokens.request(world.member(name), "federator-system", "federator-hub", lifetime_s),
+    )
     await restart(world)
     await world.settle()
 
 
 async def in_secret(world: World, name: str) -> Token:
-    access = kubeconfigs.member_access(kubeconfigs.in_secret(await world.host.get(secret_ref(name)), name))
+    access = kubeconfigs.member_access(
+        kubeconfigs.in_secret(await world.host.get(secret_ref(name)), name)
+    )
     found = tokens.read(access.token)
     assert found is not None
     return found
@@ -131,7 +149,9 @@ def test_a_token_is_renewed_every_day_and_no_watch_is_dropped_for_it(book: Book)
 
         assert book.token("b").issued_s > second.issued_s + 3 * AGE_S
         renewals = 6
-        assert book.opened["b"] <= opened + renewals + 1, "one to try each token with, and none for the watches"
+        assert book.opened["b"] <= opened + renewals + 1, (
+            "one to try each token with, and none for the watches"
+        )
         assert world.federation.hub.state.members["b"].reflectors == watches
         assert {name: sum(one.troubles.values()) for name, one in watches.items()} == troubles
         assert await condition(world, "b") is None
@@ -151,7 +171,9 @@ def test_a_token_is_renewed_before_it_ends_where_the_member_gives_short_ones(boo
     play(scenario, options=HubOptions(token_lifetime_s=600))
 
 
-def test_a_renewal_that_is_refused_is_told_while_days_are_left_and_ends_by_itself(book: Book) -> None:
+def test_a_renewal_that_is_refused_is_told_while_days_are_left_and_ends_by_itself(
+    book: Book,
+) -> None:
     async def scenario(world: World) -> None:
         metrics = world.federation.metrics = Metrics()
         await joined(world, "b")
@@ -164,7 +186,10 @@ def test_a_renewal_that_is_refused_is_told_while_days_are_left_and_ends_by_itsel
         assert "apply deploy/member" in told["message"]
         tries = world.answered[TOKEN_PATH]
         assert 2 < tries < 20, "it backs off"
-        assert f'federator_token_renewals_total{{result="failed"}} {tries}.0' in metrics.render().decode()
+        assert (
+            f'federator_token_renewals_total{{result="failed"}} {tries}.0'
+            in metrics.render().decode()
+        )
 
         world.canned.clear()
         await asyncio.sleep(600)
@@ -182,7 +207,10 @@ def test_a_token_without_end_is_replaced_by_one_that_ends(book: Book) -> None:
         member = world.federation.members["b"]
         await joining.hub_account(world.member("b"))
         lasting = {
-            "metadata": {"name": "hub", "annotations": {"kubernetes.io/service-account.name": "federator-hub"}},
+            "metadata": {
+                "name": "hub",
+                "annotations": {"kubernetes.io/service-account.name": "federator-hub"},
+            },
             "type": "kubernetes.io/service-account-token",
         }
         ref = ObjectRef("v1", "secrets", "federator-system", "hub", "Secret")
@@ -200,17 +228,26 @@ def test_a_token_without_end_is_replaced_by_one_that_ends(book: Book) -> None:
     play(scenario, options=QUICK)
 
 
-def test_a_member_that_lets_the_hub_make_none_keeps_it_on_the_token_without_end_and_is_not_blamed(book: Book) -> None:
+def test_a_member_that_lets_the_hub_make_none_keeps_it_on_the_token_without_end_and_is_not_blamed(
+    book: Book,
+) -> None:
     async def scenario(world: World) -> None:
         await world.settle()
         await joining.hub_account(world.member("b"))
         account = await world.member("b").get(
-            ObjectRef("v1", "serviceaccounts", "federator-system", "federator-hub", "ServiceAccount")
+            ObjectRef(
+                "v1", "serviceaccounts", "federator-system", "federator-hub", "ServiceAccount"
+            )
         )
         member = world.federation.members["b"]
         lasting = member.tokens.issue_legacy(account, "hub")
-        secret = {"metadata": {"name": "hub"}, "data": {"token": base64.b64encode(lasting.encode()).decode()}}
-        await world.member("b").create(ObjectRef("v1", "secrets", "federator-system", "hub", "Secret"), secret)
+        secret = {
+            "metadata": {"name": "hub"},
+            "data": {"token": base64.b64encode(lasting.encode()).decode()},
+        }
+        await world.member("b").create(
+            ObjectRef("v1", "secrets", "federator-system", "hub", "Secret"), secret
+        )
         await give(world, "b", lasting)
         world.canned["hub", "b", TOKEN_PATH] = (403, FORBIDDEN)
         await restart(world)
@@ -226,7 +263,9 @@ def test_what_a_member_gives_that_is_no_token_of_ours_is_not_written(book: Book)
     async def scenario(world: World) -> None:
         await joined(world, "b")
         first = await in_secret(world, "b")
-        forever = base64.urlsafe_b64encode(b'{"sub":"system:serviceaccount:federator-system:federator-hub"}').decode()
+        forever = base64.urlsafe_b64encode(
+            b'{"sub":"system:serviceaccount:federator-system:federator-hub"}'
+        ).decode()
         answer = f'{{"metadata":{{}},"status":{{"token":"a.{forever.rstrip("=")}.c"}}}}'
         world.canned["hub", "b", TOKEN_PATH] = (201, answer.encode())
         await asyncio.sleep(1.2 * AGE_S)
@@ -246,7 +285,9 @@ def test_what_a_member_gives_that_is_no_token_of_ours_is_not_written(book: Book)
     play(scenario, options=QUICK)
 
 
-def test_a_host_that_keeps_the_secret_from_being_written_is_told_with_what_helps(book: Book) -> None:
+def test_a_host_that_keeps_the_secret_from_being_written_is_told_with_what_helps(
+    book: Book,
+) -> None:
     async def scenario(world: World) -> None:
         await joined(world, "b")
         first = await in_secret(world, "b")
@@ -266,7 +307,9 @@ def test_a_host_that_keeps_the_secret_from_being_written_is_told_with_what_helps
 
 
 def test_a_hub_that_may_not_write_takes_what_the_leader_has_renewed(book: Book) -> None:
-    """A standby: it asks for no token, and by the time its own would end it has long had another."""
+    """A standby: it asks for no token, and by the time its own would end it has long had
+    another.
+    """
 
     async def scenario(world: World) -> None:
         await joined(world, "b")

@@ -1,5 +1,6 @@
-"""Required policies in a running hub, against a tenant who writes whatever he may in his namespace; and what many
-policies of one tenant cost everybody else."""
+"""Required policies in a running hub, against a tenant who writes whatever he may in his namespace;
+and what many policies of one tenant cost everybody else.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -35,7 +36,9 @@ HOSTILE: tuple[Mapping[str, Any], ...] = (
 
 
 @pytest.mark.parametrize("placement", HOSTILE, ids=str)
-def test_no_placement_of_a_tenant_puts_a_copy_where_a_required_policy_does_not(placement: Mapping[str, Any]) -> None:
+def test_no_placement_of_a_tenant_puts_a_copy_where_a_required_policy_does_not(
+    placement: Mapping[str, Any],
+) -> None:
     async def scenario(world: World) -> None:
         await required(world, **NOT_C)
         await world.create(PP, "feed", "mine", {"clusters": {"names": ["c"]}, "priority": 1000000})
@@ -63,14 +66,18 @@ def test_no_placement_of_a_tenant_puts_a_copy_where_a_required_policy_does_not(p
     ],
     ids=str,
 )
-def test_what_runs_where_it_may_not_moves_at_once_and_none_is_lost(placement: Mapping[str, Any]) -> None:
+def test_what_runs_where_it_may_not_moves_at_once_and_none_is_lost(
+    placement: Mapping[str, Any],
+) -> None:
     async def scenario(world: World) -> None:
         await world.create(PP, "feed", "mine", {"clusters": {"names": ["c"]}})
         await world.create(PSVC, "feed", "web", service(12, placement={"policyRef": "mine"}))
         await world.settle()
         assert await world.shares("feed", "web") == {"c": 12}
         await required(world, "elsewhere", clusters={"names": ["c", "a"]})
-        await world.patch(PSVC, "feed", "web", {"spec": {"placement": {"policyRef": None, **placement}}})
+        await world.patch(
+            PSVC, "feed", "web", {"spec": {"placement": {"policyRef": None, **placement}}}
+        )
         await world.settle()
         await required(world, **NOT_C)
         assert await watched(world, 60) >= 12 - 12 // 4
@@ -82,14 +89,21 @@ def test_what_runs_where_it_may_not_moves_at_once_and_none_is_lost(placement: Ma
 
 def test_a_required_policy_moves_at_its_own_pace_and_holds_what_has_nowhere_to_go() -> None:
     async def scenario(world: World) -> None:
-        await world.create(PSVC, "feed", "web", service(12, placement={"clusters": {"names": ["c"]}}))
+        await world.create(
+            PSVC, "feed", "web", service(12, placement={"clusters": {"names": ["c"]}})
+        )
         await world.settle()
         await required(world, **NOT_C)
         await asyncio.sleep(60)
         assert await world.shares("feed", "web") == {"c": 12}
         await world.patch(CPP, "", "not-c", {"spec": {"moveBudget": {"maxCopiesPerMinute": 4}}})
         await asyncio.sleep(5)
-        await world.patch(PSVC, "feed", "web", {"spec": {"placement": {"clusters": None, "onPolicyChange": "Lazy"}}})
+        await world.patch(
+            PSVC,
+            "feed",
+            "web",
+            {"spec": {"placement": {"clusters": None, "onPolicyChange": "Lazy"}}},
+        )
         await asyncio.sleep(20)
         moved = 12 - (await world.shares("feed", "web")).get("c", 0)
         assert 4 <= moved <= 8
@@ -105,7 +119,10 @@ def test_a_job_set_leaves_where_it_may_not_run() -> None:
     async def scenario(world: World) -> None:
         placement = {"onPolicyChange": "Lazy"}
         await world.create(
-            "PinterestJobSet", "feed", "index", {**jobset(12, 6, annotations=LONG), "placement": placement}
+            "PinterestJobSet",
+            "feed",
+            "index",
+            {**jobset(12, 6, annotations=LONG), "placement": placement},
         )
         await asyncio.sleep(30)
         assert "c" in await world.slots("feed", "index")
@@ -119,7 +136,9 @@ def test_a_job_set_leaves_where_it_may_not_run() -> None:
 def test_an_operators_no_execute_is_not_beaten_by_tolerating_everything() -> None:
     async def scenario(world: World) -> None:
         await required(world, "bounds", tolerations=[{"key": "gpu", "operator": "Exists"}])
-        await world.create(PSVC, "feed", "web", service(9, placement={"tolerations": [{"operator": "Exists"}]}))
+        await world.create(
+            PSVC, "feed", "web", service(9, placement={"tolerations": [{"operator": "Exists"}]})
+        )
         await world.settle()
         assert "c" in await world.shares("feed", "web")
         taint = {"key": "maintenance", "effect": "NoExecute"}
@@ -132,9 +151,16 @@ def test_an_operators_no_execute_is_not_beaten_by_tolerating_everything() -> Non
 
 def test_a_required_policy_holds_for_a_bound_project_whatever_the_workload_claims() -> None:
     async def scenario(world: World) -> None:
-        await world.create("FederatedQuota", "", "feed", {"projects": ["feed", "other"], "namespaces": ["feed"]})
+        await world.create(
+            "FederatedQuota", "", "feed", {"projects": ["feed", "other"], "namespaces": ["feed"]}
+        )
         await required(world, workloads={"projects": ["feed"]}, **NOT_C)
-        await world.create(PSVC, "feed", "web", service(6, project="other", placement={"clusters": {"names": ["c"]}}))
+        await world.create(
+            PSVC,
+            "feed",
+            "web",
+            service(6, project="other", placement={"clusters": {"names": ["c"]}}),
+        )
         await world.settle()
         assert await world.shares("feed", "web") == {}
 
@@ -143,8 +169,12 @@ def test_a_required_policy_holds_for_a_bound_project_whatever_the_workload_claim
 
 def test_a_cluster_of_one_project_is_not_opened_by_claiming_it() -> None:
     async def scenario(world: World) -> None:
-        await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], "namespaces": ["feed"]})
-        await world.create("FederatedQuota", "", "evil", {"projects": ["evil"], "namespaces": ["evil"]})
+        await world.create(
+            "FederatedQuota", "", "feed", {"projects": ["feed"], "namespaces": ["feed"]}
+        )
+        await world.create(
+            "FederatedQuota", "", "evil", {"projects": ["evil"], "namespaces": ["evil"]}
+        )
         await world.patch("MemberCluster", "", "c", {"spec": {"projects": ["feed"]}})
         only_c = {"clusters": {"names": ["c"]}}
         await world.create(PSVC, "feed", "web", service(3, project="feed", placement=only_c))
@@ -165,11 +195,19 @@ def test_of_too_many_policies_the_oldest_are_in_force_and_the_others_are_told() 
         await world.create(PSVC, "feed", "web", service(3))
         await world.create(PSVC, "feed", "named", service(3, placement={"policyRef": "p4"}))
         await world.settle()
-        assert await world.shares("feed", "web") == {"c": 3}  # p2: p3 and p4 are younger than the three oldest
+        assert await world.shares("feed", "web") == {
+            "c": 3
+        }  # p2: p3 and p4 are younger than the three oldest
         told = {f"p{n}": await world.condition(PP, "feed", f"p{n}", "InForce") for n in range(5)}
-        assert [name for name, one in told.items() if one.get("reason") == "TooManyPolicies"] == ["p3", "p4"]
+        assert [name for name, one in told.items() if one.get("reason") == "TooManyPolicies"] == [
+            "p3",
+            "p4",
+        ]
         named = await world.condition(PSVC, "feed", "named", "Placed")
-        assert (named["reason"], "the 3 oldest are in force" in named["message"]) == ("Misconfigured", True)
+        assert (named["reason"], "the 3 oldest are in force" in named["message"]) == (
+            "Misconfigured",
+            True,
+        )
         await world.delete(PP, "feed", "p0")
         await world.settle()
         await asyncio.sleep(5)
@@ -196,7 +234,8 @@ def test_one_edited_policy_of_many_concerns_those_whom_it_selects() -> None:
         await world.patch(PP, "feed", "p3", {"spec": {"clusters": {"names": ["b"]}}})
         await world.settle()
         assert await world.shares("feed", "w3") == {"b": 1}
-        # Each of the eight workloads of the namespace beside the policy as it was and as it is; then one is decided.
+        # Each of the eight workloads of the namespace beside the policy as it was and as it is;
+        # then one is decided.
         assert requeueing.compared - compared <= 16
         assert rules.evaluations - evaluated <= 4
 
@@ -211,7 +250,11 @@ def test_a_storm_of_policies_costs_one_look_at_the_namespace() -> None:
         requeueing = world.federation.hub.hosting.requeueing
         kind = registry.KINDS[PP]
         for number in range(200):
-            body = {"apiVersion": kind.api_version, "kind": PP, "metadata": {"name": f"p{number}", "namespace": "feed"}}
+            body = {
+                "apiVersion": kind.api_version,
+                "kind": PP,
+                "metadata": {"name": f"p{number}", "namespace": "feed"},
+            }
             spec = {"workloads": {"matchLabels": {"app": f"app-{number}"}}}
             await world.host.create(kind.ref("feed", f"p{number}"), {**body, "spec": spec})
         await world.settle()

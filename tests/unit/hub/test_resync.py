@@ -25,7 +25,9 @@ def key(number: int) -> WorkloadKey:
 
 
 def hub_of(workloads: int) -> tuple[HubState, WorkQueue[WorkloadKey]]:
-    """A hub that knows so many workloads, and the queue into which a resync puts them for placing."""
+    """A hub that knows so many workloads, and the queue into which a resync puts them for
+    placing.
+    """
     state, turns = HubState(HubOptions()), WorkQueue[WorkloadKey]("placing", rng=random.Random(1))
     state.workloads.update((key(number), cast("Workload", None)) for number in range(workloads))
     state.signals.to_place.append(turns.add)
@@ -55,7 +57,10 @@ async def test_what_is_left_of_a_workload_that_is_gone_gets_its_turn() -> None:
     state, turns = hub_of(0)
     spec: dict[str, Any] = {"workload": {"kind": PSVC, "name": "gone", "uid": "u"}}
     state.observe_decision(
-        "feed", summarise({"metadata": {"name": "psvc-gone", "namespace": "feed", "uid": "d"}, "spec": spec})
+        "feed",
+        summarise(
+            {"metadata": {"name": "psvc-gone", "namespace": "feed", "uid": "d"}, "spec": spec}
+        ),
     )
     finalized: list[tuple[str, str]] = []
     state.signals.to_finalize.append(lambda namespace, name: finalized.append((namespace, name)))
@@ -68,7 +73,9 @@ async def test_what_is_left_of_a_workload_that_is_gone_gets_its_turn() -> None:
 
 
 async def folded(world: World) -> list[WorkloadKey]:
-    """A service in every member, settled; and a list that gets the key of every workload that is to be folded again."""
+    """A service in every member, settled; and a list that gets the key of every workload that is to
+    be folded again.
+    """
     await world.create(PSVC, "feed", "web", service(9))
     await world.settle()
     touched: list[WorkloadKey] = []
@@ -134,7 +141,9 @@ def test_news_of_a_member_are_acted_on_there_alone() -> None:
         state, looked_at = world.federation.hub.state, list[tuple[str, WorkloadKey]]()
         everywhere: list[WorkloadKey] = []
         state.signals.to_dispatch.append(everywhere.append)
-        state.signals.on_slice(SliceTurn.DISPATCH, lambda member, key: looked_at.append((member.name, key)))
+        state.signals.on_slice(
+            SliceTurn.DISPATCH, lambda member, key: looked_at.append((member.name, key))
+        )
         resync = Resync(state, (), rng=random.Random(2))
         resyncing = asyncio.create_task(resync.members.run(resync.member))
         resync.members.add("b")

@@ -1,4 +1,6 @@
-"""Members that come back from the past: met anew, and freed of slices whose workloads are proven to be deleted."""
+"""Members that come back from the past: met anew, and freed of slices whose workloads are proven to
+be deleted.
+"""
 
 import asyncio
 import json
@@ -53,7 +55,9 @@ def test_a_slice_that_comes_back_is_removed_when_its_workload_is_known_to_be_del
 
 
 def test_a_slice_of_which_the_host_knows_nothing_is_left_alone() -> None:
-    """The host may have been restored to a time before the workload: that it knows nothing proves nothing."""
+    """The host may have been restored to a time before the workload: that it knows nothing proves
+    nothing.
+    """
 
     async def scenario(world: World) -> None:
         before = await buried(world)
@@ -100,7 +104,9 @@ def test_a_member_that_went_back_in_time_is_met_anew_and_served_on() -> None:
         assert found is not None
         assert found["spec"]["replicas"] == 4
         events = (await world.host.list("events.k8s.io/v1", "events")).items
-        assert [one["regarding"]["name"] for one in events if one["reason"] == "MemberWentBack"] == ["b"]
+        assert [
+            one["regarding"]["name"] for one in events if one["reason"] == "MemberWentBack"
+        ] == ["b"]
 
     play(scenario)
 
@@ -126,7 +132,9 @@ def test_tombs_take_no_more_from_a_lease_than_a_uid() -> None:
     assert tombstones.notes() == {}
 
 
-def test_a_status_is_written_when_the_member_serves_the_kind_again_although_the_slice_did_not_change() -> None:
+def test_a_status_is_written_when_the_member_serves_the_kind_again_although_the_slice_did_not_change() -> (
+    None
+):
     async def scenario(world: World) -> None:
         not_served = (404, b"404 page not found\n")
         world.canned["member-a", "a", "/pinterestservices/web/status"] = not_served
@@ -144,7 +152,9 @@ def test_a_status_is_written_when_the_member_serves_the_kind_again_although_the_
     play(scenario)
 
 
-def test_a_job_set_made_again_under_its_name_runs_every_shard_whatever_its_predecessor_had_done() -> None:
+def test_a_job_set_made_again_under_its_name_runs_every_shard_whatever_its_predecessor_had_done() -> (
+    None
+):
     async def scenario(world: World) -> None:
         await world.create("PinterestJobSet", "feed", "index", jobset(6, 3))
         await asyncio.sleep(60)
@@ -176,7 +186,9 @@ def test_a_late_answer_does_not_bring_an_older_member_cluster_back() -> None:
         state = world.federation.hub.state
         member = state.members["b"]
         answer = member.obj
-        await world.host.patch(registry.KINDS["MemberCluster"].ref("", "b"), {"metadata": {"labels": {"zone": "z-9"}}})
+        await world.host.patch(
+            registry.KINDS["MemberCluster"].ref("", "b"), {"metadata": {"labels": {"zone": "z-9"}}}
+        )
         await asyncio.sleep(1)
         state.observe_member(member, answer)
         assert member.obj["metadata"]["labels"]["zone"] == "z-9"
@@ -185,10 +197,16 @@ def test_a_late_answer_does_not_bring_an_older_member_cluster_back() -> None:
 
 
 def test_a_hub_that_is_told_of_no_decisions_does_not_write_that_nothing_is_placed() -> None:
-    """Lists may be older than what they are lists of, of decisions and of slices at the same time (F11)."""
+    """Lists may be older than what they are lists of, of decisions and of slices at the same time
+    (F11).
+    """
 
     def empty(group: str, version: str, kind: str) -> tuple[int, bytes]:
-        found = {"apiVersion": f"{group}/{version}", "kind": f"{kind}List", "metadata": {"resourceVersion": "1"}}
+        found = {
+            "apiVersion": f"{group}/{version}",
+            "kind": f"{kind}List",
+            "metadata": {"resourceVersion": "1"},
+        }
         return 200, json.dumps({**found, "items": []}).encode()
 
     async def scenario(world: World) -> None:
@@ -198,7 +216,9 @@ def test_a_hub_that_is_told_of_no_decisions_does_not_write_that_nothing_is_place
         old = empty("federation.pinterest.com", "v1alpha1", "PlacementDecision")
         world.canned["hub", "host", "v1alpha1/placementdecisions"] = old
         for member in "abc":
-            world.canned["hub", member, "v1beta1/pinterestservices"] = empty("pinterest.com", "v1beta1", PSVC)
+            world.canned["hub", member, "v1beta1/pinterestservices"] = empty(
+                "pinterest.com", "v1beta1", PSVC
+            )
         world.federation.start_hub()
         await asyncio.sleep(30)
         found = await world.get(PSVC, "feed", "web")

@@ -1,4 +1,6 @@
-"""Others at work on what we keep in members: hands that edit, rivals that insist, namespaces that end."""
+"""Others at work on what we keep in members: hands that edit, rivals that insist, namespaces that
+end.
+"""
 
 import asyncio
 from typing import Any
@@ -18,7 +20,9 @@ def namespace(name: str) -> ObjectRef:
 def hub_writes(world: World, cluster: str) -> int:
     """Writes of slices by the hub in one member."""
     return sum(
-        count for key, count in world.writes.items() if key[:2] == ("hub", cluster) and key[3] == "pinterestservices"
+        count
+        for key, count in world.writes.items()
+        if key[:2] == ("hub", cluster) and key[3] == "pinterestservices"
     )
 
 
@@ -96,7 +100,11 @@ def test_a_slice_that_the_member_does_not_keep_whole_is_told_after_three_writes(
     async def scenario(world: World) -> None:
         client = world.member("a")
         ref = ObjectRef(
-            "apiextensions.k8s.io/v1", "customresourcedefinitions", "", "pinterestservices.pinterest.com", "CRD"
+            "apiextensions.k8s.io/v1",
+            "customresourcedefinitions",
+            "",
+            "pinterestservices.pinterest.com",
+            "CRD",
         )
         crd: dict[str, Any] = await client.get(ref)
         spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
@@ -125,7 +133,11 @@ def test_a_foreign_object_is_told_for_its_cluster_in_the_status() -> None:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}}
         await client.create(namespace("feed"), body)
         ref = ObjectRef("pinterest.com/v1beta1", "pinterestservices", "feed", "web", PSVC)
-        foreign = {"apiVersion": ref.api_version, "kind": PSVC, "metadata": {"name": "web", "namespace": "feed"}}
+        foreign = {
+            "apiVersion": ref.api_version,
+            "kind": PSVC,
+            "metadata": {"name": "web", "namespace": "feed"},
+        }
         await client.create(ref, {**foreign, "spec": service(1)})
         await world.create(PSVC, "feed", "web", service(9))
         await asyncio.sleep(20)
@@ -144,11 +156,20 @@ def test_a_foreign_object_is_told_for_its_cluster_in_the_status() -> None:
 def test_a_foreign_object_where_nothing_has_to_come_is_in_nobodys_way() -> None:
     async def scenario(world: World) -> None:
         client = world.member("a")
-        await client.create(namespace("feed"), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}})
+        await client.create(
+            namespace("feed"),
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}},
+        )
         ref = ObjectRef("pinterest.com/v1beta1", "pinterestservices", "feed", "web", PSVC)
-        foreign = {"apiVersion": ref.api_version, "kind": PSVC, "metadata": {"name": "web", "namespace": "feed"}}
+        foreign = {
+            "apiVersion": ref.api_version,
+            "kind": PSVC,
+            "metadata": {"name": "web", "namespace": "feed"},
+        }
         await client.create(ref, {**foreign, "spec": service(1)})
-        await world.create(PSVC, "feed", "web", service(9, placement={"clusters": {"exclude": ["a"]}}))
+        await world.create(
+            PSVC, "feed", "web", service(9, placement={"clusters": {"exclude": ["a"]}})
+        )
         await world.settle()
         applied = await world.condition(PSVC, "feed", "web", "Applied")
 
@@ -185,7 +206,9 @@ def test_a_namespace_that_ends_in_a_member_is_waited_for_and_told() -> None:
     play(scenario)
 
 
-def test_a_namespace_that_ends_on_the_host_takes_its_workloads_along_and_waits_for_the_members() -> None:
+def test_a_namespace_that_ends_on_the_host_takes_its_workloads_along_and_waits_for_the_members() -> (
+    None
+):
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(9))
         await world.settle()

@@ -1,5 +1,6 @@
-"""What is done next in each member: grow before shrinking, wait for the unheard, roll out in turn, keep what is not
-ours."""
+"""What is done next in each member: grow before shrinking, wait for the unheard, roll out in turn,
+keep what is not ours.
+"""
 
 import dataclasses
 from collections.abc import Mapping
@@ -15,7 +16,9 @@ from federator.scheduling.rollout import Action, ActionKind, Observed
 
 
 def observed(cluster: str, count: int = 0, ready: int | None = None, **facts: object) -> Observed:
-    """A slice as it should be, unless said otherwise; count 0 without `exists` is an empty cluster."""
+    """A slice as it should be, unless said otherwise; count 0 without `exists` is an empty
+    cluster.
+    """
     base = Observed(
         cluster,
         known=True,
@@ -88,24 +91,35 @@ def test_max_unavailable_lets_that_many_go_before_the_others_are_ready() -> None
 
 
 def test_copies_that_a_cluster_invents_let_nobody_elses_go() -> None:
-    """b's four copies move to c, which is slow; a has two by its share, says that it has a million, and so has room
-    for all of them by its word."""
+    """b's four copies move to c, which is slow; a has two by its share, says that it has a million,
+    and so has room for all of them by its word.
+    """
     invented = observed("a", 2, ready=1_000_000, counts=2, current=True)
-    actions = plan({"a": 2, "c": 4}, invented, observed("b", 4), observed("c", 4, ready=1, current=True))
+    actions = plan(
+        {"a": 2, "c": 4}, invented, observed("b", 4), observed("c", 4, ready=1, current=True)
+    )
 
     assert actions["b"] == Action("b", ActionKind.UPDATE, count=3, keep_template=True), (
         "one for the one that is ready in c"
     )
     honest = plan(
-        {"a": 2, "c": 4}, observed("a", 2, current=True), observed("b", 4), observed("c", 4, ready=1, current=True)
+        {"a": 2, "c": 4},
+        observed("a", 2, current=True),
+        observed("b", 4),
+        observed("c", 4, ready=1, current=True),
     )
     assert honest["b"] == actions["b"]
 
 
-def test_copies_of_which_nobody_knows_that_they_were_given_stay_until_the_others_are_ready() -> None:
+def test_copies_of_which_nobody_knows_that_they_were_given_stay_until_the_others_are_ready() -> (
+    None
+):
     unknown = observed("a", 4, counts=0)
 
-    assert plan({"b": 4}, unknown, observed("b", 4, ready=3, current=True))["a"].kind is ActionKind.HOLD
+    assert (
+        plan({"b": 4}, unknown, observed("b", 4, ready=3, current=True))["a"].kind
+        is ActionKind.HOLD
+    )
     assert plan({"b": 4}, unknown, observed("b", 4, current=True))["a"].kind is ActionKind.DELETE
 
 
@@ -117,11 +131,15 @@ def test_a_plain_scale_down_is_done_at_once() -> None:
 
 
 def test_a_scale_down_while_copies_elsewhere_are_still_starting_takes_no_ready_ones() -> None:
-    """Of a 5, b 4 only b's old six are ready; then 8 are wanted: a's four, not yet ready, are waited for."""
+    """Of a 5, b 4 only b's old six are ready; then 8 are wanted: a's four, not yet ready, are
+    waited for.
+    """
     slices = (observed("a", 5, ready=0), observed("b", 6))
     assert plan({"a": 4, "b": 4}, *slices)["b"].kind is ActionKind.HOLD
     assert plan({"a": 4, "b": 4}, *slices)["a"] == Action("a", ActionKind.UPDATE, count=4)
-    assert plan({"a": 4, "b": 4}, *slices, max_unavailable=3)["b"] == Action("b", ActionKind.UPDATE, count=5)
+    assert plan({"a": 4, "b": 4}, *slices, max_unavailable=3)["b"] == Action(
+        "b", ActionKind.UPDATE, count=5
+    )
     slices = (observed("a", 5, ready=4), observed("b", 6))
     assert plan({"a": 4, "b": 4}, *slices)["b"] == Action("b", ActionKind.UPDATE, count=4)
 

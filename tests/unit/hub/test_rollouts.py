@@ -1,5 +1,6 @@
-"""Roll-outs over several clusters as their owner sees them: what the conditions say while one goes on, fails and is
-taken back."""
+"""Roll-outs over several clusters as their owner sees them: what the conditions say while one goes
+on, fails and is taken back.
+"""
 
 import asyncio
 from typing import Any
@@ -26,7 +27,10 @@ def plain(replicas: int, image: str, annotations: dict[str, str] | None = None) 
         "replicas": replicas,
         "selector": {"matchLabels": labels},
         "progressDeadlineSeconds": 60,
-        "template": {"metadata": {"annotations": annotations or {}, "labels": labels}, "spec": pods["spec"]},
+        "template": {
+            "metadata": {"annotations": annotations or {}, "labels": labels},
+            "spec": pods["spec"],
+        },
     }
 
 
@@ -41,13 +45,17 @@ async def states(world: World, kind: str = PSVC, name: str = "web") -> dict[str,
     generation = found["metadata"]["generation"]
     shown = found["status"]["conditions"]
     return {
-        one["type"]: (one["status"], one["reason"]) for one in shown if one.get("observedGeneration", 0) == generation
+        one["type"]: (one["status"], one["reason"])
+        for one in shown
+        if one.get("observedGeneration", 0) == generation
     }
 
 
 async def broken_service(world: World, **more: Any) -> None:
     """A service of six in three clusters, rolled to an image that no cluster can pull."""
-    await world.create(PSVC, "feed", "web", service(6, updateStrategy={"progressDeadlineSeconds": 60}, **more))
+    await world.create(
+        PSVC, "feed", "web", service(6, updateStrategy={"progressDeadlineSeconds": 60}, **more)
+    )
     await world.settle()
     assert (await states(world))["Ready"] == ("True", "Ready")
     await world.patch(PSVC, "feed", "web", {"spec": {"template": template("app:bad", BROKEN)}})
@@ -69,7 +77,9 @@ def test_an_image_that_cannot_be_pulled_is_never_ready_and_stalls_after_its_dead
         assert (now["Stalled"], now["Reconciling"][0]) == (("True", "ImagePullFailed"), "False")
         assert "app:bad" in (await world.condition(PSVC, "feed", "web", "Stalled"))["message"]
 
-        await world.patch(PSVC, "feed", "web", {"spec": {"template": {**template("app:1"), "metadata": None}}})
+        await world.patch(
+            PSVC, "feed", "web", {"spec": {"template": {**template("app:1"), "metadata": None}}}
+        )
         await asyncio.sleep(3)
         await world.settle()
         now = await states(world)
@@ -87,11 +97,14 @@ def test_a_roll_out_that_stops_at_its_first_cluster_says_so_for_the_new_generati
         assert found is not None
         assert found["status"]["observedGeneration"] == found["metadata"]["generation"]
         now = await states(world)
-        assert (now["Ready"], now["Stalled"]) == (("False", "ImagePullFailed"), ("True", "ImagePullFailed"))
+        assert (now["Ready"], now["Stalled"]) == (
+            ("False", "ImagePullFailed"),
+            ("True", "ImagePullFailed"),
+        )
         images = {
-            one: (await world.get(PSVC, "feed", "web", at=one) or {})["spec"]["template"]["spec"]["containers"][0][
-                "image"
-            ]
+            one: (await world.get(PSVC, "feed", "web", at=one) or {})["spec"]["template"]["spec"][
+                "containers"
+            ][0]["image"]
             for one in ("a", "b", "c")
         }
         assert images == {"a": "app:bad", "b": "app:1", "c": "app:1"}
@@ -162,8 +175,13 @@ def test_another_version_of_the_runtime_profile_is_a_roll_out_too() -> None:
                 assert found is not None
                 status, meta, spec = found["status"], found["metadata"], found["spec"]
                 seen = status.get("observedGeneration") == meta["generation"]
-                done = seen and status.get("updatedReplicas") == status.get("ready") == spec["replicas"]
-                busy += spec["slice"].get("profile") != before["spec"]["slice"]["profile"] and not done
+                done = (
+                    seen
+                    and status.get("updatedReplicas") == status.get("ready") == spec["replicas"]
+                )
+                busy += (
+                    spec["slice"].get("profile") != before["spec"]["slice"]["profile"] and not done
+                )
             most = max(most, busy)
         await world.settle()
         assert unready
@@ -186,12 +204,18 @@ def test_a_plain_deployment_tells_its_roll_out_as_its_own_controller_would(place
         found = await world.get("Deployment", "feed", "page")
         assert found is not None
         assert found["status"]["observedGeneration"] == found["metadata"]["generation"]
-        # One surges in every cluster that has been reached; the others call their old copies updated.
+        # One surges in every cluster that has been reached; the others call their old copies
+        # updated.
         assert found["status"]["updatedReplicas"] == (3 if placement == "at once" else 1)
         progressing = await world.condition("Deployment", "feed", "page", "Progressing")
-        assert (progressing["status"], progressing["reason"]) == ("False", "ProgressDeadlineExceeded")
+        assert (progressing["status"], progressing["reason"]) == (
+            "False",
+            "ProgressDeadlineExceeded",
+        )
         assert "app:bad" in progressing["message"]
-        assert (await world.condition("Deployment", "feed", "page", "Available"))["status"] == "True"
+        assert (await world.condition("Deployment", "feed", "page", "Available"))[
+            "status"
+        ] == "True"
 
     play(scenario)
 
@@ -203,7 +227,10 @@ async def history(world: World, namespace: str = "feed") -> list[dict[str, Any]]
 
 
 def images(found: list[dict[str, Any]]) -> list[tuple[int, str]]:
-    return [(one["revision"], one["data"]["spec"]["template"]["spec"]["containers"][0]["image"]) for one in found]
+    return [
+        (one["revision"], one["data"]["spec"]["template"]["spec"]["containers"][0]["image"])
+        for one in found
+    ]
 
 
 def test_a_workload_that_never_rolled_has_no_revision_and_a_scale_makes_none() -> None:
@@ -239,7 +266,9 @@ def test_content_that_is_used_again_gets_the_new_number_and_ten_are_kept() -> No
         await world.settle()
         for image in ("app:2", "app:1"):
             change = {"metadata": {"annotations": {"kubernetes.io/change-cause": f"to {image}"}}}
-            await world.patch(PSVC, "feed", "web", {**change, "spec": {"template": template(image)}})
+            await world.patch(
+                PSVC, "feed", "web", {**change, "spec": {"template": template(image)}}
+            )
             await asyncio.sleep(2)
             await world.settle()
         found = await history(world)
@@ -250,10 +279,14 @@ def test_content_that_is_used_again_gets_the_new_number_and_ten_are_kept() -> No
         ]
 
         for number in range(3, 14):
-            await world.patch(PSVC, "feed", "web", {"spec": {"template": template(f"app:{number}")}})
+            await world.patch(
+                PSVC, "feed", "web", {"spec": {"template": template(f"app:{number}")}}
+            )
             await asyncio.sleep(2)
             await world.settle()
-        assert images(await history(world)) == [(number + 1, f"app:{number}") for number in range(4, 14)]
+        assert images(await history(world)) == [
+            (number + 1, f"app:{number}") for number in range(4, 14)
+        ]
 
     play(scenario)
 
@@ -303,7 +336,9 @@ def test_what_a_member_made_of_its_slice_is_no_revision_that_an_undo_could_sprea
         await world.patch(PSVC, "feed", "web", {"spec": {"template": template("app:2")}})
         for name in world.federation.members:
             if await world.get(PSVC, "feed", "web", at=name) is not None:
-                await world.patch(PSVC, "feed", "web", {"spec": {"template": template("evil:1")}}, at=name)
+                await world.patch(
+                    PSVC, "feed", "web", {"spec": {"template": template("evil:1")}}, at=name
+                )
         world.federation.start_hub()
         await asyncio.sleep(30)
         await world.settle()
@@ -348,16 +383,22 @@ def test_a_turn_that_read_an_earlier_state_renumbers_nothing() -> None:
 
 
 def test_a_larger_count_takes_nothing_down_before_it_is_decided() -> None:
-    """A share of unavailable copies that is a part of the count grows with it; the decision in force is of the old."""
+    """A share of unavailable copies that is a part of the count grows with it; the decision in
+    force is of the old.
+    """
 
     async def scenario(world: World) -> None:
         await world.create("ClusterPlacementPolicy", "", "where", {"clusters": {"names": ["a"]}})
         spec = {**service(8, "10m"), "updateStrategy": {"maxUnavailable": "25%"}}
-        spec["template"]["metadata"] = {"annotations": {"embedded.federator/start-delay-seconds": "300"}}
+        spec["template"]["metadata"] = {
+            "annotations": {"embedded.federator/start-delay-seconds": "300"}
+        }
         await world.create("PinterestService", "feed", "web", spec)
         await asyncio.sleep(400)
         await world.settle()
-        await world.patch("ClusterPlacementPolicy", "", "where", {"spec": {"clusters": {"names": ["b"]}}})
+        await world.patch(
+            "ClusterPlacementPolicy", "", "where", {"spec": {"clusters": {"names": ["b"]}}}
+        )
         await asyncio.sleep(20)
         ready = await _ready(world, "a")
         assert ready >= 6
@@ -380,16 +421,25 @@ def test_an_edit_that_is_held_back_has_no_say_in_how_much_may_be_missing() -> No
         await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], **limit})
         await world.create("ClusterPlacementPolicy", "", "where", {"clusters": {"names": ["a"]}})
         spec = {**service(8, "10m", project="feed"), "updateStrategy": {"maxUnavailable": "25%"}}
-        spec["template"]["metadata"] = {"annotations": {"embedded.federator/start-delay-seconds": "300"}}
+        spec["template"]["metadata"] = {
+            "annotations": {"embedded.federator/start-delay-seconds": "300"}
+        }
         await world.create("PinterestService", "feed", "web", spec)
         await asyncio.sleep(400)
         await world.settle()
         larger = service(8, "2")["template"]
-        change = {"updateStrategy": {"maxUnavailable": "100%"}, "template": {"spec": larger["spec"]}}
+        change = {
+            "updateStrategy": {"maxUnavailable": "100%"},
+            "template": {"spec": larger["spec"]},
+        }
         await world.patch("PinterestService", "feed", "web", {"spec": change})
         await asyncio.sleep(20)
-        assert (await world.condition("PinterestService", "feed", "web", "Placed"))["reason"] == "QuotaExceeded"
-        await world.patch("ClusterPlacementPolicy", "", "where", {"spec": {"clusters": {"names": ["b"]}}})
+        assert (await world.condition("PinterestService", "feed", "web", "Placed"))[
+            "reason"
+        ] == "QuotaExceeded"
+        await world.patch(
+            "ClusterPlacementPolicy", "", "where", {"spec": {"clusters": {"names": ["b"]}}}
+        )
         for _ in range(60):
             assert await _ready(world, "a") >= 6
             await asyncio.sleep(0.5)
@@ -404,18 +454,29 @@ async def _ready(world: World, cluster: str) -> int:
     return int(found["status"].get("ready", 0)) if found is not None else 0
 
 
-def test_a_field_taken_out_of_a_native_template_goes_everywhere_also_where_only_the_count_was_written_first() -> None:
-    """The second cluster is resized while the roll-out has not reached it: that answer says nothing of its template."""
+def test_a_field_taken_out_of_a_native_template_goes_everywhere_also_where_only_the_count_was_written_first() -> (
+    None
+):
+    """The second cluster is resized while the roll-out has not reached it: that answer says nothing
+    of its template.
+    """
 
     async def scenario(world: World) -> None:
         spec = plain(4, "app:1")
         spec["template"]["spec"]["volumes"] = [{"name": "absent", "configMap": {"name": "absent"}}]
-        policy = {"workloads": {"kinds": ["Deployment"]}, "clusters": {"names": ["a", "b"]}, **ONE_BY_ONE}
+        policy = {
+            "workloads": {"kinds": ["Deployment"]},
+            "clusters": {"names": ["a", "b"]},
+            **ONE_BY_ONE,
+        }
         await world.create("PlacementPolicy", "feed", "slowly", policy)
         await world.create("Deployment", "feed", "page", spec)
         await asyncio.sleep(60)
         await world.patch(
-            "Deployment", "feed", "page", {"spec": {"replicas": 8, "template": {"spec": {"volumes": []}}}}
+            "Deployment",
+            "feed",
+            "page",
+            {"spec": {"replicas": 8, "template": {"spec": {"volumes": []}}}},
         )
         await asyncio.sleep(120)
         for cluster in ("a", "b"):

@@ -1,4 +1,6 @@
-"""The question whether a member is still itself: put after each wish to know, shared, and never a flood."""
+"""The question whether a member is still itself: put after each wish to know, shared, and never a
+flood.
+"""
 
 import asyncio
 

@@ -1,4 +1,6 @@
-"""A workload's life as its owner sees it: what is asked for is followed, what is not asked for stays as it is."""
+"""A workload's life as its owner sees it: what is asked for is followed, what is not asked for
+stays as it is.
+"""
 
 import asyncio
 
@@ -47,7 +49,8 @@ def test_a_placement_costs_one_decision_one_slice_per_cluster_and_one_status() -
             )
             == clusters
         )
-        # Pods take one to two seconds to start: one status a second while they do, and the settled one.
+        # Pods take one to two seconds to start: one status a second while they do, and the settled
+        # one.
         assert statuses <= 3
         assert world.writes["hub", "host", "PATCH", "placementdecisions"] == 0
 
@@ -144,7 +147,9 @@ def test_a_workload_made_anew_under_the_same_name_waits_for_the_old_slices_and_t
 
 def test_a_changed_template_is_rolled_out_cluster_by_cluster() -> None:
     async def scenario(world: World) -> None:
-        await world.create(PSVC, "feed", "web", service(9, placement={"rollout": {"maxClustersAtOnce": 1}}))
+        await world.create(
+            PSVC, "feed", "web", service(9, placement={"rollout": {"maxClustersAtOnce": 1}})
+        )
         await world.settle()
         template = service(9)["template"]
         template["spec"]["containers"][0]["image"] = "app:2"
@@ -160,7 +165,9 @@ def test_a_changed_template_is_rolled_out_cluster_by_cluster() -> None:
                 status = found["status"]
                 done = (
                     status.get("observedGeneration") == found["metadata"]["generation"]
-                    and status.get("updatedReplicas") == status.get("ready") == found["spec"]["replicas"]
+                    and status.get("updatedReplicas")
+                    == status.get("ready")
+                    == found["spec"]["replicas"]
                 )
                 busy += new and not done
             most = max(most, busy)
@@ -183,12 +190,16 @@ def test_a_job_set_runs_every_shard_once_and_completes() -> None:
 
         assert found is not None
         assert found["status"]["completedIndexes"] == "0-39"
-        assert (await world.condition("PinterestJobSet", "feed", "index", "Complete"))["status"] == "True"
+        assert (await world.condition("PinterestJobSet", "feed", "index", "Complete"))[
+            "status"
+        ] == "True"
 
     play(scenario)
 
 
-def test_a_job_set_has_settled_when_what_clusters_were_given_is_done_although_the_rest_has_no_place() -> None:
+def test_a_job_set_has_settled_when_what_clusters_were_given_is_done_although_the_rest_has_no_place() -> (
+    None
+):
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(2))
         await world.settle()
@@ -213,7 +224,10 @@ def test_a_job_set_has_settled_when_what_clusters_were_given_is_done_although_th
 
 def test_a_failing_shard_is_told_with_its_index() -> None:
     async def scenario(world: World) -> None:
-        annotations = {"embedded.federator/fail-indexes": "7", "embedded.federator/index-base-env": "SHARD_BASE"}
+        annotations = {
+            "embedded.federator/fail-indexes": "7",
+            "embedded.federator/index-base-env": "SHARD_BASE",
+        }
         spec = jobset(12, 6, annotations=annotations) | {"backoffLimitPerShard": 1}
         await world.create("PinterestJobSet", "feed", "index", spec)
         await world.settle(600)
@@ -243,7 +257,9 @@ def test_a_plain_deployment_is_carried_and_folded_in_its_native_status() -> None
         assert found["status"]["observedGeneration"] == found["metadata"]["generation"]
         assert found["status"]["availableReplicas"] == 7
         assert "unavailableReplicas" not in found["status"]
-        assert (await world.condition("Deployment", "feed", "page", "Available"))["status"] == "True"
+        assert (await world.condition("Deployment", "feed", "page", "Available"))[
+            "status"
+        ] == "True"
 
     play(scenario)
 
@@ -274,7 +290,12 @@ def test_shards_that_finished_in_a_cluster_that_was_left_stay_finished() -> None
         assert found is not None
         assert 0 < found["status"]["done"] < 6
 
-        await world.patch("PinterestJobSet", "feed", "index", {"spec": {"placement": {"clusters": {"names": ["b"]}}}})
+        await world.patch(
+            "PinterestJobSet",
+            "feed",
+            "index",
+            {"spec": {"placement": {"clusters": {"names": ["b"]}}}},
+        )
         await asyncio.sleep(2)
         await world.settle(300)
         found = await world.get("PinterestJobSet", "feed", "index")
@@ -289,7 +310,9 @@ def test_a_generation_that_changes_no_decision_is_observed_whenever_placing_gets
         await world.create(PSVC, "feed", "web", service(3))
         await world.settle()
         (key,) = world.federation.hub.state.workloads
-        world.federation.hub.placing.queue._running[key] = 0.0  # placing is slow: something else holds its turn
+        world.federation.hub.placing.queue._running[key] = (
+            0.0  # placing is slow: something else holds its turn
+        )
         await world.patch(PSVC, "feed", "web", {"spec": {"suspend": False}})
         await asyncio.sleep(5)
         waiting = await world.condition(PSVC, "feed", "web", "Reconciling")
@@ -319,7 +342,9 @@ def test_a_status_of_an_earlier_workload_never_lands_on_the_one_made_anew() -> N
         hub.state.workloads[key] = known  # the watch is late
         live = known.live_status()
         with pytest.raises(errors.Conflict):
-            await hub.aggregation._write(known, live, {"observedGeneration": 99}, hub.aggregation.fold(known))
+            await hub.aggregation._write(
+                known, live, {"observedGeneration": 99}, hub.aggregation.fold(known)
+            )
 
         found = await world.get("Deployment", "feed", "page")
         assert found is not None

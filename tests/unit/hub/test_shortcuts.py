@@ -1,5 +1,6 @@
-"""What a hub does not look at closely would have shown nothing: its shortcuts agree with the long way, in whatever
-state a workload is met."""
+"""What a hub does not look at closely would have shown nothing: its shortcuts agree with the long
+way, in whatever state a workload is met.
+"""
 
 import asyncio
 from collections import Counter
@@ -35,7 +36,12 @@ class Watching:
         planned = view.plan(workload, record)
         for name, member in state.members.items():
             share, seen = record.share_of(name), member.slice_of(key)
-            if share is not None and share.count and seen and view.carries(member, workload, share, seen):
+            if (
+                share is not None
+                and share.count
+                and seen
+                and view.carries(member, workload, share, seen)
+            ):
                 self.met["not planned"] += 1
                 if (planned[name].kind, planned[name].count) != (ActionKind.NOTHING, share.count):
                     self.wrong.append(f"in {name} {planned[name]} was due and not planned")
@@ -43,14 +49,22 @@ class Watching:
                 self.met["planned"] += 1
 
 
-def test_a_workload_that_is_passed_over_is_never_settled_and_a_slice_that_is_passed_over_never_due() -> None:
+def test_a_workload_that_is_passed_over_is_never_settled_and_a_slice_that_is_passed_over_never_due() -> (
+    None
+):
     met: Counter[str] = Counter()
 
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(9))
         watching = Watching(world)
         await world.settle()
-        for spec in ({"replicas": 15}, {"iamRole": "another"}, {"replicas": 4}, {"suspend": True}, {"suspend": False}):
+        for spec in (
+            {"replicas": 15},
+            {"iamRole": "another"},
+            {"replicas": 4},
+            {"suspend": True},
+            {"suspend": False},
+        ):
             await world.patch(PSVC, "feed", "web", {"spec": spec})
             await world.settle()
         world.cut.add(("hub", "b"))
@@ -66,7 +80,9 @@ def test_a_workload_that_is_passed_over_is_never_settled_and_a_slice_that_is_pas
     assert min(met[name] for name in ("settled", "not folded", "planned", "not planned")) > 5, met
 
 
-def test_a_roll_out_is_composed_once_for_each_of_its_statuses_and_not_for_each_of_its_pods() -> None:
+def test_a_roll_out_is_composed_once_for_each_of_its_statuses_and_not_for_each_of_its_pods() -> (
+    None
+):
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(60))
         hub = world.federation.hub
@@ -90,7 +106,9 @@ def test_a_slice_that_was_read_ahead_of_its_watch_is_not_read_again() -> None:
         await world.settle()
         world.cut.add(("hub", "b"))
         await world.patch(PSVC, "feed", "web", {"metadata": {"labels": {"seen": "first"}}}, at="b")
-        await asyncio.sleep(0.5)  # the watch has shown that, and what it makes of the slice could not be read
+        await asyncio.sleep(
+            0.5
+        )  # the watch has shown that, and what it makes of the slice could not be read
         world.mute.add(("hub", "b"))
         await world.patch(PSVC, "feed", "web", {"metadata": {"labels": {"seen": "later"}}}, at="b")
         world.cut.clear()

@@ -1,4 +1,6 @@
-"""What has no room or no quota: told with its reason, moved after a while, and given when there is some."""
+"""What has no room or no quota: told with its reason, moved after a while, and given when there is
+some.
+"""
 
 import asyncio
 
@@ -64,7 +66,9 @@ def test_quota_admits_what_fits_and_the_rest_when_it_is_freed() -> None:
 
 @pytest.mark.parametrize("thrown_out", [1, 3])
 @pytest.mark.parametrize("kind", [PSVC, "Deployment"])
-def test_as_many_copies_as_a_member_cannot_schedule_move_elsewhere_after_a_while(kind: str, thrown_out: int) -> None:
+def test_as_many_copies_as_a_member_cannot_schedule_move_elsewhere_after_a_while(
+    kind: str, thrown_out: int
+) -> None:
     """And no more, whatever the member still says of the larger share (simulation seed 1713)."""
 
     async def scenario(world: World) -> None:
@@ -73,9 +77,14 @@ def test_as_many_copies_as_a_member_cannot_schedule_move_elsewhere_after_a_while
             await world.create(kind, "feed", "web", service(6, cpu="6", placement=placement))
         else:
             template = {"metadata": {"labels": {"app": "web"}}, **service(6, cpu="6")["template"]}
-            await world.create("PlacementPolicy", "feed", "two", {"workloads": {"kinds": [kind]}, **placement})
             await world.create(
-                kind, "feed", "web", {"replicas": 6, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+                "PlacementPolicy", "feed", "two", {"workloads": {"kinds": [kind]}, **placement}
+            )
+            await world.create(
+                kind,
+                "feed",
+                "web",
+                {"replicas": 6, "selector": {"matchLabels": {"app": "web"}}, "template": template},
             )
         await world.settle()
         assert await world.shares("feed", "web") == {"a": 3, "b": 3}
@@ -90,13 +99,17 @@ def test_as_many_copies_as_a_member_cannot_schedule_move_elsewhere_after_a_while
 
 
 @pytest.mark.parametrize("thrown_out", [1, 3])
-def test_slots_whose_shards_a_member_cannot_schedule_move_elsewhere_after_a_while(thrown_out: int) -> None:
+def test_slots_whose_shards_a_member_cannot_schedule_move_elsewhere_after_a_while(
+    thrown_out: int,
+) -> None:
     """Of a job set there are many more shards than slots: it is the slots that are counted."""
 
     async def scenario(world: World) -> None:
         long = {"embedded.federator/run-seconds": "100000"}
         placement = {"clusters": {"names": ["a", "b"]}}
-        await world.create("PinterestJobSet", "feed", "index", jobset(40, 6, "6", long) | {"placement": placement})
+        await world.create(
+            "PinterestJobSet", "feed", "index", jobset(40, 6, "6", long) | {"placement": placement}
+        )
         await asyncio.sleep(30)
         assert await world.slots("feed", "index") == {"a": 3, "b": 3}
         await taint_all(world, "a", 8)
@@ -112,7 +125,12 @@ def test_a_quota_shows_what_its_projects_use() -> None:
     async def scenario(world: World) -> None:
         limits = {"cpu": "4", "memory": "8Gi"}
         tiers = {"OnDemand": {"guaranteed": limits, "max": limits}}
-        await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], "namespaces": ["feed"], "tiers": tiers})
+        await world.create(
+            "FederatedQuota",
+            "",
+            "feed",
+            {"projects": ["feed"], "namespaces": ["feed"], "tiers": tiers},
+        )
         await world.create(PSVC, "feed", "web", service(6, project="feed"))
         await world.settle()
         await asyncio.sleep(10)
@@ -127,7 +145,9 @@ def test_a_quota_shows_what_its_projects_use() -> None:
 
 
 def test_of_two_that_are_woken_at_once_the_one_with_fewer_places_is_decided_first() -> None:
-    """By age and key the one that fits in both clusters would go first, and half of the other's room with it."""
+    """By age and key the one that fits in both clusters would go first, and half of the other's
+    room with it.
+    """
 
     async def scenario(world: World) -> None:
         await world.patch("MemberCluster", "", "a", {"spec": {"cordoned": True}})

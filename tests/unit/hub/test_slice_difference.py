@@ -1,4 +1,6 @@
-"""What the hub changes in a slice: what the user took out of a template goes, where the hub is the only writer."""
+"""What the hub changes in a slice: what the user took out of a template goes, where the hub is the
+only writer.
+"""
 
 import asyncio
 from typing import Any
@@ -11,21 +13,28 @@ def _slice(template: dict[str, Any], **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "web"}, "spec": {"replicas": 2, "template": template, **spec}}
 
 
-LIVE: dict[str, Any] = {"metadata": {"annotations": {"a": "1", "b": "2"}}, "spec": {"volumes": [{"name": "v"}]}}
+LIVE: dict[str, Any] = {
+    "metadata": {"annotations": {"a": "1", "b": "2"}},
+    "spec": {"volumes": [{"name": "v"}]},
+}
 WANT: dict[str, Any] = {"metadata": {"annotations": {"b": "2"}}, "spec": {}}
 
 
 def test_what_a_template_of_ours_lost_is_removed_from_its_slice() -> None:
     found = slices.difference(_slice(LIVE, slice={"seq": 1}), _slice(WANT, slice={"seq": 1}))
 
-    assert found == {"spec": {"template": {"metadata": {"annotations": {"a": None}}, "spec": {"volumes": None}}}}
+    assert found == {
+        "spec": {"template": {"metadata": {"annotations": {"a": None}}, "spec": {"volumes": None}}}
+    }
 
 
 def test_a_slice_with_the_template_as_wanted_is_left_alone() -> None:
     assert slices.difference(_slice(WANT, slice={"seq": 1}), _slice(WANT, slice={"seq": 1})) == {}
 
 
-OURS: dict[str, Any] = {"f:spec": {"f:template": {"f:metadata": {"f:annotations": {"f:a": {}, "f:b": {}}}}}}
+OURS: dict[str, Any] = {
+    "f:spec": {"f:template": {"f:metadata": {"f:annotations": {"f:a": {}, "f:b": {}}}}}
+}
 MINE = {"manager": "federator", "operation": "Update", "fieldsV1": OURS}
 
 
@@ -33,7 +42,9 @@ def test_what_we_set_in_a_carried_native_object_is_removed_once_and_not_fought_f
     live = _slice(LIVE)
     live["metadata"]["managedFields"] = [MINE]
 
-    assert slices.difference(live, _slice(WANT)) == {"spec": {"template": {"metadata": {"annotations": {"a": None}}}}}
+    assert slices.difference(live, _slice(WANT)) == {
+        "spec": {"template": {"metadata": {"annotations": {"a": None}}}}
+    }
     assert slices.difference(live, _slice(WANT), answered=True) == {}
 
 
@@ -42,18 +53,27 @@ def test_a_label_that_the_user_took_off_is_taken_off_slices_and_nobody_elses() -
     live["metadata"] |= {
         "labels": {"team": "feed", "theirs": "x"},
         "managedFields": [
-            MINE | {"fieldsV1": {"f:metadata": {"f:labels": {"f:team": {}}, "f:finalizers": {'v:"ours"': {}}}}}
+            MINE
+            | {
+                "fieldsV1": {
+                    "f:metadata": {"f:labels": {"f:team": {}}, "f:finalizers": {'v:"ours"': {}}}
+                }
+            }
         ],
     }
 
-    assert slices.difference(live, _slice(WANT, slice={"seq": 1})) == {"metadata": {"labels": {"team": None}}}
+    assert slices.difference(live, _slice(WANT, slice={"seq": 1})) == {
+        "metadata": {"labels": {"team": None}}
+    }
 
 
 def test_in_a_carried_native_object_what_others_added_to_the_template_stays() -> None:
     assert slices.difference(_slice(LIVE), _slice(WANT)) == {}
 
 
-def test_what_a_user_takes_out_of_a_carried_deployment_goes_in_members_and_what_others_put_there_stays() -> None:
+def test_what_a_user_takes_out_of_a_carried_deployment_goes_in_members_and_what_others_put_there_stays() -> (
+    None
+):
     async def scenario(world: World) -> None:
         container = {"name": "app", "image": "app:1", "env": [{"name": "DEBUG", "value": "1"}]}
         template = {

@@ -1,5 +1,6 @@
-"""What rows of slices take in memory: bounded by what they are estimated to take, and shared only where that is
-little."""
+"""What rows of slices take in memory: bounded by what they are estimated to take, and shared only
+where that is little.
+"""
 
 import tracemalloc
 from dataclasses import replace
@@ -18,9 +19,21 @@ from federator.model import names, shards
 
 
 def told(completed: str, name: str = "train", version: int = 1) -> dict[str, Any]:
-    mark = {"fleet": "f", "workloadUID": "u", "originGeneration": 1, "cluster": "a", "seq": 1, "ranges": "0-9999"}
+    mark = {
+        "fleet": "f",
+        "workloadUID": "u",
+        "originGeneration": 1,
+        "cluster": "a",
+        "seq": 1,
+        "ranges": "0-9999",
+    }
     return {
-        "metadata": {"name": name, "namespace": "feed", "uid": f"uid-{name}", "resourceVersion": str(version)},
+        "metadata": {
+            "name": name,
+            "namespace": "feed",
+            "uid": f"uid-{name}",
+            "resourceVersion": str(version),
+        },
         "spec": {"shards": 10_000, "parallelism": 10, "slice": mark},
         "status": {"completedIndexes": completed, "running": 3},
     }
@@ -49,7 +62,10 @@ def test_an_honest_job_set_in_thousands_of_pieces_leaves_nothing_in_memory_but_i
 def test_the_estimate_of_a_row_is_near_what_it_takes() -> None:
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
-    rows = [slices.summarise("PinterestJobSet", "a", told(alternating(4000), name=f"j{n}")) for n in range(50)]
+    rows = [
+        slices.summarise("PinterestJobSet", "a", told(alternating(4000), name=f"j{n}"))
+        for n in range(50)
+    ]
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
@@ -58,7 +74,10 @@ def test_the_estimate_of_a_row_is_near_what_it_takes() -> None:
 
 
 def test_rows_are_kept_up_to_a_bound_in_bytes() -> None:
-    rows = [slices.summarise("PinterestJobSet", "a", told(alternating(4000), name=f"j{n}")) for n in range(10)]
+    rows = [
+        slices.summarise("PinterestJobSet", "a", told(alternating(4000), name=f"j{n}"))
+        for n in range(10)
+    ]
     most = 4 * slices.weight(rows[0]) + 100
     store = slice_store("a/pinterestjobsets", Bound(1000, most))
     store.mark_synced()
@@ -97,13 +116,20 @@ def test_a_mark_that_is_spelled_as_before_is_not_read_again_and_any_other_is(kin
 
     later = replace(mark, seq=8)
     assert slices.summarise(kind, "a", obj(later), first).mark == later
-    assert slices.summarise(kind, "a", {"metadata": {"name": "x", "namespace": "n"}, "spec": {}}, first).mark is None
+    assert (
+        slices.summarise(
+            kind, "a", {"metadata": {"name": "x", "namespace": "n"}, "spec": {}}, first
+        ).mark
+        is None
+    )
     spelled = slices.summarise(kind, "a", obj(mark, " "), first)
     assert (spelled.mark, spelled.plain) == (mark, kind != "Deployment")
 
 
 def test_every_set_of_shards_that_a_job_set_may_have_can_be_written() -> None:
-    """In the worst spelling: each shard a piece of its own, and pairs with one left out between them."""
+    """In the worst spelling: each shard a piece of its own, and pairs with one left out between
+    them.
+    """
     pieces = shards.text((index, index) for index in range(MAX_SHARDS))
     pairs = shards.text((index, index + 1) for index in range(0, MAX_SHARDS, 3))
 

@@ -29,9 +29,13 @@ def test_a_scale_is_scaled_and_no_warning_and_an_edit_of_a_policy_rebalances_and
         await world.settle()
         told = (await events(world, "web"))[first:]
         assert [one for one in told if one[0] != "Normal"] == []
-        assert [reason for _, reason, _ in told if reason in ("Placed", "Scaled", "Rebalanced")] == ["Scaled"]
+        assert [
+            reason for _, reason, _ in told if reason in ("Placed", "Scaled", "Rebalanced")
+        ] == ["Scaled"]
 
-        await world.patch(PSVC, "feed", "web", {"spec": {"placement": {"clusters": {"exclude": ["c"]}}}})
+        await world.patch(
+            PSVC, "feed", "web", {"spec": {"placement": {"clusters": {"exclude": ["c"]}}}}
+        )
         await world.settle()
         (note,) = [note for _, reason, note in await events(world, "web") if reason == "Rebalanced"]
         assert "policy" in note
@@ -44,11 +48,15 @@ def test_a_cluster_that_is_lost_and_one_that_is_back_are_told_once_each() -> Non
         await world.settle()
         world.cut.add(("hub", "b"))
         await asyncio.sleep(120)
-        assert [(kind, reason) for kind, reason, _ in await events(world, "b")] == [("Warning", "Unreachable")]
+        assert [(kind, reason) for kind, reason, _ in await events(world, "b")] == [
+            ("Warning", "Unreachable")
+        ]
 
         world.cut.clear()
         await asyncio.sleep(60)
-        assert [(kind, reason) for kind, reason, _ in await events(world, "b")][1:] == [("Normal", "Ready")]
+        assert [(kind, reason) for kind, reason, _ in await events(world, "b")][1:] == [
+            ("Normal", "Ready")
+        ]
 
     play(scenario)
 
@@ -56,7 +64,9 @@ def test_a_cluster_that_is_lost_and_one_that_is_back_are_told_once_each() -> Non
 def test_a_trouble_of_pods_is_told_once_with_its_cluster_and_again_only_after_a_while() -> None:
     async def scenario(world: World) -> None:
         spec: dict[str, Any] = service(3)
-        spec["template"]["metadata"] = {"annotations": {"embedded.federator/image-pull-error": "true"}}
+        spec["template"]["metadata"] = {
+            "annotations": {"embedded.federator/image-pull-error": "true"}
+        }
         await world.create(PSVC, "feed", "web", spec)
         await asyncio.sleep(120)
         told = [
@@ -78,9 +88,13 @@ def test_copies_that_are_lost_without_an_edit_are_a_warning() -> None:
         pods = (await world.member("a").list("v1", "pods", "feed")).items
         for pod in pods:
             meta = pod["metadata"]
-            await world.member("a").delete(ObjectRef("v1", "pods", "feed", meta["name"], "Pod"), uid=meta["uid"])
+            await world.member("a").delete(
+                ObjectRef("v1", "pods", "feed", meta["name"], "Pod"), uid=meta["uid"]
+            )
         await asyncio.sleep(20)
-        assert ("Warning", "NotReady") in [(kind, reason) for kind, reason, _ in await events(world, "web")]
+        assert ("Warning", "NotReady") in [
+            (kind, reason) for kind, reason, _ in await events(world, "web")
+        ]
 
     play(scenario)
 
@@ -92,21 +106,27 @@ async def drifts(world: World, name: str = "web") -> list[str]:
     return [note for _, _, note in told]
 
 
-def test_a_slice_that_somebody_changed_or_deleted_is_told_with_its_cluster_and_what_differed() -> None:
+def test_a_slice_that_somebody_changed_or_deleted_is_told_with_its_cluster_and_what_differed() -> (
+    None
+):
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(6))
         await world.settle()
         await asyncio.sleep(30)
         assert await drifts(world) == []
 
-        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 1, "minReadySeconds": 3}}, at="a")
+        await world.patch(
+            PSVC, "feed", "web", {"spec": {"replicas": 1, "minReadySeconds": 3}}, at="a"
+        )
         await asyncio.sleep(30)
         (changed,) = await drifts(world)
         assert changed.startswith("a: its slice was changed there (spec.")
         assert "spec.replicas" in changed
 
         ref = registry.KINDS[PSVC].ref("feed", "web")
-        await world.member("b").delete(ref, uid=(await world.member("b").get(ref))["metadata"]["uid"])
+        await world.member("b").delete(
+            ref, uid=(await world.member("b").get(ref))["metadata"]["uid"]
+        )
         await asyncio.sleep(30)
         assert (await drifts(world))[1:] == [
             "b: its slice was deleted there and made anew; edit the workload on the host instead"
@@ -157,7 +177,9 @@ def test_what_the_hub_itself_writes_is_no_drift() -> None:
         await asyncio.sleep(60)
         about = {resource for _, _, _, resource in world.writes - writes}
         assert not [
-            one for one in about if one.startswith(("events", "pinterest", "placementdecisions", "deployments"))
+            one
+            for one in about
+            if one.startswith(("events", "pinterest", "placementdecisions", "deployments"))
         ]
 
     play(scenario)
@@ -178,11 +200,15 @@ def test_drift_after_a_restart_of_the_hub_is_told() -> None:
     play(scenario)
 
 
-def test_a_native_object_that_somebody_changed_is_told_on_the_host_and_not_again_by_the_next_hub() -> None:
+def test_a_native_object_that_somebody_changed_is_told_on_the_host_and_not_again_by_the_next_hub() -> (
+    None
+):
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(6))
         await world.settle()
-        await world.member("b").patch(registry.KINDS["Deployment"].ref("feed", "web"), {"spec": {"replicas": 9}})
+        await world.member("b").patch(
+            registry.KINDS["Deployment"].ref("feed", "web"), {"spec": {"replicas": 9}}
+        )
         await asyncio.sleep(60)
         (told,) = await drifts(world)
         assert told.startswith("b: Deployment feed/web was changed (spec.replicas); put back at 20")

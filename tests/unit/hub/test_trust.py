@@ -22,7 +22,9 @@ def test_a_flat_contradiction_counts_at_once_and_is_news_once() -> None:
     assert found is not None
     assert (found.type, found.status, found.reason) == ("Untrustworthy", "True", SHARDS_NOT_GIVEN)
     assert "40 shards that it was never given" in found.message
-    assert trust.why == SHARDS_NOT_GIVEN  # without the evidence: verdicts are read by owners of other workloads
+    assert (
+        trust.why == SHARDS_NOT_GIVEN
+    )  # without the evidence: verdicts are read by owners of other workloads
 
 
 def test_what_a_delay_could_explain_counts_when_it_stands() -> None:

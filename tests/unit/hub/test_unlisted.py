@@ -1,5 +1,6 @@
-"""Members that answer, and do not list a kind they serve: told after a while, and served again as soon as they do, or
-serve that kind no longer."""
+"""Members that answer, and do not list a kind they serve: told after a while, and served again as
+soon as they do, or serve that kind no longer.
+"""
 
 import asyncio
 
@@ -9,7 +10,8 @@ from tests.unit.hub.world import World, play, service
 PSVC = "PinterestService"
 BROKEN = (
     500,
-    b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","message":"conversion webhook'
+    b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","message":"conversion '
+    b"webhook"
     b' failed","code":500}',
 )
 
@@ -22,7 +24,9 @@ async def listing_breaks(world: World) -> None:
     await restart(world)
 
 
-def test_a_member_whose_lists_fail_is_not_reporting_after_the_grace_and_ready_when_they_are_in() -> None:
+def test_a_member_whose_lists_fail_is_not_reporting_after_the_grace_and_ready_when_they_are_in() -> (
+    None
+):
     async def scenario(world: World) -> None:
         await listing_breaks(world)
         before = await readiness(world, "b")

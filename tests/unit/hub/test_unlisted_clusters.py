@@ -1,4 +1,6 @@
-"""A MemberCluster that lists do not show, and that the host has when asked for it by name, has not left the fleet."""
+"""A MemberCluster that lists do not show, and that the host has when asked for it by name, has not
+left the fleet.
+"""
 
 import asyncio
 from typing import Any
@@ -16,7 +18,11 @@ PATH = "/memberclusters"
 
 async def lists_are_stale(world: World) -> None:
     """Lists and watches of MemberClusters come of an API server that has heard of none of them."""
-    empty: dict[str, Any] = {"apiVersion": KIND.api_version, "kind": "MemberClusterList", "items": []}
+    empty: dict[str, Any] = {
+        "apiVersion": KIND.api_version,
+        "kind": "MemberClusterList",
+        "items": [],
+    }
     empty["metadata"] = {"resourceVersion": "1"}
     world.canned["hub", "host", PATH] = (200, msgspec.json.encode(empty))
 
@@ -83,7 +89,13 @@ def test_a_hub_without_the_right_to_ask_by_name_believes_lists_and_leads() -> No
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(6))
         await world.settle()
-        refusal = {"apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403}
+        refusal = {
+            "apiVersion": "v1",
+            "kind": "Status",
+            "status": "Failure",
+            "reason": "Forbidden",
+            "code": 403,
+        }
         world.canned["hub", "host", f"{PATH}/c"] = (403, msgspec.json.encode(refusal))
         found = await world.get("MemberCluster", "", "c")
         assert found is not None

@@ -1,4 +1,6 @@
-"""How long copies have waited for a node is measured by the hub, whatever the members' clocks say."""
+"""How long copies have waited for a node is measured by the hub, whatever the members' clocks
+say.
+"""
 
 import asyncio
 from typing import Any
@@ -21,7 +23,9 @@ def skewed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     made = Federation.__post_init__
 
     def post_init(self: Federation) -> None:
-        self.clock_of = lambda owner: Clock(EPOCH_S + (request.param if owner in ("a", "member-a") else 0.0))
+        self.clock_of = lambda owner: Clock(
+            EPOCH_S + (request.param if owner in ("a", "member-a") else 0.0)
+        )
         made(self)
 
     monkeypatch.setattr(Federation, "__post_init__", post_init)
@@ -93,7 +97,9 @@ def choosy(replicas: int) -> dict[str, Any]:
     """A service whose pods start only beside a friend."""
     body = service(replicas, cpu="100m")
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": FRIEND}}
-    body["template"]["spec"]["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    body["template"]["spec"]["affinity"] = {
+        "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    }
     return body
 
 
@@ -103,7 +109,9 @@ async def befriend(world: World, cluster: str) -> None:
     ref = ObjectRef("v1", "pods", "feed", "friend", "Pod")
     meta = {"name": ref.name, "namespace": ref.namespace, "labels": FRIEND}
     spec = {"containers": [{"name": "app", "image": "friend:1"}]}
-    await world.member(cluster).create(ref, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    await world.member(cluster).create(
+        ref, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+    )
 
 
 async def beside_a_friend(world: World) -> None:

@@ -1,5 +1,6 @@
-"""What is told of a member beyond Ready: its clock, our watches, our credentials, slices of nobody. Nothing flaps, and
-nothing moves for it."""
+"""What is told of a member beyond Ready: its clock, our watches, our credentials, slices of nobody.
+Nothing flaps, and nothing moves for it.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -30,7 +31,12 @@ async def told(world: World, member: str, kind: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("date", "expected"),
-    [("Thu, 01 Jan 1970 00:16:40 GMT", 0.4), ("", None), ("yesterday", None), ("Thu, 01 Jan 99999 00:00:00 GMT", None)],
+    [
+        ("Thu, 01 Jan 1970 00:16:40 GMT", 0.4),
+        ("", None),
+        ("yesterday", None),
+        ("Thu, 01 Jan 99999 00:00:00 GMT", None),
+    ],
 )
 def test_a_skew_is_read_from_a_date_header_or_not_at_all(date: str, expected: float | None) -> None:
     found = member_conditions.skew_s(date, 1000.0, 1000.2)
@@ -41,7 +47,10 @@ def test_a_skew_is_read_from_a_date_header_or_not_at_all(date: str, expected: fl
 
 def test_a_clock_is_judged_by_several_measurements_and_back_only_when_well_within() -> None:
     watch = ClockWatch(limit_s=5.0)
-    said = [watch.note(measured) for measured in (0.3, 9.0, 9.0, 0.3, 9.0, 9.0, 9.0, 9.4, 4.9, 4.9, 4.9, 3.0, 3.0, 3.0)]
+    said = [
+        watch.note(measured)
+        for measured in (0.3, 9.0, 9.0, 0.3, 9.0, 9.0, 9.0, 9.4, 4.9, 4.9, 4.9, 3.0, 3.0, 3.0)
+    ]
 
     assert said == [True, *[False] * 5, True, *[False] * 6, True]
     assert watch.condition() is not None
@@ -97,8 +106,14 @@ def test_a_member_whose_clock_is_off_is_told_and_keeps_its_work() -> None:
 
         assert (skew["status"], skew["reason"]) == ("False", "ClockSkew")
         assert "90 s ahead of the hub's" in skew["message"]
-        shown = [line for line in world.federation.metrics.render().decode().splitlines() if "clock_skew" in line]
-        assert any(line.startswith('federator_member_clock_skew_seconds{cluster="b"}') for line in shown), shown
+        shown = [
+            line
+            for line in world.federation.metrics.render().decode().splitlines()
+            if "clock_skew" in line
+        ]
+        assert any(
+            line.startswith('federator_member_clock_skew_seconds{cluster="b"}') for line in shown
+        ), shown
         assert (await told(world, "b", "Ready"))["status"] == "True"
         assert await world.shares("feed", "web") == before
         world.writes.clear()
@@ -174,7 +189,9 @@ def test_a_secret_that_is_replaced_is_read_again_while_the_old_one_is_refused() 
 
         async def connect(obj: Mapping[str, Any], secret: Mapping[str, Any]) -> Transport:
             renewed = "kubeconfig" in (secret.get("data") or {})
-            return world.federation._transport("renewed" if renewed else "hub", obj["metadata"]["name"])
+            return world.federation._transport(
+                "renewed" if renewed else "hub", obj["metadata"]["name"]
+            )
 
         hub._members_connect = connect
         world.denied.add(("hub", "b"))
@@ -182,7 +199,11 @@ def test_a_secret_that_is_replaced_is_read_again_while_the_old_one_is_refused() 
         await world.host.delete(SECRET, uid=found["metadata"]["uid"])
         await asyncio.sleep(20)
         assert (await told(world, "b", "Authenticated"))["status"] == "False"
-        body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "b", "namespace": SECRET.namespace}}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "b", "namespace": SECRET.namespace},
+        }
         await world.host.create(SECRET, {**body, "stringData": {"kubeconfig": "new"}})
         await asyncio.sleep(19)
 
@@ -197,7 +218,9 @@ def test_a_secret_that_is_replaced_is_read_again_while_the_old_one_is_refused() 
 
 
 @pytest.mark.parametrize("how", ["unreachable", "no Secret"])
-def test_a_hub_that_starts_while_a_member_cannot_be_reached_flips_nothing_before_the_grace_is_over(how: str) -> None:
+def test_a_hub_that_starts_while_a_member_cannot_be_reached_flips_nothing_before_the_grace_is_over(
+    how: str,
+) -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(6))
         await world.settle()
@@ -223,7 +246,9 @@ def test_slices_of_nobody_are_counted_and_left_alone() -> None:
         await world.settle()
         found = await world.get(PSVC, "feed", "web", at="a")
         assert found is not None
-        spec = found["spec"] | {"slice": found["spec"]["slice"] | {"workloadUID": "of-a-host-that-was"}}
+        spec = found["spec"] | {
+            "slice": found["spec"]["slice"] | {"workloadUID": "of-a-host-that-was"}
+        }
         meta = {"name": "old", "namespace": "feed", "labels": found["metadata"]["labels"]}
         body = {"apiVersion": found["apiVersion"], "kind": PSVC, "metadata": meta, "spec": spec}
         ref = ObjectRef("pinterest.com/v1beta1", "pinterestservices", "feed", "old", PSVC)

@@ -1,4 +1,6 @@
-"""What one workload gives up goes to the host before another takes it; and how late this process's loop is, is told."""
+"""What one workload gives up goes to the host before another takes it; and how late this process's
+loop is, is told.
+"""
 
 import asyncio
 import random
@@ -24,13 +26,19 @@ from federator.scheduling.write_order import Effect
 from tests.unit.hub.world import EPOCH_S, World, play, service, small_fleet
 
 LIMIT_CPU = 4000
-QUOTA = {"projects": ["feed"], "namespaces": ["feed"], "tiers": {"OnDemand": {"max": {"cpu": "4", "memory": "64Gi"}}}}
+QUOTA = {
+    "projects": ["feed"],
+    "namespaces": ["feed"],
+    "tiers": {"OnDemand": {"max": {"cpu": "4", "memory": "64Gi"}}},
+}
 
 
 def held(copies: int, requests: Mapping[str, int], project: str = "feed") -> Commitment:
     key = WorkloadKey("PinterestService", "feed", "web")
     shape = PodShape(requests=Resources(requests))
-    return Commitment("1", key, project, "feed", Tier.ON_DEMAND, shape, (Holding("a", copies, copies, 1),))
+    return Commitment(
+        "1", key, project, "feed", Tier.ON_DEMAND, shape, (Holding("a", copies, copies, 1),)
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,7 +62,9 @@ def test_what_a_decision_does_to_the_accounts_is_read_off_what_is_held_before_an
 
 
 def uses(world: World, seen: list[int]) -> None:
-    """Notes, at every write of a decision, the cpus that all decisions on the host take together."""
+    """Notes, at every write of a decision, the cpus that all decisions on the host take
+    together.
+    """
     host = world.federation.host
     info = host.registry.get("federation.pinterest.com", "placementdecisions")
 
@@ -64,13 +74,17 @@ def uses(world: World, seen: list[int]) -> None:
         taken = 0
         for one in host.store.items(info):
             facts = decision_facts(one.obj)
-            taken += facts.placed * (facts.terms.shape.requests["cpu"] if facts.terms.shape is not None else 0)
+            taken += facts.placed * (
+                facts.terms.shape.requests["cpu"] if facts.terms.shape is not None else 0
+            )
         seen.append(taken)
 
     host.store.subscribe_all(look)
 
 
-def test_no_account_is_beyond_its_limit_on_the_host_while_one_workload_shrinks_and_another_grows() -> None:
+def test_no_account_is_beyond_its_limit_on_the_host_while_one_workload_shrinks_and_another_grows() -> (
+    None
+):
     async def scenario(world: World) -> None:
         seen: list[int] = []
         uses(world, seen)
@@ -102,7 +116,11 @@ def test_a_batch_takes_what_an_earlier_one_gives_up_only_when_the_host_has_that(
     async def main() -> None:
         pledges = Pledges()
         async with asyncio.TaskGroup() as group:
-            for name, gives_s, kept in (("first", 3.0, True), ("second", 1.0, False), ("third", 0.0, True)):
+            for name, gives_s, kept in (
+                ("first", 3.0, True),
+                ("second", 1.0, False),
+                ("third", 0.0, True),
+            ):
                 group.create_task(batch(pledges, name, gives_s, kept=kept))
                 await asyncio.sleep(0)
         await batch(pledges, "last", 0.0)

@@ -1,8 +1,9 @@
-"""The way of a batch from "a key is due" to "its decision is on the host": which modules it passes, traced as it runs.
+"""The way of a batch from "a key is due" to "its decision is on the host": which modules it passes,
+traced as it runs.
 
-A module is passed when it stands on the call stack at one of the two ends of the way: where copies are divided, and
-where the request is sent. What is only asked for a value, and returns, is not on the way. Printed in
-docs/internals/batch.md.
+A module is passed when it stands on the call stack at one of the two ends of the way: where copies
+are divided, and where the request is sent. What is only asked for a value, and returns, is not on
+the way. Printed in docs/internals/batch.md.
 """
 
 import asyncio
@@ -47,16 +48,28 @@ def ours(frame: FrameType | None) -> Iterator[tuple[str, str]]:
 
 def is_sent_decision(frame: FrameType) -> bool:
     request = frame.f_locals.get("request")
-    return request is not None and request.method == "POST" and request.path.endswith("/placementdecisions")
+    return (
+        request is not None
+        and request.method == "POST"
+        and request.path.endswith("/placementdecisions")
+    )
 
 
 def passed(stack: list[tuple[str, str]]) -> list[str]:
-    """The modules of a stack from placing on, the outermost first; empty for a stack that is not of a batch."""
-    begins = [at for at, (module, function) in enumerate(stack) if module == PLACER and function in STARTS]
+    """The modules of a stack from placing on, the outermost first; empty for a stack that is not of
+    a batch.
+    """
+    begins = [
+        at for at, (module, function) in enumerate(stack) if module == PLACER and function in STARTS
+    ]
     if not begins:
         return []
     inside = [module for module, _ in stack[: begins[-1] + 1]]
-    outside = [module for module, _ in stack[begins[-1] + 1 :] if module.startswith("federator.kube.control")]
+    outside = [
+        module
+        for module, _ in stack[begins[-1] + 1 :]
+        if module.startswith("federator.kube.control")
+    ]
     return list(dict.fromkeys([*reversed(outside), *reversed(inside)]))
 
 

@@ -1,5 +1,6 @@
-"""A small federation on virtual time, with a user's hands and a ledger of every write. Used by the scenarios beside
-it."""
+"""A small federation on virtual time, with a user's hands and a ledger of every write. Used by the
+scenarios beside it.
+"""
 
 import asyncio
 import random
@@ -22,9 +23,15 @@ from federator.sandbox.federation import Federation
 from federator.sandbox.fleetfile import FleetSpec, MemberSpec, Pool
 
 EPOCH_S = 1_790_000_000.0
-UNAUTHORIZED = b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401}'
-FORBIDDEN = b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}'
-DISCOVERY = {"accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"}
+UNAUTHORIZED = (
+    b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401}'
+)
+FORBIDDEN = (
+    b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}'
+)
+DISCOVERY = {
+    "accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+}
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -43,7 +50,9 @@ class Tap:
             raise errors.Unreachable(f"{self.cluster} is cut off from {self.process}")
         listing = bool(request.query) and (self.process, self.cluster) in self.world.short_of_lists
         if listing or (self.process, self.cluster) in self.world.short:
-            raise errors.OwnShortage(f"{self.cluster}: not asked, {self.process} has no descriptor left")
+            raise errors.OwnShortage(
+                f"{self.cluster}: not asked, {self.process} has no descriptor left"
+            )
         if (self.process, self.cluster) in self.world.strange:
             return Canned(200, b"<html>Please sign in</html>")
         for (process, cluster, ending), (status, body) in self.world.canned.items():
@@ -54,7 +63,10 @@ class Tap:
             return Canned(403, FORBIDDEN)
         if (self.process, self.cluster) in self.world.denied:
             return Canned(401, UNAUTHORIZED)
-        if (self.process, self.cluster) in self.world.short_watches and ("watch", "true") in request.query:
+        if (self.process, self.cluster) in self.world.short_watches and (
+            "watch",
+            "true",
+        ) in request.query:
             self.world.watches[self.process, self.cluster] += 1
             return Canned(200, b"")
         if request.method == "GET":
@@ -91,8 +103,9 @@ class Tap:
 
 
 class Halting:
-    """A watch that is open and tells nothing while (process, cluster) is among the world's `mute`; what happened
-    meanwhile comes afterwards."""
+    """A watch that is open and tells nothing while (process, cluster) is among the world's `mute`;
+    what happened meanwhile comes afterwards.
+    """
 
     def __init__(self, world: "World", between: tuple[str, str], inner: Response) -> None:
         self.status = inner.status
@@ -130,7 +143,9 @@ class Canned:
 
 
 def resource_of(path: str) -> str:
-    """`pinterestservices/status` of `/apis/pinterest.com/v1beta1/namespaces/feed/pinterestservices/web/status`."""
+    """`pinterestservices/status` of
+    `/apis/pinterest.com/v1beta1/namespaces/feed/pinterestservices/web/status`.
+    """
     parts = path.strip("/").split("/")
     parts = parts[2:] if parts[0] == "api" else parts[3:]
     if parts[0] == "namespaces" and len(parts) > 2:
@@ -141,7 +156,9 @@ def resource_of(path: str) -> str:
 class World:
     """One federation; everything a scenario does or looks at."""
 
-    def __init__(self, fleet: FleetSpec, options: HubOptions, seed: int, *, election: bool = False) -> None:
+    def __init__(
+        self, fleet: FleetSpec, options: HubOptions, seed: int, *, election: bool = False
+    ) -> None:
         self.writes: Counter[tuple[str, str, str, str]] = Counter()
         self.reads: Counter[tuple[str, str, str]] = Counter()
         """GETs by (process, cluster, path)."""
@@ -168,8 +185,12 @@ class World:
         self.watches: Counter[tuple[str, str]] = Counter()
         self.lose_reply: set[tuple[str, str, str, str]] = set()
         self.on_the_way: dict[tuple[str, str, str, str], Callable[[], Awaitable[None]]] = {}
-        """What happens while the next such write, as in `writes`, has been sent and has not arrived."""
-        """(process, cluster, method, resource) of writes that take effect but are not answered, once each."""
+        """What happens while the next such write, as in `writes`, has been sent and has not
+        arrived.
+        """
+        """(process, cluster, method, resource) of writes that take effect but are not answered,
+        once each.
+        """
         self.federation = Federation(
             fleet=fleet,
             clock=Clock(EPOCH_S),
@@ -181,12 +202,17 @@ class World:
         self.host = Client(self.federation.host.transport(), "host", field_manager="kubectl")
 
     async def serve_no_longer(self, cluster: str, plural: str) -> None:
-        """Until `canned` is cleared the hub finds a kind in a member as if there were no such definition; its objects
-        stay."""
-        found = msgspec.json.decode(await self.member(cluster).raw("GET", "/apis", headers=DISCOVERY))
+        """Until `canned` is cleared the hub finds a kind in a member as if there were no such
+        definition; its objects stay.
+        """
+        found = msgspec.json.decode(
+            await self.member(cluster).raw("GET", "/apis", headers=DISCOVERY)
+        )
         for group in found["items"]:
             for version in group["versions"]:
-                version["resources"] = [one for one in version["resources"] if one["resource"] != plural]
+                version["resources"] = [
+                    one for one in version["resources"] if one["resource"] != plural
+                ]
         self.canned["hub", cluster, "/apis"] = (200, msgspec.json.encode(found))
         self.canned["hub", cluster, f"/{plural}"] = (404, b"404 page not found\n")
 
@@ -198,9 +224,15 @@ class World:
 
     def count(self, process: str = "hub", *, but: str = "events") -> int:
         """Writes of one process so far, leaving Events out."""
-        return sum(number for key, number in self.writes.items() if key[0] == process and not key[3].startswith(but))
+        return sum(
+            number
+            for key, number in self.writes.items()
+            if key[0] == process and not key[3].startswith(but)
+        )
 
-    async def create(self, kind: str, namespace: str, name: str, spec: Mapping[str, Any], **meta: Any) -> None:
+    async def create(
+        self, kind: str, namespace: str, name: str, spec: Mapping[str, Any], **meta: Any
+    ) -> None:
         await self.namespace(namespace)
         found = registry.KINDS[kind]
         body = {
@@ -216,15 +248,21 @@ class World:
             return
         ref = ObjectRef("v1", "namespaces", "", name, "Namespace")
         try:
-            await self.host.create(ref, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+            await self.host.create(
+                ref, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            )
         except errors.AlreadyExists:
             return
 
-    async def patch(self, kind: str, namespace: str, name: str, body: Mapping[str, Any], *, at: str = "host") -> None:
+    async def patch(
+        self, kind: str, namespace: str, name: str, body: Mapping[str, Any], *, at: str = "host"
+    ) -> None:
         client = self.host if at == "host" else self.member(at)
         await client.patch(registry.KINDS[kind].ref(namespace, name), body)
 
-    async def get(self, kind: str, namespace: str, name: str, *, at: str = "host") -> dict[str, Any] | None:
+    async def get(
+        self, kind: str, namespace: str, name: str, *, at: str = "host"
+    ) -> dict[str, Any] | None:
         client = self.host if at == "host" else self.member(at)
         try:
             return await client.get(registry.KINDS[kind].ref(namespace, name))
@@ -234,7 +272,9 @@ class World:
     async def delete(self, kind: str, namespace: str, name: str) -> None:
         found = await self.get(kind, namespace, name)
         assert found is not None
-        await self.host.delete(registry.KINDS[kind].ref(namespace, name), uid=found["metadata"]["uid"])
+        await self.host.delete(
+            registry.KINDS[kind].ref(namespace, name), uid=found["metadata"]["uid"]
+        )
 
     async def decisions(self) -> list[dict[str, Any]]:
         kind = registry.KINDS["PlacementDecision"]
@@ -251,7 +291,11 @@ class World:
     async def _by_cluster(self, namespace: str, name: str, what: str) -> dict[str, int]:
         for obj in await self.decisions():
             meta, spec = obj["metadata"], obj["spec"]
-            if meta["namespace"] == namespace and spec["workload"]["name"] == name and "deletionTimestamp" not in meta:
+            if (
+                meta["namespace"] == namespace
+                and spec["workload"]["name"] == name
+                and "deletionTimestamp" not in meta
+            ):
                 return {share["cluster"]: share.get(what, 0) for share in spec["shares"]}
         return {}
 
@@ -264,7 +308,11 @@ class World:
 
 def service(replicas: int, cpu: str = "500m", **more: Any) -> dict[str, Any]:
     """The spec of a PinterestService."""
-    container = {"name": "app", "image": "app:1", "resources": {"requests": {"cpu": cpu, "memory": "256Mi"}}}
+    container = {
+        "name": "app",
+        "image": "app:1",
+        "resources": {"requests": {"cpu": cpu, "memory": "256Mi"}},
+    }
     return {"replicas": replicas, "template": {"spec": {"containers": [container]}}, **more}
 
 
@@ -282,7 +330,11 @@ def small_fleet(count: int = 3, nodes: int = 4) -> FleetSpec:
     """Members a, b, c, ... in zones of their own, each with nodes of 8 cpus."""
     return FleetSpec(
         members=[
-            MemberSpec(name=name, labels={"zone": f"z-{name}"}, nodes=[Pool(count=nodes, cpu="8", memory="32Gi")])
+            MemberSpec(
+                name=name,
+                labels={"zone": f"z-{name}"},
+                nodes=[Pool(count=nodes, cpu="8", memory="32Gi")],
+            )
             for name in "abcdefghij"[:count]
         ]
     )

@@ -8,7 +8,9 @@ from federator.convert.drafts import Fate
 from federator.kinds import read
 
 
-def deployment(name: str = "web", labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+def deployment(
+    name: str = "web", labels: dict[str, str] | None = None, **spec: Any
+) -> dict[str, Any]:
     """A Deployment of one container; `pod` and `container` fields go where they belong."""
     chosen = {"app": name} if labels is None else labels
     container = {"name": "main", "image": "registry/app:1", **spec.pop("container", {})}
@@ -23,7 +25,9 @@ def deployment(name: str = "web", labels: dict[str, str] | None = None, **spec: 
     }
 
 
-def service(name: str = "web", app: str = "web", port: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+def service(
+    name: str = "web", app: str = "web", port: dict[str, Any] | None = None, **spec: Any
+) -> dict[str, Any]:
     meta = {"name": name, **spec.pop("metadata", {})}
     ports = [{"name": "http", "port": 80, "targetPort": 8080} if port is None else port]
     body = {"selector": {"app": app}, "ports": ports, **spec}
@@ -46,7 +50,11 @@ def ingress(
 
 
 def job(name: str = "work", script: str = "", **spec: Any) -> dict[str, Any]:
-    container: dict[str, Any] = {"name": "main", "image": "registry/job:1", **spec.pop("container", {})}
+    container: dict[str, Any] = {
+        "name": "main",
+        "image": "registry/job:1",
+        **spec.pop("container", {}),
+    }
     if script:
         container["command"] = ["/bin/sh", "-c", script]
     pod = {"containers": [container], "restartPolicy": "Never", **spec.pop("pod", {})}
@@ -58,7 +66,12 @@ def job(name: str = "work", script: str = "", **spec: Any) -> dict[str, Any]:
 def jobset(*replicated: dict[str, Any], name: str = "set", **spec: Any) -> dict[str, Any]:
     meta = {"name": name, **spec.pop("metadata", {})}
     body = {"replicatedJobs": list(replicated) or [replicated_job()], **spec}
-    return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": meta, "spec": body}
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": meta,
+        "spec": body,
+    }
 
 
 def replicated_job(name: str = "workers", replicas: int = 1, **spec: Any) -> dict[str, Any]:
@@ -73,7 +86,9 @@ def native(kind: str, name: str, **fields: Any) -> dict[str, Any]:
 
 
 def converted(*objs: dict[str, Any]) -> Conversion:
-    """Converts the objects; whatever comes out passes the strict models, and every object is accounted for."""
+    """Converts the objects; whatever comes out passes the strict models, and every object is
+    accounted for.
+    """
     done = convert.convert([("", obj) for obj in objs])
     for obj in done.objects:
         if obj["kind"] != "Namespace":

@@ -12,7 +12,9 @@ from federator.model.names import WorkloadKey
 TEMPLATE = {"spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": "500m"}}}]}}
 PROFILE = {
     "metadata": {"name": "default"},
-    "spec": {"sidecars": [{"name": "logs", "container": {"resources": {"requests": {"cpu": "50m"}}}}]},
+    "spec": {
+        "sidecars": [{"name": "logs", "container": {"resources": {"requests": {"cpu": "50m"}}}}]
+    },
 }
 
 
@@ -37,7 +39,12 @@ def test_a_service_asks_for_replicas_with_its_runtime_support() -> None:
     obj = workload("PinterestService", replicas=30, tier="Reserved", priority=7, project="p")
     found = asks.ask(obj, registry.verbs_of("PinterestService"), DEFAULT_POLICY, PROFILE)
     assert found.key == WorkloadKey("PinterestService", "shop", "web")
-    assert (found.uid, found.generation, found.created_s, found.labels) == ("u", 3, 100.0, {"app": "web"})
+    assert (found.uid, found.generation, found.created_s, found.labels) == (
+        "u",
+        3,
+        100.0,
+        {"app": "web"},
+    )
     assert (found.unit, found.count, found.slots, found.whole) == (Unit.REPLICAS, 30, 30, False)
     assert (found.project, found.tier, found.priority) == ("p", Tier.RESERVED, 7)
     assert found.shape.requests["cpu"] == 550
@@ -45,7 +52,9 @@ def test_a_service_asks_for_replicas_with_its_runtime_support() -> None:
 
 def test_a_job_set_asks_for_shards_entirely_or_not_at_all() -> None:
     obj = workload("PinterestJobSet", shards=400, parallelism=100, suspend=True)
-    found = asks.ask(obj, registry.verbs_of("PinterestJobSet"), DEFAULT_POLICY, PROFILE, created_s=5.0)
+    found = asks.ask(
+        obj, registry.verbs_of("PinterestJobSet"), DEFAULT_POLICY, PROFILE, created_s=5.0
+    )
     assert (found.unit, found.count, found.slots, found.whole) == (Unit.SHARDS, 400, 100, True)
     assert (found.project, found.suspended, found.created_s) == ("shop", True, 5.0)
 
@@ -63,7 +72,9 @@ def test_a_daemon_asks_for_one_of_it_whose_pods_go_to_every_node() -> None:
     assert (found.unit, found.count, found.slots, found.whole) == (Unit.REPLICAS, 1, 1, False)
     assert (found.shape.every_node, found.shape.one_per_node) == (True, True)
     assert found.shape.requests["cpu"] == 550
-    once = asks.ask(workload("PinterestService"), registry.verbs_of("PinterestService"), DEFAULT_POLICY, PROFILE)
+    once = asks.ask(
+        workload("PinterestService"), registry.verbs_of("PinterestService"), DEFAULT_POLICY, PROFILE
+    )
     assert once.shape.id != found.shape.id
 
 

@@ -4,7 +4,17 @@ from typing import Any
 
 import pytest
 
-from tests.unit.kinds.conversions import container, converted, deployment, left, native, notes, only, service, using
+from tests.unit.kinds.conversions import (
+    container,
+    converted,
+    deployment,
+    left,
+    native,
+    notes,
+    only,
+    service,
+    using,
+)
 
 
 def test_a_config_map_of_one_workload_becomes_its_configuration_and_references_follow() -> None:
@@ -51,7 +61,9 @@ def test_a_config_map_that_cannot_be_expressed_is_left(fields: dict[str, Any], r
 
 def test_a_config_map_of_two_workloads_is_left() -> None:
     done = converted(
-        deployment("a", pod=using("c")), deployment("b", pod=using("c")), native("ConfigMap", "c", data={"a": "1"})
+        deployment("a", pod=using("c")),
+        deployment("b", pod=using("c")),
+        native("ConfigMap", "c", data={"a": "1"}),
     )
 
     assert "2 workloads (PinterestService/a, PinterestService/b)" in left(done)["ConfigMap/c"]
@@ -72,7 +84,9 @@ def test_a_config_map_that_nobody_uses_is_left() -> None:
 
 def test_of_two_config_maps_the_second_is_left() -> None:
     pod = {"volumes": [{"name": n, "configMap": {"name": n}} for n in ("a", "b")]}
-    done = converted(deployment(pod=pod), *(native("ConfigMap", n, data={n: "1"}) for n in ("a", "b")))
+    done = converted(
+        deployment(pod=pod), *(native("ConfigMap", n, data={n: "1"}) for n in ("a", "b"))
+    )
 
     assert only(done)["spec"]["config"] == {"a": "1"}
     assert "has one ConfigMap" in left(done)["ConfigMap/b"]
@@ -80,7 +94,9 @@ def test_of_two_config_maps_the_second_is_left() -> None:
 
 def test_a_service_account_is_made_by_members_even_for_several_workloads() -> None:
     pod = {"serviceAccountName": "robot"}
-    done = converted(deployment("a", pod=pod), deployment("b", pod=pod), native("ServiceAccount", "robot"))
+    done = converted(
+        deployment("a", pod=pod), deployment("b", pod=pod), native("ServiceAccount", "robot")
+    )
 
     assert done.accounts[-1].into == ("PinterestService/a", "PinterestService/b")
 
@@ -94,18 +110,26 @@ def test_a_service_account_is_made_by_members_even_for_several_workloads() -> No
     ],
 )
 def test_a_service_account_with_settings_is_left(fields: dict[str, Any]) -> None:
-    done = converted(deployment(pod={"serviceAccountName": "robot"}), native("ServiceAccount", "robot", **fields))
+    done = converted(
+        deployment(pod={"serviceAccountName": "robot"}), native("ServiceAccount", "robot", **fields)
+    )
 
     assert "an account that is there is left as it is" in left(done)["ServiceAccount/robot"]
 
 
 def test_a_service_account_that_nobody_names_is_left() -> None:
     assert (
-        "no converted workload names it" in left(converted(native("ServiceAccount", "robot")))["ServiceAccount/robot"]
+        "no converted workload names it"
+        in left(converted(native("ServiceAccount", "robot")))["ServiceAccount/robot"]
     )
 
 
 def test_our_role_annotation_becomes_the_role() -> None:
-    account = native("ServiceAccount", "robot", metadata={"annotations": {"pinterest.com/iam-role": "role-web"}})
+    account = native(
+        "ServiceAccount", "robot", metadata={"annotations": {"pinterest.com/iam-role": "role-web"}}
+    )
 
-    assert only(converted(deployment(pod={"serviceAccountName": "robot"}), account))["spec"]["iamRole"] == "role-web"
+    assert (
+        only(converted(deployment(pod={"serviceAccountName": "robot"}), account))["spec"]["iamRole"]
+        == "role-web"
+    )

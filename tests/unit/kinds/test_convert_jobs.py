@@ -6,7 +6,17 @@ import pytest
 
 from federator.convert import convert
 from federator.convert.drafts import BadInput
-from tests.unit.kinds.conversions import converted, job, jobset, left, native, notes, only, replicated_job, service
+from tests.unit.kinds.conversions import (
+    converted,
+    job,
+    jobset,
+    left,
+    native,
+    notes,
+    only,
+    replicated_job,
+    service,
+)
 
 
 def script(obj: dict[str, Any]) -> str:
@@ -43,7 +53,9 @@ def test_retries_counted_over_all_pods_become_those_of_each_shard_and_that_is_to
 
 
 def test_retries_per_index_are_retries_per_shard() -> None:
-    done = converted(job(completions=4, completionMode="Indexed", backoffLimitPerIndex=1, script="true"))
+    done = converted(
+        job(completions=4, completionMode="Indexed", backoffLimitPerIndex=1, script="true")
+    )
 
     assert only(done)["spec"]["backoffLimitPerShard"] == 1
     assert "counted failures" not in notes(done)
@@ -61,7 +73,9 @@ def test_containers_are_no_longer_restarted_in_place() -> None:
 
 
 def test_a_script_of_an_indexed_job_sees_its_shard_as_the_index() -> None:
-    done = converted(job(completions=8, completionMode="Indexed", script='work "$JOB_COMPLETION_INDEX"'))
+    done = converted(
+        job(completions=8, completionMode="Indexed", script='work "$JOB_COMPLETION_INDEX"')
+    )
 
     assert script(only(done)).splitlines() == [
         "export JOB_COMPLETION_INDEX=$((SHARD_BASE + JOB_COMPLETION_INDEX))",
@@ -92,14 +106,18 @@ def test_interchangeable_pods_keep_their_script() -> None:
                 {
                     "name": "RANK",
                     "valueFrom": {
-                        "fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}
+                        "fieldRef": {
+                            "fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+                        }
                     },
                 }
             ]
         },
     ],
 )
-def test_a_program_that_reads_the_index_past_the_shell_is_left_alone(container: dict[str, Any]) -> None:
+def test_a_program_that_reads_the_index_past_the_shell_is_left_alone(
+    container: dict[str, Any],
+) -> None:
     done = converted(job(completions=8, completionMode="Indexed", container=container))
 
     assert "SHARD_BASE + JOB_COMPLETION_INDEX" in left(done)["Job/work"]
@@ -122,9 +140,15 @@ def test_a_program_that_may_read_the_index_is_told_about() -> None:
         ({"successPolicy": {"rules": [{"succeededCount": 1}]}}, "complete when every shard is"),
         ({"completions": 4, "completionMode": "Indexed", "maxFailedIndexes": 2}, "failed for good"),
         ({"managedBy": "example.com/other"}, "another controller"),
-        ({"manualSelector": True, "selector": {"matchLabels": {"a": "b"}}}, "a selector of its own"),
+        (
+            {"manualSelector": True, "selector": {"matchLabels": {"a": "b"}}},
+            "a selector of its own",
+        ),
         ({"paralelism": 3}, "it is not known here"),
-        ({"completions": 4, "completionMode": "Indexed", "pod": {"subdomain": "peers"}}, "find each other by name"),
+        (
+            {"completions": 4, "completionMode": "Indexed", "pod": {"subdomain": "peers"}},
+            "find each other by name",
+        ),
     ],
 )
 def test_a_job_that_would_lose_something_is_left_alone(spec: dict[str, Any], reason: str) -> None:
@@ -170,7 +194,9 @@ def test_a_service_over_a_job_is_left() -> None:
 
 
 def test_a_job_set_of_one_template_is_converted_from_its_job() -> None:
-    done = converted(jobset(replicated_job(script="true"), ttlSecondsAfterFinished=60, suspend=True))
+    done = converted(
+        jobset(replicated_job(script="true"), ttlSecondsAfterFinished=60, suspend=True)
+    )
 
     spec = only(done)["spec"]
     assert (spec["shards"], spec["backoffLimitPerShard"], spec["suspend"]) == (4, 0, True)
@@ -195,12 +221,22 @@ def test_replicas_of_single_pods_are_shards() -> None:
         (jobset(network={"subdomain": "peers"}), "host names"),
         (jobset(volumeClaimPolicies=[{"templates": []}]), "spec.volumeClaimPolicies"),
         (jobset(managedBy="kueue.x-k8s.io/multikueue"), "another controller"),
-        (jobset(metadata={"annotations": {"alpha.jobset.sigs.k8s.io/exclusive-topology": "pool"}}), "topology"),
-        (jobset(replicated_job(container={"args": ["--master=set-workers-0-0.set"]})), "set-workers-0-0"),
+        (
+            jobset(
+                metadata={"annotations": {"alpha.jobset.sigs.k8s.io/exclusive-topology": "pool"}}
+            ),
+            "topology",
+        ),
+        (
+            jobset(replicated_job(container={"args": ["--master=set-workers-0-0.set"]})),
+            "set-workers-0-0",
+        ),
         (jobset({**replicated_job(), "dependsOn": [{"name": "x"}]}), "dependsOn"),
     ],
 )
-def test_a_job_set_whose_jobs_belong_together_is_left_alone(obj: dict[str, Any], reason: str) -> None:
+def test_a_job_set_whose_jobs_belong_together_is_left_alone(
+    obj: dict[str, Any], reason: str
+) -> None:
     done = converted(obj)
 
     assert done.objects == ()
@@ -208,17 +244,27 @@ def test_a_job_set_whose_jobs_belong_together_is_left_alone(obj: dict[str, Any],
 
 
 def test_switched_off_host_names_are_no_reason() -> None:
-    assert only(converted(jobset(network={"enableDNSHostnames": False, "subdomain": "x"})))["spec"]["shards"] == 4
+    assert (
+        only(converted(jobset(network={"enableDNSHostnames": False, "subdomain": "x"})))["spec"][
+            "shards"
+        ]
+        == 4
+    )
 
 
 def test_a_job_and_a_job_set_of_one_name_cannot_both_be() -> None:
     done = converted(job("same"), jobset(name="same"))
 
-    assert left(done) == {"JobSet/same": "metadata.name: Job/same becomes PinterestJobSet/same already"}
+    assert left(done) == {
+        "JobSet/same": "metadata.name: Job/same becomes PinterestJobSet/same already"
+    }
 
 
 def test_problems_of_a_template_are_told_where_they_stand_in_the_job_set() -> None:
     with pytest.raises(BadInput) as bad:
         convert.convert([("", jobset(replicated_job(container={"imagee": "x"})))])
 
-    assert bad.value.errors[0].path == "spec.replicatedJobs[0].template.spec.template.spec.containers[0].imagee"
+    assert (
+        bad.value.errors[0].path
+        == "spec.replicatedJobs[0].template.spec.template.spec.containers[0].imagee"
+    )

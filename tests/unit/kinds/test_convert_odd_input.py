@@ -1,4 +1,6 @@
-"""Whatever is put into a manifest, converting ends with every object accounted for or with the field that is wrong."""
+"""Whatever is put into a manifest, converting ends with every object accounted for or with the
+field that is wrong.
+"""
 
 import copy
 import random
@@ -8,9 +10,34 @@ import pytest
 
 from federator.convert import convert
 from federator.convert.drafts import BadInput
-from tests.unit.kinds.conversions import deployment, ingress, job, jobset, native, replicated_job, service
+from tests.unit.kinds.conversions import (
+    deployment,
+    ingress,
+    job,
+    jobset,
+    native,
+    replicated_job,
+    service,
+)
 
-ODD: list[Any] = [None, "", "x", 0, -1, 1.5, True, [], {}, [1], ["x"], {"x": "y"}, [{}], [None], {"name": 3}, 2**70]
+ODD: list[Any] = [
+    None,
+    "",
+    "x",
+    0,
+    -1,
+    1.5,
+    True,
+    [],
+    {},
+    [1],
+    ["x"],
+    {"x": "y"},
+    [{}],
+    [None],
+    {"name": 3},
+    2**70,
+]
 
 
 def manifests() -> list[dict[str, Any]]:
@@ -38,7 +65,13 @@ def manifests() -> list[dict[str, Any]]:
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The path of every value inside a value."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inner = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     return [found for key, entry in inner for found in ((*path, key), *places(entry, (*path, key)))]
 
 

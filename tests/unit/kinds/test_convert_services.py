@@ -26,7 +26,11 @@ def test_a_deployment_becomes_a_service_without_a_door() -> None:
 
     assert obj["kind"] == "PinterestService"
     assert obj["spec"]["replicas"] == 7
-    assert obj["spec"]["updateStrategy"] == {"maxSurge": "10%", "maxUnavailable": 0, "minReadySeconds": 5}
+    assert obj["spec"]["updateStrategy"] == {
+        "maxSurge": "10%",
+        "maxUnavailable": 0,
+        "minReadySeconds": 5,
+    }
     assert obj["spec"]["template"]["metadata"]["labels"] == {"app": "web"}
     assert "service" not in obj["spec"]
 
@@ -36,12 +40,23 @@ def test_federation_annotations_of_a_carried_deployment_become_fields() -> None:
     obj = only(converted(deployment(metadata={"annotations": annotations})))
 
     spec = obj["spec"]
-    assert (spec["project"], spec["tier"], spec["priority"], spec["suspend"]) == ("ads", "Reserved", 7, True)
+    assert (spec["project"], spec["tier"], spec["priority"], spec["suspend"]) == (
+        "ads",
+        "Reserved",
+        7,
+        True,
+    )
     assert spec["placement"] == {"policyRef": "zonal"}
     assert "annotations" not in obj["metadata"]
 
 
-_ANNOTATED = {"project": "ads", "tier": "Reserved", "priority": "7", "suspend": "true", "policy": "zonal"}
+_ANNOTATED = {
+    "project": "ads",
+    "tier": "Reserved",
+    "priority": "7",
+    "suspend": "true",
+    "policy": "zonal",
+}
 
 
 @pytest.mark.parametrize(
@@ -58,7 +73,9 @@ _ANNOTATED = {"project": "ads", "tier": "Reserved", "priority": "7", "suspend": 
         ({"metadata": {"name": "x" * 53}}, "at most 52"),
     ],
 )
-def test_a_deployment_that_would_lose_something_is_left_alone(spec: dict[str, Any], reason: str) -> None:
+def test_a_deployment_that_would_lose_something_is_left_alone(
+    spec: dict[str, Any], reason: str
+) -> None:
     done = converted(deployment(**spec))
 
     assert done.objects == ()
@@ -98,7 +115,9 @@ def test_objects_without_identity_or_sense_are_bad_input(obj: dict[str, Any], fi
         (ingress(host="No Host"), "Ingress/web", "spec.rules"),
     ],
 )
-def test_a_wrong_field_is_told_of_the_object_it_stands_in(part: dict[str, Any], title: str, field: str) -> None:
+def test_a_wrong_field_is_told_of_the_object_it_stands_in(
+    part: dict[str, Any], title: str, field: str
+) -> None:
     others = [service()] if part["kind"] != "Service" else []
     with pytest.raises(BadInput) as bad:
         convert.convert([("", obj) for obj in (deployment(pod=using("c")), *others, part)])
@@ -108,9 +127,14 @@ def test_a_wrong_field_is_told_of_the_object_it_stands_in(part: dict[str, Any], 
 
 
 def test_a_fractional_quantity_becomes_a_text_and_is_told() -> None:
-    done = converted(deployment(container={"resources": {"requests": {"cpu": 0.5}, "limits": {"memory": 1e9}}}))
+    done = converted(
+        deployment(container={"resources": {"requests": {"cpu": 0.5}, "limits": {"memory": 1e9}}})
+    )
 
-    assert container(only(done))["resources"] == {"requests": {"cpu": "0.5"}, "limits": {"memory": "1000000000"}}
+    assert container(only(done))["resources"] == {
+        "requests": {"cpu": "0.5"},
+        "limits": {"memory": "1000000000"},
+    }
     assert 'resources.requests.cpu was the number 0.5 and becomes the text "0.5"' in notes(done)
 
 
@@ -123,7 +147,10 @@ def test_of_variables_named_twice_the_last_is_kept_as_containers_see_it() -> Non
 
 
 def test_a_port_given_under_two_names_is_one_port_and_references_use_its_number() -> None:
-    ports = [{"name": "http", "containerPort": 8080}, {"name": "probe", "containerPort": 8080, "protocol": "TCP"}]
+    ports = [
+        {"name": "http", "containerPort": 8080},
+        {"name": "probe", "containerPort": 8080, "protocol": "TCP"},
+    ]
     probe = {"httpGet": {"path": "/", "port": "probe"}}
     done = converted(
         deployment(container={"ports": ports, "readinessProbe": probe}),
@@ -139,7 +166,12 @@ def test_a_port_given_under_two_names_is_one_port_and_references_use_its_number(
 def test_nulls_status_and_server_set_fields_do_not_come_along() -> None:
     obj = deployment()
     obj["status"] = {"replicas": 1}
-    obj["metadata"] |= {"uid": "u", "resourceVersion": "5", "managedFields": [], "creationTimestamp": None}
+    obj["metadata"] |= {
+        "uid": "u",
+        "resourceVersion": "5",
+        "managedFields": [],
+        "creationTimestamp": None,
+    }
     obj["spec"]["template"]["metadata"]["creationTimestamp"] = None
     made = only(converted(obj))
 
@@ -151,16 +183,23 @@ def test_nulls_status_and_server_set_fields_do_not_come_along() -> None:
 def test_a_service_over_one_deployment_is_its_service() -> None:
     done = converted(deployment(), service())
 
-    assert only(done)["spec"]["service"] == {"ports": [{"name": "http", "port": 80, "targetPort": 8080}]}
+    assert only(done)["spec"]["service"] == {
+        "ports": [{"name": "http", "port": 80, "targetPort": 8080}]
+    }
     assert left(done) == {}
 
 
 def test_a_headless_service_stays_headless() -> None:
-    assert only(converted(deployment(), service(clusterIP="None")))["spec"]["service"]["headless"] is True
+    assert (
+        only(converted(deployment(), service(clusterIP="None")))["spec"]["service"]["headless"]
+        is True
+    )
 
 
 def test_the_workload_takes_the_name_by_which_clients_know_it() -> None:
-    done = converted(deployment("web-v1", labels={"app": "web"}), service(metadata={"labels": {"tier": "front"}}))
+    done = converted(
+        deployment("web-v1", labels={"app": "web"}), service(metadata={"labels": {"tier": "front"}})
+    )
 
     obj = only(done)
     assert obj["metadata"] == {"name": "web", "labels": {"tier": "front"}}
@@ -193,7 +232,9 @@ def test_namespaces_are_apart() -> None:
         ({"unheardOf": 1}, "it is not known here"),
     ],
 )
-def test_a_service_that_cannot_be_expressed_stays_as_it_is(spec: dict[str, Any], reason: str) -> None:
+def test_a_service_that_cannot_be_expressed_stays_as_it_is(
+    spec: dict[str, Any], reason: str
+) -> None:
     done = converted(deployment(), service(**spec))
 
     assert "service" not in only(done)["spec"]
@@ -201,11 +242,21 @@ def test_a_service_that_cannot_be_expressed_stays_as_it_is(spec: dict[str, Any],
 
 
 def test_defaults_that_servers_fill_in_are_no_reason() -> None:
-    filled: dict[str, Any] = {"clusterIP": "10.0.0.7", "clusterIPs": ["10.0.0.7"], "ipFamilies": ["IPv4"]}
-    filled |= {"ipFamilyPolicy": "SingleStack", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster"}
+    filled: dict[str, Any] = {
+        "clusterIP": "10.0.0.7",
+        "clusterIPs": ["10.0.0.7"],
+        "ipFamilies": ["IPv4"],
+    }
+    filled |= {
+        "ipFamilyPolicy": "SingleStack",
+        "sessionAffinity": "None",
+        "internalTrafficPolicy": "Cluster",
+    }
     done = converted(deployment(), service(metadata={"uid": "u"}, **filled))
 
-    assert only(done)["spec"]["service"] == {"ports": [{"name": "http", "port": 80, "targetPort": 8080}]}
+    assert only(done)["spec"]["service"] == {
+        "ports": [{"name": "http", "port": 80, "targetPort": 8080}]
+    }
 
 
 def test_a_service_over_several_deployments_is_left_with_their_names() -> None:
@@ -219,7 +270,10 @@ def test_a_service_over_several_deployments_is_left_with_their_names() -> None:
 def test_a_service_that_also_selects_a_stateful_set_is_left() -> None:
     other = {**deployment("db", labels={"app": "web"}), "kind": "StatefulSet"}
 
-    assert "Deployment/web, StatefulSet/db" in left(converted(deployment(), other, service()))["Service/web"]
+    assert (
+        "Deployment/web, StatefulSet/db"
+        in left(converted(deployment(), other, service()))["Service/web"]
+    )
 
 
 def test_a_second_service_of_type_load_balancer_becomes_doors() -> None:
@@ -240,7 +294,10 @@ def test_a_second_service_of_type_load_balancer_becomes_doors() -> None:
         ),
         ({"sessionAffinity": "ClientIP"}, {"sessionAffinity": "ClientIP"}),
         ({"publishNotReadyAddresses": True}, {"publishNotReadyAddresses": True}),
-        ({"type": "LoadBalancer", "port": {"name": "postgres", "port": 5432}}, {"type": "LoadBalancer"}),
+        (
+            {"type": "LoadBalancer", "port": {"name": "postgres", "port": 5432}},
+            {"type": "LoadBalancer"},
+        ),
         (
             {"type": "LoadBalancer", "metadata": {"annotations": {"cloud/balancer": "internal"}}},
             {"type": "LoadBalancer", "annotations": {"cloud/balancer": "internal"}},
@@ -248,7 +305,9 @@ def test_a_second_service_of_type_load_balancer_becomes_doors() -> None:
         ({"type": "NodePort", "port": {"port": 80, "nodePort": 30001}}, {"type": "NodePort"}),
     ],
 )
-def test_what_a_service_says_beside_its_ports_is_carried(given: dict[str, Any], fields: dict[str, Any]) -> None:
+def test_what_a_service_says_beside_its_ports_is_carried(
+    given: dict[str, Any], fields: dict[str, Any]
+) -> None:
     source = service(**given)
     done = converted(deployment(), source)
 
@@ -266,20 +325,33 @@ def test_ports_of_nodes_that_an_api_server_drew_for_a_balancer_are_not_wishes() 
 
 
 def test_a_second_name_for_the_same_pods_is_a_further_service() -> None:
-    done = converted(deployment(), service(), service("alias", clusterIP="None", metadata={"annotations": {"a": "b"}}))
+    done = converted(
+        deployment(),
+        service(),
+        service("alias", clusterIP="None", metadata={"annotations": {"a": "b"}}),
+    )
 
     spec = only(done)["spec"]
     assert spec["service"] == {"ports": service()["spec"]["ports"]}
-    further = {"name": "alias", "ports": service()["spec"]["ports"], "headless": True, "annotations": {"a": "b"}}
+    further = {
+        "name": "alias",
+        "ports": service()["spec"]["ports"],
+        "headless": True,
+        "annotations": {"a": "b"},
+    }
     assert spec["additionalServices"] == [further]
     assert left(done) == {}
 
 
 def test_a_second_load_balancer_that_leads_elsewhere_is_a_balancer_of_its_own() -> None:
-    outer = service("outer", type="LoadBalancer", port={"name": "http", "port": 80, "targetPort": 9999})
+    outer = service(
+        "outer", type="LoadBalancer", port={"name": "http", "port": 80, "targetPort": 9999}
+    )
     spec = only(converted(deployment(), service(), outer))["spec"]
 
-    assert spec["additionalServices"] == [{"name": "outer", "type": "LoadBalancer", "ports": outer["spec"]["ports"]}]
+    assert spec["additionalServices"] == [
+        {"name": "outer", "type": "LoadBalancer", "ports": outer["spec"]["ports"]}
+    ]
     assert "loadBalancers" not in spec
 
 
@@ -291,7 +363,12 @@ def test_no_more_services_than_the_schema_allows_are_taken_along() -> None:
 
 
 def test_namespaces_and_objects_of_the_federation_come_along_before_the_workloads() -> None:
-    space = native("Namespace", "shop", metadata={"uid": "u", "labels": {"team": "a"}}, spec={"finalizers": ["x"]})
+    space = native(
+        "Namespace",
+        "shop",
+        metadata={"uid": "u", "labels": {"team": "a"}},
+        spec={"finalizers": ["x"]},
+    )
     policy = {
         "apiVersion": "federation.pinterest.com/v1alpha1",
         "kind": "ClusterPlacementPolicy",
@@ -300,7 +377,11 @@ def test_namespaces_and_objects_of_the_federation_come_along_before_the_workload
     }
     done = converted(deployment(metadata={"namespace": "shop"}), policy, space)
 
-    assert [obj["kind"] for obj in done.objects] == ["Namespace", "ClusterPlacementPolicy", "PinterestService"]
+    assert [obj["kind"] for obj in done.objects] == [
+        "Namespace",
+        "ClusterPlacementPolicy",
+        "PinterestService",
+    ]
     assert done.objects[0] == {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -320,7 +401,9 @@ def test_a_workload_that_is_given_already_is_not_made_a_second_time() -> None:
 def test_an_ingress_becomes_doors_with_host_and_path() -> None:
     both = ingress()
     both["spec"]["rules"][0]["http"]["paths"][0]["path"] = "/a"
-    done = converted(deployment(), service(), both, ingress("second", host="b.example", port="http"))
+    done = converted(
+        deployment(), service(), both, ingress("second", host="b.example", port="http")
+    )
 
     assert only(done)["spec"]["loadBalancers"] == [
         {"port": 80, "host": "web.example", "path": "/a"},
@@ -339,7 +422,10 @@ def test_an_ingress_over_two_workloads_becomes_doors_of_both() -> None:
         [{"port": 80, "host": "api.example"}],
     ]
     account = done.accounts[-1]
-    assert (account.fate, account.into) == (Fate.ABSORBED, ("PinterestService/web", "PinterestService/api"))
+    assert (account.fate, account.into) == (
+        Fate.ABSORBED,
+        ("PinterestService/web", "PinterestService/api"),
+    )
 
 
 def test_the_class_of_an_ingress_is_told() -> None:
@@ -353,8 +439,14 @@ def test_the_class_of_an_ingress_is_told() -> None:
     [
         ({"tls": [{"hosts": ["web.example"]}]}, "end no TLS"),
         ({"path_type": "Exact"}, "Exact"),
-        ({"metadata": {"annotations": {"nginx.ingress.kubernetes.io/rewrite-target": "/"}}}, "rewrite-target"),
-        ({"defaultBackend": {"service": {"name": "web", "port": {"number": 80}}}}, "spec.defaultBackend"),
+        (
+            {"metadata": {"annotations": {"nginx.ingress.kubernetes.io/rewrite-target": "/"}}},
+            "rewrite-target",
+        ),
+        (
+            {"defaultBackend": {"service": {"name": "web", "port": {"number": 80}}}},
+            "spec.defaultBackend",
+        ),
         ({"backend": "other"}, "Service/other is not given here"),
         ({"port": 81}, "has no port 81"),
         ({"rules": []}, "spec.rules: it has none"),
@@ -368,7 +460,12 @@ def test_an_ingress_that_doors_cannot_express_is_left(spec: dict[str, Any], reas
 
 
 def test_an_ingress_that_is_left_must_not_have_the_name_of_the_one_that_is_made() -> None:
-    done = converted(deployment(), service(), service("out", type="LoadBalancer"), ingress(tls=[{"hosts": ["a.b"]}]))
+    done = converted(
+        deployment(),
+        service(),
+        service("out", type="LoadBalancer"),
+        ingress(tls=[{"hosts": ["a.b"]}]),
+    )
 
     assert "Ingress/web" in left(done)
     assert "members make an Ingress web from spec.loadBalancers: rename Ingress/web" in notes(done)

@@ -1,5 +1,6 @@
-"""Which runs a cron job makes: tables of the cases that go wrong elsewhere, and a long drawn life in which every
-scheduled time ends as one run or as one missed time, whatever is broken off."""
+"""Which runs a cron job makes: tables of the cases that go wrong elsewhere, and a long drawn life
+in which every scheduled time ends as one run or as one missed time, whatever is broken off.
+"""
 
 import random
 from collections.abc import Mapping
@@ -49,7 +50,9 @@ def run(due: str, *, ended: str = "", failed: bool = False) -> Run:
     due_s = at(due)
     name = ask.run_name("nightly", due_s)
     finished_s = at(ended) if ended else 0
-    return Run(name, f"u-{due_s}", "u-1", due_s, finished=bool(ended), failed=failed, finished_s=finished_s)
+    return Run(
+        name, f"u-{due_s}", "u-1", due_s, finished=bool(ended), failed=failed, finished_s=finished_s
+    )
 
 
 def planned(obj: Mapping[str, Any], now: str, *existing: Run) -> Plan:
@@ -72,7 +75,13 @@ def test_what_was_due_before_it_existed_is_not_made() -> None:
     ("zone", "schedule", "since", "until", "expected"),
     [
         # 02:30 is skipped: no run on that day.
-        ("America/New_York", "30 2 * * *", "2026-03-07T12:00:00", "2026-03-09T12:00:00", ["2026-03-09T06:30:00Z"]),
+        (
+            "America/New_York",
+            "30 2 * * *",
+            "2026-03-07T12:00:00",
+            "2026-03-09T12:00:00",
+            ["2026-03-09T06:30:00Z"],
+        ),
         # 01:30 comes twice: two runs, an hour apart, with names of their own.
         (
             "America/New_York",
@@ -81,7 +90,13 @@ def test_what_was_due_before_it_existed_is_not_made() -> None:
             "2026-11-01T12:00:00",
             ["2026-11-01T05:30:00Z", "2026-11-01T06:30:00Z"],
         ),
-        ("Europe/Berlin", "0 3 29 2 *", "2026-01-01T00:00:00", "2028-03-01T00:00:00", ["2028-02-29T02:00:00Z"]),
+        (
+            "Europe/Berlin",
+            "0 3 29 2 *",
+            "2026-01-01T00:00:00",
+            "2028-03-01T00:00:00",
+            ["2028-02-29T02:00:00Z"],
+        ),
     ],
     ids=["skipped", "twice", "leap day"],
 )
@@ -116,7 +131,10 @@ def test_a_time_that_never_comes_is_told_and_not_waited_for(schedule: str) -> No
 
 @pytest.mark.parametrize(
     ("spec", "reason"),
-    [({"schedule": "5-1 * * * *"}, "InvalidSchedule"), ({"timeZone": "Europe/Berln"}, "UnknownTimeZone")],
+    [
+        ({"schedule": "5-1 * * * *"}, "InvalidSchedule"),
+        ({"timeZone": "Europe/Berln"}, "UnknownTimeZone"),
+    ],
 )
 def test_what_cannot_be_read_makes_no_runs_and_says_so(spec: dict[str, Any], reason: str) -> None:
     obj = cron("* * * * *") | {"spec": {"schedule": "* * * * *", **spec}}
@@ -146,10 +164,15 @@ def test_more_than_a_hundred_missed_times_are_not_counted() -> None:
 def test_a_run_that_is_too_late_is_missed(deadline: int | None, late_s: int, made: bool) -> None:
     obj = cron("0 0 1 1 *", startingDeadlineSeconds=deadline)
     plan = planned(
-        obj | {"metadata": obj["metadata"] | {"creationTimestamp": "2025-06-01T00:00:00Z"}}, "2026-01-01T00:00:00"
+        obj | {"metadata": obj["metadata"] | {"creationTimestamp": "2025-06-01T00:00:00Z"}},
+        "2026-01-01T00:00:00",
     )
     assert plan.due_s is not None
-    plan = runs.plan(replace(ask.recurrence(obj), created_s=at("2025-06-01T00:00:00")), (), plan.due_s + late_s + 0.5)
+    plan = runs.plan(
+        replace(ask.recurrence(obj), created_s=at("2025-06-01T00:00:00")),
+        (),
+        plan.due_s + late_s + 0.5,
+    )
 
     assert (plan.due_s is not None, plan.missed) == (made, 0 if made else 1)
 
@@ -159,12 +182,19 @@ def test_forbid_waits_for_the_end_of_the_active_run() -> None:
     waiting = planned(obj, "2026-01-01T01:12:00", run("2026-01-01T01:00:00"))
 
     assert (waiting.due_s, waiting.waits, waiting.acts) == (None, True, False)
-    plan = planned(obj, "2026-01-01T01:12:00", run("2026-01-01T01:00:00", ended="2026-01-01T01:11:59"))
+    plan = planned(
+        obj, "2026-01-01T01:12:00", run("2026-01-01T01:00:00", ended="2026-01-01T01:11:59")
+    )
     assert (text(plan.due_s), plan.missed) == ("2026-01-01T01:10:00Z", 1)
 
 
 def test_forbid_with_a_deadline_misses_what_waited_for_too_long() -> None:
-    obj = cron("0 * * * *", concurrencyPolicy="Forbid", startingDeadlineSeconds=60, last="2026-01-01T01:00:00")
+    obj = cron(
+        "0 * * * *",
+        concurrencyPolicy="Forbid",
+        startingDeadlineSeconds=60,
+        last="2026-01-01T01:00:00",
+    )
     active = run("2026-01-01T01:00:00")
     waiting = planned(obj, "2026-01-01T02:00:10", active)
 
@@ -182,7 +212,9 @@ def test_replace_takes_the_active_runs_away_first() -> None:
 
 
 def test_a_suspended_one_makes_nothing_and_still_forgets() -> None:
-    old = [run(f"2026-01-01T0{hour}:00:00", ended=f"2026-01-01T0{hour}:01:00") for hour in range(1, 6)]
+    old = [
+        run(f"2026-01-01T0{hour}:00:00", ended=f"2026-01-01T0{hour}:01:00") for hour in range(1, 6)
+    ]
     obj = cron("0 * * * *", suspend=True, last="2026-01-01T05:00:00")
     plan = planned(obj, "2026-01-01T09:00:00", *old)
 
@@ -194,24 +226,42 @@ def test_history_is_kept_apart_for_completed_and_failed_runs() -> None:
         run(f"2026-01-01T0{hour}:00:00", ended=f"2026-01-01T0{hour}:01:00", failed=hour % 2 == 0)
         for hour in range(1, 9)
     ]
-    obj = cron("0 * * * *", last="2026-01-01T08:00:00", successfulJobsHistoryLimit=1, failedJobsHistoryLimit=0)
+    obj = cron(
+        "0 * * * *",
+        last="2026-01-01T08:00:00",
+        successfulJobsHistoryLimit=1,
+        failedJobsHistoryLimit=0,
+    )
     plan = planned(obj, "2026-01-01T08:30:00", *reversed(ended))
 
-    assert {one.due_s for one in plan.prune} == {one.due_s for one in ended} - {at("2026-01-01T07:00:00")}
+    assert {one.due_s for one in plan.prune} == {one.due_s for one in ended} - {
+        at("2026-01-01T07:00:00")
+    }
 
 
-def test_nothing_is_forgotten_that_the_status_does_not_record_or_that_could_still_be_asked_for() -> None:
+def test_nothing_is_forgotten_that_the_status_does_not_record_or_that_could_still_be_asked_for() -> (
+    None
+):
     ended = run("2026-01-01T08:00:00", ended="2026-01-01T08:00:10")
     spec: dict[str, Any] = {"successfulJobsHistoryLimit": 0}
 
-    assert planned(cron("0 * * * *", last="2026-01-01T07:00:00", **spec), "2026-01-01T08:30:00", ended).prune == ()
-    early = planned(cron("0 * * * *", last="2026-01-01T08:00:00", **spec), "2026-01-01T08:00:59", ended)
+    assert (
+        planned(
+            cron("0 * * * *", last="2026-01-01T07:00:00", **spec), "2026-01-01T08:30:00", ended
+        ).prune
+        == ()
+    )
+    early = planned(
+        cron("0 * * * *", last="2026-01-01T08:00:00", **spec), "2026-01-01T08:00:59", ended
+    )
     assert (early.prune, early.look_s) == ((), at("2026-01-01T08:01:00"))
 
 
 def test_a_status_from_a_clock_that_was_a_day_ahead_stops_nothing() -> None:
     obj = cron("0 * * * *", last="2026-01-03T05:00:00")
-    plan = planned(obj, "2026-01-02T05:00:00", run("2026-01-02T04:00:00"), run("2026-01-03T05:00:00"))
+    plan = planned(
+        obj, "2026-01-02T05:00:00", run("2026-01-02T04:00:00"), run("2026-01-03T05:00:00")
+    )
 
     assert (text(plan.due_s), plan.missed >= 0) == ("2026-01-02T05:00:00Z", True)
 
@@ -229,25 +279,37 @@ def test_what_the_template_may_not_say_is_left_out_of_a_run() -> None:
 
     assert made["metadata"]["name"] == "nightly-202601010800"
     assert made["metadata"]["labels"] == {"team": "ads", "pinterest.com/cronjob": "nightly"}
-    assert made["metadata"]["annotations"] == {"note": "n", "pinterest.com/scheduled-at": "2026-01-01T08:00:00Z"}
+    assert made["metadata"]["annotations"] == {
+        "note": "n",
+        "pinterest.com/scheduled-at": "2026-01-01T08:00:00Z",
+    }
     assert made["spec"] == {"shards": 2, "template": {}}
     assert ask.read_run(made).due_s == at("2026-01-01T08:00:00")
 
 
-@pytest.mark.parametrize("name", ["nightly", "nightly-2026", "nightly-202613010800", "nightly-999999999999", ""])
+@pytest.mark.parametrize(
+    "name", ["nightly", "nightly-2026", "nightly-202613010800", "nightly-999999999999", ""]
+)
 def test_a_name_without_a_time_is_no_error(name: str) -> None:
     assert ask.due_of(name) == 0
 
 
 class Life:
-    """A cron job whose controller is broken off anywhere, with a host that keeps what was written."""
+    """A cron job whose controller is broken off anywhere, with a host that keeps what was
+    written.
+    """
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        schedule = rng.choice(("*/7 * * * *", "0 * * * *", "@every 61m", "30 1 * * *", "13 */5 * * *"))
+        schedule = rng.choice(
+            ("*/7 * * * *", "0 * * * *", "@every 61m", "30 1 * * *", "13 */5 * * *")
+        )
         spec: dict[str, Any] = {"concurrencyPolicy": rng.choice(("Allow", "Forbid", "Replace"))}
         spec["startingDeadlineSeconds"] = rng.choice((None, None, 0, 30, 4000))
-        spec["successfulJobsHistoryLimit"], spec["failedJobsHistoryLimit"] = rng.randint(0, 2), rng.randint(0, 1)
+        spec["successfulJobsHistoryLimit"], spec["failedJobsHistoryLimit"] = (
+            rng.randint(0, 2),
+            rng.randint(0, 1),
+        )
         self.now_s = self.begin_s = at("2026-10-24T00:00:00") + rng.randrange(DAY)
         self.obj = cron(schedule, created=text(self.now_s)[:-1], timeZone="Europe/Berlin", **spec)
         self.runs: dict[str, Run] = {}
@@ -301,13 +363,17 @@ def test_each_time_becomes_one_run_or_one_missed_time(seed: int) -> None:
         life.turn()
     for _ in range(100):
         for one in list(life.runs.values()):
-            life.runs[one.name] = replace(one, finished=True, finished_s=one.finished_s or int(life.now_s))
+            life.runs[one.name] = replace(
+                one, finished=True, finished_s=one.finished_s or int(life.now_s)
+            )
         if not life.turn() and not life.turn():
             break
 
     recurrence = ask.recurrence(life.obj)
     assert recurrence.schedule is not None
     assert life.made == sorted(set(life.made)), "a run was made twice, or late"
-    total = recurrence.schedule.count(int(life.begin_s), int(life.now_s), recurrence.zone, most=100_000)
+    total = recurrence.schedule.count(
+        int(life.begin_s), int(life.now_s), recurrence.zone, most=100_000
+    )
     told = len(life.made) + life.obj["status"]["missedRuns"]
     assert told == total or (life.many and told < total)

@@ -14,7 +14,10 @@ from federator.model.resources import Resources
 def container(
     name: str = "c", *, always: bool = False, limits: dict[str, Any] | None = None, **requests: Any
 ) -> dict[str, Any]:
-    body: dict[str, Any] = {"name": name, "resources": {"requests": requests} | ({"limits": limits} if limits else {})}
+    body: dict[str, Any] = {
+        "name": name,
+        "resources": {"requests": requests} | ({"limits": limits} if limits else {}),
+    }
     return body | ({"restartPolicy": "Always"} if always else {})
 
 
@@ -33,7 +36,10 @@ SUMS = {
         {"cpu": 1000, "memory": 1 << 30},
     ),
     "an init container counts when it is larger": (
-        pod(containers=[container(cpu="1")], initContainers=[container(cpu="3"), container(cpu="2", memory="1Mi")]),
+        pod(
+            containers=[container(cpu="1")],
+            initContainers=[container(cpu="3"), container(cpu="2", memory="1Mi")],
+        ),
         {"cpu": 3000, "memory": 1 << 20},
     ),
     "an init container that is smaller does not count": (
@@ -47,11 +53,18 @@ SUMS = {
     "an init container runs with the native sidecars before it": (
         pod(
             containers=[container(cpu="1")],
-            initContainers=[container(always=True, cpu="200m"), container(cpu="2"), container(always=True, cpu="5m")],
+            initContainers=[
+                container(always=True, cpu="200m"),
+                container(cpu="2"),
+                container(always=True, cpu="5m"),
+            ],
         ),
         {"cpu": 2200},
     ),
-    "overhead comes on top": (pod(containers=[container(cpu="1")], overhead={"cpu": "250m"}), {"cpu": 1250}),
+    "overhead comes on top": (
+        pod(containers=[container(cpu="1")], overhead={"cpu": "250m"}),
+        {"cpu": 1250},
+    ),
     "the pod as a whole stands in place of the sum": (
         pod(containers=[container(cpu="1", memory="1Gi")], resources={"requests": {"cpu": "4"}}),
         {"cpu": 4000, "memory": 1 << 30},
@@ -60,13 +73,21 @@ SUMS = {
         pod(containers=[container(cpu="1")], resources={"limits": {"cpu": "4", "memory": "2Gi"}}),
         {"cpu": 1000, "memory": 2 << 30},
     ),
-    "extended resources": (pod(containers=[container(limits={"nvidia.com/gpu": 2})]), {"nvidia.com/gpu": 2}),
-    "milli are rounded up": (pod(containers=[container(cpu="100u", memory="100m")]), {"cpu": 1, "memory": 1}),
+    "extended resources": (
+        pod(containers=[container(limits={"nvidia.com/gpu": 2})]),
+        {"nvidia.com/gpu": 2},
+    ),
+    "milli are rounded up": (
+        pod(containers=[container(cpu="100u", memory="100m")]),
+        {"cpu": 1, "memory": 1},
+    ),
 }
 
 
 @pytest.mark.parametrize(("template", "amounts"), SUMS.values(), ids=SUMS)
-def test_requests_are_summed_as_the_scheduler_does(template: dict[str, Any], amounts: dict[str, int]) -> None:
+def test_requests_are_summed_as_the_scheduler_does(
+    template: dict[str, Any], amounts: dict[str, int]
+) -> None:
     assert effective.pod_shape(template).requests == Resources({**amounts, "pods": 1})
 
 
@@ -75,7 +96,10 @@ WRONG = {
         pod(containers=[container(), container(cpu="1x")]),
         "spec.template.spec.containers[1].resources.requests.cpu",
     ),
-    "negative": (pod(containers=[container(cpu="-1")]), "spec.template.spec.containers[0].resources.requests.cpu"),
+    "negative": (
+        pod(containers=[container(cpu="-1")]),
+        "spec.template.spec.containers[0].resources.requests.cpu",
+    ),
     "toleration": (
         pod(containers=[], tolerations=[{"operator": "Equal"}]),
         "spec.template.spec.tolerations[0].operator",
@@ -95,16 +119,26 @@ def test_equal_pods_have_equal_shapes_whatever_the_order() -> None:
     one = pod(
         containers=[container(cpu="1")],
         nodeSelector={"a": "1", "b": "2"},
-        tolerations=[{"key": "x", "operator": "Exists"}, {"key": "a", "value": "b"}, {"key": "a", "value": "b"}],
+        tolerations=[
+            {"key": "x", "operator": "Exists"},
+            {"key": "a", "value": "b"},
+            {"key": "a", "value": "b"},
+        ],
     )
     two = pod(
         containers=[container(cpu="1000m")],
         nodeSelector={"b": "2", "a": "1"},
-        tolerations=[{"key": "a", "operator": "Equal", "value": "b"}, {"key": "x", "operator": "Exists"}],
+        tolerations=[
+            {"key": "a", "operator": "Equal", "value": "b"},
+            {"key": "x", "operator": "Exists"},
+        ],
     )
     assert effective.pod_shape(one) == effective.pod_shape(two)
     assert effective.pod_shape(one).id == effective.pod_shape(two).id
-    assert effective.pod_shape(one).tolerations == (Toleration("a", value="b"), Toleration("x", "Exists"))
+    assert effective.pod_shape(one).tolerations == (
+        Toleration("a", value="b"),
+        Toleration("x", "Exists"),
+    )
 
 
 def test_required_node_affinity_is_part_of_the_shape_and_preferred_is_not() -> None:
@@ -128,12 +162,18 @@ def anti(topology: str = "kubernetes.io/hostname", **term: Any) -> dict[str, Any
 
 ONE_PER_NODE = {
     "keeps off its own kind": (pod(containers=[], affinity=anti()), True),
-    "keeps off others": (pod(containers=[], affinity=anti(labelSelector={"matchLabels": {"app": "db"}})), False),
+    "keeps off others": (
+        pod(containers=[], affinity=anti(labelSelector={"matchLabels": {"app": "db"}})),
+        False,
+    ),
     "keeps off everything": (pod(containers=[], affinity=anti(labelSelector={})), True),
     "selects nothing": (pod(containers=[], affinity=anti(labelSelector=None)), False),
     "by zone": (pod(containers=[], affinity=anti("topology.kubernetes.io/zone")), False),
     "of other namespaces": (pod(containers=[], affinity=anti(namespaces=["other"])), False),
-    "host port": (pod(containers=[{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]), True),
+    "host port": (
+        pod(containers=[{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]),
+        True,
+    ),
     "port on the host's network": (
         pod(hostNetwork=True, containers=[{"name": "c", "ports": [{"containerPort": 80}]}]),
         True,
@@ -143,23 +183,45 @@ ONE_PER_NODE = {
 
 
 @pytest.mark.parametrize(("template", "alone"), ONE_PER_NODE.values(), ids=ONE_PER_NODE)
-def test_copies_that_can_never_share_a_node_are_found(template: dict[str, Any], alone: bool) -> None:
+def test_copies_that_can_never_share_a_node_are_found(
+    template: dict[str, Any], alone: bool
+) -> None:
     assert effective.pod_shape(template).one_per_node is alone
 
 
 def test_remembered_answers_follow_everything_that_a_shape_depends_on() -> None:
-    profile = {"spec": {"sidecars": [{"name": "s", "container": {"resources": {"requests": {"cpu": "1"}}}}]}}
-    larger = {"spec": {"sidecars": [{"name": "s", "container": {"resources": {"requests": {"cpu": "2"}}}}]}}
+    profile = {
+        "spec": {
+            "sidecars": [{"name": "s", "container": {"resources": {"requests": {"cpu": "1"}}}}]
+        }
+    }
+    larger = {
+        "spec": {
+            "sidecars": [{"name": "s", "container": {"resources": {"requests": {"cpu": "2"}}}}]
+        }
+    }
     plain = pod(containers=[container(cpu="1")])
     shapes = [
         effective.pod_shape(plain),
         effective.pod_shape(plain, profile),
         effective.pod_shape(plain, larger),
-        effective.pod_shape(pod(containers=[container(cpu="1")], initContainers=[container(cpu="9")])),
+        effective.pod_shape(
+            pod(containers=[container(cpu="1")], initContainers=[container(cpu="9")])
+        ),
         effective.pod_shape(pod(containers=[container(cpu="1"), container(cpu="9")])),
         effective.pod_shape(pod(containers=[container(cpu="1")], affinity=anti())),
-        effective.pod_shape({**pod(containers=[container(cpu="1")], affinity=anti()), "metadata": {}}),
+        effective.pod_shape(
+            {**pod(containers=[container(cpu="1")], affinity=anti()), "metadata": {}}
+        ),
     ]
-    assert [shape.requests["cpu"] for shape in shapes] == [1000, 2000, 3000, 9000, 10000, 1000, 1000]
+    assert [shape.requests["cpu"] for shape in shapes] == [
+        1000,
+        2000,
+        3000,
+        9000,
+        10000,
+        1000,
+        1000,
+    ]
     assert [shape.one_per_node for shape in shapes] == [False] * 5 + [True, False]
     assert effective.pod_shape(plain, profile) == shapes[1]

@@ -69,7 +69,10 @@ def test_the_workloads_own_variables_labels_and_mounts_stand() -> None:
     assert app["volumeMounts"] == [{"name": "v", "mountPath": "/v"}]
     assert "volumeMounts" not in logs
     assert out["spec"]["volumes"] == [{"name": "v", "emptyDir": {}}]
-    assert out["metadata"] == {"labels": {"app": "web", "runtime": "base"}, "annotations": {"note": "profile"}}
+    assert out["metadata"] == {
+        "labels": {"app": "web", "runtime": "base"},
+        "annotations": {"note": "profile"},
+    }
 
 
 def test_parameters_become_variables_with_defaults() -> None:
@@ -93,12 +96,18 @@ def test_a_container_on_request_comes_only_when_it_is_named() -> None:
 def test_pods_of_jobs_get_native_sidecars_only_so_that_they_can_end() -> None:
     out = inject(TEMPLATE, PROFILE, batch=True)
     assert [c["name"] for c in out["spec"]["containers"]] == ["app"]
-    native = [c["name"] for c in out["spec"]["initContainers"] if c.get("restartPolicy") == "Always"]
+    native = [
+        c["name"] for c in out["spec"]["initContainers"] if c.get("restartPolicy") == "Always"
+    ]
     assert native == ["logs", "identity"]
 
 
 REFUSED = {
-    "unknown container": ({"nobody": {}}, "spec.sidecars.nobody", "only cert, identity, logs, traffic"),
+    "unknown container": (
+        {"nobody": {}},
+        "spec.sidecars.nobody",
+        "only cert, identity, logs, traffic",
+    ),
     "unknown parameter": ({"logs": {"lvl": "x"}}, "spec.sidecars.logs.lvl", "knows level, topic"),
     "container without parameters": ({"cert": {"x": 1}}, "spec.sidecars.cert.x", "knows none"),
     "missing parameter": ({"traffic": {}}, "spec.sidecars.traffic.deps", "needs this parameter"),
@@ -106,7 +115,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("sidecars", "path", "message"), REFUSED.values(), ids=REFUSED)
-def test_parameters_that_the_profile_does_not_know_are_refused(sidecars: Any, path: str, message: str) -> None:
+def test_parameters_that_the_profile_does_not_know_are_refused(
+    sidecars: Any, path: str, message: str
+) -> None:
     with pytest.raises(FieldError) as caught:
         inject(TEMPLATE, PROFILE, sidecars)
     assert caught.value.path == path

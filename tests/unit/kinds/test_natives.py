@@ -1,4 +1,5 @@
-"""The native objects of a slice, compared with goldens, and what stays the same while things change.
+"""The native objects of a slice, compared with goldens, and what stays the same while things
+change.
 
 Goldens are rewritten with FEDERATOR_WRITE_GOLDEN=1; the change is then read in the diff.
 """
@@ -117,7 +118,9 @@ def profile() -> dict[str, Any]:
 def slice_of(text: str, share: Share) -> dict[str, Any]:
     (obj,) = read.load_yaml(text)
     read.check(obj)
-    mark = SliceMark("fleet-1", "host-uid", 1, share.cluster, share.seq, share.ranges, "default", "abc")
+    mark = SliceMark(
+        "fleet-1", "host-uid", 1, share.cluster, share.seq, share.ranges, "default", "abc"
+    )
     rendered = registry.verbs_of(obj["kind"]).render_slice(obj, share, mark)
     rendered["metadata"]["uid"] = "slice-uid"
     return rendered
@@ -161,9 +164,15 @@ def test_every_native_is_marked_and_owned_but_for_a_service_account_that_may_be_
 
 def test_the_selector_of_a_service_depends_on_its_name_alone() -> None:
     one = _only(expand(slice_of(SERVICE, CASES["service"][1]), profile()), "Deployment")
-    changed = SERVICE.replace("app: homefeed", "app: other").replace("project: homefeed", "project: else")
+    changed = SERVICE.replace("app: homefeed", "app: other").replace(
+        "project: homefeed", "project: else"
+    )
     two = _only(expand(slice_of(changed, CASES["service"][1]), None), "Deployment")
-    assert one["spec"]["selector"] == two["spec"]["selector"] == {"matchLabels": {"pinterest.com/service": "homefeed"}}
+    assert (
+        one["spec"]["selector"]
+        == two["spec"]["selector"]
+        == {"matchLabels": {"pinterest.com/service": "homefeed"}}
+    )
     for deployment in (one, two):
         pod_labels = deployment["spec"]["template"]["metadata"]["labels"]
         assert pod_labels["pinterest.com/service"] == "homefeed"
@@ -171,7 +180,9 @@ def test_the_selector_of_a_service_depends_on_its_name_alone() -> None:
 
 def test_a_changed_config_map_changes_the_pods_of_a_service_and_nothing_else_does() -> None:
     def template(text: str) -> Any:
-        return _only(expand(slice_of(text, CASES["service"][1]), profile()), "Deployment")["spec"]["template"]
+        return _only(expand(slice_of(text, CASES["service"][1]), profile()), "Deployment")["spec"][
+            "template"
+        ]
 
     assert template(SERVICE) == template(SERVICE.replace("replicas: 30", "replicas: 31"))
     assert template(SERVICE) == template(SERVICE.replace("zonal", "other"))
@@ -182,9 +193,16 @@ def test_a_changed_config_map_changes_the_pods_of_a_service_and_nothing_else_doe
 
 
 def test_the_config_is_mounted_in_the_workloads_own_containers_only() -> None:
-    pod = _only(expand(slice_of(SERVICE, CASES["service"][1]), profile()), "Deployment")["spec"]["template"]["spec"]
+    pod = _only(expand(slice_of(SERVICE, CASES["service"][1]), profile()), "Deployment")["spec"][
+        "template"
+    ]["spec"]
     everything = [*pod["initContainers"], *pod["containers"]]
-    mounted = {c["name"] for c in everything for m in c.get("volumeMounts", ()) if m["name"] == parts.CONFIG_VOLUME}
+    mounted = {
+        c["name"]
+        for c in everything
+        for m in c.get("volumeMounts", ())
+        if m["name"] == parts.CONFIG_VOLUME
+    }
     assert mounted == {"warm", "app"}
 
 
@@ -192,8 +210,19 @@ def test_the_config_is_mounted_in_the_workloads_own_containers_only() -> None:
     "use",
     [
         {"volumes": [{"name": "mine", "configMap": {"name": "homefeed-config"}}]},
-        {"volumes": [{"name": "mine", "projected": {"sources": [{"configMap": {"name": "homefeed-config"}}]}}]},
-        {"containers": [{"name": "app", "envFrom": [{"configMapRef": {"name": "homefeed-config"}}]}]},
+        {
+            "volumes": [
+                {
+                    "name": "mine",
+                    "projected": {"sources": [{"configMap": {"name": "homefeed-config"}}]},
+                }
+            ]
+        },
+        {
+            "containers": [
+                {"name": "app", "envFrom": [{"configMapRef": {"name": "homefeed-config"}}]}
+            ]
+        },
     ],
 )
 def test_a_template_that_uses_its_config_map_itself_is_left_alone(use: dict[str, Any]) -> None:
@@ -209,7 +238,11 @@ def test_jobs_cover_the_ranges_exactly_and_number_their_shards() -> None:
     jobs = [native for native in expand(obj, profile()) if native["kind"] == "Job"]
     covered = []
     for job in jobs:
-        env = {e["name"]: e["value"] for e in job["spec"]["template"]["spec"]["containers"][0]["env"] if "value" in e}
+        env = {
+            e["name"]: e["value"]
+            for e in job["spec"]["template"]["spec"]["containers"][0]["env"]
+            if "value" in e
+        }
         base = int(env["SHARD_BASE"])
         covered.append((base, base + job["spec"]["completions"] - 1))
         assert env["SHARD_COUNT"] == "400"
@@ -249,13 +282,22 @@ def test_the_names_of_a_jobs_pods_are_valid_host_names(name: str, piece: tuple[i
 
 
 def test_names_of_jobs_differ_between_ranges_and_workloads() -> None:
-    made = {jobsets.job_name("w" * 51 + last, (low, low + 10_000)) for last in "ab" for low in range(0, 90_000, 9)}
+    made = {
+        jobsets.job_name("w" * 51 + last, (low, low + 10_000))
+        for last in "ab"
+        for low in range(0, 90_000, 9)
+    }
     assert len(made) == 2 * 10_000
 
 
 def test_each_tier_has_a_priority_class_that_pods_name_unless_they_name_their_own() -> None:
     classes = {body["metadata"]["name"]: body["value"] for body in priorities.PRIORITY_CLASSES}
-    assert classes["federator-reserved"] > classes["federator-ondemand"] > 0 > classes["federator-preemptible"]
+    assert (
+        classes["federator-reserved"]
+        > classes["federator-ondemand"]
+        > 0
+        > classes["federator-preemptible"]
+    )
     named = {case: expand(slice_of(text, share), None) for case, (text, share, _) in CASES.items()}
     pods = {
         case: next(n["spec"]["template"]["spec"] for n in made if n["kind"] in RUNS_PODS)
@@ -275,14 +317,24 @@ def test_services_carry_what_the_workload_says_of_them() -> None:
         "sessionAffinity": "ClientIP",
     }
     obj["spec"]["additionalServices"] = [
-        {"name": "alias", "ports": [{"port": 90}], "headless": True, "publishNotReadyAddresses": True}
+        {
+            "name": "alias",
+            "ports": [{"port": 90}],
+            "headless": True,
+            "publishNotReadyAddresses": True,
+        }
     ]
     first, second = (made for made in expand(obj, None) if made["kind"] == "Service")
 
     assert first["metadata"]["annotations"] == {"prometheus.io/scrape": "true"}
     assert (first["spec"]["type"], first["spec"]["sessionAffinity"]) == ("NodePort", "ClientIP")
-    assert first["spec"]["ports"] == [{"port": 80, "protocol": "TCP", "targetPort": 80, "nodePort": 30001}]
+    assert first["spec"]["ports"] == [
+        {"port": 80, "protocol": "TCP", "targetPort": 80, "nodePort": 30001}
+    ]
     assert (first["metadata"]["name"], second["metadata"]["name"]) == ("plain", "alias")
     assert second["spec"]["selector"] == first["spec"]["selector"]
-    assert (second["spec"]["clusterIP"], second["spec"]["publishNotReadyAddresses"]) == ("None", True)
+    assert (second["spec"]["clusterIP"], second["spec"]["publishNotReadyAddresses"]) == (
+        "None",
+        True,
+    )
     assert "annotations" not in second["metadata"]

@@ -21,7 +21,12 @@ from tests.hostilepods import Row
 PROFILE = {
     "metadata": {"name": "default"},
     "spec": {
-        "sidecars": [{"name": "mesh", "container": {"image": "mesh:1", "securityContext": {"privileged": True}}}],
+        "sidecars": [
+            {
+                "name": "mesh",
+                "container": {"image": "mesh:1", "securityContext": {"privileged": True}},
+            }
+        ],
         "volumes": [{"name": "host", "hostPath": {"path": "/"}}],
         "podAnnotations": {"container.apparmor.security.beta.kubernetes.io/mesh": "unconfined"},
     },
@@ -66,19 +71,31 @@ def test_a_hostile_template_is_refused_with_its_path(row: Row) -> None:
 
 def test_what_the_profile_adds_is_told_as_the_profiles() -> None:
     wanted = of(service(), PROFILE)
-    assert wanted.baseline.startswith("RuntimeProfile default: spec.sidecars[0].container.securityContext.privileged: ")
+    assert wanted.baseline.startswith(
+        "RuntimeProfile default: spec.sidecars[0].container.securityContext.privileged: "
+    )
     assert wanted.baseline.endswith("; 2 more")
     no_sidecar = {**PROFILE, "spec": {**PROFILE["spec"], "sidecars": []}}  # type: ignore[dict-item]
-    assert of(service(), no_sidecar).baseline.startswith("RuntimeProfile default: spec.volumes[0].hostPath: ")
+    assert of(service(), no_sidecar).baseline.startswith(
+        "RuntimeProfile default: spec.volumes[0].hostPath: "
+    )
     own = service(pod(containers=[{"name": "app", "securityContext": {"privileged": True}}]))
-    assert of(own, PROFILE).baseline.startswith("spec.template.spec.containers[0].securityContext.privileged: ")
+    assert of(own, PROFILE).baseline.startswith(
+        "spec.template.spec.containers[0].securityContext.privileged: "
+    )
 
 
 def test_a_carried_deployment_is_looked_at_alike() -> None:
-    obj = {**service(pod(hostPID=True, serviceAccountName="web")), "apiVersion": "apps/v1", "kind": "Deployment"}
+    obj = {
+        **service(pod(hostPID=True, serviceAccountName="web")),
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+    }
     found = of(obj)
     assert found.baseline.startswith("spec.template.spec.hostPID: ")
-    assert found.service_account == "web", "one of its own name is not made for it by the federation"
+    assert found.service_account == "web", (
+        "one of its own name is not made for it by the federation"
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,7 +108,9 @@ def test_a_carried_deployment_is_looked_at_alike() -> None:
         ),
     ],
 )
-def test_nodes_and_their_priorities_are_for_privileged_namespaces(template: dict[str, Any], path: str) -> None:
+def test_nodes_and_their_priorities_are_for_privileged_namespaces(
+    template: dict[str, Any], path: str
+) -> None:
     found = refusal(of(service(template)))
     assert found is not None
     assert found.message.startswith(path)
@@ -136,7 +155,10 @@ LISTS = QuotaAccount(
         (Privileges(iam_role="role-web-ro"), ""),
         (Privileges(priority_class="batch"), ""),
         (Privileges(service_account="robots"), "spec.template.spec.serviceAccountName: is robots"),
-        (Privileges(service_account="a-team-b"), "spec.template.spec.serviceAccountName: is a-team-b"),
+        (
+            Privileges(service_account="a-team-b"),
+            "spec.template.spec.serviceAccountName: is a-team-b",
+        ),
         (Privileges(iam_role="role-web-ro-admin"), "spec.iamRole: is role-web-ro-admin"),
         (Privileges(iam_role="role.web-ro"), "spec.iamRole: is role.web-ro"),
         (Privileges(priority_class="urgent"), "spec.template.spec.priorityClassName: is urgent"),
@@ -164,16 +186,24 @@ def test_an_account_without_lists_lists_nothing_and_every_account_of_the_project
 
 
 def test_the_class_of_the_tier_needs_no_leave_and_that_of_another_does() -> None:
-    assert of(service(pod(priorityClassName="federator-ondemand"), tier="OnDemand")).priority_class == ""
     assert (
-        of(service(pod(priorityClassName="federator-reserved"), tier="OnDemand")).priority_class == "federator-reserved"
+        of(service(pod(priorityClassName="federator-ondemand"), tier="OnDemand")).priority_class
+        == ""
+    )
+    assert (
+        of(service(pod(priorityClassName="federator-reserved"), tier="OnDemand")).priority_class
+        == "federator-reserved"
     )
 
 
-@pytest.mark.parametrize("field", ["volumes", "containers", "initContainers", "ephemeralContainers"])
+@pytest.mark.parametrize(
+    "field", ["volumes", "containers", "initContainers", "ephemeralContainers"]
+)
 @pytest.mark.parametrize("profile", [None, PROFILE], ids=["without a profile", "with a profile"])
 @pytest.mark.parametrize("stray", [None, 5, "text", [], {}])
-def test_what_stands_beside_a_violation_hides_it_from_nobody(field: str, profile: dict[str, Any], stray: Any) -> None:
+def test_what_stands_beside_a_violation_hides_it_from_nobody(
+    field: str, profile: dict[str, Any], stray: Any
+) -> None:
     hostile = {"name": "host", "hostPath": {"path": "/"}, "securityContext": {"privileged": True}}
     found = of(service(pod(**{field: [stray, hostile]})), profile)
     assert f"spec.{field}[1]" in found.baseline or profile is not None

@@ -35,7 +35,13 @@ async def tell(client: Client, clock: Clock) -> None:
     """Create, apply, patch, refuse, delete; a reflector sees it all."""
     store: Store[dict[str, str]] = Store()
     reflector: Reflector[dict[str, str]] = Reflector(
-        client, "v1", "configmaps", store, project=lambda obj: obj.get("data"), clock=clock, rng=random.Random(2)
+        client,
+        "v1",
+        "configmaps",
+        store,
+        project=lambda obj: obj.get("data"),
+        clock=clock,
+        rng=random.Random(2),
     )
     key = ("default", "web")
     watching = asyncio.create_task(reflector.run())
@@ -99,5 +105,7 @@ async def ask(client: Client) -> None:
             },
         )
     listed = await client.list("v1", "configmaps", "default", label_selector="page=yes", limit=3)
-    assert [item["metadata"]["name"] for item in listed.items] == [f"page-{number}" for number in range(7)]
+    assert [item["metadata"]["name"] for item in listed.items] == [
+        f"page-{number}" for number in range(7)
+    ]
     assert listed.items[0]["kind"] == "ConfigMap"

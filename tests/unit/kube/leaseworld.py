@@ -1,4 +1,6 @@
-"""An embedded host with one Lease, candidates for it, and the troubles that can come between them."""
+"""An embedded host with one Lease, candidates for it, and the troubles that can come between
+them.
+"""
 
 import asyncio
 import contextlib
@@ -22,9 +24,12 @@ NAMESPACE = "federator-system"
 LEASE = ObjectRef("coordination.k8s.io/v1", "leases", NAMESPACE, "hub", "Lease")
 LEDGER = ObjectRef("v1", "configmaps", "default", "ledger", "ConfigMap")
 FIRST_S = 10.5
-"""Where no Lease is, a candidate waits a renew deadline: somebody may lead whose Lease was deleted."""
+"""Where no Lease is, a candidate waits a renew deadline: somebody may lead whose Lease was deleted.
+"""
 LONGEST_S = 17.0
-"""A lease runs out, and a candidate looks at it once more in each retry period: then somebody leads."""
+"""A lease runs out, and a candidate looks at it once more in each retry period: then somebody
+leads.
+"""
 TROUBLES = ("reset", "hang", "html", "busy", "lost", "late", "slow")
 
 
@@ -46,7 +51,9 @@ class Troubled:
             case "hang":
                 await asyncio.sleep(FOREVER)
             case "html":
-                return Answer(502, (b"<html><body>Bad Gateway</body></html>",), {"content-type": "text/html"})
+                return Answer(
+                    502, (b"<html><body>Bad Gateway</body></html>",), {"content-type": "text/html"}
+                )
             case "busy":
                 return status(503, "ServiceUnavailable")
             case "lost" if request.method != "GET":
@@ -74,7 +81,9 @@ class Troubled:
 
 
 class ShiftedClock(Clock):
-    """A machine of its own: its wall clock may jump, and `blocked_s` have passed while its loop could not run."""
+    """A machine of its own: its wall clock may jump, and `blocked_s` have passed while its loop
+    could not run.
+    """
 
     __slots__ = ("blocked_s",)
 
@@ -166,13 +175,19 @@ class LeaseWorld:
 
     def __init__(self, seed: int = 1) -> None:
         self.rng = random.Random(seed)
-        self.host = EmbeddedCluster("host", clock=Clock(EPOCH_S), rng=random.Random(seed), workloads=False)
+        self.host = EmbeddedCluster(
+            "host", clock=Clock(EPOCH_S), rng=random.Random(seed), workloads=False
+        )
         self.client = Client(self.host.transport(), "host")
         self.candidates: list[Candidate] = []
 
     async def begin(self, *names: str, **options: Any) -> list[Candidate]:
         with contextlib.suppress(errors.AlreadyExists):
-            ledger = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ledger", "namespace": "default"}}
+            ledger = {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "ledger", "namespace": "default"},
+            }
             await self.client.create(LEDGER, ledger)
         return [self.candidate(name, **options).start() for name in names]
 
@@ -201,7 +216,9 @@ class LeaseWorld:
         begun = loop.time()
         while name not in self.leaders():
             if loop.time() > begun + within_s:
-                raise AssertionError(f"{name} does not lead after {within_s} s; leaders: {self.leaders()}")
+                raise AssertionError(
+                    f"{name} does not lead after {within_s} s; leaders: {self.leaders()}"
+                )
             await asyncio.sleep(0.05)
         return loop.time() - begun
 

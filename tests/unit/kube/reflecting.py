@@ -29,7 +29,9 @@ class World:
             "v1",
             "things",
             self.store,
-            on_change=options.pop("on_change", lambda key, old, new: self.changes.append((key[1], old, new))),
+            on_change=options.pop(
+                "on_change", lambda key, old, new: self.changes.append((key[1], old, new))
+            ),
             clock=Clock(0.0),
             rng=random.Random(2),
             **options,

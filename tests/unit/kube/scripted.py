@@ -1,4 +1,6 @@
-"""A Transport that plays a script: each request is answered by the next line, and everything asked is kept."""
+"""A Transport that plays a script: each request is answered by the next line, and everything asked
+is kept.
+"""
 
 import asyncio
 import functools
@@ -88,21 +90,40 @@ class Script:
 
 def reply(body: Any, status: int = 200, **headers: str) -> Answer:
     return Answer(
-        status, (json.dumps(body).encode(),), {name.replace("_", "-"): text for name, text in headers.items()}
+        status,
+        (json.dumps(body).encode(),),
+        {name.replace("_", "-"): text for name, text in headers.items()},
     )
 
 
-def status(code: int, reason: str, message: str = "no", *, details: Any = None, **headers: str) -> Answer:
-    body = {"kind": "Status", "apiVersion": "v1", "code": code, "reason": reason, "message": message}
+def status(
+    code: int, reason: str, message: str = "no", *, details: Any = None, **headers: str
+) -> Answer:
+    body = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "code": code,
+        "reason": reason,
+        "message": message,
+    }
     return reply(body | ({"details": details} if details else {}), code, **headers)
 
 
-def thing(name: str, version: int, *, uid: str = "", namespace: str = "ns", value: Any = None) -> dict[str, Any]:
-    meta = {"name": name, "namespace": namespace, "uid": uid or f"uid-{name}", "resourceVersion": str(version)}
+def thing(
+    name: str, version: int, *, uid: str = "", namespace: str = "ns", value: Any = None
+) -> dict[str, Any]:
+    meta = {
+        "name": name,
+        "namespace": namespace,
+        "uid": uid or f"uid-{name}",
+        "resourceVersion": str(version),
+    }
     return {"apiVersion": "v1", "kind": "Thing", "metadata": meta, "value": value}
 
 
-def listing(version: int, *things: dict[str, Any], token: str = "", kind: str = "ThingList") -> Answer:
+def listing(
+    version: int, *things: dict[str, Any], token: str = "", kind: str = "ThingList"
+) -> Answer:
     meta = {"resourceVersion": str(version)} | ({"continue": token} if token else {})
     return reply({"kind": kind, "apiVersion": "v1", "metadata": meta, "items": list(things)})
 

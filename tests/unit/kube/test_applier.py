@@ -27,7 +27,13 @@ def applier(script: Script) -> Applier:
     ("step", "method", "path", "query", "body"),
     [
         (Create(REF, {"a": 1}), "POST", "deployments", {}, {"a": 1}),
-        (Patch(REF, {"spec": {"a": 1}}, "status"), "PATCH", "deployments/web/status", {}, {"spec": {"a": 1}}),
+        (
+            Patch(REF, {"spec": {"a": 1}}, "status"),
+            "PATCH",
+            "deployments/web/status",
+            {},
+            {"spec": {"a": 1}},
+        ),
         (
             Patch(REF, {"metadata": {"labels": {"l": "v"}}}, uid="u", resource_version="5"),
             "PATCH",
@@ -71,7 +77,9 @@ async def test_deleting_what_is_gone_is_success_and_another_uid_is_not() -> None
     gone = status(404, "NotFound", details={"name": "web"})
     one = applier(Script(gone, status(404, "NotFound"), status(409, "Conflict")))
     assert (await one.apply(Delete(REF, "u"))).ok
-    assert not (await one.apply(Delete(REF, "u"))).ok  # the kind is not served: nothing is known of its objects
+    assert not (
+        await one.apply(Delete(REF, "u"))
+    ).ok  # the kind is not served: nothing is known of its objects
     outcome = await one.apply(Delete(REF, "u"))
     assert isinstance(outcome.error, errors.Conflict)
 
@@ -88,7 +96,9 @@ async def test_a_write_without_an_answer_is_unknown_and_a_refused_one_is_not() -
 async def test_steps_in_order_stop_at_the_first_failure_but_not_at_an_event() -> None:
     tell = EmitEvent(REF, "u", "Placed", "6 of 6")
     script = Script(reply(OK), status(403, "Forbidden"), status(409, "Conflict"))
-    outcomes = await applier(script).apply_in_order([Create(REF, {}), tell, Apply(REF, {}), Delete(REF, "u")])
+    outcomes = await applier(script).apply_in_order(
+        [Create(REF, {}), tell, Apply(REF, {}), Delete(REF, "u")]
+    )
     assert [outcome.ok for outcome in outcomes] == [True, False, False]
 
 
@@ -105,7 +115,9 @@ async def test_a_closed_lane_is_an_outcome_that_sent_nothing() -> None:
 @on_virtual_time
 async def test_an_event_says_who_what_and_about_whom() -> None:
     script = Script(reply(OK))
-    await applier(script).apply(EmitEvent(REF, "u1", "ApplyFailed", "x" * 2000 + "é", warning=True, action="Apply"))
+    await applier(script).apply(
+        EmitEvent(REF, "u1", "ApplyFailed", "x" * 2000 + "é", warning=True, action="Apply")
+    )
     body = json.loads(script.requests[0].body)
     assert script.requests[0].path == "/apis/events.k8s.io/v1/namespaces/ns/events"
     assert body["regarding"] == {
@@ -124,7 +136,9 @@ async def test_an_event_says_who_what_and_about_whom() -> None:
 @on_virtual_time
 async def test_an_event_about_a_cluster_scoped_object_goes_to_default() -> None:
     script = Script(reply(OK))
-    cluster = ObjectRef("federation.pinterest.com/v1alpha1", "memberclusters", "", "east", "MemberCluster")
+    cluster = ObjectRef(
+        "federation.pinterest.com/v1alpha1", "memberclusters", "", "east", "MemberCluster"
+    )
     await applier(script).apply(EmitEvent(cluster, "u1", "NotReady", "silent for 40 s"))
     assert "/namespaces/default/events" in script.requests[0].path
     assert "namespace" not in json.loads(script.requests[0].body)["regarding"]
@@ -139,7 +153,10 @@ async def test_the_same_event_again_is_counted_in_the_first() -> None:
     methods = [request.method for request in script.requests]
     assert methods == ["POST", "PATCH", "PATCH"]
     assert json.loads(script.requests[2].body)["series"]["count"] == 3
-    assert script.requests[1].path.rsplit("/", 1)[1] == json.loads(script.requests[0].body)["metadata"]["name"]
+    assert (
+        script.requests[1].path.rsplit("/", 1)[1]
+        == json.loads(script.requests[0].body)["metadata"]["name"]
+    )
 
 
 @on_virtual_time

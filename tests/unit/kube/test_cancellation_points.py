@@ -1,5 +1,6 @@
-"""Whoever is cancelled at any of its awaits, the n-th for every n, leaves nothing behind: no slot of a lane, no key of
-a queue, no lease that nobody can take, and nobody who leads beside another."""
+"""Whoever is cancelled at any of its awaits, the n-th for every n, leaves nothing behind: no slot
+of a lane, no key of a queue, no lease that nobody can take, and nobody who leads beside another.
+"""
 
 import asyncio
 import collections
@@ -21,7 +22,9 @@ from tests.unit.kube.scripted import on_virtual_time
 
 LANE_POINTS, QUEUE_POINTS, LEASE_POINTS = range(1, 6), range(1, 10), range(1, 40)
 TOO_LATE = (False, True)
-"""Whether the cancellation comes when what was awaited is there already, and the task has not gone on yet."""
+"""Whether the cancellation comes when what was awaited is there already, and the task has not gone
+on yet.
+"""
 
 
 @types.coroutine
@@ -57,7 +60,7 @@ async def as_coroutine(coroutine: Coroutine[Any, Any, Any], nth: int, late: bool
     return await cut(coroutine, nth, late)
 
 
-# -- lanes -------------------------------------------------------------------------------------------------------------
+# -- lanes -----------------------------------------------------------------------------------------
 
 
 async def _lane(nth: int, late: bool) -> None:
@@ -86,7 +89,9 @@ async def _lane(nth: int, late: bool) -> None:
 @pytest.mark.parametrize("late", TOO_LATE)
 @pytest.mark.parametrize("nth", LANE_POINTS)
 @on_virtual_time
-async def test_a_lane_gets_its_slot_back_wherever_a_caller_is_cancelled(nth: int, late: bool) -> None:
+async def test_a_lane_gets_its_slot_back_wherever_a_caller_is_cancelled(
+    nth: int, late: bool
+) -> None:
     await _lane(nth, late)
 
 
@@ -114,10 +119,14 @@ async def _slot_without_end(self: Lane, key: str = "") -> AsyncIterator[None]:
     self._leave()
 
 
-@pytest.mark.parametrize(("name", "bug"), [("_enter", _keeps_what_it_was_given), ("slot", _slot_without_end)])
+@pytest.mark.parametrize(
+    ("name", "bug"), [("_enter", _keeps_what_it_was_given), ("slot", _slot_without_end)]
+)
 @on_virtual_time
 async def test_a_slot_that_leaks_by_cancellation_is_found(name: str, bug: Any) -> None:
-    """The planted bug of lanes: no world of the campaign cancels a caller in a process that lives on."""
+    """The planted bug of lanes: no world of the campaign cancels a caller in a process that lives
+    on.
+    """
     found = 0
     with mock.patch.object(Lane, name, bug):
         for nth in LANE_POINTS:
@@ -129,14 +138,16 @@ async def test_a_slot_that_leaks_by_cancellation_is_found(name: str, bug: Any) -
     assert found > 0
 
 
-# -- queues ------------------------------------------------------------------------------------------------------------
+# -- queues ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("late", TOO_LATE)
 @pytest.mark.parametrize("batches", [False, True])
 @pytest.mark.parametrize("nth", QUEUE_POINTS)
 @on_virtual_time
-async def test_a_key_whose_turn_was_cut_short_gets_another_one(nth: int, batches: bool, late: bool) -> None:
+async def test_a_key_whose_turn_was_cut_short_gets_another_one(
+    nth: int, batches: bool, late: bool
+) -> None:
     queue: WorkQueue[str] = WorkQueue("q", rng=random.Random(5))
     served: list[str] = []
 
@@ -150,7 +161,11 @@ async def test_a_key_whose_turn_was_cut_short_gets_another_one(nth: int, batches
             await turn(key)
 
     def run() -> Coroutine[Any, Any, None]:
-        return queue.run_batches(turns, most=2, linger_s=0.1) if batches else queue.run(turn, workers=2)
+        return (
+            queue.run_batches(turns, most=2, linger_s=0.1)
+            if batches
+            else queue.run(turn, workers=2)
+        )
 
     victim = asyncio.create_task(as_coroutine(run(), nth, late))
     for key in ("a", "b", "c"):
@@ -168,12 +183,14 @@ async def test_a_key_whose_turn_was_cut_short_gets_another_one(nth: int, batches
     await asyncio.wait([heir])
 
 
-# -- electors ----------------------------------------------------------------------------------------------------------
+# -- electors --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("late", TOO_LATE)
 @on_virtual_time
-async def test_wherever_a_candidate_is_cancelled_another_leads_and_never_beside_it(late: bool) -> None:
+async def test_wherever_a_candidate_is_cancelled_another_leads_and_never_beside_it(
+    late: bool,
+) -> None:
     for nth in LEASE_POINTS:
         world = LeaseWorld()
         (a,) = await world.begin("a")
@@ -188,6 +205,8 @@ async def test_wherever_a_candidate_is_cancelled_another_leads_and_never_beside_
             both, led = both or (a.elector.leading and b.elector.leading), led or b.elector.leading
             await asyncio.sleep(0.1)
         assert not both
-        assert led == a.task.done(), f"await {nth}: a is {a.elector.leadership}, b is {b.elector.leadership}"
+        assert led == a.task.done(), (
+            f"await {nth}: a is {a.elector.leadership}, b is {b.elector.leadership}"
+        )
         assert not (a.task.done() and a.elector.leading)
         await world.end()

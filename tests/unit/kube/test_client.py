@@ -1,4 +1,6 @@
-"""The client's promises: errors by their reason, deadlines, retries of reads only, answers that are not Kubernetes."""
+"""The client's promises: errors by their reason, deadlines, retries of reads only, answers that are
+not Kubernetes.
+"""
 
 import asyncio
 import json
@@ -82,7 +84,9 @@ async def test_retry_after_comes_from_the_status_or_from_the_header() -> None:
 
 @on_virtual_time
 async def test_field_errors_of_a_status_reach_the_caller() -> None:
-    causes = [{"reason": "FieldValueInvalid", "field": "spec.replicas", "message": "must not be negative"}]
+    causes = [
+        {"reason": "FieldValueInvalid", "field": "spec.replicas", "message": "must not be negative"}
+    ]
     with pytest.raises(errors.Invalid) as caught:
         await client(Script(status(422, "Invalid", details={"causes": causes}))).create(REF, {})
     assert caught.value.causes == tuple(causes)
@@ -91,7 +95,11 @@ async def test_field_errors_of_a_status_reach_the_caller() -> None:
 @on_virtual_time
 async def test_a_write_is_never_sent_twice() -> None:
     write: Callable[[Client], Awaitable[object]]
-    for failure in (errors.Unreachable("gone"), status(500, "InternalError"), status(429, "TooManyRequests")):
+    for failure in (
+        errors.Unreachable("gone"),
+        status(500, "InternalError"),
+        status(429, "TooManyRequests"),
+    ):
         for write in (
             lambda c: c.create(REF, {}),
             lambda c: c.replace(REF, {}),
@@ -106,10 +114,14 @@ async def test_a_write_is_never_sent_twice() -> None:
 
 @on_virtual_time
 async def test_a_read_is_tried_again_after_jittered_waits() -> None:
-    script = Script(errors.Unreachable("reset"), status(503, "ServiceUnavailable"), reply(thing("web", 3)))
+    script = Script(
+        errors.Unreachable("reset"), status(503, "ServiceUnavailable"), reply(thing("web", 3))
+    )
     found = await client(script).get(REF)
     assert found["metadata"]["resourceVersion"] == "3"
-    waits = [later - earlier for earlier, later in zip(script.times, script.times[1:], strict=False)]
+    waits = [
+        later - earlier for earlier, later in zip(script.times, script.times[1:], strict=False)
+    ]
     assert all(0 < wait <= 0.4 for wait in waits)
 
 
@@ -180,7 +192,16 @@ async def test_a_body_that_never_ends_meets_the_same_deadline() -> None:
         Answer(200, (b'{"metadata":' + b"[" * 5000,)),
         Answer(200, (b"\xff\xfe",)),
     ],
-    ids=["html", "array", "no metadata", "another object", "foreign 404", "redirect", "nesting", "no utf-8"],
+    ids=[
+        "html",
+        "array",
+        "no metadata",
+        "another object",
+        "foreign 404",
+        "redirect",
+        "nesting",
+        "no utf-8",
+    ],
 )
 def test_what_is_no_kubernetes_answer_is_malformed_and_never_absence(answer: Answer) -> None:
     async def main() -> None:
@@ -240,7 +261,9 @@ async def test_a_list_is_put_together_from_its_pages() -> None:
 
 
 @on_virtual_time
-async def test_a_list_begins_anew_when_its_token_expires_and_asks_for_all_at_once_in_the_end() -> None:
+async def test_a_list_begins_anew_when_its_token_expires_and_asks_for_all_at_once_in_the_end() -> (
+    None
+):
     expired = [listing(9, thing("a", 1), token="next"), status(410, "Expired")]
     script = Script(*expired, *expired, listing(12, thing("b", 2)))
     found = await client(script).list("v1", "things")
@@ -257,9 +280,14 @@ async def test_a_list_whose_next_page_is_the_same_again_is_refused() -> None:
 
 
 @on_virtual_time
-async def test_a_list_without_end_is_refused_before_it_takes_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_list_without_end_is_refused_before_it_takes_all_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("federator.kube.client.OBJECTS_MAX", 3)
-    pages = [listing(9, thing(f"a{number}", 1), thing(f"b{number}", 1), token=f"t{number}") for number in range(9)]
+    pages = [
+        listing(9, thing(f"a{number}", 1), thing(f"b{number}", 1), token=f"t{number}")
+        for number in range(9)
+    ]
     script = Script(*pages)
     with pytest.raises(errors.Malformed, match="more than 3 objects"):
         await client(script).list("v1", "things")
@@ -274,14 +302,18 @@ async def test_a_list_of_pages_with_next_to_nothing_is_refused() -> None:
         with pytest.raises(errors.Malformed, match="pages have"):
             await client(script).list("v1", "things")
         assert len(script.requests) <= 70
-    script = Script(*(listing(9, token=f"t{number}") for number in range(60)), listing(9, thing("a", 1)))
+    script = Script(
+        *(listing(9, token=f"t{number}") for number in range(60)), listing(9, thing("a", 1))
+    )
     assert len((await client(script).list("v1", "things")).items) == 1
 
 
 @on_virtual_time
 async def test_a_list_that_trickles_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("federator.kube.client.LIST_S", 20.0)
-    script = Script(*(listing(9, *(thing(f"a{one}", 1) for one in range(50)), token=f"t{n}") for n in range(99)))
+    script = Script(
+        *(listing(9, *(thing(f"a{one}", 1) for one in range(50)), token=f"t{n}") for n in range(99))
+    )
 
     async def slowly() -> None:
         async for _ in client(script).pages("v1", "things"):
@@ -294,8 +326,9 @@ async def test_a_list_that_trickles_ends_at_its_deadline(monkeypatch: pytest.Mon
 
 @on_virtual_time
 async def test_a_list_asks_for_the_newest_version_there_is() -> None:
-    """With a resourceVersion a server may answer from a cache that lags behind: a new leader must not be told so of the
-    decisions of the one before it."""
+    """With a resourceVersion a server may answer from a cache that lags behind: a new leader must
+    not be told so of the decisions of the one before it.
+    """
     script = Script(listing(9, thing("a", 1), token="next"), listing(9, thing("b", 1)))
     await client(script).list("v1", "things")
     asked = script.query(0).keys() | script.query(1).keys()
@@ -304,7 +337,10 @@ async def test_a_list_asks_for_the_newest_version_there_is() -> None:
 
 @on_virtual_time
 async def test_of_a_list_as_much_is_read_as_is_wanted() -> None:
-    pages = [listing(9, thing(f"a{number}", 1), thing(f"b{number}", 1), token=f"t{number}") for number in range(9)]
+    pages = [
+        listing(9, thing(f"a{number}", 1), thing(f"b{number}", 1), token=f"t{number}")
+        for number in range(9)
+    ]
     script = Script(*pages)
 
     def keep(obj: dict[str, Any]) -> str | None:
@@ -371,7 +407,11 @@ async def test_names_are_encoded_and_cannot_climb_out_of_their_segment() -> None
 @on_virtual_time
 async def test_an_answer_that_no_server_holds_is_no_object(answer: dict[str, object]) -> None:
     ask: Callable[[Client], Awaitable[object]]
-    for ask in (lambda one: one.get(REF), lambda one: one.create(REF, {}), lambda one: one.patch(REF, {})):
+    for ask in (
+        lambda one: one.get(REF),
+        lambda one: one.create(REF, {}),
+        lambda one: one.patch(REF, {}),
+    ):
         with pytest.raises(errors.Malformed):
             await ask(client(Script(reply(answer))))
 
@@ -462,7 +502,14 @@ async def test_discovery_reads_the_aggregated_form_and_the_older_one() -> None:
     )
     older = [
         reply({"kind": "APIVersions", "versions": ["v1"]}),
-        reply({"resources": [{"name": "nodes", "kind": "Node"}, {"name": "nodes/status", "kind": "Node"}]}),
+        reply(
+            {
+                "resources": [
+                    {"name": "nodes", "kind": "Node"},
+                    {"name": "nodes/status", "kind": "Node"},
+                ]
+            }
+        ),
     ]
     found = await client(Script(*older, aggregated)).discover()
     assert [(one.api_version, one.plural, one.namespaced) for one in found] == [

@@ -14,7 +14,9 @@ from tests.unit.kube.scripted import on_virtual_time
 
 
 @on_virtual_time
-async def test_a_leader_renews_at_most_every_retry_period_and_writes_utc_to_the_microsecond() -> None:
+async def test_a_leader_renews_at_most_every_retry_period_and_writes_utc_to_the_microsecond() -> (
+    None
+):
     world = LeaseWorld()
     (a,) = await world.begin("a")
     await world.until("a", FIRST_S)
@@ -28,12 +30,18 @@ async def test_a_leader_renews_at_most_every_retry_period_and_writes_utc_to_the_
     assert spec["renewTime"].endswith("Z")
     assert len(spec["renewTime"].partition(".")[2]) == len("000000Z")
     assert spec["renewTime"] > spec["acquireTime"]
-    assert (spec["holderIdentity"], spec["leaseTransitions"], spec["leaseDurationSeconds"]) == ("a", 1, 15)
+    assert (spec["holderIdentity"], spec["leaseTransitions"], spec["leaseDurationSeconds"]) == (
+        "a",
+        1,
+        15,
+    )
     await world.end()
 
 
 @on_virtual_time
-async def test_notes_that_are_asked_for_are_on_the_lease_at_once_and_one_renewal_serves_all() -> None:
+async def test_notes_that_are_asked_for_are_on_the_lease_at_once_and_one_renewal_serves_all() -> (
+    None
+):
     world = LeaseWorld()
     (a,) = await world.begin("a")
     await world.until("a", FIRST_S)
@@ -75,7 +83,9 @@ async def test_notes_that_were_not_taken_are_not_called_written() -> None:
 
 @pytest.mark.parametrize("trouble", ["reset", "hang", "html", "busy"])
 @on_virtual_time
-async def test_a_leader_that_cannot_renew_stops_before_anybody_may_take_its_place(trouble: str) -> None:
+async def test_a_leader_that_cannot_renew_stops_before_anybody_may_take_its_place(
+    trouble: str,
+) -> None:
     world = LeaseWorld()
     (a,) = await world.begin("a")
     await world.until("a", FIRST_S)
@@ -198,7 +208,11 @@ async def test_a_stop_releases_the_lease_and_the_next_one_need_not_wait() -> Non
     await asyncio.sleep(5)
     await a.stop()
     spec = await world.lease()
-    assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("", 1, 1)
+    assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == (
+        "",
+        1,
+        1,
+    )
 
     assert await world.until("b", 3) <= 2.1
     assert b.terms == [2]

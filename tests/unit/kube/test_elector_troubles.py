@@ -33,7 +33,15 @@ async def _meddle(world: LeaseWorld, how: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "how", ["deleted", "another's", "emptied", "emptied like a released one", "given to the standby", "stripped"]
+    "how",
+    [
+        "deleted",
+        "another's",
+        "emptied",
+        "emptied like a released one",
+        "given to the standby",
+        "stripped",
+    ],
 )
 @on_virtual_time
 async def test_a_hand_on_the_lease_ends_the_leader_before_another_acts(how: str) -> None:
@@ -51,7 +59,9 @@ async def test_a_hand_on_the_lease_ends_the_leader_before_another_acts(how: str)
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_lease_that_is_deleted_again_between_two_looks_of_another_makes_no_two_leaders(seed: int) -> None:
+def test_a_lease_that_is_deleted_again_between_two_looks_of_another_makes_no_two_leaders(
+    seed: int,
+) -> None:
     """Simulation seed 1925: b saw no Lease before a made it and none after it was deleted again."""
 
     async def main() -> None:
@@ -118,7 +128,9 @@ async def test_a_label_or_a_lowered_count_is_outlived_and_put_right() -> None:
 async def test_a_claim_whose_reply_was_lost_is_taken_up_at_once() -> None:
     world = LeaseWorld()
     space = ObjectRef("v1", "namespaces", "", NAMESPACE, "Namespace")
-    await world.client.create(space, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    await world.client.create(
+        space, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    )
     (a,) = await world.begin("a")
     await asyncio.sleep(9.5)
     a.wire.trouble = "lost"
@@ -132,7 +144,9 @@ async def test_a_claim_whose_reply_was_lost_is_taken_up_at_once() -> None:
 
 
 class Storm:
-    """Three candidates whose processes, connections, clocks and Lease suffer at random; `broken` says what was seen."""
+    """Three candidates whose processes, connections, clocks and Lease suffer at random; `broken`
+    says what was seen.
+    """
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -183,7 +197,10 @@ class Storm:
         elif what == "meddle":
             try:
                 await _meddle(
-                    self.world, self.rng.choice(("deleted", "another's", "emptied", "given to the standby", "stripped"))
+                    self.world,
+                    self.rng.choice(
+                        ("deleted", "another's", "emptied", "given to the standby", "stripped")
+                    ),
                 )
             except errors.ApiError:
                 return

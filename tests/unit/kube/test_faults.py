@@ -1,4 +1,6 @@
-"""The fault decorator: each row does what it says, a dead life stays dead, and one seed is one story."""
+"""The fault decorator: each row does what it says, a dead life stays dead, and one seed is one
+story.
+"""
 
 import asyncio
 import random
@@ -16,12 +18,23 @@ from federator.sandbox.faults.lives import Life
 from federator.sandbox.faults.rows import Sending
 from federator.sandbox.faults.schedules import Exactly, Schedule, Seeded
 from federator.sandbox.faults.transport import FaultTransport
-from tests.unit.kube.scripted import FOREVER, Script, bookmark, line, on_virtual_time, reply, stream, thing
+from tests.unit.kube.scripted import (
+    FOREVER,
+    Script,
+    bookmark,
+    line,
+    on_virtual_time,
+    reply,
+    stream,
+    thing,
+)
 
 REF = ObjectRef("v1", "configmaps", "ns", "web", "ConfigMap")
 
 
-def world(script: Script, schedule: Schedule, **options: Any) -> tuple[Client, FaultTransport, Life]:
+def world(
+    script: Script, schedule: Schedule, **options: Any
+) -> tuple[Client, FaultTransport, Life]:
     life = Life("hub", options.pop("on_death", None))
     transport = FaultTransport(script, schedule, life, rng=random.Random(1), **options)
     return Client(transport, "host"), transport, life
@@ -41,7 +54,9 @@ def test_a_crash_ends_the_life_before_or_after_the_write(name: str, reached: int
 
     async def main() -> None:
         script = Script(after=reply(thing("web", 1)))
-        client, transport, life = world(script, Exactly(name, 0), on_death=lambda life: deaths.append(life.name))
+        client, transport, life = world(
+            script, Exactly(name, 0), on_death=lambda life: deaths.append(life.name)
+        )
         await client.get(REF)
         await hangs(client.create(REF, {}))
         assert len(script.requests) == 1 + reached
@@ -99,7 +114,9 @@ async def test_a_conflict_befalls_changes_only_and_reaches_nobody() -> None:
 @on_virtual_time
 async def test_a_reset_watch_breaks_within_a_line() -> None:
     for seed in range(8):
-        script = Script(stream(*[line("ADDED", thing("a", number)) for number in range(9)], FOREVER))
+        script = Script(
+            stream(*[line("ADDED", thing("a", number)) for number in range(9)], FOREVER)
+        )
         life = Life("hub")
         transport = FaultTransport(script, Exactly("watch-reset", 0), life, rng=random.Random(seed))
         watch = await Client(transport, "host").open_watch("v1", "things")
@@ -119,14 +136,20 @@ async def test_a_reset_watch_breaks_within_a_line() -> None:
 def drawn(seed: int) -> list[str]:
     schedule = Seeded(random.Random(seed), dict.fromkeys(table.REQUEST_FAULTS, 100))
     sendings = [
-        Sending(process, cluster, Request(method, "/x", (("watch", "true"),) if method == "WATCH" else ()))
+        Sending(
+            process,
+            cluster,
+            Request(method, "/x", (("watch", "true"),) if method == "WATCH" else ()),
+        )
         for method in ("POST", "PATCH", "GET", "WATCH") * 100
         for process, cluster in (("hub-0", "host"), ("hub-1", "a"), ("member-a", "a"))
     ]
     picks = [schedule.pick(sending) for sending in sendings]
     schedule.stop()
     assert not any(schedule.pick(sending) for sending in sendings)
-    assert all(pick is None or pick.befalls(sending) for pick, sending in zip(picks, sendings, strict=True))
+    assert all(
+        pick is None or pick.befalls(sending) for pick, sending in zip(picks, sendings, strict=True)
+    )
     return [pick.name if pick else "" for pick in picks]
 
 

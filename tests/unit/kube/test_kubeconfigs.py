@@ -1,4 +1,6 @@
-"""What may be in a member's kubeconfig, by a table of what may not; and the addresses that no member has."""
+"""What may be in a member's kubeconfig, by a table of what may not; and the addresses that no
+member has.
+"""
 
 import base64
 import copy
@@ -15,14 +17,21 @@ from federator.kube.login import kubeconfigs
 from federator.kube.wire import addresses
 
 CA = base64.b64encode(b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n").decode()
-KEY = base64.b64encode(b"-----BEGIN EC PRIVATE KEY-----\nMHc\n-----END EC PRIVATE KEY-----\n").decode()
+KEY = base64.b64encode(
+    b"-----BEGIN EC PRIVATE KEY-----\nMHc\n-----END EC PRIVATE KEY-----\n"
+).decode()
 CANARY = "s3cr3t-canary-token"
 
 GOOD: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Config",
     "current-context": "m1",
-    "clusters": [{"name": "c", "cluster": {"server": "https://10.1.2.3:6443", "certificate-authority-data": CA}}],
+    "clusters": [
+        {
+            "name": "c",
+            "cluster": {"server": "https://10.1.2.3:6443", "certificate-authority-data": CA},
+        }
+    ],
     "contexts": [{"name": "m1", "context": {"cluster": "c", "user": "u"}}],
     "users": [{"name": "u", "user": {"token": CANARY}}],
 }
@@ -77,7 +86,9 @@ REFUSED: dict[str, bytes] = {
     "as-groups": in_user(**{"as-groups": ["system:masters"]}),
     "unknown user field": in_user(tokens="x"),
     "token and certificate": in_user(**{"client-certificate-data": CA, "client-key-data": KEY}),
-    "certificate without key": changed(lambda c: c["users"][0].update(user={"client-certificate-data": CA})),
+    "certificate without key": changed(
+        lambda c: c["users"][0].update(user={"client-certificate-data": CA})
+    ),
     "no credentials": changed(lambda c: c["users"][0].update(user={})),
     "token with line break": in_user(token="a\r\nX-Evil: 1"),
     "token with blank": in_user(token="a b"),
@@ -102,7 +113,9 @@ REFUSED: dict[str, bytes] = {
     "two contexts of a name": changed(lambda c: c["contexts"].append(c["contexts"][0])),
     "two clusters of a name": changed(lambda c: c["clusters"].append(c["clusters"][0])),
     "two users of a name": changed(lambda c: c["users"].append(c["users"][0])),
-    "another user runs a command": changed(lambda c: c["users"].append({"name": "x", "user": {}, "exec": {}})),
+    "another user runs a command": changed(
+        lambda c: c["users"].append({"name": "x", "user": {}, "exec": {}})
+    ),
     "context with extensions": changed(lambda c: c["contexts"][0]["context"].update(extensions=[])),
     "preferences": changed(lambda c: c.update(preferences={"colors": True})),
     "unknown top field": changed(lambda c: c.update(extensions=[])),
@@ -254,7 +267,9 @@ def test_any_bytes_are_refused_or_taken_and_nothing_else_happens(data: bytes) ->
 
 
 @given(st.data())
-def test_a_good_kubeconfig_with_bytes_changed_never_raises_anything_else(data: st.DataObject) -> None:
+def test_a_good_kubeconfig_with_bytes_changed_never_raises_anything_else(
+    data: st.DataObject,
+) -> None:
     text = bytearray(json.dumps(GOOD).encode())
     for _ in range(data.draw(st.integers(1, 5))):
         text[data.draw(st.integers(0, len(text) - 1))] = data.draw(st.integers(0, 255))

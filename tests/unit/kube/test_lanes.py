@@ -15,7 +15,9 @@ def lane(limit: int = 4) -> Lane:
     return Lane("m1", limit=limit, clock=Clock(0.0), rng=random.Random(5))
 
 
-async def call(one: Lane, key: str = "", took_s: float = 0.01, failure: Exception | None = None) -> None:
+async def call(
+    one: Lane, key: str = "", took_s: float = 0.01, failure: Exception | None = None
+) -> None:
     async with one.slot(key):
         await asyncio.sleep(took_s)
         if failure is not None:
@@ -144,7 +146,10 @@ async def test_callers_cancelled_at_any_moment_leak_no_slot() -> None:
     for seed in range(50):
         rng = random.Random(seed)
         one = lane(2)
-        tasks = [asyncio.create_task(call(one, key=rng.choice("ab"), took_s=rng.random())) for _ in range(20)]
+        tasks = [
+            asyncio.create_task(call(one, key=rng.choice("ab"), took_s=rng.random()))
+            for _ in range(20)
+        ]
         for task in rng.sample(tasks, 10):
             await asyncio.sleep(rng.random() * 0.3)
             task.cancel()

@@ -1,4 +1,6 @@
-"""Leader election, the rules: the table of standings, when a Lease may be taken, what is written into it."""
+"""Leader election, the rules: the table of standings, when a Lease may be taken, what is written
+into it.
+"""
 
 import json
 import math
@@ -44,9 +46,15 @@ def test_every_standing_can_be_reached_and_left() -> None:
 
 def test_a_rivals_lease_runs_out_by_our_clock_since_we_saw_it_change() -> None:
     options = LeaseOptions()
-    first = lease.notice(None, leased(1, holderIdentity="b", renewTime="1999-01-01T00:00:00.000000Z"), 100.0)
-    same = lease.notice(first, leased(1, holderIdentity="b", renewTime="1999-01-01T00:00:00.000000Z"), 109.0)
-    renewed = lease.notice(same, leased(2, holderIdentity="b", renewTime="1999-01-01T00:00:00.000000Z"), 112.0)
+    first = lease.notice(
+        None, leased(1, holderIdentity="b", renewTime="1999-01-01T00:00:00.000000Z"), 100.0
+    )
+    same = lease.notice(
+        first, leased(1, holderIdentity="b", renewTime="1999-01-01T00:00:00.000000Z"), 109.0
+    )
+    renewed = lease.notice(
+        same, leased(2, holderIdentity="b", renewTime="1999-01-01T00:00:00.000000Z"), 112.0
+    )
 
     assert lease.free_at(same, "us", None, options) == 115.0
     assert lease.free_at(renewed, "us", None, options) == 127.0
@@ -83,7 +91,9 @@ def test_when_a_lease_may_be_taken(obj: dict[str, Any] | None, after_s: float) -
 @pytest.mark.parametrize(
     ("before", "term"), [(None, 1), (0, 1), (7, 8), ("many", 1), (-1, 1), (2**31 - 1, 1), (True, 1)]
 )
-def test_each_reign_has_a_term_of_its_own_whatever_the_count_was(before: int | str | None, term: int) -> None:
+def test_each_reign_has_a_term_of_its_own_whatever_the_count_was(
+    before: int | str | None, term: int
+) -> None:
     body, found = lease.claim(
         leased(leaseTransitions=before), LEASE, identity="us", stamp="now", options=LeaseOptions()
     )
@@ -99,7 +109,10 @@ def test_what_others_wrote_into_the_lease_stays() -> None:
         (lease.renewal(live, term=3, stamp="now", options=LeaseOptions(), notes={}), {}),
         (lease.release(live, term=3, stamp="now"), {lease.RELEASED: "3"}),
     ):
-        assert body["metadata"] == {**live["metadata"], "annotations": {"example.com/note": "theirs", **notes}}
+        assert body["metadata"] == {
+            **live["metadata"],
+            "annotations": {"example.com/note": "theirs", **notes},
+        }
         assert body["spec"]["strategy"] == "OldestEmulationVersion"
         assert body["spec"]["leaseTransitions"] == 3
         assert body["spec"]["leaseDurationSeconds"] >= 1

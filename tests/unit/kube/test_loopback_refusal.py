@@ -1,4 +1,6 @@
-"""Whoever tries a sandbox is told how a hub may speak to members on its own machine; a scanner learns no rule."""
+"""Whoever tries a sandbox is told how a hub may speak to members on its own machine; a scanner
+learns no rule.
+"""
 
 from federator.kube.wire import addresses
 

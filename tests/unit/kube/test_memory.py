@@ -25,7 +25,9 @@ with open("/proc/self/status") as file:
 
 def resident_kb(how: str) -> int:
     """Memory of a process that reads sixty pages, keeps a little of each, and forgets the pages."""
-    done = subprocess.run([sys.executable, "-c", PAGES, how], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", PAGES, how], capture_output=True, text=True, check=True, timeout=60
+    )
     return int(done.stdout)
 
 

@@ -1,4 +1,6 @@
-"""The metrics: every row can be reported and read, nothing is split by workloads, a cluster that left is gone."""
+"""The metrics: every row can be reported and read, nothing is split by workloads, a cluster that
+left is gone.
+"""
 
 import asyncio
 import random
@@ -16,7 +18,16 @@ from federator.kube.leader.elector import Elector
 from federator.kube.leader.lease import LeaseOptions
 from federator.kube.store import Store
 from federator.kube.watch.reflector import Reflector
-from tests.unit.kube.scripted import FOREVER, Script, line, listing, on_virtual_time, status, stream, thing
+from tests.unit.kube.scripted import (
+    FOREVER,
+    Script,
+    line,
+    listing,
+    on_virtual_time,
+    status,
+    stream,
+    thing,
+)
 
 OF_THE_HUB = {
     "federator_hardening_warnings",
@@ -34,7 +45,12 @@ async def test_the_parts_of_this_floor_report_every_row_of_the_table() -> None:
     one = metrics.Metrics()
     rng = random.Random(1)
     client = Client(
-        Script(listing(5), status(410, "Gone"), listing(6), stream(line("ADDED", thing("a", 7)), FOREVER)),
+        Script(
+            listing(5),
+            status(410, "Gone"),
+            listing(6),
+            stream(line("ADDED", thing("a", 7)), FOREVER),
+        ),
         "m1",
         metrics=one,
         rng=rng,
@@ -71,7 +87,9 @@ async def test_the_parts_of_this_floor_report_every_row_of_the_table() -> None:
         supervisor.start("queue", queue.run, fails_once)
         supervisor.start("election", elector.lead, leads)
         supervisor.start("broken", breaks)
-        supervisor.start("lag", metrics.measure_loop_lag, one.child("federator_loop_lag_seconds").observe)
+        supervisor.start(
+            "lag", metrics.measure_loop_lag, one.child("federator_loop_lag_seconds").observe
+        )
         queue.add("a")
         async with lane.slot():
             pass
@@ -81,13 +99,32 @@ async def test_the_parts_of_this_floor_report_every_row_of_the_table() -> None:
         if row.name in OF_THE_HUB:
             continue
         sample = f"{row.name}_count" if row.kind is Histogram else row.name
-        assert any(found.startswith((f"{sample}{{", f"{sample} ")) for found in text.splitlines()), row.name
-    assert 'federator_requests_total{cluster="m1",code="200",resource="things",verb="list"} 2.0' in text
-    assert 'federator_watch_troubles_total{cluster="m1",resource="things",trouble="expired"} 1.0' in text
+        assert any(
+            found.startswith((f"{sample}{{", f"{sample} ")) for found in text.splitlines()
+        ), row.name
+    assert (
+        'federator_requests_total{cluster="m1",code="200",resource="things",verb="list"} 2.0'
+        in text
+    )
+    assert (
+        'federator_watch_troubles_total{cluster="m1",resource="things",trouble="expired"} 1.0'
+        in text
+    )
 
 
 def test_nothing_is_split_by_what_users_can_make_many_of() -> None:
-    allowed = {"cluster", "verb", "resource", "code", "trouble", "task", "name", "error", "result", "question"}
+    allowed = {
+        "cluster",
+        "verb",
+        "resource",
+        "code",
+        "trouble",
+        "task",
+        "name",
+        "error",
+        "result",
+        "question",
+    }
     assert {label for row in metrics.TABLE for label in row.labels} <= allowed
     assert all(row.help.endswith(".") for row in metrics.TABLE)
 

@@ -1,4 +1,5 @@
-"""Logins that are read without a library: the library reads the same from them, and what is not plain is left to it.
+"""Logins that are read without a library: the library reads the same from them, and what is not
+plain is left to it.
 
 What the library itself makes of plugins and tokens is not tested here.
 """
@@ -54,7 +55,11 @@ def config(tmp_path: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("careless", [None, False, True])
 @pytest.mark.parametrize(
     ("server", "context"),
-    [("https://example.com:6443/", ""), ("https://example.com", "one"), ("http://example.com", "two")],
+    [
+        ("https://example.com:6443/", ""),
+        ("https://example.com", "one"),
+        ("http://example.com", "two"),
+    ],
 )
 async def test_a_plain_login_is_what_the_library_reads(
     config: dict[str, Any], context: str, careless: bool | None, server: str
@@ -119,7 +124,11 @@ def test_a_pod_finds_its_service_account(monkeypatch: pytest.MonkeyPatch, tmp_pa
     (tmp_path / "token").write_text("t")
     (tmp_path / "ca.crt").write_text("ca")
     told = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
-    assert kubeconfig_users.service_account(told) == ("https://10.0.0.1:443", tmp_path / "token", tmp_path / "ca.crt")
+    assert kubeconfig_users.service_account(told) == (
+        "https://10.0.0.1:443",
+        tmp_path / "token",
+        tmp_path / "ca.crt",
+    )
     told["KUBERNETES_SERVICE_HOST"] = "fd00::1"
     assert kubeconfig_users.service_account(told)[0] == "https://[fd00::1]:443"
     with pytest.raises(ValueError, match="KUBERNETES_SERVICE_HOST"):

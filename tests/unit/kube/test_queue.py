@@ -1,4 +1,6 @@
-"""The work queue as a data structure: signals collapse, one worker per key, failures wait, nothing is lost."""
+"""The work queue as a data structure: signals collapse, one worker per key, failures wait, nothing
+is lost.
+"""
 
 import asyncio
 import collections
@@ -169,7 +171,9 @@ async def test_a_revisit_brings_the_key_back() -> None:
 
 
 @on_virtual_time
-async def test_transient_failures_back_off_exponentially_with_a_cap_and_success_forgets_them() -> None:
+async def test_transient_failures_back_off_exponentially_with_a_cap_and_success_forgets_them() -> (
+    None
+):
     work = queue(base_s=0.1, cap_s=10.0)
 
     async def handler(_key: str) -> None:
@@ -250,7 +254,9 @@ async def test_a_group_of_transient_errors_is_transient_and_obeys_the_longest_wa
 
     async def handler(_key: str) -> None:
         if len(served.turns) == 1:
-            raise ExceptionGroup("two members", [errors.Unreachable("a"), errors.Throttled("b", retry_after_s=20.0)])
+            raise ExceptionGroup(
+                "two members", [errors.Unreachable("a"), errors.Throttled("b", retry_after_s=20.0)]
+            )
 
     served = Served(work, handler)
     work.add("a")
@@ -284,8 +290,12 @@ async def test_a_key_out_of_silence_is_taken_at_once_and_those_upon_it_linger() 
 
 @on_virtual_time
 @pytest.mark.parametrize("batches", [False, True])
-async def test_a_cancellation_that_strayed_into_a_turn_fails_it_and_ends_nobody(batches: bool) -> None:
-    """A connector that is closed cancels what its users wait for; it does not mean those who serve the queue."""
+async def test_a_cancellation_that_strayed_into_a_turn_fails_it_and_ends_nobody(
+    batches: bool,
+) -> None:
+    """A connector that is closed cancels what its users wait for; it does not mean those who serve
+    the queue.
+    """
     work = queue()
     turns: list[str] = []
 
@@ -348,7 +358,10 @@ async def test_random_traffic_ends_with_every_key_seen_after_its_last_signal() -
         seen: dict[str, float] = {}
 
         async def handler(
-            key: str, rng: random.Random = rng, told: dict[str, float] = told, seen: dict[str, float] = seen
+            key: str,
+            rng: random.Random = rng,
+            told: dict[str, float] = told,
+            seen: dict[str, float] = seen,
         ) -> Any:
             begun = asyncio.get_running_loop().time()
             await asyncio.sleep(rng.random() * 0.05)

@@ -1,4 +1,6 @@
-"""The work queue in batches: what is taken together, who waits for whom, and what comes back of a batch that failed."""
+"""The work queue in batches: what is taken together, who waits for whom, and what comes back of a
+batch that failed.
+"""
 
 import asyncio
 import random
@@ -133,7 +135,8 @@ async def test_what_is_new_in_another_group_waits_for_no_batch_in_work() -> None
     await asyncio.sleep(1)
     assert begun == [(0, ["a0", "a1", "a2"]), (0, ["a3", "a4", "a5"]), (1, ["b0"])]
     await asyncio.sleep(59)
-    # The spare one heeds nobody whose group is in work: the first ordinary one to be free takes all that wait.
+    # The spare one heeds nobody whose group is in work: the first ordinary one to be free takes all
+    # that wait.
     assert begun[3:] == [(60, ["a6", "b1", "a7"]), (60, ["a8"])]
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -1,4 +1,6 @@
-"""The reflector's promises, F11 to F21: the store ends up equal to the server, and never lies in between."""
+"""The reflector's promises, F11 to F21: the store ends up equal to the server, and never lies in
+between.
+"""
 
 import asyncio
 from typing import Any
@@ -34,7 +36,13 @@ async def test_the_store_follows_list_and_events_and_tells_each_change_once() ->
     )
     await world.runs(1)
     assert world.rows == {"a": 7, "c": 3}
-    assert world.changes == [("a", None, 1), ("b", None, 2), ("a", 1, 7), ("c", None, 3), ("b", 2, None)]
+    assert world.changes == [
+        ("a", None, 1),
+        ("b", None, 2),
+        ("a", 1, 7),
+        ("c", None, 3),
+        ("b", 2, None),
+    ]
     assert world.store.synced
     assert world.store.resource_version == "8"
     assert world.script.query(1)["resourceVersion"] == "5"
@@ -44,7 +52,10 @@ async def test_the_store_follows_list_and_events_and_tells_each_change_once() ->
 @on_virtual_time
 async def test_a_projection_of_bytes_sees_the_same_objects() -> None:
     world = World(
-        Script(listing(5, thing("a", 3, value=1)), stream(line("ADDED", thing("b", 6, value=2)), FOREVER)),
+        Script(
+            listing(5, thing("a", 3, value=1)),
+            stream(line("ADDED", thing("b", 6, value=2)), FOREVER),
+        ),
         project=None,
         project_raw=lambda data: data.count(b"value"),
     )
@@ -53,7 +64,9 @@ async def test_a_projection_of_bytes_sees_the_same_objects() -> None:
 
 
 @on_virtual_time
-async def test_an_object_whose_projection_is_none_is_left_out_and_removed_when_it_becomes_so() -> None:
+async def test_an_object_whose_projection_is_none_is_left_out_and_removed_when_it_becomes_so() -> (
+    None
+):
     world = World(
         Script(
             listing(5, thing("a", 3, value=1), thing("b", 4)),
@@ -87,7 +100,12 @@ async def test_nothing_is_published_before_the_whole_list_is_there() -> None:
 @pytest.mark.parametrize("in_stream", [True, False], ids=["ERROR event", "HTTP status"])
 def test_gone_lists_again_without_wiping_the_store(in_stream: bool) -> None:
     """F13: deletions are reported only for what the new list lacks."""
-    gone = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
+    gone = {
+        "kind": "Status",
+        "code": 410,
+        "reason": "Expired",
+        "message": "too old resource version",
+    }
     world = World(
         Script(
             listing(5, thing("a", 3), thing("b", 4)),
@@ -114,8 +132,12 @@ async def test_relists_after_gone_are_spread_in_time() -> None:
 
 
 @on_virtual_time
-async def test_a_server_that_comes_back_from_the_past_is_listed_anew_and_not_watched_from_the_future() -> None:
-    """A restored API server takes a watch from a version that it has not reached, and tells nothing until it has."""
+async def test_a_server_that_comes_back_from_the_past_is_listed_anew_and_not_watched_from_the_future() -> (
+    None
+):
+    """A restored API server takes a watch from a version that it has not reached, and tells nothing
+    until it has.
+    """
     world = World(
         Script(
             listing(50, thing("a", 40, value=4), thing("b", 45, value=5)),
@@ -130,7 +152,9 @@ async def test_a_server_that_comes_back_from_the_past_is_listed_anew_and_not_wat
     assert world.rows == {"a": 2}
     assert world.store.rewinds == 1
     assert world.store.resource_version == "30"
-    watches = [request.query for request in world.script.requests if ("watch", "true") in request.query]
+    watches = [
+        request.query for request in world.script.requests if ("watch", "true") in request.query
+    ]
     assert [dict(query)["resourceVersion"] for query in watches] == ["50", "50", "30"]
 
 
@@ -140,10 +164,16 @@ async def test_a_silent_watch_is_dropped_after_three_bookmark_periods_and_resume
     drip = [b"{", 100.0] * 50
     watches = iter([quiet(), stream(*drip)])
     known = listing(5, thing("a", 3))
-    world = World(Script(known, after=lambda r: next(watches, quiet()) if ("watch", "true") in r.query else known))
+    world = World(
+        Script(
+            known, after=lambda r: next(watches, quiet()) if ("watch", "true") in r.query else known
+        )
+    )
     await world.runs(600)
     begun = [
-        at for at, r in zip(world.script.times, world.script.requests, strict=True) if ("watch", "true") in r.query
+        at
+        for at, r in zip(world.script.times, world.script.requests, strict=True)
+        if ("watch", "true") in r.query
     ]
     assert begun == pytest.approx([0, 180, 360, 540], abs=3)
     assert world.reflector.troubles["unreachable"] == 3
@@ -151,7 +181,9 @@ async def test_a_silent_watch_is_dropped_after_three_bookmark_periods_and_resume
 
 @on_virtual_time
 async def test_repeated_and_reordered_events_change_nothing() -> None:
-    """F17: the second telling is no change, an older state never comes back, not even after a deletion."""
+    """F17: the second telling is no change, an older state never comes back, not even after a
+    deletion.
+    """
     world = World(
         Script(
             listing(5, thing("a", 3, value=1)),
@@ -211,7 +243,9 @@ def test_bad_events_are_counted_and_the_list_is_read_again(bad: bytes, raw: bool
             listing(5, thing("a", 3)),
             stream(20, good + bad),
             after=lambda r: (
-                quiet() if ("watch", "true") in r.query else listing(9, thing("a", 3), thing("b", 6, value=2))
+                quiet()
+                if ("watch", "true") in r.query
+                else listing(9, thing("a", 3), thing("b", 6, value=2))
             ),
         ),
         **options,
@@ -231,7 +265,11 @@ async def test_one_bad_object_costs_neither_the_list_nor_what_was_known_of_it() 
     world = World(
         Script(
             listing(5, {"metadata": None}, thing("a", 3, value=1), thing("b", 4, value="seven")),
-            stream(line("MODIFIED", thing("a", 6, value="eight")), line("ADDED", thing("c", 7, value=3)), FOREVER),
+            stream(
+                line("MODIFIED", thing("a", 6, value="eight")),
+                line("ADDED", thing("c", 7, value=3)),
+                FOREVER,
+            ),
         ),
         project=project,
     )
@@ -253,7 +291,9 @@ async def test_a_listener_that_breaks_does_not_end_the_reflector() -> None:
 
 @on_virtual_time
 async def test_an_unreachable_server_is_asked_ever_more_slowly_and_the_store_is_kept() -> None:
-    world = World(Script(listing(5, thing("a", 3)), stream(60), after=errors.Unreachable("refused")))
+    world = World(
+        Script(listing(5, thing("a", 3)), stream(60), after=errors.Unreachable("refused"))
+    )
     await world.runs(600)
     assert world.rows == {"a": 0}
     assert world.reflector.watch_failing
@@ -264,7 +304,9 @@ async def test_an_unreachable_server_is_asked_ever_more_slowly_and_the_store_is_
 
 @on_virtual_time
 async def test_retry_after_is_obeyed() -> None:
-    world = World(Script(listing(5), status(429, "TooManyRequests", retry_after="40"), quiet(), listing(5)))
+    world = World(
+        Script(listing(5), status(429, "TooManyRequests", retry_after="40"), quiet(), listing(5))
+    )
     await world.runs(100)
     assert 40 <= world.script.times[2] <= 50.001
 
@@ -295,7 +337,11 @@ async def test_a_gate_bounds_how_many_lists_run_at_once() -> None:
 async def test_two_runs_with_one_seed_ask_at_the_same_times() -> None:
     runs = []
     for _ in range(2):
-        world = World(Script(listing(5), after=lambda r: stream() if ("watch", "true") in r.query else listing(5)))
+        world = World(
+            Script(
+                listing(5), after=lambda r: stream() if ("watch", "true") in r.query else listing(5)
+            )
+        )
         await world.runs(120)
         start = world.script.times[0]
         runs.append([round(time - start, 6) for time in world.script.times])

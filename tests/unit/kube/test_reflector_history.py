@@ -1,4 +1,6 @@
-"""Reflectors of servers that go back in time, F11: restores are noticed, stale answers are not believed."""
+"""Reflectors of servers that go back in time, F11: restores are noticed, stale answers are not
+believed.
+"""
 
 from federator.kube import errors
 from tests.unit.kube.reflecting import World, quiet
@@ -15,8 +17,12 @@ from tests.unit.kube.scripted import (
 
 
 @on_virtual_time
-async def test_a_server_that_was_away_and_has_overtaken_our_version_is_seen_to_have_gone_back() -> None:
-    """It was restored and has counted on since: only an object that is older than we knew it gives it away."""
+async def test_a_server_that_was_away_and_has_overtaken_our_version_is_seen_to_have_gone_back() -> (
+    None
+):
+    """It was restored and has counted on since: only an object that is older than we knew it gives
+    it away.
+    """
     told: list[int] = []
     world = World(
         Script(
@@ -35,9 +41,12 @@ async def test_a_server_that_was_away_and_has_overtaken_our_version_is_seen_to_h
 
 
 @on_virtual_time
-async def test_a_restored_server_whose_objects_were_brought_up_to_date_is_seen_to_have_gone_back() -> None:
-    """Nothing in its list is older than we knew it. But it was older a moment ago, and what was written since cannot be
-    of versions that we had seen everything of."""
+async def test_a_restored_server_whose_objects_were_brought_up_to_date_is_seen_to_have_gone_back() -> (
+    None
+):
+    """Nothing in its list is older than we knew it. But it was older a moment ago, and what was
+    written since cannot be of versions that we had seen everything of.
+    """
     told: list[int] = []
     world = World(
         Script(
@@ -118,7 +127,9 @@ async def test_a_server_that_stays_in_the_past_is_believed_at_last_and_the_store
 @on_virtual_time
 async def test_watches_that_close_at_once_are_begun_again_ever_more_slowly_and_flagged() -> None:
     """F19."""
-    world = World(Script(listing(5), after=lambda r: stream() if ("watch", "true") in r.query else listing(5)))
+    world = World(
+        Script(listing(5), after=lambda r: stream() if ("watch", "true") in r.query else listing(5))
+    )
     await world.runs(600)
     assert world.reflector.watch_failing
     assert len(world.script.requests) < 100

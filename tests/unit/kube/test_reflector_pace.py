@@ -1,4 +1,6 @@
-"""How often a reflector asks: failing, silent and hung servers ever more slowly, and nobody else waits for them."""
+"""How often a reflector asks: failing, silent and hung servers ever more slowly, and nobody else
+waits for them.
+"""
 
 import asyncio
 from typing import Any
@@ -22,12 +24,16 @@ from tests.unit.kube.scripted import (
 
 @on_virtual_time
 async def test_a_broken_stream_is_resumed_from_the_last_version_without_a_list() -> None:
-    """F14: half a line is dropped, nothing is lost. A list of one object shows that the server's history goes on."""
+    """F14: half a line is dropped, nothing is lost. A list of one object shows that the server's
+    history goes on.
+    """
     half = line("ADDED", thing("c", 7, value=3))
     world = World(
         Script(
             listing(5, thing("a", 3)),
-            stream(30, line("ADDED", thing("b", 6, value=2)) + half[:20], errors.Unreachable("reset")),
+            stream(
+                30, line("ADDED", thing("b", 6, value=2)) + half[:20], errors.Unreachable("reset")
+            ),
             stream(half, 30),
             listing(7, thing("a", 3), token="more"),
             quiet(),
@@ -41,7 +47,9 @@ async def test_a_broken_stream_is_resumed_from_the_last_version_without_a_list()
 
 @pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
 @on_virtual_time
-async def test_who_waits_after_failures_tries_at_once_when_told_that_the_server_answers(told: bool) -> None:
+async def test_who_waits_after_failures_tries_at_once_when_told_that_the_server_answers(
+    told: bool,
+) -> None:
     refused = status(503, "ServiceUnavailable")
     world = World(Script(after=lambda r: refused))
     task = asyncio.create_task(world.reflector.run())
@@ -103,7 +111,9 @@ async def test_a_kind_that_is_not_served_yet_is_picked_up_when_it_is() -> None:
 
 @on_virtual_time
 async def test_lists_of_one_server_wait_for_each_other_without_holding_a_place_among_all() -> None:
-    """A server that lists slowly has two places; its third list leaves the last one to somebody else."""
+    """A server that lists slowly has two places; its third list leaves the last one to somebody
+    else.
+    """
     every, own = asyncio.Semaphore(3), asyncio.Semaphore(2)
     slow = [World(Script(after=stream(FOREVER)), bounds=(own, every)) for _ in range(5)]
     other = World(Script(listing(5), quiet()), bounds=(asyncio.Semaphore(2), every))

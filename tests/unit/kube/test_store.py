@@ -1,4 +1,6 @@
-"""The store: views that later changes do not reach, indexes that follow, versions beside the rows."""
+"""The store: views that later changes do not reach, indexes that follow, versions beside the
+rows.
+"""
 
 import asyncio
 from typing import Any
@@ -62,11 +64,15 @@ def test_a_listing_knows_every_version_whether_its_rows_hold_it_or_not() -> None
 
 def test_only_plain_numbers_compare_as_versions() -> None:
     assert version_number("12") == 12
-    assert [version_number(text) for text in ("", "a1", "-1", " 1", "1_0", "١", "9" * 50)] == [-1] * 7
+    assert [version_number(text) for text in ("", "a1", "-1", " 1", "1_0", "١", "9" * 50)] == [
+        -1
+    ] * 7
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.none() | st.integers(0, 3)), max_size=40))
-def test_an_index_always_equals_one_made_from_scratch(changes: list[tuple[str, int | None]]) -> None:
+def test_an_index_always_equals_one_made_from_scratch(
+    changes: list[tuple[str, int | None]],
+) -> None:
     store: Store[int] = Store()
     store.add_index("by value", lambda row: (row, row % 2 == 0))
     for name, row in changes:
@@ -75,7 +81,9 @@ def test_an_index_always_equals_one_made_from_scratch(changes: list[tuple[str, i
         else:
             store.put(("ns", name), row, version(1))
     for value in (0, 1, 2, 3, True, False):
-        expected = sorted((key, row) for key, row in store.items().items() if value in (row, row % 2 == 0))
+        expected = sorted(
+            (key, row) for key, row in store.items().items() if value in (row, row % 2 == 0)
+        )
         assert store.by_index("by value", value) == expected
 
 

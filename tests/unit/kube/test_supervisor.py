@@ -1,4 +1,6 @@
-"""The supervisor: broken tasks come back after a while, stopped ones end, critical ones end it all."""
+"""The supervisor: broken tasks come back after a while, stopped ones end, critical ones end
+it all.
+"""
 
 import asyncio
 import itertools
@@ -15,7 +17,9 @@ def supervisor() -> Supervisor:
 
 
 @on_virtual_time
-async def test_a_broken_task_is_started_again_ever_more_slowly(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_broken_task_is_started_again_ever_more_slowly(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     starts: list[float] = []
 
     async def breaks() -> None:

@@ -1,5 +1,6 @@
-"""One embedded member cluster with its stand-in controllers and a member process, on virtual time, with every write
-counted."""
+"""One embedded member cluster with its stand-in controllers and a member process, on virtual time,
+with every write counted.
+"""
 
 import asyncio
 import functools
@@ -76,12 +77,18 @@ class Late:
 
 
 class MemberWorld:
-    """What a test works with: `client` is an administrator's, `counting` sees what the member process writes."""
+    """What a test works with: `client` is an administrator's, `counting` sees what the member
+    process writes.
+    """
 
-    def __init__(self, nodes: Sequence[NodePool], options: MemberOptions, standalone: bool, seed: int) -> None:
+    def __init__(
+        self, nodes: Sequence[NodePool], options: MemberOptions, standalone: bool, seed: int
+    ) -> None:
         self.clock = Clock(EPOCH_S)
         self.rng = random.Random(seed)
-        self.cluster = EmbeddedCluster("m1", clock=self.clock, rng=random.Random(seed + 1), controllers=False)
+        self.cluster = EmbeddedCluster(
+            "m1", clock=self.clock, rng=random.Random(seed + 1), controllers=False
+        )
         self.nodes = nodes
         self.client = Client(self.cluster.transport(), "m1")
         self.counting = Counting(self.cluster.transport())
@@ -105,7 +112,9 @@ class MemberWorld:
         loop = asyncio.get_running_loop()
         await self.start_controllers()
         for crd in crds.all_crds():
-            ref = ObjectRef("apiextensions.k8s.io/v1", "customresourcedefinitions", "", crd["metadata"]["name"])
+            ref = ObjectRef(
+                "apiextensions.k8s.io/v1", "customresourcedefinitions", "", crd["metadata"]["name"]
+            )
             await self.client.create(ref, crd)
         await asyncio.sleep(1)
         await self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}})
@@ -131,9 +140,15 @@ class MemberWorld:
         """A new instance takes over what an earlier one left."""
         cluster = self.cluster
         controllers = Controllers(
-            cluster.store, self.clock, random.Random(5), nodes=self.nodes, resources=cluster.registry.stored
+            cluster.store,
+            self.clock,
+            random.Random(5),
+            nodes=self.nodes,
+            resources=cluster.registry.stored,
         )
-        self.tasks.insert(0, asyncio.get_running_loop().create_task(controllers.run(), name="controllers"))
+        self.tasks.insert(
+            0, asyncio.get_running_loop().create_task(controllers.run(), name="controllers")
+        )
 
     async def stop_controllers(self) -> None:
         """From now on nobody acts on native objects."""
@@ -150,7 +165,7 @@ class MemberWorld:
         for queue in self.process.queues:
             assert queue.failures == 0, "a turn broke with an exception that is no ApiError"
 
-    # -- objects ---------------------------------------------------------------------------------------------------
+    # -- objects -----------------------------------------------------------------------------------
 
     @staticmethod
     def ref(kind: str, name: str, namespace: str = "feed") -> ObjectRef:
@@ -161,7 +176,9 @@ class MemberWorld:
 
     async def create(self, obj: dict[str, Any]) -> dict[str, Any]:
         meta = obj["metadata"]
-        return await self.client.create(self.ref(obj["kind"], meta["name"], meta.get("namespace", "")), obj)
+        return await self.client.create(
+            self.ref(obj["kind"], meta["name"], meta.get("namespace", "")), obj
+        )
 
     async def get(self, kind: str, name: str, namespace: str = "feed") -> dict[str, Any]:
         return await self.client.get(self.ref(kind, name, namespace))
@@ -172,7 +189,9 @@ class MemberWorld:
         except errors.NotFound:
             return None
 
-    async def patch(self, kind: str, name: str, body: dict[str, Any], **more: Any) -> dict[str, Any]:
+    async def patch(
+        self, kind: str, name: str, body: dict[str, Any], **more: Any
+    ) -> dict[str, Any]:
         return await self.client.patch(self.ref(kind, name), body, **more)
 
     async def delete(self, kind: str, name: str) -> None:
@@ -184,16 +203,20 @@ class MemberWorld:
         found = await self.client.list(ref.api_version, ref.plural, ref.namespace)
         return sorted(obj["metadata"]["name"] for obj in found.items)
 
-    # -- waiting ---------------------------------------------------------------------------------------------------
+    # -- waiting -----------------------------------------------------------------------------------
 
-    async def until(self, condition: Callable[[], Awaitable[bool]], within_s: float = 120.0) -> None:
+    async def until(
+        self, condition: Callable[[], Awaitable[bool]], within_s: float = 120.0
+    ) -> None:
         """Waits on virtual time until the condition holds."""
         deadline = self.clock.monotonic() + within_s
         while not await condition():
             assert self.clock.monotonic() < deadline, f"not within {within_s} virtual seconds"
             await asyncio.sleep(0.25)
 
-    async def until_status(self, kind: str, name: str, within_s: float = 120.0, **wanted: Any) -> dict[str, Any]:
+    async def until_status(
+        self, kind: str, name: str, within_s: float = 120.0, **wanted: Any
+    ) -> dict[str, Any]:
         """Waits until these fields of status have these values; returns the status."""
 
         async def holds() -> bool:
@@ -205,7 +228,9 @@ class MemberWorld:
         found: dict[str, Any] = (await self.get(kind, name))["status"]
         return found
 
-    async def until_condition(self, kind: str, name: str, type_: str, status: str) -> dict[str, Any]:
+    async def until_condition(
+        self, kind: str, name: str, type_: str, status: str
+    ) -> dict[str, Any]:
         async def holds() -> bool:
             found = condition_of(await self.get(kind, name), type_)
             return found.get("status") == status
@@ -272,9 +297,18 @@ def block(seq: int = 5, *, fleet: str = FLEET, **more: Any) -> dict[str, Any]:
     }
 
 
-def template(cpu: str = "500m", annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
-    container = {"name": "app", "image": "registry/app:1", "resources": {"requests": {"cpu": cpu, "memory": "256Mi"}}}
-    return {"metadata": {"annotations": annotations or {}}, "spec": {"containers": [container], **spec}}
+def template(
+    cpu: str = "500m", annotations: dict[str, str] | None = None, **spec: Any
+) -> dict[str, Any]:
+    container = {
+        "name": "app",
+        "image": "registry/app:1",
+        "resources": {"requests": {"cpu": cpu, "memory": "256Mi"}},
+    }
+    return {
+        "metadata": {"annotations": annotations or {}},
+        "spec": {"containers": [container], **spec},
+    }
 
 
 def labels(fleet: str = FLEET) -> dict[str, str]:

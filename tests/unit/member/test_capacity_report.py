@@ -31,7 +31,9 @@ async def until_copies(world: MemberWorld, shape: PodShape, copies: int) -> dict
 
 
 def in_the_way(name: str) -> dict[str, Any]:
-    """Somebody else's Deployment where a slice's would come, without pods: the slice never gets any."""
+    """Somebody else's Deployment where a slice's would come, without pods: the slice never gets
+    any.
+    """
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -49,7 +51,9 @@ async def test_free_nodes_are_published_and_shapes_answered_exactly(world: Membe
     await ask(world, ONE_CPU, BIG)
     status = await until_copies(world, ONE_CPU, 32)
     assert status["copies"][BIG.id] == 4
-    assert status["observedGeneration"] == (await world.get(KIND, "cluster"))["metadata"]["generation"]
+    assert (
+        status["observedGeneration"] == (await world.get(KIND, "cluster"))["metadata"]["generation"]
+    )
     assert [row["count"] for row in status["nodes"]] == [4]
     assert status["exact"] is True
     capacity = clustercapacity.to_capacity(status)
@@ -67,12 +71,17 @@ async def test_a_slice_is_subtracted_although_its_pods_do_not_exist(world: Membe
 
 
 @in_member(nodes=FOUR_NODES)
-async def test_slices_whose_copies_keep_off_their_own_kind_are_subtracted_one_by_one(world: MemberWorld) -> None:
+async def test_slices_whose_copies_keep_off_their_own_kind_are_subtracted_one_by_one(
+    world: MemberWorld,
+) -> None:
     """Three copies each of two services take six places: on four machines they share some."""
     await ask(world, ONE_CPU)
     await until_copies(world, ONE_CPU, 32)
     for name in ("api", "web"):
-        alone = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": name}}}
+        alone = {
+            "topologyKey": "kubernetes.io/hostname",
+            "labelSelector": {"matchLabels": {"app": name}},
+        }
         affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [alone]}}
         pods = template("1", affinity=affinity)
         pods["metadata"]["labels"] = {"app": name}
@@ -111,7 +120,9 @@ async def test_recorded_shards_free_their_slots_without_any_pod_event(world: Mem
     await until_copies(world, ONE_CPU, 32)
     spec = {"template": {"spec": {**template()["spec"], "restartPolicy": "Never"}}, "suspend": True}
     metadata = {"name": "crunch-0-9", "namespace": "feed"}
-    await world.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec})
+    await world.create(
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+    )
     await world.create(jobset(ranges="0-9", parallelism=5, template=template("1")))
     await until_copies(world, ONE_CPU, 27)
     done = {"status": {"completedIndexes": "0-9"}}
@@ -161,12 +172,16 @@ async def test_a_daemon_set_is_owed_its_missing_pods(world: MemberWorld) -> None
 
 
 @in_member(nodes=FOUR_NODES)
-async def test_a_small_change_that_can_wait_does_not_delay_a_slice_that_cannot(world: MemberWorld) -> None:
+async def test_a_small_change_that_can_wait_does_not_delay_a_slice_that_cannot(
+    world: MemberWorld,
+) -> None:
     await ask(world, ONE_CPU)
     await until_copies(world, ONE_CPU, 32)
     await asyncio.sleep(10)
     metadata = {"name": "tiny", "namespace": "feed"}
-    await world.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template("1m")["spec"]})
+    await world.create(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template("1m")["spec"]}
+    )
     await asyncio.sleep(4)
     await world.create(service(replicas=4, template=template("1"), slice=block(seq=77)))
     await world.until_status(KIND, "cluster", includesSeq=77, within_s=4)
@@ -181,7 +196,9 @@ async def until_taints(world: MemberWorld, want: list[str]) -> None:
 
 
 @in_member(nodes=FOUR_NODES)
-async def test_taints_that_come_and_go_are_told_soon_although_no_room_changed(world: MemberWorld) -> None:
+async def test_taints_that_come_and_go_are_told_soon_although_no_room_changed(
+    world: MemberWorld,
+) -> None:
     await ask(world, ONE_CPU)
     await until_copies(world, ONE_CPU, 32)
     taint = {"key": "maintenance", "value": "soon", "effect": "NoSchedule"}
@@ -202,7 +219,9 @@ async def test_the_highest_seq_stays_when_its_slice_goes(world: MemberWorld) -> 
 
 
 @in_member(nodes=FOUR_NODES)
-async def test_a_slice_heard_after_one_of_a_later_decision_is_told_at_once_however_small(world: MemberWorld) -> None:
+async def test_a_slice_heard_after_one_of_a_later_decision_is_told_at_once_however_small(
+    world: MemberWorld,
+) -> None:
     await world.create(service("later", slice=block(seq=12)))
     await world.until_status("PinterestService", "later", healthy=True)
     await asyncio.sleep(60)

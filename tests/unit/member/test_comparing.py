@@ -13,11 +13,18 @@ from federator.member.options import MemberOptions
 from federator.model import names
 from federator.model.steps import Apply, Delete, Patch
 
-OWNER = {"apiVersion": "pinterest.com/v1beta1", "kind": "PinterestService", "name": "web", "uid": "slice-1"}
+OWNER = {
+    "apiVersion": "pinterest.com/v1beta1",
+    "kind": "PinterestService",
+    "name": "web",
+    "uid": "slice-1",
+}
 OPTIONS = MemberOptions()
 
 
-def native(kind: str, name: str, spec: dict[str, Any], *, owner: str | None = "slice-1", **meta: Any) -> dict[str, Any]:
+def native(
+    kind: str, name: str, spec: dict[str, Any], *, owner: str | None = "slice-1", **meta: Any
+) -> dict[str, Any]:
     api_version = {"Deployment": "apps/v1", "Job": "batch/v1"}.get(kind, "v1")
     metadata: dict[str, Any] = {
         "name": name,
@@ -26,14 +33,20 @@ def native(kind: str, name: str, spec: dict[str, Any], *, owner: str | None = "s
         **meta,
     }
     if owner is not None:
-        metadata["ownerReferences"] = [{**OWNER, "uid": owner, "controller": True, "blockOwnerDeletion": True}]
+        metadata["ownerReferences"] = [
+            {**OWNER, "uid": owner, "controller": True, "blockOwnerDeletion": True}
+        ]
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
 
 
 def live(body: dict[str, Any], version: str = "7", **more: Any) -> NativeRow:
     """The row of an object as a server would hold it: with a uid, defaults and a status."""
     stored = {**body, "spec": {"defaulted": True, **body["spec"]}, **more}
-    stored["metadata"] = {**body["metadata"], "uid": f"uid-{body['metadata']['name']}", "resourceVersion": version}
+    stored["metadata"] = {
+        **body["metadata"],
+        "uid": f"uid-{body['metadata']['name']}",
+        "resourceVersion": version,
+    }
     return rows.native_row(body["kind"], stored)
 
 
@@ -98,7 +111,10 @@ def test_a_foreign_object_of_our_name_is_a_conflict_and_not_touched() -> None:
 
 def test_what_we_made_for_this_workload_and_lost_its_owner_is_ours_again() -> None:
     meta: dict[str, Any] = {
-        "labels": {"app.kubernetes.io/managed-by": "federator", names.WORKLOAD_UID_LABEL: "workload-1"}
+        "labels": {
+            "app.kubernetes.io/managed-by": "federator",
+            names.WORKLOAD_UID_LABEL: "workload-1",
+        }
     }
     for kind, spec in (("Deployment", {"replicas": 3}), ("Job", {"parallelism": 3})):
         body = native(kind, "web", spec, **meta)
@@ -111,11 +127,16 @@ def test_what_we_made_for_this_workload_and_lost_its_owner_is_ours_again() -> No
 
 def test_what_we_made_for_another_workload_of_the_name_is_not_taken_over() -> None:
     meta: dict[str, Any] = {
-        "labels": {"app.kubernetes.io/managed-by": "federator", names.WORKLOAD_UID_LABEL: "workload-1"}
+        "labels": {
+            "app.kubernetes.io/managed-by": "federator",
+            names.WORKLOAD_UID_LABEL: "workload-1",
+        }
     }
     other: dict[str, Any] = {"labels": {**meta["labels"], names.WORKLOAD_UID_LABEL: "workload-0"}}
     body = native("Service", "web", {"type": "ClusterIP"}, **meta)
-    plan = planned([body], [live(native("Service", "web", {"type": "ClusterIP"}, owner=None, **other))])
+    plan = planned(
+        [body], [live(native("Service", "web", {"type": "ClusterIP"}, owner=None, **other))]
+    )
     assert (plan.work, plan.conflicts) == ([], [("Service", "feed", "web")])
 
 
@@ -163,7 +184,9 @@ def test_a_job_whose_shards_are_not_recorded_stays() -> None:
 
 def test_an_object_that_is_being_deleted_is_waited_for() -> None:
     body = native("Deployment", "web", {"replicas": 3})
-    plan = planned([body], [live({**body, "metadata": {**body["metadata"], "deletionTimestamp": "t"}})])
+    plan = planned(
+        [body], [live({**body, "metadata": {**body["metadata"], "deletionTimestamp": "t"}})]
+    )
     assert (plan.work, plan.ending) == ([], [("Deployment", "feed", "web")])
 
 
@@ -197,7 +220,9 @@ def test_drift_now_and_then_is_no_fight() -> None:
     assert not verdicts.paused_until_s(("Deployment", "feed", "web"), "w", 9 * 3600.0)
 
 
-def test_what_the_server_made_something_else_of_is_written_again_after_a_while_and_not_sooner() -> None:
+def test_what_the_server_made_something_else_of_is_written_again_after_a_while_and_not_sooner() -> (
+    None
+):
     body = native("Deployment", "web", {"replicas": 3})
     verdicts = Verdicts(OPTIONS)
     changed = native("Deployment", "web", {"replicas": 3, "image": "mirror/app"})
@@ -214,7 +239,11 @@ def test_what_the_server_made_something_else_of_is_written_again_after_a_while_a
 
 def answer_to(verdicts: Verdicts, body: dict[str, Any], version: str) -> None:
     """The server has taken the wish, and said so; no watch has shown it yet."""
-    meta = {**body["metadata"], "uid": f"uid-{body['metadata']['name']}", "resourceVersion": version}
+    meta = {
+        **body["metadata"],
+        "uid": f"uid-{body['metadata']['name']}",
+        "resourceVersion": version,
+    }
     answer = {**body, "metadata": meta, "spec": {"defaulted": True, **body["spec"]}}
     verdicts.answered(planned([body], []).work[0], answer, 0.0)
 
@@ -238,7 +267,9 @@ def test_until_the_watch_shows_what_was_written_the_old_state_is_neither_good_no
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "Job"])
-def test_a_wish_that_goes_back_is_written_although_the_watch_still_shows_that_very_state(kind: str) -> None:
+def test_a_wish_that_goes_back_is_written_although_the_watch_still_shows_that_very_state(
+    kind: str,
+) -> None:
     old, new = native(kind, "web", {"parallelism": 3}), native(kind, "web", {"parallelism": 4})
     verdicts, row = Verdicts(OPTIONS), live(old)
     planned([old], [row], verdicts=verdicts)
@@ -248,7 +279,9 @@ def test_a_wish_that_goes_back_is_written_although_the_watch_still_shows_that_ve
     assert step.body["spec"] == {"parallelism": 3}
 
 
-def test_what_was_removed_and_is_wanted_again_is_waited_for_while_the_watch_still_shows_it() -> None:
+def test_what_was_removed_and_is_wanted_again_is_waited_for_while_the_watch_still_shows_it() -> (
+    None
+):
     body = native("ConfigMap", "web", {})
     verdicts, row = Verdicts(OPTIONS), live(body)
     planned([body], [row], verdicts=verdicts)
@@ -261,7 +294,9 @@ def test_a_job_that_was_told_to_stop_is_not_told_again_while_the_watch_is_behind
     running = live(native("Job", "crunch-0-9", {"suspend": False}))
     verdicts = Verdicts(OPTIONS)
     work = planned([], [running], verdicts=verdicts).work[0]
-    answer = native("Job", "crunch-0-9", {"suspend": True}, uid="uid-crunch-0-9", resourceVersion="8")
+    answer = native(
+        "Job", "crunch-0-9", {"suspend": True}, uid="uid-crunch-0-9", resourceVersion="8"
+    )
     verdicts.answered(work, answer, 0.0)
     plan = planned([], [running], verdicts=verdicts)
     assert (plan.work, plan.quiet) == ([], False)
@@ -277,11 +312,16 @@ def test_what_the_caches_have_not_shown_yet_was_not_deleted_and_what_they_showed
     early = planned([body], [], verdicts=verdicts)
     assert (len(early.work), early.drifted) == (1, {})
     assert planned([body], [live(body, "8")], verdicts=verdicts).work == []
-    assert planned([body], [], verdicts=verdicts).drifted == {("Service", "feed", "web"): "was deleted"}
+    assert planned([body], [], verdicts=verdicts).drifted == {
+        ("Service", "feed", "web"): "was deleted"
+    }
 
 
 def test_a_change_of_ours_is_drift_under_the_wish_that_was_in_place_and_under_no_other() -> None:
-    verdicts, body = Verdicts(OPTIONS), native("Deployment", "web", {"replicas": 3, "paused": False})
+    verdicts, body = (
+        Verdicts(OPTIONS),
+        native("Deployment", "web", {"replicas": 3, "paused": False}),
+    )
     planned([body], [live(body)], verdicts=verdicts)
     other = live(native("Deployment", "web", {"replicas": 5, "paused": False}), "9")
     assert planned([body], [other], verdicts=verdicts).drifted == {

@@ -1,4 +1,6 @@
-"""A member process on an embedded cluster: whose copy a pod is, in whatever order its owners are heard of."""
+"""A member process on an embedded cluster: whose copy a pod is, in whatever order its owners are
+heard of.
+"""
 
 import asyncio
 import json
@@ -6,7 +8,15 @@ from typing import Any
 
 from federator.api import clustercapacity
 from federator.model.names import WorkloadKey
-from tests.unit.member.memberworld import MemberWorld, block, in_member, jobset, labels, service, template
+from tests.unit.member.memberworld import (
+    MemberWorld,
+    block,
+    in_member,
+    jobset,
+    labels,
+    service,
+    template,
+)
 
 POD = "embedded.federator/"
 HELD: dict[str, Any] = {"schedulingGates": [{"name": "example.com/hold"}]}
@@ -21,7 +31,9 @@ async def free_cpu(world: MemberWorld) -> int:
 
 
 @in_member()
-async def test_copies_of_a_service_that_wait_for_a_node_are_charged_once(world: MemberWorld) -> None:
+async def test_copies_of_a_service_that_wait_for_a_node_are_charged_once(
+    world: MemberWorld,
+) -> None:
     await world.create(service(replicas=6, template=template("1", **HELD)))
     await asyncio.sleep(60)
     assert len(await world.names("Pod")) == 6
@@ -29,7 +41,9 @@ async def test_copies_of_a_service_that_wait_for_a_node_are_charged_once(world: 
 
 
 @in_member()
-async def test_copies_whose_replica_set_is_heard_of_late_are_charged_once_when_it_is(world: MemberWorld) -> None:
+async def test_copies_whose_replica_set_is_heard_of_late_are_charged_once_when_it_is(
+    world: MemberWorld,
+) -> None:
     await asyncio.sleep(5)
     world.counting.watch_delays["/replicasets"] = 15
     await world.create(service(replicas=6, template=template("1")))
@@ -38,10 +52,14 @@ async def test_copies_whose_replica_set_is_heard_of_late_are_charged_once_when_i
 
 
 @in_member()
-async def test_shards_whose_job_is_heard_of_late_are_charged_once_when_it_is(world: MemberWorld) -> None:
+async def test_shards_whose_job_is_heard_of_late_are_charged_once_when_it_is(
+    world: MemberWorld,
+) -> None:
     await asyncio.sleep(5)
     world.counting.watch_delays["/jobs"] = 15
-    await world.create(jobset(parallelism=4, template=template("1", annotations={POD + "run-seconds": "5000"})))
+    await world.create(
+        jobset(parallelism=4, template=template("1", annotations={POD + "run-seconds": "5000"}))
+    )
     await asyncio.sleep(60)
     assert await free_cpu(world) == TOTAL - 4000
 
@@ -49,9 +67,18 @@ async def test_shards_whose_job_is_heard_of_late_are_charged_once_when_it_is(wor
 async def fail_pulls(world: MemberWorld) -> None:
     """Nothing but the pods' own statuses changes."""
     state = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
-    told = {"name": "app", "image": "registry/app:1", "imageID": "", "ready": False, "restartCount": 0, "state": state}
+    told = {
+        "name": "app",
+        "image": "registry/app:1",
+        "imageID": "",
+        "ready": False,
+        "restartCount": 0,
+        "state": state,
+    }
     for name in await world.names("Pod"):
-        await world.patch("Pod", name, {"status": {"containerStatuses": [told]}}, subresource="status")
+        await world.patch(
+            "Pod", name, {"status": {"containerStatuses": [told]}}, subresource="status"
+        )
 
 
 @in_member()
@@ -67,7 +94,9 @@ async def test_trouble_that_only_a_pod_tells_of_reaches_its_slice(world: MemberW
 
 
 @in_member()
-async def test_trouble_that_was_heard_before_the_replica_set_reaches_the_slice_with_it(world: MemberWorld) -> None:
+async def test_trouble_that_was_heard_before_the_replica_set_reaches_the_slice_with_it(
+    world: MemberWorld,
+) -> None:
     await asyncio.sleep(5)
     world.counting.watch_delays["/replicasets"] = 15
     await world.create(service(replicas=6, template=template("100")))

@@ -1,5 +1,6 @@
-"""A member process says on the slice what it put back after somebody else changed or deleted it, and nothing of what it
-wrote itself."""
+"""A member process says on the slice what it put back after somebody else changed or deleted it,
+and nothing of what it wrote itself.
+"""
 
 import asyncio
 from typing import Any
@@ -11,11 +12,15 @@ from tests.unit.member.memberworld import MemberWorld, in_member, service, templ
 async def put_back(world: MemberWorld) -> list[str]:
     """Messages of the condition, if it is there."""
     status: dict[str, Any] = (await world.get("PinterestService", "web")).get("status") or {}
-    return [one["message"] for one in status.get("conditions") or () if one["type"] == "DriftRestored"]
+    return [
+        one["message"] for one in status.get("conditions") or () if one["type"] == "DriftRestored"
+    ]
 
 
 @in_member()
-async def test_a_native_that_somebody_changed_or_deleted_is_told_on_the_slice(world: MemberWorld) -> None:
+async def test_a_native_that_somebody_changed_or_deleted_is_told_on_the_slice(
+    world: MemberWorld,
+) -> None:
     await world.create(service(loadBalancers=[{"port": 80, "protocol": "http", "path": "/"}]))
     await world.until_status("PinterestService", "web", ready=3)
     await asyncio.sleep(30)
@@ -45,7 +50,11 @@ async def test_what_the_member_process_writes_itself_is_no_drift_and_a_restart_w
         {"template": template(annotations={"a": "b"}), "slice": {"seq": 7}},
         {"template": {"metadata": {"annotations": {"a": None}}}, "slice": {"seq": 8}},
         {"loadBalancers": None, "slice": {"seq": 9}},
-        {"loadBalancers": [{"port": 80, "protocol": "http", "path": "/"}], "replicas": 3, "slice": {"seq": 10}},
+        {
+            "loadBalancers": [{"port": 80, "protocol": "http", "path": "/"}],
+            "replicas": 3,
+            "slice": {"seq": 10},
+        },
     ):
         await world.patch("PinterestService", "web", {"spec": edit})
         await asyncio.sleep(10)

@@ -1,4 +1,6 @@
-"""A namespace that is being deleted takes nothing new: that is said as it is, and nobody has to help."""
+"""A namespace that is being deleted takes nothing new: that is said as it is, and nobody has to
+help.
+"""
 
 from federator.kube import errors
 from federator.member.expansion import results
@@ -18,9 +20,9 @@ def test_a_namespace_that_ends_is_told_from_a_refusal() -> None:
     (expanded,) = results.conditions_of(Result("uid", 1, judged, False))
 
     assert (expanded.status, expanded.reason) == ("False", "NamespaceTerminating")
-    assert (
-        expanded.message
-        == "The namespace feed is being deleted; Service feed/web is made when the namespace is there again."
+    assert expanded.message == (
+        "The namespace feed is being deleted; Service feed/web is made when the namespace is "
+        "there again."
     )
     assert expanded.reason not in STALLING_IN_MEMBER
     assert judged.failure is not None
@@ -32,4 +34,6 @@ def test_any_other_refusal_stays_one() -> None:
 
     assert judged.reason == results.FAILED
     assert judged.final
-    assert not errors.ends_namespace(errors.NotFound("gone", causes=({"reason": "NamespaceTerminating"},)))
+    assert not errors.ends_namespace(
+        errors.NotFound("gone", causes=({"reason": "NamespaceTerminating"},))
+    )

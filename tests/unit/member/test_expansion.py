@@ -1,4 +1,6 @@
-"""A member process on an embedded cluster: slices become natives, drift is repaired, foreign objects stay."""
+"""A member process on an embedded cluster: slices become natives, drift is repaired, foreign
+objects stay.
+"""
 
 import asyncio
 
@@ -6,20 +8,36 @@ import pytest
 
 from federator.kube import errors
 from federator.model.names import WorkloadKey
-from tests.unit.member.memberworld import FLEET, MemberWorld, block, condition_of, in_member, labels, service, template
+from tests.unit.member.memberworld import (
+    FLEET,
+    MemberWorld,
+    block,
+    condition_of,
+    in_member,
+    labels,
+    service,
+    template,
+)
 
 LABEL = "federation.pinterest.com/fleet"
 
 
 @in_member()
 async def test_a_marked_service_becomes_natives_and_reports_ready(world: MemberWorld) -> None:
-    await world.create(service(loadBalancers=[{"port": 80, "host": "web.example"}], config={"a.properties": "x"}))
+    await world.create(
+        service(loadBalancers=[{"port": 80, "host": "web.example"}], config={"a.properties": "x"})
+    )
     status = await world.until_status("PinterestService", "web", ready=3, healthy=True)
     obj = await world.get("PinterestService", "web")
     assert status["observedGeneration"] == obj["metadata"]["generation"]
     assert condition_of(obj, "Ready")["status"] == "True"
     assert condition_of(obj, "Expanded")["status"] == "True"
-    for kind, name in (("Deployment", "web"), ("Service", "web"), ("Ingress", "web"), ("ConfigMap", "web-config")):
+    for kind, name in (
+        ("Deployment", "web"),
+        ("Service", "web"),
+        ("Ingress", "web"),
+        ("ConfigMap", "web-config"),
+    ):
         native = await world.get(kind, name)
         owner = native["metadata"]["ownerReferences"][0]
         assert (owner["uid"], owner["controller"]) == (obj["metadata"]["uid"], True)
@@ -53,7 +71,11 @@ async def test_each_native_is_written_once_on_the_way(world: MemberWorld) -> Non
     await world.create(service())
     await world.until_status("PinterestService", "web", ready=3, healthy=True)
     await asyncio.sleep(30)
-    natives = {path: n for path, n in world.counting.writes.items() if "/feed/" in path and "pinterest.com" not in path}
+    natives = {
+        path: n
+        for path, n in world.counting.writes.items()
+        if "/feed/" in path and "pinterest.com" not in path
+    }
     assert sum(natives.values()) == 2, natives
 
 
@@ -80,7 +102,9 @@ async def test_standalone_expands_unmarked_kinds_too(world: MemberWorld) -> None
 
 
 @in_member()
-async def test_a_foreign_object_of_the_same_name_is_a_conflict_and_stays_as_it_is(world: MemberWorld) -> None:
+async def test_a_foreign_object_of_the_same_name_is_a_conflict_and_stays_as_it_is(
+    world: MemberWorld,
+) -> None:
     foreign = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -127,10 +151,14 @@ async def test_a_native_deleted_by_hand_comes_back(world: MemberWorld) -> None:
 
 
 @in_member()
-async def test_a_rival_that_rewrites_a_native_every_second_is_left_alone_after_a_while(world: MemberWorld) -> None:
+async def test_a_rival_that_rewrites_a_native_every_second_is_left_alone_after_a_while(
+    world: MemberWorld,
+) -> None:
     await world.create(service())
     await world.until_status("PinterestService", "web", healthy=True)
-    before = sum(n for path, n in world.counting.writes.items() if path.endswith("/deployments/web"))
+    before = sum(
+        n for path, n in world.counting.writes.items() if path.endswith("/deployments/web")
+    )
     for _ in range(40):
         await world.patch("Deployment", "web", {"spec": {"replicas": 7}})
         await asyncio.sleep(1)
@@ -140,10 +168,14 @@ async def test_a_rival_that_rewrites_a_native_every_second_is_left_alone_after_a
 
 
 @in_member()
-async def test_a_changed_slice_changes_its_natives_and_drops_those_it_no_longer_wants(world: MemberWorld) -> None:
+async def test_a_changed_slice_changes_its_natives_and_drops_those_it_no_longer_wants(
+    world: MemberWorld,
+) -> None:
     await world.create(service(config={"a": "1"}))
     await world.until_status("PinterestService", "web", healthy=True)
-    await world.patch("PinterestService", "web", {"spec": {"replicas": 5, "config": None, "slice": {"seq": 6}}})
+    await world.patch(
+        "PinterestService", "web", {"spec": {"replicas": 5, "config": None, "slice": {"seq": 6}}}
+    )
     status = await world.until_status("PinterestService", "web", ready=5, healthy=True)
     assert status["observedGeneration"] == 2
     assert await world.find("ConfigMap", "web-config") is None
@@ -155,7 +187,9 @@ async def test_the_observed_generation_waits_for_the_native_controllers(world: M
     await world.until_status("PinterestService", "web", ready=3, healthy=True)
     await world.stop_controllers()
     await world.patch(
-        "PinterestService", "web", {"spec": {"priority": 5, "template": template("300m"), "slice": {"seq": 6}}}
+        "PinterestService",
+        "web",
+        {"spec": {"priority": 5, "template": template("300m"), "slice": {"seq": 6}}},
     )
     await asyncio.sleep(30)
     assert (await world.get("Deployment", "web"))["metadata"]["generation"] == 2
@@ -169,7 +203,9 @@ async def test_what_was_written_counts_only_once_the_watch_shows_it(world: Membe
     await world.until_status("PinterestService", "web", ready=3, healthy=True)
     world.counting.watch_delays["/deployments"] = 8.0
     await asyncio.sleep(3)
-    await world.patch("PinterestService", "web", {"spec": {"template": template("300m"), "slice": {"seq": 6}}})
+    await world.patch(
+        "PinterestService", "web", {"spec": {"template": template("300m"), "slice": {"seq": 6}}}
+    )
     await asyncio.sleep(5)
     assert (await world.get("Deployment", "web"))["metadata"]["generation"] == 2
     assert (await world.get("PinterestService", "web"))["status"]["observedGeneration"] == 1
@@ -177,7 +213,9 @@ async def test_what_was_written_counts_only_once_the_watch_shows_it(world: Membe
 
 
 @in_member()
-async def test_a_roll_out_that_has_just_begun_is_not_told_as_done_after_a_restart(world: MemberWorld) -> None:
+async def test_a_roll_out_that_has_just_begun_is_not_told_as_done_after_a_restart(
+    world: MemberWorld,
+) -> None:
     await world.create(service(config={"a": "1"}))
     await world.until_status("PinterestService", "web", ready=3, healthy=True)
     await asyncio.sleep(30)
@@ -198,7 +236,9 @@ async def test_a_roll_out_that_has_just_begun_is_not_told_as_done_after_a_restar
     assert told["healthy"]
     updated = (await world.get("Deployment", "web"))["status"]["updatedReplicas"]
     assert updated == 3
-    assert world.counting.writes["PATCH /apis/apps/v1/namespaces/feed/deployments/web"] == before + 1
+    assert (
+        world.counting.writes["PATCH /apis/apps/v1/namespaces/feed/deployments/web"] == before + 1
+    )
 
 
 @in_member()
@@ -214,8 +254,12 @@ async def test_deleting_the_slice_takes_its_natives_with_it(world: MemberWorld) 
 
 
 @in_member()
-async def test_nothing_is_made_again_for_a_slice_whose_end_is_heard_late(world: MemberWorld) -> None:
-    """The garbage collector is quicker than the watch: what it takes is not put back under its hands."""
+async def test_nothing_is_made_again_for_a_slice_whose_end_is_heard_late(
+    world: MemberWorld,
+) -> None:
+    """The garbage collector is quicker than the watch: what it takes is not put back under its
+    hands.
+    """
     await world.create(service(config={"a": "1"}))
     await world.until_status("PinterestService", "web", healthy=True)
     world.counting.watch_delays["/pinterestservices"] = 20.0
@@ -225,11 +269,18 @@ async def test_nothing_is_made_again_for_a_slice_whose_end_is_heard_late(world: 
     await asyncio.sleep(60)
     assert world.process.caches.slice(WorkloadKey("PinterestService", "feed", "web")) is None
     assert [entry for entry in world.counting.log if "/status" not in entry] == made
-    assert await world.names("Deployment") == await world.names("Service") == await world.names("ConfigMap") == []
+    assert (
+        await world.names("Deployment")
+        == await world.names("Service")
+        == await world.names("ConfigMap")
+        == []
+    )
 
 
 @in_member()
-async def test_a_server_that_is_back_is_heard_within_seconds_however_long_it_was_away(world: MemberWorld) -> None:
+async def test_a_server_that_is_back_is_heard_within_seconds_however_long_it_was_away(
+    world: MemberWorld,
+) -> None:
     await world.stop_member()
     world.counting.away = True
     world.start_member()
@@ -298,7 +349,13 @@ async def test_a_missing_config_map_is_named_until_it_is_there(world: MemberWorl
     await world.create(service(template=pods))
     found = await world.until_condition("PinterestService", "web", "MissingDependency", "True")
     assert "ConfigMap feed/settings" in found["message"]
-    await world.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "feed"}})
+    await world.create(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "settings", "namespace": "feed"},
+        }
+    )
 
     async def cleared() -> bool:
         return condition_of(await world.get("PinterestService", "web"), "MissingDependency") == {}
@@ -375,7 +432,11 @@ def test_what_is_gone_with_its_slice_is_remembered_no_longer(propagation: str) -
             await world.create(service(f"goes-{number}", replicas=1))
         await world.until_status("PinterestService", "stays", ready=3, healthy=True)
         await asyncio.sleep(30)
-        natives = [(kind, "feed", f"goes-{number}") for kind in ("Deployment", "Service") for number in range(5)]
+        natives = [
+            (kind, "feed", f"goes-{number}")
+            for kind in ("Deployment", "Service")
+            for number in range(5)
+        ]
         verdicts = world.process.expander.verdicts
         assert all(map(verdicts.knows, natives))
         for number in range(5):

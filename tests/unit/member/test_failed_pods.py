@@ -1,18 +1,33 @@
-"""A member process on an embedded cluster: pods that have failed and lie there say why something is missing, and
-nothing when nothing is."""
+"""A member process on an embedded cluster: pods that have failed and lie there say why something is
+missing, and nothing when nothing is.
+"""
 
 import asyncio
 import json
 
-from tests.unit.member.memberworld import MemberWorld, block, in_member, jobset, labels, service, template
+from tests.unit.member.memberworld import (
+    MemberWorld,
+    block,
+    in_member,
+    jobset,
+    labels,
+    service,
+    template,
+)
 
 RUN = "embedded.federator/run-seconds"
 NOTE = "federation.pinterest.com/member-status"
 
 
 async def evict_one(world: MemberWorld) -> None:
-    failed = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
-    await world.patch("Pod", (await world.names("Pod"))[0], {"status": failed}, subresource="status")
+    failed = {
+        "phase": "Failed",
+        "reason": "Evicted",
+        "message": "The node was low on resource: memory.",
+    }
+    await world.patch(
+        "Pod", (await world.names("Pod"))[0], {"status": failed}, subresource="status"
+    )
 
 
 @in_member()
@@ -36,7 +51,9 @@ async def test_while_a_copy_is_missing_the_evicted_one_is_the_reason(world: Memb
 
 
 @in_member()
-async def test_a_job_set_completes_although_an_attempt_of_a_shard_had_failed(world: MemberWorld) -> None:
+async def test_a_job_set_completes_although_an_attempt_of_a_shard_had_failed(
+    world: MemberWorld,
+) -> None:
     await world.create(jobset(template=template(annotations={RUN: "3"})))
     await world.until_status("PinterestJobSet", "crunch", running=4)
     await evict_one(world)
@@ -44,7 +61,9 @@ async def test_a_job_set_completes_although_an_attempt_of_a_shard_had_failed(wor
 
 
 @in_member()
-async def test_a_carried_deployment_bears_no_note_of_a_pod_that_was_replaced(world: MemberWorld) -> None:
+async def test_a_carried_deployment_bears_no_note_of_a_pod_that_was_replaced(
+    world: MemberWorld,
+) -> None:
     app = {"app": "plain"}
     meta = {
         "name": "plain",
@@ -55,7 +74,9 @@ async def test_a_carried_deployment_bears_no_note_of_a_pod_that_was_replaced(wor
     pods = template(annotations={"embedded.federator/start-delay-seconds": "20"})
     pods["metadata"]["labels"] = app
     spec = {"replicas": 2, "selector": {"matchLabels": app}, "template": pods}
-    await world.create({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec})
+    await world.create(
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
+    )
     await world.until_status("Deployment", "plain", readyReplicas=2)
     await evict_one(world)
     await asyncio.sleep(10)

@@ -1,4 +1,6 @@
-"""A member process whose cluster is restored from a backup: it ends, and its next life begins with nothing known."""
+"""A member process whose cluster is restored from a backup: it ends, and its next life begins with
+nothing known.
+"""
 
 import asyncio
 
@@ -11,12 +13,15 @@ from tests.unit.member.memberworld import MemberWorld, in_member, service
 
 
 @in_member()
-async def test_a_process_whose_cluster_went_back_in_time_ends_and_the_next_life_goes_on(world: MemberWorld) -> None:
+async def test_a_process_whose_cluster_went_back_in_time_ends_and_the_next_life_goes_on(
+    world: MemberWorld,
+) -> None:
     await world.create(service(replicas=2))
     await world.until_status("PinterestService", "web", healthy=True)
     ended = world.tasks.pop()
     pods = world.process.caches.pods
-    # The pods as a cluster has them that was put back before all of this: an older list, four times in a row.
+    # The pods as a cluster has them that was put back before all of this: an older list, four times
+    # in a row.
     reflector = world.process.caches.reflectors["Pod"]
     reflector._number = 1_000_000
     reflector._stale = True
@@ -35,7 +40,9 @@ async def test_a_process_whose_cluster_went_back_in_time_ends_and_the_next_life_
 async def test_a_lease_that_is_older_than_answered_tells_of_it_however_much_was_written_since(
     world: MemberWorld,
 ) -> None:
-    """A restored server may be past all versions that this process knows before it is asked again."""
+    """A restored server may be past all versions that this process knows before it is asked
+    again.
+    """
     await world.create(service(replicas=2))
     await world.until_status("PinterestService", "web", healthy=True)
     ended = world.tasks.pop()

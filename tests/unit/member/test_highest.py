@@ -33,7 +33,9 @@ def loaded(**status: Any) -> Highest:
         ("unknown", 1, True, 0),
     ],
 )
-def test_what_is_older_than_what_was_obeyed_is_stale(uid: str, seq: int, obeyed: bool, newer: int) -> None:
+def test_what_is_older_than_what_was_obeyed_is_stale(
+    uid: str, seq: int, obeyed: bool, newer: int
+) -> None:
     known = loaded(highest={"known": 7}, forgottenSeq=4)
     assert known.newer(uid, seq, obeyed=obeyed) == newer
     known.hear(uid, seq, obeyed=obeyed)
@@ -46,7 +48,11 @@ def test_what_was_heard_before_it_is_known_what_earlier_lives_obeyed_counts_afte
     for uid, seq in (("a", 3), ("b", 9), ("c", 2)):
         known.hear(uid, seq, obeyed=False)
     known.load({"highest": {"a": 5, "b": 8}, "forgottenSeq": 4})
-    assert [known.newer(uid, seq, obeyed=False) for uid, seq in (("a", 3), ("b", 8), ("c", 2))] == [5, 9, 4]
+    assert [known.newer(uid, seq, obeyed=False) for uid, seq in (("a", 3), ("b", 8), ("c", 2))] == [
+        5,
+        9,
+        4,
+    ]
     known.load({"highest": {"a": 50}})
     assert known.newer("a", 5, obeyed=False) == 0
 
@@ -71,14 +77,18 @@ def test_what_does_not_fit_is_forgotten_only_with_its_number() -> None:
     assert len(fields["highest"]) == clustercapacity.MAX_HIGHEST
     assert fields["forgottenSeq"] == 10
     next_life = loaded(**fields)
-    assert next_life.newer("uid-3", 4, obeyed=False) == 10  # removed since, or not: its number says nothing
+    assert (
+        next_life.newer("uid-3", 4, obeyed=False) == 10
+    )  # removed since, or not: its number says nothing
     assert next_life.newer("uid-3", 4, obeyed=True) == 0
     assert next_life.newer("uid-3", 11, obeyed=False) == 0
     assert next_life.newer("uid-11", 11, obeyed=False) == 12
     assert next_life.top == clustercapacity.MAX_HIGHEST + 10
 
 
-def test_memory_is_bounded_and_the_last_number_of_all_is_still_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_bounded_and_the_last_number_of_all_is_still_obeyed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(highest, "REMEMBERED", 100)
     known = loaded()
     known.hear("raised", seqs.MAX, obeyed=False)
@@ -117,10 +127,15 @@ async def test_a_late_slice_is_refused_by_the_next_life_too(world: MemberWorld) 
 
 
 @in_member()
-async def test_a_next_life_writes_nothing_that_is_known_and_what_it_hears_once(world: MemberWorld) -> None:
+async def test_a_next_life_writes_nothing_that_is_known_and_what_it_hears_once(
+    world: MemberWorld,
+) -> None:
     for number in range(30):
         made = service(
-            f"web-{number}", 1, template=template("10m"), slice=block(seq=number + 5, workloadUID=f"uid-{number}")
+            f"web-{number}",
+            1,
+            template=template("10m"),
+            slice=block(seq=number + 5, workloadUID=f"uid-{number}"),
         )
         await world.create(made)
     await world.until_status("PinterestService", "web-29", healthy=True)

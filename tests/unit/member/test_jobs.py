@@ -10,7 +10,11 @@ def job(low: int, high: int, **status: Any) -> NativeRow:
     return native_row(
         "Job",
         {
-            "metadata": {"name": f"j-{low}", "uid": "u", "annotations": {"pinterest.com/shards": f"{low}-{high}"}},
+            "metadata": {
+                "name": f"j-{low}",
+                "uid": "u",
+                "annotations": {"pinterest.com/shards": f"{low}-{high}"},
+            },
             "spec": {"completions": high - low + 1},
             "status": status,
         },

@@ -1,5 +1,6 @@
-"""A member process on an embedded cluster: what slices lost while nobody looked is taken off their natives, and a
-restart writes nothing else."""
+"""A member process on an embedded cluster: what slices lost while nobody looked is taken off their
+natives, and a restart writes nothing else.
+"""
 
 import asyncio
 
@@ -7,16 +8,24 @@ from tests.unit.member.memberworld import MemberWorld, in_member, service, templ
 
 
 @in_member()
-async def test_what_a_slice_lost_while_no_member_process_ran_is_taken_off_its_natives(world: MemberWorld) -> None:
+async def test_what_a_slice_lost_while_no_member_process_ran_is_taken_off_its_natives(
+    world: MemberWorld,
+) -> None:
     tuned = template(annotations={"team": "feed", "debug": "on"}, nodeSelector={"disk": "fast"})
-    tuned["spec"]["containers"][0]["ports"] = [{"containerPort": 8080}, {"containerPort": 9090, "name": "admin"}]
+    tuned["spec"]["containers"][0]["ports"] = [
+        {"containerPort": 8080},
+        {"containerPort": 9090, "name": "admin"},
+    ]
     await world.create(service(template=tuned))
     await asyncio.sleep(10)
     await world.stop_member()
     await world.patch("Deployment", "web", {"metadata": {"annotations": {"somebody": "else"}}})
     plain = template(annotations={"team": "feed"})
     plain["spec"]["containers"][0]["ports"] = [{"containerPort": 8080}]
-    patch = {"metadata": {"annotations": {"debug": None}}, "spec": {**plain["spec"], "nodeSelector": None}}
+    patch = {
+        "metadata": {"annotations": {"debug": None}},
+        "spec": {**plain["spec"], "nodeSelector": None},
+    }
     await world.patch("PinterestService", "web", {"spec": {"template": patch}})
     world.start_member()
     await world.until_status("PinterestService", "web", ready=3, healthy=True)
@@ -34,10 +43,16 @@ async def test_what_a_slice_lost_while_no_member_process_ran_is_taken_off_its_na
 
 
 @in_member()
-async def test_what_an_item_of_a_list_lost_while_no_member_process_ran_is_taken_off_too(world: MemberWorld) -> None:
+async def test_what_an_item_of_a_list_lost_while_no_member_process_ran_is_taken_off_too(
+    world: MemberWorld,
+) -> None:
     gpu = {"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}
     door = {"port": 80, "protocol": "http", "path": "/"}
-    await world.create(service(loadBalancers=[{**door, "host": "old.example"}], template=template(tolerations=[gpu])))
+    await world.create(
+        service(
+            loadBalancers=[{**door, "host": "old.example"}], template=template(tolerations=[gpu])
+        )
+    )
     await asyncio.sleep(20)
     await world.stop_member()
     del gpu["effect"]
@@ -55,7 +70,9 @@ async def test_a_restart_writes_nothing_for_defaults_within_lists(world: MemberW
     field = {"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}
     sources = [{"serviceAccountToken": {"path": "token"}}, {"downwardAPI": {"items": [field]}}]
     pods = template(volumes=[{"name": "identity", "projected": {"sources": sources}}])
-    await world.create(service(template=pods, loadBalancers=[{"port": 80, "protocol": "http", "path": "/"}]))
+    await world.create(
+        service(template=pods, loadBalancers=[{"port": 80, "protocol": "http", "path": "/"}])
+    )
     await world.until_status("PinterestService", "web", ready=3)
     volume = (await world.get("Deployment", "web"))["spec"]["template"]["spec"]["volumes"][0]
     assert volume["projected"]["sources"][0]["serviceAccountToken"]["expirationSeconds"] == 3600
@@ -82,6 +99,8 @@ async def test_what_somebody_else_adds_within_a_list_of_ours_costs_at_most_one_w
     world.start_member()
     await asyncio.sleep(300)
     for number in range(3):
-        await world.patch("Deployment", "web", {"metadata": {"annotations": {"theirs": str(number)}}})
+        await world.patch(
+            "Deployment", "web", {"metadata": {"annotations": {"theirs": str(number)}}}
+        )
         await asyncio.sleep(10)
     assert world.counting.writes[path] - before <= 1

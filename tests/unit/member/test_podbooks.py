@@ -11,7 +11,9 @@ from federator.status.reasons import Trouble
 SHAPE = PodShape(Resources({"cpu": 500, "pods": 1}))
 
 
-def pod(controller: str, node: str = "", *, ended: bool = False, trouble: Trouble | None = None) -> PodRow:
+def pod(
+    controller: str, node: str = "", *, ended: bool = False, trouble: Trouble | None = None
+) -> PodRow:
     return PodRow("u", controller, node, "", ended, False, SHAPE, trouble)
 
 
@@ -21,7 +23,11 @@ def test_a_bound_pod_uses_its_node_until_it_has_ended() -> None:
     commitments.change(("ns", "p"), None, waiting)
     assert set(commitments.waiting) == {("ns", "p")}
     commitments.change(("ns", "p"), waiting, bound)
-    assert (commitments.bound("rs"), commitments.used, commitments.waiting) == (1, {"n1": {"cpu": 500, "pods": 1}}, {})
+    assert (commitments.bound("rs"), commitments.used, commitments.waiting) == (
+        1,
+        {"n1": {"cpu": 500, "pods": 1}},
+        {},
+    )
     commitments.change(("ns", "p"), bound, ended)
     assert (commitments.bound("rs"), commitments.used) == (0, {})
 

@@ -1,4 +1,6 @@
-"""A member process on an embedded cluster: statuses roll up with a reason, shards are never lost."""
+"""A member process on an embedded cluster: statuses roll up with a reason, shards are never
+lost.
+"""
 
 import asyncio
 
@@ -7,7 +9,15 @@ from federator.kinds import registry
 from federator.member.options import MemberOptions
 from federator.member.rolling import PATIENCE_S
 from federator.model.names import WorkloadKey
-from tests.unit.member.memberworld import MemberWorld, block, condition_of, in_member, jobset, service, template
+from tests.unit.member.memberworld import (
+    MemberWorld,
+    block,
+    condition_of,
+    in_member,
+    jobset,
+    service,
+    template,
+)
 
 POD = "embedded.federator/"
 
@@ -19,18 +29,25 @@ async def test_an_image_that_cannot_be_pulled_is_the_reason(world: MemberWorld) 
     assert "registry/app:1" in status["message"]
     assert "3 pods" in status["message"]
     assert status["healthy"] is False
-    assert condition_of(await world.get("PinterestService", "web"), "Ready")["reason"] == "ImagePullFailed"
+    assert (
+        condition_of(await world.get("PinterestService", "web"), "Ready")["reason"]
+        == "ImagePullFailed"
+    )
 
 
 @in_member()
 async def test_a_crash_loop_is_the_reason(world: MemberWorld) -> None:
-    await world.create(service(template=template(annotations={POD + "run-seconds": "1", POD + "exit-code": "3"})))
+    await world.create(
+        service(template=template(annotations={POD + "run-seconds": "1", POD + "exit-code": "3"}))
+    )
     status = await world.until_status("PinterestService", "web", reason="CrashLooping")
     assert "exit code 3" in status["message"]
 
 
 @in_member(nodes=(NodePool(count=1, allocatable={"cpu": "2", "memory": "8Gi", "pods": "50"}),))
-async def test_copies_without_a_node_are_counted_with_the_time_since_when(world: MemberWorld) -> None:
+async def test_copies_without_a_node_are_counted_with_the_time_since_when(
+    world: MemberWorld,
+) -> None:
     await world.create(service(replicas=6))
     status = await world.until_status("PinterestService", "web", reason="Unschedulable", ready=4)
     assert status["unschedulable"]["count"] == 2
@@ -42,13 +59,17 @@ async def test_copies_without_a_node_are_counted_with_the_time_since_when(world:
 
 
 @in_member()
-async def test_while_many_pods_start_the_status_is_written_at_most_once_a_second(world: MemberWorld) -> None:
+async def test_while_many_pods_start_the_status_is_written_at_most_once_a_second(
+    world: MemberWorld,
+) -> None:
     pods = template("10m", annotations={POD + "start-delay-seconds": "0.1-20"})
     await world.create(service(replicas=100, template=pods))
     begun = world.clock.monotonic()
     await world.until_status("PinterestService", "web", ready=100)
     took = world.clock.monotonic() - begun
-    writes = world.counting.writes["PATCH /apis/pinterest.com/v1beta1/namespaces/feed/pinterestservices/web/status"]
+    writes = world.counting.writes[
+        "PATCH /apis/pinterest.com/v1beta1/namespaces/feed/pinterestservices/web/status"
+    ]
     assert 3 <= writes <= took + 2
 
 
@@ -59,23 +80,35 @@ async def test_a_job_set_runs_its_shards_and_completes(world: MemberWorld) -> No
     status = await world.until_status("PinterestJobSet", "crunch", completedIndexes="0-4,10-14")
     assert (status["done"], status["running"], status["failed"]) == (10, 0, 0)
     status = await world.until_status("PinterestJobSet", "crunch", healthy=True)
-    assert condition_of(await world.get("PinterestJobSet", "crunch"), "Ready")["reason"] == "Completed"
-    jobs = {(await world.get("Job", name))["spec"]["completions"] for name in await world.names("Job")}
+    assert (
+        condition_of(await world.get("PinterestJobSet", "crunch"), "Ready")["reason"] == "Completed"
+    )
+    jobs = {
+        (await world.get("Job", name))["spec"]["completions"] for name in await world.names("Job")
+    }
     assert jobs == {5}
 
 
 @in_member()
 async def test_shards_that_fail_for_good_are_named(world: MemberWorld) -> None:
     pods = template(
-        annotations={POD + "run-seconds": "1", POD + "fail-indexes": "12", POD + "index-base-env": "SHARD_BASE"}
+        annotations={
+            POD + "run-seconds": "1",
+            POD + "fail-indexes": "12",
+            POD + "index-base-env": "SHARD_BASE",
+        }
     )
     await world.create(jobset(ranges="10-14", shards=20, template=pods, backoffLimitPerShard=1))
-    status = await world.until_status("PinterestJobSet", "crunch", failedIndexes="12", done=4, within_s=400)
+    status = await world.until_status(
+        "PinterestJobSet", "crunch", failedIndexes="12", done=4, within_s=400
+    )
     assert status["completedIndexes"] == "10-11,13-14"
 
 
 @in_member(options=MemberOptions(roll_up_interval_s=40.0))
-async def test_a_job_goes_only_after_its_shards_are_recorded_and_none_runs_twice(world: MemberWorld) -> None:
+async def test_a_job_goes_only_after_its_shards_are_recorded_and_none_runs_twice(
+    world: MemberWorld,
+) -> None:
     pods = template(annotations={POD + "run-seconds": "4"})
     await world.create(jobset(ranges="0-9", parallelism=2, template=pods))
     await world.until_status("Job", "crunch-0-9", completedIndexes="0-3")
@@ -125,7 +158,9 @@ async def test_parallelism_follows_the_slots_without_a_new_job(world: MemberWorl
 
 
 @in_member()
-async def test_while_slices_are_being_expanded_a_status_waits_until_it_tells_of_something(world: MemberWorld) -> None:
+async def test_while_slices_are_being_expanded_a_status_waits_until_it_tells_of_something(
+    world: MemberWorld,
+) -> None:
     other = WorkloadKey("PinterestService", "feed", "other")
     world.process.to_expand._running[other] = 0.0  # its natives take for ever to be written
 
@@ -134,13 +169,17 @@ async def test_while_slices_are_being_expanded_a_status_waits_until_it_tells_of_
         return world.counting.writes[f"PATCH {path}"]
 
     await asyncio.sleep(5)  # priority classes are there
-    await world.create(service("quick", template=template(annotations={POD + "start-delay-seconds": "4"})))
+    await world.create(
+        service("quick", template=template(annotations={POD + "start-delay-seconds": "4"}))
+    )
     await world.until_status("PinterestService", "quick", ready=3, healthy=True, within_s=8)
     assert written("quick") == 1
     volume = {"name": "data", "persistentVolumeClaim": {"claimName": "nowhere"}}
     await world.create(service("ill", template=template(volumes=[volume])))
     await world.until_status("PinterestService", "ill", reason="MissingDependency", within_s=3)
-    await world.create(service("slow", template=template(annotations={POD + "start-delay-seconds": "90"})))
+    await world.create(
+        service("slow", template=template(annotations={POD + "start-delay-seconds": "90"}))
+    )
     await asyncio.sleep(PATIENCE_S - 2)
     assert written("slow") == 0
     await asyncio.sleep(4)
@@ -160,7 +199,10 @@ async def test_copies_of_the_template_before_are_never_called_updated(world: Mem
     counts = set()
     for _ in range(400):
         await asyncio.sleep(0.05)
-        found, native = await world.get("PinterestService", "web"), await world.get("Deployment", "web")
+        found, native = (
+            await world.get("PinterestService", "web"),
+            await world.get("Deployment", "web"),
+        )
         counted = registry.verbs_of("PinterestService").observe(found, "m1", True).updated
         counts.add(counted)
         rolled = native["metadata"]["generation"] > 1 and native["status"]["observedGeneration"] > 1
@@ -181,7 +223,9 @@ async def test_a_new_share_says_nothing_of_the_template(world: MemberWorld) -> N
 
 
 @in_member()
-async def test_a_roll_out_without_progress_stalls_its_slice_until_it_is_taken_back(world: MemberWorld) -> None:
+async def test_a_roll_out_without_progress_stalls_its_slice_until_it_is_taken_back(
+    world: MemberWorld,
+) -> None:
     await world.create(service(replicas=4, updateStrategy={"progressDeadlineSeconds": 30}))
     await world.until_status("PinterestService", "web", ready=4)
     bad = template(annotations={POD + "image-pull-error": "true"})
@@ -204,11 +248,15 @@ async def test_a_status_that_an_earlier_version_wrote_is_left_until_it_has_somet
 ) -> None:
     await world.create(service(replicas=4))
     await world.until_status("PinterestService", "web", ready=4, healthy=True)
-    await world.patch("PinterestService", "web", {"status": {"template": None}}, subresource="status")
+    await world.patch(
+        "PinterestService", "web", {"status": {"template": None}}, subresource="status"
+    )
     await asyncio.sleep(60)
     assert "template" not in (await world.get("PinterestService", "web"))["status"]
     await world.patch("PinterestService", "web", {"spec": {"replicas": 5, "slice": {"seq": 6}}})
-    assert "template" in await world.until_status("PinterestService", "web", ready=5, updatedReplicas=5)
+    assert "template" in await world.until_status(
+        "PinterestService", "web", ready=5, updatedReplicas=5
+    )
 
 
 @in_member(options=MemberOptions(roll_up_interval_s=1.0))
@@ -216,7 +264,10 @@ async def test_a_slice_lists_what_it_became_and_what_is_not_well_first(world: Me
     await world.create(service(replicas=2, service={"ports": [{"name": "http", "port": 80}]}))
     await world.until_status("PinterestService", "web", ready=2, healthy=True)
     listed = (await world.get("PinterestService", "web"))["status"]["natives"]
-    assert [(row["kind"], row["health"]) for row in listed] == [("Deployment", "Healthy"), ("Service", "Healthy")]
+    assert [(row["kind"], row["health"]) for row in listed] == [
+        ("Deployment", "Healthy"),
+        ("Service", "Healthy"),
+    ]
     assert {row["name"] for row in listed} == {"web"}
 
     image = {"template": template(annotations={POD + "image-pull-fails": "true"})}
@@ -224,6 +275,14 @@ async def test_a_slice_lists_what_it_became_and_what_is_not_well_first(world: Me
 
     async def moving() -> bool:
         first = (await world.get("PinterestService", "web"))["status"]["natives"][0]
-        return bool(first == {"kind": "Deployment", "name": "web", "health": "Progressing", "reason": "RollingOut"})
+        return bool(
+            first
+            == {
+                "kind": "Deployment",
+                "name": "web",
+                "health": "Progressing",
+                "reason": "RollingOut",
+            }
+        )
 
     await world.until(moving, within_s=120)

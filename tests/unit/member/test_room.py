@@ -63,10 +63,38 @@ def test_taints_keep_out_what_does_not_tolerate_them() -> None:
     ("selector", "copies"),
     [
         ({"nodeSelector": {"disk": "ssd"}}, 2),
-        ({"nodeAffinity": [{"matchExpressions": [{"key": "disk", "operator": "NotIn", "values": ["ssd"]}]}]}, 4),
-        ({"nodeAffinity": [{"matchExpressions": [{"key": "gen", "operator": "Gt", "values": ["3"]}]}]}, 2),
-        ({"nodeAffinity": [{"matchExpressions": [{"key": "gen", "operator": "Lt", "values": ["3"]}]}]}, 4),
-        ({"nodeAffinity": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["b"]}]}]}, 4),
+        (
+            {
+                "nodeAffinity": [
+                    {"matchExpressions": [{"key": "disk", "operator": "NotIn", "values": ["ssd"]}]}
+                ]
+            },
+            4,
+        ),
+        (
+            {
+                "nodeAffinity": [
+                    {"matchExpressions": [{"key": "gen", "operator": "Gt", "values": ["3"]}]}
+                ]
+            },
+            2,
+        ),
+        (
+            {
+                "nodeAffinity": [
+                    {"matchExpressions": [{"key": "gen", "operator": "Lt", "values": ["3"]}]}
+                ]
+            },
+            4,
+        ),
+        (
+            {
+                "nodeAffinity": [
+                    {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["b"]}]}
+                ]
+            },
+            4,
+        ),
         ({"nodeAffinity": [{"matchExpressions": [{"key": "disk", "operator": "Exists"}]}, {}]}, 2),
         ({"nodeAffinity": [{}]}, 0),
         ({"nodeAffinity": [{"matchExpressions": [{"key": "disk", "operator": "Near"}]}]}, 0),
@@ -109,7 +137,9 @@ def test_claims_on_each_node_skip_the_full_ones() -> None:
     st.integers(0, 40),
     st.integers(1, 5),
 )
-def test_matrix_and_histogram_give_the_same_answers(free: list[int], cpu: int, claimed: int, asked: int) -> None:
+def test_matrix_and_histogram_give_the_same_answers(
+    free: list[int], cpu: int, claimed: int, asked: int
+) -> None:
     field = room(*(node(f"n{i}", amount) for i, amount in enumerate(free)))
     before = field.copies(shape(cpu))
     taken = field.claim(shape(cpu), claimed)

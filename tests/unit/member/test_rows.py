@@ -36,7 +36,9 @@ FIELDS = [
 ]
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=4),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 objects = st.dictionaries(st.sampled_from(FIELDS), json_values, max_size=6)
@@ -77,14 +79,19 @@ def test_equal_pods_share_one_shape() -> None:
         ({"cpu": 1.5, "pods": "10"}, {"pods": 10}),
     ],
 )
-def test_amounts_that_make_no_sense_count_as_nothing(allocatable: dict[str, Any], kept: dict[str, int]) -> None:
+def test_amounts_that_make_no_sense_count_as_nothing(
+    allocatable: dict[str, Any], kept: dict[str, int]
+) -> None:
     assert rows.amounts(allocatable) == Resources(kept)
 
 
 def test_a_node_is_usable_only_when_ready_and_not_cordoned() -> None:
     def node(ready: str, **spec: Any) -> rows.Node:
         status = {"conditions": [{"type": "Ready", "status": ready}], "allocatable": {"cpu": "1"}}
-        labels = {"nvidia.com/gpu.product": "A100", "node.kubernetes.io/instance-type": "p4d.24xlarge"}
+        labels = {
+            "nvidia.com/gpu.product": "A100",
+            "node.kubernetes.io/instance-type": "p4d.24xlarge",
+        }
         obj = {"metadata": {"name": "n", "labels": labels}, "spec": spec, "status": status}
         return rows.node_row(obj, ("nvidia.com/gpu.product",), ("family",))
 
@@ -96,7 +103,11 @@ def test_a_node_is_usable_only_when_ready_and_not_cordoned() -> None:
 
 def test_status_and_bookkeeping_do_not_count_as_change_of_a_native() -> None:
     base = {"metadata": {"name": "web", "resourceVersion": "1"}, "spec": {"replicas": 3}}
-    later = {"metadata": {"name": "web", "resourceVersion": "9"}, "spec": {"replicas": 3}, "status": {"replicas": 3}}
+    later = {
+        "metadata": {"name": "web", "resourceVersion": "9"},
+        "spec": {"replicas": 3},
+        "status": {"replicas": 3},
+    }
     drifted = {"metadata": {"name": "web"}, "spec": {"replicas": 4}}
     assert rows.native_row("Deployment", base).live == rows.native_row("Deployment", later).live
     assert rows.native_row("Deployment", base).live != rows.native_row("Deployment", drifted).live
@@ -126,8 +137,16 @@ def test_references_of_a_template_are_found_once_and_optional_ones_left_out() ->
             "containers": [
                 {
                     "name": "app",
-                    "envFrom": [{"configMapRef": {"name": "settings"}}, {"secretRef": {"name": "token"}}],
-                    "env": [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "flags", "key": "x"}}}],
+                    "envFrom": [
+                        {"configMapRef": {"name": "settings"}},
+                        {"secretRef": {"name": "token"}},
+                    ],
+                    "env": [
+                        {
+                            "name": "X",
+                            "valueFrom": {"configMapKeyRef": {"name": "flags", "key": "x"}},
+                        }
+                    ],
                 }
             ],
         }

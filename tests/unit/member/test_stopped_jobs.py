@@ -8,12 +8,16 @@ RUN = "embedded.federator/run-seconds"
 
 
 async def give(world: MemberWorld, seq: int, ranges: str) -> None:
-    await world.patch("PinterestJobSet", "crunch", {"spec": {"slice": {"seq": seq, "ranges": ranges}}})
+    await world.patch(
+        "PinterestJobSet", "crunch", {"spec": {"slice": {"seq": seq, "ranges": ranges}}}
+    )
 
 
 @in_member()
 async def test_shards_that_come_back_before_their_job_is_gone_run_on(world: MemberWorld) -> None:
-    await world.create(jobset(ranges="0-4,5-9", parallelism=10, template=template(annotations={RUN: "60"})))
+    await world.create(
+        jobset(ranges="0-4,5-9", parallelism=10, template=template(annotations={RUN: "60"}))
+    )
     await world.until_status("PinterestJobSet", "crunch", running=10)
     await world.stop_controllers()  # its pods do not go, so it cannot be deleted
     await give(world, 6, "0-4")
@@ -34,7 +38,9 @@ async def test_a_job_that_somebody_suspends_is_resumed(world: MemberWorld) -> No
 
 @in_member()
 async def test_a_stopped_job_goes_as_soon_as_its_last_pod_has_gone(world: MemberWorld) -> None:
-    await world.create(jobset(ranges="0-4,5-9", parallelism=10, template=template(annotations={RUN: "600"})))
+    await world.create(
+        jobset(ranges="0-4,5-9", parallelism=10, template=template(annotations={RUN: "600"}))
+    )
     await world.until_status("PinterestJobSet", "crunch", running=10)
     await world.stop_controllers()
     await give(world, 6, "0-4")

@@ -1,4 +1,6 @@
-"""Fields that we applied once and want no more are found in what server-side apply remembers of us, and only there."""
+"""Fields that we applied once and want no more are found in what server-side apply remembers of us,
+and only there.
+"""
 
 from typing import Any
 
@@ -8,7 +10,11 @@ from federator.model.kubernetes.owned_fields import leftover, of, removals, surp
 
 WANT: dict[str, Any] = {
     "metadata": {"labels": {"app": "web"}, "finalizers": ["a"]},
-    "spec": {"replicas": 0, "ports": [{"port": 80}, {"port": 81, "protocol": "UDP"}], "args": ["x"]},
+    "spec": {
+        "replicas": 0,
+        "ports": [{"port": 80}, {"port": 81, "protocol": "UDP"}],
+        "args": ["x"],
+    },
 }
 
 
@@ -16,18 +22,48 @@ WANT: dict[str, Any] = {
     ("fields", "expected"),
     [
         ({}, ""),
-        ({"f:metadata": {"f:labels": {".": {}, "f:app": {}}}, "f:spec": {"f:replicas": {}, "f:args": {}}}, ""),
+        (
+            {
+                "f:metadata": {"f:labels": {".": {}, "f:app": {}}},
+                "f:spec": {"f:replicas": {}, "f:args": {}},
+            },
+            "",
+        ),
         ({"f:metadata": {"f:labels": {"f:app": {}, "f:tier": {}}}}, "f:metadata f:labels f:tier"),
         ({"f:spec": {"f:strategy": {"f:type": {}}}}, "f:spec f:strategy"),
         ({"f:metadata": {"f:finalizers": {'v:"a"': {}}}}, ""),
         ({"f:metadata": {"f:finalizers": {'v:"b"': {}}}}, 'f:metadata f:finalizers v:"b"'),
-        ({"f:spec": {"f:ports": {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}, "f:protocol": {}}}}}, ""),
-        ({"f:spec": {"f:ports": {'k:{"port":80,"protocol":"TCP"}': {"f:port": {}, "f:name": {}}}}}, "f:name"),
-        ({"f:spec": {"f:ports": {'k:{"port":81,"protocol":"TCP"}': {"f:port": {}}}}}, 'k:{"port":81,"protocol":"TCP"}'),
-        ({"f:spec": {"f:args": {"i:0": {}}, "f:ports": {"k:no JSON": {}, "k:[]": {}, "x": {}}}}, ""),
+        (
+            {
+                "f:spec": {
+                    "f:ports": {
+                        'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}, "f:protocol": {}}
+                    }
+                }
+            },
+            "",
+        ),
+        (
+            {
+                "f:spec": {
+                    "f:ports": {'k:{"port":80,"protocol":"TCP"}': {"f:port": {}, "f:name": {}}}
+                }
+            },
+            "f:name",
+        ),
+        (
+            {"f:spec": {"f:ports": {'k:{"port":81,"protocol":"TCP"}': {"f:port": {}}}}},
+            'k:{"port":81,"protocol":"TCP"}',
+        ),
+        (
+            {"f:spec": {"f:args": {"i:0": {}}, "f:ports": {"k:no JSON": {}, "k:[]": {}, "x": {}}}},
+            "",
+        ),
     ],
 )
-def test_the_first_field_that_is_wanted_no_more_is_named(fields: dict[str, Any], expected: str) -> None:
+def test_the_first_field_that_is_wanted_no_more_is_named(
+    fields: dict[str, Any], expected: str
+) -> None:
     found = leftover(fields, WANT)
 
     assert found.endswith(expected)
@@ -46,7 +82,14 @@ def test_only_what_this_manager_applied_to_the_object_itself_counts() -> None:
 
     assert of({"managedFields": entries}, "us", "Apply") == mine
     assert of({"managedFields": entries}, "us", "Update") == {"f:a": {}}
-    assert of({"managedFields": [{"manager": "us", "operation": "Apply", "fieldsV1": None}]}, "us", "Apply") == {}
+    assert (
+        of(
+            {"managedFields": [{"manager": "us", "operation": "Apply", "fieldsV1": None}]},
+            "us",
+            "Apply",
+        )
+        == {}
+    )
     assert of({"managedFields": None}, "us", "Apply") == {}
     assert of({}, "us", "Apply") == {}
 
@@ -101,7 +144,11 @@ def test_maps_and_lists_that_have_one_owner_are_made_what_is_wanted() -> None:
         "tolerations": [{"key": "a", "value": "x"}],
         "securityContext": {"u": 1},
     }
-    want = {"nodeSelector": {"b": "2", "c": "3"}, "tolerations": [{"key": "a"}], "securityContext": {}}
+    want = {
+        "nodeSelector": {"b": "2", "c": "3"},
+        "tolerations": [{"key": "a"}],
+        "securityContext": {},
+    }
 
     assert removals(fields, live, want, complete=True) == {
         "nodeSelector": {"a": None, "c": "3"},
@@ -116,7 +163,10 @@ def test_maps_and_lists_that_have_one_owner_are_made_what_is_wanted() -> None:
 
 
 RULES: dict[str, Any] = {
-    "f:spec": {"f:rules": {}, "f:boxes": {'k:{"name":"app"}': {".": {}, "f:name": {}, "f:sources": {}}}}
+    "f:spec": {
+        "f:rules": {},
+        "f:boxes": {'k:{"name":"app"}': {".": {}, "f:name": {}, "f:sources": {}}},
+    }
 }
 
 
@@ -125,17 +175,33 @@ RULES: dict[str, Any] = {
     [
         ({"rules": [{"host": "a", "path": "/"}]}, {"rules": [{"path": "/"}]}, True),
         ({"rules": [{"path": "/"}]}, {"rules": [{"path": "/", "host": None}]}, False),
-        ({"rules": [{"at": {"path": "/", "port": {"name": "x"}}}]}, {"rules": [{"at": {"path": "/"}}]}, True),
+        (
+            {"rules": [{"at": {"path": "/", "port": {"name": "x"}}}]},
+            {"rules": [{"at": {"path": "/"}}]},
+            True,
+        ),
         ({"rules": ["a"]}, {"rules": ["a"]}, False),
         ({"rules": [{"host": "a"}]}, {}, False),
         ({"theirs": [{"host": "a"}]}, {"theirs": [{}]}, False),
         (
-            {"boxes": [{"name": "app", "sources": [{"token": {"path": "t", "expirationSeconds": 3600}}], "more": 1}]},
+            {
+                "boxes": [
+                    {
+                        "name": "app",
+                        "sources": [{"token": {"path": "t", "expirationSeconds": 3600}}],
+                        "more": 1,
+                    }
+                ]
+            },
             {"boxes": [{"name": "app", "sources": [{"token": {"path": "t"}}]}]},
             False,
         ),
         (
-            {"boxes": [{"name": "app", "sources": [{"token": {"path": "t", "expirationSeconds": 60}}]}]},
+            {
+                "boxes": [
+                    {"name": "app", "sources": [{"token": {"path": "t", "expirationSeconds": 60}}]}
+                ]
+            },
             {"boxes": [{"name": "app", "sources": [{"token": {"path": "t"}}]}]},
             True,
         ),

@@ -32,11 +32,16 @@ from tests.unit.cli.files import member, psvc
 from tests.unit.kube.scripted import on_virtual_time
 
 HOSTILE = "\x1b[2Jgone\x07 \x9b31m \u202eevil\u2066 \u200b\u2028next\nforged  line\r\x7f \U000e0041"
-"""Clears a screen, rings, colours (the C1 form too), turns the reading round, hides, breaks lines, and tags."""
+"""Clears a screen, rings, colours (the C1 form too), turns the reading round, hides, breaks lines,
+and tags.
+"""
 
 
 def is_safe(shown: str, keep: str = "") -> bool:
-    return all(one in keep or unicodedata.category(one) not in ("Cc", "Cf", "Cs", "Zl", "Zp") for one in shown)
+    return all(
+        one in keep or unicodedata.category(one) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
+        for one in shown
+    )
 
 
 @given(st.text())
@@ -89,9 +94,14 @@ def test_lines_and_errors_of_commands_are_safe(capsys: pytest.CaptureFixture[str
 def test_explain_shows_what_a_tenant_or_a_member_wrote_within_its_line() -> None:
     workload: dict[str, Any] = psvc("web", replicas=2)
     workload["status"] = {
-        "conditions": [{"type": "Ready", "status": "False", "reason": "Waiting", "message": f"x{HOSTILE}"}]
+        "conditions": [
+            {"type": "Ready", "status": "False", "reason": "Waiting", "message": f"x{HOSTILE}"}
+        ]
     }
-    clean = {**workload, "status": {"conditions": [{**workload["status"]["conditions"][0], "message": "x"}]}}
+    clean = {
+        **workload,
+        "status": {"conditions": [{**workload["status"]["conditions"][0], "message": "x"}]},
+    }
     texts = []
     for obj in (workload, clean):
         situation = offline.read([obj, member("one")], as_of=1_790_000_000.0)
@@ -103,7 +113,9 @@ def test_explain_shows_what_a_tenant_or_a_member_wrote_within_its_line() -> None
 
 def test_decisions_are_safe() -> None:
     key = WorkloadKey("PinterestService", "a", "web")
-    decision = Decision(key, "uid", 1, (), 1, Reason.CHOSEN, HOSTILE, (), 0.0, "0" * 16, violations=(HOSTILE,))
+    decision = Decision(
+        key, "uid", 1, (), 1, Reason.CHOSEN, HOSTILE, (), 0.0, "0" * 16, violations=(HOSTILE,)
+    )
     spec = placementdecision.to_spec(decision, [HOSTILE])
     assert is_safe(spec["message"])
     assert is_safe(spec["causes"][0])
@@ -122,7 +134,9 @@ async def test_notes_of_events_are_safe() -> None:
 
 
 def test_conditions_and_sentences_of_members_are_safe() -> None:
-    (condition,) = conditions.merge(None, [Condition("Ready", "False", "New", HOSTILE)], "2026-01-01T00:00:00Z")
+    (condition,) = conditions.merge(
+        None, [Condition("Ready", "False", "New", HOSTILE)], "2026-01-01T00:00:00Z"
+    )
     assert is_safe(condition["message"])
     assert is_safe(raw.sentence({"message": HOSTILE}, "message"))
 

@@ -38,13 +38,21 @@ def test_the_table_has_a_row_for_every_control() -> None:
 
 
 def test_ephemeral_containers_are_looked_at_too() -> None:
-    pod = {"spec": {"ephemeralContainers": [{"name": "debug", "securityContext": {"privileged": True}}]}}
+    pod = {
+        "spec": {
+            "ephemeralContainers": [{"name": "debug", "securityContext": {"privileged": True}}]
+        }
+    }
     assert found(pod, Level.BASELINE) == ["spec.ephemeralContainers[0].securityContext.privileged"]
 
 
 def test_a_windows_pod_needs_not_what_windows_does_not_have() -> None:
     pod = {
-        "spec": {"os": {"name": "windows"}, "securityContext": {"runAsNonRoot": True}, "containers": [{"name": "a"}]}
+        "spec": {
+            "os": {"name": "windows"},
+            "securityContext": {"runAsNonRoot": True},
+            "containers": [{"name": "a"}],
+        }
     }
     assert found(pod, Level.RESTRICTED) == []
 
@@ -56,8 +64,16 @@ def test_a_windows_pod_needs_not_what_windows_does_not_have() -> None:
         {"spec": None},
         {"spec": []},
         {"spec": {"containers": "x", "volumes": 5, "securityContext": [1]}},
-        {"spec": {"containers": [None, 3, {"securityContext": "x", "ports": {"hostPort": 1}}], "volumes": [None, "x"]}},
-        {"metadata": {"annotations": ["x"]}, "spec": {"containers": [{"securityContext": {"capabilities": 4}}]}},
+        {
+            "spec": {
+                "containers": [None, 3, {"securityContext": "x", "ports": {"hostPort": 1}}],
+                "volumes": [None, "x"],
+            }
+        },
+        {
+            "metadata": {"annotations": ["x"]},
+            "spec": {"containers": [{"securityContext": {"capabilities": 4}}]},
+        },
     ],
 )
 def test_whatever_json_can_hold_gives_an_answer(pod: dict[str, Any]) -> None:

@@ -87,7 +87,12 @@ def check_scaled(given_: dict[str, Any], expected: dict[str, Any]) -> None:
     assert Quantity(exact(given_["value"])).ceil(given_["scale"]) == expected["ceil"]
 
 
-LEFT_OUT = {"cmp-288": "the reference compares the two decimals before they are rounded to nano-units, as parsing does"}
+LEFT_OUT = {
+    "cmp-288": (
+        "the reference compares the two decimals before they are rounded to nano-units, as "
+        "parsing does"
+    )
+}
 CHECKS = {
     "parse": check_parse,
     "format": check_format,
@@ -143,9 +148,26 @@ def test_what_python_would_read_but_kubernetes_does_not_is_refused(text: str) ->
 
 
 NOTHING = [
-    *(("+", "DecimalSI"), ("-", "DecimalSI"), (".", "DecimalSI"), ("+.", "DecimalSI"), ("m", "DecimalSI")),
-    *(("-m", "DecimalSI"), (".m", "DecimalSI"), ("n", "DecimalSI"), ("E", "DecimalSI"), ("Ki", "BinarySI")),
-    *(("-.Ki", "BinarySI"), ("Ti", "BinarySI"), ("e3", "DecimalExponent"), (".e3", "DecimalExponent")),
+    *(
+        ("+", "DecimalSI"),
+        ("-", "DecimalSI"),
+        (".", "DecimalSI"),
+        ("+.", "DecimalSI"),
+        ("m", "DecimalSI"),
+    ),
+    *(
+        ("-m", "DecimalSI"),
+        (".m", "DecimalSI"),
+        ("n", "DecimalSI"),
+        ("E", "DecimalSI"),
+        ("Ki", "BinarySI"),
+    ),
+    *(
+        ("-.Ki", "BinarySI"),
+        ("Ti", "BinarySI"),
+        ("e3", "DecimalExponent"),
+        (".e3", "DecimalExponent"),
+    ),
     *(("-.e3", "DecimalExponent"), ("e-9", "DecimalExponent"), ("E+3", "DecimalExponent")),
 ]
 """Texts without a digit and their format, as k8s.io/apimachinery v0.36.4 reads them."""
@@ -194,10 +216,19 @@ def test_a_vector_refuses_negative_and_absurd_amounts_naming_the_resource(text: 
     assert caught.value.path == "requests.memory"
 
 
-def test_a_vector_counts_cpu_in_milli_and_the_rest_in_base_units_and_is_written_back_canonically() -> None:
+def test_a_vector_counts_cpu_in_milli_and_the_rest_in_base_units_and_is_written_back_canonically() -> (
+    None
+):
     vector = quantity.vector({"cpu": "1.5", "memory": "1536Mi", "nvidia.com/gpu": 2, "pods": "110"})
-    assert vector == Resources({"cpu": 1500, "memory": 1536 << 20, "nvidia.com/gpu": 2, "pods": 110})
-    assert quantity.render(vector) == {"cpu": "1500m", "memory": "1536Mi", "nvidia.com/gpu": "2", "pods": "110"}
+    assert vector == Resources(
+        {"cpu": 1500, "memory": 1536 << 20, "nvidia.com/gpu": 2, "pods": 110}
+    )
+    assert quantity.render(vector) == {
+        "cpu": "1500m",
+        "memory": "1536Mi",
+        "nvidia.com/gpu": "2",
+        "pods": "110",
+    }
 
 
 def test_a_fraction_of_a_unit_is_rounded_up_so_that_requests_are_never_understated() -> None:

@@ -23,7 +23,10 @@ def test_a_quick_constructor_makes_equal_objects_of_the_class_itself() -> None:
 
 
 def test_what_it_makes_is_frozen_and_has_its_own_defaults() -> None:
-    first, second = (quick_decision(KEY, "u", 1, (), 1, Reason.CHOSEN, "m", (), 0.0, "h", seq=2) for _ in range(2))
+    first, second = (
+        quick_decision(KEY, "u", 1, (), 1, Reason.CHOSEN, "m", (), 0.0, "h", seq=2)
+        for _ in range(2)
+    )
     assert first == Decision(KEY, "u", 1, (), 1, Reason.CHOSEN, "m", (), 0.0, "h", seq=2)
     assert first.marks is not second.marks
     with pytest.raises(FrozenInstanceError):

@@ -1,5 +1,7 @@
-"""Our schedules beside those of the native controller's library, which a small Go program asks (`make kube` builds it):
-the same texts are refused, and the same times are due, in zones whose clocks are put forward and back at odd hours."""
+"""Our schedules beside those of the native controller's library, which a small Go program asks
+(`make kube` builds it): the same texts are refused, and the same times are due, in zones whose
+clocks are put forward and back at odd hours.
+"""
 
 import json
 import os
@@ -34,7 +36,13 @@ ZONES = (
     "Africa/Casablanca",
 )
 """Clocks that change by 30 minutes, two hours or a whole day, at midnight, and not at all."""
-FIELDS = ((0, 59, ()), (0, 23, ()), (1, 31, ()), (1, 12, ("jan", "Feb", "DEC")), (0, 6, ("sun", "WED", "fri")))
+FIELDS = (
+    (0, 59, ()),
+    (0, 23, ()),
+    (1, 31, ()),
+    (1, 12, ("jan", "Feb", "DEC")),
+    (0, 6, ("sun", "WED", "fri")),
+)
 ODD = (
     "",
     "* * * *",
@@ -165,7 +173,13 @@ def test_the_same_times_are_due(asker: Path) -> None:
     asked = "".join(json.dumps(question) + "\n" for question in questions)
     environment = {**os.environ, "ZONEINFO": str(_zones())}
     done = subprocess.run(
-        [asker], input=asked, capture_output=True, text=True, check=True, timeout=300, env=environment
+        [asker],
+        input=asked,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+        env=environment,
     )
     answers = [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -27,25 +27,38 @@ def check(kind: str, given_: dict[str, Any], expected: dict[str, Any]) -> None:
         case "parse":
             assert (refused(lambda: selectors.parse(given_["selector"])) is None) == expected["ok"]
             if expected["ok"]:
-                assert selectors.to_text(selectors.parse(given_["selector"])) == expected["canonical"]
+                assert (
+                    selectors.to_text(selectors.parse(given_["selector"])) == expected["canonical"]
+                )
         case "parse-order":
             texts = {selectors.to_text(selectors.parse(text)) for text in given_["selectors"]}
             assert len(texts) == 1
         case "match":
-            assert selectors.parse(given_["selector"]).matches(given_["labels"]) == expected["match"]
+            assert (
+                selectors.parse(given_["selector"]).matches(given_["labels"]) == expected["match"]
+            )
         case "match-set":
             selector = selectors.from_dict({"matchLabels": given_["matchLabels"]})
             assert selector.matches(given_["labels"]) == expected["match"]
         case "requirement":
-            error = refused(lambda: selectors.requirement(given_["key"], given_["operator"], given_["values"]))
-            assert [wrong["field"] for wrong in expected["errors"]] == ([error.path] if error else [])
+            error = refused(
+                lambda: selectors.requirement(given_["key"], given_["operator"], given_["values"])
+            )
+            assert [wrong["field"] for wrong in expected["errors"]] == (
+                [error.path] if error else []
+            )
         case "match-requirements":
-            conditions = [selectors.requirement(r["key"], r["op"], r["values"]) for r in given_["requirements"]]
+            conditions = [
+                selectors.requirement(r["key"], r["op"], r["values"])
+                for r in given_["requirements"]
+            ]
             assert all(one.matches(given_["labels"]) for one in conditions) == expected["match"]
         case "parse-set":
             check_parse_set(given_["selector"], expected)
         case "label-selector-object":
-            assert (refused(lambda: selectors.from_dict(given_["labelSelector"])) is None) == expected["ok"]
+            assert (
+                refused(lambda: selectors.from_dict(given_["labelSelector"])) is None
+            ) == expected["ok"]
             if expected["ok"]:
                 text = selectors.to_text(selectors.from_dict(given_["labelSelector"]))
                 assert text == expected["equivalent"].replace("<everything>", "")
@@ -63,7 +76,10 @@ def check_parse_set(text: str, expected: dict[str, Any]) -> None:
     assert (refused(lambda: selectors.parse(text)) is None) == expected["ok"]
     if not expected["ok"]:
         return
-    got = [{"key": r.key, "op": str(r.operator), "values": list(r.values)} for r in selectors.parse(text).requirements]
+    got = [
+        {"key": r.key, "op": str(r.operator), "values": list(r.values)}
+        for r in selectors.parse(text).requirements
+    ]
     if "requirements" in expected:
         assert got == expected["requirements"]
     else:
@@ -92,8 +108,14 @@ def test_every_case_of_the_table_holds() -> None:
         ({"matchLabels": []}, "spec.selector.matchLabels"),
         ({"matchLabels": {"-a": "b"}}, "spec.selector.matchLabels.-a"),
         ({"matchExpressions": {"a": 1}}, "spec.selector.matchExpressions"),
-        ({"matchExpressions": [{"key": "a", "operator": "Gt"}]}, "spec.selector.matchExpressions[0].operator"),
-        ({"matchExpressions": [{"key": "a", "operator": "In"}]}, "spec.selector.matchExpressions[0].values"),
+        (
+            {"matchExpressions": [{"key": "a", "operator": "Gt"}]},
+            "spec.selector.matchExpressions[0].operator",
+        ),
+        (
+            {"matchExpressions": [{"key": "a", "operator": "In"}]},
+            "spec.selector.matchExpressions[0].values",
+        ),
         (
             {"matchExpressions": [{"key": "a", "operator": "In", "values": [1]}]},
             "spec.selector.matchExpressions[0].values",
@@ -124,14 +146,24 @@ def test_a_selector_object_written_back_selects_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "ok"), [("web", True), ("1web", False), ("web-", False), ("Web", False), ("w" * 64, False), ("w\n", False)]
+    ("name", "ok"),
+    [
+        ("web", True),
+        ("1web", False),
+        ("web-", False),
+        ("Web", False),
+        ("w" * 64, False),
+        ("w\n", False),
+    ],
 )
 def test_names_of_services_begin_with_a_letter(name: str, ok: bool) -> None:
     assert (selectors.dns1035_label(name) is None) == ok
 
 
 @given(st.text(max_size=30))
-def test_parsing_any_text_gives_a_selector_or_a_field_error_and_the_canonical_text_is_stable(text: str) -> None:
+def test_parsing_any_text_gives_a_selector_or_a_field_error_and_the_canonical_text_is_stable(
+    text: str,
+) -> None:
     try:
         selector = selectors.parse(text)
     except FieldError:

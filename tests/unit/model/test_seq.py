@@ -9,13 +9,22 @@ from federator.model import seq as seqs
 
 @pytest.mark.parametrize(
     ("mark", "issued", "seq"),
-    [(0, 5, 5), (4, 5, 5), (5, 5, 6), (99, 5, 100), (seqs.MAX - 1, 5, seqs.MAX), (seqs.MAX, 5, seqs.MAX)],
+    [
+        (0, 5, 5),
+        (4, 5, 5),
+        (5, 5, 6),
+        (99, 5, 100),
+        (seqs.MAX - 1, 5, seqs.MAX),
+        (seqs.MAX, 5, seqs.MAX),
+    ],
 )
 def test_a_share_is_numbered_above_what_its_cluster_has(mark: int, issued: int, seq: int) -> None:
     assert seqs.above(mark, issued) == seq
 
 
-@pytest.mark.parametrize(("term", "counter"), [(-1, 1), (1, -1), (seqs.TERM_MAX + 1, 1), (1, seqs.COUNTER_MAX + 1)])
+@pytest.mark.parametrize(
+    ("term", "counter"), [(-1, 1), (1, -1), (seqs.TERM_MAX + 1, 1), (1, seqs.COUNTER_MAX + 1)]
+)
 def test_a_number_out_of_bounds_is_refused_in_words(term: int, counter: int) -> None:
     with pytest.raises(ValueError, match=f"not term {term}, counter {counter}"):
         seqs.make(term, counter)

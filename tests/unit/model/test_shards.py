@@ -1,4 +1,6 @@
-"""Sets of shards: the operations against plain sets, and how long they take on sets in many pieces."""
+"""Sets of shards: the operations against plain sets, and how long they take on sets in many
+pieces.
+"""
 
 import time
 

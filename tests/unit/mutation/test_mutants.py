@@ -1,4 +1,6 @@
-"""The tool that plants errors (`make mutants`): what it plants, that names find it again, and that the lists fit."""
+"""The tool that plants errors (`make mutants`): what it plants, that names find it again, and that
+the lists fit.
+"""
 
 import ast
 import importlib
@@ -50,16 +52,20 @@ def test_each_mutant_differs_from_the_text_and_from_every_other_and_has_its_own_
     assert ast.unparse(ast.parse(TEXT)) not in texts
     assert len(set(texts)) == len(texts)
     assert len({mutant.name for mutant in found}) == len(found)
-    assert [mutant.name for mutant in mutants("a.sample", TEXT)] == [mutant.name for mutant in found]
+    assert [mutant.name for mutant in mutants("a.sample", TEXT)] == [
+        mutant.name for mutant in found
+    ]
 
 
-def test_what_is_drawn_is_the_same_for_a_seed_shared_by_subjects_and_never_known_as_equivalent() -> None:
+def test_what_is_drawn_is_the_same_for_a_seed_shared_by_subjects_and_never_known_as_equivalent() -> (
+    None
+):
     pool = list(run.cases())
     drawn = run.draw(pool, 100, 0)
     assert drawn == run.draw(pool, 100, 0) != run.draw(pool, 100, 1)
-    assert {subject: sum(case.subject == subject for case in drawn) for subject in run.SUBJECTS} == dict.fromkeys(
-        run.SUBJECTS, 20
-    )
+    assert {
+        subject: sum(case.subject == subject for case in drawn) for subject in run.SUBJECTS
+    } == dict.fromkeys(run.SUBJECTS, 20)
     assert not {case.mutant.name for case in drawn} & set(EQUIVALENT)
 
 
@@ -86,7 +92,9 @@ def test_a_planted_mutant_is_what_the_tests_import_and_they_notice() -> None:
     tests = ["tests/unit/placement/test_leaps.py", "-k", "largest_weight"]
     program = [sys.executable, "-m", "tests.mutation.child", case.module]
     done = [
-        subprocess.run([*program, index, *tests], cwd=run.ROOT, capture_output=True, check=False, timeout=120)
+        subprocess.run(
+            [*program, index, *tests], cwd=run.ROOT, capture_output=True, check=False, timeout=120
+        )
         for index in ("none", str(case.index))
     ]
     assert [ran.returncode for ran in done] == [0, 1]

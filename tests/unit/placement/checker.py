@@ -1,7 +1,9 @@
-"""Judges decisions from outside: small random fleets and policies, and what docs/reference/spread.md says of them.
+"""Judges decisions from outside: small random fleets and policies, and what
+docs/reference/spread.md says of them.
 
-Shares no code with the engine: rules are counted here anew, and the most that can be placed is found by trying every
-division. `python -m tests.unit.placement.checker 15000` runs that many random decisions and prints every breach.
+Shares no code with the engine: rules are counted here anew, and the most that can be placed is
+found by trying every division. `python -m tests.unit.placement.checker 15000` runs that many random
+decisions and prints every breach.
 """
 
 import itertools
@@ -68,7 +70,9 @@ def drawn(pick: Pick) -> Case:  # type: ignore[type-arg]
         for at in range(pick((1, 2, 3, 4, 4)))
     )
     keys = pick(((), ("zone",), ("zone",), ("zone", "region")))
-    rules = tuple(SpreadRule(key, pick((1, 1, 2, 3)), pick((0, 1, 1, 2)), pick((True, False))) for key in keys)
+    rules = tuple(
+        SpreadRule(key, pick((1, 1, 2, 3)), pick((0, 1, 1, 2)), pick((True, False))) for key in keys
+    )
     return Case(
         spots,
         pick((1, 2, 3, 5, 7, 9, 12)),
@@ -98,8 +102,14 @@ def decided(case: Case) -> Got:
         )
         for one in case.spots
     ]
-    weights = tuple(Weight(one.weight, (one.name,)) for one in case.spots) if any(s.weight for s in case.spots) else ()
-    groups = tuple(Group(f"g{at}", tuple(s.name for s in case.spots if s.group == at)) for at in (0, 1))
+    weights = (
+        tuple(Weight(one.weight, (one.name,)) for one in case.spots)
+        if any(s.weight for s in case.spots)
+        else ()
+    )
+    groups = tuple(
+        Group(f"g{at}", tuple(s.name for s in case.spots if s.group == at)) for at in (0, 1)
+    )
     division = Division(
         case.strategy,
         case.floor,
@@ -110,7 +120,9 @@ def decided(case: Case) -> Got:
         case.most_clusters,
     )
     ask = service(case.copies, policy=Policy(spread=case.rules, division=division))
-    return counts(decide(ask, fleet(*views), held(**{one.name: one.held for one in case.spots if one.held})))
+    return counts(
+        decide(ask, fleet(*views), held(**{one.name: one.held for one in case.spots if one.held}))
+    )
 
 
 def contradictory(case: Case) -> bool:
@@ -119,13 +131,17 @@ def contradictory(case: Case) -> bool:
 
 def most(case: Case, one: Spot) -> int:
     """The most that one cluster may have."""
-    weightless = case.strategy is Strategy.WEIGHTED and one.weight == 0 and any(s.weight for s in case.spots)
+    weightless = (
+        case.strategy is Strategy.WEIGHTED and one.weight == 0 and any(s.weight for s in case.spots)
+    )
     top = one.held if one.closed or weightless else one.held + one.room
     return top if case.most_each is None else min(top, case.most_each)
 
 
 def makes_domain(case: Case, one: Spot) -> bool:
-    weightless = case.strategy is Strategy.WEIGHTED and one.weight == 0 and any(s.weight for s in case.spots)
+    weightless = (
+        case.strategy is Strategy.WEIGHTED and one.weight == 0 and any(s.weight for s in case.spots)
+    )
     return one.held > 0 or not (one.closed or weightless or case.most_each == 0)
 
 
@@ -170,7 +186,9 @@ def admissible(case: Case, got: Got) -> str:
 
 def divisions(case: Case) -> Iterator[Got]:
     names = [one.name for one in case.spots]
-    for seats in itertools.product(*(range(min(most(case, one), case.copies) + 1) for one in case.spots)):
+    for seats in itertools.product(
+        *(range(min(most(case, one), case.copies) + 1) for one in case.spots)
+    ):
         if sum(seats) <= case.copies:
             got = dict(zip(names, seats, strict=True))
             if not admissible(case, got):
@@ -178,8 +196,9 @@ def divisions(case: Case) -> Iterator[Got]:
 
 
 def exact(case: Case) -> bool:
-    """Where the documents promise the most that can be placed: all but several hard rules with maxSkew or minDomains,
-    and floors under hard rules."""
+    """Where the documents promise the most that can be placed: all but several hard rules with
+    maxSkew or minDomains, and floors under hard rules.
+    """
     return len(case.hard) <= 1 and not (case.hard and case.floor)
 
 
@@ -210,27 +229,41 @@ def _groups(case: Case, got: Got) -> Iterator[str]:
 
 
 def _least_soft(case: Case, got: Got) -> Iterator[str]:
-    """One soft rule, and nothing that comes before it: no division that places as many breaks it less."""
-    if len(case.rules) != 1 or case.groups or any(one.avoided for one in case.spots) or case.rules[0].min_domains > 1:
+    """One soft rule, and nothing that comes before it: no division that places as many breaks it
+    less.
+    """
+    if (
+        len(case.rules) != 1
+        or case.groups
+        or any(one.avoided for one in case.spots)
+        or case.rules[0].min_domains > 1
+    ):
         return
     if case.strategy is Strategy.PACK:
         return
     (rule,) = case.rules
     placed = sum(got.values())
-    least = min(skew_beyond(case, rule, each) for each in divisions(case) if sum(each.values()) == placed)
+    least = min(
+        skew_beyond(case, rule, each) for each in divisions(case) if sum(each.values()) == placed
+    )
     if skew_beyond(case, rule, got) > least:
         yield f"the soft rule is broken by {skew_beyond(case, rule, got)}, {least} would do: {got}"
 
 
 def breaches_of_growth(case: Case) -> list[str]:
-    """What is wrong beside what is held: hard rules bind what is given. Not judged where a cluster holds more than
-    maxPerCluster allows: what has no other place stays there."""
+    """What is wrong beside what is held: hard rules bind what is given. Not judged where a cluster
+    holds more than maxPerCluster allows: what has no other place stays there.
+    """
     if any(one.held > most(case, one) for one in case.spots):
         return []
     got = decided(case)
     before = {one.name: one.held for one in case.spots}
     grown = [one for one in case.spots if got.get(one.name, 0) > one.held]
-    found = [f"{one.name} grows beyond {most(case, one)}: {got}" for one in grown if got[one.name] > most(case, one)]
+    found = [
+        f"{one.name} grows beyond {most(case, one)}: {got}"
+        for one in grown
+        if got[one.name] > most(case, one)
+    ]
     if sum(got.values()) <= sum(before.values()):
         return found
     for rule in case.hard:
@@ -257,7 +290,10 @@ def looser(case: Case) -> Iterator[tuple[str, Case]]:
         if rule.max_skew:
             yield "maxSkew + 1", _ruled(case, others, replace(rule, max_skew=rule.max_skew + 1))
         if rule.min_domains > 1:
-            yield "minDomains - 1", _ruled(case, others, replace(rule, min_domains=rule.min_domains - 1))
+            yield (
+                "minDomains - 1",
+                _ruled(case, others, replace(rule, min_domains=rule.min_domains - 1)),
+            )
         yield "a soft rule", _ruled(case, others, replace(rule, hard=False))
         yield "no rule", replace(case, rules=others[0] + others[1])
     if case.most_each is not None:
@@ -269,7 +305,9 @@ def looser(case: Case) -> Iterator[tuple[str, Case]]:
     yield "one copy more", replace(case, copies=case.copies + 1)
 
 
-def _ruled(case: Case, others: tuple[tuple[SpreadRule, ...], tuple[SpreadRule, ...]], rule: SpreadRule) -> Case:
+def _ruled(
+    case: Case, others: tuple[tuple[SpreadRule, ...], tuple[SpreadRule, ...]], rule: SpreadRule
+) -> Case:
     return replace(case, rules=(*others[0], rule, *others[1]))
 
 
@@ -291,7 +329,9 @@ def takes_away(case: Case) -> list[str]:
         return []
     got, more = decided(case), decided(replace(case, copies=case.copies + 1))
     return [
-        f"{name} falls from {count} to {more.get(name, 0)}" for name, count in got.items() if more.get(name, 0) < count
+        f"{name} falls from {count} to {more.get(name, 0)}"
+        for name, count in got.items()
+        if more.get(name, 0) < count
     ]
 
 

@@ -5,7 +5,15 @@ from typing import Any
 
 from federator.model.ask import DEFAULT_POLICY, Ask, PodShape, Policy, Tier, Unit
 from federator.model.decision import Decision, Share
-from federator.model.fleet import Capacity, ClusterView, Commitment, FleetSnapshot, Holding, NodeRow, QuotaAccount
+from federator.model.fleet import (
+    Capacity,
+    ClusterView,
+    Commitment,
+    FleetSnapshot,
+    Holding,
+    NodeRow,
+    QuotaAccount,
+)
 from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
 from federator.placement import engine
@@ -32,7 +40,9 @@ def service(count: int, *, name: str = "web", policy: Policy = DEFAULT_POLICY, *
     return Ask(key, f"uid-{name}", 1, Unit.REPLICAS, count, count, policy=policy, **more)
 
 
-def jobs(count: int, slots: int, *, name: str = "batch", policy: Policy = DEFAULT_POLICY, **more: Any) -> Ask:
+def jobs(
+    count: int, slots: int, *, name: str = "batch", policy: Policy = DEFAULT_POLICY, **more: Any
+) -> Ask:
     more = {"shape": POD, "project": "feed", "whole": True, **more}
     key = WorkloadKey("PinterestJobSet", more.pop("namespace", "feed"), name)
     return Ask(key, f"uid-{name}", 1, Unit.SHARDS, count, slots, policy=policy, **more)
@@ -47,7 +57,9 @@ def held(**counts: int) -> tuple[Holding, ...]:
 
 
 def commitment(ask: Ask, held_: Iterable[Holding], tier: Tier | None = None) -> Commitment:
-    return Commitment(ask.uid, ask.key, ask.project, ask.key.namespace, tier or ask.tier, ask.shape, tuple(held_))
+    return Commitment(
+        ask.uid, ask.key, ask.project, ask.key.namespace, tier or ask.tier, ask.shape, tuple(held_)
+    )
 
 
 def commitments_with(*held_: Commitment) -> Commitments:
@@ -57,12 +69,14 @@ def commitments_with(*held_: Commitment) -> Commitments:
     return commitments
 
 
-def decide(ask: Ask, snapshot: FleetSnapshot, held_: Iterable[Holding] = (), **more: Any) -> Decision:
+def decide(
+    ask: Ask, snapshot: FleetSnapshot, held_: Iterable[Holding] = (), **more: Any
+) -> Decision:
     """Decides on fresh commitments in which the asking workload's own holdings stand."""
     mine = tuple(held_)
-    ledger: Ledger = more.pop("ledger", None) or commitments_with(*([commitment(ask, mine)] if mine else [])).open(
-        snapshot
-    )
+    ledger: Ledger = more.pop("ledger", None) or commitments_with(
+        *([commitment(ask, mine)] if mine else [])
+    ).open(snapshot)
     more.setdefault("seq", 100)
     return engine.decide(ask, mine, snapshot, ledger, by_name=True, **more)
 

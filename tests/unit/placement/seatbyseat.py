@@ -1,6 +1,8 @@
-"""Spread rules kept seat by seat, said plainly: the oracle for the blocks of `placement.division.filling`.
+"""Spread rules kept seat by seat, said plainly: the oracle for the blocks of
+`placement.division.filling`.
 
-Written from docs/reference/spread.md with dictionaries and loops over everybody at every seat; for tests only.
+Written from docs/reference/spread.md with dictionaries and loops over everybody at every seat; for
+tests only.
 """
 
 from collections.abc import Sequence
@@ -15,7 +17,10 @@ Idle = Sequence[tuple[str, ...]]
 
 
 def filled(
-    parties: Sequence[Party], missing: int, rules: Sequence[SpreadRule], idle: Sequence[tuple[str, ...]]
+    parties: Sequence[Party],
+    missing: int,
+    rules: Sequence[SpreadRule],
+    idle: Sequence[tuple[str, ...]],
 ) -> Seats:
     """Seats after up to `missing` more, one at a time (a whole floor to who is below it)."""
     seats = {one.name: one.seats for one in parties}
@@ -28,7 +33,9 @@ def filled(
                 continue
             if any(other is not one and _before(other, one, seats, missing) for other in parties):
                 continue
-            breach = [_breach(parties, seats, at, rule, idle, one, step) for at, rule in enumerate(rules)]
+            breach = [
+                _breach(parties, seats, at, rule, idle, one, step) for at, rule in enumerate(rules)
+            ]
             if not any(amount and rule.hard for amount, rule in zip(breach, rules, strict=True)):
                 able.append((one.level, breach, _turn(one, seats), one, step))
         if not able:
@@ -43,7 +50,12 @@ def _before(other: Party, one: Party, seats: Seats, missing: int) -> bool:
     """Whether another cluster of the very same domains comes first, and so alone is looked at."""
     step = max(other.floor - seats[other.name], 1)
     open_ = other.weight > 0 or seats[other.name] < other.floor
-    if other.domains != one.domains or not open_ or step > missing or seats[other.name] + step > other.cap:
+    if (
+        other.domains != one.domains
+        or not open_
+        or step > missing
+        or seats[other.name] + step > other.cap
+    ):
         return False
     return (other.level, _turn(other, seats)) < (one.level, _turn(one, seats))
 
@@ -53,7 +65,11 @@ def _turn(one: Party, seats: Seats) -> tuple[Fraction, int, int, str]:
 
 
 def _totals(
-    parties: Sequence[Party], seats: Seats, at: int, rule: SpreadRule, idle: Sequence[tuple[str, ...]]
+    parties: Sequence[Party],
+    seats: Seats,
+    at: int,
+    rule: SpreadRule,
+    idle: Sequence[tuple[str, ...]],
 ) -> dict[str, int]:
     totals = {where[at]: 0 for where in idle}
     for one in parties:
@@ -73,8 +89,9 @@ def _breach(  # noqa: PLR0917 one rule, one cluster, one state
     one: Party,
     step: int,
 ) -> int:
-    """Copies of its domain beyond the skew after the step, and 1 when fewer domains are used than wanted and it opens
-    none (or takes more than one copy for it)."""
+    """Copies of its domain beyond the skew after the step, and 1 when fewer domains are used than
+    wanted and it opens none (or takes more than one copy for it).
+    """
     totals = _totals(parties, seats, at, rule, idle)
     domain = one.domains[at]
     if domain not in totals:
@@ -88,7 +105,10 @@ def _breach(  # noqa: PLR0917 one rule, one cluster, one state
 
 
 def shrunk(
-    parties: Sequence[Party], surplus: int, rules: Sequence[SpreadRule], idle: Sequence[tuple[str, ...]]
+    parties: Sequence[Party],
+    surplus: int,
+    rules: Sequence[SpreadRule],
+    idle: Sequence[tuple[str, ...]],
 ) -> Seats:
     """Seats after `surplus` are taken one at a time."""
     seats = {one.name: one.seats for one in parties}
@@ -97,10 +117,22 @@ def shrunk(
         for one in parties:
             if seats[one.name] <= 0:
                 continue
-            wins = [(rule.hard, _won(parties, seats, at, rule, idle, one)) for at, rule in enumerate(rules)]
-            last = (-Fraction(one.weight, 2 * seats[one.name] - 1), seats[one.name], one.order, one.name)
+            wins = [
+                (rule.hard, _won(parties, seats, at, rule, idle, one))
+                for at, rule in enumerate(rules)
+            ]
+            last = (
+                -Fraction(one.weight, 2 * seats[one.name] - 1),
+                seats[one.name],
+                one.order,
+                one.name,
+            )
             late = (seats[one.name] <= one.floor, -one.level)
-            key = ([-won for hard, won in wins if hard], late, [-won for hard, won in wins if not hard])
+            key = (
+                [-won for hard, won in wins if hard],
+                late,
+                [-won for hard, won in wins if not hard],
+            )
             if best is None or key < best[0] or (key == best[0] and last > best[1]):
                 best = (key, last, one)
         if best is None:
@@ -110,9 +142,16 @@ def shrunk(
 
 
 def _won(  # noqa: PLR0917 one rule, one cluster, one state
-    parties: Sequence[Party], seats: Seats, at: int, rule: SpreadRule, idle: Sequence[tuple[str, ...]], one: Party
+    parties: Sequence[Party],
+    seats: Seats,
+    at: int,
+    rule: SpreadRule,
+    idle: Sequence[tuple[str, ...]],
+    one: Party,
 ) -> int:
-    """How far its domain is above what the rule allows, less what the rule is broken more without the seat."""
+    """How far its domain is above what the rule allows, less what the rule is broken more without
+    the seat.
+    """
     before = _totals(parties, seats, at, rule, idle)
     after = _totals(parties, {**seats, one.name: seats[one.name] - 1}, at, rule, idle)
     domain, few, total = one.domains[at], len(before) < rule.min_domains, sum(seats.values())
@@ -129,5 +168,7 @@ def _won(  # noqa: PLR0917 one rule, one cluster, one state
     above = max(before[domain] - least(before) - rule.max_skew, 0)
     if least(after) < least(before) and len(before) > 1:
         high = max(before.values())
-        won -= max(high - least(after) - rule.max_skew, 0) - max(high - least(before) - rule.max_skew, 0)
+        won -= max(high - least(after) - rule.max_skew, 0) - max(
+            high - least(before) - rule.max_skew, 0
+        )
     return above + won

@@ -11,18 +11,27 @@ from federator.placement.quota.tree import Tree
 OFFERED = ("cpu", "memory", "pods", "nvidia.com/gpu")
 
 
-def account(name: str, *, parent: str = "", projects: tuple[str, ...] = (), **tier: Resources) -> QuotaAccount:
+def account(
+    name: str, *, parent: str = "", projects: tuple[str, ...] = (), **tier: Resources
+) -> QuotaAccount:
     limits = TierQuota(tier.get("guaranteed", Resources()), tier.get("maximum"))
-    return QuotaAccount(name, parent=parent, projects=frozenset(projects), tiers={Tier.ON_DEMAND: limits})
+    return QuotaAccount(
+        name, parent=parent, projects=frozenset(projects), tiers={Tier.ON_DEMAND: limits}
+    )
 
 
-def told(one: QuotaAccount, *others: QuotaAccount, offered: tuple[str, ...] = OFFERED) -> list[tuple[str, str]]:
+def told(
+    one: QuotaAccount, *others: QuotaAccount, offered: tuple[str, ...] = OFFERED
+) -> list[tuple[str, str]]:
     found = accounts.troubles(one, Tree((one, *others)), Resources(dict.fromkeys(offered, 1 << 50)))
     return [(trouble.reason, trouble.message) for trouble in found]
 
 
 def test_an_account_that_says_what_can_be_meant_has_no_trouble() -> None:
-    limits = {"guaranteed": Resources({"cpu": 1000}), "maximum": Resources({"cpu": 2000, "nvidia.com/gpu": 4})}
+    limits = {
+        "guaranteed": Resources({"cpu": 1000}),
+        "maximum": Resources({"cpu": 2000, "nvidia.com/gpu": 4}),
+    }
     one = account("ads", parent="company", projects=("ads",), **limits)
     assert told(one, account("company"), account("feed", projects=("feed",))) == []
 
@@ -64,7 +73,10 @@ def test_an_account_that_says_what_can_be_meant_has_no_trouble() -> None:
             account("ads", maximum=Resources({"gpu": 4})),
             (),
             "UnknownResource",
-            "spec.tiers.OnDemand.max.gpu: no pod can ask for gpu: it has no domain; did you mean nvidia.com/gpu?",
+            (
+                "spec.tiers.OnDemand.max.gpu: no pod can ask for gpu: it has no domain; did you "
+                "mean nvidia.com/gpu?"
+            ),
         ),
         (
             account("ads", guaranteed=Resources({"nvidia.com/gpus": 4})),

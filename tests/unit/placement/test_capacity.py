@@ -1,4 +1,6 @@
-"""Copies that fit, against real nodes; summaries never promise more; charging spreads or packs as the member does."""
+"""Copies that fit, against real nodes; summaries never promise more; charging spreads or packs as
+the member does.
+"""
 
 import csv
 
@@ -37,14 +39,18 @@ def test_every_row_of_the_real_fleet_is_answered_exactly_from_the_published_hist
     with (folder / "nodes.csv").open() as file:
         for row in csv.DictReader(file):
             room = amounts(int(row["cpu_milli"]), int(row["memory_mib"]), int(row["gpu"]))
-            nodes.setdefault(row["cluster"], []).append(NodeRow(1, room, room, model=row["gpu_model"]))
+            nodes.setdefault(row["cluster"], []).append(
+                NodeRow(1, room, room, model=row["gpu_model"])
+            )
     published = {cluster: capacity.summarise(each) for cluster, each in nodes.items()}
     assert all(not capacity.lost(nodes[cluster], rows) for cluster, rows in published.items())
     wrong, seen = [], 0
     with (folder / "max_replicas.csv").open() as file:
         for row in csv.DictReader(file):
             seen += 1
-            shape = PodShape(amounts(int(row["req_cpu_milli"]), int(row["req_memory_mib"]), int(row["req_gpu"])))
+            shape = PodShape(
+                amounts(int(row["req_cpu_milli"]), int(row["req_memory_mib"]), int(row["req_gpu"]))
+            )
             got = capacity.copies(published[row["cluster"]], shape)
             if got != int(row["replicas_by_nodes"]):
                 wrong.append((row, got))
@@ -71,11 +77,17 @@ def test_tainted_nodes_take_only_what_tolerates_them() -> None:
 
 
 def test_taints_that_only_ask_to_keep_away_do_not_lower_the_count() -> None:
-    assert capacity.copies([node(2000, taints=(Taint("spot", "", "PreferNoSchedule"),))], pod(1000)) == 2
+    assert (
+        capacity.copies([node(2000, taints=(Taint("spot", "", "PreferNoSchedule"),))], pod(1000))
+        == 2
+    )
 
 
 def test_one_copy_per_node_counts_nodes() -> None:
-    assert capacity.copies([node(8000, count=5), node(500, count=9)], pod(1000, one_per_node=True)) == 5
+    assert (
+        capacity.copies([node(8000, count=5), node(500, count=9)], pod(1000, one_per_node=True))
+        == 5
+    )
 
 
 def test_more_than_256_kinds_of_nodes_are_rounded_down_and_the_error_is_stated() -> None:
@@ -99,7 +111,9 @@ sizes = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 20)), min_size=1, 
 
 
 @given(sizes, st.integers(1, 10), st.integers(0, 200), st.booleans())
-def test_charging_n_copies_leaves_exactly_n_fewer(rows: list[tuple[int, int]], need: int, n: int, packs: bool) -> None:
+def test_charging_n_copies_leaves_exactly_n_fewer(
+    rows: list[tuple[int, int]], need: int, n: int, packs: bool
+) -> None:
     nodes = Nodes.of([node(cpu, count=count) for cpu, count in rows])
     before = nodes.copies(pod(need))
     after = nodes.charge(pod(need), n, packs=packs)
@@ -119,12 +133,20 @@ def test_spreading_takes_other_nodes_first_and_then_the_emptier_ones() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(1, 5000), st.integers(1, 5000), st.integers(1, 3)), max_size=400),
+    st.lists(
+        st.tuples(st.integers(1, 5000), st.integers(1, 5000), st.integers(1, 3)), max_size=400
+    ),
     st.integers(1, 900),
 )
-def test_a_summary_never_promises_more_than_the_nodes(nodes: list[tuple[int, int, int]], need: int) -> None:
+def test_a_summary_never_promises_more_than_the_nodes(
+    nodes: list[tuple[int, int, int]], need: int
+) -> None:
     rows = [
-        NodeRow(count, Resources({"cpu": 5000, "memory": 5000}), Resources({"cpu": cpu, "memory": memory}))
+        NodeRow(
+            count,
+            Resources({"cpu": 5000, "memory": 5000}),
+            Resources({"cpu": cpu, "memory": memory}),
+        )
         for cpu, memory, count in nodes
     ]
     shape = PodShape(Resources({"cpu": need, "memory": need}))

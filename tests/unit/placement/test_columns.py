@@ -1,4 +1,6 @@
-"""The room of all clusters in columns against the same, cluster by cluster; and taking charges back."""
+"""The room of all clusters in columns against the same, cluster by cluster; and taking charges
+back.
+"""
 
 import random
 from dataclasses import replace
@@ -30,13 +32,16 @@ charges = st.lists(
 
 
 def key_of(at: int) -> Commitment:
-    return Commitment(f"u{at}", WorkloadKey("PinterestService", "n", f"w{at}"), "p", "n", service(1).tier, POD, ())
+    return Commitment(
+        f"u{at}", WorkloadKey("PinterestService", "n", f"w{at}"), "p", "n", service(1).tier, POD, ()
+    )
 
 
 def commit(ledger: Ledger, at: int, shape: PodShape, grown: dict[str, int]) -> None:
     one = key_of(at)
     ledger.commit(
-        Commitment(one.uid, one.key, one.project, one.namespace, one.tier, shape, ()), dict(sorted(grown.items()))
+        Commitment(one.uid, one.key, one.project, one.namespace, one.tier, shape, ()),
+        dict(sorted(grown.items())),
     )
 
 
@@ -44,17 +49,26 @@ def agree(one: Ledger, other: Ledger, snapshot: FleetSnapshot, shapes: list[PodS
     for name in snapshot.clusters:
         for shape in shapes:
             assert one.room(name, shape) == other.room(name, shape), (name, shape)
-            assert one.nodes_with_room(name, shape) == other.nodes_with_room(name, shape), (name, shape)
-            assert one.all_nodes_with_room(shape)[one.world.at[name]] == other.nodes_with_room(name, shape), (
+            assert one.nodes_with_room(name, shape) == other.nodes_with_room(name, shape), (
+                name,
+                shape,
+            )
+            assert one.all_nodes_with_room(shape)[one.world.at[name]] == other.nodes_with_room(
+                name, shape
+            ), (
                 name,
                 shape,
             )
         (mine, left), (theirs, left_too) = one.left(name), other.left(name)
         assert (mine is None) == (theirs is None)
-        assert mine is None or theirs is None or (mine.names, mine.rows) == (theirs.names, theirs.rows)
+        assert (
+            mine is None or theirs is None or (mine.names, mine.rows) == (theirs.names, theirs.rows)
+        )
         assert (left is None) == (left_too is None)
         if left is not None and left_too is not None:
-            assert {name: left[name] for name in ("cpu", "memory")} == {n: left_too[n] for n in ("cpu", "memory")}
+            assert {name: left[name] for name in ("cpu", "memory")} == {
+                n: left_too[n] for n in ("cpu", "memory")
+            }
 
 
 SHAPES = [
@@ -86,28 +100,42 @@ def test_columns_give_the_numbers_of_single_clusters_and_take_charges_back(
 
 
 def _mixed(rng: random.Random, at: int) -> ClusterView:
-    """A cluster of several shapes of nodes; some have GPUs, taints, no limit on pods, a packing scheduler."""
+    """A cluster of several shapes of nodes; some have GPUs, taints, no limit on pods, a packing
+    scheduler.
+    """
     rows = []
     for _ in range(rng.randint(1, 9)):
-        amounts = {"cpu": rng.randint(2, 64) * 1000, "memory": rng.randint(4, 256) << 30, "pods": rng.choice((20, 110))}
+        amounts = {
+            "cpu": rng.randint(2, 64) * 1000,
+            "memory": rng.randint(4, 256) << 30,
+            "pods": rng.choice((20, 110)),
+        }
         if rng.random() < 0.3:
             amounts["nvidia.com/gpu"] = rng.choice((1, 4, 8))
         if rng.random() < 0.1:
             del amounts["pods"]
         whole = Resources(amounts)
-        free = Resources({name: amount * rng.randint(3, 10) // 10 for name, amount in amounts.items()})
+        free = Resources(
+            {name: amount * rng.randint(3, 10) // 10 for name, amount in amounts.items()}
+        )
         marks = (Taint("gpu", "", "NoSchedule"),) if rng.random() < 0.15 else ()
         rows.append(NodeRow(rng.randint(1, 30), whole, free, taints=marks))
     capacity = Capacity(rows=tuple(rows), packs=rng.random() < 0.2)
-    return ClusterView(f"c{at:02d}", usable_permille=rng.choice((1000, 1000, 900)), capacity=capacity)
+    return ClusterView(
+        f"c{at:02d}", usable_permille=rng.choice((1000, 1000, 900)), capacity=capacity
+    )
 
 
 def test_a_long_batch_splits_and_merges_rows_as_single_clusters_do() -> None:
     rng = random.Random(20)
-    snapshot = FleetSnapshot(0.0, {one.name: one for one in (_mixed(rng, at) for at in range(6))}, ())
+    snapshot = FleetSnapshot(
+        0.0, {one.name: one for one in (_mixed(rng, at) for at in range(6))}, ()
+    )
     ledger, plain = Commitments().open(snapshot), PlainLedger(Commitments(), snapshot)
     shapes = [
-        PodShape(Resources({"cpu": 50 + 130 * (at % 7), "memory": (64 + 96 * (at % 5)) << 20, "pods": 1}))
+        PodShape(
+            Resources({"cpu": 50 + 130 * (at % 7), "memory": (64 + 96 * (at % 5)) << 20, "pods": 1})
+        )
         for at in range(35)
     ]
     half = 0
@@ -159,7 +187,10 @@ def test_what_was_judged_of_clusters_is_kept_until_more_than_their_amounts_diffe
     assert commitments.open(fleet(*snapshot.clusters.values())).memo is first.memo
     fuller = fleet(cluster("a", 3), snapshot.clusters["b"])
     assert commitments.open(fuller).memo is first.memo
-    assert commitments.open(FleetSnapshot(0.0, dict(reversed([*fuller.clusters.items()])), ())).memo is first.memo
+    assert (
+        commitments.open(FleetSnapshot(0.0, dict(reversed([*fuller.clusters.items()])), ())).memo
+        is first.memo
+    )
     older = replace(snapshot.clusters["a"], capacity_age_s=9.0)
     assert commitments.open(fleet(older, snapshot.clusters["b"])).memo is first.memo
     silent = replace(snapshot.clusters["a"], capacity=None)
@@ -185,7 +216,9 @@ def test_a_project_of_its_own_is_judged_apart_where_a_cluster_is_closed_to_some(
     ledger = Commitments().open(closed)
     open_to = {
         project: [
-            name for name, place in places(service(1, project=project), closed, ledger).items() if place.refusal is None
+            name
+            for name, place in places(service(1, project=project), closed, ledger).items()
+            if place.refusal is None
         ]
         for project in ("ads", "feed")
     }

@@ -9,19 +9,40 @@ from hypothesis import strategies as st
 
 from federator.model import shards
 from federator.model.ask import Ask, Tier
-from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, Holding, QuotaAccount, TierQuota, copies_of
+from federator.model.fleet import (
+    Capacity,
+    ClusterView,
+    FleetSnapshot,
+    Holding,
+    QuotaAccount,
+    TierQuota,
+    copies_of,
+)
 from federator.model.resources import Resources
 from federator.model.shards import Ranges
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
-from tests.unit.placement.fleets import POD, cluster, commitment, commitments_with, fleet, held, jobs, service
+from tests.unit.placement.fleets import (
+    POD,
+    cluster,
+    commitment,
+    commitments_with,
+    fleet,
+    held,
+    jobs,
+    service,
+)
 
 
 def at(copies: int, includes_seq: int) -> FleetSnapshot:
     view = cluster("a", copies)
     assert isinstance(view, ClusterView)
     assert isinstance(view.capacity, Capacity)
-    return fleet(dataclasses.replace(view, capacity=dataclasses.replace(view.capacity, includes_seq=includes_seq)))
+    return fleet(
+        dataclasses.replace(
+            view, capacity=dataclasses.replace(view.capacity, includes_seq=includes_seq)
+        )
+    )
 
 
 def holding(copies: int, seq: int) -> Holding:
@@ -81,8 +102,12 @@ def test_a_share_that_left_stays_charged_until_a_summary_or_until_it_is_confirme
     assert again.open(at(10, 5)).room("a", POD) == 10
 
 
-def test_a_share_whose_slice_is_gone_before_its_decision_is_recorded_leaves_nothing_behind() -> None:
-    """Hubs record a decision when it is written, and members may tell sooner that they are empty (seed 2578)."""
+def test_a_share_whose_slice_is_gone_before_its_decision_is_recorded_leaves_nothing_behind() -> (
+    None
+):
+    """Hubs record a decision when it is written, and members may tell sooner that they are empty
+    (seed 2578).
+    """
     commitments = Commitments()
     commitments.record(commitment(service(1), [holding(3, 5)]))
     commitments.release("a", "uid-web")
@@ -99,7 +124,9 @@ def test_a_slice_that_another_overtook_stays_charged_until_a_summary_after_it() 
     commitments.reported("a", 6)
     assert commitments.open(at(8, 6)).room("a", POD) == 5, "the summary knows of the later one only"
     commitments.confirm("a", "uid-early", 5)
-    assert commitments.open(at(8, 6)).room("a", POD) == 5, "it has arrived, but that summary was made before"
+    assert commitments.open(at(8, 6)).room("a", POD) == 5, (
+        "it has arrived, but that summary was made before"
+    )
     commitments.reported("a", 6)
     assert commitments.open(at(5, 6)).room("a", POD) == 5
 
@@ -200,7 +227,9 @@ def test_charges_of_a_batch_are_seen_by_the_rest_of_the_batch_and_not_by_the_nex
     ],
     ids=["assumed", "forgotten", "released", "in flight", "reported"],
 )
-def test_a_ledger_does_not_change_under_the_cycle_that_opened_it(change: Callable[[Commitments], object]) -> None:
+def test_a_ledger_does_not_change_under_the_cycle_that_opened_it(
+    change: Callable[[Commitments], object],
+) -> None:
     commitments = Commitments()
     commitments.record(commitment(service(1), held(a=4)))
     ledger = commitments.open(at(10, 0))
@@ -270,9 +299,15 @@ def test_what_is_held_follows_from_the_decision_and_from_what_is_done_in_whateve
             assert commitments.progressed(ask.uid, ranges_of(done)) == (by_hand(given_, done) < had)
         else:
             cut, slots_a, slots_b = news
-            parts = {"a": (slots_a, frozenset(range(cut))), "b": (slots_b, frozenset(range(cut, SHARDS)))}
+            parts = {
+                "a": (slots_a, frozenset(range(cut))),
+                "b": (slots_b, frozenset(range(cut, SHARDS))),
+            }
             given_ = {name: part for name, part in parts.items() if part[1]}
-            shares = [Holding(n, len(mine), slots, seq, ranges_of(mine)) for n, (slots, mine) in given_.items()]
+            shares = [
+                Holding(n, len(mine), slots, seq, ranges_of(mine))
+                for n, (slots, mine) in given_.items()
+            ]
             commitments.record(commitment(ask, shares))
         copies = by_hand(given_, done)
         assert commitments.usage("feed", ask.tier)["pods"] == copies
@@ -286,9 +321,13 @@ def test_what_is_held_follows_from_the_decision_and_from_what_is_done_in_whateve
 def test_books_as_they_are_now_say_the_same_and_follow_nobody() -> None:
     mine, other = service(3, name="mine"), service(4, name="other")
     snapshot = fleet(
-        cluster("a", 9), cluster("b", 9), quotas=[QuotaAccount("q", projects=frozenset({"feed"}), tiers={LIMITED: TEN})]
+        cluster("a", 9),
+        cluster("b", 9),
+        quotas=[QuotaAccount("q", projects=frozenset({"feed"}), tiers={LIMITED: TEN})],
     )
-    commitments = commitments_with(commitment(other, held(a=4)), commitment(mine, (Holding("b", 3, 3, 7),)))
+    commitments = commitments_with(
+        commitment(other, held(a=4)), commitment(mine, (Holding("b", 3, 3, 7),))
+    )
     commitments.in_flight("b", mine.uid, 7)
     commitments.reported("a", 0)
     copy = commitments.as_now(mine.uid, dict.fromkeys("ab", 0))
@@ -305,4 +344,9 @@ LIMITED, TEN = Tier.ON_DEMAND, TierQuota(maximum=Resources({"cpu": 10_000}))
 
 def _answers(ledger: Ledger, ask: Ask) -> tuple[object, ...]:
     rooms = [ledger.room(name, ask.shape) for name in "ab"]
-    return rooms, ledger.admission(ask, 9, 0), ledger.usage("feed", Tier.ON_DEMAND), ledger.placed("feed")
+    return (
+        rooms,
+        ledger.admission(ask, 9, 0),
+        ledger.usage("feed", Tier.ON_DEMAND),
+        ledger.placed("feed"),
+    )

@@ -1,4 +1,6 @@
-"""Division against the recorded cases of two older planners, where our rules agree; every case left out says why."""
+"""Division against the recorded cases of two older planners, where our rules agree; every case left
+out says why.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,8 +15,14 @@ from tests import casetables
 UNKNOWN_ROOM = 10**9
 
 WHOLE_OR_NOTHING = "the peer refuses the whole workload; we place what fits and report the rest"
-BY_FREE_ALONE = "the peer weighs a growth by free room alone, not house-monotone; we continue Webster over free + held"
-HOLDERS_FIRST = "the peer divides a growth over old and new clusters; ours fills the clusters that hold copies first"
+BY_FREE_ALONE = (
+    "the peer weighs a growth by free room alone, not house-monotone; we continue Webster over "
+    "free + held"
+)
+HOLDERS_FIRST = (
+    "the peer divides a growth over old and new clusters; ours fills the clusters that hold "
+    "copies first"
+)
 KARMADA_LEFT_OUT = {
     "dynamic-weight-scale-up-026": BY_FREE_ALONE,
     "aggregated-scale-up-030": HOLDERS_FIRST,
@@ -32,7 +40,11 @@ def karmada_parties(given: Mapping[str, Any], strategy: Mapping[str, Any]) -> li
             cap = weight = candidate["allocatableReplicas"] + seats
         else:
             weights = (
-                [one["weight"] for one in strategy.get("staticWeights", []) if name in one["clusters"]]
+                [
+                    one["weight"]
+                    for one in strategy.get("staticWeights", [])
+                    if name in one["clusters"]
+                ]
                 if "staticWeights" in strategy
                 else [1]
             )
@@ -45,7 +57,9 @@ def fewest(parties: list[Party], total: int) -> list[Party]:
     """What `choosing` does for Pack: holders, then the largest until there is room for all."""
     chosen = [party for party in parties if party.seats]
     room = sum(party.cap for party in chosen)
-    for party in sorted((one for one in parties if not one.seats), key=lambda one: (-one.cap, one.name)):
+    for party in sorted(
+        (one for one in parties if not one.seats), key=lambda one: (-one.cap, one.name)
+    ):
         if room < total:
             party.level = int(any(one.seats for one in chosen))
             chosen.append(party)
@@ -55,9 +69,14 @@ def fewest(parties: list[Party], total: int) -> list[Party]:
 
 def karmada(given: Mapping[str, Any]) -> tuple[dict[str, int], int]:
     if "weights" in given:
-        parties = {one["cluster"]: Party(one["cluster"], one["weight"], UNKNOWN_ROOM) for one in given["weights"]}
+        parties = {
+            one["cluster"]: Party(one["cluster"], one["weight"], UNKNOWN_ROOM)
+            for one in given["weights"]
+        }
         for one in given["initial"]:
-            parties.setdefault(one["cluster"], Party(one["cluster"], 0, UNKNOWN_ROOM)).seats = one["replicas"]
+            parties.setdefault(one["cluster"], Party(one["cluster"], 0, UNKNOWN_ROOM)).seats = one[
+                "replicas"
+            ]
         if given["tieBreak"] == "name descending":
             for rank, name in enumerate(sorted(parties, reverse=True)):
                 parties[name].order = rank
@@ -94,7 +113,9 @@ def test_every_karmada_case_holds_but_for_those_named() -> None:
 
 
 def kubefed_party(name: str, given: Mapping[str, Any]) -> Party:
-    wanted = given["preferences"].get(name) or given["preferences"].get("*") or {"weight": 0, "max": 0}
+    wanted = (
+        given["preferences"].get(name) or given["preferences"].get("*") or {"weight": 0, "max": 0}
+    )
     cap = min(wanted.get("max", UNKNOWN_ROOM), given["capacity"].get(name, UNKNOWN_ROOM))
     seats = 0 if given["rebalance"] else given["current"].get(name, 0)
     weight = wanted.get("weight", 0)
@@ -110,7 +131,10 @@ def test_every_kubefed_case_holds() -> None:
         parties = [kubefed_party(name, given) for name in given["clusters"]]
         division.divide(parties, given["totalReplicas"])
         got = {party.name: party.seats for party in parties}
-        legal = [case["expected"]["plan"], *(one["plan"] for one in case["expected"].get("anyOf", []))]
+        legal = [
+            case["expected"]["plan"],
+            *(one["plan"] for one in case["expected"].get("anyOf", [])),
+        ]
         if got not in legal:
             wrong.append(f"{case['name']}: {got} instead of {legal}")
     assert not wrong, "\n".join(wrong)

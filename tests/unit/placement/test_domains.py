@@ -1,4 +1,6 @@
-"""The domains of spread rules (docs/reference/spread.md, row by row), and the order of objectives where they meet."""
+"""The domains of spread rules (docs/reference/spread.md, row by row), and the order of objectives
+where they meet.
+"""
 
 import dataclasses
 from typing import Any
@@ -10,7 +12,16 @@ from federator.model.decision import Decision, Reason
 from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, NodeRow
 from federator.model.kubernetes.taints import Effect, Taint
 from federator.model.resources import Resources
-from tests.unit.placement.fleets import cluster, counts, decide, fleet, held, holdings, jobs, service
+from tests.unit.placement.fleets import (
+    cluster,
+    counts,
+    decide,
+    fleet,
+    held,
+    holdings,
+    jobs,
+    service,
+)
 
 AVOIDED = (Taint("spot", "y", Effect.PREFER_NO_SCHEDULE),)
 
@@ -24,7 +35,9 @@ def in_zone(name: str, room: int, zone: str = "", **more: Any) -> ClusterView:
     return cluster(name, room, labels={"zone": zone or f"z-{name}", "region": "r"}, **more)
 
 
-def hard(skew: int = 1, *, domains: int = 1, strategy: Strategy = Strategy.CAPACITY, **division: object) -> Policy:
+def hard(
+    skew: int = 1, *, domains: int = 1, strategy: Strategy = Strategy.CAPACITY, **division: object
+) -> Policy:
     rules = (SpreadRule("zone", domains, skew, hard=True),)
     return Policy(spread=rules, division=Division(strategy, **division))  # type: ignore[arg-type]
 
@@ -35,7 +48,9 @@ def soft(**division: object) -> Policy:
 
 @pytest.mark.parametrize("strategy", [Strategy.CAPACITY, Strategy.PACK, Strategy.SPREAD])
 def test_a_cluster_left_out_by_max_clusters_makes_a_domain(strategy: Strategy) -> None:
-    decision = decide(service(30, policy=hard(strategy=strategy, max_clusters=1)), zoned(a=50, b=50, c=50))
+    decision = decide(
+        service(30, policy=hard(strategy=strategy, max_clusters=1)), zoned(a=50, b=50, c=50)
+    )
     assert sum(counts(decision).values()) == 1
     assert (decision.shortfall, decision.reason) == (29, Reason.SPREAD_UNSATISFIABLE)
     assert decision.violations == ()
@@ -44,11 +59,16 @@ def test_a_cluster_left_out_by_max_clusters_makes_a_domain(strategy: Strategy) -
 def test_a_cluster_left_out_by_min_per_cluster_makes_a_domain() -> None:
     decision = decide(service(9, policy=hard(min_per_cluster=5)), zoned(a=50, b=50))
     assert (counts(decision), decision.shortfall) == ({}, 9)
-    assert counts(decide(service(10, policy=hard(min_per_cluster=5)), zoned(a=50, b=50))) == {"a": 5, "b": 5}
+    assert counts(decide(service(10, policy=hard(min_per_cluster=5)), zoned(a=50, b=50))) == {
+        "a": 5,
+        "b": 5,
+    }
 
 
 def test_floors_are_filled_together_when_one_alone_would_break_the_rule() -> None:
-    snapshot = fleet(*(in_zone(name, 5, zone) for name, zone in (("a1", "z1"), ("a2", "z1"), ("b1", "z2"))))
+    snapshot = fleet(
+        *(in_zone(name, 5, zone) for name, zone in (("a1", "z1"), ("a2", "z1"), ("b1", "z2")))
+    )
     rules = (SpreadRule("region", 1, 1, hard=True), SpreadRule("zone", 1, 4))
     under = Policy(spread=rules, division=Division(min_per_cluster=5))
     assert counts(decide(service(15, policy=under), snapshot)) == {"a1": 5, "a2": 5, "b1": 5}
@@ -58,7 +78,10 @@ WEIGHTS = (Weight(1, names=("a", "b")),)
 
 
 def test_a_weightless_cluster_makes_no_domain() -> None:
-    decision = decide(service(20, policy=hard(strategy=Strategy.WEIGHTED, weights=WEIGHTS)), zoned(a=50, b=50, c=50))
+    decision = decide(
+        service(20, policy=hard(strategy=Strategy.WEIGHTED, weights=WEIGHTS)),
+        zoned(a=50, b=50, c=50),
+    )
     assert counts(decision) == {"a": 10, "b": 10}
 
 
@@ -66,7 +89,9 @@ def test_a_job_set_gets_the_same_answer_twice() -> None:
     ask = jobs(20, 20, policy=hard(strategy=Strategy.WEIGHTED, weights=WEIGHTS))
     first = decide(ask, zoned(a=50, b=50, c=50))
     assert {share.cluster: share.slots for share in first.shares} == {"a": 10, "b": 10}
-    second = decide(ask, zoned(a=50, b=50, c=50), holdings(first.shares), previous_hash=first.inputs_hash)
+    second = decide(
+        ask, zoned(a=50, b=50, c=50), holdings(first.shares), previous_hash=first.inputs_hash
+    )
     assert second.shares == first.shares
 
 
@@ -92,7 +117,9 @@ def test_one_copy_more_than_min_domains_can_hold_takes_none_away(count: int) -> 
 
 
 @pytest.mark.parametrize(("room", "placed"), [(0, 5), (1, 7), (2, 9), (12, 29), (13, 30)])
-def test_a_full_domain_waives_nothing_and_less_room_never_places_more(room: int, placed: int) -> None:
+def test_a_full_domain_waives_nothing_and_less_room_never_places_more(
+    room: int, placed: int
+) -> None:
     decision = decide(service(30, policy=hard(5)), zoned(a=room, b=100))
     assert sum(counts(decision).values()) == placed
 
@@ -148,8 +175,14 @@ def two_zones() -> FleetSnapshot:
 
 
 def test_a_soft_rule_costs_no_placement_and_is_kept_where_it_costs_none() -> None:
-    assert counts(decide(service(200, policy=soft(max_clusters=2)), two_zones())) == {"a": 100, "b": 100}
-    assert set(counts(decide(service(90, policy=soft(max_clusters=2)), two_zones()))) in ({"a", "c"}, {"b", "c"})
+    assert counts(decide(service(200, policy=soft(max_clusters=2)), two_zones())) == {
+        "a": 100,
+        "b": 100,
+    }
+    assert set(counts(decide(service(90, policy=soft(max_clusters=2)), two_zones()))) in (
+        {"a", "c"},
+        {"b", "c"},
+    )
 
 
 def test_all_or_nothing_takes_the_set_of_clusters_that_holds_all() -> None:
@@ -175,7 +208,9 @@ def test_all_or_nothing_moves_nobody_for_a_part() -> None:
 
 def test_floors_are_filled_from_what_is_held_above_them() -> None:
     floors = Policy(division=Division(min_per_cluster=5))
-    decision = decide(service(10, policy=floors), fleet(cluster("a", 0), cluster("b", 50)), held(a=8))
+    decision = decide(
+        service(10, policy=floors), fleet(cluster("a", 0), cluster("b", 50)), held(a=8)
+    )
     assert counts(decision) == {"a": 5, "b": 5}
 
 
@@ -197,7 +232,11 @@ def test_pack_overflows_group_by_group_with_the_fewest_clusters_in_each() -> Non
     snapshot = fleet(cluster("onprem", 10), cluster("second", 10), cluster("cloud", 100))
     packed = ordered(Strategy.PACK)
     assert len(counts(decide(service(8, policy=packed), snapshot))) == 1
-    assert counts(decide(service(25, policy=packed), snapshot)) == {"onprem": 10, "second": 10, "cloud": 5}
+    assert counts(decide(service(25, policy=packed), snapshot)) == {
+        "onprem": 10,
+        "second": 10,
+        "cloud": 5,
+    }
 
 
 def with_node(**allocatable: int) -> ClusterView:

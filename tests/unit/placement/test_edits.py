@@ -1,4 +1,6 @@
-"""Edits of what runs: tables of what is admitted, and for any sequence of edits that what runs stays and stays paid."""
+"""Edits of what runs: tables of what is admitted, and for any sequence of edits that what runs
+stays and stays paid.
+"""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -30,11 +32,15 @@ from tests.unit.placement.fleets import (
 def account(name: str = "feed", cpu: int = 10, **more: Any) -> QuotaAccount:
     """An account of the project of its name."""
     tiers = {Tier.ON_DEMAND: TierQuota(maximum=Resources({"cpu": cpu * 1000}))}
-    return replace(QuotaAccount(name, projects=frozenset({name}), tiers=tiers, defaults=Resources()), **more)
+    return replace(
+        QuotaAccount(name, projects=frozenset({name}), tiers=tiers, defaults=Resources()), **more
+    )
 
 
 def admitted(ask: Ask, **more: Any) -> Admitted:
-    return replace(Admitted(ask.generation, ask.shape, ask.project, ask.tier, ask.priority, ask.slots), **more)
+    return replace(
+        Admitted(ask.generation, ask.shape, ask.project, ask.tier, ask.priority, ask.slots), **more
+    )
 
 
 def sized(ask: Ask, cpu: int, **more: Any) -> Ask:
@@ -43,10 +49,14 @@ def sized(ask: Ask, cpu: int, **more: Any) -> Ask:
     return replace(ask, shape=shape, generation=ask.generation + 1, **more)
 
 
-def edited(now: Ask, before: Ask, snapshot: FleetSnapshot, mine: tuple[Holding, ...], **more: Any) -> Decision:
+def edited(
+    now: Ask, before: Ask, snapshot: FleetSnapshot, mine: tuple[Holding, ...], **more: Any
+) -> Decision:
     commitments = more.pop("commitments", None) or commitments_with(commitment(before, mine))
     charged = more.pop("charged", None) or admitted(before)
-    return editing.decide(now, mine, snapshot, commitments.open(snapshot), seq=9, admitted=charged, **more)
+    return editing.decide(
+        now, mine, snapshot, commitments.open(snapshot), seq=9, admitted=charged, **more
+    )
 
 
 WEB = service(5)
@@ -57,14 +67,22 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], Reason]] = {
     "a raise that fits": ({"cpu": 2000}, {}, Reason.CHOSEN),
     "a raise by one thousandth too much": ({"cpu": 2001}, {}, Reason.QUOTA_EXCEEDED),
     "a raise of fewer copies": ({"cpu": 5000, "count": 2, "slots": 2}, {}, Reason.CHOSEN),
-    "a raise of fewer copies that is too much": ({"cpu": 5001, "count": 2, "slots": 2}, {}, Reason.QUOTA_EXCEEDED),
+    "a raise of fewer copies that is too much": (
+        {"cpu": 5001, "count": 2, "slots": 2},
+        {},
+        Reason.QUOTA_EXCEEDED,
+    ),
     "a shrink": ({"cpu": 10}, {}, Reason.CHOSEN),
     "a shrink over a lowered quota": ({"cpu": 900}, {"cpu": 1}, Reason.CHOSEN),
     "as much as before over a lowered quota": ({"cpu": 1000}, {"cpu": 1}, Reason.CHOSEN),
     "another project": ({"cpu": 1000, "project": "ads"}, {}, Reason.QUOTA_EXCEEDED),
     "another tier without limits": ({"cpu": 9000, "tier": Tier.RESERVED}, {}, Reason.CHOSEN),
     "a priority within bounds": ({"cpu": 1000, "priority": 5}, {"max_priority": 5}, Reason.CHOSEN),
-    "a priority beyond bounds": ({"cpu": 1000, "priority": 6}, {"max_priority": 5}, Reason.PRIORITY_EXCEEDS_MAX),
+    "a priority beyond bounds": (
+        {"cpu": 1000, "priority": 6},
+        {"max_priority": 5},
+        Reason.PRIORITY_EXCEEDS_MAX,
+    ),
     "a project of nobody": ({"cpu": 1000, "project": "other"}, {}, Reason.NOT_ALLOWED),
     "more than any node has": ({"cpu": 60_000}, {"cpu": 1000}, Reason.INSUFFICIENT_CAPACITY),
     "more than the clusters have": ({"cpu": 20_000}, {"cpu": 1000}, Reason.INSUFFICIENT_CAPACITY),
@@ -82,15 +100,25 @@ def test_what_asks_for_more_is_admitted_or_leaves_the_old_in_force(case: str) ->
     assert decision.held_back == (0 if reason is Reason.CHOSEN else 2)
     if decision.held_back:
         assert decision.under is not None
-        assert (decision.under.shape, decision.under.project, decision.under.tier) == (POD, "feed", Tier.ON_DEMAND)
+        assert (decision.under.shape, decision.under.project, decision.under.tier) == (
+            POD,
+            "feed",
+            Tier.ON_DEMAND,
+        )
         assert "generation 1 stays in force" in decision.message
     else:
         assert decision.under is None
 
 
 def test_the_refusal_has_the_numbers() -> None:
-    decision = edited(sized(WEB, 16_000), WEB, fleet(cluster("a", 500), quotas=[account(cpu=20)]), RUNS)
-    for part in ("generation 2 asks for 80 cpu of project feed", "5 running copies of 16", "allows 20"):
+    decision = edited(
+        sized(WEB, 16_000), WEB, fleet(cluster("a", 500), quotas=[account(cpu=20)]), RUNS
+    )
+    for part in (
+        "generation 2 asks for 80 cpu of project feed",
+        "5 running copies of 16",
+        "allows 20",
+    ):
         assert part in decision.message
 
 
@@ -101,7 +129,12 @@ def test_what_others_hold_counts_and_ones_own_does_not() -> None:
     assert edited(sized(WEB, 1200), WEB, snapshot, RUNS, commitments=commitments).held_back == 0
     refused = edited(sized(WEB, 1201), WEB, snapshot, RUNS, commitments=commitments)
     assert refused.held_back == 2
-    assert refused.message.count("allows 10 (spec.tiers.OnDemand.max.cpu), of which too little is left") == 1
+    assert (
+        refused.message.count(
+            "allows 10 (spec.tiers.OnDemand.max.cpu), of which too little is left"
+        )
+        == 1
+    )
 
 
 def test_a_greater_count_of_the_same_takes_what_fits() -> None:
@@ -169,7 +202,9 @@ class Tenant:
 
 @dataclass
 class Town:
-    """Some workloads, their quotas, and the sums that a bookkeeper who has never seen the ledger makes of them."""
+    """Some workloads, their quotas, and the sums that a bookkeeper who has never seen the ledger
+    makes of them.
+    """
 
     snapshot: FleetSnapshot
     tenants: dict[str, Tenant] = field(default_factory=dict)
@@ -180,14 +215,19 @@ class Town:
         totals: dict[tuple[str, Tier], int] = {}
         for one in self.tenants.values():
             if one.charged is not None:
-                key, copies = (one.charged.project, one.charged.tier), sum(min(h.slots, h.count) for h in one.holds)
+                key, copies = (
+                    (one.charged.project, one.charged.tier),
+                    sum(min(h.slots, h.count) for h in one.holds),
+                )
                 totals[key] = totals.get(key, 0) + copies * one.charged.shape.requests["cpu"]
         return totals
 
     def decide(self, name: str) -> Decision:
         one, self.seq = self.tenants[name], self.seq + 1
         ledger = self.commitments.open(self.snapshot)
-        decision = editing.decide(one.ask, one.holds, self.snapshot, ledger, seq=self.seq, admitted=one.charged)
+        decision = editing.decide(
+            one.ask, one.holds, self.snapshot, ledger, seq=self.seq, admitted=one.charged
+        )
         under = decision.under or one.ask
         self.commitments.record(Commitment.of(under, decision.shares))
         one.holds, one.charged = holdings(decision.shares), admitted(under)
@@ -213,11 +253,15 @@ STEP = st.one_of(
 
 @settings(max_examples=150)
 @given(st.lists(STEP, max_size=14), st.sampled_from(list(Unit)))
-@example([("two", {"count": 5}), ("two", {"cpu": 100, "count": 3})], Unit.SHARDS)  # shards beyond it, in two clusters
+@example(
+    [("two", {"count": 5}), ("two", {"cpu": 100, "count": 3})], Unit.SHARDS
+)  # shards beyond it, in two clusters
 def test_for_any_edits_what_runs_stays_and_no_account_grows_beyond_its_limit(
     steps: list[tuple[str, Any]], unit: Unit
 ) -> None:
-    town = Town(fleet(cluster("a", 40), cluster("b", 40), quotas=[limited("feed", 6), limited("ads", 3)]))
+    town = Town(
+        fleet(cluster("a", 40), cluster("b", 40), quotas=[limited("feed", 6), limited("ads", 3)])
+    )
     make = service if unit is Unit.REPLICAS else jobs
     for name in ("one", "two", "three"):
         ask = service(3, name=name) if make is service else jobs(3, 3, name=name)
@@ -226,7 +270,9 @@ def test_for_any_edits_what_runs_stays_and_no_account_grows_beyond_its_limit(
     for name, change in steps:
         before = town.used()
         if isinstance(change, int):
-            quotas = [limited(name, change) if one.name == name else one for one in town.snapshot.quotas]
+            quotas = [
+                limited(name, change) if one.name == name else one for one in town.snapshot.quotas
+            ]
             town.snapshot = replace(town.snapshot, quotas=tuple(quotas))
             for each in town.tenants:
                 town.decide(each)
@@ -246,7 +292,10 @@ def test_for_any_edits_what_runs_stays_and_no_account_grows_beyond_its_limit(
 
 def limited(name: str, cpu: int) -> QuotaAccount:
     """Limits in two tiers, and a bound on priority."""
-    both = {tier: TierQuota(maximum=Resources({"cpu": cpu * 1000})) for tier in (Tier.ON_DEMAND, Tier.RESERVED)}
+    both = {
+        tier: TierQuota(maximum=Resources({"cpu": cpu * 1000}))
+        for tier in (Tier.ON_DEMAND, Tier.RESERVED)
+    }
     return account(name, tiers=both, max_priority=5)
 
 

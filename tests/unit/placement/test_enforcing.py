@@ -1,4 +1,6 @@
-"""Required policies: joined by AND to whatever users say, in any order, and without taking anything to nowhere."""
+"""Required policies: joined by AND to whatever users say, in any order, and without taking anything
+to nowhere.
+"""
 
 import dataclasses
 from collections.abc import Mapping
@@ -19,7 +21,16 @@ from federator.placement.policy import enforcing
 from federator.placement.policy.policies import Bindings, Policies, Rule, Subject
 from federator.placement.selection.leaving import Allowance
 from tests.unit.placement import worlds
-from tests.unit.placement.fleets import cluster, counts, decide, fleet, held, holdings, jobs, service
+from tests.unit.placement.fleets import (
+    cluster,
+    counts,
+    decide,
+    fleet,
+    held,
+    holdings,
+    jobs,
+    service,
+)
 
 US = LabelSelector(match_labels=(("region", "us"),))
 US_ONLY = Demand(name="us-only", generation=3, owner="platform, platform@example.com", selector=US)
@@ -46,14 +57,23 @@ def under(own: Policy, *demands: Demand) -> Policy:
         Policy(name="", origin="inline", names=("eu-1",)),
         Policy(name="", origin="inline", selector=LabelSelector(match_labels=(("region", "eu"),))),
         Policy(name="mine", namespace="feed", origin="policyRef", names=("eu-1",)),
-        Policy(name="mine", namespace="feed", origin="match", division=Division(Strategy.DUPLICATE), names=("eu-1",)),
+        Policy(
+            name="mine",
+            namespace="feed",
+            origin="match",
+            division=Division(Strategy.DUPLICATE),
+            names=("eu-1",),
+        ),
     ],
 )
 def test_no_policy_of_a_user_opens_what_a_required_one_closes(own: Policy) -> None:
     decision = decide(service(10, policy=under(own, US_ONLY)), world())
     assert counts(decision) == {}
     said = {one.cluster: one.message for one in decision.verdicts}
-    assert said["eu-1"] == f"cluster eu-1: its labels do not match spec.clusters.selector of {TITLE} (region=us)"
+    assert (
+        said["eu-1"]
+        == f"cluster eu-1: its labels do not match spec.clusters.selector of {TITLE} (region=us)"
+    )
     assert TITLE in decision.message
 
 
@@ -68,7 +88,9 @@ def test_what_runs_moves_and_what_has_nowhere_to_go_is_held() -> None:
     assert "eu-1" not in counts(moved)
     assert sum(counts(moved).values()) == 10
     nowhere = decide(
-        service(10, policy=policy), fleet(cluster("eu-1", 400, labels={"region": "eu"})), held(**{"eu-1": 8})
+        service(10, policy=policy),
+        fleet(cluster("eu-1", 400, labels={"region": "eu"})),
+        held(**{"eu-1": 8}),
     )
     assert counts(nowhere) == {"eu-1": 8}
     assert (nowhere.reason, nowhere.held) == (Reason.NO_CLUSTER_ADMITTED, 8)
@@ -82,7 +104,10 @@ def test_an_excluded_cluster_is_left_at_once_even_to_nowhere() -> None:
         held(**{"eu-1": 8}),
     )
     assert counts(decision) == {}
-    assert "is excluded by spec.clusters.exclude of ClusterPlacementPolicy not-eu (Required)" in decision.message
+    assert (
+        "is excluded by spec.clusters.exclude of ClusterPlacementPolicy not-eu (Required)"
+        in decision.message
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,7 +128,10 @@ def test_tolerations_of_users_count_as_far_as_every_required_policy_allows(
     decision = decide(service(5, policy=both), snapshot, held(**{"us-1": 5}))
     assert counts(decision) == ({"us-1": 5} if stays else {})
     if not stays:
-        assert "spec.tolerations of ClusterPlacementPolicy b (Required) does not let it tolerate" in decision.message
+        assert (
+            "spec.tolerations of ClusterPlacementPolicy b (Required) does not let it tolerate"
+            in decision.message
+        )
 
 
 def test_taints_that_the_federation_sets_are_tolerated_as_the_user_says() -> None:
@@ -111,7 +139,9 @@ def test_taints_that_the_federation_sets_are_tolerated_as_the_user_says() -> Non
     own = under(Policy(tolerations=ANYTHING), Demand(name="a"))
     assert enforcing.tolerates(own, lost)
     assert not enforcing.tolerates(own, MAINTENANCE)
-    assert not enforcing.tolerates(under(Policy(), Demand(name="a", tolerations=ANYTHING)), MAINTENANCE)
+    assert not enforcing.tolerates(
+        under(Policy(), Demand(name="a", tolerations=ANYTHING)), MAINTENANCE
+    )
 
 
 def test_a_broken_policy_of_ones_own_is_no_way_out() -> None:
@@ -130,7 +160,10 @@ def test_a_broken_policy_of_ones_own_is_no_way_out() -> None:
 
 
 def test_a_job_set_under_a_broken_policy_moves_too() -> None:
-    broken = under(Policy(name="gone", origin="misconfigured", problem="there is no PlacementPolicy gone"), US_ONLY)
+    broken = under(
+        Policy(name="gone", origin="misconfigured", problem="there is no PlacementPolicy gone"),
+        US_ONLY,
+    )
     start = decide(jobs(8, 4, policy=Policy(names=("eu-1",))), world())
     moved = decide(jobs(8, 4, policy=broken), world(), holdings(start.shares))
     assert {share.cluster for share in moved.shares} <= {"us-1", "us-2"}
@@ -150,12 +183,22 @@ def test_an_operators_no_execute_is_not_beaten_by_a_policy_that_does_not_exist()
     own = Policy(name="gone", origin="misconfigured", problem="there is no PlacementPolicy gone")
     snapshot = world(taints=(MAINTENANCE,))
     assert counts(decide(service(5, policy=own), snapshot, held(**{"us-1": 5}))) == {"us-1": 5}
-    assert counts(decide(service(5, policy=under(own, US_ONLY)), snapshot, held(**{"us-1": 5}))) == {}
+    assert (
+        counts(decide(service(5, policy=under(own, US_ONLY)), snapshot, held(**{"us-1": 5}))) == {}
+    )
 
 
 def test_bounds_are_the_strictest_and_say_whose_they_are() -> None:
-    own = Policy(name="", origin="inline", division=Division(max_per_cluster=9, min_per_cluster=1, max_clusters=5))
-    policy = under(own, Demand(name="a", max_per_cluster=3), Demand(name="b", min_per_cluster=2, max_clusters=2))
+    own = Policy(
+        name="",
+        origin="inline",
+        division=Division(max_per_cluster=9, min_per_cluster=1, max_clusters=5),
+    )
+    policy = under(
+        own,
+        Demand(name="a", max_per_cluster=3),
+        Demand(name="b", min_per_cluster=2, max_clusters=2),
+    )
     plan = policy.division
     assert (plan.min_per_cluster, plan.max_per_cluster, plan.max_clusters) == (2, 3, 2)
     decision = decide(service(10, policy=policy), world())
@@ -177,7 +220,9 @@ def test_bounds_that_exclude_each_other_place_nothing_new_and_name_both() -> Non
 
 def test_spread_rules_are_added_and_the_strictest_of_one_label_holds() -> None:
     own = Policy(spread=(SpreadRule("zone", 1, 9, hard=True), SpreadRule("rack", 2)))
-    policy = under(own, Demand(name="a", spread=(SpreadRule("zone", 2, 4, hard=True), SpreadRule("region", 2))))
+    policy = under(
+        own, Demand(name="a", spread=(SpreadRule("zone", 2, 4, hard=True), SpreadRule("region", 2)))
+    )
     assert policy.spread == (
         SpreadRule("region", 2),
         SpreadRule("zone", 2, 4, hard=True),
@@ -202,20 +247,29 @@ def test_a_lazy_policy_holds_nothing_back_that_a_required_one_moves() -> None:
 
 def test_the_inputs_tell_of_required_policies_and_of_nothing_else_when_there_are_none() -> None:
     plain = service(5)
-    assert inputs.inputs_hash(plain, world()) == inputs.inputs_hash(dataclasses.replace(plain), world())
+    assert inputs.inputs_hash(plain, world()) == inputs.inputs_hash(
+        dataclasses.replace(plain), world()
+    )
     hashes = {
         inputs.inputs_hash(service(5, policy=under(Policy(), *demands)), world())
-        for demands in ((), (US_ONLY,), (dataclasses.replace(US_ONLY, name="other"),), (Demand(name="us-only"),))
+        for demands in (
+            (),
+            (US_ONLY,),
+            (dataclasses.replace(US_ONLY, name="other"),),
+            (Demand(name="us-only"),),
+        )
     }
     assert len(hashes) == 4
 
 
 def test_the_decision_names_the_required_policies_with_their_generations() -> None:
-    decision = decide(service(5, policy=under(Policy(), US_ONLY, Demand(name="a", generation=7))), world())
+    decision = decide(
+        service(5, policy=under(Policy(), US_ONLY, Demand(name="a", generation=7))), world()
+    )
     assert decision.required == (("a", 7), ("us-only", 3))
 
 
-# -- which workloads -------------------------------------------------------------------------------------------------
+# -- which workloads -------------------------------------------------------------------------------
 
 
 def required(name: str = "r", **more: object) -> Rule:
@@ -227,13 +281,18 @@ def names_of(subject: Subject, *rules: Rule) -> list[str]:
 
 
 def test_a_required_policy_selects_by_namespace_and_by_bound_projects_whatever_is_claimed() -> None:
-    tenant = Subject("PinterestService", "feed", {"app": "web"}, "claimed", frozenset({"feed", "other"}))
+    tenant = Subject(
+        "PinterestService", "feed", {"app": "web"}, "claimed", frozenset({"feed", "other"})
+    )
     assert names_of(tenant, required(namespaces=frozenset({"feed"}))) == ["r"]
     assert names_of(tenant, required(namespaces=frozenset({"ads"}))) == []
     assert names_of(tenant, required(projects=frozenset({"feed"}))) == ["r"]
     assert names_of(tenant, required(projects=frozenset({"claimed"}))) == ["r"]
     assert names_of(tenant, required(projects=frozenset({"ads"}))) == []
-    assert names_of(tenant, required(match_labels={"app": "web"}, kinds=frozenset({"Deployment"}))) == []
+    assert (
+        names_of(tenant, required(match_labels={"app": "web"}, kinds=frozenset({"Deployment"})))
+        == []
+    )
     assert names_of(tenant, required()) == ["r"]
 
 
@@ -255,11 +314,12 @@ def test_a_cluster_for_some_projects_is_not_opened_by_a_claim() -> None:
     refused = decide(service(5, project="feed", project_bound=False, namespace="evil"), closed)
     assert counts(refused) == {}
     assert refused.message.endswith(
-        "cluster a is open to project feed (spec.projects), and no FederatedQuota binds namespace evil to it"
+        "cluster a is open to project feed (spec.projects), and no FederatedQuota binds "
+        "namespace evil to it"
     )
 
 
-# -- properties ------------------------------------------------------------------------------------------------------
+# -- properties ------------------------------------------------------------------------------------
 
 
 @st.composite
@@ -289,7 +349,9 @@ def admits(demand: Demand, view: ClusterView, tolerations: tuple[Toleration, ...
     if demand.selector is not None and not demand.selector.matches(view.labels):
         return False
     for taint in view.taints:
-        if taint.effect in ("NoSchedule", "NoExecute") and not taint.key.startswith("federation.pinterest.com/"):
+        if taint.effect in ("NoSchedule", "NoExecute") and not taint.key.startswith(
+            "federation.pinterest.com/"
+        ):
             for either in (demand.tolerations, tolerations):
                 if not any(one.tolerates(taint) for one in either):
                     return False
@@ -309,10 +371,15 @@ def test_nothing_grows_where_a_required_policy_does_not_admit_it(
         view = snapshot.clusters.get(share.cluster)
         if view is None or share.count <= had.get(share.cluster, 0):
             continue
-        assert ask.policy.problem or all(admits(one, view, ask.policy.tolerations) for one in demands)
+        assert ask.policy.problem or all(
+            admits(one, view, ask.policy.tolerations) for one in demands
+        )
         for one in demands:
-            # A job set finishes where it is when the bound is lowered: it runs no more at once than it did.
-            assert one.max_per_cluster is None or share.slots <= max(one.max_per_cluster, ran.get(share.cluster, 0))
+            # A job set finishes where it is when the bound is lowered: it runs no more at once than
+            # it did.
+            assert one.max_per_cluster is None or share.slots <= max(
+                one.max_per_cluster, ran.get(share.cluster, 0)
+            )
 
 
 @given(worlds.asks(), worlds.snapshots(), demanded(), st.randoms(use_true_random=False))

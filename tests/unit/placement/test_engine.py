@@ -1,11 +1,22 @@
-"""What `decide` does with services: where copies go, what stays, what is refused and in which words."""
+"""What `decide` does with services: where copies go, what stays, what is refused and in which
+words.
+"""
 
 import dataclasses
 from typing import Any
 
 import pytest
 
-from federator.model.ask import Division, Group, PodShape, Policy, SpreadRule, Strategy, Tier, Weight
+from federator.model.ask import (
+    Division,
+    Group,
+    PodShape,
+    Policy,
+    SpreadRule,
+    Strategy,
+    Tier,
+    Weight,
+)
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import Capacity, FleetSnapshot, Holding, NodeRow, QuotaAccount, TierQuota
 from federator.model.kubernetes.selectors import LabelSelector
@@ -77,12 +88,26 @@ def test_a_smaller_count_takes_back_from_the_heaviest() -> None:
     [
         (
             {"capacity": None},
-            "it has no report of its capacity that is known here (its member process writes ClusterCapacity)",
+            (
+                "it has no report of its capacity that is known here (its member process writes "
+                "ClusterCapacity)"
+            ),
         ),
-        ({"stale": True, "capacity_age_s": 400.0}, "it last reported its capacity 400 s ago, too long to rely on"),
-        ({"ready": False, "unready_reason": "it is Lost: no answer"}, "it is not ready: it is Lost: no answer"),
         (
-            {"ready": False, "unready_reason": "it is Lost: no answer", "stale": True, "capacity_age_s": 400.0},
+            {"stale": True, "capacity_age_s": 400.0},
+            "it last reported its capacity 400 s ago, too long to rely on",
+        ),
+        (
+            {"ready": False, "unready_reason": "it is Lost: no answer"},
+            "it is not ready: it is Lost: no answer",
+        ),
+        (
+            {
+                "ready": False,
+                "unready_reason": "it is Lost: no answer",
+                "stale": True,
+                "capacity_age_s": 400.0,
+            },
             "it is not ready: it is Lost: no answer",
         ),
         (
@@ -114,7 +139,9 @@ def test_what_a_closed_cluster_that_holds_copies_is_said_to_lack_is_true_of_it(
         ({"projects": frozenset({"ads"})}, Reason.NOT_ALLOWED),
     ],
 )
-def test_a_closed_cluster_takes_nothing_new_but_keeps_what_it_holds(closed: dict[str, Any], reason: Reason) -> None:
+def test_a_closed_cluster_takes_nothing_new_but_keeps_what_it_holds(
+    closed: dict[str, Any], reason: Reason
+) -> None:
     snapshot = fleet(cluster("a", 10, **closed), cluster("b", 10))
     fresh = decide(service(4), snapshot)
     assert counts(fresh) == {"b": 4}
@@ -138,7 +165,9 @@ def test_a_cluster_that_may_not_hold_it_any_more_loses_its_share_and_nobody_else
     gone: dict[str, Any], under: Policy
 ) -> None:
     snapshot = fleet(
-        cluster("a", 10, **gone), cluster("b", 10, labels={"zone": "y"}), cluster("c", 0, labels={"zone": "y"})
+        cluster("a", 10, **gone),
+        cluster("b", 10, labels={"zone": "y"}),
+        cluster("c", 0, labels={"zone": "y"}),
     )
     decision = decide(service(10, policy=under), snapshot, held(a=5, b=5))
     assert counts(decision) == {"b": 10}
@@ -155,19 +184,26 @@ def test_tolerations_of_the_policy_open_tainted_clusters() -> None:
 
 
 def test_clusters_to_be_avoided_are_used_only_for_what_others_cannot_take() -> None:
-    snapshot = fleet(cluster("a", 50, taints=(Taint("spot", "", "PreferNoSchedule"),)), cluster("b", 5))
+    snapshot = fleet(
+        cluster("a", 50, taints=(Taint("spot", "", "PreferNoSchedule"),)), cluster("b", 5)
+    )
     assert counts(decide(service(4), snapshot)) == {"b": 4}
     assert counts(decide(service(9), snapshot)) == {"a": 4, "b": 5}
 
 
 def test_duplicate_gives_every_cluster_the_full_count_and_counts_what_lacks() -> None:
-    decision = decide(service(5, policy=policy(Strategy.DUPLICATE)), fleet(cluster("a", 10), cluster("b", 3)))
+    decision = decide(
+        service(5, policy=policy(Strategy.DUPLICATE)), fleet(cluster("a", 10), cluster("b", 3))
+    )
     assert counts(decision) == {"a": 5, "b": 3}
     assert (decision.wanted, decision.shortfall) == (10, 2)
 
 
 def test_weighted_follows_static_weights_and_drops_clusters_without_one() -> None:
-    weights = (Weight(3, names=("a",)), Weight(1, selector=LabelSelector(match_labels=(("zone", "y"),))))
+    weights = (
+        Weight(3, names=("a",)),
+        Weight(1, selector=LabelSelector(match_labels=(("zone", "y"),))),
+    )
     snapshot = fleet(cluster("a", 100), cluster("b", 100, labels={"zone": "y"}), cluster("c", 100))
     decision = decide(service(8, policy=policy(Strategy.WEIGHTED, weights=weights)), snapshot)
     assert counts(decision) == {"a": 6, "b": 2}
@@ -182,7 +218,9 @@ def test_pack_uses_the_fewest_clusters_and_fills_holders_first() -> None:
 
 def test_pack_empties_the_smallest_holder_when_it_shrinks() -> None:
     snapshot = fleet(cluster("a", 10), cluster("b", 10))
-    assert counts(decide(service(6, policy=policy(Strategy.PACK)), snapshot, held(a=4, b=8))) == {"b": 6}
+    assert counts(decide(service(6, policy=policy(Strategy.PACK)), snapshot, held(a=4, b=8))) == {
+        "b": 6
+    }
 
 
 def zoned(room: int, *names: str) -> FleetSnapshot:
@@ -197,7 +235,9 @@ def zoned(room: int, *names: str) -> FleetSnapshot:
         (SpreadRule("zone", max_skew=2, hard=False), {"a": 30}),
     ],
 )
-def test_pack_takes_as_many_clusters_as_hard_spread_rules_need(rule: SpreadRule, expected: dict[str, int]) -> None:
+def test_pack_takes_as_many_clusters_as_hard_spread_rules_need(
+    rule: SpreadRule, expected: dict[str, int]
+) -> None:
     packed = dataclasses.replace(policy(Strategy.PACK), spread=(rule,))
     decision = decide(service(30, policy=packed), zoned(100, "a", "b", "c"))
     assert counts(decision) == expected
@@ -205,7 +245,9 @@ def test_pack_takes_as_many_clusters_as_hard_spread_rules_need(rule: SpreadRule,
 
 
 def test_pack_under_a_hard_rule_shrinks_without_breaking_it() -> None:
-    packed = dataclasses.replace(policy(Strategy.PACK), spread=(SpreadRule("zone", max_skew=2, hard=True),))
+    packed = dataclasses.replace(
+        policy(Strategy.PACK), spread=(SpreadRule("zone", max_skew=2, hard=True),)
+    )
     decision = decide(service(12, policy=packed), zoned(100, "a", "b", "c"), held(a=10, b=10, c=10))
     assert sum(counts(decision).values()) == 12
     assert max(counts(decision).values()) - min(counts(decision).values()) <= 2
@@ -219,19 +261,32 @@ def test_everything_everywhere_is_wanted_in_at_most_max_clusters() -> None:
 
 
 def test_floors_draw_nothing_into_later_groups_that_are_not_needed() -> None:
-    ordered = policy(min_per_cluster=5, groups=(Group("first", names=("a",)), Group("then", names=("b", "c"))))
+    ordered = policy(
+        min_per_cluster=5, groups=(Group("first", names=("a",)), Group("then", names=("b", "c")))
+    )
     assert counts(decide(service(30, policy=ordered), zoned(100, "a", "b", "c"))) == {"a": 30}
-    assert counts(decide(service(30, policy=ordered), zoned(20, "a", "b", "c"))) == {"a": 20, "b": 5, "c": 5}
+    assert counts(decide(service(30, policy=ordered), zoned(20, "a", "b", "c"))) == {
+        "a": 20,
+        "b": 5,
+        "c": 5,
+    }
 
 
 def test_floors_draw_nothing_to_avoided_clusters_that_are_not_needed() -> None:
     avoided = cluster("a", 100, taints=(Taint("old", effect=Effect.PREFER_NO_SCHEDULE),))
-    decision = decide(service(30, policy=policy(min_per_cluster=5)), fleet(avoided, cluster("b", 50), cluster("c", 50)))
+    decision = decide(
+        service(30, policy=policy(min_per_cluster=5)),
+        fleet(avoided, cluster("b", 50), cluster("c", 50)),
+    )
     assert counts(decision) == {"b": 15, "c": 15}
 
 
 def test_spread_divides_evenly_whatever_the_room() -> None:
-    assert counts(decide(service(6, policy=policy(Strategy.SPREAD)), fleet(cluster("a", 10), cluster("b", 90)))) == {
+    assert counts(
+        decide(
+            service(6, policy=policy(Strategy.SPREAD)), fleet(cluster("a", 10), cluster("b", 90))
+        )
+    ) == {
         "a": 3,
         "b": 3,
     }
@@ -242,7 +297,10 @@ def test_groups_overflow_in_their_order() -> None:
     snapshot = fleet(cluster("a", 5), cluster("b", 30), cluster("c", 30), cluster("d", 30))
     assert counts(decide(service(4, policy=ordered), snapshot)) == {"a": 4}
     assert counts(decide(service(9, policy=ordered), snapshot)) == {"a": 5, "b": 2, "c": 2}
-    assert counts(decide(service(6, policy=ordered), snapshot, held(a=5, b=2, c=2))) == {"a": 5, "b": 1}
+    assert counts(decide(service(6, policy=ordered), snapshot, held(a=5, b=2, c=2))) == {
+        "a": 5,
+        "b": 1,
+    }
 
 
 def test_every_cluster_has_at_least_the_minimum_or_nothing() -> None:
@@ -254,7 +312,9 @@ def test_every_cluster_has_at_least_the_minimum_or_nothing() -> None:
 
 
 def test_the_maximum_bounds_every_cluster_and_is_named_as_the_constraint() -> None:
-    decision = decide(service(9, policy=policy(max_per_cluster=3)), fleet(cluster("a", 50), cluster("b", 40)))
+    decision = decide(
+        service(9, policy=policy(max_per_cluster=3)), fleet(cluster("a", 50), cluster("b", 40))
+    )
     assert counts(decision) == {"a": 3, "b": 3}
     assert decision.reason is Reason.AT_MAXIMUM
     assert "maxPerCluster 3" in decision.message
@@ -281,17 +341,23 @@ def test_fresh_forgets_what_is_held_once_and_then_rests() -> None:
     snapshot = fleet(cluster("a", 10), cluster("b", 10))
     first = decide(service(8, policy=fresh), snapshot, held(a=8))
     assert counts(first) == {"a": 4, "b": 4}
-    again = decide(service(8, policy=fresh), snapshot, held(a=5, b=3), previous_hash=first.inputs_hash)
+    again = decide(
+        service(8, policy=fresh), snapshot, held(a=5, b=3), previous_hash=first.inputs_hash
+    )
     assert counts(again) == {"a": 5, "b": 3}
 
 
 def test_a_cluster_that_could_not_schedule_is_capped_and_the_rest_moves() -> None:
-    decision = decide(service(8), fleet(cluster("a", 10), cluster("b", 10)), held(a=8), capped={"a": 5})
+    decision = decide(
+        service(8), fleet(cluster("a", 10), cluster("b", 10)), held(a=8), capped={"a": 5}
+    )
     assert counts(decision) == {"a": 5, "b": 3}
 
 
 def test_a_cluster_that_could_not_schedule_gets_nothing_new_although_it_holds_nothing() -> None:
-    decision = decide(service(8), fleet(cluster("a", 10), cluster("b", 10)), held(b=4), capped={"a": 0})
+    decision = decide(
+        service(8), fleet(cluster("a", 10), cluster("b", 10)), held(b=4), capped={"a": 0}
+    )
     assert counts(decision) == {"b": 8}
 
 
@@ -307,14 +373,21 @@ def test_a_cluster_that_could_not_schedule_gets_nothing_new_although_it_holds_no
 def test_copies_that_could_not_be_scheduled_and_that_nobody_else_can_take_stay_where_they_wait(
     capped: dict[str, int], after: dict[str, int]
 ) -> None:
-    decision = decide(service(8), fleet(cluster("a", 10), cluster("b", 3)), held(a=6, b=2), capped=capped)
+    decision = decide(
+        service(8), fleet(cluster("a", 10), cluster("b", 3)), held(a=6, b=2), capped=capped
+    )
     assert counts(decision) == after
     assert decision.shortfall == 0
 
 
 def test_who_stays_where_nobody_could_schedule_it_keeps_to_what_the_policy_allows_there() -> None:
     few = policy(max_per_cluster=4)
-    decision = decide(service(8, policy=few), fleet(cluster("a", 10), cluster("b", 9)), held(a=6, b=2), capped={"a": 1})
+    decision = decide(
+        service(8, policy=few),
+        fleet(cluster("a", 10), cluster("b", 9)),
+        held(a=6, b=2),
+        capped={"a": 1},
+    )
     assert counts(decision) == {"a": 4, "b": 4}
     assert decision.shortfall == 0
 
@@ -393,8 +466,13 @@ def test_exact_answers_are_lowered_by_what_was_placed_since() -> None:
 
 
 def test_usable_bounds_the_whole_cluster() -> None:
-    allocatable, free = Resources({"cpu": 10_000, "pods": 100}), Resources({"cpu": 6_000, "pods": 100})
-    view = cluster("a", 0, capacity=Capacity(rows=(NodeRow(1, allocatable, free),)), usable_permille=900)
+    allocatable, free = (
+        Resources({"cpu": 10_000, "pods": 100}),
+        Resources({"cpu": 6_000, "pods": 100}),
+    )
+    view = cluster(
+        "a", 0, capacity=Capacity(rows=(NodeRow(1, allocatable, free),)), usable_permille=900
+    )
     assert counts(decide(service(9), fleet(view))) == {"a": 5}
 
 
@@ -408,7 +486,8 @@ def test_ties_are_broken_by_workload_in_production_and_by_name_on_request() -> N
     snapshot = fleet(*(cluster(f"c{i}", 10) for i in range(8)))
     assert counts(decide(service(1), snapshot)) == {"c0": 1}
     decisions = [
-        engine.decide(service(1, name=f"w{i}"), (), snapshot, Commitments().open(snapshot), seq=1) for i in range(40)
+        engine.decide(service(1, name=f"w{i}"), (), snapshot, Commitments().open(snapshot), seq=1)
+        for i in range(40)
     ]
     firsts = {decision.shares[0].cluster for decision in decisions}
     assert len(firsts) > 4
@@ -428,7 +507,9 @@ def verdict(decision: Decision, name: str) -> tuple[Reason, str]:
     return found.reason, found.message
 
 
-def test_a_cluster_with_room_that_gets_nothing_while_something_is_missing_says_what_keeps_it_out() -> None:
+def test_a_cluster_with_room_that_gets_nothing_while_something_is_missing_says_what_keeps_it_out() -> (
+    None
+):
     limits = {Tier.ON_DEMAND: TierQuota(maximum=Resources({"cpu": 2000}))}
     account = QuotaAccount("feed", projects=frozenset({"feed"}), tiers=limits)
     groups = (Group("g", ("a",)), Group("h", ("b",)))
@@ -444,7 +525,10 @@ def test_a_cluster_with_room_that_gets_nothing_while_something_is_missing_says_w
     assert whole.reason is Reason.INSUFFICIENT_CAPACITY
     reason, message = verdict(whole, "a")
     assert reason is Reason.GANG_INCOMPLETE
-    assert "all are wanted or none (spec.partial RequireAll): 1 cluster could hold 5 in all copies" in message
+    assert (
+        "all are wanted or none (spec.partial RequireAll): 1 cluster could hold 5 in all copies"
+        in message
+    )
 
 
 def test_hard_spread_that_keeps_copies_back_is_told_with_its_bounds_and_domains() -> None:
@@ -465,6 +549,8 @@ def test_where_nothing_is_wanted_any_more_no_cluster_lacks_room() -> None:
 
 def test_what_left_out_clusters_could_hold_is_part_of_the_sum() -> None:
     policy = Policy(division=Division(max_clusters=2))
-    short = decide(service(300, policy=policy), fleet(cluster("a", 100), cluster("b", 100), cluster("c", 1)))
+    short = decide(
+        service(300, policy=policy), fleet(cluster("a", 100), cluster("b", 100), cluster("c", 1))
+    )
     assert short.reason is Reason.AT_MAXIMUM
     assert "3 clusters could hold 201 in all, the 2 that take part 200" in short.message

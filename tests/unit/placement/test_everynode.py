@@ -16,7 +16,15 @@ from federator.model.kubernetes.taints import Taint, Toleration
 from federator.model.resources import Resources
 from federator.placement import everynode
 from federator.placement.selection import filters
-from tests.unit.placement.fleets import cluster, commitment, commitments_with, counts, decide, fleet, service
+from tests.unit.placement.fleets import (
+    cluster,
+    commitment,
+    commitments_with,
+    counts,
+    decide,
+    fleet,
+    service,
+)
 
 POD = PodShape(Resources({"cpu": 1000, "pods": 1}), one_per_node=True, every_node=True)
 PINNED = replace(POD, node_selector='{"nodeSelector":{"pool":"gpu"}}')
@@ -36,7 +44,9 @@ def nodes_of(decision: Decision) -> Mapping[str, int | None]:
 
 def quota(cpu: int) -> QuotaAccount:
     return QuotaAccount(
-        "feed", projects=frozenset({"feed"}), tiers={Tier.ON_DEMAND: TierQuota(maximum=Resources({"cpu": cpu}))}
+        "feed",
+        projects=frozenset({"feed"}),
+        tiers={Tier.ON_DEMAND: TierQuota(maximum=Resources({"cpu": cpu}))},
     )
 
 
@@ -45,7 +55,10 @@ def selecting(**labels: str) -> Policy:
 
 
 def test_every_cluster_gets_it_room_or_not_and_is_charged_a_pod_on_each_node() -> None:
-    made = decide(daemon(), fleet(cluster("a", 5, nodes=3), cluster("b", 0, nodes=2), cluster("c", 1, nodes=0)))
+    made = decide(
+        daemon(),
+        fleet(cluster("a", 5, nodes=3), cluster("b", 0, nodes=2), cluster("c", 1, nodes=0)),
+    )
     assert nodes_of(made) == {"a": 3, "b": 2, "c": 0}
     assert (made.wanted, made.shortfall, made.reason) == (3, 0, Reason.CHOSEN)
     assert {share.seq for share in made.shares} == {100}
@@ -77,7 +90,9 @@ def test_nodes_with_taints_that_the_pods_do_not_tolerate_are_not_counted() -> No
 def test_nodes_that_only_the_member_can_tell_are_waited_for_unless_it_is_there_already() -> None:
     room = Resources({"cpu": 8000, "pods": 100})
     answered = Capacity(rows=(NodeRow(9, room, room),), copies={PINNED.id: 2})
-    snapshot = fleet(cluster("a", 1, capacity=answered), cluster("b", 1, nodes=9), cluster("c", 1, nodes=9))
+    snapshot = fleet(
+        cluster("a", 1, capacity=answered), cluster("b", 1, nodes=9), cluster("c", 1, nodes=9)
+    )
     made = decide(daemon(shape=PINNED), snapshot, has(c=5))
     assert nodes_of(made) == {"a": 2, "c": 5}
     assert (made.reason, made.shortfall) == (Reason.PENDING_EVALUATION, 1)
@@ -107,13 +122,17 @@ def test_a_cluster_that_no_longer_admits_it_loses_it_at_once(more: dict[str, Any
 
 
 @pytest.mark.parametrize("state", STAYS.values(), ids=STAYS)
-def test_a_cluster_that_only_takes_nothing_new_keeps_it_and_does_not_get_it(state: dict[str, Any]) -> None:
+def test_a_cluster_that_only_takes_nothing_new_keeps_it_and_does_not_get_it(
+    state: dict[str, Any],
+) -> None:
     snapshot = fleet(cluster("a", 5, nodes=2, **state), cluster("b", 5))
     assert nodes_of(decide(daemon(), snapshot, has(a=2))) == {"a": 2, "b": 1}
     assert nodes_of(decide(daemon(), snapshot)) == {"b": 1}
 
 
-def test_a_selector_that_admits_nobody_takes_nothing_down_but_removal_and_required_policies_do() -> None:
+def test_a_selector_that_admits_nobody_takes_nothing_down_but_removal_and_required_policies_do() -> (
+    None
+):
     ask = daemon(selecting(x="typo"))
     made = decide(ask, fleet(cluster("a", 5, labels={"x": "y"}), cluster("b", 5)), has(a=1))
     assert nodes_of(made) == {"a": 1}
@@ -126,7 +145,12 @@ def test_a_selector_that_admits_nobody_takes_nothing_down_but_removal_and_requir
 
 def test_where_nothing_matches_the_decision_says_why() -> None:
     made = decide(daemon(selecting(x="y")), fleet(cluster("a", 5), cluster("b", 5)))
-    assert (made.shares, made.wanted, made.shortfall, made.reason) == ((), 1, 1, Reason.NO_MATCHING_CLUSTER)
+    assert (made.shares, made.wanted, made.shortfall, made.reason) == (
+        (),
+        1,
+        1,
+        Reason.NO_MATCHING_CLUSTER,
+    )
     assert decide(daemon(), fleet()).reason is Reason.NO_MATCHING_CLUSTER
     cordoned = decide(daemon(), fleet(cluster("a", 5, cordoned=True)))
     assert (cordoned.shortfall, cordoned.reason) == (1, Reason.CORDONED)
@@ -137,8 +161,15 @@ def test_quota_is_asked_for_a_pod_on_each_node() -> None:
     made = decide(daemon(), snapshot)
     assert sorted(nodes_of(made).values()) == [3]  # type: ignore[type-var]
     assert (made.shortfall, made.reason) == (1, Reason.EXCEEDS_MAX_QUOTA)
-    assert decide(daemon(), fleet(cluster("a", 5, nodes=3), quotas=[quota(3000)])).reason is Reason.CHOSEN
-    grown = decide(daemon(), fleet(cluster("a", 5, nodes=9), cluster("b", 5, nodes=1), quotas=[quota(4000)]), has(a=3))
+    assert (
+        decide(daemon(), fleet(cluster("a", 5, nodes=3), quotas=[quota(3000)])).reason
+        is Reason.CHOSEN
+    )
+    grown = decide(
+        daemon(),
+        fleet(cluster("a", 5, nodes=9), cluster("b", 5, nodes=1), quotas=[quota(4000)]),
+        has(a=3),
+    )
     assert nodes_of(grown) == {"a": 9}  # they run whether the account has room for them or not
     whole = decide(daemon(Policy(require_all=True)), snapshot)
     assert nodes_of(whole) == {}
@@ -165,19 +196,26 @@ WORLDS = st.lists(
             "cordoned": st.booleans(),
             "ready": st.booleans(),
             "removing": st.booleans(),
-            "taints": st.sampled_from([(), (Taint("t", "", "NoExecute"),), (Taint("t", "", "NoSchedule"),)]),
+            "taints": st.sampled_from(
+                [(), (Taint("t", "", "NoExecute"),), (Taint("t", "", "NoSchedule"),)]
+            ),
         }
     ),
     max_size=5,
 )
 
 
-@given(WORLDS, st.sets(st.sampled_from("abcde")), st.sampled_from([None, 0, 3000, 6000]), st.booleans())
+@given(
+    WORLDS, st.sets(st.sampled_from("abcde")), st.sampled_from([None, 0, 3000, 6000]), st.booleans()
+)
 def test_open_clusters_have_it_and_those_that_leave_do_not_whatever_the_fleet(
     worlds: list[dict[str, Any]], holders: Iterable[str], limit: int | None, chosen: bool
 ) -> None:
     quotas = [] if limit is None else [quota(limit)]
-    snapshot = fleet(*(cluster(name, 2, **one) for name, one in zip("abcde", worlds, strict=False)), quotas=quotas)
+    snapshot = fleet(
+        *(cluster(name, 2, **one) for name, one in zip("abcde", worlds, strict=False)),
+        quotas=quotas,
+    )
     ask = daemon(selecting(x="y") if chosen else None)
     mine = has(**dict.fromkeys(sorted(holders), 1))
     made = decide(ask, snapshot, mine)
@@ -185,7 +223,9 @@ def test_open_clusters_have_it_and_those_that_leave_do_not_whatever_the_fleet(
     assert names == snapshot.clusters.keys()
     assert made.wanted == sum(got.values()) + made.shortfall
     assert set(got.values()) <= {1}
-    admits = {name for name, view in snapshot.clusters.items() if filters.refusal(ask, view) is None}
+    admits = {
+        name for name, view in snapshot.clusters.items() if filters.refusal(ask, view) is None
+    }
     assert made.held or {name for name in got if name not in holders} <= admits
     if limit is None:
         assert admits <= got.keys()
@@ -195,5 +235,9 @@ def test_open_clusters_have_it_and_those_that_leave_do_not_whatever_the_fleet(
         if view.removing or any(t.effect == "NoExecute" for t in view.taints)
     }
     assert not gone & got.keys()
-    again = decide(ask, snapshot, tuple(Holding(one.cluster, 1, 1, one.seq, nodes=one.nodes) for one in made.shares))
+    again = decide(
+        ask,
+        snapshot,
+        tuple(Holding(one.cluster, 1, 1, one.seq, nodes=one.nodes) for one in made.shares),
+    )
     assert (again.shares, again.reason) == (made.shares, made.reason) or limit is not None

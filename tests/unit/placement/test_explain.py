@@ -9,7 +9,10 @@ from tests.unit.placement.fleets import cluster, decide, fleet, service
 def test_the_arithmetic_shows_weight_room_and_what_each_cluster_gets() -> None:
     snapshot, commitments = fleet(cluster("a", 10), cluster("b", 20)), Commitments()
     found = explain.explain(service(6), (), snapshot, commitments, decide(service(6), snapshot))
-    assert [(row.cluster, row.weight, row.room, row.got) for row in found.rows] == [("a", 10, 10, 2), ("b", 20, 20, 4)]
+    assert [(row.cluster, row.weight, row.room, row.got) for row in found.rows] == [
+        ("a", 10, 10, 2),
+        ("b", 20, 20, 4),
+    ]
     assert found.arithmetic[0].startswith("strategy Capacity: 6 wanted over 2 clusters")
     assert len(commitments) == 0
 

@@ -1,4 +1,6 @@
-"""Seats given and taken in blocks are those given and taken one by one: `filling` against the plain oracle."""
+"""Seats given and taken in blocks are those given and taken one by one: `filling` against the plain
+oracle.
+"""
 
 import pytest
 from hypothesis import given
@@ -36,7 +38,12 @@ def worlds(draw: st.DrawFn, keys: int, *, nested: bool = True, floors: bool = Fa
             )
         )
     rules = [
-        SpreadRule(f"k{at}", draw(st.integers(1, 3)), draw(st.sampled_from((0, 1, 2, 5, 40))), draw(st.booleans()))
+        SpreadRule(
+            f"k{at}",
+            draw(st.integers(1, 3)),
+            draw(st.sampled_from((0, 1, 2, 5, 40))),
+            draw(st.booleans()),
+        )
         for at in range(keys)
     ]
     idle = draw(st.sampled_from(((), (), (("z9", "r0")[:keys],))))
@@ -56,15 +63,18 @@ def test_blocks_give_what_single_seats_give(keys: int, data: st.DataObject, miss
     left = filling.fill(parties, missing, rules, idle)
     assert left >= 0
     if broken and sum(seats(parties).values()) > sum(expected.values()):
-        # From a state that already breaks a hard rule, single seats can be stuck where blocks are not: see below.
+        # From a state that already breaks a hard rule, single seats can be stuck where blocks are
+        # not: see below.
         assert not any(_excess(parties, rules, idle))
     else:
         assert seats(parties) == expected
 
 
 def test_blocks_are_not_stuck_where_two_hard_rules_wait_for_each_other() -> None:
-    """z0 is full from before. Seat by seat r0 waits for r1 (region), and r1 waits for z2 in r0 (zone): 39 copies would
-    stay unplaced. Blocks raise all of them together, and both rules hold at the end."""
+    """z0 is full from before. Seat by seat r0 waits for r1 (region), and r1 waits for z2 in r0
+    (zone): 39 copies would stay unplaced. Blocks raise all of them together, and both rules hold at
+    the end.
+    """
     parties = [
         Party("c0", 1, 400, 0, 0, 0, 0, ("z2", "r0")),
         Party("c1", 1, 400, 0, 2, 0, 0, ("z0", "r0")),
@@ -92,7 +102,9 @@ def test_blocks_take_what_single_seats_take(keys: int, data: st.DataObject, part
 
 
 @given(worlds(2, nested=False, floors=True), st.integers(0, 50))
-def test_few_seats_are_given_one_by_one_whatever_the_labels_and_floors(world: World, missing: int) -> None:
+def test_few_seats_are_given_one_by_one_whatever_the_labels_and_floors(
+    world: World, missing: int
+) -> None:
     parties, rules, idle = world
     missing = min(missing, filling.ONE_BY_ONE * len(parties))
     expected = seatbyseat.filled(parties, missing, rules, idle)
@@ -101,7 +113,9 @@ def test_few_seats_are_given_one_by_one_whatever_the_labels_and_floors(world: Wo
 
 
 def test_a_floor_is_given_once_another_domain_has_come_up_to_what_it_makes() -> None:
-    """c3 takes three seats at once, with which r0 is not the least domain any more: how far r1 has come counts."""
+    """c3 takes three seats at once, with which r0 is not the least domain any more: how far r1 has
+    come counts.
+    """
     parties = [
         Party("c0", 1, 400, 0, 0, 0, 0, ("z0", "r1")),
         Party("c1", 1, 400, 0, 0, 0, 0, ("z1", "r1")),
@@ -126,8 +140,14 @@ def test_crossing_labels_keep_hard_rules_in_blocks_too(world: World, missing: in
     assert all(seats(parties)[name] >= count for name, count in held.items())
 
 
-def _excess(parties: list[Party], rules: list[SpreadRule], idle: tuple[tuple[str, ...], ...]) -> list[int]:
-    return [domains.of_rule(at, rule, parties, idle).excess() for at, rule in enumerate(rules) if rule.hard]
+def _excess(
+    parties: list[Party], rules: list[SpreadRule], idle: tuple[tuple[str, ...], ...]
+) -> list[int]:
+    return [
+        domains.of_rule(at, rule, parties, idle).excess()
+        for at, rule in enumerate(rules)
+        if rule.hard
+    ]
 
 
 @pytest.mark.parametrize("skew", [1, 100])

@@ -17,7 +17,9 @@ Rows = Sequence[tuple[int, int, int, int]]
 """weight, cap, floor, seats of each party."""
 
 AMOUNT = st.integers(0, 90)
-ROWS = st.lists(st.tuples(st.integers(0, 12), AMOUNT, st.integers(0, 6), AMOUNT), min_size=1, max_size=5)
+ROWS = st.lists(
+    st.tuples(st.integers(0, 12), AMOUNT, st.integers(0, 6), AMOUNT), min_size=1, max_size=5
+)
 
 
 def _parties(rows: Rows) -> list[Party]:
@@ -61,7 +63,8 @@ def test_taking_at_once_is_taking_one_by_one(rows: Rows, surplus: int, floors_to
         ([(0, 0, 0, 40), (1, 0, 0, 40)], 45, [0, 35]),
         ([(0, 0, 0, 40), (0, 0, 0, 40)], 45, [17, 18]),
         ([(0, 0, 12, 40), (0, 0, 0, 40)], 60, [12, 8]),
-        # Seats that were not divided by these weights: those with the lowest quotient go first all the same.
+        # Seats that were not divided by these weights: those with the lowest quotient go first all
+        # the same.
         ([(1, 0, 0, 60), (9, 0, 0, 20)], 50, [10, 20]),
     ],
 )
@@ -103,6 +106,8 @@ BRASS = selectors.from_dict({"matchLabels": {"tier": "brass"}}, "selector")
         ((Weight(7, ("a",)), Weight(2, selector=GOLD)), 7),
     ],
 )
-def test_the_largest_weight_that_names_or_selects_a_cluster_holds(weights: tuple[Weight, ...], weight: int) -> None:
+def test_the_largest_weight_that_names_or_selects_a_cluster_holds(
+    weights: tuple[Weight, ...], weight: int
+) -> None:
     policy: Policy = replace(DEFAULT_POLICY, division=Division(Strategy.WEIGHTED, weights=weights))
     assert division.by_static_weight(policy, LABELLED, 3, 4) == weight

@@ -1,4 +1,6 @@
-"""The engine gives the decisions of the one that makes every cluster a candidate, to the last byte as recorded."""
+"""The engine gives the decisions of the one that makes every cluster a candidate, to the last byte
+as recorded.
+"""
 
 import pickle
 import random
@@ -12,7 +14,18 @@ from hypothesis import strategies as st
 
 from federator.api.placement import placementdecision
 from federator.model import shards
-from federator.model.ask import Ask, Division, Group, PodShape, Policy, SpreadRule, Strategy, Tier, Unit, Weight
+from federator.model.ask import (
+    Ask,
+    Division,
+    Group,
+    PodShape,
+    Policy,
+    SpreadRule,
+    Strategy,
+    Tier,
+    Unit,
+    Weight,
+)
 from federator.model.decision import Decision
 from federator.model.fleet import (
     Capacity,
@@ -37,7 +50,9 @@ from tests.unit.placement.oracle.plainledger import PlainLedger
 
 def same(made: Decision, measure: Decision, ask: Ask) -> None:
     recorded = msgspec.json.encode(placementdecision.to_spec(made, ("created",), ask, ()))
-    assert recorded == msgspec.json.encode(placementdecision.to_spec(measure, ("created",), ask, ()))
+    assert recorded == msgspec.json.encode(
+        placementdecision.to_spec(measure, ("created",), ask, ())
+    )
     assert tuple(made.verdicts) == tuple(measure.verdicts)
     assert replace(made, verdicts=()) == replace(measure, verdicts=())
     assert made == measure
@@ -48,14 +63,22 @@ def same(made: Decision, measure: Decision, ask: Ask) -> None:
 def cases(draw: st.DrawFn) -> tuple[Ask, tuple[Holding, ...], Ranges]:
     ask = draw(worlds.asks())
     if draw(st.booleans()):  # most policies have bounds under which every cluster is looked at
-        division = replace(ask.policy.division, min_per_cluster=0, max_clusters=None, strategy=Strategy.CAPACITY)
+        division = replace(
+            ask.policy.division, min_per_cluster=0, max_clusters=None, strategy=Strategy.CAPACITY
+        )
         spread = tuple(replace(rule, hard=False) for rule in ask.policy.spread)
         ask = replace(ask, policy=replace(ask.policy, division=division, spread=spread))
     done = shards.normal(draw(worlds.finished)) if ask.unit is Unit.SHARDS else ()
     return ask, draw(worlds.holdings(ask)), done
 
 
-@given(worlds.snapshots(), st.lists(cases(), min_size=1, max_size=4), worlds.capped, st.booleans(), st.booleans())
+@given(
+    worlds.snapshots(),
+    st.lists(cases(), min_size=1, max_size=4),
+    worlds.capped,
+    st.booleans(),
+    st.booleans(),
+)
 def test_decisions_are_those_of_the_oracle(
     snapshot: FleetSnapshot,
     given_: list[tuple[Ask, tuple[Holding, ...], Ranges]],
@@ -68,13 +91,25 @@ def test_decisions_are_those_of_the_oracle(
         mine = replace(ask, uid=f"uid-{at}")
         if held:
             commitments.record(
-                Commitment(mine.uid, mine.key, mine.project, mine.key.namespace, mine.tier, mine.shape, held)
+                Commitment(
+                    mine.uid,
+                    mine.key,
+                    mine.project,
+                    mine.key.namespace,
+                    mine.tier,
+                    mine.shape,
+                    held,
+                )
             )
     ledger, plain = commitments.open(snapshot), PlainLedger(commitments, snapshot)
     for at, (ask, held, done) in enumerate(given_):
         mine, mark, plain_mark = replace(ask, uid=f"uid-{at}"), ledger.mark(), plain.mark()
-        made = engine.decide(mine, held, snapshot, ledger, seq=50 + at, capped=capped, finished=done, by_name=by_name)
-        measure = oracle.decide(mine, held, snapshot, plain, seq=50 + at, capped=capped, finished=done, by_name=by_name)
+        made = engine.decide(
+            mine, held, snapshot, ledger, seq=50 + at, capped=capped, finished=done, by_name=by_name
+        )
+        measure = oracle.decide(
+            mine, held, snapshot, plain, seq=50 + at, capped=capped, finished=done, by_name=by_name
+        )
         same(made, measure, mine)
         if rolled_back and at == 0:
             ledger.rollback(mark)
@@ -84,10 +119,22 @@ def test_decisions_are_those_of_the_oracle(
 def _view(rng: random.Random, at: int) -> ClusterView:
     rows = []
     for _ in range(rng.randint(1, 6)):
-        whole = Resources({"cpu": rng.randint(4, 64) * 1000, "memory": rng.randint(8, 256) << 30, "pods": 110})
-        free = Resources({name: amount * rng.randint(1, 10) // 10 for name, amount in whole.items()})
+        whole = Resources(
+            {"cpu": rng.randint(4, 64) * 1000, "memory": rng.randint(8, 256) << 30, "pods": 110}
+        )
+        free = Resources(
+            {name: amount * rng.randint(1, 10) // 10 for name, amount in whole.items()}
+        )
         rows.append(NodeRow(rng.randint(1, 12), whole, free))
-    marks = [(), (), (), (), (), (Taint("t", "", "NoSchedule"),), (Taint("t", "", "PreferNoSchedule"),)]
+    marks = [
+        (),
+        (),
+        (),
+        (),
+        (),
+        (Taint("t", "", "NoSchedule"),),
+        (Taint("t", "", "PreferNoSchedule"),),
+    ]
     return ClusterView(
         f"c{at:03d}",
         labels={"zone": f"z{rng.randint(0, 5)}", "tier": rng.choice(("gold", "silver"))},
@@ -95,20 +142,35 @@ def _view(rng: random.Random, at: int) -> ClusterView:
         cordoned=rng.random() < 0.05,
         ready=rng.random() > 0.05,
         usable_permille=rng.choice((1000, 1000, 800)),
-        capacity=Capacity(rows=tuple(rows), packs=rng.random() < 0.1) if rng.random() > 0.05 else None,
+        capacity=Capacity(rows=tuple(rows), packs=rng.random() < 0.1)
+        if rng.random() > 0.05
+        else None,
     )
 
 
 def _policy(rng: random.Random, count: int) -> Policy:
     names = [f"c{at:03d}" for at in range(count)]
-    weights = tuple(Weight(rng.randint(0, 5), tuple(rng.sample(names, count // 2))) for _ in range(2))
-    groups = (Group("g", tuple(rng.sample(names, count // 3))), Group("h", tuple(rng.sample(names, count // 2))))
+    weights = tuple(
+        Weight(rng.randint(0, 5), tuple(rng.sample(names, count // 2))) for _ in range(2)
+    )
+    groups = (
+        Group("g", tuple(rng.sample(names, count // 3))),
+        Group("h", tuple(rng.sample(names, count // 2))),
+    )
     rules = (
         SpreadRule("zone", rng.randint(1, 3), rng.choice((0, 1, 2)), rng.random() < 0.2),
         SpreadRule("tier", 1, rng.choice((0, 3)), False),
     )
     division = Division(
-        rng.choice((Strategy.CAPACITY, Strategy.CAPACITY, Strategy.SPREAD, Strategy.WEIGHTED, Strategy.PACK)),
+        rng.choice(
+            (
+                Strategy.CAPACITY,
+                Strategy.CAPACITY,
+                Strategy.SPREAD,
+                Strategy.WEIGHTED,
+                Strategy.PACK,
+            )
+        ),
         min_per_cluster=rng.choice((0, 0, 0, 0, 2)),
         max_per_cluster=rng.choice((None, None, None, 1, 4)),
         fresh=rng.random() < 0.2,
@@ -117,13 +179,19 @@ def _policy(rng: random.Random, count: int) -> Policy:
         max_clusters=rng.choice((None, None, None, None, 3)),
     )
     spread = rules[: rng.choice((0, 0, 1, 2))]
-    return Policy(name=f"p{rng.random()}", spread=spread, division=division, require_all=rng.random() < 0.2)
+    return Policy(
+        name=f"p{rng.random()}", spread=spread, division=division, require_all=rng.random() < 0.2
+    )
 
 
 def _ask(rng: random.Random, at: int, policy: Policy) -> Ask:
     shard = rng.random() < 0.25
     count = rng.choice((1, 3, 8, 20, 60))
-    shape = PodShape(Resources({"cpu": rng.choice((100, 500, 2000)), "memory": rng.choice((1, 4)) << 30, "pods": 1}))
+    shape = PodShape(
+        Resources(
+            {"cpu": rng.choice((100, 500, 2000)), "memory": rng.choice((1, 4)) << 30, "pods": 1}
+        )
+    )
     return Ask(
         WorkloadKey("PinterestService", "n", f"w{at}"),
         f"uid-{at}",
@@ -143,10 +211,16 @@ def _quotas() -> tuple[QuotaAccount, ...]:
     return (QuotaAccount("q", projects=frozenset({"p1"}), tiers=limit),)
 
 
-@pytest.mark.parametrize(("seed", "clusters"), [(seed, size) for seed in range(3) for size in (7, 40, 130)])
-def test_a_batch_on_a_fleet_is_decided_as_by_the_oracle_also_when_edited(seed: int, clusters: int) -> None:
+@pytest.mark.parametrize(
+    ("seed", "clusters"), [(seed, size) for seed in range(3) for size in (7, 40, 130)]
+)
+def test_a_batch_on_a_fleet_is_decided_as_by_the_oracle_also_when_edited(
+    seed: int, clusters: int
+) -> None:
     rng = random.Random(100 * seed + clusters)
-    snapshot = FleetSnapshot(0.0, {one.name: one for one in (_view(rng, at) for at in range(clusters))}, _quotas())
+    snapshot = FleetSnapshot(
+        0.0, {one.name: one for one in (_view(rng, at) for at in range(clusters))}, _quotas()
+    )
     policies = [_policy(rng, clusters) for _ in range(12)]
     commitments = Commitments()
     asks = [_ask(rng, at, rng.choice(policies)) for at in range(60)]
@@ -158,10 +232,21 @@ def test_a_batch_on_a_fleet_is_decided_as_by_the_oracle_also_when_edited(seed: i
             if turn and rng.random() < 0.25:
                 count = rng.choice((1, 5, 30))
                 now = replace(ask, count=count, slots=count, policy=rng.choice(policies))
-            mine, capped = held.get(ask.uid, ()), {f"c{rng.randrange(clusters):03d}": 2} if rng.random() < 0.2 else {}
-            made = engine.decide(now, mine, snapshot, ledger, seq=1000 * turn + at + 1, capped=capped)
-            same(made, oracle.decide(now, mine, snapshot, plain, seq=1000 * turn + at + 1, capped=capped), now)
-            held[ask.uid] = tuple(Holding(s.cluster, s.count, s.slots, s.seq, s.ranges) for s in made.shares)
+            mine, capped = (
+                held.get(ask.uid, ()),
+                {f"c{rng.randrange(clusters):03d}": 2} if rng.random() < 0.2 else {},
+            )
+            made = engine.decide(
+                now, mine, snapshot, ledger, seq=1000 * turn + at + 1, capped=capped
+            )
+            same(
+                made,
+                oracle.decide(now, mine, snapshot, plain, seq=1000 * turn + at + 1, capped=capped),
+                now,
+            )
+            held[ask.uid] = tuple(
+                Holding(s.cluster, s.count, s.slots, s.seq, s.ranges) for s in made.shares
+            )
         for ask in asks:
             one = Commitment(ask.uid, ask.key, ask.project, "n", ask.tier, ask.shape, held[ask.uid])
             commitments.assume(one)
@@ -181,13 +266,20 @@ def test_single_copies_are_decided_as_by_the_oracle_while_clusters_change(seed: 
             views[name] = replace(kept, capacity=capacity)
             commitments.reported(name, at)
         snapshot = FleetSnapshot(float(at), dict(views), _quotas())
-        ask, by_name = replace(_ask(rng, at, rng.choice(policies)), count=1, slots=1), rng.random() < 0.3
+        ask, by_name = (
+            replace(_ask(rng, at, rng.choice(policies)), count=1, slots=1),
+            rng.random() < 0.3,
+        )
         plain = PlainLedger(commitments, snapshot)
-        made = engine.decide(ask, (), snapshot, commitments.open(snapshot), seq=at + 1, by_name=by_name)
+        made = engine.decide(
+            ask, (), snapshot, commitments.open(snapshot), seq=at + 1, by_name=by_name
+        )
         same(made, oracle.decide(ask, (), snapshot, plain, seq=at + 1, by_name=by_name), ask)
         if not engine.contradiction(ask):
             ledger = commitments.open(snapshot)
-            short = single.decide(ask, snapshot, ledger, seq=at + 1, mark=engine.no_mark, by_name=by_name)
+            short = single.decide(
+                ask, snapshot, ledger, seq=at + 1, mark=engine.no_mark, by_name=by_name
+            )
             simply += short is not None
         commitments.assume(Commitment.of(ask, made.shares))
     assert 10 < simply < 140  # both ways were gone
@@ -201,8 +293,15 @@ def test_what_goes_to_one_cluster_is_decided_as_by_the_oracle(seed: int) -> None
     for _ in range(12):
         policy = _policy(rng, 14)
         strategy = rng.choice((Strategy.CAPACITY, Strategy.SPREAD, Strategy.WEIGHTED))
-        division = replace(policy.division, max_clusters=1, strategy=strategy, min_per_cluster=rng.choice((0, 0, 0, 2)))
-        policies.append(replace(policy, division=division, spread=policy.spread if rng.random() < 0.1 else ()))
+        division = replace(
+            policy.division,
+            max_clusters=1,
+            strategy=strategy,
+            min_per_cluster=rng.choice((0, 0, 0, 2)),
+        )
+        policies.append(
+            replace(policy, division=division, spread=policy.spread if rng.random() < 0.1 else ())
+        )
     commitments = Commitments()
     for at in range(40):
         snapshot = FleetSnapshot(float(at), dict(views), _quotas())
@@ -220,7 +319,10 @@ def test_what_goes_to_one_cluster_is_decided_as_by_the_oracle(seed: int) -> None
             by_name, mark = rng.random() < 0.3, ledger.mark()
             simply += (
                 not engine.contradiction(ask)
-                and single.decide(ask, snapshot, ledger, seq=at + 1, mark=engine.no_mark, by_name=by_name) is not None
+                and single.decide(
+                    ask, snapshot, ledger, seq=at + 1, mark=engine.no_mark, by_name=by_name
+                )
+                is not None
             )
             ledger.rollback(mark)
             made = engine.decide(ask, (), snapshot, ledger, seq=at + 1, by_name=by_name)
@@ -233,11 +335,17 @@ def test_what_goes_to_one_cluster_is_decided_as_by_the_oracle(seed: int) -> None
 
 def test_lazy_verdicts_are_a_sequence_like_any_other() -> None:
     rng = random.Random(5)
-    snapshot = FleetSnapshot(0.0, {one.name: one for one in (_view(rng, at) for at in range(30))}, ())
+    snapshot = FleetSnapshot(
+        0.0, {one.name: one for one in (_view(rng, at) for at in range(30))}, ()
+    )
     ask = _ask(rng, 1, Policy())
     made = engine.decide(ask, (), snapshot, Commitments().open(snapshot), seq=1)
     every = tuple(made.verdicts)
     assert made.verdicts == every
     assert hash(made.verdicts) == hash(every)
     assert pickle.loads(pickle.dumps(made.verdicts)) == every
-    assert (made.verdicts[0], made.verdicts[1:3], repr(made.verdicts)) == (every[0], every[1:3], repr(every))
+    assert (made.verdicts[0], made.verdicts[1:3], repr(made.verdicts)) == (
+        every[0],
+        every[1:3],
+        repr(every),
+    )

@@ -1,4 +1,6 @@
-"""Order of a batch, which policy speaks, who is woken by what, and the hash under which decisions stay valid."""
+"""Order of a batch, which policy speaks, who is woken by what, and the hash under which decisions
+stay valid.
+"""
 
 import dataclasses
 from random import Random
@@ -7,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federator.model.ask import Ask, Division, Group, PodShape, Policy, SpreadRule, Strategy, Tier, Weight
+from federator.model.ask import (
+    Ask,
+    Division,
+    Group,
+    PodShape,
+    Policy,
+    SpreadRule,
+    Strategy,
+    Tier,
+    Weight,
+)
 from federator.model.decision import Reason
 from federator.model.errors import FieldError
 from federator.model.fleet import Capacity, FleetSnapshot, NodeRow
@@ -20,7 +32,16 @@ from federator.placement.selection import candidates
 from federator.scheduling import ordering, queueing_hints
 from federator.scheduling.queueing_hints import Hint, HintKind
 from tests.unit.placement import worlds
-from tests.unit.placement.fleets import POD, cluster, commitment, counts, decide, fleet, held, service
+from tests.unit.placement.fleets import (
+    POD,
+    cluster,
+    commitment,
+    counts,
+    decide,
+    fleet,
+    held,
+    service,
+)
 
 
 def names(asks: list[Ask]) -> list[str]:
@@ -48,12 +69,17 @@ def test_a_project_with_many_asks_does_not_go_before_one_with_few() -> None:
 def test_a_project_that_holds_much_waits_behind_one_that_holds_nothing() -> None:
     commitments = Commitments()
     commitments.record(commitment(service(1, name="big", project="rich"), held(a=50)))
-    asks = [service(1, name="r", project="rich", created_s=1.0), service(1, name="p", project="poor", created_s=2.0)]
+    asks = [
+        service(1, name="r", project="rich", created_s=1.0),
+        service(1, name="p", project="poor", created_s=2.0),
+    ]
     assert names(ordering.order(asks, commitments)) == ["p", "r"]
 
 
 @given(st.lists(worlds.asks(), max_size=8), st.randoms(use_true_random=False))
-def test_the_order_does_not_depend_on_how_the_batch_was_collected(asks: list[Ask], random: object) -> None:
+def test_the_order_does_not_depend_on_how_the_batch_was_collected(
+    asks: list[Ask], random: object
+) -> None:
     apart = [dataclasses.replace(ask, uid=f"uid-{i}") for i, ask in enumerate(asks)]
     assert ordering.order(apart) == ordering.order(apart[::-1])
 
@@ -72,13 +98,20 @@ def test_fewest_places_goes_before_share_and_age_and_after_priority() -> None:
         service(1, name="urgent", created_s=9.0, policy=WIDE, priority=1),
         service(1, name="kept", created_s=9.0, policy=WIDE, tier=Tier.RESERVED),
     ]
-    assert names(ordering.order(asks, commitments, commitments.open(fleet_))) == ["kept", "urgent", "narrow", "wide"]
+    assert names(ordering.order(asks, commitments, commitments.open(fleet_))) == [
+        "kept",
+        "urgent",
+        "narrow",
+        "wide",
+    ]
     assert names(ordering.order(asks, commitments)) == ["kept", "urgent", "wide", "narrow"]
 
 
 def test_places_are_nodes_on_which_one_copy_fits_now() -> None:
     large = PodShape(Resources({"cpu": 6000, "pods": 1}))
-    fleet_ = fleet(cluster("a", 5, nodes=4), cluster("b", 8, nodes=2), cluster("c", 9, cordoned=True))
+    fleet_ = fleet(
+        cluster("a", 5, nodes=4), cluster("b", 8, nodes=2), cluster("c", 9, cordoned=True)
+    )
     commitments = Commitments()
     ledger = commitments.open(fleet_)
     small = service(1, name="small", created_s=1.0)
@@ -91,22 +124,31 @@ def test_places_are_nodes_on_which_one_copy_fits_now() -> None:
     assert candidates.nodes_with_room(service(1, policy=Policy(names=("c",))), ledger) == 0
 
 
-def test_places_of_a_shape_that_only_the_member_can_judge_are_at_most_the_copies_that_it_tells() -> None:
+def test_places_of_a_shape_that_only_the_member_can_judge_are_at_most_the_copies_that_it_tells() -> (
+    None
+):
     chosen_nodes = PodShape(POD.requests, node_selector='{"disk":"ssd"}')
     room = Resources({"cpu": 5000, "pods": 100})
     told = Capacity(rows=(NodeRow(7, room, room),), copies={chosen_nodes.id: 3})
     ask = service(1, shape=chosen_nodes)
-    assert candidates.nodes_with_room(ask, Commitments().open(fleet(cluster("a", 0, capacity=told)))) == 3
+    assert (
+        candidates.nodes_with_room(ask, Commitments().open(fleet(cluster("a", 0, capacity=told))))
+        == 3
+    )
     assert candidates.nodes_with_room(ask, Commitments().open(fleet(cluster("a", 5, nodes=7)))) == 7
 
 
 def test_the_ask_with_few_places_is_placed_though_one_with_many_is_older() -> None:
     fleet_ = fleet(cluster("a", 4), cluster("b", 4))
-    asks = [service(6, name="wide", created_s=1.0), service(3, name="narrow", created_s=2.0, policy=NARROW)]
+    asks = [
+        service(6, name="wide", created_s=1.0),
+        service(3, name="narrow", created_s=2.0, policy=NARROW),
+    ]
     commitments = Commitments()
     ledger = commitments.open(fleet_)
     got = {
-        ask.key.name: decide(ask, fleet_, ledger=ledger).shortfall for ask in ordering.order(asks, commitments, ledger)
+        ask.key.name: decide(ask, fleet_, ledger=ledger).shortfall
+        for ask in ordering.order(asks, commitments, ledger)
     }
     assert got == {"narrow": 0, "wide": 1}
 
@@ -130,7 +172,9 @@ def rule(name: str, *, namespace: str = "feed", **more: object) -> Rule:
 
 
 def chosen(*rules: Rule, ref: str = "") -> tuple[str, str]:
-    policy = Policies(rules).choose(Subject("PinterestService", "feed", {"app": "web"}, "feed"), ref)
+    policy = Policies(rules).choose(
+        Subject("PinterestService", "feed", {"app": "web"}, "feed"), ref
+    )
     return policy.name, policy.origin
 
 
@@ -188,9 +232,17 @@ def test_room_wakes_only_those_who_could_use_that_cluster() -> None:
     narrow = service(9, name="narrow", policy=Policy(names=("a",)))
     wide = service(50, name="wide")
     both = [waiting(narrow, SNAPSHOT), waiting(wide, SNAPSHOT)]
-    assert [key.name for key in queueing_hints.requeued([Hint(HintKind.ROOM, "b")], both)] == ["wide"]
-    assert [key.name for key in queueing_hints.requeued([Hint(HintKind.ROOM, "a")], both)] == ["narrow", "wide"]
-    assert [key.name for key in queueing_hints.requeued([Hint(HintKind.CLUSTER, "c")], both)] == ["narrow", "wide"]
+    assert [key.name for key in queueing_hints.requeued([Hint(HintKind.ROOM, "b")], both)] == [
+        "wide"
+    ]
+    assert [key.name for key in queueing_hints.requeued([Hint(HintKind.ROOM, "a")], both)] == [
+        "narrow",
+        "wide",
+    ]
+    assert [key.name for key in queueing_hints.requeued([Hint(HintKind.CLUSTER, "c")], both)] == [
+        "narrow",
+        "wide",
+    ]
     assert queueing_hints.requeued([Hint(HintKind.QUOTA, projects=frozenset({"feed"}))], both) == []
 
 
@@ -203,7 +255,13 @@ def test_quota_wakes_only_those_of_its_projects_who_lack_it() -> None:
 
 
 def test_retries_without_news_back_off_to_a_ceiling() -> None:
-    assert [queueing_hints.retry_after_s(n) for n in (0, 1, 2, 3, 50)] == [5.0, 10.0, 20.0, 40.0, 300.0]
+    assert [queueing_hints.retry_after_s(n) for n in (0, 1, 2, 3, 50)] == [
+        5.0,
+        10.0,
+        20.0,
+        40.0,
+        300.0,
+    ]
 
 
 def hashed(ask: Ask, *clusters: object) -> str:
@@ -223,7 +281,11 @@ def test_the_hash_follows_what_decides_and_not_room_or_health() -> None:
         assert hashed(service(3), calm) == base
     spread = service(3, policy=Policy(spread=(SpreadRule("zone"),)))
     assert hashed(spread, one) != hashed(spread, cluster("a", 5, labels={"zone": "z2"}))
-    for changed in (service(4), service(3, priority=1), service(3, policy=Policy(division=Division(Strategy.PACK)))):
+    for changed in (
+        service(4),
+        service(3, priority=1),
+        service(3, policy=Policy(division=Division(Strategy.PACK))),
+    ):
         assert hashed(changed, one) != base
     assert hashed(service(3), one, cluster("b", 1)) != base
     assert hashed(service(3), cluster("a", 5, taints=(Taint("t", "", "NoExecute"),))) != base
@@ -231,7 +293,9 @@ def test_the_hash_follows_what_decides_and_not_room_or_health() -> None:
 
 def test_the_hash_is_the_same_with_and_without_a_memo() -> None:
     memo: dict[object, object] = {}
-    assert inputs.inputs_hash(service(3), SNAPSHOT, memo) == inputs.inputs_hash(service(3), SNAPSHOT)
+    assert inputs.inputs_hash(service(3), SNAPSHOT, memo) == inputs.inputs_hash(
+        service(3), SNAPSHOT
+    )
     assert decide(service(3), SNAPSHOT).inputs_hash == inputs.inputs_hash(service(3), SNAPSHOT)
 
 
@@ -240,7 +304,10 @@ def test_the_order_of_lists_that_have_none_is_not_hashed() -> None:
     weights = (Weight(1, ("a", "b")), Weight(2, ("c",)))
     groups = (Group("g", ("a", "b")), Group("h", ("c",)))
     first = Policy(
-        names=("a", "b"), exclude=("x", "y"), tolerations=taints, division=Division(weights=weights, groups=groups)
+        names=("a", "b"),
+        exclude=("x", "y"),
+        tolerations=taints,
+        division=Division(weights=weights, groups=groups),
     )
     turned = (Weight(2, ("c",)), Weight(1, ("b", "a")))
     for other in (
@@ -248,7 +315,9 @@ def test_the_order_of_lists_that_have_none_is_not_hashed() -> None:
         dataclasses.replace(first, exclude=("y", "x")),
         dataclasses.replace(first, tolerations=taints[::-1]),
         dataclasses.replace(first, division=Division(weights=turned, groups=groups)),
-        dataclasses.replace(first, division=Division(weights=weights, groups=(Group("g", ("b", "a")), groups[1]))),
+        dataclasses.replace(
+            first, division=Division(weights=weights, groups=(Group("g", ("b", "a")), groups[1]))
+        ),
     ):
         assert hashed(service(3, policy=other), *SNAPSHOT.clusters.values()) == hashed(
             service(3, policy=first), *SNAPSHOT.clusters.values()

@@ -1,4 +1,6 @@
-"""What docs/reference/spread.md promises, on random small fleets, judged by a checker that is no part of the engine."""
+"""What docs/reference/spread.md promises, on random small fleets, judged by a checker that is no
+part of the engine.
+"""
 
 from collections.abc import Sequence
 from typing import Any

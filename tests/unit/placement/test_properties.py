@@ -1,4 +1,6 @@
-"""The invariants that any decision must keep, on random fleets; and Webster's method against exact fractions."""
+"""The invariants that any decision must keep, on random fleets; and Webster's method against exact
+fractions.
+"""
 
 import dataclasses
 from collections.abc import Mapping
@@ -24,7 +26,9 @@ from tests.unit.placement import worlds
 def booked(ask: Ask, held: tuple[Holding, ...]) -> Commitments:
     commitments = Commitments()
     if held:
-        commitments.record(Commitment(ask.uid, ask.key, ask.project, ask.key.namespace, ask.tier, ask.shape, held))
+        commitments.record(
+            Commitment(ask.uid, ask.key, ask.project, ask.key.namespace, ask.tier, ask.shape, held)
+        )
     return commitments
 
 
@@ -54,7 +58,9 @@ def decided(
 
 
 @st.composite
-def cases(draw: st.DrawFn, *, plain: bool = False) -> tuple[Ask, tuple[Holding, ...], FleetSnapshot, Ranges]:
+def cases(
+    draw: st.DrawFn, *, plain: bool = False
+) -> tuple[Ask, tuple[Holding, ...], FleetSnapshot, Ranges]:
     ask = draw(worlds.asks(plain=plain))
     done = shards.normal(draw(worlds.finished)) if ask.unit is Unit.SHARDS else ()
     return ask, draw(worlds.holdings(ask)), draw(worlds.snapshots()), done
@@ -86,7 +92,10 @@ def test_the_order_of_the_input_does_not_matter(
 
 
 def replayed(case: Case, capped: Mapping[str, int] = NOBODY) -> Decision:
-    held = tuple(Holding(one.cluster, one.count, one.slots, one.seq, one.ranges) for one in case.decision.shares)
+    held = tuple(
+        Holding(one.cluster, one.count, one.slots, one.seq, one.ranges)
+        for one in case.decision.shares
+    )
     return engine.decide(
         case.ask,
         held,
@@ -121,9 +130,14 @@ def test_losing_a_cluster_moves_only_its_share(
 ) -> None:
     ask, _, snapshot, done = given_
     first = decided(ask, (), snapshot, done)
-    held = tuple(Holding(one.cluster, one.count, one.slots, one.seq, one.ranges) for one in first.decision.shares)
+    held = tuple(
+        Holding(one.cluster, one.count, one.slots, one.seq, one.ranges)
+        for one in first.decision.shares
+    )
     left = FleetSnapshot(
-        snapshot.as_of, {name: view for name, view in snapshot.clusters.items() if name != lost}, snapshot.quotas
+        snapshot.as_of,
+        {name: view for name, view in snapshot.clusters.items() if name != lost},
+        snapshot.quotas,
     )
     after = engine.decide(ask, held, left, booked(ask, held).open(left), seq=60, finished=done)
     for share in first.decision.shares:
@@ -151,7 +165,10 @@ def test_more_room_never_places_fewer(
     larger = dataclasses.replace(
         snapshot, clusters={**snapshot.clusters, name: dataclasses.replace(view, capacity=more)}
     )
-    before, after = decided(ask, (), smaller, done).decision, decided(ask, (), larger, done).decision
+    before, after = (
+        decided(ask, (), smaller, done).decision,
+        decided(ask, (), larger, done).decision,
+    )
     assert sum(share.slots for share in after.shares) >= sum(share.slots for share in before.shares)
     assert after.shortfall <= before.shortfall
 
@@ -169,7 +186,11 @@ def test_a_batch_never_exceeds_quota_or_room_and_the_books_always_add_up(
         decision = engine.decide(ask, (), snapshot, ledger, seq=10 + index)
         assert invariants.check(Case(ask, (), snapshot, decision, room)) == []
         made.append((Commitment.of(ask, decision.shares), deleted))
-    usage = {(project, tier): ledger.usage(project, tier) for project in ("feed", "ads", "free") for tier in Tier}
+    usage = {
+        (project, tier): ledger.usage(project, tier)
+        for project in ("feed", "ads", "free")
+        for tier in Tier
+    }
     for one, _ in made:
         commitments.assume(one)
         assert invariants.check_commitments(commitments, snapshot) == []
@@ -197,7 +218,9 @@ def test_what_is_rolled_back_was_never_given(
     assert engine.decide(other, (), snapshot, ledger, seq=60) == untouched
 
 
-parties = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 40), st.integers(0, 5)), min_size=1, max_size=7)
+parties = st.lists(
+    st.tuples(st.integers(0, 50), st.integers(0, 40), st.integers(0, 5)), min_size=1, max_size=7
+)
 
 
 def built(given_: list[tuple[int, int, int]]) -> list[Party]:
@@ -216,14 +239,19 @@ def by_fractions(given_: list[tuple[int, int, int]], total: int) -> list[int]:
         able = [i for i, party in enumerate(built_) if seats[i] < party.cap and party.weight]
         if not able:
             break
-        best = min(able, key=lambda i: (-Fraction(built_[i].weight, 2 * seats[i] + 1), seats[i], built_[i].name))
+        best = min(
+            able,
+            key=lambda i: (-Fraction(built_[i].weight, 2 * seats[i] + 1), seats[i], built_[i].name),
+        )
         seats[best] += 1
         left -= 1
     return seats
 
 
 @given(parties, st.integers(0, 150))
-def test_division_is_websters_method_in_exact_fractions(given_: list[tuple[int, int, int]], total: int) -> None:
+def test_division_is_websters_method_in_exact_fractions(
+    given_: list[tuple[int, int, int]], total: int
+) -> None:
     divided = built(given_)
     missing = division.divide(divided, total)
     assert [party.seats for party in divided] == by_fractions(given_, total)
@@ -231,7 +259,9 @@ def test_division_is_websters_method_in_exact_fractions(given_: list[tuple[int, 
 
 
 @given(parties, st.integers(0, 150))
-def test_one_copy_more_takes_none_from_anybody(given_: list[tuple[int, int, int]], total: int) -> None:
+def test_one_copy_more_takes_none_from_anybody(
+    given_: list[tuple[int, int, int]], total: int
+) -> None:
     fewer, more = built(given_), built(given_)
     division.divide(fewer, total)
     division.divide(more, total + 1)
@@ -251,8 +281,13 @@ def test_growing_and_shrinking_pass_through_the_same_divisions(
         assert [one.seats for one in there_and_back] == [one.seats for one in direct]
 
 
-@given(st.lists(st.tuples(st.integers(1, 10**6), st.integers(0, 10**6)), min_size=1, max_size=6), st.integers(0, 10**6))
-def test_large_divisions_give_every_seat_that_fits(given_: list[tuple[int, int]], total: int) -> None:
+@given(
+    st.lists(st.tuples(st.integers(1, 10**6), st.integers(0, 10**6)), min_size=1, max_size=6),
+    st.integers(0, 10**6),
+)
+def test_large_divisions_give_every_seat_that_fits(
+    given_: list[tuple[int, int]], total: int
+) -> None:
     divided = [Party(f"c{i}", weight, cap) for i, (weight, cap) in enumerate(given_)]
     missing = division.divide(divided, total)
     assert missing == max(total - sum(cap for _, cap in given_), 0)
@@ -276,5 +311,8 @@ def test_holdings_count_what_may_run_at_once(
 ) -> None:
     ask, held, snapshot, done = given_
     decision = decided(ask, held, snapshot, done).decision
-    running = sum(copies_of(Holding(one.cluster, one.count, one.slots, 0, one.ranges)) for one in decision.shares)
+    running = sum(
+        copies_of(Holding(one.cluster, one.count, one.slots, 0, one.ranges))
+        for one in decision.shares
+    )
     assert running == sum(min(one.slots, one.count) for one in decision.shares)

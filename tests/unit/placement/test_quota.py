@@ -39,7 +39,12 @@ def test_services_are_admitted_in_part_and_the_refusal_names_quota_field_have_an
     decision = decide(service(15), fleet(cluster("a", 50), quotas=[account()]))
     assert counts(decision) == {"a": 10}
     assert (decision.shortfall, decision.reason) == (5, Reason.EXCEEDS_MAX_QUOTA)
-    for part in ("FederatedQuota feed-quota", "spec.tiers.OnDemand.max.cpu", "allows 10 cpu", "need 15"):
+    for part in (
+        "FederatedQuota feed-quota",
+        "spec.tiers.OnDemand.max.cpu",
+        "allows 10 cpu",
+        "need 15",
+    ):
         assert part in decision.message
     assert decision.quota_generations == {"feed-quota": 4}
     assert not decision.unlimited_quota
@@ -81,17 +86,24 @@ def test_a_decision_counts_once_in_its_cycle_and_once_when_it_is_assumed() -> No
     commitments = commitments_with()
     ledger = commitments.open(snapshot)
     asks = [service(2, name=f"w{i}") for i in range(5)]
-    made = [commitment(ask, held(a=decide(ask, snapshot, ledger=ledger).shares[0].count)) for ask in asks]
+    made = [
+        commitment(ask, held(a=decide(ask, snapshot, ledger=ledger).shares[0].count))
+        for ask in asks
+    ]
     assert ledger.usage("feed", Tier.ON_DEMAND)["cpu"] == 10_000
     assert decide(service(1, name="late"), snapshot, ledger=ledger).shortfall == 1
     for one in made:
         commitments.assume(one)
-    assert decide(service(1, name="late"), snapshot, ledger=commitments.open(snapshot)).shortfall == 1
+    assert (
+        decide(service(1, name="late"), snapshot, ledger=commitments.open(snapshot)).shortfall == 1
+    )
     assert commitments.usage("feed", Tier.ON_DEMAND)["cpu"] == 10_000
 
 
 def test_priority_beyond_the_maximum_is_refused_with_both_numbers() -> None:
-    decision = decide(service(3, priority=200), fleet(cluster("a", 9), quotas=[account(max_priority=100)]))
+    decision = decide(
+        service(3, priority=200), fleet(cluster("a", 9), quotas=[account(max_priority=100)])
+    )
     assert (counts(decision), decision.reason) == ({}, Reason.PRIORITY_EXCEEDS_MAX)
     assert "up to 100 (spec.maxPriority)" in decision.message
     assert "200" in decision.message
@@ -103,7 +115,12 @@ def test_no_more_workloads_at_a_time_than_allowed_but_those_that_run_go_on() -> 
     refused = decide(service(2), snapshot, ledger=commitments_with(running).open(snapshot))
     assert refused.reason is Reason.QUOTA_EXCEEDED
     assert "spec.maxConcurrentWorkloads" in refused.message
-    grown = decide(service(5, name="running"), snapshot, held(a=2), ledger=commitments_with(running).open(snapshot))
+    grown = decide(
+        service(5, name="running"),
+        snapshot,
+        held(a=2),
+        ledger=commitments_with(running).open(snapshot),
+    )
     assert counts(grown) == {"a": 5}
 
 
@@ -132,7 +149,9 @@ def test_a_refusal_does_not_tell_who_else_may() -> None:
 
 @pytest.mark.parametrize("others", [(6, 7), (9, 10), (1, 2)])
 @pytest.mark.parametrize("how", ["service", "jobs", "concurrent", "edit"])
-def test_what_others_hold_shows_in_a_refusal_by_what_is_admitted_only(others: tuple[int, int], how: str) -> None:
+def test_what_others_hold_shows_in_a_refusal_by_what_is_admitted_only(
+    others: tuple[int, int], how: str
+) -> None:
     """The same sentence whatever they hold, as long as the workload gets as much."""
     bound = account(max_concurrent=1, tiers={}) if how == "concurrent" else account()
     snapshot = fleet(cluster("a", 50), cluster("b", 50), quotas=[bound])
@@ -151,7 +170,11 @@ def test_what_others_hold_shows_in_a_refusal_by_what_is_admitted_only(others: tu
             found = ledger.admission(asked, asked.slots, 0)
             assert found.message
             # What a service gets is the one thing that it is told, and sees anyway.
-            shown = found.message.replace(f", {found.copies} fit", "") if how == "service" else found.message
+            shown = (
+                found.message.replace(f", {found.copies} fit", "")
+                if how == "service"
+                else found.message
+            )
             told.add((0 if how == "service" else found.copies, found.reason, shown))
     assert len(told) == 1
 
@@ -159,7 +182,9 @@ def test_what_others_hold_shows_in_a_refusal_by_what_is_admitted_only(others: tu
 def test_evidence_against_a_cluster_names_no_workload_of_others() -> None:
     """It is in the condition of the MemberCluster, which tenants cannot read."""
     condition = {"type": "Untrustworthy", "status": "True", "reason": "ShardsNotGiven"}
-    condition["message"] = "PinterestJobSet/secret-launch/train: it tells of 40 shards. It takes nothing new; ..."
+    condition["message"] = (
+        "PinterestJobSet/secret-launch/train: it tells of 40 shards. It takes nothing new; ..."
+    )
     obj = {"metadata": {"name": "a"}, "status": {"conditions": [condition]}}
     said = membercluster.to_view(obj, 0.0).untrustworthy
     assert said == "ShardsNotGiven"
@@ -187,7 +212,9 @@ def test_without_any_quota_every_project_is_unlimited_and_says_so() -> None:
 def test_a_project_that_no_quota_has_is_refused_unless_a_root_allows_it(
     said: tuple[bool | None, ...], allowed: bool
 ) -> None:
-    roots = [replace(account(), name=f"root-{i}", unknown_projects=one) for i, one in enumerate(said)]
+    roots = [
+        replace(account(), name=f"root-{i}", unknown_projects=one) for i, one in enumerate(said)
+    ]
     decision = decide(service(40, project="other"), fleet(cluster("a", 50), quotas=roots))
     assert counts(decision) == ({"a": 40} if allowed else {})
     assert decision.unlimited_quota is allowed
@@ -203,8 +230,14 @@ def test_only_an_account_without_a_parent_allows_unknown_projects() -> None:
 
 
 def test_what_runs_of_an_unknown_project_stays_and_takes_nothing_more() -> None:
-    decision = decide(service(8, project="other"), fleet(cluster("a", 50), quotas=[account()]), held(a=5))
-    assert (counts(decision), decision.shortfall, decision.reason) == ({"a": 5}, 3, Reason.NOT_ALLOWED)
+    decision = decide(
+        service(8, project="other"), fleet(cluster("a", 50), quotas=[account()]), held(a=5)
+    )
+    assert (counts(decision), decision.shortfall, decision.reason) == (
+        {"a": 5},
+        3,
+        Reason.NOT_ALLOWED,
+    )
 
 
 NOTHING = PodShape(Resources({"pods": 1}))
@@ -228,20 +261,29 @@ def test_a_copy_is_charged_the_default_of_what_it_does_not_request(
     assert quota.charged(ask, [owner]).shape.requests == Resources({**expected, "pods": 1})
 
 
-def test_copies_without_requests_fill_a_quota_and_a_project_without_one_is_charged_nothing() -> None:
+def test_copies_without_requests_fill_a_quota_and_a_project_without_one_is_charged_nothing() -> (
+    None
+):
     ask = service(300, shape=NOTHING)
     snapshot = fleet(cluster("a", 500), quotas=[account(cpu=1, defaults=Resources({"cpu": 100}))])
     assert counts(decide(quota.charged(ask, snapshot.quotas), snapshot)) == {"a": 10}
-    assert quota.charged(service(1, shape=NOTHING, project="other"), snapshot.quotas).shape is NOTHING
+    assert (
+        quota.charged(service(1, shape=NOTHING, project="other"), snapshot.quotas).shape is NOTHING
+    )
 
 
 def test_of_several_accounts_the_larger_default_counts() -> None:
-    accounts = [account(defaults=Resources({"cpu": 50})), replace(account(), name="b", defaults=Resources({"cpu": 70}))]
+    accounts = [
+        account(defaults=Resources({"cpu": 50})),
+        replace(account(), name="b", defaults=Resources({"cpu": 70})),
+    ]
     assert quota.charged(service(1, shape=NOTHING), accounts).shape.requests["cpu"] == 70
 
 
 def test_tiers_that_a_quota_does_not_name_are_not_limited_by_it() -> None:
-    decision = decide(service(40, tier=Tier.PREEMPTIBLE), fleet(cluster("a", 50), quotas=[account()]))
+    decision = decide(
+        service(40, tier=Tier.PREEMPTIBLE), fleet(cluster("a", 50), quotas=[account()])
+    )
     assert counts(decision) == {"a": 40}
 
 
@@ -258,7 +300,9 @@ def test_a_limit_of_zero_admits_nothing() -> None:
 
 
 @pytest.mark.parametrize("maximum", [None, {}, {"memory": "1Ti"}])
-def test_a_guarantee_of_zero_admits_nothing_unless_max_names_the_resource(maximum: dict[str, str] | None) -> None:
+def test_a_guarantee_of_zero_admits_nothing_unless_max_names_the_resource(
+    maximum: dict[str, str] | None,
+) -> None:
     limits = {"guaranteed": {"cpu": "0"}} | ({} if maximum is None else {"max": maximum})
     obj = {
         "metadata": {"name": "q", "uid": "u"},
@@ -268,7 +312,9 @@ def test_a_guarantee_of_zero_admits_nothing_unless_max_names_the_resource(maximu
     assert counts(decision) == {}
     assert "spec.tiers.OnDemand.guaranteed.cpu" in decision.message
     limits["max"] = {**(maximum or {}), "cpu": "3"}
-    assert counts(decide(service(9), fleet(cluster("a", 50), quotas=[federatedquota.to_account(obj)]))) == {"a": 3}
+    assert counts(
+        decide(service(9), fleet(cluster("a", 50), quotas=[federatedquota.to_account(obj)]))
+    ) == {"a": 3}
 
 
 def test_every_quota_that_speaks_for_a_project_limits_it() -> None:
@@ -299,13 +345,17 @@ FLAVORS = {"red": Tier.ON_DEMAND, "blue": Tier.PREEMPTIBLE}
 
 
 def test_recorded_cases_without_a_tree_agree_on_what_is_available() -> None:
-    """All others of the table borrow inside a tree of quotas or rank dominant shares, which come with quota trees."""
+    """All others of the table borrow inside a tree of quotas or rank dominant shares, which come
+    with quota trees.
+    """
     flat = [one for one in casetables.cases("kueue_quota_preemption") if one["kind"] == "available"]
     flat = [one for one in flat if not any(queue.get("cohort") for queue in one["input"]["queues"])]
     assert [one["name"] for one in flat] == ["available-000"]
     for case in flat:
         for queue in case["input"]["queues"]:
-            quotas = {group["flavor"]: group["quotas"] for groups in queue["groups"] for group in groups}
+            quotas = {
+                group["flavor"]: group["quotas"] for groups in queue["groups"] for group in groups
+            }
             used = case["input"]["usageMilli"][queue["name"]]
             for flavor, limits in quotas.items():
                 maximum = quantity.vector({"cpu": limits["cpu"]["nominal"]})
@@ -313,6 +363,8 @@ def test_recorded_cases_without_a_tree_agree_on_what_is_available() -> None:
                 snapshot = fleet(quotas=[account(tiers=tiers)])
                 tiny = PodShape(Resources({"cpu": 1}))
                 holder = service(1, shape=tiny, tier=FLAVORS[flavor])
-                ledger = commitments_with(commitment(holder, held(a=used[f"{flavor}/cpu"]))).open(snapshot)
+                ledger = commitments_with(commitment(holder, held(a=used[f"{flavor}/cpu"]))).open(
+                    snapshot
+                )
                 room, _ = ledger.quota_room("feed", "feed", FLAVORS[flavor], tiny.requests)
                 assert room == case["expected"]["availableMilli"][queue["name"]][f"{flavor}/cpu"]

@@ -18,15 +18,28 @@ from federator.placement.quota.tree import Tree
 from federator.placement.quota.uses import Uses
 from federator.placement.room.commitments import Commitments
 from tests import casetables
-from tests.unit.placement.fleets import cluster, commitment, commitments_with, counts, decide, fleet, held, service
+from tests.unit.placement.fleets import (
+    cluster,
+    commitment,
+    commitments_with,
+    counts,
+    decide,
+    fleet,
+    held,
+    service,
+)
 
 Said = dict[str, dict[str, str]]
 
 
 def account(name: str, parent: str = "", tier: str = "OnDemand", **said: Any) -> QuotaAccount:
-    """An account of cpu, with a project of its name. `said`: guaranteed, max, borrowingLimit, lendingLimit in cpus."""
+    """An account of cpu, with a project of its name. `said`: guaranteed, max, borrowingLimit,
+    lendingLimit in cpus.
+    """
     more: dict[str, Any] = {
-        field: said.pop(field) for field in ("maxPriority", "maxConcurrentWorkloads", "projects") if field in said
+        field: said.pop(field)
+        for field in ("maxPriority", "maxConcurrentWorkloads", "projects")
+        if field in said
     }
     limits = {field: {"cpu": str(value)} for field, value in said.items()}
     spec: dict[str, Any] = {"projects": [name], "tiers": {tier: limits}, **more}
@@ -40,7 +53,9 @@ def left(
     """Account -> whole cpus that it may still take, when its projects use so many."""
 
     def usage(project: str, of: Tier) -> Resources:
-        return Resources({"cpu": (used or {}).get(project, 0) * 1000}) if of is tier else Resources()
+        return (
+            Resources({"cpu": (used or {}).get(project, 0) * 1000}) if of is tier else Resources()
+        )
 
     uses = Uses(Tree(accounts), usage)
     amounts = {one.name: uses.left(one.name, tier, "cpu") for one in accounts}
@@ -66,23 +81,37 @@ COMPANY = [
         (COMPANY, {"company": 500}, {"company": 0, "ads": 0, "feed": 6}),
         # A maximum of its own, and borrowing that ends.
         (
-            [account("company", max=100), account("ads", "company", max=40), account("feed", "company")],
+            [
+                account("company", max=100),
+                account("ads", "company", max=40),
+                account("feed", "company"),
+            ],
             {"ads": 30, "feed": 20},
             {"company": 50, "ads": 10, "feed": 50},
         ),
         (
-            [account("company", max=100), account("ads", "company", guaranteed=10, borrowingLimit=5)],
+            [
+                account("company", max=100),
+                account("ads", "company", guaranteed=10, borrowingLimit=5),
+            ],
             {"company": 20},
             {"company": 80, "ads": 15},
         ),
         (
-            [account("company", max=100), account("ads", "company", guaranteed=10, borrowingLimit=0)],
+            [
+                account("company", max=100),
+                account("ads", "company", guaranteed=10, borrowingLimit=0),
+            ],
             {"company": 100},
             {"company": 0, "ads": 0},
         ),
         # Nothing is written above: those below have together what is guaranteed to them.
         (
-            [account("company"), account("ads", "company", guaranteed=10), account("feed", "company", guaranteed=5)],
+            [
+                account("company"),
+                account("ads", "company", guaranteed=10),
+                account("feed", "company", guaranteed=5),
+            ],
             {"ads": 12},
             {"company": 3, "ads": 3, "feed": 3},
         ),
@@ -108,7 +137,11 @@ COMPANY = [
         ([account("ads", guaranteed=10)], {"ads": 3}, {"ads": 7}),
         ([account("ads", max=0)], {}, {"ads": 0}),
         ([account("ads", "nobody", guaranteed=10)], {"ads": 3}, {"ads": 7}),
-        ([account("a", "b", guaranteed=10), account("b", "a", max=4)], {"a": 3, "b": 1}, {"a": 7, "b": 3}),
+        (
+            [account("a", "b", guaranteed=10), account("b", "a", max=4)],
+            {"a": 3, "b": 1},
+            {"a": 7, "b": 3},
+        ),
     ],
 )
 def test_what_is_left_to_each_account(
@@ -125,8 +158,20 @@ def test_reserved_neither_borrows_nor_lends_unless_it_says_so() -> None:
         account("shop", "company", tier="Reserved", guaranteed=10, lendingLimit=10),
         account("misc", "company", tier="Reserved"),
     ]
-    assert left(accounts, {}, Tier.RESERVED) == {"company": 50, "ads": 30, "feed": 35, "shop": 10, "misc": 50}
-    assert left(accounts, {"misc": 50}, Tier.RESERVED) == {"company": 0, "ads": 30, "feed": 20, "shop": 0, "misc": 0}
+    assert left(accounts, {}, Tier.RESERVED) == {
+        "company": 50,
+        "ads": 30,
+        "feed": 35,
+        "shop": 10,
+        "misc": 50,
+    }
+    assert left(accounts, {"misc": 50}, Tier.RESERVED) == {
+        "company": 0,
+        "ads": 30,
+        "feed": 20,
+        "shop": 0,
+        "misc": 0,
+    }
     assert left(accounts) == dict.fromkeys(left(accounts))
 
 
@@ -139,31 +184,45 @@ def test_a_project_of_an_account_and_of_one_above_it_is_charged_once() -> None:
 
 
 def test_the_sentence_says_which_account_binds_and_nothing_of_what_others_use() -> None:
-    accounts = [account("company", max=20), account("feed", "company", guaranteed=4), account("ads", "company")]
-    others = commitments_with(commitment(service(15, name="x", project="ads", namespace="ads"), held(a=15)))
+    accounts = [
+        account("company", max=20),
+        account("feed", "company", guaranteed=4),
+        account("ads", "company"),
+    ]
+    others = commitments_with(
+        commitment(service(15, name="x", project="ads", namespace="ads"), held(a=15))
+    )
     snapshot = fleet(cluster("a", 90), quotas=accounts)
     decision = decide(service(9), snapshot, ledger=others.open(snapshot))
     assert counts(decision) == {"a": 5}
     assert decision.message.endswith(
-        "FederatedQuota company, above feed, allows 20 cpu (spec.tiers.OnDemand.max.cpu), at most 20 of it to feed, "
+        "FederatedQuota company, above feed, allows 20 cpu (spec.tiers.OnDemand.max.cpu), at "
+        "most 20 of it to feed, "
         "and too little of it is left: 9 copies of 1 need 9, 5 fit"
     )
     assert set(decision.quota_generations) == {"company", "feed"}
 
 
 def test_the_sentence_says_that_a_borrowing_limit_binds() -> None:
-    accounts = [account("company", max=20), account("feed", "company", guaranteed=4, borrowingLimit=2)]
+    accounts = [
+        account("company", max=20),
+        account("feed", "company", guaranteed=4, borrowingLimit=2),
+    ]
     decision = decide(service(9), fleet(cluster("a", 90), quotas=accounts))
     assert counts(decision) == {"a": 6}
     assert str(decision.reason) == "ExceedsMaxQuota"
     assert (
-        "FederatedQuota feed allows 6 cpu (4 guaranteed and 2 borrowed, spec.tiers.OnDemand.borrowingLimit.cpu): "
+        "FederatedQuota feed allows 6 cpu (4 guaranteed and 2 borrowed, "
+        "spec.tiers.OnDemand.borrowingLimit.cpu): "
         "9 copies of 1 need 9, 6 fit"
     ) in decision.message
 
 
 def test_what_holds_above_an_account_holds_for_it() -> None:
-    accounts = [account("company", maxPriority=5, maxConcurrentWorkloads=1), account("feed", "company")]
+    accounts = [
+        account("company", maxPriority=5, maxConcurrentWorkloads=1),
+        account("feed", "company"),
+    ]
     snapshot = fleet(cluster("a", 90), quotas=accounts)
     assert "allows priority up to 5" in decide(service(1, priority=6), snapshot).message
     others = commitments_with(commitment(service(1, name="x", project="company"), held(a=1)))
@@ -191,7 +250,9 @@ def test_what_is_borrowed_names_its_lenders() -> None:
                     "projects": [one.name],
                     "tiers": {
                         "OnDemand": {
-                            "guaranteed": {"cpu": f"{one.tiers[Tier.ON_DEMAND].guaranteed['cpu'] // 1000}m"},
+                            "guaranteed": {
+                                "cpu": f"{one.tiers[Tier.ON_DEMAND].guaranteed['cpu'] // 1000}m"
+                            },
                             **({"lendingLimit": {"cpu": "2m"}} if one.name == "shop" else {}),
                         }
                     },
@@ -209,7 +270,9 @@ def test_what_is_borrowed_names_its_lenders() -> None:
 
 
 def _tables(case: dict[str, Any]) -> tuple[list[QuotaAccount], dict[str, dict[str, int]]]:
-    """The accounts of a case of Kueue's, and its use. A cohort's own quota adds to that of those below it."""
+    """The accounts of a case of Kueue's, and its use. A cohort's own quota adds to that of those
+    below it.
+    """
     tiers = {"red": "OnDemand", "blue": "Preemptible"}
     nodes = [*case["input"]["cohorts"], *case["input"]["queues"]]
     parents = {one["name"]: one.get("parent") or one.get("cohort") or "" for one in nodes}
@@ -221,7 +284,9 @@ def _tables(case: dict[str, Any]) -> tuple[list[QuotaAccount], dict[str, dict[st
     def envelope(name: str, flavor: str) -> int:
         said = own.get((name, flavor), {"nominal": "0"})
         below = (other for other, parent in parents.items() if parent == name)
-        return quantity.vector({"cpu": said["nominal"]})["cpu"] + sum(envelope(other, flavor) for other in below)
+        return quantity.vector({"cpu": said["nominal"]})["cpu"] + sum(
+            envelope(other, flavor) for other in below
+        )
 
     accounts = []
     for name, parent in parents.items():
@@ -231,27 +296,39 @@ def _tables(case: dict[str, Any]) -> tuple[list[QuotaAccount], dict[str, dict[st
             if said or any(other == name for other in parents.values()):
                 limits[tier] = {"guaranteed": {"cpu": f"{envelope(name, flavor)}m"}}
                 limits[tier] |= {
-                    field: {"cpu": said[field]} for field in ("borrowingLimit", "lendingLimit") if field in said
+                    field: {"cpu": said[field]}
+                    for field in ("borrowingLimit", "lendingLimit")
+                    if field in said
                 }
         spec = {"projects": [name], "tiers": limits} | ({"parent": parent} if parent else {})
-        accounts.append(federatedquota.to_account({"metadata": {"name": name, "uid": name}, "spec": spec}))
+        accounts.append(
+            federatedquota.to_account({"metadata": {"name": name, "uid": name}, "spec": spec})
+        )
     return accounts, case["input"]["usageMilli"]
 
 
-KEPT = {"available-002": "what an account does not lend is its own, also while others were left above their limits"}
+KEPT = {
+    "available-002": (
+        "what an account does not lend is its own, also while others were left above their limits"
+    )
+}
 
 
 @pytest.mark.parametrize("potential", [False, True])
 def test_what_is_available_agrees_with_the_recorded_cases(potential: bool) -> None:
     flavors = {"red": Tier.ON_DEMAND, "blue": Tier.PREEMPTIBLE}
-    cases = [one for one in casetables.cases("kueue_quota_preemption") if one["kind"] == "available"]
+    cases = [
+        one for one in casetables.cases("kueue_quota_preemption") if one["kind"] == "available"
+    ]
     assert len(cases) == 8
     for case in cases:
         accounts, used = _tables(case)
 
         def usage(project: str, tier: Tier, used: dict[str, Any] = used) -> Resources:
             flavor = next(name for name, one in flavors.items() if one is tier)
-            return Resources({"cpu": 0 if potential else used.get(project, {}).get(f"{flavor}/cpu", 0)})
+            return Resources(
+                {"cpu": 0 if potential else used.get(project, {}).get(f"{flavor}/cpu", 0)}
+            )
 
         uses = Uses(Tree(accounts), usage)
         field = "potentiallyAvailableMilli" if potential else "availableMilli"
@@ -269,7 +346,9 @@ NAMES = ("a", "b", "c", "d", "e")
 
 @st.composite
 def trees(draw: st.DrawFn) -> list[QuotaAccount]:
-    """A tree, or several, where nobody promises more than there is above; now and then a maximum below that."""
+    """A tree, or several, where nobody promises more than there is above; now and then a maximum
+    below that.
+    """
     amounts = st.sampled_from((0, 1, 2, 3, 5, 8))
     accounts, promised = [], dict.fromkeys(NAMES, 0)
     for at in reversed(range(len(NAMES))):
@@ -280,16 +359,24 @@ def trees(draw: st.DrawFn) -> list[QuotaAccount]:
         if parent:
             promised[parent] += promised[name]
             said |= draw(
-                st.sampled_from(({}, {"borrowingLimit": draw(amounts)}, {"max": promised[name] + draw(amounts)}))
+                st.sampled_from(
+                    ({}, {"borrowingLimit": draw(amounts)}, {"max": promised[name] + draw(amounts)})
+                )
             )
             said |= {"lendingLimit": draw(amounts)} if draw(st.booleans()) else {}
         elif draw(st.booleans()):
             said["max"] = promised[name] + draw(amounts)
-        accounts.append(account(name, parent, draw(st.sampled_from(("OnDemand", "OnDemand", "Reserved"))), **said))
+        accounts.append(
+            account(
+                name, parent, draw(st.sampled_from(("OnDemand", "OnDemand", "Reserved"))), **said
+            )
+        )
     return accounts
 
 
-wishes = st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 9), st.sampled_from(Tier)), max_size=12)
+wishes = st.lists(
+    st.tuples(st.sampled_from(NAMES), st.integers(0, 9), st.sampled_from(Tier)), max_size=12
+)
 
 
 def admitted(accounts: list[QuotaAccount], asked: list[tuple[str, int, Tier]]) -> Commitments:
@@ -348,8 +435,14 @@ def test_all_guarantees_fit_together_when_nobody_borrows(accounts: list[QuotaAcc
         shares: dict[str, int] = {}
         for name in NAMES:
             bounds = tree.bounds(name, tier, "cpu")
-            beneath = sum((bounds or {})[one].guaranteed or 0 for one in tree.children(name)) if bounds else 0
-            shares[name] = max(((bounds[name].guaranteed or 0) if bounds else 0) - beneath, 0) // 1000
+            beneath = (
+                sum((bounds or {})[one].guaranteed or 0 for one in tree.children(name))
+                if bounds
+                else 0
+            )
+            shares[name] = (
+                max(((bounds[name].guaranteed or 0) if bounds else 0) - beneath, 0) // 1000
+            )
         for order in (NAMES, NAMES[::-1], ("c", "a", "e", "b", "d")):
             commitments = admitted(accounts, [(name, shares[name], tier) for name in order])
             got = {one.project: one.copies for one in commitments}
@@ -358,8 +451,12 @@ def test_all_guarantees_fit_together_when_nobody_borrows(accounts: list[QuotaAcc
 
 @given(trees(), wishes, st.randoms(use_true_random=False))
 @settings(max_examples=100)
-def test_what_is_left_depends_on_no_order(accounts: list[QuotaAccount], asked: list[Any], chance: Any) -> None:
-    """Neither on that of accounts, nor on that in which decisions were recorded, given or taken back."""
+def test_what_is_left_depends_on_no_order(
+    accounts: list[QuotaAccount], asked: list[Any], chance: Any
+) -> None:
+    """Neither on that of accounts, nor on that in which decisions were recorded, given or taken
+    back.
+    """
     commitments = admitted(accounts, asked)
     snapshot = fleet(cluster("x", 1000), quotas=accounts)
     shuffled, held_ = list(accounts), list(commitments)

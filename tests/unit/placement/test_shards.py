@@ -1,4 +1,6 @@
-"""Job sets: slots by capacity, shards by slots, ranges that stay, and finished shards that never move."""
+"""Job sets: slots by capacity, shards by slots, ranges that stay, and finished shards that never
+move.
+"""
 
 import dataclasses
 
@@ -30,7 +32,11 @@ def test_any_slot_at_all_means_that_every_shard_is_assigned() -> None:
 
 def test_without_any_slot_every_shard_is_missing() -> None:
     decision = decide(jobs(100, 20), two(a=0, b=0))
-    assert (split(decision), decision.shortfall, decision.reason) == ({}, 100, Reason.INSUFFICIENT_CAPACITY)
+    assert (split(decision), decision.shortfall, decision.reason) == (
+        {},
+        100,
+        Reason.INSUFFICIENT_CAPACITY,
+    )
 
 
 def test_a_cordoned_cluster_works_through_its_own_shards_while_another_is_open() -> None:
@@ -69,7 +75,9 @@ def test_shards_wait_in_a_cluster_that_is_not_heard_rather_than_go_to_a_cordoned
     assert split(then) == {"a": ("0-5", 3), "b": ("6-13", 3)}
     both = fleet(cluster("a", 20, cordoned=True), dataclasses.replace(unheard, cordoned=True))
     last = decide(jobs(14, 6), both, holdings(first.shares), seq=9)
-    assert split(last) == {"a": ("0-5,12", 3), "b": ("6-11,13", 3)}, "everybody is closed: each works on"
+    assert split(last) == {"a": ("0-5,12", 3), "b": ("6-11,13", 3)}, (
+        "everybody is closed: each works on"
+    )
 
 
 def test_asking_again_moves_nothing() -> None:
@@ -107,7 +115,11 @@ def test_a_drained_cluster_hands_its_slots_to_those_that_have_shards_left() -> N
     assert split(first) == {"a": ("0-19", 5), "b": ("20-39", 5)}
     after = decide(jobs(40, 10), snapshot, holdings(first.shares), finished=((0, 19),), seq=200)
     assert split(after)["b"] == ("20-39", 10)
-    running = [copies_of(one) for one in holdings(after.shares) if shards.size(shards.minus(one.ranges, ((0, 19),)))]
+    running = [
+        copies_of(one)
+        for one in holdings(after.shares)
+        if shards.size(shards.minus(one.ranges, ((0, 19),)))
+    ]
     assert sum(running) == 10
 
 
@@ -126,27 +138,39 @@ def test_more_shards_are_appended_and_fewer_are_cut() -> None:
     assert all(not shards.minus(share.ranges, by_cluster[share.cluster]) for share in first.shares)
     assert shards.size([one for ranges in by_cluster.values() for one in ranges]) == 120
     fewer = decide(jobs(80, 20), snapshot, holdings(first.shares))
-    assert {share.cluster: shards.text(share.ranges) for share in fewer.shares} == {"a": "0-74", "b": "75-79"}
+    assert {share.cluster: shards.text(share.ranges) for share in fewer.shares} == {
+        "a": "0-74",
+        "b": "75-79",
+    }
 
 
 def test_everything_finished_asks_for_no_slots() -> None:
     snapshot = two()
     first = decide(jobs(100, 20), snapshot)
     done = decide(jobs(100, 20), snapshot, holdings(first.shares), finished=((0, 99),))
-    assert {share.cluster: shards.text(share.ranges) for share in done.shares} == {"a": "0-74", "b": "75-99"}
+    assert {share.cluster: shards.text(share.ranges) for share in done.shares} == {
+        "a": "0-74",
+        "b": "75-99",
+    }
     assert (done.shortfall, done.reason) == (0, Reason.CHOSEN)
 
 
 def test_a_gang_runs_all_slots_or_none() -> None:
     whole = Policy(require_all=True)
     refused = decide(jobs(100, 50, policy=whole), two())
-    assert (split(refused), refused.shortfall, refused.reason) == ({}, 100, Reason.INSUFFICIENT_CAPACITY)
+    assert (split(refused), refused.shortfall, refused.reason) == (
+        {},
+        100,
+        Reason.INSUFFICIENT_CAPACITY,
+    )
     assert sum(share.slots for share in decide(jobs(100, 40, policy=whole), two()).shares) == 40
 
 
 def test_a_suspended_job_set_has_no_shares() -> None:
     first = decide(jobs(100, 20), two())
-    suspended = decide(jobs(100, 20, suspended=True), two(), holdings(first.shares), finished=((0, 4),))
+    suspended = decide(
+        jobs(100, 20, suspended=True), two(), holdings(first.shares), finished=((0, 4),)
+    )
     assert (suspended.shares, suspended.reason) == ((), Reason.SUSPENDED)
     assert suspended.wanted == suspended.shortfall == 95
 

@@ -48,7 +48,9 @@ def test_a_hard_rule_leaves_a_shortfall_when_the_smallest_zone_is_full() -> None
 def test_a_soft_rule_places_everything_with_the_least_breach_and_reports_it() -> None:
     decision = decide(service(60, policy=spread(soft(skew=5))), UNEVEN)
     assert zones(decision) == {"z1": 30, "z2": 20, "z3": 10}
-    assert decision.violations == ("spread over zone: z1 has 30 and z3 10, 15 more apart than maxSkew 5 allows",)
+    assert decision.violations == (
+        "spread over zone: z1 has 30 and z3 10, 15 more apart than maxSkew 5 allows",
+    )
 
 
 def test_a_rule_that_does_not_bind_changes_nothing() -> None:
@@ -69,7 +71,10 @@ def test_a_minimum_of_domains_opens_them_even_for_few_copies() -> None:
 
 def test_too_few_domains_hold_back_under_a_hard_rule_and_are_reported_under_a_soft_one() -> None:
     refused = decide(service(8, policy=spread(hard(domains=4))), UNEVEN)
-    assert (zones(refused), refused.reason) == ({"z1": 1, "z2": 1, "z3": 1}, Reason.SPREAD_UNSATISFIABLE)
+    assert (zones(refused), refused.reason) == (
+        {"z1": 1, "z2": 1, "z3": 1},
+        Reason.SPREAD_UNSATISFIABLE,
+    )
     assert refused.violations == ()
     reported = decide(service(8, policy=spread(SpreadRule("zone", 4))), UNEVEN)
     assert reported.shortfall == 0
@@ -78,7 +83,10 @@ def test_too_few_domains_hold_back_under_a_hard_rule_and_are_reported_under_a_so
 
 def test_zones_within_regions_keep_both_rules() -> None:
     snapshot = fleet(
-        zoned("z1a", 90, "east"), zoned("z2a", 40, "east"), zoned("z3a", 30, "west"), zoned("z4a", 30, "west")
+        zoned("z1a", 90, "east"),
+        zoned("z2a", 40, "east"),
+        zoned("z3a", 30, "west"),
+        zoned("z4a", 30, "west"),
     )
     decision = decide(service(40, policy=spread(hard("region", 4), hard("zone", 6))), snapshot)
     totals = zones(decision)
@@ -103,7 +111,11 @@ def test_clusters_without_the_label_of_a_hard_rule_take_nothing_new() -> None:
     snapshot = fleet(zoned("z1a", 10), cluster("bare", 90))
     decision = decide(service(6, policy=spread(hard(skew=3))), snapshot, held(bare=2))
     assert counts(decision) == {"bare": 2, "z1a": 4}
-    verdict = next(one for one in decide(service(3, policy=spread(hard())), snapshot).verdicts if one.cluster == "bare")
+    verdict = next(
+        one
+        for one in decide(service(3, policy=spread(hard())), snapshot).verdicts
+        if one.cluster == "bare"
+    )
     assert verdict.reason is Reason.SPREAD_UNSATISFIABLE
     assert "lacks label zone" in verdict.message
 

@@ -1,4 +1,6 @@
-"""Cluster taints against the recorded cases of two older planners: who may take new copies, and who is better."""
+"""Cluster taints against the recorded cases of two older planners: who may take new copies, and who
+is better.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +16,11 @@ from federator.placement.selection.scorers import Facts
 from tests import casetables
 from tests.unit.placement.fleets import cluster, counts, decide, fleet, held, service
 
-EFFECTS = {"NoSelect": "NoSchedule", "NoSelectIfNew": "NoSchedule", "PreferNoSelect": "PreferNoSchedule"}
+EFFECTS = {
+    "NoSelect": "NoSchedule",
+    "NoSelectIfNew": "NoSchedule",
+    "PreferNoSelect": "PreferNoSchedule",
+}
 LEFT_OUT = {
     "filter-many-049": "two effects of the peer are one of ours: NoSchedule lets held copies stay",
     "filter-many-057": "tolerations that end belong to failover",
@@ -36,10 +42,17 @@ def taint(obj: Mapping[str, Any]) -> Taint:
 
 
 def chosen(given: Mapping[str, Any]) -> list[str]:
-    policy = Policy(tolerations=tuple(toleration(one) for one in given["placement"].get("tolerations") or ()))
+    policy = Policy(
+        tolerations=tuple(toleration(one) for one in given["placement"].get("tolerations") or ())
+    )
     already = {name for one in given["existingDecisions"] or () for name in one["clusters"]}
-    views = [cluster(one["name"], 10, taints=tuple(taint(each) for each in one["taints"])) for one in given["clusters"]]
-    decision = decide(service(2 * len(views), policy=policy), fleet(*views), held(**dict.fromkeys(already, 1)))
+    views = [
+        cluster(one["name"], 10, taints=tuple(taint(each) for each in one["taints"]))
+        for one in given["clusters"]
+    ]
+    decision = decide(
+        service(2 * len(views), policy=policy), fleet(*views), held(**dict.fromkeys(already, 1))
+    )
     return sorted(counts(decision))
 
 
@@ -56,14 +69,21 @@ def check(case: Mapping[str, Any]) -> bool:
             return bool(expected.get("error"))
     policy = Policy(tolerations=tuple(toleration(one) for one in given["tolerations"]))
     ask = service(1, policy=policy)
-    views = [cluster(one["name"], 1, taints=tuple(taint(each) for each in one["taints"])) for one in given["clusters"]]
+    views = [
+        cluster(one["name"], 1, taints=tuple(taint(each) for each in one["taints"]))
+        for one in given["clusters"]
+    ]
     points = scorers.untainted(ask, [Facts(0, 1, scorers.avoided(ask, view)) for view in views])
     got = {view.name: each // 10 for view, each in zip(views, points, strict=True)}
     return bool(got == expected["scores"])
 
 
 def test_every_recorded_case_holds_but_for_those_named() -> None:
-    wrong = [case["name"] for case in casetables.cases("taint_toleration") if check(case) == (case["name"] in LEFT_OUT)]
+    wrong = [
+        case["name"]
+        for case in casetables.cases("taint_toleration")
+        if check(case) == (case["name"] in LEFT_OUT)
+    ]
     assert wrong == []
 
 

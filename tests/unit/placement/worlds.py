@@ -2,8 +2,27 @@
 
 from hypothesis import strategies as st
 
-from federator.model.ask import Ask, Division, Group, PodShape, Policy, SpreadRule, Strategy, Tier, Unit, Weight
-from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, Holding, NodeRow, QuotaAccount, TierQuota
+from federator.model.ask import (
+    Ask,
+    Division,
+    Group,
+    PodShape,
+    Policy,
+    SpreadRule,
+    Strategy,
+    Tier,
+    Unit,
+    Weight,
+)
+from federator.model.fleet import (
+    Capacity,
+    ClusterView,
+    FleetSnapshot,
+    Holding,
+    NodeRow,
+    QuotaAccount,
+    TierQuota,
+)
 from federator.model.kubernetes.taints import Taint
 from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
@@ -42,7 +61,9 @@ def rows(draw: st.DrawFn) -> NodeRow:
 def views(draw: st.DrawFn, name: str) -> ClusterView:
     capacity = Capacity(
         rows=tuple(draw(st.lists(rows(), min_size=1, max_size=3))),
-        copies=draw(st.dictionaries(shapes.map(lambda shape: shape.id), st.integers(0, 30), max_size=2)),
+        copies=draw(
+            st.dictionaries(shapes.map(lambda shape: shape.id), st.integers(0, 30), max_size=2)
+        ),
         includes_seq=draw(st.integers(0, 3)),
         packs=draw(st.booleans()),
     )
@@ -54,7 +75,10 @@ def views(draw: st.DrawFn, name: str) -> ClusterView:
     ]
     return ClusterView(
         name,
-        labels={"zone": draw(st.sampled_from(ZONES)), "region": draw(st.sampled_from(("r1", "r2")))},
+        labels={
+            "zone": draw(st.sampled_from(ZONES)),
+            "region": draw(st.sampled_from(("r1", "r2"))),
+        },
         taints=draw(st.sampled_from(taints)),
         cordoned=draw(rarely(10)),
         ready=not draw(rarely(10)),
@@ -68,9 +92,15 @@ def views(draw: st.DrawFn, name: str) -> ClusterView:
 @st.composite
 def policies(draw: st.DrawFn, *, plain: bool = False) -> Policy:
     if plain:
-        return Policy(division=Division(draw(st.sampled_from((Strategy.CAPACITY, Strategy.SPREAD)))))
+        return Policy(
+            division=Division(draw(st.sampled_from((Strategy.CAPACITY, Strategy.SPREAD))))
+        )
     rules = st.builds(
-        SpreadRule, st.sampled_from(("zone", "region")), st.integers(1, 4), st.integers(0, 4), st.booleans()
+        SpreadRule,
+        st.sampled_from(("zone", "region")),
+        st.integers(1, 4),
+        st.integers(0, 4),
+        st.booleans(),
     )
     weights = st.builds(
         Weight,
@@ -78,7 +108,9 @@ def policies(draw: st.DrawFn, *, plain: bool = False) -> Policy:
         st.lists(st.sampled_from(NAMES), min_size=1, max_size=4).map(tuple),
     )
     groups = st.builds(
-        Group, st.sampled_from(("g", "h")), st.lists(st.sampled_from(NAMES), min_size=1, max_size=4).map(tuple)
+        Group,
+        st.sampled_from(("g", "h")),
+        st.lists(st.sampled_from(NAMES), min_size=1, max_size=4).map(tuple),
     )
     optional = st.sampled_from((None,) * 6 + (0, 1, 2, 5, 5, 9))
     division = Division(

@@ -1,5 +1,6 @@
-"""A query port over a federation on virtual time, and users of the host with a token each. Used by the tests beside
-it."""
+"""A query port over a federation on virtual time, and users of the host with a token each. Used by
+the tests beside it.
+"""
 
 import json
 from collections.abc import Callable
@@ -21,7 +22,11 @@ from tests.unit.hub.world import World
 T = TypeVar("T")
 RBAC = "rbac.authorization.k8s.io/v1"
 WEB = "/v1/namespaces/feed/pinterestservices/web"
-PSVC = {"apiGroups": ["pinterest.com"], "resources": ["pinterestservices", "pinterestjobsets"], "verbs": ["get"]}
+PSVC = {
+    "apiGroups": ["pinterest.com"],
+    "resources": ["pinterestservices", "pinterestjobsets"],
+    "verbs": ["get"],
+}
 PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}
 LOGS = {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]}
 
@@ -46,14 +51,23 @@ def port_of(
     clock = world.federation.clock
     options, standing = options or QueryOptions(), process.placing.as_now
     sources = Sources(
-        process.state, process.host, clock, options, facts.facts, compute, standing, journal or process.journal
+        process.state,
+        process.host,
+        clock,
+        options,
+        facts.facts,
+        compute,
+        standing,
+        journal or process.journal,
     )
     access = Access(world.federation.client("host", "query"), clock=clock)
     return QueryPort(access, lambda: sources, lambda: leader, metrics=metrics or Metrics())
 
 
 async def grant(world: World, user: str, namespace: str, *rules: dict[str, Any]) -> None:
-    """Lets a user in with the token `TOKEN-OF-user`, and gives these rights in one namespace of the host."""
+    """Lets a user in with the token `TOKEN-OF-user`, and gives these rights in one namespace of the
+    host.
+    """
     world.federation.host.add_token(token(user), Caller(user))
     await world.namespace(namespace)
     meta = {"name": user, "namespace": namespace}
@@ -73,7 +87,9 @@ def token(user: str) -> str:
     return f"TOKEN-OF-{user}"
 
 
-def request(path: str, *, user: str = "", query: str = "", certificate: str = "", **more: Any) -> Incoming:
+def request(
+    path: str, *, user: str = "", query: str = "", certificate: str = "", **more: Any
+) -> Incoming:
     return Incoming(
         more.pop("method", "GET"),
         path,

@@ -1,4 +1,6 @@
-"""`explain` and `place` by the query port: what the owner of a workload is told, what not, and at what price."""
+"""`explain` and `place` by the query port: what the owner of a workload is told, what not, and at
+what price.
+"""
 
 import asyncio
 import json
@@ -70,7 +72,9 @@ def test_an_owner_is_told_why_and_nothing_of_others() -> None:
         assert "cpu request of container" in str(found["remedies"])  # what he can change himself
         text = answer.body.decode()
         assert CANARY not in text
-        assert "kubectl patch federatedquota" not in text  # of which the new limit would tell what others hold
+        assert (
+            "kubectl patch federatedquota" not in text
+        )  # of which the new limit would tell what others hold
         assert "22" not in {word.strip('".,()') for word in text.split()}
 
     worlds.play(scenario)
@@ -81,12 +85,20 @@ def test_a_fix_in_a_policy_of_his_own_namespace_is_told() -> None:
         await grant(world, "owner", "feed", PSVC)
         policy = {"clusters": {"names": ["a"]}, "division": {"maxPerCluster": 1}}
         await world.create("PlacementPolicy", "feed", "own", policy)
-        await world.create("PinterestService", "feed", "api", worlds.service(2, "10m", project="feed"))
+        await world.create(
+            "PinterestService", "feed", "api", worlds.service(2, "10m", project="feed")
+        )
         await world.settle()
         one = "/v1/namespaces/feed/pinterestservices/api"
         found = asking.body(await port_of(world).answer(request(f"{one}/explain", user="owner")))
-        assert found["policy"] | {"name": "own", "namespace": "feed", "origin": "match"} == found["policy"]
-        assert any("kubectl patch placementpolicy own -n feed" in str(fix["commands"]) for fix in found["remedies"])
+        assert (
+            found["policy"] | {"name": "own", "namespace": "feed", "origin": "match"}
+            == found["policy"]
+        )
+        assert any(
+            "kubectl patch placementpolicy own -n feed" in str(fix["commands"])
+            for fix in found["remedies"]
+        )
 
     worlds.play(scenario)
 
@@ -95,10 +107,25 @@ def test_the_owner_s_answer_is_the_operator_s_where_it_concerns_him() -> None:
     async def scenario(world: World) -> None:
         await shared(world)
         told = asking.body(await port_of(world).answer(request(f"{WEB}/explain", user="owner")))
-        known = await explain.gathered(world.host, registry.KINDS["PinterestService"], "feed", "web")
-        same = ("workload", "verdict", "reason", "message", "missing", "policy", "request", "decision")
-        assert {name: told[name] for name in same} == json.loads(json.dumps({name: known[name] for name in same}))
-        assert [row["verdict"] for row in told["clusters"]] == [row["verdict"] for row in known["clusters"]]
+        known = await explain.gathered(
+            world.host, registry.KINDS["PinterestService"], "feed", "web"
+        )
+        same = (
+            "workload",
+            "verdict",
+            "reason",
+            "message",
+            "missing",
+            "policy",
+            "request",
+            "decision",
+        )
+        assert {name: told[name] for name in same} == json.loads(
+            json.dumps({name: known[name] for name in same})
+        )
+        assert [row["verdict"] for row in told["clusters"]] == [
+            row["verdict"] for row in known["clusters"]
+        ]
 
     worlds.play(scenario)
 
@@ -113,18 +140,32 @@ WHO: dict[str, tuple[Callable[[], Incoming], int]] = {
     "place by GET": (lambda: request(PLACE, user="writer"), 405),
     "place without a body": (lambda: sending(PLACE, b"", "writer"), 422),
     "place what is no JSON": (lambda: sending(PLACE, b"\x00{", "writer"), 422),
-    "place in another namespace": (lambda: sending(PLACE.replace("feed", "ads"), b"{}", "writer"), 403),
-    "place another kind": (lambda: sending(PLACE, _body({"kind": "PinterestJobSet"}), "writer"), 422),
+    "place in another namespace": (
+        lambda: sending(PLACE.replace("feed", "ads"), b"{}", "writer"),
+        403,
+    ),
+    "place another kind": (
+        lambda: sending(PLACE, _body({"kind": "PinterestJobSet"}), "writer"),
+        422,
+    ),
     "place two": (lambda: sending(PLACE, _body(manifest(), manifest("api")), "writer"), 400),
-    "place without a name": (lambda: sending(PLACE, _body({**manifest(), "metadata": {}}), "writer"), 422),
+    "place without a name": (
+        lambda: sending(PLACE, _body({**manifest(), "metadata": {}}), "writer"),
+        422,
+    ),
     "place another namespace": (lambda: sending(PLACE, _body(_elsewhere()), "writer"), 400),
-    "place a wrong field": (lambda: sending(PLACE, _body({**manifest(), "spec": {"replicas": -1}}), "writer"), 422),
+    "place a wrong field": (
+        lambda: sending(PLACE, _body({**manifest(), "spec": {"replicas": -1}}), "writer"),
+        422,
+    ),
     "place too much": (lambda: sending(PLACE, b" " * (advising.BODY_MAX_BYTES + 1), "writer"), 400),
 }
 
 
 def _body(*objs: dict[str, Any]) -> bytes:
-    return json.dumps(objs[0] if len(objs) == 1 else {"apiVersion": "v1", "kind": "List", "items": objs}).encode()
+    return json.dumps(
+        objs[0] if len(objs) == 1 else {"apiVersion": "v1", "kind": "List", "items": objs}
+    ).encode()
 
 
 def _elsewhere() -> dict[str, Any]:
@@ -171,7 +212,9 @@ def test_what_is_too_much_to_compute_is_put_off() -> None:
             async def compute(_: object, trouble: Exception = trouble) -> Any:
                 raise trouble
 
-            answer = await port_of(world, compute=compute).answer(request(f"{WEB}/explain", user="owner"))
+            answer = await port_of(world, compute=compute).answer(
+                request(f"{WEB}/explain", user="owner")
+            )
             assert (answer.status, "Retry-After" in answer.headers) == (wanted, True)
 
     worlds.play(scenario)
@@ -182,7 +225,9 @@ def test_a_manifest_is_placed_beside_what_runs_and_nothing_is_written() -> None:
         await shared(world)
         await asyncio.sleep(30)
         before = (world.count(), await world.decisions())
-        answer = await port_of(world).answer(sending(PLACE, _body(manifest("api", 5, cpu="1")), "writer"))
+        answer = await port_of(world).answer(
+            sending(PLACE, _body(manifest("api", 5, cpu="1")), "writer")
+        )
         assert answer.status == 200
         spec = asking.body(answer)["spec"]
         assert (spec["wanted"], spec["placed"], spec["reason"]) == (5, 0, "QuotaExceeded")
@@ -191,7 +236,9 @@ def test_a_manifest_is_placed_beside_what_runs_and_nothing_is_written() -> None:
         more = {"spec": {"tiers": {"OnDemand": {"max": {"cpu": "30"}}}}}
         await world.patch("FederatedQuota", "", "shared", more)
         await world.settle()
-        free = await port_of(world).answer(sending(PLACE, _body(manifest("api", 5, cpu="1")), "writer"))
+        free = await port_of(world).answer(
+            sending(PLACE, _body(manifest("api", 5, cpu="1")), "writer")
+        )
         assert asking.body(free)["spec"]["placed"] == 5
 
     worlds.play(scenario)
@@ -200,12 +247,16 @@ def test_a_manifest_is_placed_beside_what_runs_and_nothing_is_written() -> None:
 def test_an_edit_of_what_runs_is_tried_as_an_edit() -> None:
     async def scenario(world: World) -> None:
         await shared(world)
-        answer = await port_of(world).answer(sending(PLACE, _body(manifest("web", 9, cpu="3")), "writer"))
+        answer = await port_of(world).answer(
+            sending(PLACE, _body(manifest("web", 9, cpu="3")), "writer")
+        )
         spec = asking.body(answer)["spec"]
         assert spec["reason"] == "QuotaExceeded"
         assert spec["inForce"] == {"generation": 1, "heldBack": 2}
         assert sum(share["replicas"] for share in spec["shares"]) == 7  # what runs goes on
-        fewer = await port_of(world).answer(sending(PLACE, _body(manifest("web", 2, cpu="1")), "writer"))
+        fewer = await port_of(world).answer(
+            sending(PLACE, _body(manifest("web", 2, cpu="1")), "writer")
+        )
         assert asking.body(fewer)["spec"]["placed"] == 2
 
     worlds.play(scenario)

@@ -9,7 +9,9 @@ from federator.hub.query import announcing
 from federator.hub.query.announcing import Announcement, NoPort
 from federator.model.errors import FieldError
 
-SAID = Announcement("hub-0_1", "10.0.0.7:8444", announcing.SERVER_NAME, "-----BEGIN CERTIFICATE-----")
+SAID = Announcement(
+    "hub-0_1", "10.0.0.7:8444", announcing.SERVER_NAME, "-----BEGIN CERTIFICATE-----"
+)
 
 
 def lease(holder: str = "hub-0_1", annotations: dict[str, str] | None = None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Who gets an answer from the query port, what is in it, and what it costs: on embedded servers, in virtual time."""
+"""Who gets an answer from the query port, and what it costs: on embedded servers, virtual time."""
 
 import asyncio
 import logging
@@ -48,7 +48,10 @@ CALLERS: dict[str, tuple[Incoming, int]] = {
     "logs with all rights": (request(f"{WEB}/logs", user="owner"), 200),
     "a client certificate": (request(f"{WEB}/pods", certificate="owner"), 200),
     "a client certificate without rights": (request(f"{WEB}/pods", certificate="nothing"), 403),
-    "a token is what counts beside a certificate": (request(f"{WEB}/pods", user="nothing", certificate="owner"), 403),
+    "a token is what counts beside a certificate": (
+        request(f"{WEB}/pods", user="nothing", certificate="owner"),
+        403,
+    ),
     "what is not there, without rights": (request(f"{WEB}-x/pods", user="nothing"), 403),
     "what is not there, with rights": (request(f"{WEB}-x/pods", user="owner"), 404),
 }
@@ -81,7 +84,8 @@ def test_a_right_that_is_taken_away_counts_with_the_next_request() -> None:
         refused = await port.answer(asked)
         assert refused.status == 403
         assert asking.body(refused)["message"] == (
-            'user "owner" cannot get pinterestservices.pinterest.com and list pods in the namespace "feed" of the host'
+            'user "owner" cannot get pinterestservices.pinterest.com and list pods in the '
+            'namespace "feed" of the host'
         )
 
     worlds.play(scenario)
@@ -94,7 +98,10 @@ def test_no_token_shows_in_a_log_an_answer_or_a_repr(caplog: pytest.LogCaptureFi
         await web(world)
         await grant(world, "owner", "feed", *EVERYTHING)
         port = port_of(world)
-        for asked in (request(f"{WEB}/pods", user="owner"), request(f"{WEB}/pods", user="stranger")):
+        for asked in (
+            request(f"{WEB}/pods", user="owner"),
+            request(f"{WEB}/pods", user="stranger"),
+        ):
             answer = await port.answer(asked)
             assert "TOKEN-OF" not in repr(asked) + answer.body.decode()
         world.cut.add(("query", "host"))
@@ -134,7 +141,11 @@ def test_the_pods_of_a_workload_are_those_that_its_slices_made_and_no_others() -
         await world.create("PinterestService", "ads", "web", worlds.service(3))
         await world.settle()
         # Somebody in a member runs a pod of their own under the same label.
-        meta = {"name": "web-guest", "namespace": "feed", "labels": {"pinterest.com/service": "web"}}
+        meta = {
+            "name": "web-guest",
+            "namespace": "feed",
+            "labels": {"pinterest.com/service": "web"},
+        }
         spec = {"containers": [{"name": "app", "image": "app:1"}]}
         guest = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
         await world.member("a").create(ObjectRef("v1", "pods", "feed", "web-guest", "Pod"), guest)
@@ -142,17 +153,30 @@ def test_the_pods_of_a_workload_are_those_that_its_slices_made_and_no_others() -
         found = asking.body(await port_of(world).answer(request(f"{WEB}/pods", user="owner")))
         wanted = set()
         for name in "abc":
-            of_it = await world.member(name).list("v1", "pods", "feed", label_selector="pinterest.com/service=web")
-            wanted |= {(name, pod["metadata"]["name"]) for pod in of_it.items if pod["metadata"]["name"] != "web-guest"}
+            of_it = await world.member(name).list(
+                "v1", "pods", "feed", label_selector="pinterest.com/service=web"
+            )
+            wanted |= {
+                (name, pod["metadata"]["name"])
+                for pod in of_it.items
+                if pod["metadata"]["name"] != "web-guest"
+            }
         assert {(row["cluster"], row["name"]) for row in found["pods"]} == wanted
         assert len(wanted) == 6
         assert {row["status"] for row in found["pods"]} == {"Running"}
         assert [row["cluster"] for row in found["clusters"]] == ["a", "b", "c"]
-        only = asking.body(await port_of(world).answer(request(f"{WEB}/pods", user="owner", query="cluster=b")))
+        only = asking.body(
+            await port_of(world).answer(request(f"{WEB}/pods", user="owner", query="cluster=b"))
+        )
         assert {row["cluster"] for row in only["pods"]} == {"b"}
-        nowhere = await port_of(world).answer(request(f"{WEB}/pods", user="owner", query="cluster=z"))
+        nowhere = await port_of(world).answer(
+            request(f"{WEB}/pods", user="owner", query="cluster=z")
+        )
         assert nowhere.status == 404
-        assert "z has no part of pinterestservice web; it is in a, b, c" in asking.body(nowhere)["message"]
+        assert (
+            "z has no part of pinterestservice web; it is in a, b, c"
+            in asking.body(nowhere)["message"]
+        )
 
     worlds.play(scenario)
 
@@ -165,7 +189,9 @@ def test_shards_and_logs_of_a_job_set_are_found_by_their_number() -> None:
         one = "/v1/namespaces/feed/pinterestjobsets/crunch"
         found = asking.body(await port_of(world).answer(request(f"{one}/pods", user="owner")))
         assert sorted(row["shard"] for row in found["pods"]) == list(range(12))
-        logs = asking.body(await port_of(world).answer(request(f"{one}/logs", user="owner", query="shard=7")))
+        logs = asking.body(
+            await port_of(world).answer(request(f"{one}/logs", user="owner", query="shard=7"))
+        )
         assert [entry["shard"] for entry in logs["logs"]] == [7]
         assert logs["logs"][0]["text"].startswith("embedded container shard of pod crunch-")
 
@@ -191,10 +217,16 @@ def test_logs_are_bounded_by_lines_and_pods_and_every_cluster_has_its_turn() -> 
         assert [row["cluster"] for row in rows["pods"]] == ["a", "b", "c"]
         assert [row["more"] for row in rows["clusters"]] == [True, True, True]
         small = port_of(world, options=QueryOptions(log_bytes_max=6 * 1024))
-        cut = asking.body(await small.answer(request(f"{WEB}/logs", user="owner", query="tail=10000")))
+        cut = asking.body(
+            await small.answer(request(f"{WEB}/logs", user="owner", query="tail=10000"))
+        )
         assert all(len(entry["text"]) <= 1024 and entry["cut"] for entry in cut["logs"])
-        wrong = asking.body(await port.answer(request(f"{WEB}/logs", user="owner", query="container=nope")))
-        assert {entry["reason"].partition(" for")[0] for entry in wrong["logs"]} == {"container nope is not valid"}
+        wrong = asking.body(
+            await port.answer(request(f"{WEB}/logs", user="owner", query="container=nope"))
+        )
+        assert {entry["reason"].partition(" for")[0] for entry in wrong["logs"]} == {
+            "container nope is not valid"
+        }
 
     worlds.play(scenario)
 
@@ -207,7 +239,11 @@ def test_a_member_that_is_away_is_a_row_and_the_others_are_shown() -> None:
         port = port_of(world)
         soon = asking.body(await port.answer(request(f"{WEB}/pods", user="owner")))
         assert {row["cluster"] for row in soon["pods"]} == {"a", "c"}
-        assert soon["clusters"][1] == {"cluster": "b", "answered": False, "reason": "cannot be reached"}
+        assert soon["clusters"][1] == {
+            "cluster": "b",
+            "answered": False,
+            "reason": "cannot be reached",
+        }
         await asyncio.sleep(60)
         later = asking.body(await port.answer(request(f"{WEB}/pods", user="owner")))
         assert {row["cluster"] for row in later["pods"]} == {"a", "c"}
@@ -255,8 +291,14 @@ def test_an_object_of_the_same_name_that_is_not_this_workload_s_is_not_looked_in
             ObjectRef("v1", "namespaces", "", "feed", "Namespace"),
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}},
         )
-        ref = ObjectRef("pinterest.com/v1beta1", "pinterestservices", "feed", "web", "PinterestService")
-        theirs = {**meta, "metadata": {"name": "web", "namespace": "feed"}, "spec": worlds.service(2)}
+        ref = ObjectRef(
+            "pinterest.com/v1beta1", "pinterestservices", "feed", "web", "PinterestService"
+        )
+        theirs = {
+            **meta,
+            "metadata": {"name": "web", "namespace": "feed"},
+            "spec": worlds.service(2),
+        }
         await world.member("a").create(ref, theirs)
         await world.create("PinterestService", "feed", "web", worlds.service(6))
         await asyncio.sleep(30)
@@ -277,15 +319,43 @@ BAD: dict[str, tuple[Incoming, int, str]] = {
     "a body": (request(f"{WEB}/pods", user="owner", has_body=True), 405, "GET without a body"),
     "another path": (request("/v1/secrets", user="owner"), 404, "no such question"),
     "a long path": (request("/v1/" + "a" * 2000, user="owner"), 404, "no such question"),
-    "a kind that is none": (request("/v1/namespaces/feed/secrets/x/pods", user="owner"), 404, "of this kind"),
-    "a name with a slash": (request("/v1/namespaces/feed/deployments/a%2Fb/pods", user="owner"), 404, "this name"),
-    "an unknown parameter": (request(f"{WEB}/pods", user="owner", query="follow=true"), 400, "no such parameter"),
-    "a parameter twice": (request(f"{WEB}/logs", user="owner", query="tail=1&tail=2"), 400, "given twice"),
-    "too many lines": (request(f"{WEB}/logs", user="owner", query="tail=10001"), 400, "from 0 to 10000"),
+    "a kind that is none": (
+        request("/v1/namespaces/feed/secrets/x/pods", user="owner"),
+        404,
+        "of this kind",
+    ),
+    "a name with a slash": (
+        request("/v1/namespaces/feed/deployments/a%2Fb/pods", user="owner"),
+        404,
+        "this name",
+    ),
+    "an unknown parameter": (
+        request(f"{WEB}/pods", user="owner", query="follow=true"),
+        400,
+        "no such parameter",
+    ),
+    "a parameter twice": (
+        request(f"{WEB}/logs", user="owner", query="tail=1&tail=2"),
+        400,
+        "given twice",
+    ),
+    "too many lines": (
+        request(f"{WEB}/logs", user="owner", query="tail=10001"),
+        400,
+        "from 0 to 10000",
+    ),
     "no number": (request(f"{WEB}/logs", user="owner", query="tail=-1"), 400, "whole number"),
     "no flag": (request(f"{WEB}/logs", user="owner", query="previous=1"), 400, "true or false"),
-    "a selector smuggled in": (request(f"{WEB}/pods", user="owner", query="pod=a%20b"), 400, "must be a name"),
-    "a long query": (request(f"{WEB}/pods", user="owner", query="pod=" + "a" * 5000), 400, "longer than"),
+    "a selector smuggled in": (
+        request(f"{WEB}/pods", user="owner", query="pod=a%20b"),
+        400,
+        "must be a name",
+    ),
+    "a long query": (
+        request(f"{WEB}/pods", user="owner", query="pod=" + "a" * 5000),
+        400,
+        "longer than",
+    ),
 }
 
 
@@ -309,17 +379,26 @@ def test_one_user_does_not_keep_the_others_out_and_all_together_are_bounded() ->
         for user in ("greedy", "modest"):
             await grant(world, user, "feed", *EVERYTHING)
         port = port_of(world, options=QueryOptions(requests_of_one_user=2))
-        warm = [await port.answer(request(f"{WEB}/pods", user=user)) for user in ("greedy", "modest")]
+        warm = [
+            await port.answer(request(f"{WEB}/pods", user=user)) for user in ("greedy", "modest")
+        ]
         assert [answer.status for answer in warm] == [200, 200]
         users = ("greedy", "greedy", "greedy", "greedy", "modest")
-        found = await asyncio.gather(*(port.answer(request(f"{WEB}/pods", user=user)) for user in users))
+        found = await asyncio.gather(
+            *(port.answer(request(f"{WEB}/pods", user=user)) for user in users)
+        )
         assert sorted(answer.status for answer in found[:4]) == [200, 200, 429, 429]
         assert found[4].status == 200
         assert {answer.headers.get("Retry-After", "") for answer in found} == {"", "1"}
         small = port_of(world, options=QueryOptions(requests_at_once=1))
-        two = await asyncio.gather(*(small.answer(request(f"{WEB}/pods", user="modest")) for _ in range(2)))
+        two = await asyncio.gather(
+            *(small.answer(request(f"{WEB}/pods", user="modest")) for _ in range(2))
+        )
         assert sorted(answer.status for answer in two) == [200, 429]
-        assert {asking.body(answer).get("message") for answer in two} == {None, "too many requests at once"}
+        assert {asking.body(answer).get("message") for answer in two} == {
+            None,
+            "too many requests at once",
+        }
         assert (await port.answer(request(f"{WEB}/pods", user="greedy"))).status == 200
 
     worlds.play(scenario)
@@ -328,7 +407,9 @@ def test_one_user_does_not_keep_the_others_out_and_all_together_are_bounded() ->
 def test_every_question_takes_rights_in_the_namespace_of_its_path() -> None:
     for route in questions.ROUTES:
         assert route.path.startswith("/v1/namespaces/{namespace}/")
-        assert {right.verb for right in route.rights} <= {"get", "list"} | ({"create"} if route.body_max else set())
+        assert {right.verb for right in route.rights} <= {"get", "list"} | (
+            {"create"} if route.body_max else set()
+        )
         assert route.summary.endswith(".")
 
 
@@ -350,7 +431,10 @@ def test_a_standby_names_the_leader_to_those_it_knows_and_to_nobody_else() -> No
         assert b"hub-1" not in stranger.body
         state.leader_gate, state.ready = (lambda: True), False
         early = await port.answer(request(f"{WEB}/pods", user="owner"))
-        assert (early.status, asking.body(early)["message"]) == (503, "this hub has begun to lead and is not ready yet")
+        assert (early.status, asking.body(early)["message"]) == (
+            503,
+            "this hub has begun to lead and is not ready yet",
+        )
         state.ready = True
 
     worlds.play(scenario)
@@ -361,7 +445,10 @@ def test_a_bug_of_ours_ends_one_request_and_shows_nothing(monkeypatch: pytest.Mo
         await web(world)
         await grant(world, "owner", "feed", *EVERYTHING)
         port = port_of(world)
-        world.canned["hub", "host", "/web"] = (200, b'{"metadata": {"name": 7}, "secret": "canary"}')
+        world.canned["hub", "host", "/web"] = (
+            200,
+            b'{"metadata": {"name": 7}, "secret": "canary"}',
+        )
         answer = await port.answer(request(f"{WEB}/pods", user="owner"))
         assert answer.status in (422, 500, 503)
         assert b"canary" not in answer.body
@@ -384,7 +471,10 @@ def test_a_member_that_refuses_or_talks_nonsense_is_a_row_without_its_words() ->
         assert rows["b"]["reason"] == "gave no answer that can be read"
         assert b"canary" not in answer.body
         # A server that keeps to no page is not read to its end.
-        world.canned["hub", "b", "/pods"] = (200, b'{"kind": "Table", "rows": [' + b"{}," * 2_000_000 + b"{}]}")
+        world.canned["hub", "b", "/pods"] = (
+            200,
+            b'{"kind": "Table", "rows": [' + b"{}," * 2_000_000 + b"{}]}",
+        )
         flooded = asking.body(await port_of(world).answer(request(f"{WEB}/pods", user="owner")))
         assert flooded["clusters"][1]["reason"] == "gave no answer that can be read"
         assert {row["cluster"] for row in flooded["pods"]} == {"c"}
@@ -395,7 +485,9 @@ def test_a_member_that_refuses_or_talks_nonsense_is_a_row_without_its_words() ->
 # The history
 
 
-def test_the_history_of_a_workload_is_told_to_who_may_get_it_and_of_no_other(tmp_path: Path) -> None:
+def test_the_history_of_a_workload_is_told_to_who_may_get_it_and_of_no_other(
+    tmp_path: Path,
+) -> None:
     async def scenario(world: World) -> None:
         await web(world)
         await grant(world, "owner", "feed", PSVC)
@@ -404,12 +496,37 @@ def test_the_history_of_a_workload_is_told_to_who_may_get_it_and_of_no_other(tmp
         now = world.federation.clock.now()
         told = [
             Entry(at=now - 100, kind=Kind.LEADER, after=1, evidence="hub-0_abc"),
-            Entry(at=now - 90, kind=Kind.DECISION, key="PinterestService/feed/web", after={"a": 6}, cause="Placed"),
-            Entry(at=now - 80, kind=Kind.DECISION, key="PinterestService/feed/web-2", after={"b": 1}, cause="Placed"),
-            Entry(at=now - 70, kind=Kind.CLUSTER, key="MemberCluster/a", before="Ready", after="NotReady"),
-            Entry(at=now - 10, kind=Kind.CONDITION, key="PinterestService/feed/web", after="Ready=True Ready"),
+            Entry(
+                at=now - 90,
+                kind=Kind.DECISION,
+                key="PinterestService/feed/web",
+                after={"a": 6},
+                cause="Placed",
+            ),
+            Entry(
+                at=now - 80,
+                kind=Kind.DECISION,
+                key="PinterestService/feed/web-2",
+                after={"b": 1},
+                cause="Placed",
+            ),
+            Entry(
+                at=now - 70,
+                kind=Kind.CLUSTER,
+                key="MemberCluster/a",
+                before="Ready",
+                after="NotReady",
+            ),
+            Entry(
+                at=now - 10,
+                kind=Kind.CONDITION,
+                key="PinterestService/feed/web",
+                after="Ready=True Ready",
+            ),
         ]
-        Segments(tmp_path, segment_bytes=1 << 20, segments=2).append([entries.line(entry) for entry in told])
+        Segments(tmp_path, segment_bytes=1 << 20, segments=2).append(
+            [entries.line(entry) for entry in told]
+        )
         port = port_of(world, journal=journal)
 
         async def asked(query: str = "", user: str = "owner") -> dict[str, Any]:
@@ -420,8 +537,13 @@ def test_the_history_of_a_workload_is_told_to_who_may_get_it_and_of_no_other(tmp
         assert whole["entries"][1]["to"] == {"a": 6}
         assert "evidence" not in whole["entries"][0], "which hub led is nobody's business here"
         assert whole["begins"] == pytest.approx(now - 100)
-        assert [row["kind"] for row in (await asked("since_seconds=50"))["entries"]] == ["Condition"]
-        assert [row["kind"] for row in (await asked("before_seconds=50"))["entries"]] == ["Leader", "Decision"]
+        assert [row["kind"] for row in (await asked("since_seconds=50"))["entries"]] == [
+            "Condition"
+        ]
+        assert [row["kind"] for row in (await asked("before_seconds=50"))["entries"]] == [
+            "Leader",
+            "Decision",
+        ]
         newest = await asked("limit=1")
         assert ([row["kind"] for row in newest["entries"]], newest["more"]) == (["Condition"], True)
         assert (await asked(user="other"))["code"] == 403
@@ -438,25 +560,32 @@ def test_the_history_of_a_workload_is_told_to_who_may_get_it_and_of_no_other(tmp
 # What a workload became
 
 
-def test_the_native_objects_of_a_workload_are_told_by_cluster_and_nothing_that_a_member_invents() -> None:
+def test_the_native_objects_of_a_workload_are_told_by_cluster_and_nothing_that_a_member_invents() -> (
+    None
+):
     async def scenario(world: World) -> None:
         await web(world)
         await grant(world, "owner", "feed", PSVC)
         port, asked = port_of(world), request(f"{WEB}/tree", user="owner")
         whole = asking.body(await port.answer(asked))
-        assert {(row["cluster"], row["kind"], row["name"], row["health"]) for row in whole["natives"]} == {
-            (cluster, "Deployment", "web", "Healthy") for cluster in "abc"
-        }
+        assert {
+            (row["cluster"], row["kind"], row["name"], row["health"]) for row in whole["natives"]
+        } == {(cluster, "Deployment", "web", "Healthy") for cluster in "abc"}
         assert [row["cluster"] for row in whole["clusters"]] == ["a", "b", "c"]
 
-        long, other = [{"kind": f"K{n}", "name": "\x1b[31m"} for n in range(500)], "another workload"
+        long, other = (
+            [{"kind": f"K{n}", "name": "\x1b[31m"} for n in range(500)],
+            "another workload",
+        )
         ref = registry.KINDS["PinterestService"].ref("feed", "web")
         await world.federation.kill("member a")
         world.federation.members["a"].store.update(
             world.federation.members["a"].registry.get("pinterest.com", "pinterestservices"),
             {**(await world.member("a").get(ref)), "status": {"natives": long}},
         )
-        lied = asking.body(await port.answer(request(f"{WEB}/tree", user="owner", query="cluster=a")))
+        lied = asking.body(
+            await port.answer(request(f"{WEB}/tree", user="owner", query="cluster=a"))
+        )
         assert (len(lied["natives"]), lied["clusters"][0]["more"]) == (64, True)
         assert "\x1b" not in lied["natives"][0]["name"]
         found = await world.member("b").get(ref)

@@ -1,5 +1,5 @@
-"""A scheduling cycle by itself: what counts within it, what it leaves alone, and what it says of those that lack
-something.
+"""A scheduling cycle by itself: what counts within it, what it leaves alone, and what it says of
+those that lack something.
 """
 
 import itertools
@@ -21,22 +21,42 @@ from federator.scheduling.entry import Entry, Recorded, Standing
 from federator.scheduling.queue import Queue
 from federator.scheduling.queueing_hints import Hint, HintKind
 from federator.scheduling.write_order import Effect
-from tests.unit.placement.fleets import POD, cluster, commitment, commitments_with, fleet, held, jobs, service
+from tests.unit.placement.fleets import (
+    POD,
+    cluster,
+    commitment,
+    commitments_with,
+    fleet,
+    held,
+    jobs,
+    service,
+)
 
 ACCOUNT = QuotaAccount(
-    "feed", projects=frozenset({"feed"}), tiers={Tier.ON_DEMAND: TierQuota(Resources({"cpu": 4000}))}, generation=1
+    "feed",
+    projects=frozenset({"feed"}),
+    tiers={Tier.ON_DEMAND: TierQuota(Resources({"cpu": 4000}))},
+    generation=1,
 )
 
 
 def run(
-    *entries: Entry, snapshot: FleetSnapshot, commitments: Commitments | None = None, queue: Queue | None = None
+    *entries: Entry,
+    snapshot: FleetSnapshot,
+    commitments: Commitments | None = None,
+    queue: Queue | None = None,
 ) -> Cycle:
     numbers = itertools.count(100)
-    return cycle.run(entries, queue or Queue(), snapshot, commitments or Commitments(), seq=numbers.__next__)
+    return cycle.run(
+        entries, queue or Queue(), snapshot, commitments or Commitments(), seq=numbers.__next__
+    )
 
 
 def counts(made: Cycle) -> Mapping[str, Mapping[str, int]]:
-    return {one.key.name: {share.cluster: share.count for share in one.decision.shares} for one in made.decided}
+    return {
+        one.key.name: {share.cluster: share.count for share in one.decision.shares}
+        for one in made.decided
+    }
 
 
 def test_each_decision_counts_on_those_before_it_and_nothing_outlives_the_cycle() -> None:
@@ -48,7 +68,9 @@ def test_each_decision_counts_on_those_before_it_and_nothing_outlives_the_cycle(
     assert sum(sum(found.values()) for found in counts(made).values()) == 8
     assert len(commitments) == 0
     assert [one.decision.seq for one in made.decided] == [100, 101, 102]
-    assert counts(run(*entries, snapshot=snapshot, commitments=commitments)) == counts(made), "the same again"
+    assert counts(run(*entries, snapshot=snapshot, commitments=commitments)) == counts(made), (
+        "the same again"
+    )
 
 
 def test_quota_that_one_gives_up_another_gets_and_is_written_after_it() -> None:
@@ -56,9 +78,16 @@ def test_quota_that_one_gives_up_another_gets_and_is_written_after_it() -> None:
     snapshot = fleet(cluster("a", 20), quotas=[ACCOUNT])
     shrinks, grows = service(1, name="shrinks", priority=5), service(3, name="grows")
     commitments = commitments_with(commitment(shrinks, held(a=4)))
-    standing = Standing(held=held(a=4), recorded=Recorded(seq=1, inputs_hash="", shares=(Share("a", 4, 4, 1),)))
+    standing = Standing(
+        held=held(a=4), recorded=Recorded(seq=1, inputs_hash="", shares=(Share("a", 4, 4, 1),))
+    )
 
-    made = run(Entry(ask=grows), Entry(ask=shrinks, standing=standing), snapshot=snapshot, commitments=commitments)
+    made = run(
+        Entry(ask=grows),
+        Entry(ask=shrinks, standing=standing),
+        snapshot=snapshot,
+        commitments=commitments,
+    )
 
     assert counts(made) == {"shrinks": {"a": 1}, "grows": {"a": 3}}
     assert [(effect, [one.key.name for one in wave]) for effect, wave in made.write_order] == [
@@ -106,23 +135,35 @@ def test_who_lacks_something_is_tried_again_later_each_time_and_sooner_with_news
 def test_what_may_not_run_keeps_what_it_has_and_what_that_is_charged() -> None:
     shape = PodShape(Resources({"cpu": 500, "pods": 1}))
     charged = Admitted(3, shape, "feed", Tier.ON_DEMAND, priority=1, count=2)
-    recorded = Recorded(seq=7, inputs_hash="", shares=(Share("a", 2, 2, 7),), wanted=2, charged=charged)
+    recorded = Recorded(
+        seq=7, inputs_hash="", shares=(Share("a", 2, 2, 7),), wanted=2, charged=charged
+    )
     standing = Standing(held=(Holding("a", 2, 2, 7),), recorded=recorded, admitted=charged)
     why = Refused(Reason.IDENTITY_NOT_ALLOWED, "spec.iamRole: is not allowed")
 
-    made = run(Entry(ask=service(9), standing=standing, refused=why), snapshot=fleet(cluster("a", 20)))
+    made = run(
+        Entry(ask=service(9), standing=standing, refused=why), snapshot=fleet(cluster("a", 20))
+    )
 
     (one,) = made.decided
-    assert (one.decision.reason, one.decision.seq, one.decision.shares) == (why.reason, 7, recorded.shares)
+    assert (one.decision.reason, one.decision.seq, one.decision.shares) == (
+        why.reason,
+        7,
+        recorded.shares,
+    )
     assert one.after.usage == shape.requests * 2
     assert made.inadmissible == {}, "no room helps"
 
 
 def test_what_may_not_run_and_never_reached_a_member_is_taken_back_under_a_new_number() -> None:
-    recorded = Recorded(seq=7, inputs_hash="", shares=(Share("a", 3, 3, 7), Share("b", 2, 2, 7)), wanted=5)
+    recorded = Recorded(
+        seq=7, inputs_hash="", shares=(Share("a", 3, 3, 7), Share("b", 2, 2, 7)), wanted=5
+    )
     why = Refused(Reason.IDENTITY_NOT_ALLOWED, "spec.iamRole: is not allowed")
 
-    made = run(Entry(ask=service(5), standing=Standing(recorded=recorded), refused=why), snapshot=fleet())
+    made = run(
+        Entry(ask=service(5), standing=Standing(recorded=recorded), refused=why), snapshot=fleet()
+    )
 
     decision = made.decided[0].decision
     assert (decision.shares, decision.seq) == ((), 100)
@@ -137,7 +178,9 @@ def test_numbers_go_above_those_of_the_member_and_rise_within_a_cycle() -> None:
     numbers = [share.seq for one in made.decided for share in one.decision.shares]
     assert numbers[0] > 5_000
     assert numbers[1] > numbers[0]
-    assert [one.decision.seq for one in made.decided] == [100, 101], "the host's own numbers stay where they are"
+    assert [one.decision.seq for one in made.decided] == [100, 101], (
+        "the host's own numbers stay where they are"
+    )
 
 
 def test_ranges_that_have_jobs_stay_pieces_of_their_own() -> None:

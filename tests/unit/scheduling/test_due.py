@@ -17,8 +17,12 @@ ONE_CONDITION = [
 ]
 
 
-@pytest.mark.parametrize(("differs", "verdict"), ONE_CONDITION, ids=[str(row[0]) for row in ONE_CONDITION])
-def test_each_condition_alone_keeps_a_workload_from_being_looked_at(differs: dict[str, bool], verdict: Verdict) -> None:
+@pytest.mark.parametrize(
+    ("differs", "verdict"), ONE_CONDITION, ids=[str(row[0]) for row in ONE_CONDITION]
+)
+def test_each_condition_alone_keeps_a_workload_from_being_looked_at(
+    differs: dict[str, bool], verdict: Verdict
+) -> None:
     assert due.look(Presence()) is Verdict.LOOK
     assert due.look(Presence(**differs)) is verdict
 
@@ -28,12 +32,18 @@ def test_every_condition_of_presence_is_in_the_table() -> None:
 
 
 def test_of_several_conditions_the_gravest_counts() -> None:
-    """What is gone is forgotten although it is suspended; what must not be touched is not brought up to date."""
+    """What is gone is forgotten although it is suspended; what must not be touched is not brought
+    up to date.
+    """
     order = [Verdict.FORGET, Verdict.LEAVE, Verdict.WAIT, Verdict.LOOK]
     verdicts = {next(iter(differs)): verdict for differs, verdict in ONE_CONDITION}
     for values in itertools.product([False, True], repeat=len(Presence._fields)):
         now = Presence(*values)
-        held = [verdicts[name] for name, value in now._asdict().items() if value != getattr(Presence(), name)]
+        held = [
+            verdicts[name]
+            for name, value in now._asdict().items()
+            if value != getattr(Presence(), name)
+        ]
         assert due.look(now) is min(held, key=order.index, default=Verdict.LOOK)
 
 

@@ -21,7 +21,9 @@ def occupant(name: str, copies: int = 10, **more: object) -> Occupant:
     return Occupant(key=key(name), copies=copies, **given)  # type: ignore[arg-type]
 
 
-def test_reserved_goes_first_then_priority_then_who_is_shortest_of_ready_copies_then_the_name() -> None:
+def test_reserved_goes_first_then_priority_then_who_is_shortest_of_ready_copies_then_the_name() -> (
+    None
+):
     queue = [
         occupant("f"),
         occupant("e", ready=9),
@@ -66,10 +68,17 @@ def test_a_job_set_goes_as_a_whole_even_beyond_the_budget_and_the_next_waits() -
 
 
 def test_who_may_not_leave_holds_nobody_up_and_is_told_with_his_reason() -> None:
-    paced = evacuation.pace([occupant("a", 60, stays="it is suspended"), occupant("b", 5)], 300, [], 0.0)
+    paced = evacuation.pace(
+        [occupant("a", 60, stays="it is suspended"), occupant("b", 5)], 300, [], 0.0
+    )
     assert paced.turns == (Turn(key("b"), 5),)
     (waits,) = paced.waits
-    assert (waits.key.name, waits.copies, waits.why, waits.stays) == ("a", 60, "it is suspended", True)
+    assert (waits.key.name, waits.copies, waits.why, waits.stays) == (
+        "a",
+        60,
+        "it is suspended",
+        True,
+    )
 
 
 def test_who_has_left_and_only_waits_for_replacements_has_no_turn() -> None:

@@ -1,4 +1,6 @@
-"""Hub, `place` and `explain` take the same decision for the same input, what schedulers could not bind included."""
+"""Hub, `place` and `explain` take the same decision for the same input, what schedulers could not
+bind included.
+"""
 
 import asyncio
 import itertools
@@ -24,8 +26,21 @@ from tests.unit.hub.world import World, jobset, play, service, small_fleet
 from tests.unit.query.asking import at_once
 
 PSVC, PJS = "PinterestService", "PinterestJobSet"
-QUOTA = {"projects": ["feed"], "namespaces": ["feed"], "tiers": {"OnDemand": {"max": {"cpu": "30"}}}}
-SPREAD = {"spread": [{"topologyKey": "zone", "minDomains": 2, "maxSkew": 2, "whenUnsatisfiable": "ScheduleAnyway"}]}
+QUOTA = {
+    "projects": ["feed"],
+    "namespaces": ["feed"],
+    "tiers": {"OnDemand": {"max": {"cpu": "30"}}},
+}
+SPREAD = {
+    "spread": [
+        {
+            "topologyKey": "zone",
+            "minDomains": 2,
+            "maxSkew": 2,
+            "whenUnsatisfiable": "ScheduleAnyway",
+        }
+    ]
+}
 EXCLUDED = {"clusters": {"exclude": ["c"]}}
 
 
@@ -33,8 +48,21 @@ def told(decision: Decision) -> Any:
     """What a decision says, without its numbers and times."""
     return (
         [(one.cluster, one.count, one.slots, one.ranges) for one in decision.shares],
-        (decision.wanted, decision.shortfall, decision.held, decision.to_move, decision.held_back, decision.surplus),
-        (decision.reason, decision.inputs_hash, decision.policy_name, decision.tolerated, decision.per_cluster),
+        (
+            decision.wanted,
+            decision.shortfall,
+            decision.held,
+            decision.to_move,
+            decision.held_back,
+            decision.surplus,
+        ),
+        (
+            decision.reason,
+            decision.inputs_hash,
+            decision.policy_name,
+            decision.tolerated,
+            decision.per_cluster,
+        ),
         [(one.cluster, one.reason, one.got) for one in decision.verdicts],
     )
 
@@ -59,7 +87,9 @@ def by_hub(world: World, key: WorkloadKey) -> Decision:
     standing = placing.standing(workload, state.record_of(workload))
     entry = Entry(ask=ask, standing=standing, refused=state.refusal(workload))
     numbers = itertools.count(1)
-    made = cycle.run([entry], Queue(), state.snapshot(placing.clock), state.commitments, seq=numbers.__next__)
+    made = cycle.run(
+        [entry], Queue(), state.snapshot(placing.clock), state.commitments, seq=numbers.__next__
+    )
     return made.decided[0].decision
 
 
@@ -72,7 +102,9 @@ async def by_port(world: World, key: WorkloadKey) -> Decision:
 
 def inputs_of(world: World) -> Inputs:
     hub = world.federation.hub
-    return Inputs(hub.state, hub.host, world.federation.clock, at_once, hub.placing.as_now, timeout_s=5.0)
+    return Inputs(
+        hub.state, hub.host, world.federation.clock, at_once, hub.placing.as_now, timeout_s=5.0
+    )
 
 
 def alone(situation: Situation, key: WorkloadKey) -> Decision:
@@ -87,7 +119,9 @@ async def compared(world: World) -> dict[WorkloadKey, Decision]:
     """Every workload's decision, the same whoever asks."""
     clock = world.federation.clock
     objs = await on_the_host(world)
-    together = {ask.key: decision for ask, decision in offline.read(objs, as_of=clock.now()).decide_all()}
+    together = {
+        ask.key: decision for ask, decision in offline.read(objs, as_of=clock.now()).decide_all()
+    }
     situation = offline.read(objs, as_of=clock.now())
     found = {}
     for key in sorted(world.federation.hub.state.workloads):
@@ -96,17 +130,26 @@ async def compared(world: World) -> dict[WorkloadKey, Decision]:
         assert told(await by_port(world, key)) == told(found[key]), f"explain of {key} by the port"
         assert told(together[key]) == told(found[key]), f"place of {key}"
         recorded = situation.records[key]
-        assert [(one.cluster, one.count) for one in recorded.shares] == [row[:2] for row in told(found[key])[0]]
+        assert [(one.cluster, one.count) for one in recorded.shares] == [
+            row[:2] for row in told(found[key])[0]
+        ]
     return found
 
 
 async def crowded(world: World, rng: random.Random) -> None:
     """Some workloads that a quota, spread, a taint, jobs and room all have a say in."""
     await world.create("FederatedQuota", "", "feed", QUOTA)
-    placements: list[dict[str, Any]] = [{}, SPREAD, EXCLUDED, {"division": {"strategy": "Duplicate"}}]
+    placements: list[dict[str, Any]] = [
+        {},
+        SPREAD,
+        EXCLUDED,
+        {"division": {"strategy": "Duplicate"}},
+    ]
     for number in range(4):
         more = {"placement": placement} if (placement := placements[number]) else {}
-        spec = service(rng.randrange(1, 12), cpu=rng.choice(["500m", "1", "3"]), project="feed", **more)
+        spec = service(
+            rng.randrange(1, 12), cpu=rng.choice(["500m", "1", "3"]), project="feed", **more
+        )
         await world.create(PSVC, "feed", f"web-{number}", spec)
     await world.create(PJS, "feed", "index", jobset(rng.randrange(4, 30), rng.randrange(2, 9)))
     refused = service(2, iamRole="role-of-others", project="feed")
@@ -143,13 +186,19 @@ def test_a_cluster_that_the_hub_has_capped_is_chosen_by_nobody() -> None:
         assert obj is not None
         situation = offline.read(await on_the_host(world), as_of=world.federation.clock.now())
         rows = facts.facts(obj, situation, situation.workloads[key])["clusters"]
-        assert [row["cluster"] for row in rows if row["atMost"] == 0] == ["a", "c"], "the arithmetic knows it, too"
+        assert [row["cluster"] for row in rows if row["atMost"] == 0] == ["a", "c"], (
+            "the arithmetic knows it, too"
+        )
 
     play(scenario, fleet=small_fleet(3))
 
 
-@pytest.mark.parametrize("edit", [choosy(5), {**choosy(4), "priority": 7}], ids=["more copies", "another priority"])
-def test_a_trial_of_an_edit_knows_the_caps_as_long_as_the_pods_stay_as_they_are(edit: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "edit", [choosy(5), {**choosy(4), "priority": 7}], ids=["more copies", "another priority"]
+)
+def test_a_trial_of_an_edit_knows_the_caps_as_long_as_the_pods_stay_as_they_are(
+    edit: dict[str, Any],
+) -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", choosy(4))
         await asyncio.sleep(20)

@@ -1,7 +1,7 @@
 """An independent check of an outcome: no work is lost, and no cluster ever holds more than it has.
 
-It adds up stays and compares them with the nodes that the inputs describe. It calls neither the engine nor the
-placement core, so an error there is not repeated here.
+It adds up stays and compares them with the nodes that the inputs describe. It calls neither the
+engine nor the placement core, so an error there is not repeated here.
 """
 
 import itertools
@@ -22,7 +22,12 @@ _Amounts = tuple[int, int, int]
 
 def broken(inputs: Inputs, outcome: Outcome) -> list[str]:
     """What does not add up, each a sentence; empty when everything does."""
-    return [*_works(inputs, outcome), *_lives(outcome), *_room(inputs, outcome), *_scaled(inputs, outcome)]
+    return [
+        *_works(inputs, outcome),
+        *_lives(outcome),
+        *_room(inputs, outcome),
+        *_scaled(inputs, outcome),
+    ]
 
 
 def _works(inputs: Inputs, outcome: Outcome) -> Iterator[str]:
@@ -31,7 +36,10 @@ def _works(inputs: Inputs, outcome: Outcome) -> Iterator[str]:
     due = [work for work in inputs.works if work.submit_s <= outcome.end_s]
     if told != due:
         missing = {work.id for work in due} - {work.id for work in told}
-        yield f"{len(due)} works were submitted and {len(told)} are told of; missing: {sorted(missing)[:3]}"
+        yield (
+            f"{len(due)} works were submitted and {len(told)} are told of; missing: "
+            f"{sorted(missing)[:3]}"
+        )
 
 
 def _lives(outcome: Outcome) -> Iterator[str]:
@@ -49,8 +57,10 @@ def _lives(outcome: Outcome) -> Iterator[str]:
 
 
 def _completed(life: Life) -> Iterator[str]:
-    """A job that completed has run for its run time, all shards at once in one place at a time, and what was lost;
-    one that failed has run for nothing but that. Between attempts it is in its place."""
+    """A job that completed has run for its run time, all shards at once in one place at a time, and
+    what was lost; one that failed has run for nothing but that. Between attempts it is in its
+    place.
+    """
     work = life.work
     useful = work.runtime_s if life.end is End.COMPLETED else 0
     if useful is None or life.start_s is None or life.end_s is None:
@@ -58,10 +68,16 @@ def _completed(life: Life) -> Iterator[str]:
         return
     if work.kind == "service":
         return
-    ran = sum((stay.end_s or life.end_s) - stay.start_s for stay in life.stays if stay.copies == work.shards)
+    ran = sum(
+        (stay.end_s or life.end_s) - stay.start_s
+        for stay in life.stays
+        if stay.copies == work.shards
+    )
     lost = life.lost_s + life.failed_s
     if ran - life.backoff_s != useful + lost:
-        yield f"{work.id} ran {ran - life.backoff_s} s, and has {useful} s of work and {lost} s lost"
+        yield (
+            f"{work.id} ran {ran - life.backoff_s} s, and has {useful} s of work and {lost} s lost"
+        )
     fails = work.failing.times if work.failing is not None else 0
     if (life.end is End.COMPLETED and life.failures != fails) or life.failures > fails:
         yield f"{work.id} has failed {life.failures} times of {fails}, and is {life.end}"
@@ -71,7 +87,9 @@ def _completed(life: Life) -> Iterator[str]:
 
 
 def _room(inputs: Inputs, outcome: Outcome) -> Iterator[str]:
-    """At every instant each cluster has what its copies hold. Ends come before what begins at the same second."""
+    """At every instant each cluster has what its copies hold. Ends come before what begins at the
+    same second.
+    """
     changes: dict[str, list[tuple[int, int, _Amounts]]] = defaultdict(list)
     for life in outcome.lives:
         for stay in life.stays:
@@ -93,8 +111,9 @@ def _room(inputs: Inputs, outcome: Outcome) -> Iterator[str]:
 
 
 def _scaled(inputs: Inputs, outcome: Outcome) -> Iterator[str]:
-    """At no instant a service has more copies than its curve asks for, or is told to lack others than the difference.
-    Ends come before what begins at the same second."""
+    """At no instant a service has more copies than its curve asks for, or is told to lack others
+    than the difference. Ends come before what begins at the same second.
+    """
     if any(event.kind is EventKind.SCALED for event in inputs.events):
         return
     for life in outcome.lives:
@@ -110,9 +129,14 @@ def _scaled(inputs: Inputs, outcome: Outcome) -> Iterator[str]:
                 if not at_s <= now_s < until_s:
                     continue
                 has = sum(one.copies for one in life.stays if _open(one.start_s, one.end_s, now_s))
-                lacks = sum(one.copies for one in life.waits if _open(one.start_s, one.end_s, now_s))
+                lacks = sum(
+                    one.copies for one in life.waits if _open(one.start_s, one.end_s, now_s)
+                )
                 if has + lacks != asked:
-                    yield f"at {now_s} s {work.id} has {has} copies and lacks {lacks}, and asks for {asked}"
+                    yield (
+                        f"at {now_s} s {work.id} has {has} copies and lacks {lacks}, and asks "
+                        f"for {asked}"
+                    )
 
 
 def _open(start_s: int, end_s: int | None, now_s: int) -> bool:
@@ -150,7 +174,11 @@ def _size(view: ClusterView) -> _Amounts:
 
 
 def _times(work: Work, copies: int) -> _Amounts:
-    return ((work.cpu_milli or 0) * copies, (work.memory_mib or 0) * copies, (work.gpu or 0) * copies)
+    return (
+        (work.cpu_milli or 0) * copies,
+        (work.memory_mib or 0) * copies,
+        (work.gpu or 0) * copies,
+    )
 
 
 def _negative(amounts: _Amounts) -> _Amounts:

@@ -14,7 +14,9 @@ from federator.simulate.outcome import Life, Outcome
 from tests.unit.simulate import conservation
 
 
-def nodes(count: int, cpu: int = 4000, memory: int = 16_384, gpu: int = 0, model: str = "") -> NodeRow:
+def nodes(
+    count: int, cpu: int = 4000, memory: int = 16_384, gpu: int = 0, model: str = ""
+) -> NodeRow:
     size = Resources({CPU: cpu, MEMORY: memory * MIB, GPU: gpu, PODS: 110})
     return NodeRow(count, size, size, model=model)
 
@@ -24,7 +26,12 @@ def cluster(name: str, *rows: NodeRow, **fields: Any) -> ClusterView:
 
 
 def job(name: str, submit_s: int, runtime_s: int | None, shards: int = 1, **fields: Any) -> Work:
-    settings: dict[str, Any] = {"cpu_milli": 1000, "memory_mib": 1024, "project": "ads", "kind": "job"}
+    settings: dict[str, Any] = {
+        "cpu_milli": 1000,
+        "memory_mib": 1024,
+        "project": "ads",
+        "kind": "job",
+    }
     settings |= {"namespace": "team-a", "tier": Tier.ON_DEMAND, "home_cluster": ""} | fields
     return Work(id=name, submit_s=submit_s, runtime_s=runtime_s, shards=shards, **settings)
 
@@ -33,7 +40,9 @@ def service(name: str, submit_s: int, copies: int, **fields: Any) -> Work:
     return job(name, submit_s, None, copies, **({"kind": "service"} | fields))
 
 
-def inputs_of(clusters: Iterable[ClusterView], works: Iterable[Work], *events: Event, **fields: Any) -> Inputs:
+def inputs_of(
+    clusters: Iterable[ClusterView], works: Iterable[Work], *events: Event, **fields: Any
+) -> Inputs:
     by_name = {view.name: view for view in sorted(clusters, key=lambda view: view.name)}
     ordered = tuple(sorted(works, key=lambda work: work.submit_s))
     return Inputs("test", by_name, ordered, events=events, **fields)

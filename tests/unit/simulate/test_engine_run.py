@@ -17,18 +17,29 @@ from tests.unit.simulate.fleets import cluster, inputs_of, job, lives, nodes, se
 
 
 def test_a_job_waits_for_room_and_starts_at_the_second_at_which_it_comes_free() -> None:
-    found = lives(simulate(inputs_of([cluster("a")], [job("first", 0, 10, 4), job("second", 3, 5, 2)])))
+    found = lives(
+        simulate(inputs_of([cluster("a")], [job("first", 0, 10, 4), job("second", 3, 5, 2)]))
+    )
 
     assert (found["first"].start_s, found["first"].end_s) == (0, 10)
     assert (found["second"].start_s, found["second"].end_s, found["second"].wait_s) == (10, 15, 7)
     (wait,) = found["second"].waits
-    assert (wait.start_s, wait.end_s, wait.copies, wait.reason) == (3, 10, 2, "InsufficientCapacity")
+    assert (wait.start_s, wait.end_s, wait.copies, wait.reason) == (
+        3,
+        10,
+        2,
+        "InsufficientCapacity",
+    )
 
 
 def test_a_gang_stands_whole_in_one_cluster_or_waits() -> None:
     fleet = [cluster("a", nodes(1)), cluster("b", nodes(1))]
 
-    found = lives(simulate(inputs_of(fleet, [job("small", 0, 10, 1), job("gang", 1, 5, 4), job("wide", 2, 5, 5)])))
+    found = lives(
+        simulate(
+            inputs_of(fleet, [job("small", 0, 10, 1), job("gang", 1, 5, 4), job("wide", 2, 5, 5)])
+        )
+    )
 
     (other,) = {"a", "b"} - {found["small"].stays[0].cluster}
     assert found["gang"].stays == (Stay(other, 4, 1, 6),)
@@ -41,7 +52,10 @@ def test_a_service_takes_what_there_is_over_clusters_and_grows_when_room_comes()
     found = lives(simulate(inputs_of(fleet, [job("batch", 0, 100, 3), service("web", 5, 7)])))
 
     assert (found["web"].start_s, found["web"].end) == (100, End.RUNNING)
-    assert {(stay.cluster, stay.copies) for stay in found["web"].stays if stay.end_s is None} == {("a", 3), ("b", 4)}
+    assert {(stay.cluster, stay.copies) for stay in found["web"].stays if stay.end_s is None} == {
+        ("a", 3),
+        ("b", 4),
+    }
 
 
 def test_the_higher_tier_and_then_the_higher_priority_gets_the_room_first() -> None:
@@ -65,7 +79,9 @@ def test_a_job_that_loses_its_cluster_begins_again_elsewhere_from_its_last_check
     outcome = simulate(inputs_of(fleet, works, *lost))
     found = lives(outcome)
 
-    assert [(life.end_s, life.restarts, life.lost_s) for life in (found["saved"], found["bare"])] == [
+    assert [
+        (life.end_s, life.restarts, life.lost_s) for life in (found["saved"], found["bare"])
+    ] == [
         (80 + 40, 1, 10),
         (80 + 100, 1, 70),
     ]
@@ -79,7 +95,9 @@ def test_a_job_that_loses_its_cluster_begins_again_elsewhere_from_its_last_check
 def test_a_drained_cluster_takes_nothing_until_it_is_back() -> None:
     events = [Event(10, EventKind.DRAINED, "a"), Event(50, EventKind.RETURNED, "a")]
 
-    found = lives(simulate(inputs_of([cluster("a")], [job("late", 20, 5), job("early", 0, 15)], *events)))
+    found = lives(
+        simulate(inputs_of([cluster("a")], [job("late", 20, 5), job("early", 0, 15)], *events))
+    )
 
     assert (found["late"].start_s, found["early"].end_s, found["early"].lost_s) == (50, 15, 0)
 
@@ -114,22 +132,32 @@ def test_a_job_may_run_on_for_an_hour_in_a_drained_cluster_and_begins_again_else
     fleet = [cluster("a"), cluster("b", cordoned=True)]
     events = [Event(5, EventKind.RETURNED, "b"), Event(10, EventKind.DRAINED, "a")]
 
-    found = lives(simulate(inputs_of(fleet, [job("long", 0, 5000), job("short", 0, 3000)], *events)))
+    found = lives(
+        simulate(inputs_of(fleet, [job("long", 0, 5000), job("short", 0, 3000)], *events))
+    )
 
     assert (found["short"].end_s, found["short"].restarts) == (3000, 0)
     assert (found["long"].end_s, found["long"].restarts) == (10 + 3600 + 5000, 1)
 
 
 def test_what_has_no_other_place_stays_in_a_drained_cluster() -> None:
-    found = lives(simulate(inputs_of([cluster("a")], [service("web", 0, 3)], Event(10, EventKind.DRAINED, "a"))))
+    found = lives(
+        simulate(
+            inputs_of([cluster("a")], [service("web", 0, 3)], Event(10, EventKind.DRAINED, "a"))
+        )
+    )
 
-    assert [(stay.cluster, stay.copies, stay.end_s) for stay in found["web"].stays] == [("a", 3, None)]
+    assert [(stay.cluster, stay.copies, stay.end_s) for stay in found["web"].stays] == [
+        ("a", 3, None)
+    ]
 
 
 def test_a_cluster_that_grows_keeps_what_runs_and_takes_what_waits() -> None:
     grown = Event(20, EventKind.GROWN, "a", view=cluster("a", nodes(2)))
 
-    found = lives(simulate(inputs_of([cluster("a")], [job("runs", 0, 100, 4), job("waits", 5, 10, 3)], grown)))
+    found = lives(
+        simulate(inputs_of([cluster("a")], [job("runs", 0, 100, 4), job("waits", 5, 10, 3)], grown))
+    )
 
     assert (found["runs"].restarts, found["runs"].end_s, found["waits"].start_s) == (0, 100, 20)
 
@@ -162,7 +190,9 @@ def test_a_quota_holds_jobs_back_until_it_is_raised() -> None:
 def test_a_lent_guarantee_comes_back_when_the_job_that_borrowed_it_ends() -> None:
     def below(name: str) -> QuotaAccount:
         tier = TierQuota(guaranteed=Resources({CPU: 2000}))
-        return QuotaAccount(name, projects=frozenset({name}), parent="company", tiers=dict.fromkeys(Tier, tier))
+        return QuotaAccount(
+            name, projects=frozenset({name}), parent="company", tiers=dict.fromkeys(Tier, tier)
+        )
 
     borrows = job("one", 0, 30, 4)
     lends = job("two", 1, 10, 2, project="feed")
@@ -175,7 +205,9 @@ def test_a_lent_guarantee_comes_back_when_the_job_that_borrowed_it_ends() -> Non
 
 
 def test_a_policy_decides_where_works_may_go_and_its_change_reaches_those_that_wait() -> None:
-    only_b = Rule(Policy(name="only-b", names=("b",), division=Division(Strategy.PACK)), cluster_wide=True)
+    only_b = Rule(
+        Policy(name="only-b", names=("b",), division=Division(Strategy.PACK)), cluster_wide=True
+    )
     change = Event(40, EventKind.POLICY_CHANGED)
     fleet = [cluster("a", nodes(1)), cluster("b", nodes(1))]
     works = [job("one", 0, 100, 4), job("two", 1, 10, 4)]
@@ -188,15 +220,24 @@ def test_a_policy_decides_where_works_may_go_and_its_change_reaches_those_that_w
 
 def test_gpus_of_another_model_do_not_help() -> None:
     fleet = [cluster("a", nodes(1, gpu=8, model="T4")), cluster("b", nodes(1, gpu=8, model="A100"))]
-    works = [job("one", 0, 10, gpu=8, gpu_models=("A100",)), job("two", 0, 10, gpu=8, gpu_models=("A100",))]
+    works = [
+        job("one", 0, 10, gpu=8, gpu_models=("A100",)),
+        job("two", 0, 10, gpu=8, gpu_models=("A100",)),
+    ]
 
     found = lives(simulate(inputs_of(fleet, works)))
 
-    assert [(life.stays[0].cluster, life.start_s) for life in found.values()] == [("b", 0), ("b", 10)]
+    assert [(life.stays[0].cluster, life.start_s) for life in found.values()] == [
+        ("b", 0),
+        ("b", 10),
+    ]
 
 
 def test_room_that_is_scattered_over_nodes_is_told_as_fragmentation() -> None:
-    works = [*(job(f"small-{i}", 0, 1000, cpu_milli=2500) for i in range(4)), job("big", 1, 10, cpu_milli=3000)]
+    works = [
+        *(job(f"small-{i}", 0, 1000, cpu_milli=2500) for i in range(4)),
+        job("big", 1, 10, cpu_milli=3000),
+    ]
 
     outcome = simulate(inputs_of([cluster("a", nodes(4))], works, end_s=500))
 
@@ -211,7 +252,9 @@ def test_what_an_hour_of_the_nodes_costs_is_added_up_over_the_changes_of_the_fle
         Event(9000, EventKind.RETURNED, "a"),
     ]
 
-    outcome = simulate(inputs_of([cluster("a", nodes(2))], [], *events, price_per_hour={"a": 3.0}, end_s=10_800))
+    outcome = simulate(
+        inputs_of([cluster("a", nodes(2))], [], *events, price_per_hour={"a": 3.0}, end_s=10_800)
+    )
 
     assert outcome.cost == pytest.approx(2 * 3.0 + 2 * 4.0 + 0.5 * 2 * 4.0)
 
@@ -221,7 +264,10 @@ def test_the_end_of_the_scenario_leaves_the_rest_running_and_waiting() -> None:
 
     outcome = simulate(inputs_of([cluster("a")], works, end_s=50))
 
-    assert {name: life.end for name, life in lives(outcome).items()} == {"runs": End.RUNNING, "waits": End.WAITING}
+    assert {name: life.end for name, life in lives(outcome).items()} == {
+        "runs": End.RUNNING,
+        "waits": End.WAITING,
+    }
     assert outcome.end_s == 50
 
 
@@ -237,7 +283,10 @@ def test_inputs_out_of_order_or_with_one_name_twice_are_refused() -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_whatever_happens_everything_adds_up_and_comes_out_the_same_again(seed: int) -> None:
     chance = random.Random(seed)
-    fleet = [cluster(name, nodes(chance.randint(1, 3)), nodes(chance.randint(0, 2), 8000, gpu=4)) for name in "abc"]
+    fleet = [
+        cluster(name, nodes(chance.randint(1, 3)), nodes(chance.randint(0, 2), 8000, gpu=4))
+        for name in "abc"
+    ]
     works = [
         job(
             f"w{number}",
@@ -274,6 +323,12 @@ def test_the_check_finds_a_cluster_that_holds_more_than_it_has_and_a_work_that_i
 
     crowded = dataclasses.replace(outcome, lives=(first, early))
     assert "holds (8000, 8192, 0) of (4000, 16384, 0)" in conservation.broken(inputs, crowded)[0]
-    assert "missing: ['two']" in conservation.broken(inputs, dataclasses.replace(outcome, lives=(first,)))[0]
+    assert (
+        "missing: ['two']"
+        in conservation.broken(inputs, dataclasses.replace(outcome, lives=(first,)))[0]
+    )
     short = dataclasses.replace(first, stays=(Stay("a", 4, 0, 9),))
-    assert "one ran 9 s" in conservation.broken(inputs, dataclasses.replace(outcome, lives=(short, second)))[0]
+    assert (
+        "one ran 9 s"
+        in conservation.broken(inputs, dataclasses.replace(outcome, lives=(short, second)))[0]
+    )

@@ -1,4 +1,6 @@
-"""Jobs that fail: they begin again in their place, from their last check-point, until they fail for good."""
+"""Jobs that fail: they begin again in their place, from their last check-point, until they fail for
+good.
+"""
 
 import random
 from fractions import Fraction
@@ -24,14 +26,21 @@ from tests.unit.simulate.fleets import cluster, inputs_of, job, lives, nodes, si
 
 
 def test_a_job_that_fails_begins_again_in_its_place_after_a_back_off_that_doubles() -> None:
-    """Attempts of 40 s at 0, 50 and 110; the last one of 100 s begins at 190. Its room is not given away."""
+    """Attempts of 40 s at 0, 50 and 110; the last one of 100 s begins at 190. Its room is not given
+    away.
+    """
     works = [job("fails", 0, 100, 4, failing=Failing(3, 40)), job("waits", 1, 10)]
 
     found = lives(simulate(inputs_of([cluster("a")], works)))
 
     fails = found["fails"]
     assert (fails.start_s, fails.end_s, fails.end) == (0, 290, End.COMPLETED)
-    assert (fails.failures, fails.failed_s, fails.backoff_s, fails.restarts) == (3, 120, 10 + 20 + 40, 0)
+    assert (fails.failures, fails.failed_s, fails.backoff_s, fails.restarts) == (
+        3,
+        120,
+        10 + 20 + 40,
+        0,
+    )
     assert found["waits"].start_s == 290
 
 
@@ -43,7 +52,9 @@ def test_the_back_off_is_six_minutes_at_most() -> None:
     assert life.backoff_s == 10 + 20 + 40 + 80 + 160 + 320 + 14 * 360
 
 
-@pytest.mark.parametrize(("limit", "times", "end"), [(1, 1, End.COMPLETED), (1, 2, End.FAILED), (0, 1, End.FAILED)])
+@pytest.mark.parametrize(
+    ("limit", "times", "end"), [(1, 1, End.COMPLETED), (1, 2, End.FAILED), (0, 1, End.FAILED)]
+)
 def test_more_failures_than_the_limit_end_a_job_as_failed(limit: int, times: int, end: End) -> None:
     works = [job("fails", 0, 100, 4, failing=Failing(times, 40, limit)), job("waits", 1, 10)]
 
@@ -62,7 +73,9 @@ def test_a_job_without_a_limit_has_that_of_a_pinterestjobset() -> None:
     assert [found[name].end for name in ("three", "four")] == [End.COMPLETED, End.FAILED]
 
 
-def test_an_attempt_that_fails_keeps_its_check_points_and_a_job_that_failed_for_good_loses_them() -> None:
+def test_an_attempt_that_fails_keeps_its_check_points_and_a_job_that_failed_for_good_loses_them() -> (
+    None
+):
     saved = job("saved", 0, 100, failing=Failing(1, 70), checkpoint_s=30)
     over = job("over", 0, 100, failing=Failing(1, 70, limit=0), checkpoint_s=30)
 
@@ -72,11 +85,15 @@ def test_an_attempt_that_fails_keeps_its_check_points_and_a_job_that_failed_for_
     assert (found["over"].failed_s, found["over"].end_s) == (70, 70)
 
 
-def test_a_cluster_that_is_lost_in_the_back_off_costs_no_run_time_and_the_next_attempt_waits_for_its_time() -> None:
+def test_a_cluster_that_is_lost_in_the_back_off_costs_no_run_time_and_the_next_attempt_waits_for_its_time() -> (
+    None
+):
     lost = Event(45, EventKind.LOST, "a")
     fleet = [cluster("a", nodes(2)), cluster("b", nodes(1))]
 
-    (life,) = simulate(inputs_of(fleet, [job("fails", 0, 100, 4, failing=Failing(1, 40))], lost)).lives
+    (life,) = simulate(
+        inputs_of(fleet, [job("fails", 0, 100, 4, failing=Failing(1, 40))], lost)
+    ).lives
 
     assert [stay.cluster for stay in life.stays] == ["a", "b"]
     assert (life.restarts, life.lost_s, life.end_s) == (0, 0, 150)
@@ -109,34 +126,59 @@ def test_whatever_fails_while_clusters_come_and_go_everything_adds_up(seed: int)
             checkpoint_s=chance.choice([None, 10]),
             tier=chance.choice(list(Tier)),
             failing=chance.choice(
-                [None, Failing(chance.randint(1, 6), chance.choice([None, 1, 30]), chance.choice([None, 0, 9]))]
+                [
+                    None,
+                    Failing(
+                        chance.randint(1, 6),
+                        chance.choice([None, 1, 30]),
+                        chance.choice([None, 0, 9]),
+                    ),
+                ]
             ),
         )
         for number in range(60)
     ]
-    events = [Event(at_s, chance.choice([EventKind.LOST, EventKind.RETURNED]), "a") for at_s in range(50, 700, 50)]
+    events = [
+        Event(at_s, chance.choice([EventKind.LOST, EventKind.RETURNED]), "a")
+        for at_s in range(50, 700, 50)
+    ]
     inputs = inputs_of([cluster(name, nodes(2)) for name in "abc"], works, *events)
 
     outcome = simulate(inputs)
 
     assert outcome == run.run(inputs)
-    assert {life.end for life in outcome.lives} <= {End.COMPLETED, End.FAILED, End.UNPLACEABLE, End.WAITING}
+    assert {life.end for life in outcome.lives} <= {
+        End.COMPLETED,
+        End.FAILED,
+        End.UNPLACEABLE,
+        End.WAITING,
+    }
     assert any(life.end is End.FAILED for life in outcome.lives)
 
 
 def test_the_report_tells_what_failures_cost() -> None:
-    works = [job("fails", 0, 100, failing=Failing(2, 40, 1)), job("again", 0, 100, failing=Failing(1, 3600))]
+    works = [
+        job("fails", 0, 100, failing=Failing(2, 40, 1)),
+        job("again", 0, 100, failing=Failing(1, 3600)),
+    ]
     measures = measure(simulate(inputs_of([cluster("a")], works)))
 
-    assert "3 attempts failed and cost 3 min of run time, 1 job failed for good" in figures.verdict(measures)
+    assert "3 attempts failed and cost 3 min of run time, 1 job failed for good" in figures.verdict(
+        measures
+    )
     values = figures.values(measures)
-    assert (values["failures"], values["failed"], values["failed_s"], values["completed"]) == (3, 1, 180, 1)
+    assert (values["failures"], values["failed"], values["failed_s"], values["completed"]) == (
+        3,
+        1,
+        180,
+        1,
+    )
     rows = forms.files(measures, Provenance("1", "test", "", {}))["works.csv"].decode().splitlines()
     assert rows[0].endswith("restarts,lost_s,failures,failed_s,scalings,scaled_late,last_reason")
     assert rows[1].endswith(",Failed,a,0,0,2,80,0,0,")
 
 
-# -- where it comes from ------------------------------------------------------------------------------
+# -- where it comes from ---------------------------------------------------------------------------
 
 NAMES = {
     "id": "id", "submit": "submit", "runtime": "runtime", "failures": "failures", "failsAfter": "fails_after",
@@ -177,7 +219,9 @@ def test_a_table_says_how_jobs_fail(tmp_path: Path) -> None:
         ("b,0,,1,,,,service", "row 3: failures: is of a service, which does not end"),
     ],
 )
-def test_cells_that_say_no_failure_are_named_by_row_and_field(tmp_path: Path, row: str, said: str) -> None:
+def test_cells_that_say_no_failure_are_named_by_row_and_field(
+    tmp_path: Path, row: str, said: str
+) -> None:
     with pytest.raises(TraceError) as bad:
         read(tmp_path / "jobs.csv", "a,0,10,,,,,job", row)
 
@@ -185,7 +229,10 @@ def test_cells_that_say_no_failure_are_named_by_row_and_field(tmp_path: Path, ro
 
 
 def test_a_status_of_swf_says_what_failed(tmp_path: Path) -> None:
-    lines = [f"{number} 0 0 60 1 -1 -1 1 -1 -1 {status} 1 1 1 1 1 -1 -1" for number, status in ((1, 1), (2, 0))]
+    lines = [
+        f"{number} 0 0 60 1 -1 -1 1 -1 -1 {status} 1 1 1 1 1 -1 -1"
+        for number, status in ((1, 1), (2, 0))
+    ]
     (tmp_path / "log.swf").write_text("\n".join(["; MaxProcs: 4", *lines]))
 
     found = traces.demand(tmp_path / "log.swf").works
@@ -208,8 +255,13 @@ def test_a_generator_draws_failures_and_leaves_the_works_as_they_are() -> None:
 
     fail = [work for work in found if work.failing is not None]
     assert 40 < len(fail) < 80
-    assert {(work.failing.times, work.failing.limit) for work in fail if work.failing} == {(1, 1), (2, 1)}
-    assert all(1 <= (work.failing.after_s or 0) <= (work.runtime_s or 0) for work in fail if work.failing)
+    assert {(work.failing.times, work.failing.limit) for work in fail if work.failing} == {
+        (1, 1),
+        (2, 1),
+    }
+    assert all(
+        1 <= (work.failing.after_s or 0) <= (work.runtime_s or 0) for work in fail if work.failing
+    )
     assert [work.runtime_s for work in found] == [work.runtime_s for work in plain]
 
 
@@ -217,11 +269,16 @@ def test_a_generator_draws_failures_and_leaves_the_works_as_they_are() -> None:
     ("failures", "said"),
     [
         ({"share": 2}, "demand.generate[0].failures.share: "),
-        ({"share": 0.1, "times": {"0": 1}}, "demand.generate[0].failures: times: '0' is no number of attempts"),
+        (
+            {"share": 0.1, "times": {"0": 1}},
+            "demand.generate[0].failures: times: '0' is no number of attempts",
+        ),
         ({"share": 0.1, "often": 1}, "demand.generate[0].failures.often: unknown field"),
     ],
 )
-def test_failures_that_cannot_be_drawn_are_refused_with_the_field(failures: dict[str, object], said: str) -> None:
+def test_failures_that_cannot_be_drawn_are_refused_with_the_field(
+    failures: dict[str, object], said: str
+) -> None:
     with pytest.raises(InvalidScenario) as bad:
         loading.inputs(document(**failures), Path("s.yaml"), {})
 

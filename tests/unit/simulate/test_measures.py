@@ -1,4 +1,6 @@
-"""Measures that a scenario names: they are in every form of the report, and decide the verdict and the exit code."""
+"""Measures that a scenario names: they are in every form of the report, and decide the verdict and
+the exit code.
+"""
 
 import json
 from pathlib import Path
@@ -49,14 +51,18 @@ def test_measures_within_their_bounds_are_met_and_told_in_every_form() -> None:
     headers, rows = forms.tables(measures)[0]
     assert headers == ["MEASURE", "VALUE", "WANTED", "MET"]
     assert rows[2] == ["busy", "100.0 %", "at least 50.0 %", "yes"]
-    assert "Measures that the scenario names" in forms.files(measures, source)["report.html"].decode()
+    assert (
+        "Measures that the scenario names" in forms.files(measures, source)["report.html"].decode()
+    )
 
 
 def test_a_measure_that_is_missed_decides_verdict_and_exit_code(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(yaml.safe_dump(document(wait_max_s={"most": "1m"}, works={"least": 10})))
 
-    ran = CliRunner().invoke(command, [str(path), "-q", "-o", "json", "--out", str(tmp_path / "out")])
+    ran = CliRunner().invoke(
+        command, [str(path), "-q", "-o", "json", "--out", str(tmp_path / "out")]
+    )
 
     assert ran.exit_code == 3
     found = json.loads(ran.stdout)
@@ -68,7 +74,10 @@ def test_a_measure_that_is_missed_decides_verdict_and_exit_code(tmp_path: Path) 
 
 
 def test_what_cannot_be_measured_misses_its_bound() -> None:
-    given = document(gpus={"figure": "use_mean_gpu", "least": "1%"}, reserved={"figure": "waited", "tier": "Reserved"})
+    given = document(
+        gpus={"figure": "use_mean_gpu", "least": "1%"},
+        reserved={"figure": "waited", "tier": "Reserved"},
+    )
     measures = measure(simulate(loading.inputs(given, Path("s.yaml"), {})))
 
     assert [(one.wanted.name, one.shown, one.met) for one in figures.judged(measures)] == [
@@ -89,19 +98,33 @@ def test_every_figure_of_a_report_can_be_named() -> None:
 @pytest.mark.parametrize(
     ("measures", "said"),
     [
-        ({"wait_p98_s": {"most": "1h"}}, "measures.wait_p98_s: there is no figure 'wait_p98_s' (is it 'wait_p9"),
+        (
+            {"wait_p98_s": {"most": "1h"}},
+            "measures.wait_p98_s: there is no figure 'wait_p98_s' (is it 'wait_p9",
+        ),
         ({"slow": {"figure": "wait"}}, "measures.slow.figure: there is no figure 'wait'"),
         ({"cost": {"most": 5}}, "measures.cost: nothing costs anything: the fleet has no prices"),
-        ({"moves": {"project": "ads"}}, "measures.moves: moves is of the whole fleet; by project or tier are "),
-        ({"waited": {"project": "adds"}}, "measures.waited.project: no work is of 'adds' (is it 'ads'?)"),
-        ({"waited": {"project": "ads", "tier": "Reserved"}}, "measures.waited: is by project or by tier, and not by"),
+        (
+            {"moves": {"project": "ads"}},
+            "measures.moves: moves is of the whole fleet; by project or tier are ",
+        ),
+        (
+            {"waited": {"project": "adds"}},
+            "measures.waited.project: no work is of 'adds' (is it 'ads'?)",
+        ),
+        (
+            {"waited": {"project": "ads", "tier": "Reserved"}},
+            "measures.waited: is by project or by tier, and not by",
+        ),
         ({"wait_p99_s": {"most": "soon"}}, "measures.wait_p99_s.most: 'soon' is no duration"),
         ({"moves": {"most": "nan"}}, "measures.moves.most: 'nan' is no fraction"),
         ({"moves": {"most": 1, "least": 2}}, "measures.moves.least: is more than most"),
         ({"moves": {"max": 1}}, "measures.moves.max: unknown field"),
     ],
 )
-def test_measures_that_make_no_sense_are_errors_with_the_field(measures: dict[str, Any], said: str) -> None:
+def test_measures_that_make_no_sense_are_errors_with_the_field(
+    measures: dict[str, Any], said: str
+) -> None:
     with pytest.raises(InvalidScenario) as bad:
         loading.inputs(document(**measures), Path("s.yaml"), {})
 

@@ -21,13 +21,17 @@ def folder(tmp_path: Path, clusters: str, *jobs: str) -> Path:
 
 
 def test_gpus_count_where_there_are_some(tmp_path: Path) -> None:
-    found = pools.read(folder(tmp_path, "cluster,nodes,gpus_per_node,gpus\nc1,2,8,16\n", row("a", gpu="4")))
+    found = pools.read(
+        folder(tmp_path, "cluster,nodes,gpus_per_node,gpus\nc1,2,8,16\n", row("a", gpu="4"))
+    )
 
     assert (found.unit, found.capacity, found.jobs[0].units) == ("gpu", {"c1": 16}, 8)
 
 
 def test_cores_count_elsewhere(tmp_path: Path) -> None:
-    found = pools.read(folder(tmp_path, "cluster,region,cpu_cores\nc1,de,10\n", row("a", cpu="1500")))
+    found = pools.read(
+        folder(tmp_path, "cluster,region,cpu_cores\nc1,de,10\n", row("a", cpu="1500"))
+    )
 
     assert (found.unit, found.capacity, found.jobs[0].units) == ("core", {"c1": 10}, 4)
 
@@ -39,7 +43,9 @@ def test_cores_count_elsewhere(tmp_path: Path) -> None:
         (row("a", runtime=""), "runtime_s: a runs to the end; a reference policy needs run times"),
     ],
 )
-def test_what_a_reference_policy_cannot_run_is_named(tmp_path: Path, job: str, expected: str) -> None:
+def test_what_a_reference_policy_cannot_run_is_named(
+    tmp_path: Path, job: str, expected: str
+) -> None:
     with pytest.raises(TraceError, match=expected):
         pools.read(folder(tmp_path, "cluster,cpu_cores\nc1,10\n", job))
 
@@ -53,4 +59,9 @@ def test_the_published_results_are_exact(name: str) -> None:
     assert len(published) == 4
     for result in published:
         scale = Fraction(result["capacity_scale"])
-        assert reference.run(found.jobs, found.capacity, ReferencePolicy(result["policy"]), scale).as_dict() == result
+        assert (
+            reference.run(
+                found.jobs, found.capacity, ReferencePolicy(result["policy"]), scale
+            ).as_dict()
+            == result
+        )

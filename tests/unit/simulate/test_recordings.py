@@ -1,4 +1,6 @@
-"""What `federator record` writes of a federation's objects and history, and how it is read again."""
+"""What `federator record` writes of a federation's objects and history, and how it is read
+again.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -29,15 +31,29 @@ def at(second: int) -> str:
     return f"2023-11-14T22:{13 + (20 + second) // 60}:{(20 + second) % 60:02}Z"
 
 
-def member(name: str, cpu: int = 16, free: int | None = None, nodes: int = 1, **status: Any) -> dict[str, Any]:
+def member(
+    name: str, cpu: int = 16, free: int | None = None, nodes: int = 1, **status: Any
+) -> dict[str, Any]:
     size = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}
-    row = {"count": nodes, "allocatable": size, "free": {**size, "cpu": str(cpu if free is None else free)}}
+    row = {
+        "count": nodes,
+        "allocatable": size,
+        "free": {**size, "cpu": str(cpu if free is None else free)},
+    }
     meta = {"name": name, "managedFields": [{"manager": "hub"}]}
     status = {"capacity": {"nodes": [row]}, **status}
-    return {"apiVersion": FEDERATION, "kind": "MemberCluster", "metadata": meta, "spec": {}, "status": status}
+    return {
+        "apiVersion": FEDERATION,
+        "kind": "MemberCluster",
+        "metadata": meta,
+        "spec": {},
+        "status": status,
+    }
 
 
-def workload(name: str, second: int, count: int = 2, kind: str = "PinterestService", **spec: Any) -> dict[str, Any]:
+def workload(
+    name: str, second: int, count: int = 2, kind: str = "PinterestService", **spec: Any
+) -> dict[str, Any]:
     container = {
         "name": "main",
         "image": "registry/app:1",
@@ -56,7 +72,9 @@ def workload(name: str, second: int, count: int = 2, kind: str = "PinterestServi
     }
 
 
-def decided(obj: dict[str, Any], seq: int, second: float, to: dict[str, int], **fields: Any) -> dict[str, Any]:
+def decided(
+    obj: dict[str, Any], seq: int, second: float, to: dict[str, int], **fields: Any
+) -> dict[str, Any]:
     key = str(recorder.key_of(obj["kind"], obj))
     fields = {"wanted": sum(to.values()), "from": None} | fields
     return {"kind": "Decision", "key": key, "at": T0 + second, "seq": seq, "to": to, **fields}
@@ -72,12 +90,16 @@ def placed(obj: dict[str, Any], shares: dict[str, int]) -> dict[str, Any]:
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": spec}
 
 
-def document(objs: list[dict[str, Any]], *entries: dict[str, Any], now: float = 60) -> dict[str, Any]:
+def document(
+    objs: list[dict[str, Any]], *entries: dict[str, Any], now: float = 60
+) -> dict[str, Any]:
     by_key: dict[WorkloadKey, History] = {}
     for obj in objs:
         if obj["kind"] in registry.WORKLOADS:
             key = recorder.key_of(obj["kind"], obj)
-            by_key[key] = History([one for one in entries if one["key"] == str(key)], begins=float(T0))
+            by_key[key] = History(
+                [one for one in entries if one["key"] == str(key)], begins=float(T0)
+            )
     return recorder.document(objs, by_key, T0 + now)
 
 
@@ -105,7 +127,10 @@ def test_works_of_one_second_are_decided_on_in_the_order_of_the_federation() -> 
     swapped = [decided(late, 1, 5.1, {"one": 1}), decided(soon, 2, 5.4, {"one": 2})]
     _, other = replayed(document(objs, *swapped))
     assert (other.same, other.whole) == (0, False)
-    assert "then the federation decided PinterestService/ns/a: one 1, and the simulation" in other.sentence
+    assert (
+        "then the federation decided PinterestService/ns/a: one 1, and the simulation"
+        in other.sentence
+    )
 
 
 def test_a_work_that_was_created_sooner_and_decided_on_later_is_submitted_later() -> None:
@@ -115,13 +140,21 @@ def test_a_work_that_was_created_sooner_and_decided_on_later_is_submitted_later(
     found = document([member("one", 3), first, second], *entries)
 
     works = found["demand"]["recording"]["works"]
-    assert [(one["workload"]["metadata"]["name"], one["submit"]) for one in works] == [("second", 2), ("first", 2)]
+    assert [(one["workload"]["metadata"]["name"], one["submit"]) for one in works] == [
+        ("second", 2),
+        ("first", 2),
+    ]
     assert replayed(found)[1].whole
 
 
 def test_a_job_that_completed_gives_its_room_to_the_next() -> None:
     job, service = workload("job", 0, 3, "PinterestJobSet", parallelism=3), workload("later", 10, 3)
-    over = {"kind": "Condition", "key": "PinterestJobSet/ns/job", "at": T0 + 20.4, "to": "Complete=True AllDone"}
+    over = {
+        "kind": "Condition",
+        "key": "PinterestJobSet/ns/job",
+        "at": T0 + 20.4,
+        "to": "Complete=True AllDone",
+    }
     entries = [
         decided(job, 1, 0.3, {"one": 3}),
         over,
@@ -140,7 +173,12 @@ def test_a_job_that_completed_gives_its_room_to_the_next() -> None:
 def test_what_others_hold_stays_occupied_and_what_is_ours_does_not() -> None:
     """Eight nodes of 16 cores, of which 60 are in use; 20 by the recorded service."""
     web = workload("web", 0, 20)
-    objs = [member("one", 16, nodes=4), member("two", 16, 1, nodes=4), web, placed(web, {"two": 20})]
+    objs = [
+        member("one", 16, nodes=4),
+        member("two", 16, 1, nodes=4),
+        web,
+        placed(web, {"two": 20}),
+    ]
 
     found = document(objs, decided(web, 1, 0.1, {"two": 20}))
     inputs = loading.inputs(found, Path("recorded.yaml"), {})
@@ -151,7 +189,9 @@ def test_what_others_hold_stays_occupied_and_what_is_ours_does_not() -> None:
         if view.capacity is not None
     }
     assert free == {"one": 64_000, "two": 24_000}
-    assert any("two: others than the recorded workloads hold cpu 40" in one for one in inputs.assumptions)
+    assert any(
+        "two: others than the recorded workloads hold cpu 40" in one for one in inputs.assumptions
+    )
     outcome = run.run(inputs)
     at_first = outcome.samples[0]
     assert at_first.used["two"][0] >= 40_000
@@ -167,7 +207,9 @@ def test_what_the_recording_lacks_is_said() -> None:
     ]
 
     notes = " ".join(
-        replayed(document([member("one", conditions=[ready]), member("two"), web, old], *entries))[0].assumptions
+        replayed(document([member("one", conditions=[ready]), member("two"), web, old], *entries))[
+            0
+        ].assumptions
     )
 
     assert "no first decision of 1 of 2 workloads" in notes
@@ -176,8 +218,12 @@ def test_what_the_recording_lacks_is_said() -> None:
     assert "1 of 2 recorded workloads select nodes by labels" in notes
 
 
-def scaled(seq: int, second: float, wanted: int, to: dict[str, int], **fields: Any) -> Callable[..., dict[str, Any]]:
-    return lambda obj: decided(obj, seq, second, to, wanted=wanted, **({"asOf": T0 + second - 0.1} | fields))
+def scaled(
+    seq: int, second: float, wanted: int, to: dict[str, int], **fields: Any
+) -> Callable[..., dict[str, Any]]:
+    return lambda obj: decided(
+        obj, seq, second, to, wanted=wanted, **({"asOf": T0 + second - 0.1} | fields)
+    )
 
 
 def test_edits_of_replicas_are_replayed_when_they_were_made() -> None:
@@ -203,22 +249,31 @@ def test_edits_of_replicas_are_replayed_when_they_were_made() -> None:
 
 
 @pytest.mark.parametrize("first", ["web", "other"])
-def test_a_scaling_and_a_submission_of_one_second_are_decided_on_in_the_order_of_the_federation(first: str) -> None:
+def test_a_scaling_and_a_submission_of_one_second_are_decided_on_in_the_order_of_the_federation(
+    first: str,
+) -> None:
     web, other = workload("web", 0, 4), workload("other", 20, 3)
     if first == "web":
-        later = [scaled(2, 20.3, 4, {"one": 4}, **{"from": {"one": 1}})(web), scaled(3, 20.6, 3, {"one": 1})(other)]
+        later = [
+            scaled(2, 20.3, 4, {"one": 4}, **{"from": {"one": 1}})(web),
+            scaled(3, 20.6, 3, {"one": 1})(other),
+        ]
     else:
         later = [
             scaled(2, 20.3, 3, {"one": 3})(other), scaled(3, 20.6, 4, {"one": 2}, **{"from": {"one": 1}})(web)
         ]  # fmt: skip
 
-    _, replay = replayed(document([member("one", 5), web, other], scaled(1, 0.2, 1, {"one": 1})(web), *later))
+    _, replay = replayed(
+        document([member("one", 5), web, other], scaled(1, 0.2, 1, {"one": 1})(web), *later)
+    )
 
     assert (replay.recorded, replay.whole) == (3, True), replay.sentence
 
 
 def test_a_scaling_that_found_no_room_is_no_older_than_what_took_it() -> None:
-    """Its decision keeps the number of the one before: what was decided on meanwhile comes first all the same."""
+    """Its decision keeps the number of the one before: what was decided on meanwhile comes first
+    all the same.
+    """
     web, other = workload("web", 0, 4), workload("other", 5, 3)
     entries = [
         scaled(1, 0.2, 1, {"one": 1})(web),
@@ -239,29 +294,42 @@ def test_what_duplicate_wants_and_edits_of_jobs_are_no_scalings() -> None:
     entries = [
         scaled(1, 0.2, 4, {"one": 2, "two": 2})(twice),
         scaled(2, 1.2, 2, {"one": 2})(job),
-        scaled(3, 9.2, 6, {"one": 2, "two": 2, "three": 2}, **{"from": {"one": 2, "two": 2}})(twice),
+        scaled(3, 9.2, 6, {"one": 2, "two": 2, "three": 2}, **{"from": {"one": 2, "two": 2}})(
+            twice
+        ),
         scaled(4, 9.5, 4, {"one": 4}, **{"from": {"one": 2}})(job),
     ]
 
     found = document([member(name) for name in ("one", "two", "three")] + [twice, job], *entries)
 
-    assert not any("scalings" in one or "replicas" in one for one in found["demand"]["recording"]["works"])
+    assert not any(
+        "scalings" in one or "replicas" in one for one in found["demand"]["recording"]["works"]
+    )
     notes = loading.inputs(found, Path("recorded.yaml"), {}).assumptions
     assert any(
-        "PinterestJobSet/ns/job once asked for 2: it is replayed with 4 from the beginning." in one for one in notes
+        "PinterestJobSet/ns/job once asked for 2: it is replayed with 4 from the beginning." in one
+        for one in notes
     )
 
 
 @pytest.mark.parametrize(
     ("edit", "said"),
     [
-        ({"scalings": [{"at": 5, "replicas": 3}, {"at": 4, "replicas": 2}]}, "works[0].scalings: are not in the order"),
+        (
+            {"scalings": [{"at": 5, "replicas": 3}, {"at": 4, "replicas": 2}]},
+            "works[0].scalings: are not in the order",
+        ),
         ({"scalings": [{"at": 5, "replicas": -3}]}, "works[0].scalings[0].replicas: "),
         ({"scalings": [{"at": 5, "count": 3}]}, "works[0].scalings[0].count: unknown field"),
-        ({"workload": workload("web", 0, 2, "PinterestJobSet"), "replicas": 2}, "scalings: PinterestJobSet does not"),
+        (
+            {"workload": workload("web", 0, 2, "PinterestJobSet"), "replicas": 2},
+            "scalings: PinterestJobSet does not",
+        ),
     ],
 )
-def test_scalings_that_cannot_be_replayed_are_errors_with_the_field(edit: dict[str, Any], said: str) -> None:
+def test_scalings_that_cannot_be_replayed_are_errors_with_the_field(
+    edit: dict[str, Any], said: str
+) -> None:
     web = workload("web", 0)
     found = document([member("one"), web], decided(web, 1, 0.1, {"one": 2}))
     found["demand"]["recording"]["works"][0].update(edit)
@@ -274,7 +342,12 @@ def test_scalings_that_cannot_be_replayed_are_errors_with_the_field(edit: dict[s
 
 def test_a_job_that_failed_ends_as_failed_when_it_did() -> None:
     job = workload("job", 0, 3, "PinterestJobSet", parallelism=3)
-    over = {"kind": "Condition", "key": "PinterestJobSet/ns/job", "at": T0 + 20.4, "to": "Failed=True BackoffLimit"}
+    over = {
+        "kind": "Condition",
+        "key": "PinterestJobSet/ns/job",
+        "at": T0 + 20.4,
+        "to": "Failed=True BackoffLimit",
+    }
 
     found = document([member("one", 3), job], decided(job, 1, 0.3, {"one": 3}), over)
     inputs, _ = replayed(found)
@@ -285,7 +358,9 @@ def test_a_job_that_failed_ends_as_failed_when_it_did() -> None:
 
 def test_decisions_about_a_former_object_of_the_name_are_not_its_own() -> None:
     web = workload("web", 30)
-    found = document([member("one"), web], decided(web, 1, 3, {"one": 9}), decided(web, 2, 30.5, {"one": 2}))
+    found = document(
+        [member("one"), web], decided(web, 1, 3, {"one": 9}), decided(web, 2, 30.5, {"one": 2})
+    )
 
     (work,) = found["demand"]["recording"]["works"]
     assert [one["seq"] for one in work["decisions"]] == [2]
@@ -305,10 +380,15 @@ def test_secrets_and_status_are_left_out() -> None:
     [
         ([workload("web", 0)], "has no member"),
         ([member("one")], "has no workload"),
-        ([{**member("one"), "status": {}}, workload("web", 0)], "one has not reported its capacity yet"),
+        (
+            [{**member("one"), "status": {}}, workload("web", 0)],
+            "one has not reported its capacity yet",
+        ),
     ],
 )
-def test_a_federation_without_a_fleet_or_demand_is_no_recording(objs: list[dict[str, Any]], said: str) -> None:
+def test_a_federation_without_a_fleet_or_demand_is_no_recording(
+    objs: list[dict[str, Any]], said: str
+) -> None:
     with pytest.raises(NothingToRecord, match=said):
         document(objs)
 
@@ -320,5 +400,8 @@ def test_more_of_the_recorded_demand_is_other_objects() -> None:
     inputs = loading.inputs(loading.demanding(found, "2"), Path("recorded.yaml"), {})
     outcome = run.run(inputs)
 
-    assert [life.work.id for life in outcome.lives] == ["PinterestService/ns/web", "PinterestService/ns/web-copy1"]
+    assert [life.work.id for life in outcome.lives] == [
+        "PinterestService/ns/web",
+        "PinterestService/ns/web-copy1",
+    ]
     assert conservation.broken(inputs, outcome) == []

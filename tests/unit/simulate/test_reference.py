@@ -1,4 +1,6 @@
-"""The reference policies: small cases worked out by hand, and the published results of the real traces."""
+"""The reference policies: small cases worked out by hand, and the published results of the real
+traces.
+"""
 
 import csv
 import gzip
@@ -22,7 +24,8 @@ def job(submit_s: int, runtime_s: int, units: int, home: str = "a") -> Reference
 
 
 BLOCKED = (job(0, 10, 3), job(1, 5, 4), job(2, 2, 1))
-"""In a cluster of four: the second waits for the first, and the third would fit beside the first."""
+"""In a cluster of four: the second waits for the first, and the third would fit beside the first.
+"""
 
 
 @pytest.mark.parametrize(
@@ -38,7 +41,8 @@ def test_only_backfilling_starts_what_fits_behind_a_head_that_waits(
 
 
 def test_at_one_instant_ends_come_before_submissions_and_those_in_the_order_of_the_trace() -> None:
-    # At 10 the first ends and two come: both fit only one after the other, the first of the trace first.
+    # At 10 the first ends and two come: both fit only one after the other, the first of the trace
+    # first.
     result = reference.run([job(0, 10, 2), job(10, 4, 2), job(10, 7, 2)], {"a": 2}, HOME_FIFO)
 
     assert (result.wait_sum_s, result.last_end_s) == (4, 21)
@@ -61,7 +65,9 @@ def test_a_federation_takes_the_cluster_with_most_free_and_of_equals_the_first_b
     assert reference.run(jobs, capacity, FED_HOME_FIRST).started_in_home_cluster == 1
 
 
-@pytest.mark.parametrize(("policy", "rejected"), [(HOME_FIFO, 1), (HOME_BACKFILL, 1), (FED_FIFO, 0)])
+@pytest.mark.parametrize(
+    ("policy", "rejected"), [(HOME_FIFO, 1), (HOME_BACKFILL, 1), (FED_FIFO, 0)]
+)
 def test_what_is_too_wide_for_its_home_is_rejected_unless_another_cluster_is_wide_enough(
     policy: ReferencePolicy, rejected: int
 ) -> None:
@@ -124,4 +130,7 @@ def test_the_published_results_of_real_traces_come_out_to_the_last_figure(
 
     for expected in published:
         scale = Fraction(expected["capacity_scale"])
-        assert reference.run(jobs, capacity, ReferencePolicy(expected["policy"]), scale).as_dict() == expected
+        assert (
+            reference.run(jobs, capacity, ReferencePolicy(expected["policy"]), scale).as_dict()
+            == expected
+        )

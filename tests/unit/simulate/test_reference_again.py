@@ -1,6 +1,7 @@
-"""The reference policies beside a second program, written from the published definition alone: a list of all jobs, and
-at every instant a scan of everything. Traces with ties, jobs without run time, gangs wider than a cluster, unsorted
-rows; other capacities."""
+"""The reference policies beside a second program, written from the published definition alone: a
+list of all jobs, and at every instant a scan of everything. Traces with ties, jobs without run
+time, gangs wider than a cluster, unsorted rows; other capacities.
+"""
 
 import random
 from collections.abc import Sequence
@@ -19,7 +20,9 @@ JOBS = 2000
 SCALES = (Fraction(1), Fraction(1, 2), Fraction(1, 3), Fraction(3, 4), Fraction(5, 4))
 
 
-def again(jobs: Sequence[ReferenceJob], capacity: dict[str, int], policy: str, scale: Fraction) -> dict[str, object]:
+def again(
+    jobs: Sequence[ReferenceJob], capacity: dict[str, int], policy: str, scale: Fraction
+) -> dict[str, object]:
     """The keys of reference.json."""
     size = {name: max(1, int(units * scale)) for name, units in sorted(capacity.items())}
     free, at_home = dict(size), policy.startswith("home")
@@ -83,7 +86,9 @@ def again(jobs: Sequence[ReferenceJob], capacity: dict[str, int], policy: str, s
 
 def drawn(seed: int) -> tuple[list[ReferenceJob], dict[str, int]]:
     chance = random.Random(seed)
-    capacity = {name: chance.randint(1, 12) for name in chance.sample("abcdefgh", chance.randint(1, 5))}
+    capacity = {
+        name: chance.randint(1, 12) for name in chance.sample("abcdefgh", chance.randint(1, 5))
+    }
     span = chance.choice((5, 40, 400))
     jobs = [
         ReferenceJob(
@@ -113,7 +118,9 @@ def test_traces_of_any_kind_come_out_as_the_definition_says(policy: ReferencePol
 
 @pytest.mark.parametrize("policy", ReferencePolicy)
 @pytest.mark.parametrize("scale", [Fraction(1, 4), Fraction(1, 3), Fraction(3, 4)])
-def test_a_real_trace_at_capacities_that_nobody_published(policy: ReferencePolicy, scale: Fraction) -> None:
+def test_a_real_trace_at_capacities_that_nobody_published(
+    policy: ReferencePolicy, scale: Fraction
+) -> None:
     found = pools.read(casetables.data("lcg-20-sites-6h"))
     jobs = found.jobs[:JOBS]
 

@@ -24,7 +24,11 @@ from tests.unit.simulate.fleets import cluster, inputs_of, job, lives, nodes, se
 
 
 def copies_at(life: Life, at_s: int) -> int:
-    return sum(one.copies for one in life.stays if one.start_s <= at_s and (one.end_s is None or at_s < one.end_s))
+    return sum(
+        one.copies
+        for one in life.stays
+        if one.start_s <= at_s and (one.end_s is None or at_s < one.end_s)
+    )
 
 
 def test_a_service_follows_its_curve_and_gives_its_room_to_a_job() -> None:
@@ -32,7 +36,15 @@ def test_a_service_follows_its_curve_and_gives_its_room_to_a_job() -> None:
 
     found = lives(simulate(inputs_of([cluster("a")], [web, job("waits", 5, 100, 3)], end_s=60)))
 
-    assert [copies_at(found["web"], at_s) for at_s in (0, 9, 10, 19, 20, 39, 40)] == [2, 2, 4, 4, 1, 1, 1]
+    assert [copies_at(found["web"], at_s) for at_s in (0, 9, 10, 19, 20, 39, 40)] == [
+        2,
+        2,
+        4,
+        4,
+        1,
+        1,
+        1,
+    ]
     assert (found["web"].scalings, found["web"].scaled_late) == (3, 1)
     assert found["waits"].start_s == 20
     assert [(wait.start_s, wait.copies, wait.reason) for wait in found["web"].waits] == [
@@ -43,7 +55,9 @@ def test_a_service_follows_its_curve_and_gives_its_room_to_a_job() -> None:
 def test_a_scale_up_gets_what_there_is_and_the_rest_when_it_is_free() -> None:
     web = service("web", 0, 2, curve=(Scaling(10, 6),))
 
-    found = lives(simulate(inputs_of([cluster("a", nodes(2))], [web, job("before", 0, 30, 4)], end_s=60)))
+    found = lives(
+        simulate(inputs_of([cluster("a", nodes(2))], [web, job("before", 0, 30, 4)], end_s=60))
+    )
 
     assert [copies_at(found["web"], at_s) for at_s in (9, 10, 29, 30)] == [2, 4, 4, 6]
 
@@ -71,13 +85,23 @@ def test_a_service_that_is_scaled_to_nothing_comes_back() -> None:
 
 
 def scaled(at_s: int, *works: str, copies: int | None = None, times: str = "1") -> Event:
-    return Event(at_s, EventKind.SCALED, scaled=Scaled(", ".join(works), works, copies, Fraction(times)))
+    return Event(
+        at_s, EventKind.SCALED, scaled=Scaled(", ".join(works), works, copies, Fraction(times))
+    )
 
 
 def test_an_event_sets_replicas_until_the_next_point_or_multiplies_all_later_ones() -> None:
     curve = (Scaling(20, 4), Scaling(40, 2))
-    works = [service("set", 0, 2, curve=curve), service("times", 0, 2, curve=curve), job("job", 0, 5)]
-    events = (scaled(10, "set", copies=3), scaled(10, "times", times="1.5"), scaled(30, "times", "job", times="2"))
+    works = [
+        service("set", 0, 2, curve=curve),
+        service("times", 0, 2, curve=curve),
+        job("job", 0, 5),
+    ]
+    events = (
+        scaled(10, "set", copies=3),
+        scaled(10, "times", times="1.5"),
+        scaled(30, "times", "job", times="2"),
+    )
 
     outcome = simulate(inputs_of([cluster("a", nodes(8))], works, *events, end_s=60))
 
@@ -94,7 +118,13 @@ def test_a_change_of_the_fleet_leaves_a_service_at_what_it_was_scaled_to() -> No
     fleet = [cluster("a", nodes(2)), cluster("b", nodes(2))]
 
     (life,) = simulate(
-        inputs_of(fleet, [service("web", 0, 2, curve=(Scaling(10, 5),))], scaled(15, "web", copies=6), lost, end_s=40)
+        inputs_of(
+            fleet,
+            [service("web", 0, 2, curve=(Scaling(10, 5),))],
+            scaled(15, "web", copies=6),
+            lost,
+            end_s=40,
+        )
     ).lives
 
     assert [copies_at(life, at_s) for at_s in (9, 10, 15, 20)] == [2, 5, 6, 6]
@@ -111,19 +141,26 @@ def test_whatever_is_scaled_everything_adds_up(seed: int) -> None:
             priority=chance.randint(0, 2),
             cpu_milli=chance.choice([500, 1000, 3000]),
             curve=tuple(
-                Scaling(submit_s + 1 + step * 37, chance.randint(0, 9)) for step in range(chance.randint(0, 9))
+                Scaling(submit_s + 1 + step * 37, chance.randint(0, 9))
+                for step in range(chance.randint(0, 9))
             ),
         )
         for number in range(12)
     ]
-    works += [job(f"j{number}", chance.randrange(400), 30, chance.randint(1, 4)) for number in range(30)]
-    events = [Event(100, EventKind.LOST, "a"), Event(150, EventKind.RETURNED, "a"), Event(250, EventKind.DRAINED, "b")]
+    works += [
+        job(f"j{number}", chance.randrange(400), 30, chance.randint(1, 4)) for number in range(30)
+    ]
+    events = [
+        Event(100, EventKind.LOST, "a"),
+        Event(150, EventKind.RETURNED, "a"),
+        Event(250, EventKind.DRAINED, "b"),
+    ]
     inputs = inputs_of([cluster(name, nodes(3)) for name in "abc"], works, *events, end_s=900)
 
     assert simulate(inputs) == run.run(inputs)
 
 
-# -- scenario files -----------------------------------------------------------------------------------
+# -- scenario files --------------------------------------------------------------------------------
 
 
 def document(curve: object = None, *events: dict[str, Any], **stream: Any) -> dict[str, Any]:
@@ -178,24 +215,46 @@ def test_the_scenario_says_what_was_scaled_and_the_report_counts_it() -> None:
     values = figures.values(measures)
     assert (values["scalings"], values["scaled_late"]) == (4, 2)
     written = forms.files(measures, Provenance("1", "s.yaml", "", {}))
-    assert "<td>scaled</td><td>project=ads</td>" in written["report.html"].decode().replace("\n", "")
-    assert forms.document(measures, Provenance("1", "s.yaml", "", {}))["happened"][0]["askedCopies"] == 2
+    assert "<td>scaled</td><td>project=ads</td>" in written["report.html"].decode().replace(
+        "\n", ""
+    )
+    assert (
+        forms.document(measures, Provenance("1", "s.yaml", "", {}))["happened"][0]["askedCopies"]
+        == 2
+    )
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"services": "web-9", "replicas": 1}, "events[0].scaled.services: 'web-9' is no service (is it 'web-"),
-        ({"services": "batch-0", "replicas": 1}, "services: 'batch-0' is a job, and only services scale"),
-        ({"services": "project=search", "times": 2}, "services: there is no service of 'project=search' at that time"),
-        ({"services": "zone=a", "times": 2}, "services: 'zone=a': services are selected by project or namespace"),
+        (
+            {"services": "web-9", "replicas": 1},
+            "events[0].scaled.services: 'web-9' is no service (is it 'web-",
+        ),
+        (
+            {"services": "batch-0", "replicas": 1},
+            "services: 'batch-0' is a job, and only services scale",
+        ),
+        (
+            {"services": "project=search", "times": 2},
+            "services: there is no service of 'project=search' at that time",
+        ),
+        (
+            {"services": "zone=a", "times": 2},
+            "services: 'zone=a': services are selected by project or namespace",
+        ),
         ({"services": "web-0"}, "events[0].scaled: needs replicas or times, and not both"),
-        ({"services": "web-0", "replica": 1}, "events[0].scaled.replica: unknown field; is it 'replicas'?"),
+        (
+            {"services": "web-0", "replica": 1},
+            "events[0].scaled.replica: unknown field; is it 'replicas'?",
+        ),
         ({"services": "web-0", "replicas": -1}, "events[0].scaled.replicas: "),
         ({"services": "web-0", "times": "nan"}, "events[0].scaled.times: 'nan' is no fraction"),
     ],
 )
-def test_scalings_of_what_is_not_there_are_errors_with_the_field(given: dict[str, Any], said: str) -> None:
+def test_scalings_of_what_is_not_there_are_errors_with_the_field(
+    given: dict[str, Any], said: str
+) -> None:
     with pytest.raises(InvalidScenario) as bad:
         loading.inputs(document(None, {"at": "1h", "scaled": given}), Path("s.yaml"), {})
 
@@ -205,7 +264,9 @@ def test_scalings_of_what_is_not_there_are_errors_with_the_field(given: dict[str
 def test_a_service_that_is_submitted_later_cannot_be_scaled_before() -> None:
     with pytest.raises(InvalidScenario, match="'web-2' is submitted later, at "):
         loading.inputs(
-            document(None, {"at": 0, "scaled": {"services": "web-2", "times": 2}}, over="1h"), Path("s.yaml"), {}
+            document(None, {"at": 0, "scaled": {"services": "web-2", "times": 2}}, over="1h"),
+            Path("s.yaml"),
+            {},
         )
 
 
@@ -215,15 +276,29 @@ def test_a_service_that_is_submitted_later_cannot_be_scaled_before() -> None:
         ({}, "demand.generate[0].curve: needs points or daily, and not both"),
         ({"points": {}}, "demand.generate[0].curve.points: "),
         ({"points": {"noon": 1}}, "demand.generate[0].curve: points: 'noon' is no duration"),
-        ({"points": {"60s": 1, "1m": 2}}, "demand.generate[0].curve: points: a time is given twice"),
+        (
+            {"points": {"60s": 1, "1m": 2}},
+            "demand.generate[0].curve: points: a time is given twice",
+        ),
         ({"points": {"0": 1.5}}, "demand.generate[0].curve.points.0: "),
-        ({"points": {"1d": 1}, "every": "1d"}, "demand.generate[0].curve: every: is to be later than all points"),
+        (
+            {"points": {"1d": 1}, "every": "1d"},
+            "demand.generate[0].curve: every: is to be later than all points",
+        ),
         ({"daily": {"least": "140%"}}, "demand.generate[0].curve.daily: least: is more than all"),
-        ({"daily": {"least": 0.5, "step": "1s"}}, "demand.generate[0].curve.daily.step: is shorter than a minute"),
-        ({"daily": {"least": 0.5}, "every": "1d"}, "demand.generate[0].curve: every: goes with points"),
+        (
+            {"daily": {"least": 0.5, "step": "1s"}},
+            "demand.generate[0].curve.daily.step: is shorter than a minute",
+        ),
+        (
+            {"daily": {"least": 0.5}, "every": "1d"},
+            "demand.generate[0].curve: every: goes with points",
+        ),
     ],
 )
-def test_curves_that_make_no_sense_are_errors_with_the_field(curve: dict[str, Any], said: str) -> None:
+def test_curves_that_make_no_sense_are_errors_with_the_field(
+    curve: dict[str, Any], said: str
+) -> None:
     with pytest.raises(InvalidScenario) as bad:
         loading.inputs(document(curve), Path("s.yaml"), {})
 

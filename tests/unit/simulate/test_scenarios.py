@@ -1,4 +1,6 @@
-"""A scenario becomes the inputs of a simulation; what is wrong in it is named with the field's path."""
+"""A scenario becomes the inputs of a simulation; what is wrong in it is named with the field's
+path.
+"""
 
 import csv
 from collections import Counter
@@ -81,7 +83,9 @@ def test_a_scenario_is_read_whole(tmp_path: Path) -> None:
     assert (inputs.clusters["b"].usable_permille, inputs.price_per_hour) == (500, {"a": 12})
     assert (inputs.name, inputs.seed, inputs.end_s, inputs.warm_up_s) == ("small", 7, 172800, 21600)
     assert [rule.policy.names for rule in inputs.rules] == [("a",)]
-    assert [account.tiers[Tier.ON_DEMAND].maximum for account in inputs.quotas] == [Resources({GPU: 16})]
+    assert [account.tiers[Tier.ON_DEMAND].maximum for account in inputs.quotas] == [
+        Resources({GPU: 16})
+    ]
     assert len(inputs.works) == 400
 
 
@@ -103,7 +107,12 @@ def test_events_are_in_order_of_time_with_the_clusters_that_a_label_selects(tmp_
 
 
 def test_drawn_demand_has_the_shape_that_is_asked_for(tmp_path: Path) -> None:
-    inputs = read(tmp_path, SMALL, "demand.generate[0].works=20000", "demand.generate[0].rhythm={day: 1, weekend: 1}")
+    inputs = read(
+        tmp_path,
+        SMALL,
+        "demand.generate[0].works=20000",
+        "demand.generate[0].rhythm={day: 1, weekend: 1}",
+    )
     works = inputs.works
 
     tenants = Counter(work.project for work in works)
@@ -126,12 +135,31 @@ def test_the_same_seed_draws_the_same_and_another_draws_another(tmp_path: Path) 
 
 
 def test_a_generated_fleet_has_zones_and_sizes(tmp_path: Path) -> None:
-    text = "fleet.generate={clusters: 8, zones: 1, regions: [eu, us], least: 4, most: 32, node: {count: 1, cpu: 8}}"
-    inputs = read(tmp_path, SMALL, "fleet.clusters=[]", text, "events=[]", "demand.generate[0].homes={}")
+    text = (
+        "fleet.generate={clusters: 8, zones: 1, regions: [eu, us], least: 4, most: 32, node: "
+        "{count: 1, cpu: 8}}"
+    )
+    inputs = read(
+        tmp_path, SMALL, "fleet.clusters=[]", text, "events=[]", "demand.generate[0].homes={}"
+    )
 
-    assert list(inputs.clusters) == ["eua-1", "eua-2", "eua-3", "eua-4", "usa-1", "usa-2", "usa-3", "usa-4"]
+    assert list(inputs.clusters) == [
+        "eua-1",
+        "eua-2",
+        "eua-3",
+        "eua-4",
+        "usa-1",
+        "usa-2",
+        "usa-3",
+        "usa-4",
+    ]
     assert inputs.clusters["usa-2"].labels == {"region": "us", "zone": "usa"}
-    counts = [row.count for view in inputs.clusters.values() if view.capacity for row in view.capacity.rows]
+    counts = [
+        row.count
+        for view in inputs.clusters.values()
+        if view.capacity
+        for row in view.capacity.rows
+    ]
     assert all(4 <= count <= 32 for count in counts)
     assert len(set(counts)) > 3
 
@@ -142,8 +170,14 @@ def test_a_generated_fleet_has_zones_and_sizes(tmp_path: Path) -> None:
         ("warmup=1h", "warmup: unknown field; is it 'warmUp'?"),
         ("fleet.cluster=[]", "fleet.cluster: unknown field; is it 'clusters'?"),
         ("events[0].lots=a", "events[0].lots: unknown field; is it 'lost'?"),
-        ("fleet.clusters[0].nodes[0].gpu=4", "fleet.clusters[0].nodes[0].gpu: unknown field; is it 'gpus'?"),
-        ("demand.generate[0].runtime.medain=3", "demand.generate[0].runtime.medain: unknown field; is it 'median'?"),
+        ("fleet.clusters[0].nodes[0].gpu=4", ("fleet.clusters[0].nodes[0].gpu: unknown field; is "
+"it "
+"'gpus'?")),
+        ("demand.generate[0].runtime.medain=3", ("demand.generate[0].runtime.medain: unknown "
+"field; "
+"is "
+"it "
+"'median'?")),
         ("until=soon", "until: 'soon' is no duration: 90s, 10m, 2h, 3d and 1w are"),
         ("demand.scale=-1", "demand.scale: must be at least 0 and at most 1000000"),
         ("demand.scale=0", "demand: scale: must be more than 0"),
@@ -151,18 +185,37 @@ def test_a_generated_fleet_has_zones_and_sizes(tmp_path: Path) -> None:
         ("seed=x", "seed: must be an integer"),
         ("events[0].lost=zz", "events[0].lost: there is no cluster 'zz'; there are a, b, c"),
         ("events[0].lost=zone=z9", "events[0].lost: no cluster has the label 'zone=z9'"),
-        ("events[1].grown.cluster=x", "events[1].grown.cluster: there is no cluster 'x'; there are a, b, c"),
-        ("events[1].grown.by=-1", "events[1].grown.by: cluster 'c' has 1 such nodes: -1 leaves none"),
-        ("events[2].added.name=a", "events[2].added.name: cluster 'a' is there already; `grown` changes it"),
+        ("events[1].grown.cluster=x", ("events[1].grown.cluster: there is no cluster 'x'; there "
+"are "
+"a, "
+"b, "
+"c")),
+        ("events[1].grown.by=-1", ("events[1].grown.by: cluster 'c' has 1 such nodes: -1 leaves "
+"none")),
+        ("events[2].added.name=a", ("events[2].added.name: cluster 'a' is there already; `grown` "
+"changes "
+"it")),
         ("events[0].drained=a", "events[0]: says lost and drained; one change is expected"),
         ("fleet.prices.e=1", "fleet.prices.e: there is no cluster 'e'; there are a, b, c"),
         ("fleet.clusters[1].name=a", "fleet.clusters[1].name: cluster 'a' is given twice"),
         ("fleet.clusters[1].usable=101%", "fleet.clusters[1].usable: must be at most 100%"),
-        ("fleet.clusters[1].nodes[0].cpu=lots", "fleet.clusters[1].nodes[0].cpu: 'lots' is not a quantity"),
-        ("demand.generate[0].homes.ads=q", "demand.generate[0].homes.ads: there is no cluster 'q'; there are a, b, c"),
+        ("fleet.clusters[1].nodes[0].cpu=lots", ("fleet.clusters[1].nodes[0].cpu: 'lots' is not a "
+"quantity")),
+        ("demand.generate[0].homes.ads=q", ("demand.generate[0].homes.ads: there is no cluster "
+"'q'; "
+"there "
+"are "
+"a, "
+"b, "
+"c")),
         ("demand.generate[0].homes.core=a", "demand.generate[0]: homes: 'core' is no tenant"),
-        ("demand.generate[0].tiers={Gold: 1}", "demand.generate[0]: tiers: 'Gold' is none of Reserved, OnDemand, "),
-        ("demand.generate[0].shard={}", "demand.generate[0]: shard: asks for nothing; give cpu, memory or gpus"),
+        ("demand.generate[0].tiers={Gold: 1}", ("demand.generate[0]: tiers: 'Gold' is none of "
+"Reserved, "
+"OnDemand, ")),
+        ("demand.generate[0].shard={}", ("demand.generate[0]: shard: asks for nothing; give cpu, "
+"memory "
+"or "
+"gpus")),
         ("demand=null", "demand: must be an object"),
         ("warmUp=3d", "warmUp: leaves nothing to measure: it lasts until the end or longer"),
         ("policies[0].spec.cluster=1", "policies[0].spec.cluster: unknown field"),
@@ -185,7 +238,9 @@ def test_all_problems_of_the_schema_are_told_at_once(tmp_path: Path) -> None:
 
 
 def test_demand_is_scaled_evenly(tmp_path: Path) -> None:
-    assert [len(read(tmp_path, SMALL, f"demand.scale={scale}").works) for scale in ("1.3", "1/2", "2")] == [
+    assert [
+        len(read(tmp_path, SMALL, f"demand.scale={scale}").works) for scale in ("1.3", "1/2", "2")
+    ] == [
         520,
         200,
         800,
@@ -199,7 +254,10 @@ def test_the_shorthands_are_events_and_fields(tmp_path: Path) -> None:
 
     changed = loading.demanding(loading.adding(loading.losing(given, "a@2h"), "b=4@1d"), "1.3")
 
-    assert changed["events"][-2:] == [{"at": 7200, "lost": "a"}, {"at": 86400, "grown": {"cluster": "b", "by": 4}}]
+    assert changed["events"][-2:] == [
+        {"at": 7200, "lost": "a"},
+        {"at": 86400, "grown": {"cluster": "b", "by": 4}},
+    ]
     assert Fraction(changed["demand"]["scale"]) == Fraction("1.3")
     assert given == document()
     for wrong, sentence in (
@@ -220,7 +278,9 @@ def test_capacity_is_scaled_by_nodes_and_aggregated_to_totals(tmp_path: Path) ->
     (row,) = totals.clusters["a"].capacity.rows  # type: ignore[union-attr]
     assert (row.count, row.allocatable[GPU], totals.aggregates) == (1, 32, True)
     assert [
-        event.view.capacity.rows[0].allocatable[CPU] for event in totals.events if event.view and event.view.capacity
+        event.view.capacity.rows[0].allocatable[CPU]
+        for event in totals.events
+        if event.view and event.view.capacity
     ] == [32000, 16000]
     assert any("fragmentation" in sentence for sentence in totals.assumptions)
 
@@ -245,14 +305,18 @@ def traced(tmp_path: Path, jobs: str, *settings: str) -> Inputs:
     (tmp_path / "jobs.csv").write_text("id,at,s,mib,cpu\n" + jobs)
     path = tmp_path / "traced.yaml"
     path.write_text(TRACE)
-    return loading.inputs(loading.changed(loading.document(path), settings), path, {"DATA": str(tmp_path)})
+    return loading.inputs(
+        loading.changed(loading.document(path), settings), path, {"DATA": str(tmp_path)}
+    )
 
 
 def test_what_nobody_recorded_is_not_looked_at_and_told(tmp_path: Path) -> None:
     inputs = traced(tmp_path, "x,0,5,64,1000\ny,3,5,64,1000\n")
 
     assert [work.memory_mib for work in inputs.works] == [None, None]
-    assert inputs.assumptions == ("No node records memory: what 2 works ask of it is not looked at.",)
+    assert inputs.assumptions == (
+        "No node records memory: what 2 works ask of it is not looked at.",
+    )
 
 
 def test_a_window_of_a_trace_begins_at_second_0(tmp_path: Path) -> None:
@@ -260,13 +324,18 @@ def test_a_window_of_a_trace_begins_at_second_0(tmp_path: Path) -> None:
 
     inputs = traced(tmp_path, jobs, "demand.trace.begin=2m", "demand.trace.end=5m")
 
-    assert [(work.id, work.submit_s) for work in inputs.works] == [("j2", 0), ("j3", 60), ("j4", 120)]
+    assert [(work.id, work.submit_s) for work in inputs.works] == [
+        ("j2", 0),
+        ("j3", 60),
+        ("j4", 120),
+    ]
     assert "7 of 10 works lie outside begin and end." in inputs.assumptions
 
 
 def test_a_bad_trace_is_an_error_and_badrows_tolerates(tmp_path: Path) -> None:
     with pytest.raises(
-        TraceError, match=r"jobs.csv: 1 of 2 rows are bad .*the first is row 3: s: is negative \('-5'\)"
+        TraceError,
+        match=r"jobs.csv: 1 of 2 rows are bad .*the first is row 3: s: is negative \('-5'\)",
     ):
         traced(tmp_path, "x,0,5,64,1000\ny,3,-5,64,1000\n")
     inputs = traced(tmp_path, "x,0,5,64,1000\ny,3,-5,64,1000\n", "demand.trace.badRows=50%")
@@ -278,21 +347,34 @@ def test_objects_from_files_are_checked(tmp_path: Path) -> None:
     inputs = read(tmp_path, SMALL, "quotas=[{file: quota.yaml}]")
     assert inputs.quotas == read(tmp_path).quotas
 
-    (tmp_path / "quota.yaml").write_text("kind: FederatedQuota\napiVersion: v1\nmetadata: {name: x}\n")
-    assert "must be federation.pinterest.com/v1alpha1" in refused(tmp_path, SMALL, "quotas=[{file: quota.yaml}]")[0]
+    (tmp_path / "quota.yaml").write_text(
+        "kind: FederatedQuota\napiVersion: v1\nmetadata: {name: x}\n"
+    )
+    assert (
+        "must be federation.pinterest.com/v1alpha1"
+        in refused(tmp_path, SMALL, "quotas=[{file: quota.yaml}]")[0]
+    )
 
 
 def test_member_clusters_are_read_with_everything_free(tmp_path: Path) -> None:
     nodes = "nodes: [{count: 20, allocatable: {cpu: '64'}, free: {cpu: '40'}}]"
     cluster = (
-        "{apiVersion: federation.pinterest.com/v1alpha1, kind: MemberCluster, metadata: {name: e, labels: {zone: z3}}, "
+        "{apiVersion: federation.pinterest.com/v1alpha1, kind: MemberCluster, metadata: "
+        "{name: e, labels: {zone: z3}}, "
         "spec: {usable: 90%}, status: {capacity: {" + nodes + "}}}"
     )
     view = read(tmp_path, SMALL, f"fleet.objects=[{cluster}]").clusters["e"]
 
     assert view.capacity is not None
-    assert (view.capacity.rows[0].free[CPU], view.usable_permille, view.labels) == (64000, 900, {"zone": "z3"})
-    assert replace(view.capacity.rows[0], free=view.capacity.rows[0].allocatable) == view.capacity.rows[0]
+    assert (view.capacity.rows[0].free[CPU], view.usable_permille, view.labels) == (
+        64000,
+        900,
+        {"zone": "z3"},
+    )
+    assert (
+        replace(view.capacity.rows[0], free=view.capacity.rows[0].allocatable)
+        == view.capacity.rows[0]
+    )
 
 
 def test_what_aggregates_cost_is_told_with_numbers(tmp_path: Path) -> None:
@@ -300,8 +382,10 @@ def test_what_aggregates_cost_is_told_with_numbers(tmp_path: Path) -> None:
     told = read(tmp_path, SMALL, wide, "fleet.aggregates=true").assumptions[-1]
 
     assert told == (
-        "Each cluster is one node of its totals, so that fragmentation is not seen: of 1 pairs of a shape and an empty "
-        "cluster 1 promise more copies than the nodes hold, 33.3 % of all copies promised; the furthest from the truth "
+        "Each cluster is one node of its totals, so that fragmentation is not seen: of 1 "
+        "pairs of a shape and an empty "
+        "cluster 1 promise more copies than the nodes hold, 33.3 % of all copies promised; "
+        "the furthest from the truth "
         "is 40000m cpu, 8192 MiB in a: 6 copies by totals, 4 by nodes."
     )
 
@@ -321,7 +405,11 @@ def test_the_promises_of_openb_are_those_that_were_counted() -> None:
     checked = 0
     for row in rows:
         asked = Resources(
-            {CPU: int(row["req_cpu_milli"]), MEMORY: int(row["req_memory_mib"]) << 20, GPU: int(row["req_gpu"])}
+            {
+                CPU: int(row["req_cpu_milli"]),
+                MEMORY: int(row["req_memory_mib"]) << 20,
+                GPU: int(row["req_gpu"]),
+            }
         )
         found = aggregates.promises({row["cluster"]: views[row["cluster"]]}, [asked])
         counted = (found[0].by_nodes, found[0].by_totals) if found else (0, 0)

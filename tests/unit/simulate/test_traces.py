@@ -22,10 +22,25 @@ LENIENT = Reading(tolerated=Fraction(1))
 
 def row(name: str = "a", submit: str = "0", runtime: str = "60", **cells: str) -> str:
     """A line of workloads.csv."""
-    given = {"kind": "job", "tenant": "ads", "home": "c1", "shards": "2", "cpu": "500", "memory": "64", "gpu": ""}
+    given = {
+        "kind": "job",
+        "tenant": "ads",
+        "home": "c1",
+        "shards": "2",
+        "cpu": "500",
+        "memory": "64",
+        "gpu": "",
+    }
     given |= cells
     parts = [name, given["kind"], given["tenant"], given["home"], submit, runtime]
-    parts += [given["shards"], given["cpu"], given["memory"], given["gpu"], given.get("models", ""), "3"]
+    parts += [
+        given["shards"],
+        given["cpu"],
+        given["memory"],
+        given["gpu"],
+        given.get("models", ""),
+        "3",
+    ]
     return ",".join(parts)
 
 
@@ -51,8 +66,19 @@ def test_a_row_is_a_work(tmp_path: Path) -> None:
     assert (work.id, work.kind, work.namespace, work.project, work.home_cluster) == (
         "train", "trainingjob", "ads", "ads", "c1",
     )  # fmt: skip
-    assert (work.submit_s, work.runtime_s, work.shards, work.cpu_milli, work.memory_mib) == (5, None, 2, 500, 64)
-    assert (work.gpu, work.gpu_models, work.priority, work.tier) == (8, ("A100", "H100"), 3, Tier.ON_DEMAND)
+    assert (work.submit_s, work.runtime_s, work.shards, work.cpu_milli, work.memory_mib) == (
+        5,
+        None,
+        2,
+        500,
+        64,
+    )
+    assert (work.gpu, work.gpu_models, work.priority, work.tier) == (
+        8,
+        ("A100", "H100"),
+        3,
+        Tier.ON_DEMAND,
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,21 +90,33 @@ def test_a_row_is_a_work(tmp_path: Path) -> None:
         (row("b", "1", "-60"), "row 3: runtime_s: is negative ('-60')"),
         (row("b", "1", "NaN"), "row 3: runtime_s: is not a finite number ('NaN')"),
         (row("b", "1", "inf"), "row 3: runtime_s: is not a finite number ('inf')"),
-        (row("b", "1", "90s"), "row 3: runtime_s: has a unit of its own, and the column is in s ('90s')"),
+        (
+            row("b", "1", "90s"),
+            "row 3: runtime_s: has a unit of its own, and the column is in s ('90s')",
+        ),
         (
             row("b", "1", "1", memory="4Gi"),
             "row 3: memory_mib: has a unit of its own, and the column is in MiB ('4Gi')",
         ),
         (
             row("b", "1", "1", memory="4294967296"),
-            "row 3: memory_mib: is implausibly large for MiB; is the column in bytes or KiB? ('4294967296')",
+            (
+                "row 3: memory_mib: is implausibly large for MiB; is the column in bytes or KiB? "
+                "('4294967296')"
+            ),
         ),
         (
             row("b", "1700000000000"),
-            "row 3: submit_s: is implausibly large for s; is the column in milliseconds? ('1700000000000')",
+            (
+                "row 3: submit_s: is implausibly large for s; is the column in milliseconds? "
+                "('1700000000000')"
+            ),
         ),
         (row("b", "1", "1", shards="0"), "row 3: shards: is less than 1 ('0')"),
-        (row("b", "1", "1", kind="cron"), "row 3: kind: is none of service, job, jobset, trainingjob ('cron')"),
+        (
+            row("b", "1", "1", kind="cron"),
+            "row 3: kind: is none of service, job, jobset, trainingjob ('cron')",
+        ),
         (row("a", "1"), "row 3: name: was given before ('a', first in row 2)"),
         (row("", "1"), "row 3: name: is missing"),
         (row("b", "1") + ",7", "row 3: has not 12 cells as the header (13)"),
@@ -111,7 +149,9 @@ def test_an_unsorted_row_is_sorted_in_and_named(tmp_path: Path) -> None:
     trace = read(tmp_path, row("a", "10"), row("b", "5"), row("c", "20"))
 
     assert [work.id for work in trace.works] == ["b", "a", "c"]
-    assert said(trace) == ["workloads.csv: row 3: submit_s: is not sorted by submission, sorted in (5 after 10)"]
+    assert said(trace) == [
+        "workloads.csv: row 3: submit_s: is not sorted by submission, sorted in (5 after 10)"
+    ]
     assert trace.problems.left_out == 0
 
 
@@ -137,18 +177,23 @@ def test_crlf_and_a_byte_order_mark_are_noted_and_read(tmp_path: Path) -> None:
 def test_some_rows_with_crlf_are_named(tmp_path: Path) -> None:
     trace = read(tmp_path, row("a"), row("b", "1") + "\r", row("c", "2"))
 
-    assert said(trace) == ["workloads.csv: row 3: ends in CRLF where other rows do not, read as a line end"]
+    assert said(trace) == [
+        "workloads.csv: row 3: ends in CRLF where other rows do not, read as a line end"
+    ]
     assert len(trace.works) == 3
 
 
 def test_more_bad_rows_than_tolerated_are_an_error(tmp_path: Path) -> None:
     rows = [row(f"w{at}", str(at)) for at in range(98)]
 
-    assert len(loading.demand(written(tmp_path, *rows, row("x", "98"), row("bad", "nan"))).works) == 99
+    assert (
+        len(loading.demand(written(tmp_path, *rows, row("x", "98"), row("bad", "nan"))).works) == 99
+    )
     with pytest.raises(TraceError) as refused:
         loading.demand(written(tmp_path, *rows, row("bad", "nan"), row("worse", "-3")))
     assert str(refused.value) == (
-        "workloads.csv: 2 of 100 rows are bad (2.0 %), more than the 1 % that are tolerated (badRows); "
+        "workloads.csv: 2 of 100 rows are bad (2.0 %), more than the 1 % that are tolerated "
+        "(badRows); "
         "the first is row 100: submit_s: is not a finite number ('nan')"
     )
 
@@ -157,15 +202,24 @@ def test_problems_are_summed_up_by_kind(tmp_path: Path) -> None:
     trace = read(tmp_path, row("a"), *(row(f"b{at}", "-5") for at in range(5)))
 
     assert list(trace.problems.lines()) == [
-        "workloads.csv: submit_s: is negative: 5 rows left out: row 3 ('-5'), row 4 ('-5'), row 5 ('-5'), ..."
+        (
+            "workloads.csv: submit_s: is negative: 5 rows left out: row 3 ('-5'), row 4 ('-5'), "
+            "row 5 ('-5'), ..."
+        )
     ]
 
 
 @pytest.mark.parametrize(
     ("header", "expected"),
     [
-        (HEADER.replace("shards", "shard"), "workloads.csv: row 1: shards: there is no such column (is it 'shard'?)"),
-        (HEADER.replace("tenant", "kind"), "workloads.csv: row 1: kind: two columns have this name"),
+        (
+            HEADER.replace("shards", "shard"),
+            "workloads.csv: row 1: shards: there is no such column (is it 'shard'?)",
+        ),
+        (
+            HEADER.replace("tenant", "kind"),
+            "workloads.csv: row 1: kind: two columns have this name",
+        ),
         ("", "workloads.csv: row 1: has no header: the first row names the columns"),
     ],
 )
@@ -204,8 +258,18 @@ def test_columns_and_units_are_mapped(tmp_path: Path) -> None:
     trace = loading.demand(path, Reading(Columns(names, units), tiers=tiers, checkpoint_s=600))
 
     first, second = trace.works
-    assert (first.submit_s, first.runtime_s, first.cpu_milli, first.memory_mib) == (0, 90, 1500, 2048)
-    assert (second.submit_s, second.runtime_s, second.cpu_milli, second.memory_mib) == (10, None, 1, 512)
+    assert (first.submit_s, first.runtime_s, first.cpu_milli, first.memory_mib) == (
+        0,
+        90,
+        1500,
+        2048,
+    )
+    assert (second.submit_s, second.runtime_s, second.cpu_milli, second.memory_mib) == (
+        10,
+        None,
+        1,
+        512,
+    )
     assert (first.tier, second.tier, first.checkpoint_s) == (Tier.RESERVED, Tier.PREEMPTIBLE, 600)
     assert trace.origin_s == 1506988800
 
@@ -232,7 +296,11 @@ def test_swf_is_read(tmp_path: Path) -> None:
         ("swf-1", 0, 100, 4),
         ("swf-2", 5, 8, 2),
     ]
-    assert (trace.works[0].cpu_milli, trace.works[0].memory_mib, trace.works[0].project) == (1000, 2, "group-7")
+    assert (trace.works[0].cpu_milli, trace.works[0].memory_mib, trace.works[0].project) == (
+        1000,
+        2,
+        "group-7",
+    )
     assert "log.swf: 1 jobs were cancelled before they started, and are left out" in said(trace)
     assert loading.fleet(path).groups == (NodeGroup("swf", 64, cpu_milli=1000),)
 
@@ -248,7 +316,10 @@ def test_swf_is_read(tmp_path: Path) -> None:
         ),
         (job(1, 5, "1"), "row 4: job number: was given before (1, first in row 3)"),
         ("2 5 7", "row 4: has not 18 numbers (3)"),
-        (job(2, 5, "3600000000"), "row 4: run time: is implausibly large for s; is it in milliseconds? (3600000000)"),
+        (
+            job(2, 5, "3600000000"),
+            "row 4: run time: is implausibly large for s; is it in milliseconds? (3600000000)",
+        ),
     ],
 )
 def test_a_bad_line_of_swf_is_named(tmp_path: Path, line: str, expected: str) -> None:
@@ -279,7 +350,12 @@ def test_the_lists_of_openb_are_read_as_published(tmp_path: Path) -> None:
         1,
         ("V100M16", "V100M32"),
     )
-    assert (second.kind, second.tier, second.gpu, second.runtime_s) == ("job", Tier.PREEMPTIBLE, 8, 60)
+    assert (second.kind, second.tier, second.gpu, second.runtime_s) == (
+        "job",
+        Tier.PREEMPTIBLE,
+        8,
+        60,
+    )
     assert loading.fleet(nodes).groups == (
         NodeGroup("openb-p100", 2, 64000, 262144, 2, "P100"),
         NodeGroup("openb-cpu", 1, 32000, 131072),
@@ -287,7 +363,9 @@ def test_the_lists_of_openb_are_read_as_published(tmp_path: Path) -> None:
 
 
 def test_a_table_of_clusters_gives_nodes_or_totals(tmp_path: Path) -> None:
-    shaped = written(tmp_path, "a,4,8,32", header="cluster,nodes,gpus_per_node,gpus", name="clusters.csv")
+    shaped = written(
+        tmp_path, "a,4,8,32", header="cluster,nodes,gpus_per_node,gpus", name="clusters.csv"
+    )
     assert loading.fleet(shaped).groups == (NodeGroup("a", 4, gpu=8),)
     assert loading.fleet(tmp_path, aggregates=True).groups == (NodeGroup("a", 1, gpu=32),)
 
@@ -300,7 +378,15 @@ def test_a_table_of_clusters_gives_nodes_or_totals(tmp_path: Path) -> None:
 
 
 def test_a_bad_node_is_named_and_a_table_without_amounts_is_an_error(tmp_path: Path) -> None:
-    path = written(tmp_path, "a,x,1000", "b,,1000", "a,y,1000", "c,x,nan", "d,x,1", header="node,cluster,cpu_milli")
+    path = written(
+        tmp_path,
+        "a,x,1000",
+        "b,,1000",
+        "a,y,1000",
+        "c,x,nan",
+        "d,x,1",
+        header="node,cluster,cpu_milli",
+    )
 
     found = loading.fleet(path, tolerated=Fraction(1))
 
@@ -325,7 +411,13 @@ def test_real_folders_have_the_totals_of_their_facts(name: str) -> None:
     if "gpus" in facts:
         assert sum(group.count * group.gpu for group in fleet.groups) == facts["gpus"]
     if "cores_total" in facts:
-        assert sum(group.count * (group.cpu_milli or 0) for group in fleet.groups) == facts["cores_total"] * 1000
+        assert (
+            sum(group.count * (group.cpu_milli or 0) for group in fleet.groups)
+            == facts["cores_total"] * 1000
+        )
     if "cpu_milli" in facts:
-        assert sum(group.count * (group.cpu_milli or 0) for group in fleet.groups) == facts["cpu_milli"]
+        assert (
+            sum(group.count * (group.cpu_milli or 0) for group in fleet.groups)
+            == facts["cpu_milli"]
+        )
         assert sum(work.cpu_milli or 0 for work in trace.works) == facts["cpu_milli_requested"]

@@ -10,7 +10,13 @@ THEN, NOW = "2024-05-01T10:00:00Z", "2024-05-01T11:00:00Z"
 
 
 def live(kind: str, status: str, reason: str = "Old") -> dict[str, Any]:
-    return {"type": kind, "status": status, "reason": reason, "message": "m", "lastTransitionTime": THEN}
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": "m",
+        "lastTransitionTime": THEN,
+    }
 
 
 def test_the_time_moves_only_when_the_status_does() -> None:
@@ -30,8 +36,14 @@ def test_merging_twice_changes_nothing() -> None:
 
 
 def test_conditions_of_others_stay_and_ours_that_ended_go() -> None:
-    before = [live("TheirOwn", "True"), live("SpreadViolated", "True"), live("Ready", "True", "New")]
-    merged = conditions.merge(before, [Condition("Ready", "True", "New", "m")], NOW, owned=("Ready", "SpreadViolated"))
+    before = [
+        live("TheirOwn", "True"),
+        live("SpreadViolated", "True"),
+        live("Ready", "True", "New"),
+    ]
+    merged = conditions.merge(
+        before, [Condition("Ready", "True", "New", "m")], NOW, owned=("Ready", "SpreadViolated")
+    )
     assert merged == [before[0], before[2]]
 
 

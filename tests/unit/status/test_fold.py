@@ -89,7 +89,9 @@ def test_ready_is_false_when_even_the_unknown_cannot_meet_the_need() -> None:
 
 
 def test_ready_is_true_when_the_known_alone_meet_the_need() -> None:
-    fold = folding.fold(wanted(3), DecisionInput(shares(3)), [seen("c0", 3), replace(seen("c9", 2), known=False)])
+    fold = folding.fold(
+        wanted(3), DecisionInput(shares(3)), [seen("c0", 3), replace(seen("c9", 2), known=False)]
+    )
     assert condition(fold, "Ready").status == "True"
     assert not fold.settled
 
@@ -102,7 +104,9 @@ def test_a_share_without_any_observation_counts_as_unknown() -> None:
 
 def test_a_reasoned_shortfall_is_settled_and_says_why() -> None:
     message = "6 copies fit nowhere: each needs 4 cpu on one node."
-    placing = DecisionInput(shares(54), shortfall=6, reason=Reason.INSUFFICIENT_CAPACITY, message=message)
+    placing = DecisionInput(
+        shares(54), shortfall=6, reason=Reason.INSUFFICIENT_CAPACITY, message=message
+    )
     fold = folding.fold(wanted(60), placing, [seen("c0", 54)])
     assert fold.settled
     ready = condition(fold, "Ready")
@@ -123,7 +127,10 @@ def test_a_shortfall_s_figures_are_said_once() -> None:
 
 def test_a_shortfall_that_waiting_cannot_lift_is_stalled() -> None:
     placing = DecisionInput(
-        (), shortfall=60, reason=Reason.PRIORITY_EXCEEDS_MAX, message="priority 9 exceeds 5 of team."
+        (),
+        shortfall=60,
+        reason=Reason.PRIORITY_EXCEEDS_MAX,
+        message="priority 9 exceeds 5 of team.",
     )
     fold = folding.fold(wanted(60), placing, [])
     assert condition(fold, "Stalled").status == "True"
@@ -132,7 +139,9 @@ def test_a_shortfall_that_waiting_cannot_lift_is_stalled() -> None:
 
 
 def test_a_workload_that_cannot_be_read_is_stalled_and_what_runs_of_it_stays() -> None:
-    placing = DecisionInput(reason=Reason.MISCONFIGURED, message="spec.execution: Exclusive is not offered yet")
+    placing = DecisionInput(
+        reason=Reason.MISCONFIGURED, message="spec.execution: Exclusive is not offered yet"
+    )
     fold = folding.fold(wanted(0), placing, [seen("c0", 3)])
     assert condition(fold, "Ready").status == "False"
     assert condition(fold, "Stalled").reason == "Misconfigured"
@@ -162,7 +171,9 @@ def test_before_the_first_decision_everything_is_pending() -> None:
         ({"updated": 1}, "ready"),
     ],
 )
-def test_a_cluster_that_is_not_there_yet_keeps_it_unsettled(change: dict[str, Any], why: str) -> None:
+def test_a_cluster_that_is_not_there_yet_keeps_it_unsettled(
+    change: dict[str, Any], why: str
+) -> None:
     fold = folding.fold(wanted(2), DecisionInput(shares(2)), [replace(seen("c0", 2), **change)])
     assert not fold.settled
     assert why in fold.waiting_for
@@ -177,7 +188,9 @@ def test_a_cluster_that_is_being_left_still_serves_and_keeps_it_unsettled() -> N
 
 
 def test_the_observed_generation_never_falls_and_never_exceeds_the_generation() -> None:
-    fold = folding.fold(wanted(2, previous_observed_generation=9), DecisionInput(shares(2)), [seen("c0", 2, seq=1)])
+    fold = folding.fold(
+        wanted(2, previous_observed_generation=9), DecisionInput(shares(2)), [seen("c0", 2, seq=1)]
+    )
     assert fold.observed_generation == 2
 
 
@@ -188,7 +201,14 @@ def test_a_stale_decision_is_not_settled_although_all_is_ready() -> None:
 
 
 def test_the_first_useful_reason_reaches_ready_healthy_and_the_summary() -> None:
-    ill = seen("c1", 2, 0, reason="ImagePullFailed", message="2 pods: container app: app:9: not found", healthy=False)
+    ill = seen(
+        "c1",
+        2,
+        0,
+        reason="ImagePullFailed",
+        message="2 pods: container app: app:9: not found",
+        healthy=False,
+    )
     fold = folding.fold(wanted(5), DecisionInput(shares(3, 2)), [seen("c0", 3), ill])
     assert condition(fold, "Ready").reason == "ImagePullFailed"
     assert "c1" in condition(fold, "Ready").message
@@ -199,7 +219,9 @@ def test_the_first_useful_reason_reaches_ready_healthy_and_the_summary() -> None
 def test_a_permanent_refusal_by_one_cluster_is_reported_and_stalls() -> None:
     refusal = Refusal("c1", "Invalid", "spec.template is not allowed by policy x.", permanent=True)
     gone = SliceObservation("c1", known=True)
-    fold = folding.fold(wanted(5), DecisionInput(shares(3, 2)), [seen("c0", 3), gone], refusals=[refusal])
+    fold = folding.fold(
+        wanted(5), DecisionInput(shares(3, 2)), [seen("c0", 3), gone], refusals=[refusal]
+    )
     assert condition(fold, "Applied").reason == "Invalid"
     assert condition(fold, "Stalled").status == "True"
     assert condition(fold, "Reconciling").status == "False"
@@ -208,14 +230,20 @@ def test_a_permanent_refusal_by_one_cluster_is_reported_and_stalls() -> None:
 
 def test_something_in_flight_is_not_settled() -> None:
     fold = folding.fold(
-        wanted(2), DecisionInput(shares(2)), [seen("c0", 2)], in_flight={"c0": "an update is on its way"}
+        wanted(2),
+        DecisionInput(shares(2)),
+        [seen("c0", 2)],
+        in_flight={"c0": "an update is on its way"},
     )
     assert fold.waiting_for == "c0: an update is on its way."
 
 
 def test_no_quota_and_soft_spread_violations_are_said() -> None:
     placing = DecisionInput(
-        shares(2), unlimited_quota=True, project="ads", violations=("zone a holds 2 more than zone b.",)
+        shares(2),
+        unlimited_quota=True,
+        project="ads",
+        violations=("zone a holds 2 more than zone b.",),
     )
     fold = folding.fold(wanted(2), placing, [seen("c0", 2)])
     assert "ads" in condition(fold, "QuotaUnlimited").message
@@ -259,7 +287,15 @@ def test_a_jobset_at_its_parallelism_is_ready_and_settled_while_it_runs() -> Non
 
 def test_shards_that_cannot_be_scheduled_do_not_run() -> None:
     placing = DecisionInput((job_share("c0", 0, 9, 3),))
-    stuck = seen("c0", 10, active=3, unschedulable=2, reason="Unschedulable", ready=1, message="2 pods: no node")
+    stuck = seen(
+        "c0",
+        10,
+        active=3,
+        unschedulable=2,
+        reason="Unschedulable",
+        ready=1,
+        message="2 pods: no node",
+    )
     fold = folding.fold(jobs(10), placing, [stuck])
     assert fold.ready_hi <= 1
     assert not fold.settled
@@ -278,13 +314,17 @@ def test_completed_shards_outlive_the_clusters_that_reported_them() -> None:
 
 def test_a_shard_that_failed_once_and_completed_elsewhere_is_completed() -> None:
     placing = DecisionInput((job_share("c0", 0, 3, 4),))
-    fold = folding.fold(jobs(4, previous_failed=((1, 1),)), placing, [seen("c0", 4, completed=((0, 3),))])
+    fold = folding.fold(
+        jobs(4, previous_failed=((1, 1),)), placing, [seen("c0", 4, completed=((0, 3),))]
+    )
     assert (fold.completed, fold.failed) == (((0, 3),), ())
 
 
 def test_failed_shards_end_as_failed_and_stalled() -> None:
     placing = DecisionInput((job_share("c0", 0, 3, 4),))
-    fold = folding.fold(jobs(4), placing, [seen("c0", 4, completed=((0, 1), (3, 3)), failed=((2, 2),))])
+    fold = folding.fold(
+        jobs(4), placing, [seen("c0", 4, completed=((0, 1), (3, 3)), failed=((2, 2),))]
+    )
     assert fold.finished
     assert states(fold)["Failed"] == "True"
     assert states(fold)["Stalled"] == "True"
@@ -301,7 +341,14 @@ def test_indexes_beyond_the_shards_are_not_believed() -> None:
 
 observation = st.builds(
     lambda cluster, known, exists, ready, desired, seq: SliceObservation(
-        cluster, known, exists=exists, ready=ready, desired=desired, actual=ready, updated=ready, seq=seq
+        cluster,
+        known,
+        exists=exists,
+        ready=ready,
+        desired=desired,
+        actual=ready,
+        updated=ready,
+        seq=seq,
     ),
     st.sampled_from([f"c{i}" for i in range(5)]),
     st.booleans(),
@@ -312,7 +359,11 @@ observation = st.builds(
 )
 
 
-@given(st.lists(observation, unique_by=lambda o: o.cluster), st.lists(st.integers(1, 9), max_size=4), st.randoms())
+@given(
+    st.lists(observation, unique_by=lambda o: o.cluster),
+    st.lists(st.integers(1, 9), max_size=4),
+    st.randoms(),
+)
 def test_folding_is_ordered_honest_and_independent_of_the_order_of_observations(
     observations: list[SliceObservation], counts: list[int], rng: Any
 ) -> None:
@@ -324,7 +375,10 @@ def test_folding_is_ordered_honest_and_independent_of_the_order_of_observations(
         assert fold.ready_lo == sum(counts)
         assert all(row.known for row in fold.rows)
         assert condition(fold, "Reconciling").status == "False"
-    assert not (condition(fold, "Reconciling").status == "True" and condition(fold, "Stalled").status == "True")
+    assert not (
+        condition(fold, "Reconciling").status == "True"
+        and condition(fold, "Stalled").status == "True"
+    )
     shuffled = list(observations)
     rng.shuffle(shuffled)
     assert folding.fold(ask, placing, shuffled) == fold
@@ -354,40 +408,65 @@ rolling = st.builds(
 
 
 def fewest_new_and_ready(seen: SliceObservation) -> int:
-    """By trying: of how many copies that are ready as few as possible are of the slice's template."""
+    """By trying: of how many copies that are ready as few as possible are of the slice's
+    template.
+    """
     old = seen.actual - seen.updated
     return min(seen.ready - ready_old for ready_old in range(min(old, seen.ready) + 1))
 
 
-@given(st.lists(rolling, unique_by=lambda o: o.cluster), st.lists(st.integers(0, 6), min_size=1, max_size=4))
+@given(
+    st.lists(rolling, unique_by=lambda o: o.cluster),
+    st.lists(st.integers(0, 6), min_size=1, max_size=4),
+)
 def test_ready_is_never_said_of_copies_that_may_be_of_an_earlier_template(
     observations: list[SliceObservation], counts: list[int]
 ) -> None:
     fold = folding.fold(wanted(sum(counts)), DecisionInput(shares(*counts)), observations)
     held = {row.cluster for row in fold.rows}
-    present = [o for o in observations if o.cluster in held and o.origin_generation == 2 and not o.outdated]
+    present = [
+        o for o in observations if o.cluster in held and o.origin_generation == 2 and not o.outdated
+    ]
     ready = condition(fold, "Ready").status
-    assert (ready == "True") == (sum(fewest_new_and_ready(o) for o in present if o.known) >= sum(counts))
+    assert (ready == "True") == (
+        sum(fewest_new_and_ready(o) for o in present if o.known) >= sum(counts)
+    )
     assert fold.updated == sum(o.updated for o in present)
     if condition(fold, "Stalled").status == "True":
         assert ready != "True"
 
 
 def test_a_roll_out_that_stopped_at_its_first_cluster_is_observed_and_stalls() -> None:
-    late = replace(seen("c0", 3), stalled=True, reason="ImagePullFailed", message="1 pod: app:bad", updated=1, actual=4)
+    late = replace(
+        seen("c0", 3),
+        stalled=True,
+        reason="ImagePullFailed",
+        message="1 pod: app:bad",
+        updated=1,
+        actual=4,
+    )
     waits = replace(seen("c1", 2), origin_generation=1)
     fold = folding.fold(wanted(5), DecisionInput(shares(3, 2)), [late, waits], waiting_turns={"c1"})
     assert fold.observed_generation == 2
-    assert (condition(fold, "Stalled").status, condition(fold, "Stalled").reason) == ("True", "ImagePullFailed")
+    assert (condition(fold, "Stalled").status, condition(fold, "Stalled").reason) == (
+        "True",
+        "ImagePullFailed",
+    )
     assert condition(fold, "Ready").status == "False"
     assert fold.updated == 1
     # Where nobody has it yet, nobody has observed it.
     alone = folding.fold(
-        wanted(5), DecisionInput(shares(3, 2)), [waits, replace(waits, cluster="c0")], waiting_turns={"c1"}
+        wanted(5),
+        DecisionInput(shares(3, 2)),
+        [waits, replace(waits, cluster="c0")],
+        waiting_turns={"c1"},
     )
     assert alone.observed_generation == 0
 
 
 def test_a_deadline_that_passed_under_the_template_before_stalls_nobody() -> None:
     before = replace(seen("c0", 3), stalled=True, reason="ImagePullFailed", origin_generation=1)
-    assert condition(folding.fold(wanted(3), DecisionInput(shares(3)), [before]), "Stalled").status == "False"
+    assert (
+        condition(folding.fold(wanted(3), DecisionInput(shares(3)), [before]), "Stalled").status
+        == "False"
+    )

@@ -34,7 +34,13 @@ ROWS = [
         ("TooManyCopies",),
     ),
     ("updated above all", replace(SERVICE, updated=9), FIVE, {"updated": 5}, NONE),
-    ("a million that wait", replace(SERVICE, unschedulable=HUGE), FIVE, {"unschedulable": 5}, ("TooManyCopies",)),
+    (
+        "a million that wait",
+        replace(SERVICE, unschedulable=HUGE),
+        FIVE,
+        {"unschedulable": 5},
+        ("TooManyCopies",),
+    ),
     (
         "a scale-down under way",
         replace(SERVICE, ready=50, actual=50, updated=50),
@@ -64,7 +70,13 @@ ROWS = [
         {"completed": ((0, 19),)},
         ("ShardsNotGiven",),
     ),
-    ("failed of others", replace(JOB, failed=((15, 25),)), TWENTY, {"failed": ((15, 19),)}, ("ShardsNotGiven",)),
+    (
+        "failed of others",
+        replace(JOB, failed=((15, 25),)),
+        TWENTY,
+        {"failed": ((15, 19),)},
+        ("ShardsNotGiven",),
+    ),
     (
         "what the host has recorded of it",
         replace(JOB, completed=((0, 25),)),
@@ -107,7 +119,10 @@ def test_evidence_names_how_many_and_a_few() -> None:
     strange = tuple((index, index) for index in range(30, 60, 2))
     _, (found,) = cut(replace(JOB, completed=strange), TWENTY)
 
-    assert found.message == "it tells of 15 shards that it was never given (30,32,34,36 and 11 more ranges)"
+    assert (
+        found.message
+        == "it tells of 15 shards that it was never given (30,32,34,36 and 11 more ranges)"
+    )
     assert not found.lasting
 
 
@@ -123,24 +138,34 @@ WORDS = st.builds(
     actual=COPIES,
     active=COPIES,
     unschedulable=COPIES,
-    completed=st.sets(st.integers(0, 80)).map(lambda found: shards.normal((one, one) for one in found)),
-    failed=st.sets(st.integers(0, 80)).map(lambda found: shards.normal((one, one) for one in found)),
+    completed=st.sets(st.integers(0, 80)).map(
+        lambda found: shards.normal((one, one) for one in found)
+    ),
+    failed=st.sets(st.integers(0, 80)).map(
+        lambda found: shards.normal((one, one) for one in found)
+    ),
 )
 
 
 @property_of(word=WORDS, share=st.integers(0, 50), had=st.integers(0, 50))
-def test_whatever_a_member_says_no_more_than_its_copies_are_ready(word: SliceObservation, share: int, had: int) -> None:
+def test_whatever_a_member_says_no_more_than_its_copies_are_ready(
+    word: SliceObservation, share: int, had: int
+) -> None:
     given = Given(Unit.REPLICAS, count=max(share, min(word.desired, had)), ever=max(share, had))
     kept, _ = cut(word, given)
     found = fold.fold(
-        Wanted(1, Unit.REPLICAS, share), DecisionInput(shares=(Share(word.cluster, share, share, 1),)), [kept]
+        Wanted(1, Unit.REPLICAS, share),
+        DecisionInput(shares=(Share(word.cluster, share, share, 1),)),
+        [kept],
     )
 
     assert found.ready <= max(share, had)
     assert kept.updated <= kept.actual <= 2 * max(share, had)
 
 
-@property_of(words=st.lists(WORDS, max_size=2, unique_by=lambda one: one.cluster), cut_at=st.integers(1, 59))
+@property_of(
+    words=st.lists(WORDS, max_size=2, unique_by=lambda one: one.cluster), cut_at=st.integers(1, 59)
+)
 def test_whatever_members_say_only_what_they_were_ever_given_is_done(
     words: list[SliceObservation], cut_at: int
 ) -> None:
@@ -169,7 +194,11 @@ def test_whatever_members_say_only_what_they_were_ever_given_is_done(
     ],
 )
 def test_a_decision_records_copies_that_clusters_had(
-    before: dict[str, int], shares: list[tuple[str, int]], now: list[tuple[str, int]], gone: set[str], recorded: object
+    before: dict[str, int],
+    shares: list[tuple[str, int]],
+    now: list[tuple[str, int]],
+    gone: set[str],
+    recorded: object,
 ) -> None:
     found = former(
         {name: Share(name, count, 0) for name, count in before.items()},

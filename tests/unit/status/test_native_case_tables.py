@@ -1,4 +1,6 @@
-"""Health and aggregation of native kinds against the peers' case tables; what is left out is named with its reason."""
+"""Health and aggregation of native kinds against the peers' case tables; what is left out is named
+with its reason.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,14 +28,17 @@ def without_words(status: Mapping[str, Any]) -> dict[str, Any]:
     plain = dict(status)
     if "conditions" in plain:
         plain["conditions"] = [
-            {name: c.get(name) for name in ("type", "status", "reason")} for c in plain["conditions"]
+            {name: c.get(name) for name in ("type", "status", "reason")}
+            for c in plain["conditions"]
         ]
     return plain
 
 
 def check_aggregation(case: Mapping[str, Any]) -> None:
     given = case["input"]
-    members = [aggregate.MemberStatus(m["cluster"], m.get("status") or {}) for m in given["memberStatuses"]]
+    members = [
+        aggregate.MemberStatus(m["cluster"], m.get("status") or {}) for m in given["memberStatuses"]
+    ]
     got = aggregate.of(given["object"], members) or {}
     want = case["expected"]["status"]
     if "note" in case["expected"]:
@@ -56,7 +61,9 @@ def check_health(case: Mapping[str, Any]) -> None:
 def test_aggregation_agrees_with_the_case_table() -> None:
     cases = casetables.cases("status_aggregation_native")
     taken = [case for case in cases if case["kind"] in aggregate.AGGREGATORS]
-    assert {case["kind"] for case in cases} == set(aggregate.AGGREGATORS) | (LEFT_OUT.keys() - {"ReplicaSet"})
+    assert {case["kind"] for case in cases} == set(aggregate.AGGREGATORS) | (
+        LEFT_OUT.keys() - {"ReplicaSet"}
+    )
     assert len(taken) == 14
     for case in taken:
         check_aggregation(case)
@@ -73,7 +80,12 @@ def test_health_agrees_with_the_case_table() -> None:
 
 def test_a_failed_job_is_ill_and_a_running_one_is_well() -> None:
     assert health.of({"kind": "Job", "status": {"active": 3}}).healthy
-    failed = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "too many"}
+    failed = {
+        "type": "Failed",
+        "status": "True",
+        "reason": "BackoffLimitExceeded",
+        "message": "too many",
+    }
     got = health.of({"kind": "Job", "status": {"conditions": [failed]}})
     assert (got.healthy, got.reason) == (False, "BackoffLimitExceeded")
 
@@ -81,5 +93,10 @@ def test_a_failed_job_is_ill_and_a_running_one_is_well() -> None:
 def test_a_strange_status_is_judged_and_never_raises() -> None:
     strange: Any
     for kind in health.HEALTH:
-        for strange in (None, [], "x", {"loadBalancer": 3, "conditions": {"a": 1}, "updatedReplicas": "many"}):
+        for strange in (
+            None,
+            [],
+            "x",
+            {"loadBalancer": 3, "conditions": {"a": 1}, "updatedReplicas": "many"},
+        ):
             health.of({"kind": kind, "status": strange, "spec": {"replicas": 1}})

@@ -34,7 +34,10 @@ def test_a_pod_that_only_starts_has_no_trouble() -> None:
 def test_an_image_that_cannot_be_pulled_names_the_image() -> None:
     trouble = reasons.of_pod(waiting("ImagePullBackOff"))
     assert trouble is not None
-    assert (trouble.reason, trouble.detail) == ("ImagePullFailed", "container app: r/app:9: said so")
+    assert (trouble.reason, trouble.detail) == (
+        "ImagePullFailed",
+        "container app: r/app:9: said so",
+    )
 
 
 def test_a_crash_loop_says_how_the_container_ended() -> None:
@@ -57,7 +60,11 @@ def test_a_pod_that_is_leaving_has_no_trouble() -> None:
 
 
 def test_the_most_useful_reason_comes_first_with_its_count() -> None:
-    pods = [unschedulable("2024-05-01T10:00:05Z"), waiting("CrashLoopBackOff"), waiting("ErrImagePull")]
+    pods = [
+        unschedulable("2024-05-01T10:00:05Z"),
+        waiting("CrashLoopBackOff"),
+        waiting("ErrImagePull"),
+    ]
     pods += [waiting("ImagePullBackOff"), unschedulable("2024-05-01T10:00:01Z")]
     finding = reasons.first(map(reasons.of_pod, pods))
     assert (finding.reason, finding.count) == ("ImagePullFailed", 2)

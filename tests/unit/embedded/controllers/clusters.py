@@ -1,4 +1,6 @@
-"""A small cluster for the tests of the stand-in controllers: the bare store and `Controllers`, on virtual time."""
+"""A small cluster for the tests of the stand-in controllers: the bare store and `Controllers`, on
+virtual time.
+"""
 
 import asyncio
 import collections
@@ -43,19 +45,30 @@ RESOURCES: dict[str, ResourceInfo] = {
 class Cluster:
     """One cluster; objects are named by kind, namespace `default` unless said otherwise."""
 
-    def __init__(self, nodes: list[NodePool], *, seed: int, defaults: Defaults, workloads: bool, events: int) -> None:
+    def __init__(
+        self, nodes: list[NodePool], *, seed: int, defaults: Defaults, workloads: bool, events: int
+    ) -> None:
         self.clock = Clock(EPOCH)
         self.store = Store(self.clock, random.Random(seed))
         self.writes: collections.Counter[str] = collections.Counter()
         self.store.subscribe_all(lambda event: self.writes.update([event.resource.kind]))
-        self._options: dict[str, Any] = {"nodes": nodes, "defaults": defaults, "workloads": workloads, "events": events}
+        self._options: dict[str, Any] = {
+            "nodes": nodes,
+            "defaults": defaults,
+            "workloads": workloads,
+            "events": events,
+        }
         self._seed = seed
         self.controllers: Controllers | None = None
         self._task: asyncio.Task[None] | None = None
-        self.create("Namespace", {"metadata": {"name": "default"}, "spec": {"finalizers": ["kubernetes"]}})
+        self.create(
+            "Namespace", {"metadata": {"name": "default"}, "spec": {"finalizers": ["kubernetes"]}}
+        )
 
     def start(self) -> None:
-        self.controllers = Controllers(self.store, self.clock, random.Random(self._seed + 1), **self._options)
+        self.controllers = Controllers(
+            self.store, self.clock, random.Random(self._seed + 1), **self._options
+        )
         self._task = asyncio.create_task(self.controllers.run())
 
     async def stop(self) -> None:
@@ -102,17 +115,29 @@ class Cluster:
 
     def relabel(self, kind: str, name: str, labels: dict[str, str]) -> None:
         obj = self.get(kind, name)
-        self.store.update(RESOURCES[kind], {**obj, "metadata": {**obj["metadata"], "labels": labels}})
+        self.store.update(
+            RESOURCES[kind], {**obj, "metadata": {**obj["metadata"], "labels": labels}}
+        )
 
     def own(self, kind: str, name: str, references: list[Obj]) -> None:
         obj = self.get(kind, name)
-        self.store.update(RESOURCES[kind], {**obj, "metadata": {**obj["metadata"], "ownerReferences": references}})
+        self.store.update(
+            RESOURCES[kind], {**obj, "metadata": {**obj["metadata"], "ownerReferences": references}}
+        )
 
-    def delete(self, kind: str, name: str, namespace: str = "default", finalizers: list[str] | None = None) -> None:
+    def delete(
+        self, kind: str, name: str, namespace: str = "default", finalizers: list[str] | None = None
+    ) -> None:
         resource = RESOURCES[kind]
-        grace = 30 if kind == "Pod" and self.get(kind, name, namespace)["spec"].get("nodeName") else 0
+        grace = (
+            30 if kind == "Pod" and self.get(kind, name, namespace)["spec"].get("nodeName") else 0
+        )
         self.store.delete(
-            resource, namespace if resource.namespaced else "", name, grace_s=grace, finalizers=finalizers
+            resource,
+            namespace if resource.namespaced else "",
+            name,
+            grace_s=grace,
+            finalizers=finalizers,
         )
 
     def status(self, kind: str, name: str) -> Obj:
@@ -149,13 +174,24 @@ def play(
     virtual_time.run(main())
 
 
-def template(app: str = "web", *, cpu: str = "100m", annotations: dict[str, str] | None = None, **spec: Any) -> Obj:
+def template(
+    app: str = "web", *, cpu: str = "100m", annotations: dict[str, str] | None = None, **spec: Any
+) -> Obj:
     """A pod template with one container."""
-    container = {"name": "app", "image": "registry/app:1", "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}}
+    container = {
+        "name": "app",
+        "image": "registry/app:1",
+        "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}},
+    }
     metadata: Obj = {"labels": {"app": app}}
     if annotations:
-        metadata["annotations"] = {f"embedded.federator/{name}": value for name, value in annotations.items()}
-    return {"metadata": metadata, "spec": {"containers": [container], "restartPolicy": "Always", **spec}}
+        metadata["annotations"] = {
+            f"embedded.federator/{name}": value for name, value in annotations.items()
+        }
+    return {
+        "metadata": metadata,
+        "spec": {"containers": [container], "restartPolicy": "Always", **spec},
+    }
 
 
 def deployment(name: str = "web", replicas: int = 3, pod: Obj | None = None, **spec: Any) -> Obj:
@@ -166,7 +202,10 @@ def deployment(name: str = "web", replicas: int = 3, pod: Obj | None = None, **s
             "replicas": replicas,
             "selector": {"matchLabels": {"app": name}},
             "template": pod or template(name),
-            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}},
+            "strategy": {
+                "type": "RollingUpdate",
+                "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"},
+            },
             "revisionHistoryLimit": 10,
             "progressDeadlineSeconds": 600,
             **spec,
@@ -175,10 +214,21 @@ def deployment(name: str = "web", replicas: int = 3, pod: Obj | None = None, **s
 
 
 def job(name: str = "work", pod: Obj | None = None, **spec: Any) -> Obj:
-    """A Job as the API server stores it; Indexed when completions are given, unless said otherwise."""
-    full: Obj = {"parallelism": 1, "completions": 1, "backoffLimit": 6, "completionMode": "NonIndexed", **spec}
+    """A Job as the API server stores it; Indexed when completions are given, unless said
+    otherwise.
+    """
+    full: Obj = {
+        "parallelism": 1,
+        "completions": 1,
+        "backoffLimit": 6,
+        "completionMode": "NonIndexed",
+        **spec,
+    }
     full = {field: value for field, value in full.items() if value is not None}
-    return {"metadata": {"name": name}, "spec": {**full, "template": pod or template(name, restartPolicy="Never")}}
+    return {
+        "metadata": {"name": name},
+        "spec": {**full, "template": pod or template(name, restartPolicy="Never")},
+    }
 
 
 def pod(name: str, node: str | None = None, **spec: Any) -> Obj:
@@ -186,4 +236,8 @@ def pod(name: str, node: str | None = None, **spec: Any) -> Obj:
     parts = template(name, **spec)
     if node is not None:
         parts["spec"]["nodeName"] = node
-    return {**parts, "metadata": {**parts["metadata"], "name": name}, "status": {"phase": "Pending"}}
+    return {
+        **parts,
+        "metadata": {**parts["metadata"], "name": name},
+        "status": {"phase": "Pending"},
+    }

@@ -1,4 +1,6 @@
-"""Deployments and ReplicaSets: rolling updates, revisions, pause, Recreate, conditions, adoption."""
+"""Deployments and ReplicaSets: rolling updates, revisions, pause, Recreate, conditions,
+adoption.
+"""
 
 import pytest
 
@@ -14,7 +16,10 @@ def test_a_new_deployment_becomes_available_and_reports_every_count() -> None:
     async def story(cluster: Cluster) -> None:
         cluster.create("Deployment", deployment(replicas=4))
         await cluster.pass_s(0.5)
-        assert cluster.condition("Deployment", "web", "Available")["reason"] == "MinimumReplicasUnavailable"
+        assert (
+            cluster.condition("Deployment", "web", "Available")["reason"]
+            == "MinimumReplicasUnavailable"
+        )
         assert cluster.status("Deployment", "web")["unavailableReplicas"] == 4
         await cluster.pass_s(5)
         status = cluster.status("Deployment", "web")
@@ -37,14 +42,24 @@ def test_a_new_deployment_becomes_available_and_reports_every_count() -> None:
         assert web["metadata"]["generation"] == 1
         digest = replica_set["metadata"]["labels"]["pod-template-hash"]
         assert name == f"web-{digest}"
-        assert replica_set["spec"]["selector"]["matchLabels"] == {"app": "web", "pod-template-hash": digest}
+        assert replica_set["spec"]["selector"]["matchLabels"] == {
+            "app": "web",
+            "pod-template-hash": digest,
+        }
 
     play(story)
 
 
 @pytest.mark.parametrize(
     ("replicas", "surge", "unavailable"),
-    [(10, "25%", "25%"), (10, 0, 1), (10, 3, 0), (3, "25%", "25%"), (50, "10%", "10%"), (7, "100%", "50%")],
+    [
+        (10, "25%", "25%"),
+        (10, 0, 1),
+        (10, 3, 0),
+        (3, "25%", "25%"),
+        (50, "10%", "10%"),
+        (7, "100%", "50%"),
+    ],
 )
 def test_a_rolling_update_keeps_to_surge_and_availability_at_every_write(
     replicas: int, surge: int | str, unavailable: int | str
@@ -63,11 +78,17 @@ def test_a_rolling_update_keeps_to_surge_and_availability_at_every_write(
             ready = 0
             for pod in live:
                 conditions = pod["status"].get("conditions") or ()
-                ready += any(entry["type"] == "Ready" and entry["status"] == "True" for entry in conditions)
+                ready += any(
+                    entry["type"] == "Ready" and entry["status"] == "True" for entry in conditions
+                )
             seen.append((sum(one["spec"]["replicas"] for one in cluster.all("ReplicaSet")), ready))
 
         cluster.store.subscribe(RESOURCES["Pod"], watch)
-        cluster.edit("Deployment", "web", template=template(cpu="200m", annotations={"start-delay-seconds": "1-4"}))
+        cluster.edit(
+            "Deployment",
+            "web",
+            template=template(cpu="200m", annotations={"start-delay-seconds": "1-4"}),
+        )
         await cluster.pass_s(120)
         assert cluster.status("Deployment", "web")["updatedReplicas"] == replicas
         assert len(cluster.pods()) == replicas
@@ -104,7 +125,8 @@ def test_old_sets_beyond_the_history_limit_are_deleted() -> None:
             cluster.edit("Deployment", "web", template=template(cpu=f"{size + 1}00m"))
             await cluster.pass_s(20)
         revisions = sorted(
-            one["metadata"]["annotations"]["deployment.kubernetes.io/revision"] for one in cluster.all("ReplicaSet")
+            one["metadata"]["annotations"]["deployment.kubernetes.io/revision"]
+            for one in cluster.all("ReplicaSet")
         )
         assert revisions == ["3", "4"]
 
@@ -125,7 +147,10 @@ def test_a_paused_deployment_scales_but_does_not_roll() -> None:
         await cluster.pass_s(20)
         assert len(cluster.all("ReplicaSet")) == 2
         assert cluster.status("Deployment", "web")["updatedReplicas"] == 3
-        assert cluster.condition("Deployment", "web", "Progressing")["reason"] == "NewReplicaSetAvailable"
+        assert (
+            cluster.condition("Deployment", "web", "Progressing")["reason"]
+            == "NewReplicaSetAvailable"
+        )
 
     play(story)
 
@@ -133,7 +158,9 @@ def test_a_paused_deployment_scales_but_does_not_roll() -> None:
 def test_recreate_waits_until_the_last_old_pod_is_gone() -> None:
     async def story(cluster: Cluster) -> None:
         slow = {"stop-seconds": "5"}
-        cluster.create("Deployment", deployment(pod=template(annotations=slow), strategy={"type": "Recreate"}))
+        cluster.create(
+            "Deployment", deployment(pod=template(annotations=slow), strategy={"type": "Recreate"})
+        )
         await cluster.pass_s(5)
         cluster.edit("Deployment", "web", template=template(cpu="200m"))
         await cluster.pass_s(4)
@@ -153,7 +180,10 @@ def test_a_deadline_that_is_brought_forward_while_another_is_waited_for_passes_i
         await cluster.pass_s(20)
         cluster.edit("Deployment", "web", progressDeadlineSeconds=15)
         await cluster.pass_s(20)
-        assert cluster.condition("Deployment", "web", "Progressing")["reason"] == "ProgressDeadlineExceeded"
+        assert (
+            cluster.condition("Deployment", "web", "Progressing")["reason"]
+            == "ProgressDeadlineExceeded"
+        )
 
     play(story)
 
@@ -163,10 +193,15 @@ def test_a_rollout_that_makes_no_progress_passes_its_deadline_once() -> None:
         stuck = template(annotations={"never-ready": "true"})
         cluster.create("Deployment", deployment(pod=stuck, progressDeadlineSeconds=30))
         await cluster.pass_s(20)
-        assert cluster.condition("Deployment", "web", "Progressing")["reason"] == "ReplicaSetUpdated"
+        assert (
+            cluster.condition("Deployment", "web", "Progressing")["reason"] == "ReplicaSetUpdated"
+        )
         await cluster.pass_s(20)
         progressing = cluster.condition("Deployment", "web", "Progressing")
-        assert (progressing["status"], progressing["reason"]) == ("False", "ProgressDeadlineExceeded")
+        assert (progressing["status"], progressing["reason"]) == (
+            "False",
+            "ProgressDeadlineExceeded",
+        )
         assert progressing["message"].endswith("has timed out progressing.")
         before = cluster.writes.copy()
         await cluster.pass_s(3600)
@@ -217,7 +252,9 @@ def test_a_deleted_pod_is_replaced() -> None:
     play(story)
 
 
-def test_a_pod_that_loses_its_label_is_released_and_replaced_and_one_that_regains_it_is_adopted() -> None:
+def test_a_pod_that_loses_its_label_is_released_and_replaced_and_one_that_regains_it_is_adopted() -> (
+    None
+):
     async def story(cluster: Cluster) -> None:
         cluster.create("Deployment", deployment(replicas=2))
         await cluster.pass_s(5)
@@ -242,7 +279,10 @@ def test_scaling_down_takes_pods_that_are_not_ready_first() -> None:
         node = cluster.all("Node")[0]
         annotated = {**node["metadata"], "annotations": {"embedded.federator/never-ready": "true"}}
         for one in cluster.all("Node"):
-            cluster.store.update(RESOURCES["Node"], {**one, "metadata": {**annotated, "name": one["metadata"]["name"]}})
+            cluster.store.update(
+                RESOURCES["Node"],
+                {**one, "metadata": {**annotated, "name": one["metadata"]["name"]}},
+            )
         cluster.edit("Deployment", "web", replicas=5)
         await cluster.pass_s(5)
         assert cluster.status("Deployment", "web")["readyReplicas"] == 3

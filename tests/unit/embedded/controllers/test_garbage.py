@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from tests.unit.embedded.controllers.clusters import RESOURCES, Cluster, Obj, deployment, job, play, template
+from tests.unit.embedded.controllers.clusters import (
+    RESOURCES,
+    Cluster,
+    Obj,
+    deployment,
+    job,
+    play,
+    template,
+)
 
 
 def owned(name: str, *owners: Obj, block: bool = True) -> Obj:
@@ -47,7 +55,10 @@ def test_foreground_deletion_keeps_the_owner_until_the_last_pod_is_gone() -> Non
         order: list[str] = []
         for kind in ("Deployment", "ReplicaSet", "Pod"):
             cluster.store.subscribe(
-                RESOURCES[kind], lambda event: order.append(event.resource.kind) if event.type == "DELETED" else None
+                RESOURCES[kind],
+                lambda event: (
+                    order.append(event.resource.kind) if event.type == "DELETED" else None
+                ),
             )
         await cluster.pass_s(20)
         assert order == ["Pod", "Pod", "Pod", "ReplicaSet", "Deployment"]
@@ -93,9 +104,16 @@ def test_an_object_with_one_living_owner_stays_and_forgets_the_dead_one() -> Non
 
 def test_an_object_whose_owner_never_was_is_deleted_unless_the_kind_is_unknown() -> None:
     async def story(cluster: Cluster) -> None:
-        ghost: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ghost", "uid": "0"}}
+        ghost: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "ghost", "uid": "0"},
+        }
         cluster.create("ConfigMap", owned("of-a-ghost", ghost))
-        cluster.create("ConfigMap", owned("of-a-stranger", {**ghost, "apiVersion": "example.com/v1", "kind": "Thing"}))
+        cluster.create(
+            "ConfigMap",
+            owned("of-a-stranger", {**ghost, "apiVersion": "example.com/v1", "kind": "Thing"}),
+        )
         await cluster.pass_s(1)
         assert cluster.find("ConfigMap", "of-a-ghost") is None
         assert cluster.find("ConfigMap", "of-a-stranger") is not None
@@ -105,7 +123,9 @@ def test_an_object_whose_owner_never_was_is_deleted_unless_the_kind_is_unknown()
 
 def test_an_owner_of_another_namespace_does_not_count() -> None:
     async def story(cluster: Cluster) -> None:
-        cluster.create("Namespace", {"metadata": {"name": "other"}, "spec": {"finalizers": ["kubernetes"]}})
+        cluster.create(
+            "Namespace", {"metadata": {"name": "other"}, "spec": {"finalizers": ["kubernetes"]}}
+        )
         owner = cluster.create("ConfigMap", {"metadata": {"name": "owner"}}, "other")
         cluster.create("ConfigMap", owned("child", owner))
         await cluster.pass_s(1)
@@ -138,7 +158,11 @@ def test_a_foreground_deletion_ends_when_what_it_waits_for_is_let_go(freed: str)
         cluster.delete("ConfigMap", "owner", finalizers=["foregroundDeletion"])
         await cluster.pass_s(5)
         assert cluster.find("ConfigMap", "owner") is not None
-        references = [] if freed == "disowned" else owned("child", owner, block=False)["metadata"]["ownerReferences"]
+        references = (
+            []
+            if freed == "disowned"
+            else owned("child", owner, block=False)["metadata"]["ownerReferences"]
+        )
         cluster.own("ConfigMap", "child", references)
         await cluster.pass_s(5)
         assert cluster.find("ConfigMap", "owner") is None
@@ -148,11 +172,15 @@ def test_a_foreground_deletion_ends_when_what_it_waits_for_is_let_go(freed: str)
 
 def test_every_namespace_has_its_account_and_once_served_root_certificates() -> None:
     def shown(cluster: Cluster) -> list[str | None]:
-        found = [cluster.find("ConfigMap", "kube-root-ca.crt", name) for name in ("default", "team")]
+        found = [
+            cluster.find("ConfigMap", "kube-root-ca.crt", name) for name in ("default", "team")
+        ]
         return [None if obj is None else obj["data"]["ca.crt"] for obj in found]
 
     async def story(cluster: Cluster) -> None:
-        cluster.create("Namespace", {"metadata": {"name": "team"}, "spec": {"finalizers": ["kubernetes"]}})
+        cluster.create(
+            "Namespace", {"metadata": {"name": "team"}, "spec": {"finalizers": ["kubernetes"]}}
+        )
         await cluster.pass_s(1)
         for name in ("default", "team"):
             assert cluster.find("ServiceAccount", "default", name) is not None
@@ -175,7 +203,9 @@ def test_every_namespace_has_its_account_and_once_served_root_certificates() -> 
 @pytest.mark.parametrize("workloads", [True, False])
 def test_a_deleted_namespace_is_emptied_and_then_goes(workloads: bool) -> None:
     async def story(cluster: Cluster) -> None:
-        cluster.create("Namespace", {"metadata": {"name": "team"}, "spec": {"finalizers": ["kubernetes"]}})
+        cluster.create(
+            "Namespace", {"metadata": {"name": "team"}, "spec": {"finalizers": ["kubernetes"]}}
+        )
         cluster.create("Deployment", deployment(), "team")
         cluster.create("Job", job(), "team")
         cluster.create("ConfigMap", {"metadata": {"name": "settings"}}, "team")
@@ -194,18 +224,24 @@ def test_a_deleted_namespace_is_emptied_and_then_goes(workloads: bool) -> None:
 
 def test_a_namespace_waits_for_finalizers_and_says_for_which() -> None:
     async def story(cluster: Cluster) -> None:
-        cluster.create("Namespace", {"metadata": {"name": "team"}, "spec": {"finalizers": ["kubernetes"]}})
+        cluster.create(
+            "Namespace", {"metadata": {"name": "team"}, "spec": {"finalizers": ["kubernetes"]}}
+        )
         held = {"metadata": {"name": "held", "finalizers": ["example.com/hold"]}}
         cluster.create("ConfigMap", held, "team")
         await cluster.pass_s(1)
         cluster.delete("Namespace", "team")
         await cluster.pass_s(60)
-        rows = {entry["type"]: entry for entry in cluster.get("Namespace", "team")["status"]["conditions"]}
+        rows = {
+            entry["type"]: entry
+            for entry in cluster.get("Namespace", "team")["status"]["conditions"]
+        }
         assert rows["NamespaceContentRemaining"]["message"] == (
             "Some resources are remaining: configmaps. has 1 resource instances"
         )
         assert rows["NamespaceFinalizersRemaining"]["message"] == (
-            "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
+            "Some content in the namespace has finalizers remaining: example.com/hold in 1 "
+            "resource instances"
         )
         obj = cluster.get("ConfigMap", "held", "team")
         metadata = {name: value for name, value in obj["metadata"].items() if name != "finalizers"}

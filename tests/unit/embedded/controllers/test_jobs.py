@@ -20,7 +20,10 @@ def worker(restart: str = "Never", **annotations: str) -> Obj:
 
 
 def conditions(cluster: Cluster, name: str = "work") -> list[tuple[str, str]]:
-    return [(entry["type"], entry.get("reason", "")) for entry in cluster.status("Job", name).get("conditions") or ()]
+    return [
+        (entry["type"], entry.get("reason", ""))
+        for entry in cluster.status("Job", name).get("conditions") or ()
+    ]
 
 
 def test_a_plain_job_completes_with_the_conditions_and_times_of_a_real_one() -> None:
@@ -48,18 +51,29 @@ def test_a_plain_job_completes_with_the_conditions_and_times_of_a_real_one() -> 
 def test_an_indexed_job_runs_every_index_once_and_spells_what_is_done() -> None:
     async def story(cluster: Cluster) -> None:
         cluster.create(
-            "Job", job(pod=worker(run_seconds="1-30"), completions=40, parallelism=7, completionMode="Indexed")
+            "Job",
+            job(
+                pod=worker(run_seconds="1-30"),
+                completions=40,
+                parallelism=7,
+                completionMode="Indexed",
+            ),
         )
         most = 0
         for _ in range(100):
             await cluster.pass_s(2)
-            active = [pod for pod in cluster.pods() if pod["status"]["phase"] in ("Pending", "Running")]
+            active = [
+                pod for pod in cluster.pods() if pod["status"]["phase"] in ("Pending", "Running")
+            ]
             most = max(most, len(active))
             done = {
                 pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"]
                 for pod in cluster.pods("Succeeded")
             }
-            assert set(map(str, Indexes(cluster.status("Job", "work").get("completedIndexes", "")))) == done
+            assert (
+                set(map(str, Indexes(cluster.status("Job", "work").get("completedIndexes", ""))))
+                == done
+            )
         assert most == 7
         assert len(cluster.pods()) == 40
         assert cluster.status("Job", "work")["completedIndexes"] == "0-39"
@@ -72,7 +86,9 @@ def test_an_indexed_job_runs_every_index_once_and_spells_what_is_done() -> None:
     play(story)
 
 
-def test_a_failing_index_is_tried_again_after_a_growing_wait_and_then_the_others_still_finish() -> None:
+def test_a_failing_index_is_tried_again_after_a_growing_wait_and_then_the_others_still_finish() -> (
+    None
+):
     async def story(cluster: Cluster) -> None:
         spec: Obj = {
             "completions": 5,
@@ -91,7 +107,10 @@ def test_a_failing_index_is_tried_again_after_a_growing_wait_and_then_the_others
         assert status["failedIndexes"] == "1,3"
         assert status["failed"] == 6
         assert status["succeeded"] == 3
-        assert conditions(cluster) == [("FailureTarget", "FailedIndexes"), ("Failed", "FailedIndexes")]
+        assert conditions(cluster) == [
+            ("FailureTarget", "FailedIndexes"),
+            ("Failed", "FailedIndexes"),
+        ]
         counts = sorted(
             pod["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"]
             for pod in cluster.pods("Failed")
@@ -109,7 +128,9 @@ def test_an_index_may_fail_so_often_and_then_succeed() -> None:
             "completionMode": "Indexed",
             "backoffLimitPerIndex": 5,
         }
-        cluster.create("Job", job(pod=worker(run_seconds="1", fail_indexes="2", fail_attempts="2"), **spec))
+        cluster.create(
+            "Job", job(pod=worker(run_seconds="1", fail_indexes="2", fail_attempts="2"), **spec)
+        )
         await cluster.pass_s(100)
         assert cluster.status("Job", "work")["completedIndexes"] == "0-2"
         assert cluster.status("Job", "work")["failed"] == 2
@@ -161,7 +182,10 @@ def test_the_backoff_limit_fails_the_job_and_stops_its_pods() -> None:
         status = cluster.status("Job", "work")
         assert status["failed"] == 3
         assert conditions(cluster)[-1] == ("Failed", "BackoffLimitExceeded")
-        assert cluster.condition("Job", "work", "Failed")["message"] == "Job has reached the specified backoff limit"
+        assert (
+            cluster.condition("Job", "work", "Failed")["message"]
+            == "Job has reached the specified backoff limit"
+        )
         assert len(cluster.pods()) == 3
 
     play(story)
@@ -169,7 +193,9 @@ def test_the_backoff_limit_fails_the_job_and_stops_its_pods() -> None:
 
 def test_restarts_in_place_count_against_the_backoff_limit() -> None:
     async def story(cluster: Cluster) -> None:
-        cluster.create("Job", job(pod=worker("OnFailure", run_seconds="1", exit_code="1"), backoffLimit=2))
+        cluster.create(
+            "Job", job(pod=worker("OnFailure", run_seconds="1", exit_code="1"), backoffLimit=2)
+        )
         await cluster.pass_s(200)
         assert conditions(cluster)[-1] == ("Failed", "BackoffLimitExceeded")
         assert cluster.pods() == []
@@ -180,7 +206,10 @@ def test_restarts_in_place_count_against_the_backoff_limit() -> None:
 def test_a_failure_policy_can_fail_the_job_by_exit_code() -> None:
     async def story(cluster: Cluster) -> None:
         rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}
-        cluster.create("Job", job(pod=worker(run_seconds="1", exit_code="42"), podFailurePolicy={"rules": [rule]}))
+        cluster.create(
+            "Job",
+            job(pod=worker(run_seconds="1", exit_code="42"), podFailurePolicy={"rules": [rule]}),
+        )
         await cluster.pass_s(30)
         assert conditions(cluster)[-1] == ("Failed", "PodFailurePolicy")
         message = cluster.condition("Job", "work", "Failed")["message"]
@@ -193,7 +222,12 @@ def test_ignored_failures_are_not_counted() -> None:
     async def story(cluster: Cluster) -> None:
         rule = {"action": "Ignore", "onExitCodes": {"operator": "NotIn", "values": [9]}}
         cluster.create(
-            "Job", job(pod=worker(run_seconds="1", exit_code="1"), backoffLimit=0, podFailurePolicy={"rules": [rule]})
+            "Job",
+            job(
+                pod=worker(run_seconds="1", exit_code="1"),
+                backoffLimit=0,
+                podFailurePolicy={"rules": [rule]},
+            ),
         )
         await cluster.pass_s(10)
         assert "failed" not in cluster.status("Job", "work")
@@ -225,7 +259,12 @@ def test_a_success_policy_ends_the_job_early() -> None:
 
 def test_suspending_removes_pods_without_counting_failures_and_resuming_goes_on() -> None:
     async def story(cluster: Cluster) -> None:
-        cluster.create("Job", job(pod=worker(run_seconds="20"), completions=4, parallelism=4, completionMode="Indexed"))
+        cluster.create(
+            "Job",
+            job(
+                pod=worker(run_seconds="20"), completions=4, parallelism=4, completionMode="Indexed"
+            ),
+        )
         await cluster.pass_s(5)
         cluster.edit("Job", "work", suspend=True)
         await cluster.pass_s(5)
@@ -245,7 +284,12 @@ def test_suspending_removes_pods_without_counting_failures_and_resuming_goes_on(
 
 def test_lowering_parallelism_stops_pods_that_are_started_again_later() -> None:
     async def story(cluster: Cluster) -> None:
-        cluster.create("Job", job(pod=worker(run_seconds="10"), completions=6, parallelism=6, completionMode="Indexed"))
+        cluster.create(
+            "Job",
+            job(
+                pod=worker(run_seconds="10"), completions=6, parallelism=6, completionMode="Indexed"
+            ),
+        )
         await cluster.pass_s(3)
         cluster.edit("Job", "work", parallelism=2)
         await cluster.pass_s(3)
@@ -280,9 +324,14 @@ def test_an_elastic_job_that_shrinks_runs_the_indexes_that_are_left_and_counts_n
 
 
 @pytest.mark.parametrize(("policy", "expected"), [("TerminatingOrFailed", 2), ("Failed", 1)])
-def test_the_replacement_policy_says_whether_a_stopping_pod_is_replaced(policy: str, expected: int) -> None:
+def test_the_replacement_policy_says_whether_a_stopping_pod_is_replaced(
+    policy: str, expected: int
+) -> None:
     async def story(cluster: Cluster) -> None:
-        cluster.create("Job", job(pod=worker(run_seconds="300", stop_seconds="25"), podReplacementPolicy=policy))
+        cluster.create(
+            "Job",
+            job(pod=worker(run_seconds="300", stop_seconds="25"), podReplacementPolicy=policy),
+        )
         await cluster.pass_s(3)
         cluster.delete("Pod", cluster.pods()[0]["metadata"]["name"])
         await cluster.pass_s(15)
@@ -356,7 +405,14 @@ def test_deleting_a_counted_pod_does_not_count_it_twice() -> None:
 
 @pytest.mark.parametrize(
     ("added", "text"),
-    [([], ""), ([3], "3"), ([1, 2], "1,2"), ([1, 2, 3], "1-3"), ([5, 1, 3, 2, 0], "0-3,5"), ([4, 4], "4")],
+    [
+        ([], ""),
+        ([3], "3"),
+        ([1, 2], "1,2"),
+        ([1, 2, 3], "1-3"),
+        ([5, 1, 3, 2, 0], "0-3,5"),
+        ([4, 4], "4"),
+    ],
 )
 def test_indexes_are_spelled_as_the_api_spells_them(added: list[int], text: str) -> None:
     indexes = Indexes()

@@ -24,7 +24,10 @@ def test_a_pod_is_up_after_two_writes() -> None:
         await cluster.pass_s(0.5)
         waiting = cluster.get("Pod", "one")
         assert waiting["spec"]["nodeName"]
-        assert waiting["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == "ContainerCreating"
+        assert (
+            waiting["status"]["containerStatuses"][0]["state"]["waiting"]["reason"]
+            == "ContainerCreating"
+        )
         await cluster.pass_s(2)
         status = cluster.status("Pod", "one")
         assert status["phase"] == "Running"
@@ -59,7 +62,10 @@ def test_an_image_that_cannot_be_pulled_stays_in_back_off() -> None:
         assert state["reason"] == "ErrImagePull"
         await cluster.pass_s(60)
         state = cluster.status("Pod", "one")["containerStatuses"][0]["state"]["waiting"]
-        assert state == {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "registry/app:1"'}
+        assert state == {
+            "reason": "ImagePullBackOff",
+            "message": 'Back-off pulling image "registry/app:1"',
+        }
         assert cluster.status("Pod", "one")["phase"] == "Pending"
 
     play(story)
@@ -94,11 +100,16 @@ def test_what_keeps_a_container_waiting_does_not_keep_its_init_containers() -> N
             pod["spec"] |= {"initContainers": inits, "containers": [{"name": "app", **one}]}
             cluster.create("Pod", pod)
         await cluster.pass_s(60)
-        for name, reason in (("unpulled", "ImagePullBackOff"), ("unset", "CreateContainerConfigError")):
+        for name, reason in (
+            ("unpulled", "ImagePullBackOff"),
+            ("unset", "CreateContainerConfigError"),
+        ):
             status = cluster.status("Pod", name)
             assert status["phase"] == "Pending"
             assert cluster.condition("Pod", name, "Initialized")["status"] == "True"
-            assert status["initContainerStatuses"][0]["state"]["terminated"]["reason"] == "Completed"
+            assert (
+                status["initContainerStatuses"][0]["state"]["terminated"]["reason"] == "Completed"
+            )
             assert status["containerStatuses"][0]["state"]["waiting"]["reason"] == reason
 
     play(story)
@@ -110,7 +121,9 @@ def test_a_crashing_container_restarts_with_growing_back_off() -> None:
         await cluster.pass_s(4)
         container = cluster.status("Pod", "one")["containerStatuses"][0]
         assert container["state"]["waiting"]["reason"] == "CrashLoopBackOff"
-        assert container["state"]["waiting"]["message"].startswith("back-off 10s restarting failed container=app")
+        assert container["state"]["waiting"]["message"].startswith(
+            "back-off 10s restarting failed container=app"
+        )
         assert container["lastState"]["terminated"]["exitCode"] == 139
         await cluster.pass_s(60)
         container = cluster.status("Pod", "one")["containerStatuses"][0]
@@ -124,7 +137,9 @@ def test_a_crashing_container_restarts_with_growing_back_off() -> None:
     ("restart", "code", "phase"),
     [("Never", "0", "Succeeded"), ("Never", "7", "Failed"), ("OnFailure", "0", "Succeeded")],
 )
-def test_a_run_ends_as_its_exit_code_and_restart_policy_say(restart: str, code: str, phase: str) -> None:
+def test_a_run_ends_as_its_exit_code_and_restart_policy_say(
+    restart: str, code: str, phase: str
+) -> None:
     async def story(cluster: Cluster) -> None:
         cluster.create("Pod", behaving("one", restart, run_seconds="3", exit_code=code))
         await cluster.pass_s(10)
@@ -167,7 +182,9 @@ def test_annotations_of_a_node_hold_for_its_pods_unless_they_say_otherwise() -> 
 
 def test_new_controllers_take_over_pods_in_every_state() -> None:
     async def story(cluster: Cluster) -> None:
-        cluster.create("Deployment", deployment(pod=template(annotations={"start-delay-seconds": "20"})))
+        cluster.create(
+            "Deployment", deployment(pod=template(annotations={"start-delay-seconds": "20"}))
+        )
         cluster.create("Pod", behaving("runner", "Never", run_seconds="60"))
         cluster.create("Pod", behaving("leaver", stop_seconds="25"))
         await cluster.pass_s(5)
@@ -193,7 +210,12 @@ def test_the_same_seed_gives_the_same_cluster() -> None:
     async def story(cluster: Cluster) -> None:
         cluster.create("Deployment", deployment(replicas=20))
         await cluster.pass_s(10)
-        seen.append([f"{one['metadata']['name']} {one['spec']['nodeName']} {one['status']}" for one in cluster.pods()])
+        seen.append(
+            [
+                f"{one['metadata']['name']} {one['spec']['nodeName']} {one['status']}"
+                for one in cluster.pods()
+            ]
+        )
 
     ranged = Defaults(start=Span(0.5, 9))
     play(story, defaults=ranged)
@@ -215,7 +237,11 @@ def test_five_thousand_pods_settle_with_three_writes_each() -> None:
         assert cluster.controllers is not None
         assert cluster.controllers.steps < 30000
 
-    play(story, [NodePool(60, {"cpu": "64", "memory": "256Gi", "pods": "110"})], defaults=Defaults(start=Span(1, 4)))
+    play(
+        story,
+        [NodePool(60, {"cpu": "64", "memory": "256Gi", "pods": "110"})],
+        defaults=Defaults(start=Span(1, 4)),
+    )
 
 
 @pytest.mark.parametrize(

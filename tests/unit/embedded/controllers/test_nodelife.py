@@ -8,7 +8,9 @@ def set_ready(cluster: Cluster, name: str, value: str) -> None:
     node = cluster.get("Node", name)
     others = [one for one in node["status"]["conditions"] if one["type"] != "Ready"]
     conditions = [*others, {"type": "Ready", "status": value}]
-    cluster.store.update(RESOURCES["Node"], {**node, "status": {**node["status"], "conditions": conditions}})
+    cluster.store.update(
+        RESOURCES["Node"], {**node, "status": {**node["status"], "conditions": conditions}}
+    )
 
 
 def test_pods_of_a_node_that_is_down_lose_readiness_at_once_and_get_it_back_with_the_node() -> None:

@@ -1,4 +1,5 @@
-"""Pods that their namespace's Pod Security level forbids: what controllers say, and how they try again.
+"""Pods that their namespace's Pod Security level forbids: what controllers say, and how they try
+again.
 
 Reasons, messages and pace are those of a real controller manager 1.36 beside its API server.
 """
@@ -47,7 +48,11 @@ def test_a_deployment_says_why_it_has_no_pods_and_recovers() -> None:
         assert of_set["message"].startswith(f'pods "{owned["metadata"]["name"]}-')
         assert of_set["message"].endswith(SENTENCE)
         whole = cluster.condition("Deployment", "web", "ReplicaFailure")
-        assert (whole["status"], whole["reason"], whole["message"]) == ("True", "FailedCreate", of_set["message"])
+        assert (whole["status"], whole["reason"], whole["message"]) == (
+            "True",
+            "FailedCreate",
+            of_set["message"],
+        )
         assert cluster.status("Deployment", "web")["unavailableReplicas"] == 3
         events = failed(cluster, "ReplicaSet")
         assert events[0]["message"].startswith('Error creating: pods "web-')
@@ -71,7 +76,9 @@ def test_what_runs_stays_when_a_roll_out_is_refused() -> None:
         cluster.edit("Deployment", "web", template=hostile("web"))
         await cluster.pass_s(10)
         assert len(cluster.pods("Running")) == 3
-        assert cluster.condition("Deployment", "web", "ReplicaFailure")["message"].endswith(SENTENCE)
+        assert cluster.condition("Deployment", "web", "ReplicaFailure")["message"].endswith(
+            SENTENCE
+        )
         cluster.edit("Deployment", "web", template=template("web", cpu="50m"))
         await cluster.pass_s(60)
         assert cluster.condition("Deployment", "web", "ReplicaFailure") == {}
@@ -93,24 +100,35 @@ def test_it_is_tried_again_twice_as_late_each_time() -> None:
 @pytest.mark.parametrize(
     ("kind", "obj", "says"),
     [
-        ("StatefulSet", stateful(pod=hostile("db")), 'Create Pod db-0 in StatefulSet db failed error: pods "db-0" '),
+        (
+            "StatefulSet",
+            stateful(pod=hostile("db")),
+            'Create Pod db-0 in StatefulSet db failed error: pods "db-0" ',
+        ),
         ("DaemonSet", daemon(pod=hostile("agent")), 'Error creating: pods "agent-'),
         ("Job", job(pod=hostile("work", restartPolicy="Never")), 'Error creating: pods "work-'),
         (
             "Job",
-            job(pod=hostile("work", restartPolicy="Never"), completions=3, completionMode="Indexed"),
+            job(
+                pod=hostile("work", restartPolicy="Never"), completions=3, completionMode="Indexed"
+            ),
             'Error creating: pods "work-0-',
         ),
     ],
 )
-def test_the_others_say_it_in_events_and_go_on_once_they_may(kind: str, obj: Obj, says: str) -> None:
+def test_the_others_say_it_in_events_and_go_on_once_they_may(
+    kind: str, obj: Obj, says: str
+) -> None:
     async def story(cluster: Cluster) -> None:
         guard(cluster)
         cluster.create(kind, obj)
         await cluster.pass_s(10)
         assert cluster.pods() == []
         events = failed(cluster, kind)
-        assert all(event["message"].startswith(says) and event["message"].endswith(SENTENCE) for event in events)
+        assert all(
+            event["message"].startswith(says) and event["message"].endswith(SENTENCE)
+            for event in events
+        )
         assert 1 <= sum(event["count"] for event in events) <= 12
         free(cluster)
         await cluster.pass_s(60)

@@ -3,7 +3,15 @@
 import pytest
 
 from federator.embedded.controllers import NodePool
-from tests.unit.embedded.controllers.clusters import RESOURCES, Cluster, Obj, deployment, play, pod, template
+from tests.unit.embedded.controllers.clusters import (
+    RESOURCES,
+    Cluster,
+    Obj,
+    deployment,
+    play,
+    pod,
+    template,
+)
 
 SMALL = {"cpu": "4", "memory": "8Gi", "pods": "10"}
 
@@ -48,7 +56,10 @@ def test_a_pod_that_fits_nowhere_says_why_in_the_scheduler_s_words() -> None:
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
-        ({"cpu": "100m", "nodeSelector": {"disk": "ssd"}}, "2 node(s) didn't match Pod's node affinity/selector"),
+        (
+            {"cpu": "100m", "nodeSelector": {"disk": "ssd"}},
+            "2 node(s) didn't match Pod's node affinity/selector",
+        ),
         ({"cpu": "9"}, "2 Insufficient cpu"),
     ],
 )
@@ -83,11 +94,16 @@ def test_pod_slots_limit_and_are_named() -> None:
 
 def test_waiting_pods_are_bound_when_room_is_freed_highest_priority_first() -> None:
     async def story(cluster: Cluster) -> None:
-        cluster.create("PriorityClass", {"metadata": {"name": "high"}, "value": 1000, "preemptionPolicy": "Never"})
+        cluster.create(
+            "PriorityClass",
+            {"metadata": {"name": "high"}, "value": 1000, "preemptionPolicy": "Never"},
+        )
         cluster.create("Pod", pod("holder", cpu="3"))
         await cluster.pass_s(2)
         cluster.create("Pod", pod("low", cpu="3"))
-        cluster.create("Pod", pod("high", cpu="3", priorityClassName="high", preemptionPolicy="Never"))
+        cluster.create(
+            "Pod", pod("high", cpu="3", priorityClassName="high", preemptionPolicy="Never")
+        )
         await cluster.pass_s(2)
         cluster.delete("Pod", "holder")
         await cluster.pass_s(3)
@@ -117,7 +133,9 @@ def test_a_cordoned_node_takes_nothing_until_it_is_uncordoned() -> None:
         cluster.edit("Node", "node-0", unschedulable=True)
         cluster.create("Pod", pod("one"))
         await cluster.pass_s(1)
-        assert message(cluster, "one").startswith("0/1 nodes are available: 1 node(s) were unschedulable.")
+        assert message(cluster, "one").startswith(
+            "0/1 nodes are available: 1 node(s) were unschedulable."
+        )
         cluster.edit("Node", "node-0", unschedulable=False)
         await cluster.pass_s(1)
         assert cluster.get("Pod", "one")["spec"]["nodeName"] == "node-0"
@@ -171,14 +189,16 @@ def anti_affinity(app: str, key: str = "kubernetes.io/hostname") -> Obj:
 
 def test_one_per_node_leaves_the_rest_waiting_and_says_so() -> None:
     async def story(cluster: Cluster) -> None:
-        cluster.create("Deployment", deployment(replicas=5, pod=template(affinity=anti_affinity("web"))))
+        cluster.create(
+            "Deployment", deployment(replicas=5, pod=template(affinity=anti_affinity("web")))
+        )
         await cluster.pass_s(3)
         assert nodes_of(cluster) == {"node-0": 1, "node-1": 1, "node-2": 1, "": 2}
         waiting = next(one for one in cluster.pods() if "nodeName" not in one["spec"])
         text = message(cluster, waiting["metadata"]["name"])
-        assert text.startswith("0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules.") or (
-            "existing pods anti-affinity rules" in text
-        )
+        assert text.startswith(
+            "0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules."
+        ) or ("existing pods anti-affinity rules" in text)
         cluster.edit("Deployment", "web", replicas=3)
         await cluster.pass_s(3)
         assert nodes_of(cluster) == {"node-0": 1, "node-1": 1, "node-2": 1}
@@ -196,7 +216,11 @@ def test_pods_keep_away_from_those_that_want_to_be_apart_from_them() -> None:
             crowd["metadata"]["labels"] = {"app": "crowd"}
             cluster.create("Pod", crowd)
         await cluster.pass_s(2)
-        zones = {one["spec"]["nodeName"][0] for one in cluster.pods() if one["metadata"]["name"] != "loner"}
+        zones = {
+            one["spec"]["nodeName"][0]
+            for one in cluster.pods()
+            if one["metadata"]["name"] != "loner"
+        }
         assert zones == {"a", "b"} - {home}
 
     pools = [NodePool(2, SMALL, {"zone": zone}, name=zone) for zone in ("a", "b")]
@@ -225,14 +249,19 @@ def test_hard_topology_spread_keeps_the_skew() -> None:
             "whenUnsatisfiable": "DoNotSchedule",
             "labelSelector": {"matchLabels": {"app": "web"}},
         }
-        cluster.create("Deployment", deployment(replicas=9, pod=template(topologySpreadConstraints=[rule])))
+        cluster.create(
+            "Deployment", deployment(replicas=9, pod=template(topologySpreadConstraints=[rule]))
+        )
         await cluster.pass_s(3)
         zones = {name[:1]: 0 for name in nodes_of(cluster)}
         for name, count in nodes_of(cluster).items():
             zones[name[:1]] += count
         assert zones == {"a": 5, "b": 4}
 
-    pools = [NodePool(4, SMALL, {"zone": "a"}, name="a"), NodePool(1, SMALL, {"zone": "b"}, name="b")]
+    pools = [
+        NodePool(4, SMALL, {"zone": "a"}, name="a"),
+        NodePool(1, SMALL, {"zone": "b"}, name="b"),
+    ]
     play(story, pools)
 
 
@@ -254,7 +283,9 @@ def test_a_thousand_hopeless_pods_cost_two_writes_each() -> None:
         await cluster.pass_s(30)
         assert len(cluster.pods("Pending")) == 1000
         assert cluster.writes["Pod"] == 2000
-        assert all("message" in entry for one in cluster.pods() for entry in one["status"]["conditions"])
+        assert all(
+            "message" in entry for one in cluster.pods() for entry in one["status"]["conditions"]
+        )
         # Churn elsewhere tries one pod of the shape, not a thousand.
         for _ in range(10):
             cluster.create("Pod", pod("passing"))
@@ -310,13 +341,18 @@ def test_a_more_important_pod_takes_the_room_of_the_least_important_ones() -> No
                 cluster.create("Deployment", deployment(name, 4 if name == "low" else 8, spec))
         await cluster.pass_s(5)
         assert len(cluster.pods("Running")) == 12
-        cluster.create("Deployment", deployment("high", 2, template("high", cpu="2", priorityClassName="high")))
+        cluster.create(
+            "Deployment", deployment("high", 2, template("high", cpu="2", priorityClassName="high"))
+        )
         await cluster.pass_s(0.5)
         first = next(one for one in cluster.pods() if one["metadata"]["labels"]["app"] == "high")
         assert first["status"]["nominatedNodeName"].startswith("node-")
         victims = [one for one in cluster.pods() if "deletionTimestamp" in one["metadata"]]
-        # One node holds two low pods, the next best one of each; the successor of that one takes the last low pod's.
-        assert sorted(one["metadata"]["labels"]["app"] for one in victims) == ["low"] * 4 + ["middle"]
+        # One node holds two low pods, the next best one of each; the successor of that one takes
+        # the last low pod's.
+        assert sorted(one["metadata"]["labels"]["app"] for one in victims) == ["low"] * 4 + [
+            "middle"
+        ]
         assert victims[0]["status"]["conditions"][-1]["reason"] == "PreemptionByScheduler"
         await cluster.pass_s(20)
         running = [one["metadata"]["labels"]["app"] for one in cluster.pods("Running")]
@@ -334,11 +370,15 @@ def test_a_pod_that_may_not_preempt_waits() -> None:
         cluster.create("PriorityClass", never)
         cluster.create("Deployment", deployment(replicas=4, pod=template(cpu="1")))
         await cluster.pass_s(5)
-        cluster.create("Deployment", deployment("p", 1, template("p", cpu="2", priorityClassName="polite")))
+        cluster.create(
+            "Deployment", deployment("p", 1, template("p", cpu="2", priorityClassName="polite"))
+        )
         await cluster.pass_s(5)
         assert len(cluster.pods("Running")) == 4
         waiting = cluster.pods("Pending")[0]["metadata"]["name"]
-        assert message(cluster, waiting).endswith("preemption: not eligible due to preemptionPolicy=Never.")
+        assert message(cluster, waiting).endswith(
+            "preemption: not eligible due to preemptionPolicy=Never."
+        )
 
     play(story, [NodePool(1, SMALL)])
 

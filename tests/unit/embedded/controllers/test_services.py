@@ -1,13 +1,26 @@
-"""EndpointSlices, load balancer and Ingress addresses, events, and how the runtime shares the loop."""
+"""EndpointSlices, load balancer and Ingress addresses, events, and how the runtime shares the
+loop.
+"""
 
 import asyncio
 
 from federator.embedded.controllers import NodePool
-from tests.unit.embedded.controllers.clusters import RESOURCES, Cluster, Obj, deployment, play, template
+from tests.unit.embedded.controllers.clusters import (
+    RESOURCES,
+    Cluster,
+    Obj,
+    deployment,
+    play,
+    template,
+)
 
 
 def service(name: str = "web", **spec: object) -> Obj:
-    full = {"selector": {"app": name}, "ports": [{"name": "http", "port": 80, "targetPort": 8080}], **spec}
+    full = {
+        "selector": {"app": name},
+        "ports": [{"name": "http", "port": 80, "targetPort": 8080}],
+        **spec,
+    }
     return {"metadata": {"name": name}, "spec": full}
 
 
@@ -23,7 +36,10 @@ def test_slices_hold_the_ready_pods_of_a_service() -> None:
         await cluster.pass_s(10)
         found = endpoints(cluster)
         assert len(found) == 3
-        assert all(one["conditions"] == {"ready": True, "serving": True, "terminating": False} for one in found)
+        assert all(
+            one["conditions"] == {"ready": True, "serving": True, "terminating": False}
+            for one in found
+        )
         (slice_,) = cluster.all("EndpointSlice")
         assert slice_["ports"] == [{"name": "http", "port": 8080, "protocol": "TCP"}]
         assert slice_["metadata"]["labels"]["kubernetes.io/service-name"] == "web"
@@ -72,7 +88,10 @@ def test_load_balancers_and_ingresses_get_an_address_that_stays() -> None:
         cluster.create("Service", service(type="LoadBalancer"))
         cluster.create("Ingress", {"metadata": {"name": "web"}, "spec": {"rules": []}})
         await cluster.pass_s(5)
-        addresses = [cluster.status(kind, "web")["loadBalancer"]["ingress"] for kind in ("Service", "Ingress")]
+        addresses = [
+            cluster.status(kind, "web")["loadBalancer"]["ingress"]
+            for kind in ("Service", "Ingress")
+        ]
         assert addresses[0][0]["ipMode"] == "VIP"
         assert addresses[1][0]["ip"].startswith("198.")
         cluster.edit("Ingress", "web", rules=[{"host": "a.example"}])
@@ -89,7 +108,9 @@ def test_events_tell_the_main_transitions_and_stay_bounded() -> None:
         await cluster.pass_s(5)
         reasons = {one["reason"] for one in cluster.all("Event")}
         assert {"ScalingReplicaSet", "SuccessfulCreate", "Scheduled"} <= reasons
-        text = next(one["message"] for one in cluster.all("Event") if one["reason"] == "ScalingReplicaSet")
+        text = next(
+            one["message"] for one in cluster.all("Event") if one["reason"] == "ScalingReplicaSet"
+        )
         assert text.startswith("Scaled up replica set web-")
         assert text.endswith(" from 0 to 3")
         for size in range(5):
@@ -113,7 +134,9 @@ def test_others_get_the_loop_while_thousands_of_pods_are_made() -> None:
         cluster.create("Deployment", deployment(replicas=2000, pod=template(cpu="1m")))
         task = asyncio.create_task(other())
         made = asyncio.Event()
-        cluster.store.subscribe(RESOURCES["Pod"], lambda _: made.set() if cluster.writes["Pod"] >= 2000 else None)
+        cluster.store.subscribe(
+            RESOURCES["Pod"], lambda _: made.set() if cluster.writes["Pod"] >= 2000 else None
+        )
         await made.wait()
         task.cancel()
         assert turns >= 18

@@ -8,7 +8,12 @@ from tests.unit.embedded.controllers.clusters import RESOURCES, Cluster, Obj, pl
 
 
 def stateful(replicas: int = 3, pod: Obj | None = None, **spec: object) -> Obj:
-    full = {"replicas": replicas, "serviceName": "db", "selector": {"matchLabels": {"app": "db"}}, **spec}
+    full = {
+        "replicas": replicas,
+        "serviceName": "db",
+        "selector": {"matchLabels": {"app": "db"}},
+        **spec,
+    }
     return {"metadata": {"name": "db"}, "spec": {**full, "template": pod or template("db")}}
 
 
@@ -42,7 +47,11 @@ def test_ordinals_start_one_after_the_other() -> None:
         assert names(cluster) == ["db-0", "db-1"]
         await cluster.pass_s(5)
         status = cluster.status("StatefulSet", "db")
-        assert (status["readyReplicas"], status["updatedReplicas"], status["availableReplicas"]) == (3, 3, 3)
+        assert (
+            status["readyReplicas"],
+            status["updatedReplicas"],
+            status["availableReplicas"],
+        ) == (3, 3, 3)
         assert status["currentRevision"] == status["updateRevision"]
         second = cluster.get("Pod", "db-1")
         assert (second["spec"]["hostname"], second["spec"]["subdomain"]) == ("db-1", "db")
@@ -53,8 +62,13 @@ def test_ordinals_start_one_after_the_other() -> None:
 
 def test_parallel_sets_start_at_once_and_claims_outlive_scaling() -> None:
     async def story(cluster: Cluster) -> None:
-        claim = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
-        cluster.create("StatefulSet", stateful(podManagementPolicy="Parallel", volumeClaimTemplates=[claim]))
+        claim = {
+            "metadata": {"name": "data"},
+            "spec": {"resources": {"requests": {"storage": "1Gi"}}},
+        }
+        cluster.create(
+            "StatefulSet", stateful(podManagementPolicy="Parallel", volumeClaimTemplates=[claim])
+        )
         await cluster.pass_s(0.5)
         assert names(cluster) == ["db-0", "db-1", "db-2"]
         await cluster.pass_s(5)
@@ -62,7 +76,11 @@ def test_parallel_sets_start_at_once_and_claims_outlive_scaling() -> None:
         await cluster.pass_s(5)
         assert names(cluster) == ["db-0"]
         claims = cluster.all("PersistentVolumeClaim")
-        assert [one["metadata"]["name"] for one in claims] == ["data-db-0", "data-db-1", "data-db-2"]
+        assert [one["metadata"]["name"] for one in claims] == [
+            "data-db-0",
+            "data-db-1",
+            "data-db-2",
+        ]
         assert {one["status"]["phase"] for one in claims} == {"Bound"}
 
     play(story)
@@ -73,7 +91,9 @@ def test_a_new_template_rolls_from_the_highest_ordinal_down_to_the_partition() -
         cluster.create("StatefulSet", stateful(updateStrategy={"rollingUpdate": {"partition": 1}}))
         await cluster.pass_s(10)
         gone: list[str] = []
-        cluster.store.subscribe(RESOURCES["Pod"], lambda e: gone.append(e.key[1]) if e.type == "DELETED" else None)
+        cluster.store.subscribe(
+            RESOURCES["Pod"], lambda e: gone.append(e.key[1]) if e.type == "DELETED" else None
+        )
         cluster.edit("StatefulSet", "db", template=template("db", cpu="200m"))
         await cluster.pass_s(30)
         assert gone == ["db-2", "db-1"]
@@ -90,7 +110,9 @@ def test_a_new_template_rolls_from_the_highest_ordinal_down_to_the_partition() -
 
 def test_as_many_pods_roll_at_once_as_may_be_unavailable() -> None:
     async def story(cluster: Cluster) -> None:
-        cluster.create("StatefulSet", stateful(updateStrategy={"rollingUpdate": {"maxUnavailable": "70%"}}))
+        cluster.create(
+            "StatefulSet", stateful(updateStrategy={"rollingUpdate": {"maxUnavailable": "70%"}})
+        )
         await cluster.pass_s(10)
         gone = deletions(cluster)
         cluster.edit("StatefulSet", "db", template=template("db", cpu="200m"))
@@ -104,7 +126,9 @@ def test_as_many_pods_roll_at_once_as_may_be_unavailable() -> None:
 
 def test_pods_that_are_away_anyway_are_replaced_at_once_where_they_start_in_parallel() -> None:
     async def story(cluster: Cluster) -> None:
-        cluster.create("StatefulSet", stateful(podManagementPolicy="Parallel", pod=template("db", cpu="99")))
+        cluster.create(
+            "StatefulSet", stateful(podManagementPolicy="Parallel", pod=template("db", cpu="99"))
+        )
         await cluster.pass_s(5)
         assert cluster.status("StatefulSet", "db").get("readyReplicas", 0) == 0
         gone = deletions(cluster)
@@ -123,7 +147,11 @@ def test_scaling_down_takes_the_highest_ordinal_first() -> None:
         await cluster.pass_s(10)
         cluster.edit("StatefulSet", "db", replicas=1)
         await cluster.pass_s(0.5)
-        going = [pod["metadata"]["name"] for pod in cluster.pods() if "deletionTimestamp" in pod["metadata"]]
+        going = [
+            pod["metadata"]["name"]
+            for pod in cluster.pods()
+            if "deletionTimestamp" in pod["metadata"]
+        ]
         assert going == ["db-2"]
         await cluster.pass_s(5)
         assert names(cluster) == ["db-0"]
@@ -137,7 +165,11 @@ def test_every_fitting_node_has_its_daemon_and_new_nodes_get_one() -> None:
         await cluster.pass_s(5)
         assert sorted(pod["spec"]["nodeName"] for pod in cluster.pods()) == ["a-0", "a-1", "a-2"]
         status = cluster.status("DaemonSet", "agent")
-        assert (status["desiredNumberScheduled"], status["numberReady"], status["numberAvailable"]) == (3, 3, 3)
+        assert (
+            status["desiredNumberScheduled"],
+            status["numberReady"],
+            status["numberAvailable"],
+        ) == (3, 3, 3)
         node = cluster.get("Node", "a-0")
         late = {"name": "late", "labels": node["metadata"]["labels"]}
         cluster.create("Node", {"metadata": late, "spec": {}, "status": node["status"]})
@@ -147,7 +179,10 @@ def test_every_fitting_node_has_its_daemon_and_new_nodes_get_one() -> None:
         await cluster.pass_s(5)
         assert cluster.status("DaemonSet", "agent")["numberReady"] == 4
 
-    play(story, [NodePool(3, labels={"pool": "a"}, name="a"), NodePool(2, labels={"pool": "b"}, name="b")])
+    play(
+        story,
+        [NodePool(3, labels={"pool": "a"}, name="a"), NodePool(2, labels={"pool": "b"}, name="b")],
+    )
 
 
 def test_daemons_are_replaced_one_at_a_time() -> None:

@@ -32,12 +32,16 @@ def places(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Pl
     key = ("places", ask.policy, ask.project, ask.tier, ask.key.kind, unbound)
     by_cluster: Mapping[str, Place] | None = ledger.memo.get(key)
     if by_cluster is None:
-        by_cluster = {name: _place(ask, snapshot.clusters[name]) for name in sorted(snapshot.clusters)}
+        by_cluster = {
+            name: _place(ask, snapshot.clusters[name]) for name in sorted(snapshot.clusters)
+        }
         ledger.memo[key] = by_cluster
     return by_cluster
 
 
-def for_holders(ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Place]) -> Mapping[str, Place]:
+def for_holders(
+    ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Place]
+) -> Mapping[str, Place]:
     """The clusters as judged for this workload: it may already tolerate taints of clusters that it
     stayed on."""
     judged = {
@@ -46,7 +50,11 @@ def for_holders(ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Pl
         if holding.tolerated and (place := eligible.get(name)) is not None
     }
     changed = {name: replace(eligible[name], refusal=refusal) for name, refusal in judged.items()}
-    return {name: changed.get(name, place) for name, place in eligible.items()} if changed else eligible
+    return (
+        {name: changed.get(name, place) for name, place in eligible.items()}
+        if changed
+        else eligible
+    )
 
 
 def _place(ask: Ask, view: ClusterView) -> Place:
@@ -83,7 +91,9 @@ def candidates(
     for name, place in eligible.items():
         holding = held.get(name)
         copies = copies_of(holding) if holding else 0
-        if place.refusal is not None and not (_keeps(place.refusal) and (copies or (holding and holding.ranges))):
+        if place.refusal is not None and not (
+            _keeps(place.refusal) and (copies or (holding and holding.ranges))
+        ):
             continue
         room, pending = 0, False
         if place.refusal is None:
@@ -96,7 +106,9 @@ def candidates(
         order = tie_break(place, mine, by_name=by_name)
         stays = _cap(ask.policy, place, None, copies, 0)[0] if limit is Reason.UNSCHEDULABLE else 0
         counted = _counted(ask.policy, place, copies, weight)
-        candidate = Candidate(place, copies, room, cap, limit, weight, order, pending, stays, counted=counted)
+        candidate = Candidate(
+            place, copies, room, cap, limit, weight, order, pending, stays, counted=counted
+        )
         candidate.enforced = most.name if most is not None else ""
         pool.append(candidate)
     _add_scores(ask, pool)
@@ -119,13 +131,18 @@ def _counted(policy: Policy, place: Place, copies: int, weight: int) -> bool:
     stand for room, and a full cluster counts."""
     division = policy.division
     weight = weight if division.strategy is Strategy.WEIGHTED else 1
-    return domains.counts(held=copies, closed=place.refusal is not None, weight=weight, most=division.max_per_cluster)
+    return domains.counts(
+        held=copies, closed=place.refusal is not None, weight=weight, most=division.max_per_cluster
+    )
 
 
-def _cap(policy: Policy, place: Place, bound: int | None, copies: int, room: int) -> tuple[int, Reason]:
+def _cap(
+    policy: Policy, place: Place, bound: int | None, copies: int, room: int
+) -> tuple[int, Reason]:
     cap, limit = copies + room, Reason.INSUFFICIENT_CAPACITY
     unlabelled = any(
-        rule.hard and domain == UNLABELLED for rule, domain in zip(policy.spread, place.domains, strict=True)
+        rule.hard and domain == UNLABELLED
+        for rule, domain in zip(policy.spread, place.domains, strict=True)
     )
     if unlabelled and cap > copies:
         cap, limit = copies, Reason.SPREAD_UNSATISFIABLE
@@ -138,6 +155,8 @@ def _cap(policy: Policy, place: Place, bound: int | None, copies: int, room: int
 
 
 def _add_scores(ask: Ask, pool: list[Candidate]) -> None:
-    facts = [scorers.Facts(candidate.held, candidate.room, candidate.place.avoided) for candidate in pool]
+    facts = [
+        scorers.Facts(candidate.held, candidate.room, candidate.place.avoided) for candidate in pool
+    ]
     for candidate, terms in zip(pool, scorers.score(ask, facts), strict=True):
         candidate.terms = terms

@@ -1,5 +1,6 @@
-"""`decide` as it was before it drew the best clusters from columns: every cluster a candidate. The measure of the
-engine; only tests run it. It reads room and quota from a `PlainLedger`."""
+"""`decide` as it was before it drew the best clusters from columns: every cluster a candidate. The
+measure of the engine; only tests run it. It reads room and quota from a `PlainLedger`.
+"""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -78,10 +79,15 @@ def decide(
     Fresh held copies get no preference, unless `previous_hash` equals the hash of the present
     inputs: a plan is not recomputed without a cause."""
     if (problem := contradiction(ask)) and _disobeys(ask, held, snapshot, finished):
-        again = functools.partial(decide, mark=mark, capped=capped, finished=finished, by_name=by_name, leave=leave)
+        again = functools.partial(
+            decide, mark=mark, capped=capped, finished=finished, by_name=by_name, leave=leave
+        )
         made = again(_bare(ask, held, finished), held, snapshot, ledger, seq=seq)
         return _obeyed(ask, made, problem, inputs.inputs_hash(ask, snapshot, ledger.memo))
-    hashed, eligible = inputs.inputs_hash(ask, snapshot, ledger.memo), candidates.places(ask, snapshot, ledger)
+    hashed, eligible = (
+        inputs.inputs_hash(ask, snapshot, ledger.memo),
+        candidates.places(ask, snapshot, ledger),
+    )
     over = shards.union(finished, _beyond(ask, held))
     mine = {holding.cluster: remaining(holding, over) for holding in held}
     eligible = candidates.for_holders(ask, mine, eligible)
@@ -91,7 +97,9 @@ def decide(
     _cap_by_shards(ask, pool, mine, unfinished)
     within = functools.partial(ledger.admission, ask, held=sum(map(copies_of, mine.values())))
     admission = within(wanted * _times(ask, pool))
-    fresh = ask.policy.division.fresh and not inputs.unchanged(previous_hash, hashed, ask, snapshot, ledger.memo)
+    fresh = ask.policy.division.fresh and not inputs.unchanged(
+        previous_hash, hashed, ask, snapshot, ledger.memo
+    )
     leavers = leaving.leavers(ask, mine, eligible, by_name=by_name)
     if ask.suspended or wanted <= 0:
         outcome = _nothing(ask, wanted, unfinished, admission)
@@ -103,14 +111,27 @@ def decide(
         outcome = _as_duplicated(ask, pool, stays, admission)
     else:
         job = _Job(ask, eligible, admission, wanted * _times(ask, pool), fresh, leave, within)
-        outcome, pool = _placed(job, pool, leavers, lambda grown: _cap_by_shards(ask, grown, mine, unfinished))
-    shares = _shares(ask, outcome.got, mine, pool, finished=finished, seq=lambda name: seqs.above(mark(name), seq))
+        outcome, pool = _placed(
+            job, pool, leavers, lambda grown: _cap_by_shards(ask, grown, mine, unfinished)
+        )
+    shares = _shares(
+        ask,
+        outcome.got,
+        mine,
+        pool,
+        finished=finished,
+        seq=lambda name: seqs.above(mark(name), seq),
+    )
     _charge(ask, shares, pool, finished, ledger)
     sentences = verdicts.verdicts(
         ask, eligible, pool, outcome.got, outcome.left_out, outcome=_for_verdicts(ask, outcome)
     )
-    last = max((holding.seq for holding in held), default=seq) if _all_as_held(shares, mine) else seq
-    per_cluster = _per_cluster(ask, per_cluster, kept=bool(problem or outcome.surplus or ask.suspended))
+    last = (
+        max((holding.seq for holding in held), default=seq) if _all_as_held(shares, mine) else seq
+    )
+    per_cluster = _per_cluster(
+        ask, per_cluster, kept=bool(problem or outcome.surplus or ask.suspended)
+    )
     record = _Record(shares, sentences, hashed, last, _tolerated(shares, snapshot), per_cluster)
     return _decision(ask, outcome, record, as_of=snapshot.as_of, finished=finished)
 
@@ -132,7 +153,10 @@ def _disobeys(ask: Ask, held: Sequence[Holding], snapshot: FleetSnapshot, finish
         return False  # the Required policies contradict themselves
     most = bare.policy.division.max_per_cluster
     for holding in held:
-        copies, view = copies_of(remaining(holding, finished)), snapshot.clusters.get(holding.cluster)
+        copies, view = (
+            copies_of(remaining(holding, finished)),
+            snapshot.clusters.get(holding.cluster),
+        )
         if (
             copies
             and view is not None
@@ -157,7 +181,10 @@ def _obeyed(ask: Ask, made: Decision, problem: str, hashed: str) -> Decision:
         wanted=made.wanted + missing,
         shortfall=made.shortfall + missing,
         reason=Reason.MISCONFIGURED,
-        message=f"{problem}; what runs moves to where {enforcing.titles(policy)} admits it: {made.message}",
+        message=(
+            f"{problem}; what runs moves to where {enforcing.titles(policy)} admits it: "
+            f"{made.message}"
+        ),
         inputs_hash=hashed,
         policy_namespace=policy.namespace,
         policy_uid=policy.uid,
@@ -167,17 +194,25 @@ def _obeyed(ask: Ask, made: Decision, problem: str, hashed: str) -> Decision:
 
 def _tolerated(shares: Sequence[Share], snapshot: FleetSnapshot) -> dict[str, tuple[str, ...]]:
     """cluster -> the NoExecute taints under which copies stay there."""
-    tainted = {share.cluster: present for share in shares if (present := snapshot.clusters[share.cluster].taints)}
+    tainted = {
+        share.cluster: present
+        for share in shares
+        if (present := snapshot.clusters[share.cluster].taints)
+    }
     evicting = {cluster: taints.evicting(taints_there) for cluster, taints_there in tainted.items()}
     return {
-        cluster: tuple(sorted(map(str, taints_there))) for cluster, taints_there in evicting.items() if taints_there
+        cluster: tuple(sorted(map(str, taints_there)))
+        for cluster, taints_there in evicting.items()
+        if taints_there
     }
 
 
 def _for_verdicts(ask: Ask, outcome: _Outcome) -> verdicts.Outcome:
     missing = outcome.wanted - sum(outcome.got.values())
     why = outcome.why or outcome.message
-    return verdicts.Outcome(outcome.wanted, missing, outcome.reason, why, ask.policy.require_all and missing > 0)
+    return verdicts.Outcome(
+        outcome.wanted, missing, outcome.reason, why, ask.policy.require_all and missing > 0
+    )
 
 
 def contradiction(ask: Ask) -> str:
@@ -188,26 +223,44 @@ def contradiction(ask: Ask) -> str:
         return ask.policy.problem
     if plan.max_per_cluster is not None and plan.min_per_cluster > plan.max_per_cluster:
         demand = enforcing.bounding(ask.policy, "minPerCluster")
-        least = enforcing.of("division.minPerCluster", demand) if demand else named("division.minPerCluster")
-        return f"{least} is {plan.min_per_cluster}, greater than {enforcing.bound(ask.policy, 'maxPerCluster')}"
+        least = (
+            enforcing.of("division.minPerCluster", demand)
+            if demand
+            else named("division.minPerCluster")
+        )
+        return (
+            f"{least} is {plan.min_per_cluster}, greater than "
+            f"{enforcing.bound(ask.policy, 'maxPerCluster')}"
+        )
     if plan.min_per_cluster < 0 or (plan.max_per_cluster is not None and plan.max_per_cluster < 0):
         return f"{named('division')} has a negative minPerCluster or maxPerCluster"
     if any(weight.weight < 0 for weight in plan.weights):
         return f"{named('division.weights')} has a negative weight"
-    if plan.strategy is Strategy.WEIGHTED and plan.weights and not any(weight.weight for weight in plan.weights):
+    if (
+        plan.strategy is Strategy.WEIGHTED
+        and plan.weights
+        and not any(weight.weight for weight in plan.weights)
+    ):
         return f"all weights in {named('division.weights')} are 0"
     if plan.strategy is Strategy.DUPLICATE and ask.unit is Unit.SHARDS:
-        return f"{named('division.strategy')} is Duplicate, which cannot divide shards: each runs once"
+        return (
+            f"{named('division.strategy')} is Duplicate, which cannot divide shards: each runs once"
+        )
     if plan.max_clusters is not None and plan.max_clusters < 1:
         return f"{named('division.maxClusters')} is {plan.max_clusters}, which allows no cluster"
     return ""
 
 
-def _cap_by_shards(ask: Ask, pool: Sequence[Candidate], held: Mapping[str, Holding], unfinished: int) -> None:
+def _cap_by_shards(
+    ask: Ask, pool: Sequence[Candidate], held: Mapping[str, Holding], unfinished: int
+) -> None:
     """Caps slots per cluster at the shards it can have: its own and the unassigned ones."""
     if ask.unit is not Unit.SHARDS:
         return
-    own = {candidate.name: held[candidate.name].count if candidate.name in held else 0 for candidate in pool}
+    own = {
+        candidate.name: held[candidate.name].count if candidate.name in held else 0
+        for candidate in pool
+    }
     loose = max(unfinished - sum(own.values()), 0)
     for candidate in pool:
         most = own[candidate.name] + loose
@@ -232,7 +285,8 @@ def _beyond(ask: Ask, held: Sequence[Holding]) -> Ranges:
     """Shards in holdings that the workload no longer has: nothing runs for them and they hold no
     slot."""
     return shards.minus(
-        shards.normal(index_range for holding in held for index_range in holding.ranges), _all_shards(ask)
+        shards.normal(index_range for holding in held for index_range in holding.ranges),
+        _all_shards(ask),
     )
 
 
@@ -246,13 +300,21 @@ def _nothing(ask: Ask, wanted: int, unfinished: int, admission: Admission) -> _O
         message = "the workload is suspended (spec.suspend)"
         return _Outcome({}, wanted, 0, admission, reason=Reason.SUSPENDED, message=message)
     if ask.unit is Unit.SHARDS and ask.slots <= 0 < unfinished:
-        message = f"spec.parallelism is {ask.slots}: none of the {unfinished} unfinished shards may run"
+        message = (
+            f"spec.parallelism is {ask.slots}: none of the {unfinished} unfinished shards may run"
+        )
         return _Outcome({}, wanted, 0, admission, reason=Reason.SUSPENDED, message=message)
     return _Outcome({}, 0, 0, admission, message=f"there are 0 {verdicts.noun(ask)} to place")
 
 
 def _unchanged(
-    ask: Ask, pool: Sequence[Candidate], wanted: int, problem: str, admission: Admission, *, each: bool
+    ask: Ask,
+    pool: Sequence[Candidate],
+    wanted: int,
+    problem: str,
+    admission: Admission,
+    *,
+    each: bool,
 ) -> _Outcome:
     """Outcome for a contradictory policy: nothing moves, nothing is added. `each`: one cluster may
     hold the whole count."""
@@ -261,10 +323,14 @@ def _unchanged(
         got[candidate.name] = min(candidate.held, ask.count if each else left)
         left -= got[candidate.name]
     placed = sum(got.values())
-    return _Outcome(got, max(wanted, placed), placed, admission, reason=Reason.MISCONFIGURED, message=problem)
+    return _Outcome(
+        got, max(wanted, placed), placed, admission, reason=Reason.MISCONFIGURED, message=problem
+    )
 
 
-def _as_duplicated(ask: Ask, pool: Sequence[Candidate], stays: Mapping[str, int], admission: Admission) -> _Outcome:
+def _as_duplicated(
+    ask: Ask, pool: Sequence[Candidate], stays: Mapping[str, int], admission: Admission
+) -> _Outcome:
     """Keeps everything that strategy Duplicate placed: an edit of the policy alone takes no copies
     down."""
     for candidate in pool:
@@ -295,7 +361,10 @@ class _Job:
 
 
 def _placed(
-    job: _Job, pool: list[Candidate], leavers: list[Candidate], recap: Callable[[list[Candidate]], None]
+    job: _Job,
+    pool: list[Candidate],
+    leavers: list[Candidate],
+    recap: Callable[[list[Candidate]], None],
 ) -> tuple[_Outcome, list[Candidate]]:
     """Divides, then gives copies that lost their place without a new one back to the cluster where
     they run.
@@ -314,7 +383,9 @@ def _placed(
     if leaving.everywhere(ask) and (sum(outcome.got.values()) < job.wanted or not pool):
         lacking = sum(candidate.held for candidate in taking)
     back = leaving.give_back(taking, outcome.got, lacking, ask.count)
-    outcome.got = {name: outcome.got.get(name, 0) + back.get(name, 0) for name in {**outcome.got, **back}}
+    outcome.got = {
+        name: outcome.got.get(name, 0) + back.get(name, 0) for name in {**outcome.got, **back}
+    }
     outcome.kept = {name: kept.get(name, 0) + back.get(name, 0) for name in {**kept, **back}}
     if outcome.kept:
         _say_kept(job, outcome, first)
@@ -323,8 +394,15 @@ def _placed(
     if leaving.everywhere(ask):
         _keep_first(job, outcome, taking)
     if outcome.to_move:
-        outcome.message = f"{outcome.message}; {outcome.to_move} {verdicts.noun(ask)} are still to move{outcome.then}"
-    return outcome, [candidate for candidate in taking if candidate.name in named or candidate.name in outcome.got]
+        outcome.message = (
+            f"{outcome.message}; {outcome.to_move} {verdicts.noun(ask)} are still to "
+            f"move{outcome.then}"
+        )
+    return outcome, [
+        candidate
+        for candidate in taking
+        if candidate.name in named or candidate.name in outcome.got
+    ]
 
 
 def _whole_clusters(
@@ -356,7 +434,9 @@ def _whole_clusters(
     if job.leave is None or not moving:
         return outcome, taking, kept
     allowed = job.leave(moving, leaving.forced(job.ask, going, {}, moving))
-    waiting = leaving.waiting([candidate for candidate in going if leaving.edited(candidate)], allowed.copies)
+    waiting = leaving.waiting(
+        [candidate for candidate in going if leaving.edited(candidate)], allowed.copies
+    )
     if waiting:
         taking = _with(taking, waiting)
         recap(taking)
@@ -372,18 +452,28 @@ def _say_kept(job: _Job, outcome: _Outcome, first: _Outcome) -> None:
     ask, placed = job.ask, sum(outcome.got.values())
     by_policy = placed - sum(outcome.kept.values())
     if leaving.everywhere(ask):
-        outcome.wanted = max(outcome.wanted, placed) if by_policy == 0 else outcome.wanted + placed - by_policy
+        outcome.wanted = (
+            max(outcome.wanted, placed) if by_policy == 0 else outcome.wanted + placed - by_policy
+        )
     outcome.placed, outcome.reason = placed, first.reason
     if not verdicts.admits_somebody(job.eligible):
         outcome.reason = Reason.NO_CLUSTER_ADMITTED
-        outcome.message = verdicts.none_admitted(ask, job.eligible, outcome.kept, outcome.wanted - placed)
+        outcome.message = verdicts.none_admitted(
+            ask, job.eligible, outcome.kept, outcome.wanted - placed
+        )
         return
-    why = f"spec.partial is RequireAll, and {first.why}" if ask.policy.require_all and first.why else first.why
+    why = (
+        f"spec.partial is RequireAll, and {first.why}"
+        if ask.policy.require_all and first.why
+        else first.why
+    )
     outcome.message = verdicts.sentence(ask, outcome.wanted, by_policy, why, outcome.kept)
 
 
 def _move(job: _Job, outcome: _Outcome, taking: Sequence[Candidate]) -> None:
-    """Moves as many of the copies that an edit moves as may move now; the rest stay where they run."""
+    """Moves as many of the copies that an edit moves as may move now; the rest stay where
+    they run.
+    """
     if job.leave is None or not any(candidate.held for candidate in taking):
         return
     moving = leaving.moving(job.ask, taking, outcome.got)
@@ -409,7 +499,9 @@ def _keep_first(job: _Job, outcome: _Outcome, taking: Sequence[Candidate]) -> No
     outcome.got = leaving.without_growth(taking, outcome.got, placed - allowed.copies)
     outcome.placed, outcome.admission = sum(outcome.got.values()), allowed
     outcome.reason = allowed.reason
-    outcome.message = f"{outcome.message}; of those, {placed - outcome.placed} are missing: {allowed.message}"
+    outcome.message = (
+        f"{outcome.message}; of those, {placed - outcome.placed} are missing: {allowed.message}"
+    )
 
 
 def _with(pool: Sequence[Candidate], more: Sequence[Candidate]) -> list[Candidate]:
@@ -430,7 +522,9 @@ def _divide(job: _Job, pool: list[Candidate]) -> _Outcome:
     missing = _stay(pool, parties, seated.missing)
     placed = total - missing
     outcome = _Outcome({}, wanted, placed, admission, left_out)
-    outcome.violated = missing > 0 and any(party.seats < party.cap and party.weight > 0 for party in parties)
+    outcome.violated = missing > 0 and any(
+        party.seats < party.cap and party.weight > 0 for party in parties
+    )
     outcome.reason, outcome.why = verdicts.shortage(
         ask,
         wanted,
@@ -450,7 +544,9 @@ def _divide(job: _Job, pool: list[Candidate]) -> _Outcome:
         outcome.placed = sum(party.seats for party in parties)
         outcome.message = f"spec.partial is RequireAll, and only {outcome.message}"
     outcome.got = {party.name: party.seats for party in parties if party.seats > 0}
-    outcome.violations = spread.violations(parties, ask.policy.spread, seated.idle) if outcome.placed else ()
+    outcome.violations = (
+        spread.violations(parties, ask.policy.spread, seated.idle) if outcome.placed else ()
+    )
     return outcome
 
 
@@ -501,11 +597,17 @@ def _is_as_held(share: Share, held: Holding) -> bool:
 
 
 def _shard_shares(
-    ask: Ask, got: Mapping[str, int], held: Mapping[str, Holding], pool: Sequence[Candidate], finished: Ranges
+    ask: Ask,
+    got: Mapping[str, int],
+    held: Mapping[str, Holding],
+    pool: Sequence[Candidate],
+    finished: Ranges,
 ) -> list[Share]:
     if ask.suspended:
         return []
-    staying = {candidate.name: held[candidate.name].ranges for candidate in pool if candidate.name in held}
+    staying = {
+        candidate.name: held[candidate.name].ranges for candidate in pool if candidate.name in held
+    }
     order = {candidate.name: candidate.order for candidate in pool}
     openness = {candidate.name: filters.openness(candidate.place.refusal) for candidate in pool}
     ranges = assignment.assign(ask.count, finished, staying, got, order=order, openness=openness)
@@ -515,15 +617,22 @@ def _shard_shares(
         former = held.get(name)
         left = shards.size(shards.minus(mine, finished))
         if former is not None and slots == copies_of(former) and left <= former.count:
-            slots = former.slots  # more slots than shards are left: writing the smaller number would change nothing
+            slots = (
+                former.slots
+            )  # more slots than shards are left: writing the smaller number would change nothing
         shares.append(Share(name, shards.size(mine), slots, ranges=mine))
     return shares
 
 
-def _charge(ask: Ask, shares: tuple[Share, ...], pool: Sequence[Candidate], finished: Ranges, ledger: Ledger) -> None:
+def _charge(
+    ask: Ask, shares: tuple[Share, ...], pool: Sequence[Candidate], finished: Ranges, ledger: Ledger
+) -> None:
     before = {candidate.name: candidate.held for candidate in pool}
     made = Commitment.of(ask, shares, finished)
-    grown = {holding.cluster: copies_of(holding) - before.get(holding.cluster, 0) for holding in made.holdings}
+    grown = {
+        holding.cluster: copies_of(holding) - before.get(holding.cluster, 0)
+        for holding in made.holdings
+    }
     ledger.commit(made, {cluster: copies for cluster, copies in grown.items() if copies > 0})
 
 
@@ -539,7 +648,9 @@ class _Record:
     per_cluster: int
 
 
-def _decision(ask: Ask, outcome: _Outcome, record: _Record, *, as_of: float, finished: Ranges) -> Decision:
+def _decision(
+    ask: Ask, outcome: _Outcome, record: _Record, *, as_of: float, finished: Ranges
+) -> Decision:
     shares = record.shares
     placed = sum(share.count for share in shares)
     wanted = outcome.wanted

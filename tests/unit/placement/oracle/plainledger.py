@@ -1,4 +1,6 @@
-"""The ledger as it was with one `Nodes` per cluster: slow, plain, and the measure of the columns."""
+"""The ledger as it was with one `Nodes` per cluster: slow, plain, and the measure of the
+columns.
+"""
 
 from typing import Any
 
@@ -53,9 +55,13 @@ class Cluster:
         elif exact is None:
             return PENDING
         else:
-            fit = exact - sum(_destroyed(shape, other, copies) for other, copies in self.charged.items())
+            fit = exact - sum(
+                _destroyed(shape, other, copies) for other, copies in self.charged.items()
+            )
         if self.headroom is not None:
-            bounded = Resources((n, a) for n, a in shape.requests.items() if n != PODS or n in self.base.allocatable)
+            bounded = Resources(
+                (n, a) for n, a in shape.requests.items() if n != PODS or n in self.base.allocatable
+            )
             fit = min(fit, self.headroom.at_least_zero().fits(bounded))
         return max(fit, 0)
 
@@ -77,7 +83,8 @@ def _destroyed(shape: PodShape, other: PodShape, copies: int) -> int:
     """The most copies of `shape` whose place `copies` of `other` can have taken, wherever they were
     bound.
 
-        shape cpu 2, other cpu 3: one copy of other can destroy up to ceil(3 / 2) = 2 places, 4 copies 8
+        shape cpu 2, other cpu 3: one copy of other can destroy up to ceil(3 / 2) = 2 places, 4
+        copies 8
     """
     if other == shape:
         return copies
@@ -105,7 +112,10 @@ class PlainLedger(Ledger):
         return 0 if opened is None else opened.nodes_with_room(shape)
 
     def all_nodes_with_room(self, shape: PodShape) -> Ints:
-        return np.array([self.nodes_with_room(name, shape) for name in sorted(self.snapshot.clusters)], dtype=np.int64)
+        return np.array(
+            [self.nodes_with_room(name, shape) for name in sorted(self.snapshot.clusters)],
+            dtype=np.int64,
+        )
 
     def left(self, cluster: str) -> tuple[Nodes | None, Resources | None]:
         opened = self._cluster(cluster)

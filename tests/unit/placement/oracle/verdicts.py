@@ -57,8 +57,14 @@ def _of_refused(place: Place) -> Verdict:
     return Verdict(place.view.name, refusal.reason, refusal.message)
 
 
-def _of_candidate(ask: Ask, candidate: Candidate, got: int, left_out: Reason | None, outcome: Outcome) -> Verdict:
-    reason, message = _judged(ask, candidate, got, left_out) if got > 0 else _spared(ask, candidate, left_out, outcome)
+def _of_candidate(
+    ask: Ask, candidate: Candidate, got: int, left_out: Reason | None, outcome: Outcome
+) -> Verdict:
+    reason, message = (
+        _judged(ask, candidate, got, left_out)
+        if got > 0
+        else _spared(ask, candidate, left_out, outcome)
+    )
     return Verdict(
         candidate.name,
         reason,
@@ -70,7 +76,9 @@ def _of_candidate(ask: Ask, candidate: Candidate, got: int, left_out: Reason | N
     )
 
 
-def _judged(ask: Ask, candidate: Candidate, got: int, left_out: Reason | None) -> tuple[Reason, str]:
+def _judged(
+    ask: Ask, candidate: Candidate, got: int, left_out: Reason | None
+) -> tuple[Reason, str]:
     """Verdict of a cluster that gets copies: how many, and what bounds them."""
     things = noun(ask)
     if got > 0 and candidate.place.refusal is not None:
@@ -81,17 +89,28 @@ def _judged(ask: Ask, candidate: Candidate, got: int, left_out: Reason | None) -
             return Reason.CHOSEN, f"keeps {got} {things} that {candidate.waits}, although {because}"
         return Reason.CHOSEN, f"keeps {got} {things} and takes no new ones: it {because}"
     if got > candidate.cap:
-        return Reason.CHOSEN, f"keeps {got} {things}, {got - candidate.cap} of them beyond {_beyond(ask, candidate)}"
+        return (
+            Reason.CHOSEN,
+            f"keeps {got} {things}, {got - candidate.cap} of them beyond {_beyond(ask, candidate)}",
+        )
     if left_out is not None and got > 0:
-        return Reason.CHOSEN, f"keeps {got} {things} that {candidate.waits}, although {_kept_out(ask, left_out)}"
+        return (
+            Reason.CHOSEN,
+            f"keeps {got} {things} that {candidate.waits}, although {_kept_out(ask, left_out)}",
+        )
     kept = f", {min(candidate.held, got)} of them held before" if candidate.held else ""
     return (
         Reason.CHOSEN,
-        f"gets {got} {things}{kept}; at most {candidate.cap} are possible there{_limited(ask.policy, candidate)}",
+        (
+            f"gets {got} {things}{kept}; at most {candidate.cap} are possible "
+            f"there{_limited(ask.policy, candidate)}"
+        ),
     )
 
 
-def _spared(ask: Ask, candidate: Candidate, left_out: Reason | None, outcome: Outcome) -> tuple[Reason, str]:
+def _spared(
+    ask: Ask, candidate: Candidate, left_out: Reason | None, outcome: Outcome
+) -> tuple[Reason, str]:
     """Verdict of a candidate that gets no copies."""
     things = noun(ask)
     if outcome.wanted <= 0:
@@ -108,7 +127,10 @@ def _spared(ask: Ask, candidate: Candidate, left_out: Reason | None, outcome: Ou
         return left_out, f"could take {candidate.cap} {things}; {least} could not be met there"
     if left_out is Reason.AT_MAXIMUM:
         most = enforcing.bound(ask.policy, "maxClusters")
-        return left_out, f"could take {candidate.cap} {things}, but {most} is reached by better clusters"
+        return (
+            left_out,
+            f"could take {candidate.cap} {things}, but {most} is reached by better clusters",
+        )
     if (
         candidate.cap <= 0 and candidate.place.refusal is not None
     ):  # it was let take part for what it had, all of it done by now
@@ -123,7 +145,10 @@ def _spared(ask: Ask, candidate: Candidate, left_out: Reason | None, outcome: Ou
     if outcome.missing <= 0:
         return Reason.NOT_NEEDED, f"{could}, none was needed there"
     if outcome.whole:
-        return Reason.GANG_INCOMPLETE, f"{could}, but all are wanted or none (spec.partial RequireAll): {outcome.why}"
+        return (
+            Reason.GANG_INCOMPLETE,
+            f"{could}, but all are wanted or none (spec.partial RequireAll): {outcome.why}",
+        )
     return outcome.binding, f"{could}, but {outcome.why}"
 
 
@@ -166,7 +191,10 @@ def _full(ask: Ask, candidate: Candidate) -> str:
 
 def request(ask: Ask) -> str:
     """The request of one copy, in Kubernetes quantities."""
-    return ", ".join(f"{name} {text}" for name, text in quantity.render(ask.shape.requests).items()) or "no request"
+    return (
+        ", ".join(f"{name} {text}" for name, text in quantity.render(ask.shape.requests).items())
+        or "no request"
+    )
 
 
 def noun(ask: Ask) -> str:
@@ -206,24 +234,36 @@ def sentence(ask: Ask, wanted: int, placed: int, why: str, kept: Mapping[str, in
         return f"{placed} of {wanted} {things} are placed, {wanted - placed} are missing: {why}"
     missing = f", {wanted - placed - staying} are missing" if wanted > placed + staying else ""
     head = f"{placed} of {wanted} {things} have a place under the policy"
-    return f"{head}{missing}, {staying} stay where they run ({admitting.where(kept)}) until they have one: {why}"
+    return (
+        f"{head}{missing}, {staying} stay where they run ({admitting.where(kept)}) until they "
+        f"have one: {why}"
+    )
 
 
 def duplicated(ask: Ask, placed: int) -> str:
     """Sentence of a decision that keeps what strategy Duplicate placed, although the policy now
     means otherwise."""
-    strategy, field = ask.policy.division.strategy, filters.field_of(ask.policy, "division.strategy")
+    strategy, field = (
+        ask.policy.division.strategy,
+        filters.field_of(ask.policy, "division.strategy"),
+    )
     return (
-        f"all {placed} copies stay, up to {ask.count} in each cluster as strategy Duplicate placed them, although "
+        f"all {placed} copies stay, up to {ask.count} in each cluster as strategy Duplicate "
+        "placed them, although "
         f"under {field} ({strategy}) the count means {ask.count} in all; "
         f"{placed - ask.count} go when somebody changes the count or asks for it "
         f"(federator rebalance {ask.key.kind}/{ask.key.name} -n {ask.key.namespace})"
     )
 
 
-def none_admitted(ask: Ask, eligible: Mapping[str, Place], kept: Mapping[str, int], missing: int) -> str:
+def none_admitted(
+    ask: Ask, eligible: Mapping[str, Place], kept: Mapping[str, int], missing: int
+) -> str:
     """Sentence of a decision under a policy that admits no cluster while copies run."""
-    why = admitting.nobody_admitted(ask.policy, [place.view for place in eligible.values()]) or "see the verdicts"
+    why = (
+        admitting.nobody_admitted(ask.policy, [place.view for place in eligible.values()])
+        or "see the verdicts"
+    )
     things = noun(ask)
     short = f", {missing} more are missing" if missing > 0 else ""
     return (
@@ -235,7 +275,8 @@ def none_admitted(ask: Ask, eligible: Mapping[str, Place], kept: Mapping[str, in
 def admits_somebody(eligible: Mapping[str, Place]) -> bool:
     """Whether some cluster is open to the workload, or closed only temporarily."""
     return any(
-        place.refusal is None or not (place.refusal.evicts or place.refusal.moves) for place in eligible.values()
+        place.refusal is None or not (place.refusal.evicts or place.refusal.moves)
+        for place in eligible.values()
     )
 
 
@@ -254,7 +295,9 @@ def _nowhere(ask: Ask, eligible: Mapping[str, Place]) -> tuple[Reason, str]:
     first = min(selected, key=lambda refusal: order.index(refusal.reason))
     alike = sum(refusal.reason is first.reason for refusal in selected)
     more = (
-        f" ({alike} of the {len(selected)} selected clusters are refused for this reason)" if len(selected) > 1 else ""
+        f" ({alike} of the {len(selected)} selected clusters are refused for this reason)"
+        if len(selected) > 1
+        else ""
     )
     return first.reason, f"{first.message}{more}"
 
@@ -270,13 +313,24 @@ def _binding(
         waiting = sum(candidate.pending for candidate in pool)
         return (
             Reason.PENDING_EVALUATION,
-            f"{_clusters(waiting, 'has', 'have')} not yet answered how many copies of this pod fit; {fits}",
+            (
+                f"{_clusters(waiting, 'has', 'have')} not yet answered how many copies of this "
+                f"pod fit; {fits}"
+            ),
         )
     if violated or (room > placed and any(rule.hard for rule in ask.policy.spread)):
-        rules = ", ".join(_rule(ask.policy, at, pool) for at, rule in enumerate(ask.policy.spread) if rule.hard)
-        return Reason.SPREAD_UNSATISFIABLE, f"the DoNotSchedule spread over {rules} allows no more; {fits}"
+        rules = ", ".join(
+            _rule(ask.policy, at, pool) for at, rule in enumerate(ask.policy.spread) if rule.hard
+        )
+        return (
+            Reason.SPREAD_UNSATISFIABLE,
+            f"the DoNotSchedule spread over {rules} allows no more; {fits}",
+        )
     for reason, why in (
-        (Reason.BELOW_MINIMUM, f"{enforcing.bound(ask.policy, 'minPerCluster')} keeps clusters out; {fits}"),
+        (
+            Reason.BELOW_MINIMUM,
+            f"{enforcing.bound(ask.policy, 'minPerCluster')} keeps clusters out; {fits}",
+        ),
         (Reason.AT_MAXIMUM, f"{enforcing.bound(ask.policy, 'maxClusters')} is reached; {fits}"),
     ):
         if reason in left_out.values():
@@ -300,11 +354,17 @@ def _binding(
 def _rule(policy: Policy, at: int, pool: Sequence[Candidate]) -> str:
     """A spread rule with its bounds, and the number of domains in which a copy may be placed."""
     rule: SpreadRule = policy.spread[at]
-    domains = {candidate.place.domains[at] for candidate in pool if candidate.cap > 0 and candidate.weight > 0} - {""}
+    domains = {
+        candidate.place.domains[at]
+        for candidate in pool
+        if candidate.cap > 0 and candidate.weight > 0
+    } - {""}
     bounds = [f"maxSkew {rule.max_skew}"] if rule.max_skew else []
     if rule.min_domains > 1:
         bounds.append(f"minDomains {rule.min_domains}")
-    text = ", ".join([*bounds, f"{len(domains)} domain{'' if len(domains) == 1 else 's'} with room"])
+    text = ", ".join(
+        [*bounds, f"{len(domains)} domain{'' if len(domains) == 1 else 's'} with room"]
+    )
     return f"{rule.topology_key} ({text})"
 
 

@@ -10,11 +10,15 @@ from federator.simulate.outcome import End, Happened, Life, Outcome, Sample, Sta
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"
 
 
-def work(name: str, submit_s: int = 0, *, project: str = "ads", tier: Tier = Tier.ON_DEMAND, gpu: int = 2) -> Work:
+def work(
+    name: str, submit_s: int = 0, *, project: str = "ads", tier: Tier = Tier.ON_DEMAND, gpu: int = 2
+) -> Work:
     return Work(name, "job", project, project, tier, "east", submit_s, 100, 1, 1000, 1024, gpu)
 
 
-def small(lives: Sequence[Life], *, end_s: int = 1000, warm_up_s: int = 0, name: str = "small") -> Outcome:
+def small(
+    lives: Sequence[Life], *, end_s: int = 1000, warm_up_s: int = 0, name: str = "small"
+) -> Outcome:
     """One cluster of 8 GPUs; what is used by the lives' stays, sampled every 100 s."""
 
     def sample(at_s: int) -> Sample:
@@ -24,15 +28,28 @@ def small(lives: Sequence[Life], *, end_s: int = 1000, warm_up_s: int = 0, name:
             for stay in life.stays
             if stay.start_s <= at_s and (stay.end_s is None or at_s < stay.end_s)
         )
-        waiting = [w for x in lives for w in x.waits if w.start_s <= at_s and (w.end_s is None or at_s < w.end_s)]
-        return Sample(at_s, {"east": (held,)}, {"east": (8,)}, len(waiting), sum(w.copies for w in waiting))
+        waiting = [
+            w
+            for x in lives
+            for w in x.waits
+            if w.start_s <= at_s and (w.end_s is None or at_s < w.end_s)
+        ]
+        return Sample(
+            at_s, {"east": (held,)}, {"east": (8,)}, len(waiting), sum(w.copies for w in waiting)
+        )
 
     samples = tuple(sample(at_s) for at_s in range(0, end_s, 100))
     return Outcome(name, 0, 0, end_s, warm_up_s, ("gpu",), tuple(lives), samples)
 
 
 def drawn(
-    seed: int = 1, *, works: int = 400, clusters: int = 12, hostile: bool = False, name: str = "", slow: float = 1.0
+    seed: int = 1,
+    *,
+    works: int = 400,
+    clusters: int = 12,
+    hostile: bool = False,
+    name: str = "",
+    slow: float = 1.0,
 ) -> Outcome:
     """An outcome of every kind of thing that a report shows."""
     dice = random.Random(seed)
@@ -49,7 +66,8 @@ def drawn(
         there = [one for one in names if not (one == names[0] and 90_000 <= at_s < 130_000)]
         capacity = dict.fromkeys(there, (64000, 262144, 64))
         used = {
-            one: tuple(int(amount * min(wave + dice.random() * 0.4, 1)) for amount in capacity[one]) for one in there
+            one: tuple(int(amount * min(wave + dice.random() * 0.4, 1)) for amount in capacity[one])
+            for one in there
         }
         waiting = dice.randrange(20)
         samples.append(Sample(at_s, used, capacity, waiting, waiting * 2, waiting // 3))
@@ -68,7 +86,9 @@ def drawn(
         cycles=567,
         price_per_hour=dict.fromkeys(names, 2.5),
         cost=18_204.5 * slow,
-        assumptions=(f"memory was not recorded for {HOSTILE if hostile else 'ads'}, and counts as nothing",),
+        assumptions=(
+            f"memory was not recorded for {HOSTILE if hostile else 'ads'}, and counts as nothing",
+        ),
     )
 
 
@@ -80,7 +100,9 @@ def _life(dice: random.Random, at: int, names: list[str], projects: list[str], s
         dice.randrange(600, 30_000), dice.choice((1, 1, 2, 4)), 4000, 16_384, dice.choice((0, 1, 8)),
     )  # fmt: skip
     assert one.runtime_s is not None
-    reason = dice.choice(("InsufficientCapacity", "InsufficientCapacity", "QuotaExceeded", "SpreadUnsatisfiable"))
+    reason = dice.choice(
+        ("InsufficientCapacity", "InsufficientCapacity", "QuotaExceeded", "SpreadUnsatisfiable")
+    )
     kind = dice.random()
     if kind < 0.03:
         return Life(one, End.WAITING, waits=(Wait(submit_s, None, reason, one.shards),))
@@ -90,6 +112,13 @@ def _life(dice: random.Random, at: int, names: list[str], projects: list[str], s
     cluster, done_s = dice.choice(names), start_s + one.runtime_s
     if kind > 0.9:
         half = start_s + one.runtime_s // 2
-        stays = (Stay(cluster, one.shards, start_s, half), Stay(names[-1], one.shards, half, done_s))
-        return Life(one, End.COMPLETED, start_s, done_s, stays, waits, restarts=1, lost_s=one.runtime_s // 2)
-    return Life(one, End.COMPLETED, start_s, done_s, (Stay(cluster, one.shards, start_s, done_s),), waits)
+        stays = (
+            Stay(cluster, one.shards, start_s, half),
+            Stay(names[-1], one.shards, half, done_s),
+        )
+        return Life(
+            one, End.COMPLETED, start_s, done_s, stays, waits, restarts=1, lost_s=one.runtime_s // 2
+        )
+    return Life(
+        one, End.COMPLETED, start_s, done_s, (Stay(cluster, one.shards, start_s, done_s),), waits
+    )

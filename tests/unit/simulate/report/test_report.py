@@ -1,4 +1,6 @@
-"""What a report says of an outcome: measures by hand, the verdict, the same bytes, differences, files."""
+"""What a report says of an outcome: measures by hand, the verdict, the same bytes, differences,
+files.
+"""
 
 import csv
 import io
@@ -21,12 +23,21 @@ def _ran(name: str, submit_s: int, wait_s: int, project: str = "ads") -> Life:
     start_s = submit_s + wait_s
     waits = (Wait(submit_s, start_s, "InsufficientCapacity", 1),) if wait_s else ()
     stays = (Stay("east", 1, start_s, start_s + 100),)
-    return Life(work(name, submit_s, project=project), End.COMPLETED, start_s, start_s + 100, stays, waits)
+    return Life(
+        work(name, submit_s, project=project), End.COMPLETED, start_s, start_s + 100, stays, waits
+    )
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0 s"), (45, "45 s"), (7500, "2 h 5 min"), (90_000, "1 d 1 h"), (86_400, "1 d"), (-60, "-1 min")],
+    [
+        (0, "0 s"),
+        (45, "45 s"),
+        (7500, "2 h 5 min"),
+        (90_000, "1 d 1 h"),
+        (86_400, "1 d"),
+        (-60, "-1 min"),
+    ],
 )
 def test_lengths_are_told_in_two_units(seconds: int, text: str) -> None:
     assert amounts.length(seconds) == text
@@ -37,9 +48,21 @@ def test_waiting_is_counted_over_works_that_started() -> None:
 
     found = measures.measure(small([_ran("a", 0, 0), _ran("b", 0, 50), _ran("c", 5, 200), never]))
 
-    assert (found.waiting.works, found.waiting.started, found.waiting.waited, found.waiting.never) == (4, 3, 2, 1)
-    assert (found.waiting.p50_s, found.waiting.p99_s, found.waiting.max_s, found.waiting.sum_s) == (50, 200, 200, 250)
-    assert found.waiting.curve == ((0, 0.25), (50, 0.5), (200, 0.75)), "it ends below 1: one never started"
+    assert (
+        found.waiting.works,
+        found.waiting.started,
+        found.waiting.waited,
+        found.waiting.never,
+    ) == (4, 3, 2, 1)
+    assert (found.waiting.p50_s, found.waiting.p99_s, found.waiting.max_s, found.waiting.sum_s) == (
+        50,
+        200,
+        200,
+        250,
+    )
+    assert found.waiting.curve == ((0, 0.25), (50, 0.5), (200, 0.75)), (
+        "it ends below 1: one never started"
+    )
     assert [(one.reason, one.works, one.copy_s) for one in found.lacks] == [
         ("QuotaExceeded", 1, 990),
         ("InsufficientCapacity", 2, 250),
@@ -51,7 +74,9 @@ def test_the_warm_up_is_left_out() -> None:
 
     assert (found.works, found.waiting.sum_s, found.length_s, found.times[0]) == (1, 10, 600, 400)
     use = found.fleet[0]
-    assert use.mean == pytest.approx(100 * 2 / (8 * 600)), "only the late work's 100 s with 2 of 8 GPUs"
+    assert use.mean == pytest.approx(100 * 2 / (8 * 600)), (
+        "only the late work's 100 s with 2 of 8 GPUs"
+    )
 
 
 def test_use_is_exact_between_samples() -> None:
@@ -72,7 +97,9 @@ def test_demand_is_what_is_held_and_what_is_missing() -> None:
     assert found.demand["gpu"].values == (4, 4, *(10,) * 8)
     assert found.used["gpu"].values == (4,) * 10
     assert found.capacity["gpu"].values == (8,) * 10
-    assert [(line.name, line.values) for line in found.lacking] == [("InsufficientCapacity", (0, 0, *(3,) * 8))]
+    assert [(line.name, line.values) for line in found.lacking] == [
+        ("InsufficientCapacity", (0, 0, *(3,) * 8))
+    ]
 
 
 def test_many_samples_become_points_that_show_the_worst() -> None:
@@ -90,7 +117,8 @@ def test_the_verdict_is_one_sentence_with_the_figures() -> None:
     never = Life(work("never", 10), End.WAITING, waits=(Wait(10, None, "QuotaExceeded", 1),))
 
     assert figures.verdict(measures.measure(small([_ran("a", 0, 0), _ran("b", 0, 50)]))) == (
-        "All 2 works started; 1 of those that started waited (50.0 %), 99 of 100 were running within 50 s, the last"
+        "All 2 works started; 1 of those that started waited (50.0 %), 99 of 100 were "
+        "running within 50 s, the last"
         " within 50 s; gpu was in use most (5.0 % on average, 25.0 % at the peak)."
     )
     assert figures.verdict(measures.measure(small([_ran("a", 0, 0), never]))).startswith(
@@ -107,10 +135,17 @@ def test_differences_come_with_the_largest_first_and_say_which_is_better() -> No
 
     by_key = {one.key: one for one in found}
     assert (by_key["wait_p99_s"].before, by_key["wait_p99_s"].after) == ("8 min 20 s", "50 s")
-    assert (by_key["wait_p99_s"].change, by_key["wait_p99_s"].verdict) == ("-7 min 30 s (-90 %)", "better")
+    assert (by_key["wait_p99_s"].change, by_key["wait_p99_s"].verdict) == (
+        "-7 min 30 s (-90 %)",
+        "better",
+    )
     assert by_key["works"].change == "same"
-    assert [one.verdict for one in found] == sorted((one.verdict for one in found), key=lambda one: one == "")
-    assert figures.comparison(before, after, ("small", "large")).startswith("large against small: waiting, 99 of 100")
+    assert [one.verdict for one in found] == sorted(
+        (one.verdict for one in found), key=lambda one: one == ""
+    )
+    assert figures.comparison(before, after, ("small", "large")).startswith(
+        "large against small: waiting, 99 of 100"
+    )
     assert "in every figure that matters" in figures.comparison(before, before, ("one", "two"))
 
 
@@ -118,12 +153,21 @@ def test_the_same_outcome_gives_the_same_bytes() -> None:
     made = [forms.files(measures.measure(outcomes.drawn(7)), SOURCE) for _ in range(2)]
 
     assert made[0] == made[1]
-    assert set(made[0]) == {"report.html", "report.json", "works.csv", "samples.csv", "clusters.csv", "waiting.csv"}
+    assert set(made[0]) == {
+        "report.html",
+        "report.json",
+        "works.csv",
+        "samples.csv",
+        "clusters.csv",
+        "waiting.csv",
+    }
 
 
 def test_the_document_and_the_tables_hold_what_the_outcome_holds() -> None:
     outcome = outcomes.drawn()
-    made = forms.files(measures.measure(outcome), SOURCE, ("before", measures.measure(outcomes.drawn(2))))
+    made = forms.files(
+        measures.measure(outcome), SOURCE, ("before", measures.measure(outcomes.drawn(2)))
+    )
 
     document = json.loads(made["report.json"])
     rows = list(csv.DictReader(io.StringIO(made["works.csv"].decode())))
@@ -131,7 +175,9 @@ def test_the_document_and_the_tables_hold_what_the_outcome_holds() -> None:
     assert document["inputs"]["seed"] == 1
     assert document["comparedWith"]["name"] == "before"
     assert [row["id"] for row in rows] == [life.work.id for life in outcome.lives]
-    assert [row["wait_s"] for row in rows] == ["" if x.wait_s is None else str(x.wait_s) for x in outcome.lives]
+    assert [row["wait_s"] for row in rows] == [
+        "" if x.wait_s is None else str(x.wait_s) for x in outcome.lives
+    ]
     samples = list(csv.DictReader(io.StringIO(made["samples.csv"].decode())))
     assert len(samples) == sum(3 * len(one.capacity) for one in outcome.samples)
 
@@ -151,7 +197,11 @@ def test_hostile_names_are_escaped_everywhere_in_the_page() -> None:
 def test_a_spreadsheet_runs_no_name() -> None:
     life = Life(work("=cmd()", project="@SUM(1)"), End.WAITING)
 
-    row = next(csv.DictReader(io.StringIO(forms.files(measures.measure(small([life])), SOURCE)["works.csv"].decode())))
+    row = next(
+        csv.DictReader(
+            io.StringIO(forms.files(measures.measure(small([life])), SOURCE)["works.csv"].decode())
+        )
+    )
 
     assert (row["id"], row["project"]) == ("'=cmd()", "'@SUM(1)")
 

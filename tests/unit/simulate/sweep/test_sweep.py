@@ -1,4 +1,6 @@
-"""Sweeps: their file, one task for each combination, results that are not made twice, the frontier, the report."""
+"""Sweeps: their file, one task for each combination, results that are not made twice, the frontier,
+the report.
+"""
 
 import itertools
 import json
@@ -39,7 +41,9 @@ SCENARIO: dict[str, Any] = {
 def written(folder: Path, sweep: dict[str, Any], scenario: dict[str, Any] = SCENARIO) -> Path:
     (folder / "base.yaml").write_text(yaml.safe_dump(scenario), encoding="utf-8")
     path = folder / "sweep.yaml"
-    path.write_text(yaml.safe_dump({"scenario": "base.yaml", **sweep}, sort_keys=False), encoding="utf-8")
+    path.write_text(
+        yaml.safe_dump({"scenario": "base.yaml", **sweep}, sort_keys=False), encoding="utf-8"
+    )
     return path
 
 
@@ -48,7 +52,9 @@ def points(planned: Plan) -> list[dict[str, str]]:
 
 
 def test_every_combination_is_a_task(tmp_path: Path) -> None:
-    planned = plan.read(written(tmp_path, {"vary": {"fleet.capacity": {"all": 1, "half": "1/2"}, "seed": [1, 2]}}))
+    planned = plan.read(
+        written(tmp_path, {"vary": {"fleet.capacity": {"all": 1, "half": "1/2"}, "seed": [1, 2]}})
+    )
 
     assert points(planned) == [
         {"fleet.capacity": "all", "seed": "1"},
@@ -79,7 +85,9 @@ def test_a_sample_is_the_same_every_time_and_has_no_doubles(tmp_path: Path) -> N
     assert len({task.id for task in first.tasks}) == 30
     assert first != other
     grid = points(plan.read(written(tmp_path, {"vary": sweep["vary"]})))
-    assert [one for one in grid if one in points(first)] == points(first), "in the order of the grid"
+    assert [one for one in grid if one in points(first)] == points(first), (
+        "in the order of the grid"
+    )
 
 
 def test_the_digest_of_a_task_is_of_all_it_depends_on(tmp_path: Path) -> None:
@@ -93,7 +101,12 @@ def test_the_digest_of_a_task_is_of_all_it_depends_on(tmp_path: Path) -> None:
     rules.write_text("[ ]", encoding="utf-8")
     assert plan.read(path).tasks[0].id != before, "a file that the scenario names has changed"
     rules.write_text("[]", encoding="utf-8")
-    assert plan.read(written(tmp_path, {"vary": {"seed": [1]}}, {**scenario, "until": "3h"})).tasks[0].id != before
+    assert (
+        plan.read(written(tmp_path, {"vary": {"seed": [1]}}, {**scenario, "until": "3h"}))
+        .tasks[0]
+        .id
+        != before
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,11 +118,16 @@ def test_the_digest_of_a_task_is_of_all_it_depends_on(tmp_path: Path) -> None:
         ({"vary": {"fleet.capcity": [1]}}, "capcity"),
         ({"vary": {"fleet.capacity": ["lots"]}}, "fleet.capacity=lots"),
         ({"vary": {"seed": [1]}, "sample": 0}, "sample"),
-        ({"vary": {"seed": list(range(400)), "a": list(range(400))}}, "makes 160,000 simulations; at most 100,000"),
+        (
+            {"vary": {"seed": list(range(400)), "a": list(range(400))}},
+            "makes 160,000 simulations; at most 100,000",
+        ),
         ({"vary": {".": [3]}}, "each value is a mapping of fields"),
     ],
 )
-def test_what_a_sweep_cannot_be_is_told_with_the_field(tmp_path: Path, sweep: dict[str, Any], said: str) -> None:
+def test_what_a_sweep_cannot_be_is_told_with_the_field(
+    tmp_path: Path, sweep: dict[str, Any], said: str
+) -> None:
     with pytest.raises(InvalidScenario, match=r"^/") as bad:
         plan.read(written(tmp_path, sweep))
 
@@ -144,7 +162,9 @@ def test_what_is_done_is_not_run_again_and_half_a_file_is_not_done(tmp_path: Pat
 
     assert sorted(runs) == sorted(one.stem for one in files[:2])
     assert again == whole
-    made = [page.files(planned, frontier.found(planned, results), results) for results in (whole, again)]
+    made = [
+        page.files(planned, frontier.found(planned, results), results) for results in (whole, again)
+    ]
     assert made[0] == made[1]
 
 
@@ -168,7 +188,9 @@ def test_the_frontier_is_what_none_beats() -> None:
     def beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
         return one != other and all(mine <= theirs for mine, theirs in zip(one, other, strict=True))
 
-    assert best == {at for at, one in enumerate(cloud) if not any(beats(other, one) for other in cloud)}
+    assert best == {
+        at for at, one in enumerate(cloud) if not any(beats(other, one) for other in cloud)
+    }
     assert frontier.frontier([]) == set()
 
 
@@ -177,7 +199,13 @@ def test_combinations_are_averaged_over_seeds(tmp_path: Path) -> None:
     waits = itertools.cycle([10.0, 30.0])
     results = {
         task.id: {
-            "figures": {"cost": 4.0, "missing_copy_s": next(waits), "moves": 0, "never_started": 0, "wait_p99_s": 1}
+            "figures": {
+                "cost": 4.0,
+                "missing_copy_s": next(waits),
+                "moves": 0,
+                "never_started": 0,
+                "wait_p99_s": 1,
+            }
         }
         for task in planned.tasks
     }
@@ -185,11 +213,16 @@ def test_combinations_are_averaged_over_seeds(tmp_path: Path) -> None:
     found = frontier.found(planned, results)
 
     assert found.axes == ("cost", "missing_copy_s", "moves")
-    assert [(group.title, group.seeds, group.figures["missing_copy_s"]) for group in found.groups] == [
+    assert [
+        (group.title, group.seeds, group.figures["missing_copy_s"]) for group in found.groups
+    ] == [
         ("fleet.capacity=1", 2, 20.0),
         ("fleet.capacity=1/2", 2, 20.0),
     ]
-    assert (found.groups[0].least["missing_copy_s"], found.groups[0].most["missing_copy_s"]) == (10.0, 30.0)
+    assert (found.groups[0].least["missing_copy_s"], found.groups[0].most["missing_copy_s"]) == (
+        10.0,
+        30.0,
+    )
 
 
 def test_without_prices_capacity_stands_for_cost(tmp_path: Path) -> None:
@@ -211,7 +244,9 @@ def test_without_prices_capacity_stands_for_cost(tmp_path: Path) -> None:
 
 def test_names_that_try_to_run_are_text(tmp_path: Path) -> None:
     hostile = "<script>alert(1)</script>"
-    planned = plan.read(written(tmp_path, {"vary": {"seed": [1], "fleet.capacity": {hostile: 1}}, "name": hostile}))
+    planned = plan.read(
+        written(tmp_path, {"vary": {"seed": [1], "fleet.capacity": {hostile: 1}}, "name": hostile})
+    )
     results, _ = running.run(tmp_path / "out", planned.tasks, _here, lambda *_: None)
 
     text = page.render(frontier.found(planned, results))
