@@ -38,6 +38,8 @@ from federator.hub.members.connection import Connect, Connection, ConnectionLimi
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import ReachabilityState
 from federator.hub.members.trust import Trust
+from federator.hub.metering.figures import Figures
+from federator.hub.metering.reconcile_times import ReconcileTimes
 from federator.hub.options import HubOptions
 from federator.hub.placing.draining import Draining
 from federator.hub.placing.foreign import Foreign
@@ -162,6 +164,7 @@ class HubProcess:
             self.state, applier, self.view, self.events, clock=clock, rng=rng
         )
         self.recurring = Recurring(self.state, client, applier, self.events, clock=clock, rng=rng)
+        self.figures = Figures(self.state, ReconcileTimes(self.state, self.view, clock=clock))
 
     def _make_leaving(self, client: clients.Client) -> None:
         """Makes what handles workloads and members that leave, what they leave behind, and foreign
@@ -356,6 +359,7 @@ class HubProcess:
                 group.create_task(self.renewing.run(), name="renewing")
                 group.create_task(self.removing.run(), name="removing")
                 group.create_task(self.recurring.run(), name="recurring")
+                group.create_task(self.figures.run(), name="figures")
                 if self._inspect is not None:
                     group.create_task(self._inspect(self.state), name="inspecting")
                 log.info("hub is ready: term %d", term)

@@ -6,13 +6,16 @@ that operators know (`workqueue_*` of controller-runtime); everything else begin
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 _SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_MINUTES = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,8 @@ class Row:
     kind: type[Counter | Gauge | Histogram]
     help: str
     labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = _SECONDS
+    """Upper bounds of a histogram's buckets, in seconds."""
 
 
 TABLE: tuple[Row, ...] = (
@@ -123,6 +128,26 @@ TABLE: tuple[Row, ...] = (
         Gauge,
         "Deletions that the budget of slices deleted in a minute holds back.",
     ),
+    Row(
+        "federator_reconcile_seconds",
+        Histogram,
+        "From a change that the hub heard of to each step: decided, written to every member, made"
+        " native there, all copies ready.",
+        ("kind", "step"),
+        _MINUTES,
+    ),
+    Row(
+        "federator_decisions_total",
+        Counter,
+        "Decisions written, by kind and by what binds; Chosen where nothing lacks.",
+        ("kind", "reason"),
+    ),
+    Row(
+        "federator_moves_total",
+        Counter,
+        "Copies that a decision took from one cluster while it gave as many to others.",
+        ("kind",),
+    ),
     Row("workqueue_depth", Gauge, "Keys that are ready to be taken.", ("name",)),
     Row(
         "workqueue_adds_total",
@@ -145,6 +170,77 @@ TABLE: tuple[Row, ...] = (
     ),
 )
 
+FIGURES: tuple[Row, ...] = (
+    Row(
+        "federator_workloads",
+        Gauge,
+        "Workloads that are placed, short of copies, waiting for all of them, or suspended, and"
+        " what binds.",
+        ("kind", "state", "reason"),
+    ),
+    Row(
+        "federator_copies",
+        Gauge,
+        "Copies that decisions give to a cluster; of jobs, shards that may run at once.",
+        ("cluster", "kind"),
+    ),
+    Row(
+        "federator_copies_short",
+        Gauge,
+        "Copies without a place, by what binds.",
+        ("kind", "reason"),
+    ),
+    Row(
+        "federator_quota",
+        Gauge,
+        "What an account is guaranteed, uses, lends and borrows; cores, bytes or pieces.",
+        ("account", "tier", "resource", "figure"),
+    ),
+    Row(
+        "federator_cluster_capacity",
+        Gauge,
+        "What a cluster's nodes have for the federation, as its member process last reported.",
+        ("cluster", "resource"),
+    ),
+    Row(
+        "federator_cluster_free",
+        Gauge,
+        "What of it nobody had requested in that report.",
+        ("cluster", "resource"),
+    ),
+    Row(
+        "federator_reconcile_waiting",
+        Gauge,
+        "Changes whose next step has not been taken, such as `ready`.",
+        ("kind", "step"),
+    ),
+    Row(
+        "federator_reconcile_oldest_seconds",
+        Gauge,
+        "Age of the oldest of them.",
+        ("step",),
+    ),
+)
+"""Gauges that are read anew together, by the leading hub alone (`Metrics.publish`)."""
+
+Samples = Mapping[str, Mapping[tuple[str, ...], float]]
+"""Name of a row of `FIGURES` -> label values -> value."""
+
+
+class _Figures(Collector):
+    """The gauges of `FIGURES`, all of one reading."""
+
+    def __init__(self) -> None:
+        self.samples: Samples = {}
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        samples = self.samples
+        for row in FIGURES:
+            family = GaugeMetricFamily(row.name, row.help, labels=row.labels)
+            for labels, value in samples.get(row.name, {}).items():
+                family.add_metric(labels, value)
+            yield family
+
 
 _LANE_GAUGES = ("federator_lane_limit", "federator_lane_running", "federator_lane_waiting")
 
@@ -158,12 +254,18 @@ class Metrics:
         self._children: dict[tuple[str, ...], Any] = {}
         self._lanes: dict[str, tuple[int, int, int]] = {}
         self._depths: dict[str, int] = {}
+        self._figures = _Figures()
+        self.registry.register(self._figures)
         self.add(TABLE)
+
+    def publish(self, samples: Samples) -> None:
+        """Replaces all figures by one reading; an empty one ends them."""
+        self._figures.samples = samples
 
     def add(self, rows: tuple[Row, ...]) -> None:
         """Adds metrics of a floor above; raises ValueError for a name that is taken."""
         for row in rows:
-            options: Mapping[str, Any] = {"buckets": _SECONDS} if row.kind is Histogram else {}
+            options: Mapping[str, Any] = {"buckets": row.buckets} if row.kind is Histogram else {}
             self._metrics[row.name] = row.kind(
                 row.name, row.help, row.labels, registry=self.registry, **options
             )

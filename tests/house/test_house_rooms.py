@@ -37,6 +37,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "member": (
         ("options",),
         ("cache",),
+        ("metering",),
         ("expansion",),
         ("capacity",),
         ("rolling", "heartbeat"),
@@ -49,6 +50,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("history",),
         ("members",),
         ("cache",),
+        ("metering",),
         ("host",),
         (
             "placing",

@@ -29,7 +29,9 @@ METRICS = """\
 # Metrics
 
 Both processes serve `/metrics`, `/healthz` and `/readyz` on the status port ([settings](settings.md#serve)). Labels are
-clusters and kinds, never names of workloads. What to alert on: [operating](../operating/index.md#what-to-alert-on).
+clusters, kinds, reasons and accounts, never names of workloads. The figures of workloads, copies, quota, clusters and
+changes under way come from the hub that leads, which reads them anew every 15 seconds. What to alert on:
+[operating](../operating/index.md#what-to-alert-on).
 """
 
 
@@ -51,7 +53,7 @@ def settings() -> str:
 def metrics() -> str:
     rows = [
         (code(row.name), row.kind.__name__.lower(), ", ".join(row.labels), row.help)
-        for row in program_metrics.TABLE
+        for row in (*program_metrics.TABLE, *program_metrics.FIGURES)
     ]
     return METRICS + "\n" + table(("metric", "type", "labels", "meaning"), rows)
 

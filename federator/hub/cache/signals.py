@@ -7,6 +7,7 @@ from federator.hub.cache.router import (
     LEADERS,
     MEMBER_ROUTES,
     SLICE_ROUTES,
+    Changed,
     MemberChanged,
     MemberTurn,
     SliceChanged,
@@ -33,6 +34,8 @@ class Signals:
     """Turn -> listeners with a slice in a member."""
     to_ask: list[Callable[[], None]] = field(default_factory=list)
     """A shape is needed that members have not been asked about."""
+    on_changed: list[Callable[[Changed, WorkloadKey], None]] = field(default_factory=list)
+    """Whatever changed about a workload, after the turns that it makes due were queued."""
     on_booked: list[Callable[[], None]] = field(default_factory=list)
     on_freed: list[Callable[[], None]] = field(default_factory=list)
     to_finalize: list[Callable[[str, str], None]] = field(default_factory=list)
@@ -59,6 +62,11 @@ class Signals:
     def aggregate(self, key: WorkloadKey) -> None:
         for listener in self.to_aggregate if self.heeded else ():
             listener(key)
+
+    def note(self, what: Changed, key: WorkloadKey) -> None:
+        """Tells those who only watch what changes."""
+        for listener in self.on_changed:
+            listener(what, key)
 
     def on_member(self, turn: MemberTurn, listener: MemberListener) -> None:
         """Adds a listener for this turn of members."""

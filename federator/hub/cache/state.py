@@ -124,6 +124,7 @@ class HubState:
                 self.signals.dispatch(key)
             else:
                 self.signals.aggregate(key)
+        self.signals.note(what, key)
 
     def snapshot(self, clock: Clock) -> FleetSnapshot:
         """The fleet as it is in memory now."""

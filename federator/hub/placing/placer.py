@@ -21,6 +21,7 @@ from federator.hub.host import decision_writer
 from federator.hub.host.events import Events
 from federator.hub.host.in_force import SpecsInForce
 from federator.hub.members.member import Member
+from federator.hub.metering import figures
 from federator.hub.placing import move_budget
 from federator.hub.placing.move_budget import MoveBuckets
 from federator.hub.placing.pledges import Pledges
@@ -429,8 +430,7 @@ class Placing:
     async def _commit(self, item: Due, decided: Decided) -> errors.ApiError | None:
         """Writes a decision if it says anything new. Returns the error when it could not."""
         decision = decided.decision
-        key = item.workload.key
-        record = item.record
+        key, record = item.workload.key, item.record
         said = record is not None and decisions.says(record, decision) and not self.overtaken(key)
         if record is not None and said and not (record.lost or self.vacated(record)):
             self.state.changed(Changed.STANDS, key)
@@ -450,6 +450,7 @@ class Placing:
         self.state.stand_again(record.workload_uid)
         news = self.state.observe_decision(key.namespace, record)
         self.events.placed(item.workload, item.record, decision, self.moves.evacuated(item.record))
+        figures.count(self.state.metrics, item.record, decision)
         if item.record is not None and item.record.terms.held_back and not decision.held_back:
             await self.in_force.drop(key, item.record.terms.revision)
         elif item.record is not None and decision.held_back and item.record.uid != record.uid:

@@ -1,0 +1,139 @@
+"""What the leading hub publishes of its product: reconcile latency, workloads, quota and room."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from federator.hub.metering import figures
+from federator.kube.metrics import Metrics
+from federator.model.decision import Share
+from tests.unit.hub.world import World, jobset, play, service
+
+PSVC, PJS = "PinterestService", "PinterestJobSet"
+
+
+async def measured(world: World) -> Callable[[str], float | None]:
+    """A hub with metrics leads, and has read its first figures; returns what reads a sample."""
+    world.federation.metrics = Metrics()
+    await world.federation.kill("hub")
+    world.federation.start_hub()
+    await asyncio.sleep(30)
+    await world.settle()
+
+    def sample(name: str) -> float | None:
+        metrics = world.federation.metrics
+        assert metrics is not None
+        values = dict(line.rsplit(" ", 1) for line in metrics.render().decode().splitlines())
+        return float(values[name]) if name in values else None
+
+    return sample
+
+
+def test_the_way_of_a_change_is_measured_step_by_step() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "old", service(2))
+        await world.settle()
+        sample = await measured(world)
+
+        def took(step: str, kind: str = PSVC, what: str = "count") -> float | None:
+            return sample(f'federator_reconcile_seconds_{what}{{kind="{kind}",step="{step}"}}')
+
+        assert took("decided") is None  # what a leader reads at its start is no change
+        await world.create(PSVC, "feed", "web", service(6))
+        await world.create(PJS, "feed", "train", jobset(4, 4))
+        await world.settle()
+
+        steps = ("decided", "written", "made", "ready")
+        assert [took(step) for step in steps] == [1.0, 1.0, 1.0, 1.0]
+        sums = [took(step, what="sum") for step in steps]
+        assert sums == sorted(sums, key=lambda value: value or 0.0)
+        assert 0.0 < (sums[3] or 0.0) < 30.0
+        assert [took(step, PJS) for step in steps] == [1.0, 1.0, 1.0, None]
+
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 9}})
+        await world.settle()
+        assert took("ready") == 2.0
+
+    play(scenario)
+
+
+def test_a_change_that_a_member_cannot_get_is_shown_as_waiting_with_its_age() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6))
+        await world.settle()
+        sample = await measured(world)
+        world.cut.add(("hub", "b"))
+        await world.patch(
+            PSVC, "feed", "web", {"spec": {"template": {"metadata": {"labels": {"v": "2"}}}}}
+        )
+        await asyncio.sleep(25)
+
+        waiting = f'federator_reconcile_waiting{{kind="{PSVC}",step="written"}}'
+        assert sample(waiting) == 1.0
+        assert (sample('federator_reconcile_oldest_seconds{step="written"}') or 0.0) > 5.0
+
+        world.cut.clear()
+        await world.settle()
+        await asyncio.sleep(figures.PASS_S)
+        assert sample(waiting) is None
+        assert sample(f'federator_reconcile_seconds_count{{kind="{PSVC}",step="ready"}}') == 1.0
+
+    play(scenario)
+
+
+def test_workloads_copies_quota_and_room_are_published_by_the_leader_alone() -> None:
+    async def scenario(world: World) -> None:
+        guaranteed = {"Reserved": {"guaranteed": {"cpu": "4"}, "max": {"cpu": "4"}}}
+        await world.create(
+            "FederatedQuota",
+            "",
+            "ads",
+            {"projects": ["ads"], "namespaces": ["ads"], "tiers": guaranteed},
+        )
+        ads = {"project": "ads", "tier": "Reserved"}
+        await world.create(PSVC, "ads", "small", service(2, **ads))
+        await world.settle()
+        await world.create(PSVC, "ads", "large", service(10, **ads))
+        await world.create(PJS, "ads", "off", {**jobset(4, 4), **ads, "suspend": True})
+        await world.settle()
+        sample = await measured(world)
+        await asyncio.sleep(figures.PASS_S)
+
+        def workloads(kind: str, state: str, reason: str) -> float | None:
+            return sample(f'federator_workloads{{kind="{kind}",reason="{reason}",state="{state}"}}')
+
+        assert workloads(PSVC, "placed", "Chosen") == 1.0
+        assert workloads(PSVC, "short", "ExceedsMaxQuota") == 1.0
+        assert workloads(PJS, "suspended", "Suspended") == 1.0
+        copies = [sample(f'federator_copies{{cluster="{name}",kind="{PSVC}"}}') for name in "abc"]
+        assert sum(value or 0.0 for value in copies) == 8.0
+        quota = 'federator_quota{{account="ads",figure="{}",resource="cpu",tier="Reserved"}}'
+        assert sample(quota.format("used")) == 4.0
+        assert sample(quota.format("guaranteed")) == 4.0
+        assert sample('federator_cluster_capacity{cluster="a",resource="cpu"}') == 32.0
+        assert (sample('federator_cluster_free{cluster="a",resource="cpu"}') or 0.0) < 32.0
+
+        await world.federation.kill("hub")
+        assert sample('federator_cluster_capacity{cluster="a",resource="cpu"}') is None
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "copies"),
+    [
+        pytest.param({}, {"a": 3}, 0, id="new"),
+        pytest.param({"a": 3}, {}, 0, id="gone"),
+        pytest.param({"a": 3}, {"a": 2, "b": 1}, 1, id="moved"),
+        pytest.param({"a": 3, "b": 2}, {"a": 1, "b": 5}, 2, id="moved and grown"),
+        pytest.param({"a": 3, "b": 2}, {"b": 3}, 1, id="moved and shrunk"),
+    ],
+)
+def test_copies_that_change_clusters_are_moves_and_growth_is_none(
+    before: dict[str, int], after: dict[str, int], copies: int
+) -> None:
+    def shares(counts: dict[str, int]) -> list[Share]:
+        return [Share(cluster, count, 0) for cluster, count in counts.items()]
+
+    assert figures.moved(shares(before), shares(after)) == copies
