@@ -37,7 +37,6 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "member": (
         ("options",),
         ("cache",),
-        ("metering",),
         ("expansion",),
         ("capacity",),
         ("rolling", "heartbeat"),
