@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 
 from federator.model import seq as seqs
 from federator.model import shards
-from federator.model.ask import Ask, Strategy, Unit
+from federator.model.ask import Ask, Unit
 from federator.model.decision import Decision, Reason, Share, Verdict, quick_decision, quick_share
 from federator.model.fleet import Commitment, FleetSnapshot, Holding, copies_of, remaining
 from federator.model.kubernetes import taints
 from federator.model.shards import Ranges
-from federator.placement import everynode, inputs, single, verdicts
+from federator.placement import everynode, inputs, verdicts
+from federator.placement.contradictions import contradiction
 from federator.placement.division import shards as assignment
 from federator.placement.division import spread
 from federator.placement.division.division import DIVIDERS, Party
@@ -27,6 +28,7 @@ from federator.placement.room.ledger import Ledger
 from federator.placement.selection import candidates, crowd, filters, leaving, seating
 from federator.placement.selection.candidates import Candidate, Place
 from federator.placement.selection.crowd import Drawing
+from federator.placement.simple import deciding
 
 
 @dataclass(slots=True)
@@ -82,17 +84,17 @@ def decide(
     get no preference, unless `previous_hash` equals the hash of the present inputs."""
     if ask.shape.every_node:
         return everynode.decide(ask, held, snapshot, ledger, seq=seq, mark=mark)
+    apart = held or finished or capped or per_cluster
+    if not apart and (
+        simply := deciding.decide(ask, snapshot, ledger, seq=seq, mark=mark, by_name=by_name)
+    ):
+        return simply
     if (problem := contradiction(ask)) and _disobeys(ask, held, snapshot, finished):
         again = functools.partial(
             decide, mark=mark, capped=capped, finished=finished, by_name=by_name, leave=leave
         )
         made = again(_bare(ask, held, finished), held, snapshot, ledger, seq=seq)
         return _obeyed(ask, made, problem, inputs.inputs_hash(ask, snapshot, ledger.memo))
-    apart = held or finished or capped or per_cluster or problem
-    if not apart and (
-        simply := single.decide(ask, snapshot, ledger, seq=seq, mark=mark, by_name=by_name)
-    ):
-        return simply
     hashed, judged = (
         inputs.inputs_hash(ask, snapshot, ledger.memo),
         candidates.places(ask, snapshot, ledger),
@@ -231,42 +233,6 @@ def _for_verdicts(ask: Ask, outcome: _Outcome) -> verdicts.Outcome:
     return verdicts.Outcome(
         outcome.wanted, missing, outcome.reason, why, ask.policy.require_all and missing > 0
     )
-
-
-def contradiction(ask: Ask) -> str:
-    """Why the ask or its policy cannot be followed, as a sentence naming the fields; "" when it
-    can."""
-    plan, named = ask.policy.division, functools.partial(filters.field_of, ask.policy)
-    if ask.policy.problem:
-        return ask.policy.problem
-    if plan.max_per_cluster is not None and plan.min_per_cluster > plan.max_per_cluster:
-        demand = enforcing.bounding(ask.policy, "minPerCluster")
-        least = (
-            enforcing.of("division.minPerCluster", demand)
-            if demand
-            else named("division.minPerCluster")
-        )
-        return (
-            f"{least} is {plan.min_per_cluster}, greater than "
-            f"{enforcing.bound(ask.policy, 'maxPerCluster')}"
-        )
-    if plan.min_per_cluster < 0 or (plan.max_per_cluster is not None and plan.max_per_cluster < 0):
-        return f"{named('division')} has a negative minPerCluster or maxPerCluster"
-    if any(weight.weight < 0 for weight in plan.weights):
-        return f"{named('division.weights')} has a negative weight"
-    if (
-        plan.strategy is Strategy.WEIGHTED
-        and plan.weights
-        and not any(weight.weight for weight in plan.weights)
-    ):
-        return f"all weights in {named('division.weights')} are 0"
-    if plan.strategy is Strategy.DUPLICATE and ask.unit is Unit.SHARDS:
-        return (
-            f"{named('division.strategy')} is Duplicate, which cannot divide shards: each runs once"
-        )
-    if plan.max_clusters is not None and plan.max_clusters < 1:
-        return f"{named('division.maxClusters')} is {plan.max_clusters}, which allows no cluster"
-    return ""
 
 
 def _go_whole(ask: Ask, leavers: Sequence[Candidate]) -> bool:

@@ -8,7 +8,7 @@ workload that lacks something is retried through queueing hints.
 
 from collections.abc import MutableMapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from federator.model import names
 from federator.model.ask import Ask, Demand, Group, Policy, Weight
@@ -21,6 +21,8 @@ from federator.placement.selection import filters
 from federator.placement.selection.candidates import domains_of, number_of
 
 _Names = TypeVar("_Names", Weight, Group)
+Texts: TypeAlias = tuple[str, bytes]
+"""Of a policy, and of the fleet under it: the latter is long, and hashed for every decision."""
 
 
 def inputs_hash(
@@ -40,20 +42,18 @@ def inputs_hash(
     return hash_of(ask, (policy_text(ask.policy) if as_written else rules, fleet))
 
 
-def texts(
-    ask: Ask, snapshot: FleetSnapshot, memo: MutableMapping[Any, Any] | None = None
-) -> tuple[str, str]:
+def texts(ask: Ask, snapshot: FleetSnapshot, memo: MutableMapping[Any, Any] | None = None) -> Texts:
     """The texts of the policy and of the fleet under it."""
     key = ("inputs", number_of(ask.policy))
-    found: tuple[str, str] | None = memo.get(key) if memo is not None else None
+    found: Texts | None = memo.get(key) if memo is not None else None
     if found is None:
-        found = policy_text(normal(ask.policy)), fleet_text(ask, snapshot)
+        found = policy_text(normal(ask.policy)), names.encoded(fleet_text(ask, snapshot))
         if memo is not None:
             memo[key] = found
     return found
 
 
-def hash_of(ask: Ask, texts: tuple[str, str]) -> str:
+def hash_of(ask: Ask, texts: Texts) -> str:
     """The inputs hash of an ask with these texts of its policy and its fleet."""
     rules, fleet = texts
     return names.short_hash(ask_text(ask, rules), fleet, length=16)

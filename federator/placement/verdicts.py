@@ -31,6 +31,9 @@ CAPPED: Final = "it could not schedule more lately"
 recorded decisions."""
 
 
+_UNNEEDED: Final = ", none was needed there"
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """Result of the division, as far as a cluster's verdict depends on it."""
@@ -207,13 +210,23 @@ def _judged(
             f"keeps {got} {things} that {candidate.waits}, although {_kept_out(ask, left_out)}",
         )
     kept = f", {min(candidate.held, got)} of them held before" if candidate.held else ""
-    return (
-        Reason.CHOSEN,
-        (
-            f"gets {got} {things}{kept}; at most {candidate.cap} are possible "
-            f"there{_limited(ask.policy, candidate)}"
-        ),
-    )
+    limited = _limited(ask.policy, candidate)
+    return Reason.CHOSEN, _given(got, things, candidate.cap, kept, limited)
+
+
+def given(name: str, got: int, things: str, cap: int, limited: str) -> str:
+    """The verdict of a cluster that gets copies and had none; `limited` says what else than room
+    bounds them."""
+    return f"cluster {name} {_given(got, things, cap, '', limited)}"
+
+
+def _given(got: int, things: str, cap: int, kept: str, limited: str) -> str:
+    return f"gets {got} {things}{kept}; at most {cap} are possible there{limited}"
+
+
+def unneeded(name: str, cap: int, things: str) -> str:
+    """The verdict of a cluster that is not needed."""
+    return f"cluster {name} could take {cap} {things}{_UNNEEDED}"
 
 
 def _spared(
@@ -251,7 +264,7 @@ def _spared(
         return Reason.NOT_SELECTED, "has no weight under spec.division.weights"
     could = f"could take {candidate.cap} {things}"
     if outcome.missing <= 0:
-        return Reason.NOT_NEEDED, f"{could}, none was needed there"
+        return Reason.NOT_NEEDED, f"{could}{_UNNEEDED}"
     if outcome.whole:
         return (
             Reason.GANG_INCOMPLETE,

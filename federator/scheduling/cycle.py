@@ -18,7 +18,7 @@ from federator.model.fleet import Commitment, FleetSnapshot
 from federator.model.names import WorkloadKey
 from federator.model.quickly import quickly
 from federator.model.shards import Ranges
-from federator.placement import engine, inputs
+from federator.placement import contradictions, inputs
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
 from federator.scheduling import editing, ordering, queueing_hints, refusals, write_order
@@ -183,7 +183,7 @@ def _per_cluster(entry: Entry) -> int:
     """What strategy Duplicate gave each cluster, for the engine. 0 also when a rebalance was asked
     for and the policy can be followed."""
     recorded = entry.standing.recorded
-    if recorded is None or (recorded.rebalance and not engine.contradiction(entry.ask)):
+    if recorded is None or (recorded.rebalance and not contradictions.contradiction(entry.ask)):
         return 0
     return recorded.per_cluster
 

@@ -101,8 +101,8 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("quota",),
         ("policy", "room", "division"),
         ("selection",),
-        ("inputs", "verdicts", "explain", "invariants"),
-        ("single", "everynode"),
+        ("contradictions", "inputs", "verdicts", "explain", "invariants"),
+        ("simple", "everynode"),
         ("engine",),
     ),
     "model": (

@@ -18,7 +18,7 @@ from typing import Final
 from federator.model.ask import Policy, Strategy
 from federator.model.fleet import ClusterView
 
-_SCALE: Final = 64
+SCALE: Final = 64
 """Quotients are compared as (weight << 64) // divisor. That is exact: two different fractions with
 divisors below 2^32 differ by more than 2^-64."""
 
@@ -44,7 +44,7 @@ class Party:
     def next_key(self) -> tuple[int, int, int, str]:
         """Sort key: the smallest gets the next seat."""
         return (
-            -((self.weight << _SCALE) // (2 * self.seats + 1)),
+            -((self.weight << SCALE) // (2 * self.seats + 1)),
             self.seats,
             self.order,
             self.name,
@@ -53,7 +53,7 @@ class Party:
     def last_key(self) -> tuple[int, int, int, str]:
         """The `next_key` under which its last seat was given."""
         return (
-            -((self.weight << _SCALE) // (2 * self.seats - 1)),
+            -((self.weight << SCALE) // (2 * self.seats - 1)),
             self.seats - 1,
             self.order,
             self.name,

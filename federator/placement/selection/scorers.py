@@ -51,10 +51,25 @@ def avoided(ask: Ask, cluster: ClusterView) -> int:
 def roominess(ask: Ask, clusters: Sequence[Facts]) -> list[int]:
     """In proportion to the copies that fit."""
     most = max((cluster.held + cluster.room for cluster in clusters), default=0)
-    return [1000 * (cluster.held + cluster.room) // most if most else 0 for cluster in clusters]
+    return [of_room(cluster.held + cluster.room, most) for cluster in clusters]
+
+
+def of_room(room: int, most: int) -> int:
+    """The points of one cluster for its room, held copies included; the best has `most`."""
+    return 1000 * room // most if most else 0
 
 
 SCORERS: Final[Mapping[str, Scorer]] = {"home": home, "preference": preference, "room": roominess}
+
+
+_AT_ROOM: Final = list(SCORERS).index("room")
+
+
+def with_room(
+    terms: tuple[tuple[str, int], ...], room: int, most: int
+) -> tuple[tuple[str, int], ...]:
+    """The terms of a cluster that was scored without room, with it."""
+    return (*terms[:_AT_ROOM], ("room", of_room(room, most)), *terms[_AT_ROOM + 1 :])
 
 
 def score(ask: Ask, clusters: Sequence[Facts]) -> list[tuple[tuple[str, int], ...]]:

@@ -26,7 +26,7 @@ from federator.model.kubernetes.selectors import NOTHING, LabelSelector, Operato
 from federator.model.kubernetes.taints import Taint, Toleration
 from federator.model.resources import Resources
 from federator.model.shards import Ranges
-from federator.placement import engine, invariants
+from federator.placement import contradictions, engine, invariants
 from federator.placement.invariants import Case
 from federator.placement.selection import leaving
 from tests.unit.placement import worlds
@@ -542,7 +542,10 @@ def test_no_edit_takes_a_running_copy_to_nowhere_and_the_next_look_changes_nothi
     before = holdings(first.shares)
     case = decided(ask, before, snapshot, done, per_cluster=first.per_cluster)
     assert invariants.check(case) == []
-    if not engine.contradiction(ask) or ask.policy.division.strategy is not Strategy.DUPLICATE:
+    if (
+        not contradictions.contradiction(ask)
+        or ask.policy.division.strategy is not Strategy.DUPLICATE
+    ):
         assert running(case, case.decision) >= min(running(case, first), _wanted(case))
     again = engine.decide(
         ask,

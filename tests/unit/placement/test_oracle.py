@@ -41,8 +41,9 @@ from federator.model.kubernetes.taints import Taint
 from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
 from federator.model.shards import Ranges
-from federator.placement import engine, single
+from federator.placement import contradictions, engine
 from federator.placement.room.commitments import Commitments
+from federator.placement.simple import deciding
 from tests.unit.placement import worlds
 from tests.unit.placement.oracle import engine as oracle
 from tests.unit.placement.oracle.plainledger import PlainLedger
@@ -208,7 +209,7 @@ def _ask(rng: random.Random, at: int, policy: Policy) -> Ask:
 
 def _quotas() -> tuple[QuotaAccount, ...]:
     limit = {Tier.ON_DEMAND: TierQuota(maximum=Resources({"cpu": 40_000}))}
-    return (QuotaAccount("q", projects=frozenset({"p1"}), tiers=limit),)
+    return (QuotaAccount("q", projects=frozenset({"p1"}), tiers=limit, unknown_projects=True),)
 
 
 @pytest.mark.parametrize(
@@ -275,9 +276,9 @@ def test_single_copies_are_decided_as_by_the_oracle_while_clusters_change(seed: 
             ask, (), snapshot, commitments.open(snapshot), seq=at + 1, by_name=by_name
         )
         same(made, oracle.decide(ask, (), snapshot, plain, seq=at + 1, by_name=by_name), ask)
-        if not engine.contradiction(ask):
+        if not contradictions.contradiction(ask):
             ledger = commitments.open(snapshot)
-            short = single.decide(
+            short = deciding.decide(
                 ask, snapshot, ledger, seq=at + 1, mark=engine.no_mark, by_name=by_name
             )
             simply += short is not None
@@ -318,8 +319,8 @@ def test_what_goes_to_one_cluster_is_decided_as_by_the_oracle(seed: int) -> None
             )
             by_name, mark = rng.random() < 0.3, ledger.mark()
             simply += (
-                not engine.contradiction(ask)
-                and single.decide(
+                not contradictions.contradiction(ask)
+                and deciding.decide(
                     ask, snapshot, ledger, seq=at + 1, mark=engine.no_mark, by_name=by_name
                 )
                 is not None
@@ -331,6 +332,47 @@ def test_what_goes_to_one_cluster_is_decided_as_by_the_oracle(seed: int) -> None
             if rng.random() < 0.2:
                 views[name] = replace(_view(rng, 0), name=name)
     assert 8 < simply < 140  # both ways were gone
+
+
+def _softly(rng: random.Random, policy: Policy) -> Policy:
+    """The policy without what sends most asks the long way."""
+    strategy = rng.choice(
+        (Strategy.CAPACITY, Strategy.CAPACITY, Strategy.SPREAD, Strategy.WEIGHTED)
+    )
+    division = replace(policy.division, max_clusters=None, strategy=strategy, min_per_cluster=0)
+    spread = tuple(replace(rule, hard=False) for rule in policy.spread)
+    return replace(policy, division=division, spread=spread)
+
+
+@pytest.mark.parametrize(
+    ("seed", "clusters"), [(seed, size) for seed in range(4) for size in (5, 30)]
+)
+def test_what_several_clusters_share_is_decided_as_by_the_oracle(seed: int, clusters: int) -> None:
+    rng, simply = random.Random(1000 * seed + clusters), 0
+    views = {one.name: one for one in (_view(rng, at) for at in range(clusters))}
+    if seed % 2:  # nothing but the nodes bounds room
+        views = {name: replace(view, usable_permille=1000) for name, view in views.items()}
+    policies = [Policy()] + [_softly(rng, _policy(rng, clusters)) for _ in range(9)]
+    commitments = Commitments()
+    snapshot = FleetSnapshot(0.0, views, _quotas())
+    ledger, plain = commitments.open(snapshot), PlainLedger(commitments, snapshot)
+    for at in range(120):
+        ask, by_name = _ask(rng, at, rng.choice(policies)), rng.random() < 0.2
+        count = rng.choice((2, 3, 5, 9, 17, 40, 120))
+        ask, mark = (
+            replace(ask, unit=Unit.REPLICAS, count=count, slots=count, whole=False),
+            ledger.mark(),
+        )
+        short = deciding.decide(ask, snapshot, ledger, seq=at, mark=engine.no_mark, by_name=by_name)
+        simply += short is not None and len(short.shares) > 1
+        ledger.rollback(mark)
+        plain_mark = plain.mark()
+        made = engine.decide(ask, (), snapshot, ledger, seq=at + 1, by_name=by_name)
+        same(made, oracle.decide(ask, (), snapshot, plain, seq=at + 1, by_name=by_name), ask)
+        if rng.random() < 0.1:
+            ledger.rollback(mark)
+            plain.rollback(plain_mark)
+    assert 5 < simply < 120  # both ways were gone
 
 
 def test_lazy_verdicts_are_a_sequence_like_any_other() -> None:

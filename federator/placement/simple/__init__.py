@@ -1,0 +1,1 @@
+"""Decisions of workloads that hold nothing, where the best clusters are enough: in columns."""

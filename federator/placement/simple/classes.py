@@ -1,0 +1,139 @@
+"""What asks of one class have in common: those under one policy, of one tier, kind and unit.
+
+A class is made once and kept beside what was judged of the clusters. It exists where the best
+clusters are enough (`crowd.simple`) for workloads that hold nothing; all others go the long way.
+C clusters, in the order of their names.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from federator.model.ask import Ask, SpreadRule
+from federator.model.decision import NAMES_SHOWN, Reason, Rejected
+from federator.model.fleet import FleetSnapshot
+from federator.model.resources import UNLIMITED
+from federator.placement import contradictions, inputs
+from federator.placement.division.domains import Domains
+from federator.placement.room.binding import Ints
+from federator.placement.room.ledger import Ledger
+from federator.placement.selection import candidates, crowd, scorers
+from federator.placement.selection.crowd import Field
+
+UNKNOWN: Final = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A soft spread rule."""
+
+    rule: SpreadRule
+    domains: tuple[str, ...]
+    """[C]: the domain of each cluster."""
+    empty: Mapping[str, int]
+    """The domains that open clusters make without copies, each with 0."""
+
+    def keeps(self, chosen: list[int], copies: list[int]) -> bool:
+        """Whether so many copies in the chosen clusters break nothing."""
+        totals = dict(self.empty)
+        for at, given in zip(chosen, copies, strict=True):
+            domain = self.domains[at]
+            totals[domain] = totals.get(domain, 0) + given
+        measured = Domains(self.rule, totals, sum(copies))
+        return not measured.excess() and not measured.lacking()
+
+
+@dataclass(frozen=True, slots=True)
+class Class:
+    """What asks under one policy, of one tier and kind, have in common."""
+
+    field: Field
+    names: tuple[str, ...]
+    """[C]"""
+    texts: inputs.Texts
+    """Of the policy and the fleet, for the inputs hash."""
+    levels: tuple[crowd.Bools, ...]
+    """[C] each: the open clusters of one level, the best level first."""
+    together: bool
+    """At most one cluster is to have copies."""
+    most: int
+    """The most copies of one cluster by the policy; UNLIMITED without a bound."""
+    rules: tuple[Rule, ...]
+    preference: Ints
+    """[C]: what the score of a cluster has beside its room."""
+    terms: tuple[tuple[tuple[str, int], ...], ...]
+    """[C]: the terms of the score, as if there were no room."""
+    tainted: frozenset[int]
+    """The clusters with taints."""
+    opened: tuple[int, ...]
+    """The open clusters."""
+    refused: tuple[Rejected, ...]
+    """The others by reason, as they are recorded."""
+    record: Mapping[str, Any]
+    """Fields of the decision about the policy."""
+
+
+def of(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
+    """None where an ask of this kind needs more than the best clusters, or contradicts itself."""
+    key = ("simple", ask.unit, candidates.likeness(ask, snapshot, ledger))
+    found: Class | str | None = ledger.memo.get(key, UNKNOWN)
+    if isinstance(found, str):
+        found = ledger.memo[key] = _made(ask, snapshot, ledger)
+    return found
+
+
+def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
+    policy = ask.policy
+    most, clusters = policy.division.max_per_cluster, policy.division.max_clusters
+    if not crowd.simple_beside_most(ask) or (most is not None and most < 1):
+        return None
+    if clusters not in (None, 1) or (clusters == 1 and policy.spread):
+        return None
+    if contradictions.contradiction(ask):
+        return None
+    field = crowd.field_of(ask, candidates.places(ask, snapshot, ledger), ledger)
+    record = {
+        "policy_name": policy.name,
+        "policy_namespace": policy.namespace,
+        "policy_uid": policy.uid,
+        "policy_generation": policy.generation,
+        "policy_origin": policy.origin,
+        "required": tuple((demand.name, demand.generation) for demand in policy.required),
+    }
+    levels = tuple(field.open & (field.level == level) for level in field.levels)
+    facts = [
+        scorers.Facts(0, 0, place.avoided if place.refusal is None else 0) for place in field.places
+    ]
+    terms = scorers.score(ask, facts)
+    preference = np.array([sum(points for _, points in each) for each in terms], dtype=np.int64)
+    rules = tuple(
+        Rule(
+            rule,
+            tuple(place.domains[at] for place in field.places),
+            dict.fromkeys((cell[at] for cell in field.cells), 0),
+        )
+        for at, rule in enumerate(policy.spread)
+    )
+    return Class(
+        field=field,
+        names=tuple(place.view.name for place in field.places),
+        texts=inputs.texts(ask, snapshot, ledger.memo),
+        levels=levels,
+        together=clusters == 1,
+        most=UNLIMITED if most is None else most,
+        rules=rules,
+        preference=preference,
+        terms=tuple(terms),
+        tainted=frozenset(at for at, place in enumerate(field.places) if place.view.taints),
+        opened=tuple(np.flatnonzero(field.open).tolist()),
+        refused=tuple(_refused(field, reason, group) for reason, group in field.refused.items()),
+        record=record,
+    )
+
+
+def _refused(field: Field, reason: Reason, group: list[int]) -> Rejected:
+    names = tuple(field.places[at].view.name for at in group[:NAMES_SHOWN])
+    refusal = field.places[group[0]].refusal
+    return Rejected(reason, names, len(group), refusal.message if refusal is not None else "")

@@ -1,0 +1,82 @@
+"""Decides for a workload that holds nothing, where the best clusters are enough.
+
+There is nothing to move or to give back, so no cluster becomes an object, and the sentences are
+made only when somebody reads the verdicts. The decision is the one that `engine.decide` makes the
+long way, which decides whatever is not as simple.
+"""
+
+from collections.abc import Callable
+
+from federator.model import seq as seqs
+from federator.model.ask import Ask, Unit
+from federator.model.decision import Decision, Reason, Verdicts, quick_decision, quick_share
+from federator.model.fleet import Commitment, FleetSnapshot
+from federator.placement import inputs, verdicts
+from federator.placement.room.binding import Ints
+from federator.placement.room.ledger import Ledger
+from federator.placement.simple import classes, several, whole
+from federator.placement.simple.classes import Class
+from federator.placement.simple.worded import Worded
+
+
+def decide(
+    ask: Ask,
+    snapshot: FleetSnapshot,
+    ledger: Ledger,
+    *,
+    seq: int,
+    mark: Callable[[str], int],
+    by_name: bool,
+) -> Decision | None:
+    """The decision, charged to the ledger; None where the long way must be gone."""
+    total, shards = ask.count, ask.unit is Unit.SHARDS
+    if ask.suspended or total < 1 or (ask.slots != total and (total > 1 or ask.slots < 1)):
+        return None
+    like = classes.of(ask, snapshot, ledger)
+    if like is None or (shards and total > 1 and not like.together):
+        return None
+    rooms = ledger.rooms(ask.shape)
+    given = _divided(ask, like, rooms, by_name=by_name)
+    if given is None or not like.tainted.isdisjoint(given[0]):
+        return None
+    admission = ledger.admission(ask, total, held=0)
+    if admission.copies < total:
+        return None
+    chosen, copies = given
+    clusters = [like.names[at] for at in chosen]
+    ranges = ((0, total - 1),) if shards else ()
+    shares = tuple(
+        quick_share(name, count, count, seqs.above(mark(name), seq), ranges)
+        for name, count in zip(clusters, copies, strict=True)
+    )
+    ledger.commit(Commitment.of(ask, shares), dict(zip(clusters, copies, strict=True)))
+    worded = Worded(ask, like, rooms, chosen, copies, by_name)
+    return quick_decision(
+        key=ask.key,
+        uid=ask.uid,
+        wanted=total,
+        shares=shares,
+        shortfall=0,
+        reason=Reason.CHOSEN,
+        message=verdicts.sentence(ask, total, total, "", {}),
+        verdicts=Verdicts(len(like.names), worded.every, worded.grouped),
+        as_of=snapshot.as_of,
+        inputs_hash=inputs.hash_of(ask, like.texts),
+        seq=seq,
+        quota_generations=admission.generations,
+        unlimited_quota=admission.unlimited,
+        **like.record,
+    )
+
+
+def _divided(
+    ask: Ask, like: Class, rooms: Ints, *, by_name: bool
+) -> tuple[list[int], list[int]] | None:
+    """(clusters, copies of each); None where not all find room as simply."""
+    if like.together:
+        at = whole.roomiest(ask, like, rooms, by_name=by_name)
+    elif ask.count == 1 and not like.rules:
+        at = whole.best(ask, like, rooms, by_name=by_name)
+    else:
+        return several.divided(ask, like, rooms, by_name=by_name)
+    return None if at is None else ([at], [ask.count])

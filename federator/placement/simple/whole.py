@@ -1,0 +1,65 @@
+"""The one cluster to which all copies of a simple ask go: most jobs of a trace.
+
+One copy goes to the first cluster by group, avoided taints, weight and tie-break. All copies under
+maxClusters 1, as the shards of a gang, go to the first with room for all of them, by group, avoided
+taints, score, cap and tie-break.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from federator.model import names
+from federator.model.ask import Ask, Unit
+from federator.placement.room.binding import Ints
+from federator.placement.selection import candidates
+from federator.placement.simple.classes import Class
+
+_MIX: Final = np.uint64(candidates.MIX)
+_COMPARED: Final = 1 << 50
+"""The most room of a cluster of which scores are worked out in columns."""
+
+
+def best(ask: Ask, like: Class, rooms: Ints, *, by_name: bool) -> int | None:
+    """The cluster that gets the copy, as `Crowd.best`; None when none has room."""
+    weights = like.field.weights
+    for level in like.levels:
+        able = level if weights is None else level & (rooms > 0)
+        ranked = np.where(able, rooms if weights is None else weights, 0)
+        top = ranked.max()
+        if top <= 0:
+            continue
+        first = np.flatnonzero(ranked == top)
+        if first.size == 1 or by_name:
+            return int(first[0])
+        order = (like.field.marks[first] ^ np.uint64(names.stable_order(ask.uid))) * _MIX
+        return int(first[order.argmin()])
+    return None
+
+
+def roomiest(ask: Ask, like: Class, rooms: Ints, *, by_name: bool) -> int | None:
+    """The cluster that gets all copies, as `choosing` picks it; None when none has room for all."""
+    field, most = like.field, ask.policy.division.max_per_cluster
+    if most is not None and most < ask.count:
+        return None
+    able = field.open & (rooms >= ask.count)
+    if field.weights is not None:
+        able &= field.weights > 0
+    top = max(int(rooms.max(where=field.open, initial=0)), 1)
+    if top > _COMPARED:
+        return None
+    for level in like.levels:
+        here = np.flatnonzero(level & able) if len(like.levels) > 1 else np.flatnonzero(able)
+        if not here.size:
+            continue
+        room = rooms[here]
+        score = like.preference[here] + 1000 * room // top
+        here = here[score == score.max()]
+        if ask.unit is Unit.REPLICAS:  # for shards no cap is above their number
+            cap = rooms[here] if most is None else np.minimum(rooms[here], most)
+            here = here[cap == cap.max()]
+        if here.size == 1 or by_name:
+            return int(here[0])
+        order = (field.marks[here] ^ np.uint64(names.stable_order(ask.uid))) * _MIX
+        return int(here[order.argmin()])
+    return None

@@ -1,0 +1,114 @@
+"""The verdicts of a simple decision, worded when they are read: for the record the chosen clusters
+and one of each group of the others.
+
+Where some open cluster has no room or no weight, or all copies go to one, the others are grouped by
+the crowd that the chosen are the best of (`verdicts.of_crowd`).
+"""
+
+from dataclasses import dataclass
+
+from federator.model.ask import Ask, Unit
+from federator.model.decision import (
+    NAMES_SHOWN,
+    Grouped,
+    Reason,
+    Rejected,
+    Verdict,
+    Verdicts,
+    by_frequency,
+    quick_verdict,
+)
+from federator.model.resources import UNLIMITED
+from federator.placement import verdicts
+from federator.placement.policy import enforcing
+from federator.placement.room.binding import Ints
+from federator.placement.selection import candidates, crowd, scorers
+from federator.placement.selection.crowd import Crowd
+from federator.placement.simple.classes import Class
+
+
+@dataclass(frozen=True, slots=True)
+class Worded:
+    """What the verdicts are made of."""
+
+    ask: Ask
+    like: Class
+    rooms: Ints
+    """[C]: as the ledger gave them."""
+    chosen: list[int]
+    """Rising."""
+    copies: list[int]
+    by_name: bool
+
+    def every(self) -> tuple[Verdict, ...]:
+        return self._of_crowd().every()
+
+    def grouped(self) -> Grouped:
+        field, weights = self.like.field, self.like.field.weights
+        able = self.rooms > 0 if weights is None else (self.rooms > 0) & (weights > 0)
+        if not self.like.together and int(able.sum(where=field.open)) == len(self.like.opened):
+            top = int(self.rooms.max(where=field.open, initial=0))
+            spared = self._spared()
+            rejected = (*spared, *self.like.refused)
+            if len({group.reason for group in rejected}) == len(rejected):
+                return Grouped(self._chosen(top), by_frequency(rejected))
+        return self._of_crowd().grouped()
+
+    def _chosen(self, top: int) -> tuple[Verdict, ...]:
+        """`top`: the most room of an open cluster."""
+        like, things = self.like, verdicts.noun(self.ask)
+        most, at_most = like.most, self._at_most
+        bounded = ""
+        if most <= at_most and most < top:
+            bounded = f" ({enforcing.bound(self.ask.policy, 'maxPerCluster')})"
+        made = []
+        rooms, preferred = self.rooms[self.chosen].tolist(), like.preference[self.chosen].tolist()
+        for at, got, room, points in zip(self.chosen, self.copies, rooms, preferred, strict=True):
+            name, cap = like.names[at], min(room, most, at_most)
+            limited = bounded if most < room else ""
+            made.append(
+                quick_verdict(
+                    name,
+                    Reason.CHOSEN,
+                    verdicts.given(name, got, things, cap, limited),
+                    cap,
+                    got,
+                    points + scorers.of_room(room, top),
+                    scorers.with_room(like.terms[at], room, top),
+                )
+            )
+        return tuple(made)
+
+    def _spared(self) -> tuple[Rejected, ...]:
+        """The open clusters that got nothing, where each could have taken copies."""
+        like, taken = self.like, set(self.chosen)
+        count = len(like.opened) - len(taken)
+        if not count:
+            return ()
+        shown: list[int] = []
+        for at in like.opened:
+            if at not in taken:
+                shown.append(at)
+                if len(shown) == NAMES_SHOWN:
+                    break
+        cap = min(int(self.rooms[shown[0]]), like.most, self._at_most)
+        first = like.names[shown[0]]
+        names = tuple(like.names[at] for at in shown)
+        message = verdicts.unneeded(first, cap, verdicts.noun(self.ask))
+        return (Rejected(Reason.NOT_NEEDED, names, count, message),)
+
+    @property
+    def _at_most(self) -> int:
+        """Copies that one cluster can have at all."""
+        return self.ask.count if self.ask.unit is Unit.SHARDS else UNLIMITED
+
+    def _of_crowd(self) -> Verdicts:
+        ask, field = self.ask, self.like.field
+        beside = Crowd.of(ask, field, self.rooms, (), by_name=self.by_name, at_most=self._at_most)
+        pool = beside.candidates(self.chosen)
+        crowd.scored(ask, pool, beside.most)
+        candidates.cap_by_shards(ask, pool, {}, ask.count)
+        got = dict(zip((each.name for each in pool), self.copies, strict=True))
+        facts = verdicts.Outcome(ask.count, 0, Reason.CHOSEN, "")
+        spared = Reason.AT_MAXIMUM if self.like.together else None
+        return verdicts.of_crowd(ask, beside, pool, got, facts, spared)
