@@ -29,6 +29,7 @@ from federator.api.raw import Obj
 from federator.model import names
 from federator.model.ask import Tier
 from federator.model.fleet import Capacity, ClusterView
+from federator.model.kubernetes.taints import UNREACHABLE_TAINT
 
 KIND: Final = "MemberCluster"
 NOT_ASKED: Final = "NotAsked"
@@ -56,6 +57,8 @@ class Removal(StrEnum):
 
 DRAINING: Final = "Draining"
 """Condition of a cluster that is to be empty: True while that is done, False when refused."""
+FAILING_OVER: Final = "FailingOver"
+"""Condition of a silent cluster that nobody declared dead, while work leaves it or waits to."""
 DEAD: Final = "Dead"
 """Condition of a silent cluster that a person declared dead, while its copies get another place."""
 DRAIN_JOBS_FINISH_S: Final = 3600
@@ -184,6 +187,17 @@ class DrainProgress(Model):
     """Workloads that cannot leave now, the largest first."""
 
 
+class HubTaint(Model):
+    """A taint that the hub has set itself."""
+
+    key: Annotated[str, Field(min_length=1, max_length=317)]
+    """federation.pinterest.com/unreachable: nothing is heard of the cluster."""
+    effect: Literal["NoExecute"]
+    """NoExecute: work that does not tolerate it leaves, at the pace of failovers."""
+    time_added: Moment
+    """When it was set."""
+
+
 class Status(Model):
     """What the hub sees."""
 
@@ -222,6 +236,10 @@ class Status(Model):
     drain: DrainProgress | None = None
     """How far its drain is, or the failover from it when it was declared dead; absent without
     one."""
+    taints: Annotated[
+        list[HubTaint], Field(max_length=8, json_schema_extra=list_map("key", "effect"))
+    ] = Field(default_factory=list)
+    """Taints that the hub has set itself; those of people are in spec.taints."""
     last_heard: Moment | None = None
     """When it, or its member process, was last heard of before it fell silent; absent while it is
     heard."""
@@ -299,6 +317,33 @@ def declared_dead(obj: Obj) -> bool:
     )
 
 
+def tainted(obj: Obj) -> bool:
+    """Whether the hub has recorded that it tainted the cluster as unreachable, and since when it is
+    silent: before that nothing leaves it."""
+    taint = next(
+        (
+            entry
+            for entry in raw.objects(obj, "status", "taints")
+            if raw.text(entry, "key") == UNREACHABLE_TAINT.key
+        ),
+        None,
+    )
+    return taint is not None and bool(raw.text(obj, "status", "lastHeard"))
+
+
+def hub_taint(since: str) -> list[dict[str, str]]:
+    """`status.taints` of a cluster that is unreachable since then."""
+    taint = UNREACHABLE_TAINT
+    return [{"key": taint.key, "effect": str(taint.effect), "timeAdded": since}]
+
+
+def unreachable(obj: Obj) -> bool:
+    """Whether the hub held it to be unreachable, by the object alone."""
+    ready = raw.condition(obj, "Ready")
+    silent = ready.get("status") == "Unknown" and ready.get("reason") != NOT_ASKED
+    return silent and tainted(obj) and removal(obj) is Removal.NONE
+
+
 def process_silent_since(obj: Obj) -> str:
     """Since when its member process is recorded as not heard, although the cluster answers; "" when
     it is not."""
@@ -335,6 +380,7 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
         unready_reason="" if verdict == "True" else _unready(ready, capacity),
         removing=raw.at(obj, "metadata", "deletionTimestamp") is not None,
         dead=declared_dead(obj),
+        unreachable=unreachable(obj),
         draining=drain_wish(obj) is not None
         and raw.condition(obj, DRAINING).get("status") != "False",
         untrustworthy=_contradiction(obj),

@@ -28,12 +28,24 @@ from federator.api.common import (
     rules,
 )
 from federator.api.raw import Obj
-from federator.model.ask import Division, Group, MoveBudget, Policy, SpreadRule, Strategy, Weight
+from federator.model.ask import (
+    Division,
+    Failback,
+    Failover,
+    FailoverWhen,
+    Group,
+    MoveBudget,
+    Policy,
+    SpreadRule,
+    Strategy,
+    Weight,
+)
 from federator.model.errors import FieldError
 from federator.model.kubernetes import selectors, taints
 from federator.model.kubernetes.selectors import LabelSelector
-from federator.model.kubernetes.taints import Toleration
+from federator.model.kubernetes.taints import UNREACHABLE_TAINT, Toleration
 
+UNREACHABLE = UNREACHABLE_TAINT.key
 VALUES = "values are needed for In and NotIn, and refused for Exists and DoesNotExist"
 
 
@@ -92,8 +104,8 @@ class ClusterChoice(Model):
     """Only clusters with these labels."""
 
 
-class ClusterTolerationFields(Model):
-    """Lets work go to clusters with a matching taint, and stay there."""
+class TolerationFields(Model):
+    """What a pod tolerates of the nodes' taints."""
 
     key: Annotated[str, Field(max_length=317)] = ""
     """Key of the taint; empty with Exists for every taint."""
@@ -103,6 +115,8 @@ class ClusterTolerationFields(Model):
     """Value of the taint, for Equal."""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
     """Effect of the taint; every effect when left out."""
+    toleration_seconds: Amount | None = None
+    """How long NoExecute is tolerated, in seconds; for ever when left out."""
 
     @model_validator(mode="after")
     def _as_kubernetes(self) -> Self:
@@ -113,11 +127,27 @@ class ClusterTolerationFields(Model):
         return self
 
 
-class TolerationFields(ClusterTolerationFields):
-    """What a pod tolerates of the nodes' taints."""
+SECONDS_RULE = (
+    f"!has(self.tolerationSeconds) || (has(self.key) && self.key == '{UNREACHABLE}')",
+    f"tolerationSeconds is for the taint that the hub sets itself ({UNREACHABLE}):"
+    " what a person has tainted is tolerated for ever or not at all",
+)
+
+
+class ClusterTolerationFields(TolerationFields):
+    """Lets work go to clusters with a matching taint, and stay there."""
+
+    model_config = ConfigDict(json_schema_extra=rules(SECONDS_RULE))
 
     toleration_seconds: Amount | None = None
-    """How long NoExecute is tolerated, in seconds; for ever when left out."""
+    """How long work stays on a cluster that the hub has tainted as unreachable, in seconds; for
+    ever when left out."""
+
+    @model_validator(mode="after")
+    def _for_our_taint(self) -> Self:
+        if self.toleration_seconds is not None and self.key != UNREACHABLE:
+            raise PydanticCustomError("toleration", SECONDS_RULE[1])
+        return self
 
 
 class SpreadFields(Model):
@@ -235,6 +265,49 @@ class MoveBudgetFields(Model):
         return self
 
 
+FAILOVER_RULES = (
+    (
+        "!has(self.afterSeconds) || !has(self.when) || self.when == 'Unreachable'",
+        "afterSeconds is about clusters that are Unreachable: when must be Unreachable",
+    ),
+    (
+        "!has(self.failbackAfterSeconds) || !has(self.failback) || self.failback == 'Auto'",
+        "failbackAfterSeconds is for failback Auto",
+    ),
+)
+
+Delay = Annotated[int, Field(ge=0, le=604_800, json_schema_extra={"format": "int32"})]
+"""Seconds, a week at most."""
+
+
+class FailoverFields(Model):
+    """When copies leave a cluster that is lost, and whether they come back."""
+
+    model_config = ConfigDict(json_schema_extra=rules(*FAILOVER_RULES))
+
+    when: Literal["Unreachable", "Dead", "Never"] | None = None
+    """Unreachable (the default): when nothing was heard of the cluster for afterSeconds; its copies
+    may be running on. Dead: when a person declared it dead. Never: not even then."""
+    after_seconds: Delay | None = None
+    """How long the cluster must have been Unreachable; 300 when left out. A toleration of the taint
+    federation.pinterest.com/unreachable takes its place."""
+    cooldown_seconds: Delay | None = None
+    """Least time between two such moves of one workload; 600 when left out."""
+    failback: Literal["Auto", "Manual", "Never"] | None = None
+    """Auto (the default): copies go back when the cluster has answered for failbackAfterSeconds
+    without a break. Manual: when somebody asks (federator rebalance). Never: they do not."""
+    failback_after_seconds: Delay | None = None
+    """How long the cluster must have been well; 1800 when left out."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.after_seconds is not None and self.when not in (None, "Unreachable"):
+            raise PydanticCustomError("failover", FAILOVER_RULES[0][1])
+        if self.failback_after_seconds is not None and self.failback not in (None, "Auto"):
+            raise PydanticCustomError("failover", FAILOVER_RULES[1][1])
+        return self
+
+
 class PolicyFields(Model):
     """What a policy says about where work may go and how it is divided."""
 
@@ -260,6 +333,8 @@ class PolicyFields(Model):
     asks: federator rebalance."""
     move_budget: MoveBudgetFields | None = None
     """How fast copies move; 10% a minute when left out, and never fewer than 100 copies."""
+    failover: FailoverFields | None = None
+    """When copies leave a cluster that is lost, and whether they come back."""
 
 
 class Placement(PolicyFields):
@@ -270,7 +345,8 @@ class Placement(PolicyFields):
             (
                 "!has(self.policyRef) || (!has(self.clusters) && !has(self.tolerations)"
                 " && !has(self.spread) && !has(self.division) && !has(self.partial)"
-                " && !has(self.rollout) && !has(self.onPolicyChange) && !has(self.moveBudget))",
+                " && !has(self.rollout) && !has(self.onPolicyChange) && !has(self.moveBudget)"
+                " && !has(self.failover))",
                 "policyRef and inline fields of a policy exclude each other",
             )
         )
@@ -304,7 +380,23 @@ def to_policy_fields(fields: Obj) -> dict[str, Any]:
         "max_clusters_at_once": rollout if rollout > 0 else None,
         "lazy": raw.text(fields, "onPolicyChange") == "Lazy",
         "moves": move_budget(raw.mapping(fields, "moveBudget")) or MoveBudget(),
+        "failover": failover_of(raw.mapping(fields, "failover")),
     }
+
+
+def failover_of(fields: Obj) -> Failover:
+    """What is not said, or means nothing, is as by default."""
+    usual = Failover()
+    when, failback = raw.text(fields, "when"), raw.text(fields, "failback")
+    return Failover(
+        when=FailoverWhen(when) if when in set(FailoverWhen) else usual.when,
+        after_s=max(raw.integer(fields, "afterSeconds", default=usual.after_s), 0),
+        cooldown_s=max(raw.integer(fields, "cooldownSeconds", default=usual.cooldown_s), 0),
+        failback=Failback(failback) if failback in set(Failback) else usual.failback,
+        failback_after_s=max(
+            raw.integer(fields, "failbackAfterSeconds", default=usual.failback_after_s), 0
+        ),
+    )
 
 
 def policy_from_inline(fields: Obj) -> Policy:

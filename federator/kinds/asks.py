@@ -66,5 +66,6 @@ def ask(
         whole=verbs.whole,
         suspended=verbs.suspended(obj),
         privileges=privileges.of(obj, verbs, profile),
+        overlaps=verbs.overlaps,
         own=None if own == shape.requests else interning.value(own),
     )

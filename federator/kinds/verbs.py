@@ -144,6 +144,10 @@ class WorkloadVerbs:
     """A daemon: a cluster has it or not, and if it does, a pod runs on each node that admits it.
     Its count is 1.
     """
+    overlaps: bool = False
+    """Two copies of the same may run for a while without harm: only such kinds leave a cluster that
+    is merely silent, where the former copies may be running on.
+    """
     expand: Expand | None = None
     """None for a native kind, whose slice a member's own controllers run."""
     refusal: Callable[[Obj], FieldError | None] = _nothing_refused

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from federator.model import names
 from federator.model.kubernetes.selectors import LabelSelector
-from federator.model.kubernetes.taints import Toleration
+from federator.model.kubernetes.taints import UNREACHABLE_TAINT, Toleration
 from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
 
@@ -157,6 +157,45 @@ class MoveBudget:
         return max(running * self.percent // 100, self.floor, 1)
 
 
+class FailoverWhen(StrEnum):
+    """What lets work leave a cluster that is lost."""
+
+    UNREACHABLE = "Unreachable"
+    """That nothing was heard of it for a time."""
+    DEAD = "Dead"
+    """A person's word that nothing runs there any more."""
+    NEVER = "Never"
+
+
+class Failback(StrEnum):
+    """What becomes of work whose lost cluster is back."""
+
+    AUTO = "Auto"
+    """It goes home when the cluster has been well for a time."""
+    MANUAL = "Manual"
+    """It stays until somebody asks: federator rebalance."""
+    NEVER = "Never"
+
+
+@dataclass(frozen=True, slots=True)
+class Failover:
+    """When copies leave a lost cluster by themselves, and whether they come back. Times in
+    seconds."""
+
+    when: FailoverWhen = FailoverWhen.UNREACHABLE
+    after_s: int = 300
+    """Counted from when the cluster is held to be Unreachable."""
+    cooldown_s: int = 600
+    """Between two moves of one workload."""
+    failback: Failback = Failback.AUTO
+    failback_after_s: int = 1800
+    """For which the cluster must have answered without a break."""
+
+    @property
+    def returns(self) -> bool:
+        return self.failback is Failback.AUTO
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
     """What a Required ClusterPlacementPolicy demands of every workload that it selects, whatever
@@ -208,11 +247,32 @@ class Policy:
     lazy: bool = False
     """True (onPolicyChange: Lazy): running copies stay until a rebalance is asked for."""
     moves: MoveBudget = MoveBudget()
+    failover: Failover = Failover()
     problem: str = ""
     """Why the requested policy cannot be used, as a sentence: nothing new is placed then."""
     required: tuple[Demand, ...] = ()
     """The Required policies in force, by name. Their bounds are already part of `division` and
     `spread`."""
+
+    @property
+    def stays_unreachable_s(self) -> float | None:
+        """Seconds for which copies stay on a cluster that the hub has tainted as unreachable; None
+        for ever.
+
+        Tolerations of the taint take the place of `afterSeconds`; of several the shortest counts,
+        as in Kubernetes. A policy that does not fail over then does not, whatever it tolerates.
+        """
+        if self.failover.when is not FailoverWhen.UNREACHABLE:
+            return None
+        matching = [
+            toleration.seconds
+            for toleration in self.tolerations
+            if toleration.tolerates(UNREACHABLE_TAINT)
+        ]
+        if not matching:
+            return float(self.failover.after_s)
+        bounded = [seconds for seconds in matching if seconds >= 0]
+        return float(min(bounded)) if bounded else None
 
 
 DEFAULT_POLICY = Policy()
@@ -254,6 +314,9 @@ class Ask:
     project_bound: bool = True
     """Whether its namespace may claim its project: a cluster open to some projects is not opened by
     a mere claim."""
+    overlaps: bool = False
+    """Two copies of the same may run for a while without harm: only then it leaves a cluster that
+    is merely silent."""
     own: Resources | None = None
     """What the template's containers request, where a profile's additions raise the shape above it;
     None: same as the shape."""

@@ -92,6 +92,9 @@ class ClusterView:
     dead: bool = False
     """It is silent, and a person said that nothing runs there any more: its copies get another
     place, at the same pace."""
+    unreachable: bool = False
+    """It is silent, and the hub has tainted it for that: what may leave gets another place, when
+    its time has come and at the same pace."""
     untrustworthy: str = ""
     """Why it is not trusted and takes nothing new, in a word; "" while it is trusted."""
     apis: frozenset[str] = frozenset()

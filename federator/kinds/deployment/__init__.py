@@ -37,6 +37,7 @@ VERBS: Final = WorkloadVerbs(
     slice_status=status.slice_status,
     host_status=status.host_status,
     lookup=PodLookup(lookup.by_spec_selector, lookup.of_replica_set),
+    overlaps=True,
 )
 
 KIND: Final = Kind(

@@ -32,6 +32,7 @@ VERBS: Final = WorkloadVerbs(
     slice_status=status.slice_status,
     host_status=status.host_status,
     lookup=PodLookup(lookup.by_label(schema.SELECTOR_LABEL), lookup.of_job, natives.shards_of_pods),
+    overlaps=True,
     expand=natives.expand,
     refusal=ask.refusal,
 )

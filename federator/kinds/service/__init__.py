@@ -34,6 +34,7 @@ VERBS: Final = WorkloadVerbs(
     slice_status=status.slice_status,
     host_status=status.host_status,
     lookup=PodLookup(lookup.by_label(schema.SELECTOR_LABEL), lookup.of_replica_set),
+    overlaps=True,
     expand=natives.expand,
 )
 

@@ -45,6 +45,10 @@ class Taint:
         )
 
 
+UNREACHABLE_TAINT: Final = Taint(f"{FEDERATION}/unreachable", effect=Effect.NO_EXECUTE)
+"""Set by the hub on a cluster of which nothing is heard, and taken away when it is."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Toleration:
     """`key` "" with operator Exists tolerates everything; `effect` "" means every effect; `seconds`

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from federator.model.ask import Ask, Policy
+from federator.model.ask import Ask, FailoverWhen, Policy
 from federator.model.decision import Reason
 from federator.model.fleet import ClusterView, serves
 from federator.model.kubernetes import selectors, taints
@@ -119,7 +119,18 @@ def refuses_draining(ask: Ask, cluster: ClusterView) -> str | None:
 
 def refuses_dead(ask: Ask, cluster: ClusterView) -> str | None:
     """It is silent and was declared dead (`spec.declaredDead`)."""
-    return "is silent and was declared dead (spec.declaredDead)" if cluster.dead else None
+    if not cluster.dead or ask.policy.failover.when is FailoverWhen.NEVER:
+        return None
+    return "is silent and was declared dead (spec.declaredDead)"
+
+
+def refuses_unreachable(ask: Ask, cluster: ClusterView) -> str | None:
+    """It is silent and the hub has tainted it for that, and the workload may leave it one day: its
+    policy fails over, its tolerations end, and its copies may overlap."""
+    leaves = ask.overlaps and ask.policy.stays_unreachable_s is not None
+    if not cluster.unreachable or not leaves:
+        return None
+    return f"is silent, and the hub has tainted it ({taints.UNREACHABLE_TAINT})"
 
 
 def refuses_evicting_taint(ask: Ask, cluster: ClusterView) -> str | None:
@@ -233,6 +244,7 @@ FILTERS: Final[Mapping[str, Filter]] = {
     "removing": Filter(Reason.NOT_SELECTED, refuses_removing, moves=True),
     "moving-taint": Filter(Reason.TAINTED, refuses_moving_taint, moves=True),
     "dead": Filter(Reason.CLUSTER_UNHEALTHY, refuses_dead, moves=True, passing=True),
+    "unreachable": Filter(Reason.CLUSTER_UNHEALTHY, refuses_unreachable, moves=True, passing=True),
     "draining": Filter(Reason.CORDONED, refuses_draining, moves=True, passing=True),
     "api": Filter(Reason.API_NOT_AVAILABLE, refuses_missing_api),
     "taint": Filter(Reason.TAINTED, refuses_tainted),
