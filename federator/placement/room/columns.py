@@ -50,12 +50,36 @@ class Charge:
     """(cluster, free, counts, kinds) from before rows were merged."""
 
 
+_NOWHERE: Final[Ints] = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """The heights of one shape as they are now."""
+
+    shape: PodShape
+    at: Ints | slice
+    """The clusters, rising; a slice stands for all."""
+    heights: Ints
+
+
 class Columns:
     """`free[r, c, s]` is the free amount of resource `names[r]` on each of the `counts[c, s]` nodes
     of row s in cluster c; `kinds[c, s]` is the index of the row's make. Cluster c has `used[c]`
     rows."""
 
-    __slots__ = ("counts", "free", "kinds", "known", "makes", "most", "names", "used")
+    __slots__ = (
+        "_counted",
+        "_partly",
+        "counts",
+        "free",
+        "kinds",
+        "known",
+        "makes",
+        "most",
+        "names",
+        "used",
+    )
 
     def __init__(self, every: Sequence[Nodes]) -> None:
         self.names: tuple[str, ...] = tuple(
@@ -73,6 +97,9 @@ class Columns:
         """[C]: rows that a cluster may have before rows are merged."""
         self.known: Ints = np.zeros((len(self.names), clusters), dtype=np.int64)
         """[R, C]: 1 where the cluster's rows name the resource."""
+        self._partly: set[int] = set()
+        """The clusters whose rows do not name every resource."""
+        self._counted: _Counted | None = None
         for at, one in enumerate(every):
             self.put(at, one)
 
@@ -86,6 +113,7 @@ class Columns:
         )
         made.free, made.counts = self.free.copy(), self.counts.copy()
         made.kinds, made.used = self.kinds.copy(), self.used.copy()
+        made._partly, made._counted = self._partly.copy(), self._counted
         return made
 
     def holds(self, one: Nodes) -> bool:
@@ -95,6 +123,7 @@ class Columns:
 
     def put(self, at: int, one: Nodes) -> None:
         """Sets the rows of one cluster."""
+        self._counted = None
         rows = one.counts.size
         self._widen(rows)
         places, kinds = (
@@ -116,7 +145,9 @@ class Columns:
         if len(places) == len(self.names):
             free[:, :rows] = one.free
             known[:] = 1
+            self._partly.discard(at)
         else:
+            self._partly.add(at)
             free[:, :rows], known[:] = 0, 0
             if PODS not in one.names:
                 free[self.names.index(PODS), :rows] = UNLIMITED
@@ -182,29 +213,49 @@ class Columns:
     def copies(self, shape: PodShape, at: Ints | slice) -> Ints:
         """[c]: how many copies fit now, for the clusters `at`."""
         heights = self.heights(shape, at)
-        heights *= self.counts[at, : heights.shape[1]]
-        fit: Ints = heights.sum(axis=1)
+        fit: Ints = (heights * self.counts[at, : heights.shape[1]]).sum(axis=1)
+        self._counted = _Counted(shape, at, heights)
         return np.minimum(fit, UNLIMITED, out=fit)
+
+    def _heights_again(self, shape: PodShape, at: Ints) -> Ints:
+        """`heights`, which whoever charges a shape has often just counted; to be changed."""
+        counted = self._counted
+        if counted is not None and counted.shape is shape:
+            if isinstance(counted.at, slice):
+                return counted.heights[at]
+            where = counted.at.searchsorted(at)
+            if where.max(initial=0) < counted.at.size and (counted.at[where] == at).all():
+                return counted.heights[where]
+        return self.heights(shape, at)
 
     def charge(self, shape: PodShape, at: Ints, copies: Ints, packs: Bools) -> Charge:
         """Binds `copies[i]` more copies in cluster `at[i]`, each cluster once, as `Nodes.charge`.
         `packs[i]`: its scheduler fills nodes."""
-        need = np.zeros(len(self.names), dtype=np.int64)
-        for index, amount in nodes.needs_of(self.names, shape) or ():
-            need[index] = amount
-        needs: Ints = need[:, None] * self.known[:, at]
-        heights = self.heights(shape, at)
-        heights[~needs.any(axis=0)] = 0
-        each, parts = self._spread(shape, at, heights, np.where(packs, 0, copies))
-        if packs.any():
-            parts += _packed(at, self.counts, heights, copies, np.flatnonzero(packs), each)
+        heights = self._heights_again(shape, at)
+        self._counted = None
+        needs: Ints = nodes.need_in(self.names, shape)[:, None]
+        if self._partly:
+            needs = needs * self.known[:, at]
+            heights[~needs.any(axis=0)] = 0
+        else:
+            needs = np.broadcast_to(needs, (len(self.names), at.size))
+        counts = self.counts[at, : heights.shape[1]]
+        if not packs.any() and (copies < (counts * (heights > 0)).sum(axis=1)).all():
+            where, row, parts = self._shallow(shape, at, heights, counts, copies)
+            taken = needs[:, where]
+        else:
+            each, parts = self._spread(shape, at, heights, np.where(packs, 0, copies))
+            if packs.any():
+                parts += _packed(at, self.counts, heights, copies, np.flatnonzero(packs), each)
+            where, row = np.nonzero(each)
+            taken = needs[:, where] * each[where, row]
+        need = nodes.need_in(self.names, shape)[:, None]
         fuller = [
-            self.free[:, one.at, one.row] - need[:, None] * self.known[:, one.at] * one.copies
+            self.free[:, one.at, one.row] - need * self.known[:, one.at] * one.copies
             for one in parts
         ]
-        where, row = np.nonzero(each)
-        taken: Ints = needs[:, where] * each[where, row]
-        self.free[:, at[where], row] -= taken
+        if where.size:
+            self.free[:, at[where], row] -= taken
         for one, free in zip(parts, fuller, strict=True):
             self._append(one, free)
         over = at[self.used[at] > self.most[at]] if parts else ()
@@ -212,8 +263,42 @@ class Columns:
             at[where], row, taken, parts, tuple(self._merge(int(each_at)) for each_at in over)
         )
 
+    def _shallow(
+        self, shape: PodShape, at: Ints, heights: Ints, counts: Ints, copies: Ints
+    ) -> tuple[Ints, Ints, tuple[Parts, ...]]:
+        """As `_spread` where every cluster gets fewer copies than it has nodes for: one for each
+        node of its best rows. Returns the positions in `at` and the rows whose nodes all get one,
+        and the parts."""
+        openness = self._openness(shape, at, heights.shape[1], 1)
+        scores = np.where(heights > 0, openness, -np.inf)
+        whole: list[tuple[Ints, Ints]] = []
+        split: list[tuple[Ints, Ints, Ints]] = []
+        going, left = np.arange(at.size), copies
+        while True:
+            row = scores[going].argmax(axis=1)
+            rest = left - counts[going, row]
+            in_part = rest < 0
+            if in_part.all():
+                split.append((going, row, left))
+                break
+            split.append((going[in_part], row[in_part], left[in_part]))
+            full = ~in_part
+            whole.append((going[full], row[full]))
+            scores[going, row] = -np.inf
+            more = rest > 0
+            if not more.any():
+                break
+            going, left = going[more], rest[more]
+        where, which, part = (np.concatenate(column) for column in zip(*split, strict=True))
+        parts = Parts(at[where], which, part, np.ones_like(part))
+        if not whole:
+            return _NOWHERE, _NOWHERE, (parts,)
+        full_at, full_row = (np.concatenate(column) for column in zip(*whole, strict=True))
+        return full_at, full_row, (parts,) if part.size else ()
+
     def charge_one(self, shape: PodShape, at: int, copies: int, *, packs: bool) -> Charge:
         """As `charge`, for one cluster: with one dimension less."""
+        self._counted = None
         top, known = int(self.used[at]), self.known[:, at]
         need = nodes.need_in(self.names, shape) * known
         heights = self.heights_of(shape, at)
@@ -278,6 +363,7 @@ class Columns:
 
     def undo(self, made: Charge) -> None:
         """Takes a charge back; later ones must have been taken back before."""
+        self._counted = None
         for at, free, counts, kinds in made.merged:
             rows = counts.size
             self.free[:, at, :rows], self.counts[at, :rows], self.kinds[at, :rows] = (
@@ -301,19 +387,19 @@ class Columns:
             counts,
             heights,
             copies,
-            lambda level: self._openness(shape, at, heights.shape[1], level),
+            lambda level: self._openness(shape, at, heights.shape[1], level[:, None]),
         )
         return each, (
             Parts(at[parts.at], parts.row, parts.part, parts.copies),
         ) if parts.at.size else ()
 
-    def _openness(self, shape: PodShape, at: Ints, top: int, copies: Ints) -> Floats:
-        """[c, S]: as `binding.openness`, with `copies[c]` on each node."""
+    def _openness(self, shape: PodShape, at: Ints, top: int, copies: Ints | int) -> Floats:
+        """[c, S]: as `binding.openness`, with `copies` on each node, [c, 1] or for all."""
         places, needs = nodes.scored_of(self.names, shape)
         one_by = self.makes.inverse.take(self.kinds[at, :top], axis=1)
         total: Floats | None = None
         for index, place in enumerate(places):
-            left = (self.free[place, at, :top] - needs[index, 0] * copies[:, None]) * one_by[index]
+            left = (self.free[place, at, :top] - needs[index, 0] * copies) * one_by[index]
             total = left if total is None else total + left
         assert total is not None
         return total

@@ -19,7 +19,7 @@ from federator.model.kubernetes.taints import Taint
 from federator.model.resources import PODS, UNLIMITED, Resources
 from federator.placement.room import binding
 
-MAX_ROWS_KEPT: Final = 64
+MAX_ROWS_KEPT: Final = 400
 """Rows that charging may add to those of the summary before rows are merged, and rounded down when
 merging is not enough."""
 MOST_PER_NODE: Final = 1 << 31
