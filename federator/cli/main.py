@@ -64,6 +64,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "federator.cli.planning.quotas",
         "List who lacks copies, in the order of the next cycle, with the reason.",
     ),
+    "drill": (
+        "federator.cli.planning.drill",
+        "Ask who would have no place if a cluster, or a zone, were gone now.",
+    ),
     "simulate": (
         "federator.cli.planning.simulate",
         "Simulate what a fleet would do with a demand: a trace or a scenario.",

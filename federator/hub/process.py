@@ -42,6 +42,7 @@ from federator.hub.metering.figures import Figures
 from federator.hub.metering.reconcile_times import ReconcileTimes
 from federator.hub.options import HubOptions
 from federator.hub.placing.draining import Draining
+from federator.hub.placing.drilling import Drilling
 from federator.hub.placing.foreign import Foreign
 from federator.hub.placing.placer import Placing
 from federator.hub.placing.sealing import Sealing
@@ -154,6 +155,7 @@ class HubProcess:
             self.state, applier, self.events, self.caps, in_force, clock=clock, rng=rng
         )
         self.draining = Draining(self.state, self.placing, self.events, clock=clock, rng=rng)
+        self.drilling = Drilling(self.state, self.placing, clock=clock)
         history = Revisions(client, applier, self.documents, fleet=self.options.fleet)
         self.view = RolloutView(self.state)
         writer = SliceWriter(self.state, self.view, self.documents, history)
@@ -360,6 +362,7 @@ class HubProcess:
                 group.create_task(self.removing.run(), name="removing")
                 group.create_task(self.recurring.run(), name="recurring")
                 group.create_task(self.figures.run(), name="figures")
+                group.create_task(self.drilling.run(), name="drilling")
                 if self._inspect is not None:
                     group.create_task(self._inspect(self.state), name="inspecting")
                 log.info("hub is ready: term %d", term)

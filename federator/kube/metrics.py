@@ -220,6 +220,18 @@ FIGURES: tuple[Row, ...] = (
         "Age of the oldest of them.",
         ("step",),
     ),
+    Row(
+        "federator_drill_unplaceable_replicas",
+        Gauge,
+        "Copies that would have no place if this cluster were gone now.",
+        ("cluster", "tier"),
+    ),
+    Row(
+        "federator_drill_recovery_seconds",
+        Gauge,
+        "How long all others there would take to get another place, at the budget of failovers.",
+        ("cluster",),
+    ),
 )
 """Gauges that are read anew together, by the leading hub alone (`Metrics.publish`)."""
 
@@ -259,8 +271,8 @@ class Metrics:
         self.add(TABLE)
 
     def publish(self, samples: Samples) -> None:
-        """Replaces all figures by one reading; an empty one ends them."""
-        self._figures.samples = samples
+        """Replaces what these gauges said by one reading."""
+        self._figures.samples = {**self._figures.samples, **samples}
 
     def add(self, rows: tuple[Row, ...]) -> None:
         """Adds metrics of a floor above; raises ValueError for a name that is taken."""

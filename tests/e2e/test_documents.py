@@ -41,6 +41,7 @@ READS = (
     "federator pods",
     "federator quota",
     "federator queue",
+    "federator drill",
     "kubectl get",
 )
 
@@ -200,6 +201,7 @@ NOT_RUN = {
 FOLLOWED = {"federator get psvc -A -w"}
 """Goes on until somebody ends it."""
 CODES = {
+    "federator drill": 1,
     "federator cluster check us-east-1a -C us-east-1a --strict": 1,
     "federator place -f config/examples/place": 3,
     "federator place -f config/examples/place -o yaml": 3,

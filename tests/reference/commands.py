@@ -25,6 +25,7 @@ MORE: Final[Mapping[str, str]] = {
     "headroom": "../using/headroom.md",
     "quota": "../operating/quotas.md",
     "queue": "../operating/quotas.md",
+    "drill": "../operating/drill.md",
     "simulate": "../using/simulate.md",
     "record": "../using/record.md",
     "sweep": "../using/sweep.md",

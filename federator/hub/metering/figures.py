@@ -25,6 +25,17 @@ PASS_S = 15.0
 AT_ONCE = 1000
 """Workloads that are looked at before other work gets its turn."""
 
+PUBLISHED = (
+    "federator_workloads",
+    "federator_copies",
+    "federator_copies_short",
+    "federator_quota",
+    "federator_cluster_capacity",
+    "federator_cluster_free",
+    "federator_reconcile_waiting",
+    "federator_reconcile_oldest_seconds",
+)
+
 Labels = tuple[str, ...]
 PLACED, SHORT, WAITING, SUSPENDED = "placed", "short", "waiting", "suspended"
 
@@ -46,7 +57,7 @@ class Figures:
                 metrics.publish(await self.read())
                 await asyncio.sleep(PASS_S)
         finally:
-            metrics.publish({})
+            metrics.publish({name: {} for name in PUBLISHED})
             self._times.clear()
 
     async def read(self) -> dict[str, dict[Labels, float]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from federator.hub.metering import figures
+from federator.hub.placing import drilling
 from federator.kube.metrics import Metrics
 from federator.model.decision import Share
 from tests.unit.hub.world import World, jobset, play, service
@@ -116,6 +117,30 @@ def test_workloads_copies_quota_and_room_are_published_by_the_leader_alone() -> 
 
         await world.federation.kill("hub")
         assert sample('federator_cluster_capacity{cluster="a",resource="cpu"}') is None
+
+    play(scenario)
+
+
+def test_the_hub_drills_the_loss_of_each_cluster_without_end() -> None:
+    async def scenario(world: World) -> None:
+        # 3 clusters of 32 cpus: without one of them 64 are left for 72
+        await world.create(PSVC, "feed", "web", service(72, cpu="1"))
+        await world.settle()
+        sample = await measured(world)
+        await asyncio.sleep(drilling.ROUND_S)
+
+        def lacking(cluster: str) -> float | None:
+            labels = f'cluster="{cluster}",tier="OnDemand"'
+            return sample(f"federator_drill_unplaceable_replicas{{{labels}}}")
+
+        assert [lacking(cluster) for cluster in "abc"] == [8.0, 8.0, 8.0]
+        # 24 copies are there, 16 of them have a place: at 300 a minute
+        assert sample('federator_drill_recovery_seconds{cluster="a"}') == 16 * 60 / 300
+
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 60}})
+        await world.settle()
+        await asyncio.sleep(2 * drilling.ROUND_S)
+        assert [lacking(cluster) for cluster in "abc"] == [0.0, 0.0, 0.0]
 
     play(scenario)
 

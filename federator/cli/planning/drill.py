@@ -1,0 +1,108 @@
+"""`federator drill`: who would have no place if a cluster, or a zone, were gone now."""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from federator.cli import common
+from federator.cli.planning import situations
+
+if TYPE_CHECKING:
+    from federator.scheduling.drill import Outcome
+
+SHOWN: Final = 10
+"""So many workloads without a place are listed of one loss."""
+INSTEAD: Final = "a drill reads what all workloads hold"
+
+
+@click.command()
+@click.option("--by", default="", help="Lose all clusters with one value of this label together.")
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    help="Files with the fleet and its decisions, as for place; not the federation.",
+)
+@click.option(
+    "--a-minute",
+    type=click.IntRange(1),
+    default=None,
+    help="Copies that move in a minute (default: hub.evacuated_copies_a_minute).",
+)
+@click.option(
+    "-o", "--output", default="table", type=click.Choice(["table", "json", "yaml"]), help="Format."
+)
+@common.connection_options
+def drill(by: str, files: tuple[str, ...], a_minute: int | None, output: str, **given: str) -> None:
+    """Ask of every cluster: if it were gone now, for whom would there be no place, and how long
+    would the rest take to move. Nothing is changed. Exit 1: somebody would have no place."""
+    from federator.advice import drills
+    from federator.hub.options import HubOptions
+
+    situation = situations.read(files, "default", given, INSTEAD)
+    rate = HubOptions().evacuated_copies_a_minute if a_minute is None else a_minute
+    outcomes = drills.of_all(situation, by, rate)
+    if output == "table":
+        _show(outcomes, by)
+    else:
+        common.show(common.dump({"losses": [_outcome(one) for one in outcomes]}, output))
+    if any(one.unplaced for one in outcomes):
+        sys.exit(1)
+
+
+def _show(outcomes: "Sequence[Outcome]", by: str) -> None:
+    from federator.model.ask import Tier
+
+    if not outcomes:
+        common.show("There is no cluster to lose.")
+        return
+    lack = [f"NO PLACE: {tier.value}" for tier in Tier]
+    headers = [by.upper() or "CLUSTER", "WORKLOADS", "COPIES", *lack, "REST MOVED IN"]
+    rows = [
+        [
+            one.loss.name,
+            str(one.workloads),
+            str(one.copies),
+            *(str(one.missing(tier)) for tier in Tier),
+            _duration(one.recovery_s),
+        ]
+        for one in outcomes
+    ]
+    common.show(common.table(headers, rows))
+    for one in outcomes:
+        if not one.unplaced:
+            continue
+        copies = sum(lacking.copies for lacking in one.unplaced)
+        common.show(f"\nWithout {one.loss.name}, {copies} copies would have no place:")
+        for lacking in one.unplaced[:SHOWN]:
+            common.show(f"  {lacking.key} ({lacking.tier.value}): {lacking.copies}: {lacking.why}")
+        if len(one.unplaced) > SHOWN:
+            common.show(f"  ... and {len(one.unplaced) - SHOWN} workloads more (-o json)")
+
+
+def _duration(seconds: float) -> str:
+    """`40s`, `12m`: rounded up, as a person plans."""
+    whole = -int(-seconds // 1)
+    return f"{whole}s" if whole < 120 else f"{-(-whole // 60)}m"
+
+
+def _outcome(outcome: "Outcome") -> dict[str, Any]:
+    return {
+        "name": outcome.loss.name,
+        "clusters": list(outcome.loss.clusters),
+        "workloads": outcome.workloads,
+        "copies": outcome.copies,
+        "recoverySeconds": round(outcome.recovery_s, 1),
+        "unplaced": [
+            {
+                "workload": str(lacking.key),
+                "tier": lacking.tier.value,
+                "copies": lacking.copies,
+                "why": lacking.why,
+            }
+            for lacking in outcome.unplaced
+        ],
+    }
