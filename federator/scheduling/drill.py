@@ -83,10 +83,12 @@ def outcome(
     """
     rank = {tier: number for number, tier in enumerate(Tier)}
     unplaced = [
-        Unplaced(one.key, tiers[one.key], one.stays, one.why) for one in rehearsed if one.stays
+        Unplaced(each.key, tiers[each.key], each.stays, each.why)
+        for each in rehearsed
+        if each.stays
     ]
     unplaced.sort(key=lambda lacking: (rank[lacking.tier], -lacking.copies, lacking.key))
-    copies = sum(one.before for one in rehearsed)
+    copies = sum(each.before for each in rehearsed)
     moving = copies - sum(lacking.copies for lacking in unplaced)
     return Outcome(
         loss, len(rehearsed), copies, tuple(unplaced), moving * MINUTE_S / max(a_minute, 1)

@@ -48,8 +48,8 @@ def drill(by: str, files: tuple[str, ...], a_minute: int | None, output: str, **
     if output == "table":
         _show(outcomes, by)
     else:
-        common.show(common.dump({"losses": [_outcome(one) for one in outcomes]}, output))
-    if any(one.unplaced for one in outcomes):
+        common.show(common.dump({"losses": [_outcome(outcome) for outcome in outcomes]}, output))
+    if any(outcome.unplaced for outcome in outcomes):
         sys.exit(1)
 
 
@@ -63,24 +63,24 @@ def _show(outcomes: "Sequence[Outcome]", by: str) -> None:
     headers = [by.upper() or "CLUSTER", "WORKLOADS", "COPIES", *lack, "REST MOVED IN"]
     rows = [
         [
-            one.loss.name,
-            str(one.workloads),
-            str(one.copies),
-            *(str(one.missing(tier)) for tier in Tier),
-            _duration(one.recovery_s),
+            outcome.loss.name,
+            str(outcome.workloads),
+            str(outcome.copies),
+            *(str(outcome.missing(tier)) for tier in Tier),
+            _duration(outcome.recovery_s),
         ]
-        for one in outcomes
+        for outcome in outcomes
     ]
     common.show(common.table(headers, rows))
-    for one in outcomes:
-        if not one.unplaced:
+    for outcome in outcomes:
+        if not outcome.unplaced:
             continue
-        copies = sum(lacking.copies for lacking in one.unplaced)
-        common.show(f"\nWithout {one.loss.name}, {copies} copies would have no place:")
-        for lacking in one.unplaced[:SHOWN]:
+        copies = sum(lacking.copies for lacking in outcome.unplaced)
+        common.show(f"\nWithout {outcome.loss.name}, {copies} copies would have no place:")
+        for lacking in outcome.unplaced[:SHOWN]:
             common.show(f"  {lacking.key} ({lacking.tier.value}): {lacking.copies}: {lacking.why}")
-        if len(one.unplaced) > SHOWN:
-            common.show(f"  ... and {len(one.unplaced) - SHOWN} workloads more (-o json)")
+        if len(outcome.unplaced) > SHOWN:
+            common.show(f"  ... and {len(outcome.unplaced) - SHOWN} workloads more (-o json)")
 
 
 def _duration(seconds: float) -> str:
