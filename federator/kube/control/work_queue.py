@@ -106,7 +106,10 @@ class WorkQueue(Generic[K]):
         self._failed: dict[K, int] = {}
         self._waiters: collections.deque[asyncio.Future[None]] = collections.deque()
         self._starved_waiters: collections.deque[asyncio.Future[None]] = collections.deque()
-        """Waiters for keys of starved groups."""
+        """Waiters for keys of starved groups: woken while nobody else is free to take them."""
+        self._gathering = asyncio.Lock()
+        self._takers = 0
+        """Callers that wait for a batch of any groups, or gather one."""
         self._spawn: Callable[[], None] | None = None
         """Makes one worker more, unless there are as many as there may be."""
         self._workers = 0
@@ -177,7 +180,22 @@ class WorkQueue(Generic[K]):
         given to `done`.
 
         A key that comes after a silence is taken at once: others are unlikely to follow soon.
+
+        One batch is gathered at a time, so that keys which became ready together are in one: taken
+        by several they would be worked on in the order in which they became ready.
         """
+        if starved:
+            return await self._gather(most, linger_s, starved=True)
+        self._takers += 1
+        try:
+            async with self._gathering:
+                return await self._gather(most, linger_s, starved=False)
+        finally:
+            self._takers -= 1
+            if not self._takers and self._starved_waiters and self._ready.ready(starved=True):
+                _wake(self._starved_waiters)
+
+    async def _gather(self, most: int, linger_s: float, *, starved: bool) -> list[K]:
         batch = [await self.get(starved=starved)]
         before, self._taken_last = self._taken_last, asyncio.get_running_loop().time()
         crowded = (
@@ -203,8 +221,8 @@ class WorkQueue(Generic[K]):
         signalled = self._again.pop(key, None)
         if signalled is not None:
             self._enqueue(key, signalled)
-        elif self._starved_waiters and self._ready.is_starved(key):
-            _wake(self._starved_waiters)
+        else:
+            self._wake_starved(key)
 
     def succeed(self, key: K) -> None:
         """Forgets the failures of `key`."""
@@ -361,10 +379,13 @@ class WorkQueue(Generic[K]):
             self._metrics.queue_added(self.name, len(self._ready))
         if _wake(self._waiters):
             return
-        if self._starved_waiters and self._ready.is_starved(key):
-            _wake(self._starved_waiters)
+        self._wake_starved(key)
         if self._spawn is not None:
             self._spawn()
+
+    def _wake_starved(self, key: K) -> None:
+        if not self._takers and self._starved_waiters and self._ready.is_starved(key):
+            _wake(self._starved_waiters)
 
     def _take(self, *, starved: bool = False) -> K:
         key = self._ready.popleft(starved=starved)
