@@ -34,6 +34,48 @@ async def test_a_batch_lingers_for_more_and_is_bounded() -> None:
 
 
 @on_virtual_time
+async def test_keys_that_become_ready_together_are_in_one_batch() -> None:
+    work: WorkQueue[str] = WorkQueue("together", rng=random.Random(1), group=lambda key: key[0])
+    batches: list[list[str]] = []
+
+    async def note(batch: Batch[str]) -> None:
+        batches.append(list(batch))
+        await asyncio.sleep(1)
+
+    task = asyncio.create_task(work.run_batches(note, most=10, linger_s=0.05, at_once=4))
+    await asyncio.sleep(1)
+    for key in ("a0", "a1", "b0", "c0"):
+        work.add(key)
+    await asyncio.sleep(0.5)
+    for key in ("d0", "b1", "a2"):
+        work.add(key)
+    await asyncio.sleep(5)
+
+    assert batches == [["a0", "b0", "c0", "a1"], ["d0", "b1", "a2"]]
+    task.cancel()
+
+
+@on_virtual_time
+async def test_a_starved_group_is_served_when_all_who_take_batches_are_at_work() -> None:
+    work: WorkQueue[str] = WorkQueue("starved", rng=random.Random(1), group=lambda key: key[0])
+    begun: dict[str, float] = {}
+
+    async def note(batch: Batch[str]) -> None:
+        begun.update(dict.fromkeys(batch, asyncio.get_running_loop().time()))
+        await asyncio.sleep(10)
+
+    task = asyncio.create_task(work.run_batches(note, most=1, at_once=2))
+    for key in ("a0", "a1", "a2"):
+        work.add(key)
+    await asyncio.sleep(1)
+    work.add("b0")
+    await asyncio.sleep(30)
+
+    assert begun == {"a0": 0, "a1": 0, "b0": 1, "a2": 10}
+    task.cancel()
+
+
+@on_virtual_time
 async def test_a_cancelled_batch_gives_its_first_key_back() -> None:
     work = queue()
     work.add("a")
