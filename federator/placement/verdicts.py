@@ -210,8 +210,7 @@ def _judged(
             f"keeps {got} {things} that {candidate.waits}, although {_kept_out(ask, left_out)}",
         )
     kept = f", {min(candidate.held, got)} of them held before" if candidate.held else ""
-    limited = _limited(ask.policy, candidate)
-    return Reason.CHOSEN, _given(got, things, candidate.cap, kept, limited)
+    return Reason.CHOSEN, _given(got, things, candidate.cap, kept, _limited(ask.policy, candidate))
 
 
 def given(name: str, got: int, things: str, cap: int, limited: str) -> str:

@@ -6,6 +6,7 @@ kubectl. Schema and conversion from the core's Decision; `decisionfacts` reads i
 verdicts are made small is `verdicttext`'s.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
@@ -301,7 +302,7 @@ def to_spec(
         "given": [_given_fields(share, unit) for share in given],
         "policy": _policy_ref(decision),
         "quotaGenerations": dict(sorted(decision.quota_generations.items())),
-        "asOf": raw.rfc3339(decision.as_of),
+        "asOf": _moment(decision.as_of),
         "inputsHash": decision.inputs_hash,
         "violations": [plaintext.clipped(sentence) for sentence in decision.violations[:16]],
         "verdicts": verdicttext.summarise(decision.verdicts),
@@ -330,6 +331,10 @@ def to_spec(
     return spec
 
 
+_moment = functools.lru_cache(maxsize=16)(raw.rfc3339)
+"""All decisions of a cycle are as of one moment."""
+
+
 def _unit(decision: Decision, ask: Ask | None) -> Unit:
     """Without an ask, only shares of shards have ranges."""
     if ask:
@@ -345,14 +350,15 @@ def _charge_fields(ask: Ask, content: bytes) -> dict[str, Any]:
 
 
 def _share_fields(share: Share, unit: Unit) -> dict[str, Any]:
-    fields: dict[str, Any] = {"cluster": share.cluster, "seq": share.seq}
     if unit is Unit.SHARDS:
-        return fields | {"ranges": shards.text(share.ranges), "slots": share.slots}
-    return (
-        fields
-        | {"replicas": share.count}
-        | ({"nodes": share.nodes} if share.nodes is not None else {})
-    )
+        return {
+            "cluster": share.cluster,
+            "seq": share.seq,
+            "ranges": shards.text(share.ranges),
+            "slots": share.slots,
+        }
+    fields = {"cluster": share.cluster, "seq": share.seq, "replicas": share.count}
+    return fields if share.nodes is None else fields | {"nodes": share.nodes}
 
 
 def _given_fields(share: Share, unit: Unit) -> dict[str, Any]:

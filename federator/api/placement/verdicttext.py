@@ -4,7 +4,9 @@ Models and the making.
 Used by `placementdecision` only. Full tables are recomputed on demand by explain.
 """
 
+import itertools
 import json
+import operator
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
@@ -70,7 +72,7 @@ def summarise(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """At most 32 KiB as JSON: when there are too many chosen clusters, terms go first, then
     sentences, then the smallest."""
     groups = decision.grouped(verdicts)
-    chosen = sorted(groups.chosen, key=lambda v: (-v.got, v.cluster))
+    chosen = sorted(groups.chosen, key=_got, reverse=True)  # equal ones stay in order of name
     rejected = [_rejected(group) for group in groups.rejected]
     body: dict[str, Any]
     for detail in (2, 1, 0):
@@ -86,7 +88,19 @@ def summarise(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     return {"chosen": rows[:shown], "chosenNotShown": len(rows) - shown, "rejected": rejected}
 
 
+_got = operator.attrgetter("got")
+
+
 def _chosen(verdict: Verdict, detail: int) -> dict[str, Any]:
+    if detail > 1 and verdict.message and verdict.terms:  # nearly always
+        return {
+            "cluster": verdict.cluster,
+            "got": verdict.got,
+            "fit": verdict.fit,
+            "score": verdict.score,
+            "message": plaintext.clipped(verdict.message),
+            "terms": dict(verdict.terms),
+        }
     row: dict[str, Any] = {
         "cluster": verdict.cluster,
         "got": verdict.got,
@@ -112,16 +126,17 @@ def _rejected(group: Rejected) -> dict[str, Any]:
 
 
 def _at_most(body: dict[str, Any]) -> int:
-    """An upper bound of `_size`, without writing it: six bytes per character, two in ASCII."""
-    characters = 0
-    for row in (*body["chosen"], *body["rejected"]):
-        message = row.get("message", "")
-        characters += (2 if message.isascii() else 6) * len(message)
-    names = sum(6 * len(row["cluster"]) for row in body["chosen"]) + 6 * 253 * NAMES_SHOWN * len(
-        body["rejected"]
-    )
-    terms = sum(6 * len(name) + 32 for row in body["chosen"] for name in row.get("terms", ()))
-    return characters + names + terms + 200 * (len(body["chosen"]) + len(body["rejected"]) + 1)
+    """An upper bound of `_size`, without writing it: six bytes per character, two in ASCII, as if
+    all rows were like the longest."""
+    chosen, rows = body["chosen"], (*body["chosen"], *body["rejected"])
+    messages = [row["message"] for row in rows if "message" in row]
+    terms = [row["terms"] for row in chosen if "terms" in row]
+    each = 2 if all(map(str.isascii, messages)) else 6
+    each *= max(map(len, messages), default=0)
+    each += 6 * max((len(row["cluster"]) for row in chosen), default=0) + 200
+    longest = max(map(len, itertools.chain.from_iterable(terms)), default=0)
+    each += max(map(len, terms), default=0) * (6 * longest + 32)
+    return each * (len(rows) + 1) + 6 * 253 * NAMES_SHOWN * len(body["rejected"])
 
 
 def _size(value: Any) -> int:

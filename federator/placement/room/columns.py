@@ -17,11 +17,15 @@ from federator.model.kubernetes import taints
 from federator.model.resources import PODS, UNLIMITED
 from federator.placement.room import binding, nodes
 from federator.placement.room.binding import Floats, Ints
+from federator.placement.room.changes import Changes
 from federator.placement.room.nodes import MOST_PER_NODE, Nodes
 
 Bools = NDArray[np.bool_]
 _SPARE: Final = 8
 """Rows that every cluster may gain before the arrays are made larger."""
+_ALL: Final = slice(None)
+_FOLLOWED: Final = 64
+"""With fewer clusters room is counted anew rather than followed."""
 _NO_ROW: Final = -1
 """Free amount in places without a row: no copy fits."""
 
@@ -50,6 +54,8 @@ class Charge:
     """(cluster, free, counts, kinds) from before rows were merged."""
 
 
+_CLOSED: Final = -np.inf
+"""The score of rows whose nodes admit no copy."""
 _NOWHERE: Final[Ints] = np.zeros(0, dtype=np.int64)
 
 
@@ -71,6 +77,7 @@ class Columns:
     __slots__ = (
         "_counted",
         "_partly",
+        "changes",
         "counts",
         "free",
         "kinds",
@@ -100,6 +107,7 @@ class Columns:
         self._partly: set[int] = set()
         """The clusters whose rows do not name every resource."""
         self._counted: _Counted | None = None
+        self.changes = Changes(len(self.names)) if clusters >= _FOLLOWED else None
         for at, one in enumerate(every):
             self.put(at, one)
 
@@ -114,6 +122,7 @@ class Columns:
         made.free, made.counts = self.free.copy(), self.counts.copy()
         made.kinds, made.used = self.kinds.copy(), self.used.copy()
         made._partly, made._counted = self._partly.copy(), self._counted
+        made.changes = None if self.changes is None else self.changes.copy()
         return made
 
     def holds(self, one: Nodes) -> bool:
@@ -123,7 +132,7 @@ class Columns:
 
     def put(self, at: int, one: Nodes) -> None:
         """Sets the rows of one cluster."""
-        self._counted = None
+        self._forget()
         rows = one.counts.size
         self._widen(rows)
         places, kinds = (
@@ -159,6 +168,17 @@ class Columns:
             self.kinds[at, :rows] = kinds[one.kinds]
         self.used[at], self.most[at] = rows, one.most_rows
 
+    @property
+    def position(self) -> int:
+        """Where `updated` can go on from later."""
+        return 0 if self.changes is None else self.changes.position
+
+    def _forget(self) -> None:
+        """Rows are about to change otherwise than by a charge."""
+        self._counted = None
+        if self.changes is not None:
+            self.changes.interrupt()
+
     def nodes(self, at: int) -> Nodes:
         """The rows of one cluster as a value."""
         rows, named = int(self.used[at]), np.flatnonzero(self.known[:, at])
@@ -173,32 +193,56 @@ class Columns:
 
     def heights(self, shape: PodShape, at: Ints | slice) -> Ints:
         """[c, S]: copies that fit per node, for the clusters `at`."""
-        needs, top = nodes.needs_of(self.names, shape), int(self.used.max(initial=0))
+        top, here = int(self.used.max(initial=0)), self._which(at)
+        heights = self._fitting(shape, lambda index: self.free[index, here, :top])
+        if heights is None:
+            return np.zeros((self.used[here].size, top), dtype=np.int64)
+        if self.makes.tainted:
+            self._keep_off(shape, heights, self.kinds[here, :top])
+        return heights
+
+    def _fitting(self, shape: PodShape, free_of: Callable[[int], Ints]) -> Ints | None:
+        """Copies that fit per node by its free amounts; None where some resource is not there at
+        all. `free_of(index)`: what is free of one resource."""
+        needs = nodes.needs_of(self.names, shape)
         if needs is None:
-            return np.zeros((self.used[at].size, top), dtype=np.int64)
+            return None
         most = 1 if shape.one_per_node else MOST_PER_NODE
         heights: Ints | None = None
         for index, need in needs:
-            fit = self.free[index, at, :top] // need if need > 1 else self.free[index, at, :top]
+            fit = free_of(index) // need if need > 1 else free_of(index)
             heights = (
                 np.minimum(fit, most) if heights is None else np.minimum(heights, fit, out=heights)
             )
         assert heights is not None  # pods are always named
-        np.maximum(heights, 0, out=heights)
-        self._keep_off(shape, heights, self.kinds[at, :top])
-        return heights
+        return np.maximum(heights, 0, out=heights)
+
+    def updated(self, counted: Ints, shape: PodShape, position: int) -> Ints | None:
+        """`copies` of all clusters as they are now, of those as they were at a position of
+        `changes`; None where counting anew is less work, or the only way."""
+        changes = self.changes
+        if changes is None or position < changes.start:
+            return None
+        if 2 * (changes.position - position) > self.used.size * int(self.used.max(initial=0)):
+            return None
+        at, count, kinds, free = changes.since(position)
+        made = counted.copy()
+        heights = self._fitting(shape, lambda index: free[index])
+        if heights is not None:
+            if self.makes.tainted:
+                self._keep_off(shape, heights, np.broadcast_to(kinds, heights.shape))
+            np.add.at(made, at, count * (heights[1] - heights[0]))
+        return made
 
     def _keep_off(self, shape: PodShape, heights: Ints, kinds: Ints) -> None:
         """Nodes with a taint that keeps the pods off hold none. `kinds`: the makes of the nodes of
         `heights`.
         """
-        if self.makes.tainted:
-            open_to = [
-                taints.untolerated(make.taints, shape.tolerations) is None
-                for make in self.makes.every
-            ]
-            if not all(open_to):
-                heights[~np.array(open_to)[kinds]] = 0
+        open_to = [
+            taints.untolerated(make.taints, shape.tolerations) is None for make in self.makes.every
+        ]
+        if not all(open_to):
+            heights[~np.array(open_to)[kinds]] = 0
 
     def admitting(self, at: int, shape: PodShape) -> int:
         """How many nodes of one cluster have no taint that keeps the pods off."""
@@ -237,64 +281,75 @@ class Columns:
         if self._partly:
             needs = needs * self.known[:, at]
             heights[~needs.any(axis=0)] = 0
-        else:
-            needs = np.broadcast_to(needs, (len(self.names), at.size))
-        counts = self.counts[at, : heights.shape[1]]
-        if not packs.any() and (copies < (counts * (heights > 0)).sum(axis=1)).all():
-            where, row, parts = self._shallow(shape, at, heights, counts, copies)
-            taken = needs[:, where]
+        shallow = None if packs.any() else self._shallow(shape, at, heights, copies)
+        if shallow is not None:
+            where, row, parts = shallow
+            taken = needs[:, where] if self._partly else needs
         else:
             each, parts = self._spread(shape, at, heights, np.where(packs, 0, copies))
             if packs.any():
                 parts += _packed(at, self.counts, heights, copies, np.flatnonzero(packs), each)
             where, row = np.nonzero(each)
-            taken = needs[:, where] * each[where, row]
-        need = nodes.need_in(self.names, shape)[:, None]
-        fuller = [
-            self.free[:, one.at, one.row] - need * self.known[:, one.at] * one.copies
-            for one in parts
-        ]
-        if where.size:
-            self.free[:, at[where], row] -= taken
-        for one, free in zip(parts, fuller, strict=True):
-            self._append(one, free)
-        over = at[self.used[at] > self.most[at]] if parts else ()
-        return Charge(
-            at[where], row, taken, parts, tuple(self._merge(int(each_at)) for each_at in over)
-        )
+            taken = (needs[:, where] if self._partly else needs) * each[where, row]
+        return self._taken(shape, at[where], row, taken, parts)
+
+    def _taken(
+        self, shape: PodShape, at: Ints, row: Ints, taken: Ints, parts: tuple[Parts, ...]
+    ) -> Charge:
+        """Takes `taken` from each node of rows `row` of clusters `at`, and splits off the parts."""
+        split = [self.free[:, one.at, one.row] for one in parts]
+        if at.size:
+            before = self.free[:, at, row]
+            self.free[:, at, row] = before - taken
+        for one, free in zip(parts, split, strict=True):
+            need = nodes.need_in(self.names, shape)[:, None]
+            need = need * self.known[:, one.at] if self._partly else need
+            fuller = free - need * one.copies
+            kinds = self._append(one, fuller)
+            if self.changes is not None:
+                self.changes.add(one.at, one.part, kinds, free, fuller)
+        if at.size and self.changes is not None:
+            here = (at, row)
+            self.changes.add(at, self.counts[here], self.kinds[here], before, before - taken)
+        merged: tuple[tuple[int, Ints, Ints, Ints], ...] = ()
+        if parts:
+            over = {
+                int(each) for one in parts for each in one.at[self.used[one.at] > self.most[one.at]]
+            }
+            merged = tuple(map(self._merge, sorted(over)))
+        return Charge(at, row, taken, parts, merged)
 
     def _shallow(
-        self, shape: PodShape, at: Ints, heights: Ints, counts: Ints, copies: Ints
-    ) -> tuple[Ints, Ints, tuple[Parts, ...]]:
-        """As `_spread` where every cluster gets fewer copies than it has nodes for: one for each
-        node of its best rows. Returns the positions in `at` and the rows whose nodes all get one,
-        and the parts."""
-        openness = self._openness(shape, at, heights.shape[1], 1)
-        scores = np.where(heights > 0, openness, -np.inf)
-        whole: list[tuple[Ints, Ints]] = []
-        split: list[tuple[Ints, Ints, Ints]] = []
-        going, left = np.arange(at.size), copies
-        while True:
-            row = scores[going].argmax(axis=1)
-            rest = left - counts[going, row]
-            in_part = rest < 0
-            if in_part.all():
-                split.append((going, row, left))
-                break
-            split.append((going[in_part], row[in_part], left[in_part]))
-            full = ~in_part
-            whole.append((going[full], row[full]))
-            scores[going, row] = -np.inf
-            more = rest > 0
-            if not more.any():
-                break
-            going, left = going[more], rest[more]
-        where, which, part = (np.concatenate(column) for column in zip(*split, strict=True))
-        parts = Parts(at[where], which, part, np.ones_like(part))
-        if not whole:
-            return _NOWHERE, _NOWHERE, (parts,)
-        full_at, full_row = (np.concatenate(column) for column in zip(*whole, strict=True))
-        return full_at, full_row, (parts,) if part.size else ()
+        self, shape: PodShape, at: Ints, heights: Ints, copies: Ints
+    ) -> tuple[Ints, Ints, tuple[Parts, ...]] | None:
+        """As `_spread` where no cluster gets more copies than it has nodes for: one for each node
+        of its best rows. Returns the positions in `at` and the rows whose nodes all get one, and
+        the parts; None where some cluster gets more."""
+        scores = self._openness(shape, at, heights.shape[1], 1)
+        scores[heights <= 0] = _CLOSED
+        best = scores.argmax(axis=1)
+        whole: list[tuple[int, int]] = []
+        split: list[tuple[int, int, int]] = []
+        columns = (at.tolist(), best.tolist(), self.counts[at, best].tolist(), copies.tolist())
+        for place, (cluster, first, there, wanted) in enumerate(zip(*columns, strict=True)):
+            row, has, left = first, there, wanted
+            while left:
+                if scores[place, row] == _CLOSED:
+                    return None
+                if left < has:
+                    split.append((cluster, row, left))
+                    break
+                whole.append((place, row))
+                left -= has
+                if left:
+                    scores[place, row] = _CLOSED
+                    row = int(scores[place].argmax())
+                    has = int(self.counts[cluster, row])
+        where, which = np.array(whole, dtype=np.int64).reshape(-1, 2).T
+        if not split:
+            return where, which, ()
+        parts_at, parts_row, part = np.array(split, dtype=np.int64).T
+        return where, which, (Parts(parts_at, parts_row, part, np.ones_like(part)),)
 
     def charge_one(self, shape: PodShape, at: int, copies: int, *, packs: bool) -> Charge:
         """As `charge`, for one cluster: with one dimension less."""
@@ -304,28 +359,20 @@ class Columns:
         heights = self.heights_of(shape, at)
         if not need.any():
             heights[:] = 0
-        counts, free = self.counts[at, :top], self.free[:, at]
+        counts = self.counts[at, :top]
         if packs:
             bound = binding.packed(counts, heights, copies)
         else:
             bound = binding.spread(
                 counts, heights, copies, lambda level: self._openness_of(shape, at, level)
             )
-        fuller = [free[:, row] - need * each for row, _, each in bound.parts]
         (rows,) = bound.each.nonzero()
         taken: Ints = need[:, None] * bound.each[rows]
-        if rows.size:
-            free[:, rows] -= taken
         parts = tuple(
             Parts(*(np.array([value]) for value in (at, row, part, each)))
             for row, part, each in bound.parts
         )
-        for one, left in zip(parts, fuller, strict=True):
-            self._append(one, left[:, None])
-        over = bool(parts) and self.used[at] > self.most[at]
-        return Charge(
-            np.full(rows.size, at), rows, taken, parts, (self._merge(at),) if over else ()
-        )
+        return self._taken(shape, np.full(rows.size, at), rows, taken, parts)
 
     def heights_of(self, shape: PodShape, at: int) -> Ints:
         """[S]: copies that fit per node, in the rows of one cluster."""
@@ -340,7 +387,8 @@ class Columns:
         assert heights is not None  # pods are always named
         heights = np.minimum(heights, 1 if shape.one_per_node else MOST_PER_NODE)
         np.maximum(heights, 0, out=heights)
-        self._keep_off(shape, heights, self.kinds[at, :top])
+        if self.makes.tainted:
+            self._keep_off(shape, heights, self.kinds[at, :top])
         return heights
 
     def copies_of(self, shape: PodShape, at: int) -> int:
@@ -363,7 +411,7 @@ class Columns:
 
     def undo(self, made: Charge) -> None:
         """Takes a charge back; later ones must have been taken back before."""
-        self._counted = None
+        self._forget()
         for at, free, counts, kinds in made.merged:
             rows = counts.size
             self.free[:, at, :rows], self.counts[at, :rows], self.kinds[at, :rows] = (
@@ -396,26 +444,38 @@ class Columns:
     def _openness(self, shape: PodShape, at: Ints, top: int, copies: Ints | int) -> Floats:
         """[c, S]: as `binding.openness`, with `copies` on each node, [c, 1] or for all."""
         places, needs = nodes.scored_of(self.names, shape)
-        one_by = self.makes.inverse.take(self.kinds[at, :top], axis=1)
+        here = self._which(at)
+        kinds = self.kinds[here, :top]
         total: Floats | None = None
         for index, place in enumerate(places):
-            left = (self.free[place, at, :top] - needs[index, 0] * copies) * one_by[index]
-            total = left if total is None else total + left
+            left = self.free[place, here, :top] - needs[index, 0] * copies
+            part = left * self.makes.inverse[index].take(kinds)
+            total = part if total is None else np.add(total, part, out=total)
         assert total is not None
         return total
 
-    def _append(self, one: Parts, free: Ints) -> None:
-        """Gives every split-off part a row of its own."""
+    def _which(self, at: Ints | slice) -> Ints | slice:
+        """The same clusters; as a slice, which copies nothing, where they are all."""
+        return _ALL if not isinstance(at, slice) and at.size == self.used.size else at
+
+    def _append(self, one: Parts, free: Ints) -> Ints:
+        """Gives every split-off part a row of its own; returns their makes."""
         slot = self.used[one.at]
         self._widen(int(slot.max()) + 1)
-        self.free[:, one.at, slot] = free
-        self.counts[one.at, slot] = one.part
-        self.counts[one.at, one.row] -= one.part
-        self.kinds[one.at, slot] = self.kinds[one.at, one.row]
-        self.used[one.at] += 1
+        rows = self.counts.shape[1]
+        former, mine = one.at * rows + one.row, one.at * rows + slot
+        counts, kinds = self.counts.reshape(-1), self.kinds.reshape(-1)
+        self.free.reshape(len(self.names), -1)[:, mine] = free
+        counts[mine] = one.part
+        counts[former] -= one.part
+        of_former: Ints = kinds.take(former)
+        kinds[mine] = of_former
+        self.used[one.at] = slot + 1
+        return of_former
 
     def _merge(self, at: int) -> tuple[int, Ints, Ints, Ints]:
         """Joins rows of one cluster; returns what was there before."""
+        self._forget()
         rows = int(self.used[at])
         before = (
             self.counts[at, :rows].copy(),

@@ -8,7 +8,7 @@ remembered per shape, and counted again only for the clusters that changed since
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -85,6 +85,10 @@ class Charge:
     """Copies charged before, of the clusters that count some shapes themselves."""
 
 
+_Kept: TypeAlias = tuple[Ints, int, int]
+"""What was counted, with the clock of the world and the position of its changes at that time."""
+
+
 class World:
     """All clusters by name, as columns; C clusters, R resources."""
 
@@ -118,9 +122,9 @@ class World:
         """Of those clusters: copies charged beyond the summary."""
         self._headroom: Ints | None = None
         """[R, C], UNLIMITED where spec.usable does not bound; None where it bounds no cluster."""
-        self._rooms: dict[str, tuple[Ints, int]] = {}
+        self._rooms: dict[str, _Kept] = {}
         """shape id -> (room per cluster, clock when it was counted)."""
-        self._with_room: dict[str, tuple[Ints, int]] = {}
+        self._with_room: dict[str, _Kept] = {}
         """The same of the nodes on which one copy fits."""
         self._clock = 0
         self._stamps: Ints = np.zeros(count, dtype=np.int64)
@@ -160,15 +164,18 @@ class World:
         """[C]: how many more copies fit in each cluster; 0 for a cluster without a report to rely
         on, PENDING where only the member can count the shape and has not reported it. Not to be
         changed."""
-        return self._remembered(self._rooms, shape, self._count)
+        return self._remembered(self._rooms, shape, self._count, followed=self._plainly(shape))
 
     def _remembered(
         self,
-        kept: dict[str, tuple[Ints, int]],
+        kept: dict[str, _Kept],
         shape: PodShape,
         count: Callable[[PodShape, str, Ints | slice], Ints],
+        *,
+        followed: bool = False,
     ) -> Ints:
-        """What `count` gives for every cluster, counted again only for those that changed since."""
+        """What `count` gives for every cluster, counted again only for those that changed since.
+        `followed`: it is what the nodes alone have room for."""
         key = nodes.shape_id(shape)
         found = kept.get(key)
         if found is None:
@@ -176,13 +183,17 @@ class World:
                 kept.clear()
             counted = count(shape, key, _ALL)
         else:
-            counted, clock = found
+            counted, clock, position = found
             if clock == self._clock:
                 return counted
-            (stale,) = (self._stamps > clock).nonzero()
-            counted = counted.copy()
-            counted[stale] = count(shape, key, stale)
-        kept[key] = (counted, self._clock)
+            updated = self.nodes.updated(counted, shape, position) if followed else None
+            if updated is not None:
+                counted = updated
+            else:
+                (stale,) = (self._stamps > clock).nonzero()
+                counted = counted.copy()
+                counted[stale] = count(shape, key, stale)
+        kept[key] = (counted, self._clock, self.nodes.position)
         return counted
 
     def headroom(self, at: int) -> Resources | None:
@@ -237,11 +248,11 @@ class World:
 
     def charge(self, shape: PodShape, grown: Mapping[str, int]) -> Charge | None:
         """Charges `grown` copies by cluster; clusters without a report are left out."""
-        given = [
+        given = sorted(
             (at, copies)
             for name, copies in grown.items()
             if copies > 0 and (at := self.at.get(name, -1)) >= 0 and not self._closed[at]
-        ]
+        )
         if not given:
             return None
         at, copies = np.array(given, dtype=np.int64).T
@@ -304,9 +315,13 @@ class World:
             ]
             self._headroom[:, at] = amounts
 
+    def _plainly(self, shape: PodShape) -> bool:
+        """Whether nothing but the nodes bounds the room."""
+        return shape.plain and not self._counting and self._headroom is None
+
     def _count(self, shape: PodShape, key: str, at: Ints | slice) -> Ints:
         """[c]: the room of the clusters `at`."""
-        plainly = shape.plain and not self._counting and self._headroom is None
+        plainly = self._plainly(shape)
         if plainly and not isinstance(at, slice) and at.size <= _FEW:
             few = [
                 0 if self._closed[here] else self.nodes.copies_of(shape, here)

@@ -65,11 +65,9 @@ SCORERS: Final[Mapping[str, Scorer]] = {"home": home, "preference": preference, 
 _AT_ROOM: Final = list(SCORERS).index("room")
 
 
-def with_room(
-    terms: tuple[tuple[str, int], ...], room: int, most: int
-) -> tuple[tuple[str, int], ...]:
-    """The terms of a cluster that was scored without room, with it."""
-    return (*terms[:_AT_ROOM], ("room", of_room(room, most)), *terms[_AT_ROOM + 1 :])
+def with_room(terms: tuple[tuple[str, int], ...], points: int) -> tuple[tuple[str, int], ...]:
+    """The terms of a cluster that was scored without room, with these points for it."""
+    return (*terms[:_AT_ROOM], ("room", points), *terms[_AT_ROOM + 1 :])
 
 
 def score(ask: Ask, clusters: Sequence[Facts]) -> list[tuple[tuple[str, int], ...]]:

@@ -45,17 +45,17 @@ def decide(
     chosen, copies = given
     clusters = [like.names[at] for at in chosen]
     ranges = ((0, total - 1),) if shards else ()
-    shares = tuple(
+    shares = [
         quick_share(name, count, count, seqs.above(mark(name), seq), ranges)
         for name, count in zip(clusters, copies, strict=True)
-    )
+    ]
     ledger.commit(Commitment.of(ask, shares), dict(zip(clusters, copies, strict=True)))
     worded = Worded(ask, like, rooms, chosen, copies, by_name)
     return quick_decision(
         key=ask.key,
         uid=ask.uid,
         wanted=total,
-        shares=shares,
+        shares=tuple(shares),
         shortfall=0,
         reason=Reason.CHOSEN,
         message=verdicts.sentence(ask, total, total, "", {}),

@@ -57,25 +57,17 @@ class Worded:
     def _chosen(self, top: int) -> tuple[Verdict, ...]:
         """`top`: the most room of an open cluster."""
         like, things = self.like, verdicts.noun(self.ask)
-        most, at_most = like.most, self._at_most
-        bounded = ""
-        if most <= at_most and most < top:
+        most, bounded = min(like.most, self._at_most), ""
+        if most == like.most < top:
             bounded = f" ({enforcing.bound(self.ask.policy, 'maxPerCluster')})"
         made = []
         rooms, preferred = self.rooms[self.chosen].tolist(), like.preference[self.chosen].tolist()
         for at, got, room, points in zip(self.chosen, self.copies, rooms, preferred, strict=True):
-            name, cap = like.names[at], min(room, most, at_most)
-            limited = bounded if most < room else ""
+            name, cap, roomy = like.names[at], min(room, most), scorers.of_room(room, top)
+            message = verdicts.given(name, got, things, cap, bounded if most < room else "")
+            terms = scorers.with_room(like.terms[at], roomy)
             made.append(
-                quick_verdict(
-                    name,
-                    Reason.CHOSEN,
-                    verdicts.given(name, got, things, cap, limited),
-                    cap,
-                    got,
-                    points + scorers.of_room(room, top),
-                    scorers.with_room(like.terms[at], room, top),
-                )
+                quick_verdict(name, Reason.CHOSEN, message, cap, got, points + roomy, terms)
             )
         return tuple(made)
 

@@ -6,14 +6,16 @@ import random
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from federator.model.ask import PodShape
 from federator.model.fleet import Capacity, ClusterView, Commitment, FleetSnapshot, NodeRow
-from federator.model.kubernetes.taints import Taint
+from federator.model.kubernetes.taints import Taint, Toleration
 from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
+from federator.placement.room import nodes
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
 from federator.placement.selection.candidates import places
@@ -126,7 +128,10 @@ def _mixed(rng: random.Random, at: int) -> ClusterView:
     )
 
 
-def test_a_long_batch_splits_and_merges_rows_as_single_clusters_do() -> None:
+def test_a_long_batch_splits_and_merges_rows_as_single_clusters_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(nodes, "MAX_ROWS_KEPT", 64)  # or these few nodes are never too many rows
     rng = random.Random(20)
     snapshot = FleetSnapshot(
         0.0, {one.name: one for one in (_mixed(rng, at) for at in range(6))}, ()
@@ -154,6 +159,40 @@ def test_a_long_batch_splits_and_merges_rows_as_single_clusters_do() -> None:
     assert (ledger.rooms(shapes[0]) >= room).all()
     ledger.rollback(0)
     assert np.array_equal(ledger.rooms(shapes[0]), Commitments().open(snapshot).rooms(shapes[0]))
+
+
+@pytest.mark.parametrize("rows_kept", [8, 400])
+def test_room_that_follows_charges_is_room_that_is_counted_anew(
+    monkeypatch: pytest.MonkeyPatch, rows_kept: int
+) -> None:
+    monkeypatch.setattr(nodes, "MAX_ROWS_KEPT", rows_kept)
+    rng, followed = random.Random(rows_kept), 0
+    views = [replace(_mixed(rng, at), usable_permille=1000) for at in range(80)]
+    snapshot = FleetSnapshot(0.0, {view.name: view for view in views}, ())
+    ledger, plain = Commitments().open(snapshot), PlainLedger(Commitments(), snapshot)
+    shapes = [*SHAPES[:4], SHAPES[5]]
+    shapes += [replace(SHAPES[1], tolerations=(Toleration("gpu", "Exists"),))]
+    for at in range(150):
+        mark, plain_mark = ledger.mark(), plain.mark()
+        grown = {
+            name: rng.choice((1, 2, 30, 200)) for name in rng.sample(sorted(snapshot.clusters), 4)
+        }
+        shape = rng.choice(shapes)
+        commit(ledger, at, shape, grown)
+        commit(plain, at, shape, grown)
+        if rng.random() < 0.1:
+            ledger.rollback(mark)
+            plain.rollback(plain_mark)
+        before, shape = ledger.world.nodes.position, rng.choice(shapes)
+        measure = [plain.room(name, shape) for name in sorted(snapshot.clusters)]
+        assert ledger.rooms(shape).tolist() == measure
+        counted = ledger.world.nodes.copies(shape, slice(None))
+        commit(ledger, 1000 + at, shape, {"c00": 1})
+        commit(plain, 1000 + at, shape, {"c00": 1})
+        again = ledger.world.nodes.updated(counted, shape, before)
+        followed += again is not None
+        assert again is None or again[0] == ledger.rooms(shape)[0]
+    assert followed > 20
 
 
 def test_the_kept_world_follows_summaries_and_decisions_and_leaves_open_ledgers_alone() -> None:

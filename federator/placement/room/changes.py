@@ -1,0 +1,64 @@
+"""What charges changed of the rows of nodes, in order. Room that was counted before is brought up
+to date by it: a shape that is read again after eighty decisions needs a thousand rows, not all.
+
+R resources. A change that is not told here (a new report, a merge, a charge taken back) ends the
+record; room that is older is counted anew.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from federator.placement.room.binding import Ints
+
+KEPT: Final = 4096
+"""Changes that are kept, about 300 KB with three resources."""
+
+
+class Changes:
+    """`nodes[i]` nodes of make `kinds[i]` in cluster `at[i]` had `free[:, 0, i]` free each, and
+    have `free[:, 1, i]`. Nothing is allocated before the first change."""
+
+    __slots__ = ("_columns", "_resources", "_size", "position", "start")
+
+    def __init__(self, resources: int, position: int = 0) -> None:
+        self._resources = resources
+        self._columns: tuple[Ints, Ints] | None = None
+        self._size = 0
+        self.position = position
+        """Changes so far, and interruptions."""
+        self.start = position
+        """The position of the first change that is kept."""
+
+    def copy(self) -> "Changes":
+        """Changes that go on from here."""
+        return Changes(self._resources, self.position)
+
+    def add(self, at: Ints, nodes: Ints, kinds: Ints, before: Ints, after: Ints) -> None:
+        """`before` and `after` are [R, n]."""
+        count = at.size
+        if self._columns is None:
+            named = np.zeros((3, KEPT), dtype=np.int64)
+            self._columns = named, np.zeros((self._resources, 2, KEPT), dtype=np.int64)
+        if self._size + count > KEPT:
+            self.interrupt()
+        if count > KEPT:
+            return
+        named, free = self._columns
+        here = slice(self._size, self._size + count)
+        named[0, here], named[1, here], named[2, here] = at, nodes, kinds
+        free[:, 0, here], free[:, 1, here] = before, after
+        self._size += count
+        self.position += count
+
+    def interrupt(self) -> None:
+        """What was counted up to now cannot be brought up to date."""
+        self.position += 1
+        self.start, self._size = self.position, 0
+
+    def since(self, position: int) -> tuple[Ints, Ints, Ints, Ints]:
+        """(at, nodes, kinds, free) of the changes from a position on, at the earliest `start`."""
+        assert self._columns is not None
+        named, free = self._columns
+        here = slice(position - self.start, self._size)
+        return named[0, here], named[1, here], named[2, here], free[:, :, here]
