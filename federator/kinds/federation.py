@@ -5,7 +5,13 @@ Their models are in `api`.
 
 from typing import Final
 
-from federator.api import clustercapacity, federatedquota, membercluster, runtimeprofile
+from federator.api import (
+    clustercapacity,
+    clusterstandard,
+    federatedquota,
+    membercluster,
+    runtimeprofile,
+)
 from federator.api.common import Model
 from federator.api.placement import placementdecision, placementpolicy
 from federator.kinds.kind import AGE, STATUS, WORKLOAD_GROUP, Column, Kind
@@ -121,6 +127,13 @@ KINDS: Final = (
             Column("Reason", '.status.conditions[?(@.type=="Valid")].reason', wide=True),
             Column("Message", '.status.conditions[?(@.type=="Valid")].message', wide=True),
         ),
+    ),
+    _federation(
+        "clusterstandards",
+        "cstd",
+        clusterstandard.ClusterStandard,
+        (AGE,),
+        has_status=False,
     ),
     _federation(
         "clustercapacities",

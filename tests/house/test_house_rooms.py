@@ -15,7 +15,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("raw", "common"),
         ("schema", "decoding", "placementfields", "federatedquota", "runtimeprofile"),
         ("structural", "capacityfields"),
-        ("placement", "membercluster", "clustercapacity"),
+        ("placement", "membercluster", "clustercapacity", "clusterstandard"),
     ),
     "kinds": (
         ("labels", "natives"),

@@ -1,5 +1,5 @@
-"""`federator cluster add|check|renew|grant|cordon|uncordon|drain|undrain|declare-dead|trust|
-remove|list`: the members of the federation."""
+"""`federator cluster add|check|conform|renew|grant|cordon|uncordon|drain|undrain|declare-dead|
+trust|remove|list`: the members of the federation."""
 
 import sys
 import time
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from federator.cli import common
-from federator.cli.clusters import draining
+from federator.cli.clusters import conforming, draining
 
 if TYPE_CHECKING:
     from federator.cli.clusters.joining import Examination
@@ -32,6 +32,7 @@ def cluster() -> None:
 cluster.add_command(draining.drain)
 cluster.add_command(draining.undrain)
 cluster.add_command(draining.declare_dead)
+cluster.add_command(conforming.conform)
 
 
 @cluster.command()
@@ -48,6 +49,11 @@ cluster.add_command(draining.declare_dead)
     "--label", "labels", multiple=True, help="key=value, for policies to select and spread by."
 )
 @click.option("--force", is_flag=True, help="Join although a check failed.")
+@click.option(
+    "--standard/--no-standard",
+    default=True,
+    help="First apply there what the ClusterStandards for these labels ask for (default), or not.",
+)
 @common.connection_options
 def add(
     name: str,
@@ -55,10 +61,12 @@ def add(
     member_kubeconfig: str,
     labels: tuple[str, ...],
     force: bool,
+    standard: bool,
     kubeconfig: str,
     context: str,
 ) -> None:
-    """Join a cluster as NAME: check it, create the hub's account there, pin its identity."""
+    """Join a cluster as NAME: bring it up to its ClusterStandards, check it, create the hub's
+    account there, pin its identity."""
     from federator.cli.clusters import joining
     from federator.kube.login.kubeconfigs import MemberAccess
     from federator.model.kubernetes import selectors
@@ -72,13 +80,16 @@ def add(
 
     async def work(host: "Client") -> None:
         async def at_member(client: "Client") -> None:
+            await joining.refuse_known(host, name, await client.kube_system_uid())
+            if standard:
+                await conforming.bring_up(host, client, marks)
             examination = await joining.examine(client, time.time())
             report(examination)
-            if not examination.fit and not force:
+            as_standard = not standard or await conforming.compared(host, client, marks)
+            if not (examination.fit and as_standard) and not force:
                 common.fail(
                     "the cluster is not fit to join; fix what is marked FAILED, or use --force"
                 )
-            await joining.refuse_known(host, name, examination.uid)
             token = await joining.hub_account(client)
             credentials = endpoint_of(client)
             certificate = (
@@ -117,8 +128,8 @@ def add(
 def check(name: str, member_context: str, strict: bool, kubeconfig: str, context: str) -> None:
     """Show the conditions of a member, and whether the host is set up as
     docs/operating/hardening.md asks; with -C also check the member's connectivity, rights,
-    versions, clock and hardening."""
-    from federator.api import membercluster
+    versions, clock, hardening and what its ClusterStandards ask for."""
+    from federator.api import membercluster, raw
     from federator.cli.clusters import joining
     from federator.hub import hardening
     from federator.kinds import registry
@@ -151,8 +162,11 @@ def check(name: str, member_context: str, strict: bool, kubeconfig: str, context
                     f"this is another cluster: {examination.uid}, but {pinned} has joined as {name}"
                 )
             report(examination)
+            conforms = await conforming.compared(
+                host, client, raw.text_map(obj["metadata"], "labels")
+            )
             guarded = await hardened(client, hardening.MEMBER_AS_PERSON)
-            return examination.fit and (guarded or not strict)
+            return examination.fit and conforms and (guarded or not strict)
 
         there = await common.with_host(kubeconfig, member_context, at_member)
         return there and fit and (safe or not strict)

@@ -182,6 +182,7 @@ def test_names_scope_subresources_and_category() -> None:
         "ClusterPlacementPolicy": ["cpp"],
         "PlacementDecision": ["pd"],
         "FederatedQuota": ["fq"],
+        "ClusterStandard": ["cstd"],
         "ClusterCapacity": ["ccap"],
     }
     assert all(spec["names"]["categories"] == ["federator"] for spec in rows.values())

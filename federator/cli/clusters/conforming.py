@@ -1,0 +1,84 @@
+"""`federator cluster conform`: brings a cluster up to the ClusterStandards that are for it."""
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+from federator.cli import common
+
+if TYPE_CHECKING:
+    from federator.kube.client import Client
+
+
+@click.command()
+@click.argument("name")
+@click.option("--member-context", "-C", default="", help="Context of the cluster (default: NAME).")
+@click.option(
+    "--member-kubeconfig",
+    default="",
+    help="Kubeconfig with that context (default: that of the host).",
+)
+@click.option("--dry-run", is_flag=True, help="Say what differs; change nothing.")
+@common.connection_options
+def conform(
+    name: str,
+    member_context: str,
+    member_kubeconfig: str,
+    dry_run: bool,
+    kubeconfig: str,
+    context: str,
+) -> None:
+    """Apply in a joined cluster what its ClusterStandards ask for, with your own rights there, and
+    compare. Exit 1: something is missing, differs or is not ready."""
+    from federator.api import membercluster, raw
+    from federator.kinds import registry
+
+    async def work(host: "Client") -> bool:
+        obj = await host.get(registry.KINDS["MemberCluster"].ref("", name))
+        labels = raw.text_map(obj["metadata"], "labels")
+
+        async def at_member(client: "Client") -> bool:
+            pinned, uid = membercluster.recorded_uid(obj), await client.kube_system_uid()
+            if pinned and pinned != uid:
+                common.fail(f"this is another cluster: {uid}, but {pinned} has joined as {name}")
+            if not dry_run:
+                await bring_up(host, client, labels)
+            return await compared(host, client, labels)
+
+        where = member_kubeconfig or kubeconfig, member_context or name
+        return await common.with_host(*where, at_member)
+
+    if not common.run(common.with_federation(kubeconfig, context, work)):
+        sys.exit(1)
+
+
+async def bring_up(host: "Client", client: "Client", labels: Mapping[str, str]) -> None:
+    """Applies what the standards for these labels ask for, and says what was applied. Ends the
+    command where that cannot be done."""
+    from federator.cli.clusters import standard
+    from federator.kube import errors
+    from federator.model.errors import FieldError
+
+    standards = await standard.of_cluster(host, labels)
+    try:
+        async for title in standard.conform(client, standards):
+            common.say(f"{title} applied")
+    except (errors.ApiError, FieldError) as trouble:
+        common.fail(f"the cluster was not brought up to its standard: {trouble}")
+
+
+async def compared(host: "Client", client: "Client", labels: Mapping[str, str]) -> bool:
+    """Prints what the standards for these labels ask for, line by line. Returns whether all of it
+    is so; True where no standard is for them."""
+    from federator.cli.clusters import standard
+
+    findings = await standard.compare(client, await standard.of_cluster(host, labels))
+    if findings:
+        rows = [
+            ["ok" if finding.ok else "FAILED", finding.subject, finding.message]
+            for finding in findings
+        ]
+        common.show("\n" + common.table(["STANDARD", "CHECK", "FOUND"], rows))
+    return all(finding.ok for finding in findings)
