@@ -44,6 +44,7 @@ from federator.hub.options import HubOptions
 from federator.hub.placing.draining import Draining
 from federator.hub.placing.drilling import Drilling
 from federator.hub.placing.foreign import Foreign
+from federator.hub.placing.governing import Governing
 from federator.hub.placing.placer import Placing
 from federator.hub.placing.sealing import Sealing
 from federator.hub.placing.unschedulable import UnschedulableCaps
@@ -154,7 +155,12 @@ class HubProcess:
         self.placing = Placing(
             self.state, applier, self.events, self.caps, in_force, clock=clock, rng=rng
         )
-        self.draining = Draining(self.state, self.placing, self.events, clock=clock, rng=rng)
+        governing = Governing(
+            self.state, self.events, lambda: bool(self.shortage.trouble), clock=clock
+        )
+        self.draining = Draining(
+            self.state, self.placing, self.events, governing=governing, clock=clock, rng=rng
+        )
         self.drilling = Drilling(self.state, self.placing, clock=clock)
         history = Revisions(client, applier, self.documents, fleet=self.options.fleet)
         self.view = RolloutView(self.state)

@@ -124,6 +124,30 @@ TABLE: tuple[Row, ...] = (
         "1 while this process lacks file descriptors for connections to members.",
     ),
     Row(
+        "federator_clusters",
+        Gauge,
+        "Clusters by what the governor holds of them: Live, Suspect, Unreachable, Dead, Degraded or"
+        " Unknown.",
+        ("health",),
+    ),
+    Row(
+        "federator_failover_brake",
+        Gauge,
+        "1 for what holds failovers of the whole fleet back now, 0 for the others.",
+        ("brake",),
+    ),
+    Row(
+        "federator_evacuated_copies_total",
+        Counter,
+        "Copies that got another place because their cluster was drained or lost, or went back.",
+        ("reason",),
+    ),
+    Row(
+        "federator_duplicate_risk_total",
+        Counter,
+        "Copies that got another place although their cluster was only silent: two may run.",
+    ),
+    Row(
         "federator_deletions_waiting",
         Gauge,
         "Deletions that the budget of slices deleted in a minute holds back.",

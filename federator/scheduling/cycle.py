@@ -148,9 +148,9 @@ def _as_recorded(made: Made, standing: Standing) -> Made:
 def _divided(
     entry: Entry, snapshot: FleetSnapshot, ledger: Ledger, mark: Callable[[str], int], seq: int
 ) -> Decision:
-    ask, standing = entry.ask, entry.standing
-    return editing.decide(
-        ask,
+    standing = entry.standing
+    decision = editing.decide(
+        _as_new(entry.ask) if entry.anew else entry.ask,
         standing.held,
         snapshot,
         ledger,
@@ -163,11 +163,25 @@ def _divided(
         finished=standing.done,
         per_cluster=_per_cluster(entry),
     )
+    if not entry.anew:
+        return decision
+    # what it depends on is what it asks for
+    hashed = inputs.inputs_hash(entry.ask, snapshot, ledger.memo)
+    return replace(decision, inputs_hash=hashed)
+
+
+def _as_new(ask: Ask) -> Ask:
+    """The ask under a division that gives what is held no preference."""
+    return replace(
+        ask, policy=replace(ask.policy, division=replace(ask.policy.division, fresh=True))
+    )
 
 
 def _previous(entry: Entry, snapshot: FleetSnapshot, ledger: Ledger) -> str:
     """The inputs hash for which held copies were divided; "" when the division must be repeated."""
     recorded, policy = entry.standing.recorded, entry.ask.policy
+    if entry.anew:
+        return ""
     if (
         recorded is not None
         and recorded.to_move > 0

@@ -74,6 +74,9 @@ class Entry:
     leave: Leave | None = None
     refused: Refused | None = None
     """Why it may not run as written; None when it may."""
+    anew: bool = False
+    """What it holds gets no preference this once, as for a workload that is new: copies go back to
+    a cluster that they left because it was lost."""
     native: bool = False
     """The host would run it itself, so members must not run it too."""
 

@@ -212,3 +212,11 @@ def rehearse(
                 Rehearsed(entry.key, None, before, before, f"it cannot be decided: {bug}")
             )
     return rehearsed
+
+
+def anew(
+    entry: Entry, snapshot: FleetSnapshot, commitments: Commitments, seq: Callable[[], int]
+) -> Decision | None:
+    """What the cycle would decide if all copies might move at once; None for a bug."""
+    made = cycle.run([replace(entry, leave=None)], Queue(), snapshot, commitments, seq=seq)
+    return made.decided[0].decision if made.decided else None

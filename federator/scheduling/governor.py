@@ -16,6 +16,9 @@ from typing import Final
 
 from federator.model.ask import Failover, Policy
 
+NEWS_S: Final = 90.0
+"""News through a watch contradicts the probe for so long: an API server sends a bookmark about once
+a minute."""
 PARTIAL_PERCENT: Final = 55
 """More than so many of a hundred clusters gone is a partial disruption (Kubernetes:
 --unhealthy-zone-threshold 0.55)."""
@@ -63,7 +66,8 @@ class Evidence:
     silent_s: float = 0.0
     """Since the last good probe; time in which none was sent does not count."""
     news_s: float | None = None
-    """Since anything came through a watch there; None before the first."""
+    """Since anything came through a watch there after its probes had begun to fail; None for
+    nothing."""
     process_speaks: bool = True
     """The lease of its member process is renewed, as far as it can be read."""
     machines: int | None = None
@@ -82,14 +86,10 @@ def health(evidence: Evidence, grace_s: float) -> Health:
                 return Health.UNKNOWN
             return Health.DEGRADED if evidence.machines == 0 else Health.LIVE
         case Probed.SILENT:
-            quiet_s = min(evidence.silent_s, _or_ever(evidence.news_s))
-            if quiet_s < grace_s:
+            tells = evidence.news_s is not None and evidence.news_s < NEWS_S
+            if evidence.silent_s < grace_s or tells:
                 return Health.SUSPECT
             return Health.DEAD if evidence.declared_dead else Health.UNREACHABLE
-
-
-def _or_ever(seconds: float | None) -> float:
-    return float("inf") if seconds is None else seconds
 
 
 class Brake(StrEnum):
@@ -208,8 +208,9 @@ class Move:
 
     at_s: float
     """Monotonic seconds."""
-    silence: str
-    """Of which cluster, and since when: moves because of one silence are one move."""
+    silences: frozenset[str]
+    """Of which clusters, and since when: what leaves clusters that were lost at the same time is
+    one move."""
 
 
 def holds(policy: Policy, lost: Watched, silence: str, last: Move | None, now_s: float) -> str:
@@ -218,16 +219,11 @@ def holds(policy: Policy, lost: Watched, silence: str, last: Move | None, now_s:
     after_s = policy.stays_unreachable_s
     if after_s is None:
         return "its policy does not let it leave a cluster that is only silent (failover.when)"
-    waits_s = lost.since_s + after_s - now_s
-    if waits_s > 0:
-        return f"it fails over after {after_s:.0f} s of this, {waits_s:.0f} s from now"
-    if last is not None and last.silence != silence:
-        rests_s = last.at_s + policy.failover.cooldown_s - now_s
-        if rests_s > 0:
-            return (
-                f"it was moved lately, and moves again {rests_s:.0f} s from now at the earliest"
-                f" (failover.cooldownSeconds {policy.failover.cooldown_s})"
-            )
+    if now_s < lost.since_s + after_s:
+        return f"it fails over when that has lasted for {after_s:.0f} s (failover.afterSeconds)"
+    rests_s = policy.failover.cooldown_s
+    if last is not None and silence not in last.silences and now_s < last.at_s + rests_s:
+        return f"it was moved within the last {rests_s} s (failover.cooldownSeconds)"
     return ""
 
 

@@ -74,6 +74,7 @@ OWN: Mapping[str, frozenset[str]] = {
     )
     | {"LettingGo", "Paused"},
     "MemberCluster Dead": frozenset({"Moving", "Waiting", "Moved", "Paused"}),
+    "MemberCluster FailingOver": frozenset({"Moving", "Waiting", "Moved", "Held", "Paused"}),
     "MemberCluster Draining": frozenset(
         {"Emptying", "Waiting", "Emptied", "Paused", "Refused", "NotHeard"}
     ),
@@ -100,7 +101,8 @@ OWN: Mapping[str, frozenset[str]] = {
             "Completed",
         }
     )
-    | {"FailedOver", "DeclaredDead", "Moved", "HeardAgain"}
+    | {"FailedOver", "FailedBack", "DeclaredDead", "FailingOver", "Moved", "HeardAgain"}
+    | {"FailoverHeld", "FailoverReleased"}
     | {"Drained", "Draining", "DrainRefused", "Emptied", "DrainEnded"}
     | {
         "DeletionBlocked",
@@ -169,6 +171,10 @@ _CLIENT = (
     "meeting of faults."
 )
 _DEAD = "No script declares a cluster dead; tests/unit/hub/test_declared_dead.py does."
+_SILENT = (
+    "Episodes end before anything fails over (300 s of being Unreachable), and a hub that restarts"
+    " begins to count anew; tests/unit/hub/test_failover.py has it."
+)
 _DRAINED = "No script drains a cluster; tests/unit/hub/test_draining.py does."
 ELSEWHERE: Mapping[str, str] = {
     "workload Placed: Suspended": (
@@ -247,7 +253,22 @@ ELSEWHERE: Mapping[str, str] = {
     },
     **{f"MemberCluster Draining: {one}": _DRAINED for one in sorted(OWN["MemberCluster Draining"])},
     **{f"MemberCluster Dead: {one}": _DEAD for one in sorted(OWN["MemberCluster Dead"])},
-    **{f"Event: {one}": _DEAD for one in ("FailedOver", "DeclaredDead", "Moved", "HeardAgain")},
+    **{f"Event: {one}": _DEAD for one in ("DeclaredDead", "Moved")},
+    **{
+        f"MemberCluster FailingOver: {one}": _SILENT
+        for one in sorted(OWN["MemberCluster FailingOver"])
+    },
+    **{
+        f"Event: {one}": _SILENT
+        for one in (
+            "FailedOver",
+            "FailedBack",
+            "FailingOver",
+            "HeardAgain",
+            "FailoverHeld",
+            "FailoverReleased",
+        )
+    },
     **{
         f"Event: {one}": _DRAINED
         for one in ("Drained", "Draining", "DrainRefused", "Emptied", "DrainEnded")

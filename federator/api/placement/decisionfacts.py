@@ -22,6 +22,30 @@ from federator.model.names import WorkloadKey
 _REASONS: Final = {str(reason): reason for reason in Reason}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedOver:
+    """A lost cluster that copies left. Times in epoch seconds."""
+
+    cluster: str
+    silent_since: str
+    """Since when it had been silent; with its name this is one silence."""
+    at_s: float
+    """When the last of them left."""
+    copies: int
+    """That left and have not come back."""
+    back_s: float | None = None
+    """When copies last went back."""
+
+    @property
+    def silence(self) -> str:
+        return f"{self.cluster} {self.silent_since}"
+
+    @property
+    def last_s(self) -> float:
+        """When this last moved copies, either way."""
+        return max(self.at_s, self.back_s or self.at_s)
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What many decisions have in common."""
@@ -68,6 +92,8 @@ class Terms:
     """Names of the Required policies that were in force beside it."""
     deletion_reason: str
     waiting_for: tuple[str, ...]
+    failovers: tuple[FailedOver, ...] = ()
+    """Lost clusters that copies left lately, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +262,17 @@ def _read_terms(spec: Mapping[str, Any]) -> Terms:
         ),
         deletion_reason=raw.text(deletion, "reason"),
         waiting_for=raw.texts(deletion, "waitingFor"),
+        failovers=tuple(map(_failed_over, raw.objects(spec, "failovers"))),
+    )
+
+
+def _failed_over(entry: Obj) -> FailedOver:
+    return FailedOver(
+        cluster=interning.text(raw.text(entry, "cluster")),
+        silent_since=raw.text(entry, "silentSince"),
+        at_s=raw.epoch_s(raw.text(entry, "at")),
+        copies=max(raw.integer(entry, "copies"), 0),
+        back_s=raw.epoch_s(raw.text(entry, "backAt")) if "backAt" in entry else None,
     )
 
 

@@ -31,6 +31,7 @@ from federator.api.common import (
     rules,
 )
 from federator.api.placement import verdicttext
+from federator.api.placement.decisionfacts import FailedOver
 from federator.api.placement.verdicttext import Verdicts
 from federator.model import plaintext, shards
 from federator.model.ask import Ask, Unit
@@ -38,6 +39,7 @@ from federator.model.decision import Decision, Share
 
 KIND: Final = "PlacementDecision"
 MAX_CAUSES: Final = 10
+MAX_FAILOVERS: Final = 4
 
 
 class WorkloadRef(Model):
@@ -77,6 +79,21 @@ class GivenFields(Model):
     """Copies that it had, for kinds with replicas."""
     ranges: IndexSet | None = None
     """Shards that it had, for job sets."""
+
+
+class FailoverFields(Model):
+    """A cluster that copies left because it was lost, and whether they went back."""
+
+    cluster: ClusterName
+    """Name of the member cluster."""
+    silent_since: ShortText = ""
+    """Since when it had been silent: moves because of one silence are one."""
+    at: Moment
+    """When the last of them left."""
+    copies: Amount
+    """Copies, for job sets slots, that left and have not come back."""
+    back_at: Moment | None = None
+    """When copies last went back; absent before."""
 
 
 class RequiredRef(Model):
@@ -223,6 +240,11 @@ class Spec(Model):
     ] = Field(default_factory=list)
     """What clusters still hold of earlier decisions: what they report counts within that and their
     share. Left out by versions that did not record it."""
+    failovers: Annotated[
+        list[FailoverFields], Field(max_length=MAX_FAILOVERS, json_schema_extra=ATOMIC)
+    ] = Field(default_factory=list)
+    """Lost clusters that copies left by themselves or by a person's word, the last ones, oldest
+    first: by this they rest between moves, and find home."""
     max_clusters_at_once: Amount | None = None
     """A changed template reaches at most this many clusters that are not healthy yet."""
     policy: PolicyRef
@@ -280,12 +302,14 @@ def to_spec(
     given: Sequence[Share] = (),
     revision: str = "",
     content: bytes = b"",
+    failovers: Sequence[FailedOver] = (),
 ) -> dict[str, Any]:
     """The whole `.spec`. `causes` are oldest first, of which the last ten stay; `ask` adds what the
     ledger is charged with and the roll-out's bound; `leaving` are clusters without a share that may
     still hold something; `rebalanced` is the last request for a rebalance that is done with;
     `given` is what clusters had before; `revision` keeps the spec in force where an edit is held
-    back; `content` is the digest of what is charged."""
+    back; `content` is the digest of what is charged; `failovers` are the lost clusters that copies
+    left lately."""
     ask = decision.under or ask
     unit = _unit(decision, ask)
     spec: dict[str, Any] = {
@@ -308,9 +332,24 @@ def to_spec(
         "verdicts": verdicttext.summarise(decision.verdicts),
         "causes": [plaintext.clipped(cause) for cause in causes[-MAX_CAUSES:]],
     }
+    spec |= _now_and_then(decision, leaving, rebalanced, failovers)
+    if ask and ask.policy.max_clusters_at_once:
+        spec["maxClustersAtOnce"] = ask.policy.max_clusters_at_once
+    if ask:
+        spec["charge"] = _charge_fields(ask, content)
+    if ask and decision.held_back:
+        kept = {"revision": revision} if revision else {}
+        spec["inForce"] = {"generation": ask.generation, "heldBack": decision.held_back} | kept
+    return spec
+
+
+def _now_and_then(
+    decision: Decision, leaving: Sequence[str], rebalanced: str, failovers: Sequence[FailedOver]
+) -> dict[str, Any]:
+    """The fields that most decisions do not have."""
     moves = {"toMove": decision.to_move, "moved": decision.moved, "rebalanced": rebalanced}
     everywhere = {"perCluster": decision.per_cluster, "surplus": decision.surplus}
-    spec |= {name: value for name, value in (moves | everywhere).items() if value}
+    spec: dict[str, Any] = {name: value for name, value in (moves | everywhere).items() if value}
     if decision.tolerated:
         spec["tolerated"] = {
             cluster: list(taints[:64]) for cluster, taints in sorted(decision.tolerated.items())
@@ -321,13 +360,8 @@ def to_spec(
     spec |= {name: value for name, value in optional.items() if value}
     if leaving:
         spec["leaving"] = list(leaving)
-    if ask and ask.policy.max_clusters_at_once:
-        spec["maxClustersAtOnce"] = ask.policy.max_clusters_at_once
-    if ask:
-        spec["charge"] = _charge_fields(ask, content)
-    if ask and decision.held_back:
-        kept = {"revision": revision} if revision else {}
-        spec["inForce"] = {"generation": ask.generation, "heldBack": decision.held_back} | kept
+    if failovers:
+        spec["failovers"] = [_failover_fields(left) for left in failovers[-MAX_FAILOVERS:]]
     return spec
 
 
@@ -365,6 +399,13 @@ def _given_fields(share: Share, unit: Unit) -> dict[str, Any]:
     if unit is Unit.SHARDS:
         return {"cluster": share.cluster, "ranges": shards.text(share.ranges)}
     return {"cluster": share.cluster, "replicas": share.count}
+
+
+def _failover_fields(left: FailedOver) -> dict[str, Any]:
+    back = {"backAt": raw.rfc3339(left.back_s)} if left.back_s is not None else {}
+    since = {"silentSince": left.silent_since} if left.silent_since else {}
+    at = raw.rfc3339(left.at_s)
+    return {"cluster": left.cluster, **since, "at": at, "copies": left.copies, **back}
 
 
 def _policy_ref(decision: Decision) -> dict[str, Any]:

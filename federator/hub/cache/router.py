@@ -133,7 +133,7 @@ class MemberTurn(StrEnum):
     REMOVE = "removal"
     """Carries the removal of a deleted MemberCluster on."""
     DRAIN = "drain"
-    """Moves what is there to other clusters, if that is wished."""
+    """Moves what is there to other clusters, if that is wished or it is lost."""
     TIDY = "namespaces"
     """Updates or removes namespaces that the hub made there."""
     RENEW = "credentials"
@@ -196,7 +196,7 @@ MEMBER_ROUTES: Final[Mapping[MemberChanged, tuple[MemberTurn, ...]]] = {
     MemberChanged.APPEARED: (MemberTurn.REMOVE,),
     MemberChanged.EDITED: (MemberTurn.REMOVE, MemberTurn.DRAIN, MemberTurn.REPORT),
     MemberChanged.DISPUTED: (MemberTurn.ASK,),
-    MemberChanged.REACHED: _ALL_BUT_ROOM,
+    MemberChanged.REACHED: (*_ALL_BUT_ROOM, MemberTurn.DRAIN),
     MemberChanged.DOUBTED: _ALL_BUT_ROOM,
     MemberChanged.CLAIMED: _ALL_BUT_ROOM,
     MemberChanged.OTHER_HOST: _ALL_BUT_ROOM,

@@ -31,7 +31,7 @@ from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
 from federator.kube.control.lanes import Lane
 from federator.kube.control.write_fights import WriteFightDetector
-from federator.kube.store import Bound, Store, own_version, version_number
+from federator.kube.store import Bound, Store, version_number
 from federator.kube.tokens import Token
 from federator.kube.watch.reflector import Reflector
 from federator.kube.wire.exchange import SMALL_LIMIT
@@ -39,6 +39,7 @@ from federator.model import seq as seqs
 from federator.model.fleet import ClusterView, serves
 from federator.model.names import ClusterName, WorkloadKey
 from federator.model.steps import ObjectRef
+from federator.scheduling.governor import Health
 from federator.status.conditions import TRUE
 from federator.status.given import BEYOND_BOUNDS, Contradiction
 
@@ -114,6 +115,8 @@ class Member:
     refused: dict[WorkloadKey, tuple[str, str, bool]] = field(default_factory=dict)
     """Writes that it refused: (reason, message, permanent)."""
     vitals: Vitals = field(default_factory=Vitals)
+    health: Health = Health.UNKNOWN
+    """What the governor held of it at its last look (`hub/placing/governing.py`)."""
     trust: Trust = field(default_factory=Trust)
     """Whether its reports agree with what it was given."""
     write_fights: WriteFightDetector[WorkloadKey] = field(
@@ -235,6 +238,18 @@ class Member:
         return lost and membercluster.declared_dead(self.obj)
 
     @property
+    def unreachable(self) -> bool:
+        """Whether it is silent, and tainted for that on the host: not before may anything leave."""
+        lost = self.reachability.state is Reachability.LOST and not self.unasked
+        recorded = self.health is Health.UNREACHABLE and membercluster.tainted(self.obj)
+        return lost and recorded and self.removal is Removal.NONE
+
+    @property
+    def gone(self) -> bool:
+        """Whether what it holds counts as lost, for as long as it is silent."""
+        return self.dead or self.unreachable
+
+    @property
     def draining(self) -> bool:
         """Whether it is being emptied: that is wished, and was not refused."""
         if self.drain is None:
@@ -322,7 +337,7 @@ class Member:
         """Records objects beyond the bounds as a contradiction; returns whether the verdict on the
         member changed."""
         verdicts = [
-            self.trust.note(("kept", kind), _beyond(self.name, kind, store), now_s)
+            self.trust.note(("kept", kind), slices.beyond(self.name, kind, store), now_s)
             for kind, store in self.stores.items()
         ]
         excess = self.report.excess if self.report is not None else ""
@@ -409,7 +424,7 @@ class Member:
             if f"{kind.kind}.{kind.group}" not in self.apis:
                 continue
             store = self.stores.setdefault(
-                kind.kind, slice_store(f"{self.name}/{kind.plural}", self.bound)
+                kind.kind, slices.slice_store(f"{self.name}/{kind.plural}", self.bound)
             )
             made.append(
                 Reflector(
@@ -525,6 +540,7 @@ class Member:
             untrustworthy=self.trust.why,
             draining=self.draining,
             dead=self.dead,
+            unreachable=self.unreachable,
             apis=self.apis,
             capacity=self.report.capacity if self.report is not None else None,
             capacity_age_s=age,
@@ -561,11 +577,8 @@ class Member:
 
     @property
     def lost(self) -> bool:
-        return self.reachability.state in (
-            Reachability.LOST,
-            Reachability.REFUSED,
-            Reachability.NEW,
-        )
+        silent = (Reachability.LOST, Reachability.REFUSED, Reachability.NEW)
+        return self.reachability.state in silent
 
     @property
     def unready_reason(self) -> str:
@@ -579,21 +592,6 @@ class Member:
             if self.other_host and not self.duplicate_of
             else membercluster.NOT_REPORTING
         )
-
-
-def slice_store(name: str, bound: Bound | None = None) -> Store[SliceSeen]:
-    return Store(name, version_of=own_version, bound=bound, weight=slices.weight)
-
-
-def _beyond(cluster: str, kind: str, store: Store[SliceSeen]) -> Contradiction | None:
-    if not store.left_out or store.bound is None:
-        return None
-    message = (
-        f"It holds more than is kept of {kind}: {len(store)} objects of at most"
-        f" {store.bound.objects},"
-        f" {store.bytes} of at most {store.bound.bytes} bytes, and {store.left_out} left out"
-    )
-    return Contradiction(BEYOND_BOUNDS, message)
 
 
 def _marked(seen: SliceSeen | None) -> int:

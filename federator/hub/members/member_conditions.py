@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from federator.api.membercluster import DEAD, DRAINING
+from federator.api.membercluster import DEAD, DRAINING, FAILING_OVER
 from federator.model.names import WorkloadKey
 from federator.status.conditions import FALSE, TRUE, Condition
 
@@ -24,8 +24,10 @@ OWNED = (
     "Removing",
     DRAINING,
     DEAD,
+    FAILING_OVER,
 )
-"""Condition types made here. All but Removing, Draining and Dead are True when all is well."""
+"""Condition types made here. All but Removing, Draining, Dead and FailingOver are True when all is
+well."""
 LOOKS = 3
 """Measurements in a row that change the verdict on a clock."""
 RESOLUTION_S = 0.5

@@ -1,5 +1,5 @@
 """Drains and failovers: copies leave clusters that operators want empty (`spec.drain`) or declared
-dead (`spec.declaredDead`), at a pace, and never for nowhere.
+dead (`spec.declaredDead`), or that the governor holds to be lost, at a pace, and never for nowhere.
 
 A wish is admitted when a rehearsal finds a place for every copy, or when it is forced. From then on
 turns are given (`scheduling.evacuation`): the next decision on a workload that has one may take so
@@ -7,9 +7,10 @@ many copies out. Placing decides where they go, dispatching keeps the old ones u
 are ready. Nothing of this is kept but in the status of the MemberCluster: a new leader goes on from
 there, and whoever takes the wish away stops it.
 
-A cluster that was declared dead needs no admission, and nothing there is waited for. Slices that it
-holds are left until it is heard again: then nothing moves any more, what is decided there stays,
-and what got another place is removed as after any move.
+A cluster that is lost needs no admission, and nothing there is waited for. By a person's word all
+leaves it; when it is merely unreachable, what may (`governing`). Slices that it holds are left
+until it is heard again: then nothing moves any more, what is decided there stays, and what got
+another place is removed as after any move. What left comes home one day (`returning`).
 """
 
 import asyncio
@@ -22,21 +23,23 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from federator.api import membercluster, raw
-from federator.api.membercluster import DEAD, DRAIN_STAYS_MAX, DRAINING
+from federator.api.membercluster import DEAD, DRAIN_STAYS_MAX, DRAINING, FAILING_OVER
 from federator.hub.cache import progress
 from federator.hub.cache.router import MemberChanged, MemberTurn
 from federator.hub.cache.state import HubState
 from federator.hub.host.events import Events
 from federator.hub.members.member import Member
-from federator.hub.placing.move_budget import DRAIN, FAILOVER
+from federator.hub.placing.governing import Governing
+from federator.hub.placing.move_budget import DRAIN, FAILBACK, FAILOVER
 from federator.hub.placing.placer import Placing
+from federator.hub.placing.returning import Returning
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
 from federator.kube import clock as clocks
 from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.model import plaintext
-from federator.model.ask import Unit
+from federator.model.ask import Ask, FailoverWhen, Unit
 from federator.model.fleet import copies_of, remaining
 from federator.model.names import WorkloadKey
 from federator.model.steps import RequeueAfter
@@ -51,8 +54,8 @@ FLEET: Final = "the fleet"
 """The one key of the queue: all drains share one budget."""
 LOOK_S: Final = 1.0
 """Seconds between two looks while a cluster is to be empty."""
-REST_S: Final = 15.0
-"""The same when nothing moves: all drains are done, refused or held."""
+WATCH_S: Final = 5.0
+"""The same while nothing moves: members may fall silent, and what is held may be released."""
 TELL_S: Final = 5.0
 """Seconds between two writes of the figures of one drain."""
 STUCK_S: Final = 30.0
@@ -83,12 +86,14 @@ class Draining:
         placing: Placing,
         events: Events,
         *,
+        governing: Governing,
         clock: Clock,
         rng: random.Random,
     ) -> None:
         self.state = state
         self.placing = placing
         self.events = events
+        self.governing = governing
         self.clock = clock
         self.queue: WorkQueue[str] = WorkQueue("draining", rng=rng, metrics=state.metrics)
         self._history: deque[Moved] = deque()
@@ -99,6 +104,7 @@ class Draining:
         """Workloads that found no other place, and when they are asked again."""
         self._told_s: dict[str, float] = {}
         """Name of a cluster -> when its figures were last told."""
+        self.returning = Returning(state, placing, governing, clock=clock)
         placing.moves.on_evacuated = self._moved
         state.signals.on_resumed.append(lambda: self.queue.add(FLEET))
         state.signals.on_member(MemberTurn.DRAIN, lambda _: self.queue.add(FLEET))
@@ -108,29 +114,32 @@ class Draining:
         self._history = deque([Moved(self.clock.monotonic(), self._moved_before())])
         self._granted.clear()
         self._stuck.clear()
+        self.governing.begin()
+        self.returning.begin()
         self.queue.add(FLEET)
         await self.queue.run(self.turn, workers=1)
 
     async def turn(self, key: str) -> RequeueAfter | None:
         """All clusters that are to be empty."""
+        self.governing.look()
         wished: list[Member] = []
         for _, member in sorted(self.state.members.items()):
             self._end(member)
-            dead = membercluster.declared_dead(member.obj)
-            if (dead or member.drain is not None) and not member.abandoned:
+            lost = membercluster.declared_dead(member.obj) or member.unreachable
+            if (lost or member.drain is not None) and not member.abandoned:
                 wished.append(member)
-        if not wished:
+        if not wished and not self.returning.away:
             self._revoke()
-            return None
+            return RequeueAfter(key, WATCH_S, "members may fall silent")
         if self.state.paused:
             self._revoke()
             for member in wished:
-                if member.draining or member.dead:
+                if member.draining or member.gone:
                     self._say(member, "Paused", "Nothing is moved until `federator resume`.")
-            return RequeueAfter(key, REST_S, "the federation is paused")
+            return RequeueAfter(key, WATCH_S, "the federation is paused")
         admitted: list[Member] = []
         for member in wished:
-            if member.dead or member.draining or await self._admit(member, admitted):
+            if member.gone or member.draining or await self._admit(member, admitted):
                 admitted.append(member)
         drained = [_Drained(member, self._since_s(member)) for member in admitted]
         occupants = await self._occupants({cluster.member.name: cluster for cluster in drained})
@@ -138,10 +147,14 @@ class Draining:
         self._forget_before(now_s - evacuation.MINUTE_S)
         given = [*self._history, *self._granted.values()]
         a_minute = self.state.options.evacuated_copies_a_minute
+        if any(member.unreachable for member in admitted):
+            a_minute = self.governing.a_minute(a_minute) or a_minute
         paced = evacuation.pace(occupants.values(), a_minute, given, now_s)
         self._grant(paced, now_s)
         moving = [self._report(cluster, paced, occupants) for cluster in drained]
-        wait_s = LOOK_S if any(moving) else REST_S
+        if not any(moving):
+            moving.append(self._bring_home(a_minute, now_s))
+        wait_s = LOOK_S if any(moving) else WATCH_S
         return RequeueAfter(key, wait_s, "clusters are to be empty")
 
     # -- whether it may begin -------------------------------------------------
@@ -269,7 +282,7 @@ class Draining:
             given = copies_of(remaining(share, done)) if share is not None else 0
             there = 0
             is_there = seen is not None and seen.serves(self.state.options.fleet, workload.uid)
-            if seen is not None and is_there and not cluster.member.dead:
+            if seen is not None and is_there and not cluster.member.gone:
                 jobs = ask.unit is Unit.SHARDS
                 there = seen.observation.active if jobs else seen.observation.desired
                 there = max(there, 1) if share is None else there  # the slice itself has to go
@@ -289,25 +302,30 @@ class Draining:
             ready=ready,
             wanted=sum(copies_of(share) for share in record.shares),
             whole=ask.unit is Unit.SHARDS,
-            stays=self._stays(record, workload, drained) if copies else "",
+            stays=self._stays(record, workload, ask, drained) if copies else "",
         )
 
-    def _stays(self, record: Record, workload: Workload, drained: Mapping[str, _Drained]) -> str:
+    def _stays(
+        self, record: Record, workload: Workload, ask: Ask, drained: Mapping[str, _Drained]
+    ) -> str:
         """Why it may not leave now; "" when it may."""
-        ask, key = workload.ask, record.key
-        if ask is not None and ask.suspended:
+        key = record.key
+        if ask.suspended:
             return "it is suspended, and is left as it is"
         if self.state.refusal(workload) is not None:
             return "it may not run as it is written, and is left as it is"
         here = [drained[name] for name in sorted(drained.keys() & record.clusters)]
         silent = [
-            cluster.member for cluster in here if not (cluster.member.heard or cluster.member.dead)
+            cluster.member for cluster in here if not (cluster.member.heard or cluster.member.gone)
         ]
         if silent:
             return f"{silent[0].name} is not heard: {_why(silent[0])}"
+        for cluster in here:
+            if why := self._held(workload, cluster.member):
+                return why
         if record.terms.unit is Unit.SHARDS:
             until_s = max(
-                0.0 if cluster.member.dead else cluster.since_s + _finish_s(cluster.member)
+                0.0 if cluster.member.gone else cluster.since_s + _finish_s(cluster.member)
                 for cluster in here
             )
             if until_s > self.clock.now():
@@ -320,7 +338,34 @@ class Draining:
             return f"it has no other place yet{f': {why}' if why else ''}"
         return ""
 
+    def _held(self, workload: Workload, member: Member) -> str:
+        """Why it does not leave a lost cluster by its policy, its kind or the governor; "" when
+        none of them is against it."""
+        ask = self.placing.asked(workload)
+        if ask is None or not member.gone:
+            return ""
+        if ask.policy.failover.when is FailoverWhen.NEVER:
+            return "its policy lets it leave no lost cluster (failover.when is Never)"
+        if member.dead:
+            return ""
+        if not ask.overlaps:
+            return (
+                "no two of its copies may ever overlap, and they may be running on there: only"
+                " federator cluster declare-dead moves it"
+            )
+        return self.governing.holds(ask, workload.key, member)
+
     # -- turns ----------------------------------------------------------------
+
+    def _bring_home(self, a_minute: int, now_s: float) -> bool:
+        """Lets copies go back to clusters that they left, when nothing else moves. Returns whether
+        any goes."""
+        given = [*self._history, *self._granted.values()]
+        turns = self.returning.turns(a_minute, given, now_s, self._granted)
+        for turn in turns:
+            self._granted[turn.key] = Moved(now_s, turn.copies)
+            self.placing.queue.add(turn.key)
+        return bool(turns)
 
     def _grant(self, paced: Pace, now_s: float) -> None:
         for turn in paced.turns:
@@ -331,6 +376,7 @@ class Draining:
     def _revoke(self) -> None:
         for key in self._granted:
             self.placing.moves.grant(key, 0)
+            self.placing.moves.send_home(key, "", 0)
         self._granted.clear()
 
     def _moved(self, key: WorkloadKey, copies: int) -> None:
@@ -341,8 +387,26 @@ class Draining:
         if copies:
             self._history.append(Moved(now_s, copies))
             self._stuck.pop(key, None)
-        else:
+            self._count(key, copies)
+            self.returning.moved(key)
+        elif not self.returning.stays(key):
             self._stuck[key] = now_s + STUCK_S
+
+    def _count(self, key: WorkloadKey, copies: int) -> None:
+        workload = self.state.workloads.get(key)
+        record = self.state.record_of(workload) if workload is not None else None
+        held = [self.state.members.get(name) for name in (record.clusters if record else ())]
+        lost = [member for member in held if member is not None and member.gone]
+        home = self.returning.is_sent(key)
+        if record is not None and (lost or home):
+            self.governing.moved(record)
+        metrics = self.state.metrics
+        if metrics is None or copies <= 0:
+            return
+        reason = "FailedBack" if home else "FailedOver" if lost else "Drained"
+        metrics.child("federator_evacuated_copies_total", reason).inc(copies)
+        if not home and any(member.unreachable for member in lost):
+            metrics.child("federator_duplicate_risk_total").inc(copies)
 
     def _moved_before(self) -> int:
         """Copies that drains moved within the last minute, perhaps by another leader."""
@@ -353,7 +417,7 @@ class Draining:
             if record.terms.moved
             and record.facts.as_of > since_s
             and record.terms.causes
-            and record.terms.causes[-1].startswith((DRAIN, FAILOVER))
+            and record.terms.causes[-1].startswith((DRAIN, FAILOVER, FAILBACK))
         )
 
     def _forget_before(self, since_s: float) -> None:
@@ -402,8 +466,10 @@ class Draining:
             }
             for waits in held[:DRAIN_STAYS_MAX]
         ]
-        words = _words_of_dead if member.dead else _words
+        words = _words_of_lost if member.gone else _words
         reason, message = words(left, total, drained.under_way, held, moving=moving)
+        if member.unreachable and left and not self.governing.a_minute(a_minute):
+            reason, message = "Held", f"{_copies(left)} are there. {self.governing.why()}."
         self._say(member, reason, message, figures)
         return moving
 
@@ -422,9 +488,11 @@ class Draining:
             return
         vitals.drain, vitals.drained = said, figures if figures is not None else vitals.drained
         if turned and (
-            reason in ("Emptied", "Moved") or (said.type == DEAD and reason == "Moving")
+            (reason in ("Emptied", "Moved") and figures and figures["copies"])
+            or (said.type != DRAINING and reason == "Moving")
         ):
-            self.events.drain(member, "DeclaredDead" if reason == "Moving" else reason, message)
+            begins = "DeclaredDead" if said.type == DEAD else "FailingOver"
+            self.events.drain(member, begins if reason == "Moving" else reason, message)
         self._tell(member)
 
     def _refuse(self, member: Member, reason: str, message: str) -> None:
@@ -442,15 +510,16 @@ class Draining:
         said = member.vitals.drain
         if said is None and member.vitals.drained is None:
             return
-        if said is not None and said.type == DEAD:
-            if member.dead:
+        if said is not None and said.type in (DEAD, FAILING_OVER):
+            if member.gone:
                 return
         elif member.drain is not None and not member.dead:
             return
         if said is not None and said.status == TRUE:
             left = _copies(raw.integer(member.vitals.drained or {}, "left"))
-            if said.type == DEAD:
-                note = f"It is dead no more: {left} of it had no other place, and stay there."
+            if said.type in (DEAD, FAILING_OVER):
+                before = "dead" if said.type == DEAD else "unreachable"
+                note = f"It is {before} no more: {left} of it have no other place, and stay there."
                 self.events.drain(member, "HeardAgain", note)
             else:
                 self.events.drain(member, "DrainEnded", f"{left} were left there.")
@@ -465,9 +534,8 @@ class Draining:
 
 def _condition(member: Member, status: str, reason: str, message: str) -> Condition:
     generation = raw.integer(member.obj, "metadata", "generation")
-    return Condition(
-        DEAD if member.dead else DRAINING, status, reason, message, observed_generation=generation
-    )
+    kind = DEAD if member.dead else FAILING_OVER if member.unreachable else DRAINING
+    return Condition(kind, status, reason, message, observed_generation=generation)
 
 
 def _timeless(figures: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -492,10 +560,12 @@ def _words(
     return "Waiting", plaintext.clipped(f"{text}, and none moves now. {shown}{more}.")
 
 
-def _words_of_dead(
+def _words_of_lost(
     left: int, total: int, under_way: int, held: Sequence[Waits], *, moving: bool
 ) -> tuple[str, str]:
-    """The same of a cluster that was declared dead."""
+    """The same of a cluster that is lost."""
+    if not total:
+        return "Moved", "Nothing was decided there."
     if not left:
         rest = "what it still holds is removed when it is heard again"
         return "Moved", f"All of its {_copies(total)} have got another place; {rest}."

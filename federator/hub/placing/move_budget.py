@@ -10,14 +10,19 @@ last minute say was moved.
 import functools
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from federator.api import raw
+from federator.api.placement.decisionfacts import FailedOver
+from federator.api.placement.placementdecision import MAX_FAILOVERS
 from federator.hub.cache.state import HubState
+from federator.hub.members.member import Member
 from federator.hub.records.decisions import Record
 from federator.kube.clock import Clock
 from federator.model.ask import Ask, MoveBudget, Policy
 from federator.model.decision import Decision
+from federator.model.fleet import copies_of
 from federator.model.names import WorkloadKey
 from federator.placement.policy import enforcing
 from federator.placement.selection import filters, leaving
@@ -25,7 +30,8 @@ from federator.placement.selection.leaving import Allowance, Leave
 
 DRAIN: Final = "drain of "
 FAILOVER: Final = "failover from "
-"""How causes of decisions begin that belong to an evacuation."""
+FAILBACK: Final = "failback to "
+"""How causes of decisions begin that draw on the budget of evacuations."""
 MINUTE_S = 60.0
 COUNTED_FOR_S = 30.0
 """Seconds for which the count of a policy's replicas is used: a percentage of it may be a little
@@ -40,6 +46,8 @@ policy), or the key of a workload with a placement of its own."""
 REQUIRED: Final = "required"
 EVACUATED: Final[Account] = ("", "", leaving.EVACUATION)
 """What leaves clusters that are being drained draws on no policy's budget."""
+HOMEWARD: Final[Account] = ("", "", "/homeward")
+"""The same of what goes back to a cluster that it left because it was lost."""
 
 
 @dataclass(slots=True)
@@ -73,8 +81,12 @@ class MoveBuckets:
         """What a workload last took from accounts of Required policies."""
         self._granted: dict[WorkloadKey, int] = {}
         """Copies that may leave clusters that are being drained, until the workload is decided."""
+        self._homeward: dict[WorkloadKey, tuple[str, int]] = {}
+        """Copies that may go back to a cluster, until the workload is decided."""
         self.on_evacuated: Callable[[WorkloadKey, int], None] = _nobody_listens
         """Called with the copies that left so; less than 0 when their decision was not written."""
+        self._homes: dict[WorkloadKey, str] = {}
+        """The cluster to which copies last went back."""
         self._copies: dict[Account, int] = {}
         self._counted_s = float("-inf")
 
@@ -91,7 +103,18 @@ class MoveBuckets:
 
     def granted(self, key: WorkloadKey) -> int:
         """What the workload was granted and has not used."""
-        return self._granted.get(key, 0)
+        return self._granted.get(key, 0) or self._homeward.get(key, ("", 0))[1]
+
+    def send_home(self, key: WorkloadKey, cluster: str, copies: int) -> None:
+        """The next decision on this workload divides it anew, and may move so many copies for that:
+        they left the cluster because it was lost. 0 takes the turn back."""
+        self._homeward.pop(key, None)
+        if copies > 0:
+            self._homeward[key] = (cluster, copies)
+
+    def goes_home(self, key: WorkloadKey) -> bool:
+        """Whether its next decision divides it anew."""
+        return key in self._homeward
 
     def _evacuate(self, key: WorkloadKey, copies: int) -> int:
         taken = min(copies, self._granted.pop(key, 0))
@@ -102,18 +125,51 @@ class MoveBuckets:
     def evacuated(self, record: Record | None) -> tuple[str, str] | None:
         """Why the decision after this one takes copies out of clusters that are being emptied: the
         reason of its Event, and what it is a part of. None when it takes none for that."""
-        if record is None or not self._by_force.get(record.key, {}).get(EVACUATED, 0):
+        taken = self._by_force.get(record.key, {}) if record is not None else {}
+        if record is not None and taken.get(HOMEWARD, 0):
+            home = self._homes.get(record.key, "")
+            return "FailedBack", f"{FAILBACK}{home}"
+        if record is None or not taken.get(EVACUATED, 0):
             return None
-        members = self.state.members
-        held = [
-            member for share in record.shares if (member := members.get(share.cluster)) is not None
-        ]
-        if dead := [member.name for member in held if member.dead]:
-            return "FailedOver", f"{FAILOVER}{', '.join(dead[:3])}"
+        held = self._holding(record)
+        if lost := [_named(member) for member in held if member.gone]:
+            return "FailedOver", f"{FAILOVER}{', '.join(lost[:3])}"
         return (
             "Drained",
             f"{DRAIN}{', '.join([member.name for member in held if member.draining][:3])}",
         )
+
+    def _holding(self, record: Record) -> list[Member]:
+        members = self.state.members
+        return [
+            member for share in record.shares if (member := members.get(share.cluster)) is not None
+        ]
+
+    def failovers(self, record: Record | None, decision: Decision) -> tuple[FailedOver, ...]:
+        """The lost clusters that copies have left lately, with this decision."""
+        if record is None:
+            return ()
+        kept = {left.silence: left for left in record.terms.failovers}
+        taken, now = self._by_force.get(record.key, {}), decision.as_of
+        if taken.get(HOMEWARD, 0):
+            home = self._homes.get(record.key, "")
+            for left in record.terms.failovers:
+                if left.cluster == home:
+                    copies = max(left.copies - taken[HOMEWARD], 0)
+                    kept[left.silence] = replace(left, copies=copies, back_s=now)
+        if taken.get(EVACUATED, 0):
+            staying = {share.cluster: copies_of(share) for share in decision.shares}
+            for share in record.shares:
+                member = self.state.members.get(share.cluster)
+                copies = copies_of(share) - staying.get(share.cluster, 0)
+                if member is None or not member.gone or copies <= 0:
+                    continue
+                since = raw.text(member.obj, "status", "lastHeard")
+                left = FailedOver(cluster=member.name, silent_since=since, at_s=now, copies=copies)
+                before = kept.pop(left.silence, None)
+                more = before.copies if before is not None else 0
+                kept[left.silence] = replace(left, copies=copies + more)
+        return tuple(kept.values())[-MAX_FAILOVERS:]
 
     def _allowance(
         self, ask: Ask, record: Record | None, moving: int, forced: Mapping[str, int]
@@ -137,7 +193,15 @@ class MoveBuckets:
             # A job set goes as a whole: its turn is for all of it (`leaving.waiting`).
             taken[EVACUATED] = self._evacuate(ask.key, copies)
             paces.append("as the turns of the drain come (hub.evacuated_copies_a_minute)")
+        home, homeward = self._homeward.pop(ask.key, ("", 0))
+        if own > 0 and homeward:
+            taken[HOMEWARD] = min(own, homeward)
+            self._homes[ask.key] = home
+            paces.append(f"as its turns to go back to {home} come")
+            self.on_evacuated(ask.key, taken[HOMEWARD])
         self._by_force[ask.key] = dict(taken)
+        if homeward:
+            own = 0
         if own > 0 and is_held(policy, record):
             paces.append(
                 f"when somebody asks for it: federator rebalance ({_field(policy)} is Lazy)"
@@ -162,7 +226,7 @@ class MoveBuckets:
     def note(self, ask: Ask, decision: Decision) -> None:
         """Records which workloads still have replicas to move, and queues the next one in time."""
         key, account = ask.key, self._short.pop(ask.key, None)
-        if self._granted.pop(key, 0):
+        if self._granted.pop(key, 0) or self._homeward.pop(key, None) is not None:
             self.on_evacuated(key, 0)  # nowhere else is a place
         before = self._accounts.pop(key, None)
         if before is not None:
@@ -182,6 +246,8 @@ class MoveBuckets:
         self._by_force.pop(key, None)
         self._short.pop(key, None)
         self._granted.pop(key, None)
+        self._homeward.pop(key, None)
+        self._homes.pop(key, None)
         account = self._accounts.pop(key, None)
         if account is not None:
             bucket = self._buckets[account]
@@ -194,7 +260,7 @@ class MoveBuckets:
         if not copies:
             return
         forced = self._by_force.pop(ask.key, {})
-        if evacuated := forced.pop(EVACUATED, 0):
+        if evacuated := forced.pop(EVACUATED, 0) + forced.pop(HOMEWARD, 0):
             copies -= evacuated
             self.on_evacuated(ask.key, -evacuated)
         for account, taken in {**forced, _account(ask): copies - sum(forced.values())}.items():
@@ -255,6 +321,12 @@ class MoveBuckets:
             and record.facts.as_of > since_s
             and account in _accounts_of(record)
         )
+
+
+def _named(member: Member) -> str:
+    """A lost cluster with the evidence for it."""
+    since = raw.text(member.obj, "status", "lastHeard")
+    return member.name if member.dead else f"{member.name}, not heard since {since}"
 
 
 def _nobody_listens(key: WorkloadKey, copies: int) -> None:

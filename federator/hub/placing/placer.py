@@ -168,6 +168,7 @@ class Placing:
             ask=item.asked,
             standing=self.standing(item.workload, item.record),
             leave=self.moves.leave(item.asked, item.record),
+            anew=self.moves.goes_home(item.asked.key),
             refused=item.refused,
             native=self.state.refuses_native(item.asked.key.kind),
         )
@@ -386,12 +387,8 @@ class Placing:
             return item.workload.content
         admitted = self._admitted(item.workload, item.record)
         charged = item.record.terms.charged if item.record is not None else None
-        known = (
-            entry
-            for entry in (admitted, charged)
-            if entry is not None and entry.generation == generation
-        )
-        return next((entry.content for entry in known), b"")
+        known = [entry for entry in (admitted, charged) if entry is not None]
+        return next((entry.content for entry in known if entry.generation == generation), b"")
 
     def overtaken(self, key: WorkloadKey) -> bool:
         """Whether members hold slices of later decisions: the host was restored from a backup."""
@@ -518,6 +515,7 @@ class Placing:
             given=self._given(record, decision),
             revision=revision,
             content=self._content(item, (decision.under or item.ask).generation),
+            failovers=self.moves.failovers(record, decision),
         )
         key, uid, seals = item.workload.key, item.workload.uid, self.state.seals
         if seal := seals.of(key.namespace, decisions.name_of(key, uid), spec):

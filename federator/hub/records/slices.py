@@ -22,6 +22,7 @@ from federator.hub.records.workloads import Workload
 from federator.kinds import registry
 from federator.kinds.verbs import SliceMark, WorkloadVerbs, is_as_written
 from federator.kube import client as clients
+from federator.kube.store import Bound, Store, own_version
 from federator.kube.wire import decode
 from federator.model import interning, names, shards
 from federator.model.ask import Unit
@@ -29,6 +30,7 @@ from federator.model.decision import Share
 from federator.model.kubernetes import diffs, owned_fields
 from federator.model.names import WorkloadKey
 from federator.model.observation import SliceObservation
+from federator.status.given import BEYOND_BOUNDS, Contradiction
 
 
 class SliceMeta(decode.Meta):
@@ -458,3 +460,20 @@ def without_profile(part: Mapping[str, Any]) -> dict[str, Any]:
 def fleet_selector(fleet: str) -> str:
     """Selects what this fleet wrote, for kinds of which members hold many others."""
     return f"{names.FLEET_LABEL}={fleet}"
+
+
+def slice_store(name: str, bound: Bound | None = None) -> Store[SliceSeen]:
+    """A store for the slices of one kind."""
+    return Store(name, version_of=own_version, bound=bound, weight=weight)
+
+
+def beyond(cluster: str, kind: str, store: Store[SliceSeen]) -> Contradiction | None:
+    """That it holds more of a kind than is kept; None while it does not."""
+    if not store.left_out or store.bound is None:
+        return None
+    message = (
+        f"It holds more than is kept of {kind}: {len(store)} objects of at most"
+        f" {store.bound.objects},"
+        f" {store.bytes} of at most {store.bound.bytes} bytes, and {store.left_out} left out"
+    )
+    return Contradiction(BEYOND_BOUNDS, message)

@@ -38,6 +38,7 @@ from federator.placement.quota import accounts
 from federator.placement.quota.quota import BY_QUOTA
 from federator.placement.quota.tree import Tree
 from federator.placement.quota.uses import Uses
+from federator.scheduling.governor import Health
 from federator.status import conditions
 from federator.status.conditions import Condition
 
@@ -248,7 +249,8 @@ class Reporting:
 
     def _without_drain(self, member: Member, status: dict[str, Any]) -> dict[str, Any]:
         """The status without the figures of a drain that nobody wishes any more."""
-        wished = member.drain is not None or membercluster.declared_dead(member.obj)
+        lost = membercluster.declared_dead(member.obj) or membercluster.unreachable(member.obj)
+        wished = member.drain is not None or lost
         if member.vitals.drained is None and not wished:
             status.pop("drain", None)
         return status
@@ -345,6 +347,7 @@ class Reporting:
             "Removing": begun,
             membercluster.DRAINING: unseen and member.drain is not None,
             membercluster.DEAD: unseen and membercluster.declared_dead(member.obj),
+            membercluster.FAILING_OVER: unseen and membercluster.unreachable(member.obj),
         }
         owned = tuple(kind for kind in OWNED if not kept.get(kind))
         heard = self._last_heard(member, live)
@@ -355,6 +358,7 @@ class Reporting:
                 live.get("conditions"), shown, self.clock.rfc3339(), owned
             ),
             **({"drain": drained} if (drained := member.vitals.drained) is not None else {}),
+            **self._taints(member, live),
             "unknownSlices": len(member.vitals.strangers),
             "clusterUID": member.uid
             if member.uid == member.identity
@@ -370,6 +374,14 @@ class Reporting:
                 else why
             )[:256],
         }
+
+    def _taints(self, member: Member, live: Mapping[str, Any]) -> dict[str, Any]:
+        """The taint of a cluster that is unreachable is set once and goes when it answers; until
+        the governor has looked, what a former leader set stands."""
+        has = bool(raw.objects(live, "taints"))
+        if member.health is Health.UNREACHABLE and not has:
+            return {"taints": membercluster.hub_taint(self.clock.rfc3339())}
+        return {"taints": []} if has and member.told else {}
 
     def _tell_turn(self, member: Member, live: Mapping[str, Any], want: Mapping[str, Any]) -> None:
         was, now = (

@@ -12,12 +12,16 @@ import pytest
 from federator.hub.options import HubOptions
 from tests.unit.hub.world import World, jobset, play, service
 
+BY_WORD = {"failover": {"when": "Dead"}}
 PSVC, PJS, CLUSTER = "PinterestService", "PinterestJobSet", "MemberCluster"
 
 
 async def silent(world: World, name: str) -> str:
     """The cluster falls silent; returns since when."""
     world.cut.add(("hub", name))
+    for tap in world.taps:
+        if (tap.process, tap.cluster) == ("hub", name):
+            await tap.end_streams()
     await asyncio.sleep(80)
     found = await world.get(CLUSTER, "", name)
     assert found is not None
@@ -55,7 +59,7 @@ def test_what_is_only_silent_stays_and_what_was_declared_dead_gets_another_place
     async def scenario(world: World) -> None:
         tiers = {"OnDemand": {"guaranteed": {"cpu": "6"}}}
         await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": tiers})
-        await world.create(PSVC, "feed", "web", service(12, project="feed"))
+        await world.create(PSVC, "feed", "web", service(12, project="feed", placement=BY_WORD))
         await world.settle()
         at_first = await world.shares("feed", "web")
         assert at_first["a"] > 0

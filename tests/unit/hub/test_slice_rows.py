@@ -10,8 +10,8 @@ import pytest
 
 from federator.api import raw
 from federator.api.common import INDEXES_MAX
-from federator.hub.members.member import slice_store
 from federator.hub.records import slices
+from federator.hub.records.slices import slice_store
 from federator.kinds.jobset.schema import MAX_SHARDS
 from federator.kinds.verbs import SliceMark, annotation_of_mark, encode_mark
 from federator.kube.store import Bound, own_version

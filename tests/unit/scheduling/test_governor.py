@@ -34,7 +34,7 @@ BLIP = Evidence(probed=Probed.SILENT, silent_s=10.0)
             Evidence(probed=Probed.SILENT, silent_s=900.0, news_s=5.0),
             Health.SUSPECT,
         ),  # a watch still tells news
-        (Evidence(probed=Probed.SILENT, silent_s=900.0, news_s=41.0), Health.UNREACHABLE),
+        (Evidence(probed=Probed.SILENT, silent_s=900.0, news_s=91.0), Health.UNREACHABLE),
         (Evidence(probed=Probed.SILENT, silent_s=900.0, process_speaks=False), Health.UNREACHABLE),
         (Evidence(probed=Probed.SILENT, silent_s=60.0, declared_dead=True), Health.DEAD),
         (Evidence(probed=Probed.SILENT, silent_s=10.0, declared_dead=True), Health.SUSPECT),
@@ -179,22 +179,27 @@ LOST = Watched(U, 1000.0)
 @pytest.mark.parametrize(
     ("policy", "last", "now_s", "why"),
     [
-        (Policy(), None, 1299.0, "it fails over after 300 s of this, 1 s from now"),
+        (Policy(), None, 1299.0, "it fails over when that has lasted for 300 s"),
         (Policy(), None, 1300.0, ""),
-        (Policy(), Move(at_s=1299.0, silence="a 1"), 1300.0, ""),  # the rest of the same move
         (
             Policy(),
-            Move(at_s=900.0, silence="b 1"),
+            Move(at_s=1299.0, silences=frozenset({"a 1"})),
             1300.0,
-            "moves again 200 s from now at the earliest",
+            "",
+        ),  # the rest of the same move
+        (
+            Policy(),
+            Move(at_s=900.0, silences=frozenset({"b 1"})),
+            1300.0,
+            "it was moved within the last 600 s",
         ),
         (
             Policy(),
-            Move(at_s=900.0, silence="a 0"),
+            Move(at_s=900.0, silences=frozenset({"a 0"})),
             1499.0,
-            "(failover.cooldownSeconds 600)",
+            "(failover.cooldownSeconds)",
         ),  # an earlier silence
-        (Policy(), Move(at_s=900.0, silence="b 1"), 1500.0, ""),
+        (Policy(), Move(at_s=900.0, silences=frozenset({"b 1"})), 1500.0, ""),
         (Policy(failover=Failover(when=FailoverWhen.DEAD)), None, 9999.0, "(failover.when)"),
     ],
 )
@@ -214,8 +219,8 @@ def test_why_a_workload_stays_on_a_cluster_that_is_unreachable(
         (Failover(), Watched(U, 0.0), None, 9999.0, False),
         (Failover(), Watched(X, 0.0), None, 9999.0, False),
         (Failover(), None, None, 9999.0, False),
-        (Failover(), Watched(L, 0.0), Move(at_s=1500.0, silence="a"), 2099.0, False),
-        (Failover(), Watched(L, 0.0), Move(at_s=1500.0, silence="a"), 2100.0, True),
+        (Failover(), Watched(L, 0.0), Move(at_s=1500.0, silences=frozenset({"a"})), 2099.0, False),
+        (Failover(), Watched(L, 0.0), Move(at_s=1500.0, silences=frozenset({"a"})), 2100.0, True),
         (Failover(failback=Failback.MANUAL), Watched(L, 0.0), None, 9999.0, False),
         (Failover(failback=Failback.NEVER), Watched(L, 0.0), None, 9999.0, False),
     ],

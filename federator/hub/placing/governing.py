@@ -1,0 +1,213 @@
+"""The governor at work: looks at what is known of all members, tells which are lost, and says why
+a workload stays on one of them. The rule is `scheduling.governor`; here are inputs and memory.
+
+Its clocks begin with its term: a hub that has just begun to lead has seen nobody silent for long.
+What moved before is on the host, in the decisions.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from federator.api import membercluster, raw
+from federator.hub.cache.router import MemberChanged
+from federator.hub.cache.state import HubState
+from federator.hub.host.events import Events
+from federator.hub.members.member import Member
+from federator.hub.members.reachability import Reachability
+from federator.hub.records.decisions import Record
+from federator.kube.clock import Clock
+from federator.model.ask import Ask, Failover
+from federator.model.names import WorkloadKey
+from federator.scheduling import governor
+from federator.scheduling.governor import Brake, Evidence, Fleet, Health, Move, Probed
+
+log = logging.getLogger(__name__)
+
+STOOD_STILL_S: Final = 30.0
+"""After a pause of this length between two looks this process knows nothing of the time between."""
+
+
+LATE_S: Final = 20.0
+"""News that came so soon after the last good probe may be older than what cut the cluster off."""
+_PROBED: Final = {
+    Reachability.NEW: Probed.NOT_ASKED,
+    Reachability.LIVE: Probed.ANSWERS,
+    Reachability.SUSPECT: Probed.SILENT,
+    Reachability.LOST: Probed.SILENT,
+    Reachability.REFUSED: Probed.REFUSES,
+}
+
+
+class Governing:
+    """What is held of the fleet, and of who moved when."""
+
+    def __init__(
+        self, state: HubState, events: Events, short: Callable[[], bool], *, clock: Clock
+    ) -> None:
+        self.state = state
+        self.events = events
+        self.clock = clock
+        self.fleet = Fleet()
+        self._short = short
+        """Whether this process lacks something of its own."""
+        self._moves: dict[WorkloadKey, Move] = {}
+        self._held: dict[str, Brake] = {}
+        """Unreachable clusters and the brake that was told of each."""
+        self._looked_s: float | None = None
+
+    def begin(self) -> None:
+        """A term begins: nothing is known of the fleet, and of moves what decisions say."""
+        self.fleet, self._looked_s = Fleet(), None
+        self._held.clear()
+        self._moves.clear()
+        now_s, wall_s = self.clock.monotonic(), self.clock.now()
+        for record in self.state.records.values():
+            if record.terms.failovers:
+                last = max(record.terms.failovers, key=lambda left: left.last_s)
+                ago_s = max(wall_s - last.last_s, 0.0)
+                self._moves[record.key] = self._move(record, now_s - ago_s)
+
+    def look(self) -> None:
+        """Judges all members by what is known of them now."""
+        now_s, grace_s = self.clock.monotonic(), self.state.options.unready_after_s
+        still = self._looked_s is not None and now_s - self._looked_s > STOOD_STILL_S
+        self._looked_s = now_s
+        known = {
+            name: evidence_of(member, now_s, grace_s)
+            for name, member in sorted(self.state.members.items())
+            if _counts(member)
+        }
+        short = self._short() or still
+        before = self.fleet
+        self.fleet = governor.step(before, known, now_s=now_s, grace_s=grace_s, short=short)
+        for name in known:
+            self._hold(self.state.members[name], self.fleet.clusters[name].health)
+        if self.fleet.brake is not before.brake:
+            log.warning("failovers: %s", self.fleet.why() or "the brake is released")
+        self._tell_brake()
+        self._measure()
+
+    def _hold(self, member: Member, health: Health) -> None:
+        if member.health is health:
+            return
+        before, member.health = member.health, health
+        log.info("member %s is held to be %s, before %s", member.name, health, before)
+        self.state.signals.member_changed(MemberChanged.SAID, member)
+
+    def _tell_brake(self) -> None:
+        """Tells of every cluster that work would leave that it does not, or that it does again."""
+        lost = {
+            name
+            for name, watched in self.fleet.clusters.items()
+            if watched.health is Health.UNREACHABLE
+        }
+        self._held = {name: brake for name, brake in self._held.items() if name in lost}
+        for name in sorted(lost):
+            before, now = self._held.get(name, Brake.NORMAL), self.fleet.brake
+            if now is before:
+                continue
+            self._held[name] = now
+            member = self.state.members[name]
+            if now is Brake.NORMAL:
+                note = f"The brake is released, after {before}."
+                self.events.drain(member, "FailoverReleased", note)
+            else:
+                self.events.drain(member, "FailoverHeld", f"{self.fleet.why()}.", warning=True)
+
+    def _measure(self) -> None:
+        metrics = self.state.metrics
+        if metrics is None:
+            return
+        counted = [watched.health for watched in self.fleet.clusters.values()]
+        for health in Health:
+            metrics.child("federator_clusters", health).set(counted.count(health))
+        for brake in Brake:
+            metrics.child("federator_failover_brake", brake).set(brake is self.fleet.brake)
+
+    # -- one workload ---------------------------------------------------------
+
+    def a_minute(self, most: int) -> int:
+        """Copies that may fail over in a minute now."""
+        return self.fleet.a_minute(most)
+
+    def why(self) -> str:
+        """What holds all failovers, as a part of a sentence; "" for nothing."""
+        return self.fleet.why()
+
+    def holds(self, ask: Ask, key: WorkloadKey, member: Member) -> str:
+        """Why the copies of this workload stay on an unreachable member, as a part of a sentence;
+        "" when they may leave."""
+        watched = self.fleet.of(member.name)
+        if watched is None:
+            return "nothing is known of it yet"
+        if not self.fleet.a_minute(self.state.options.evacuated_copies_a_minute):
+            return self.fleet.why()
+        now_s = self.clock.monotonic()
+        return governor.holds(ask.policy, watched, silence_of(member), self._moves.get(key), now_s)
+
+    def moved(self, record: Record) -> None:
+        """Copies of a workload leave a lost cluster, or go back to one: `record` is as before."""
+        self._moves[record.key] = self._move(record, self.clock.monotonic())
+
+    def _move(self, record: Record, at_s: float) -> Move:
+        """What is lost of it by now is one move with what it has left."""
+        members = self.state.members
+        lost = {
+            silence_of(members[name])
+            for name in record.clusters
+            if name in members and members[name].unreachable
+        }
+        left = {failed.silence for failed in record.terms.failovers}
+        return Move(at_s=at_s, silences=frozenset(left | lost))
+
+    def may_return(self, failover: Failover, key: WorkloadKey, cluster: str) -> bool:
+        """Whether copies may go back to a cluster that they left."""
+        member, home = self.state.members.get(cluster), self.fleet.of(cluster)
+        if member is None or not member.readiness()[0] or member.drain is not None:
+            return False
+        if self.fleet.brake is not Brake.NORMAL or raw.flag(member.obj, "spec", "cordoned"):
+            return False
+        now_s = self.clock.monotonic()
+        return governor.may_return(failover, home, self._moves.get(key), now_s)
+
+    def forget(self, key: WorkloadKey) -> None:
+        """A workload is gone."""
+        self._moves.pop(key, None)
+
+
+def silence_of(member: Member) -> str:
+    """Names one silence of one member."""
+    return f"{member.name} {raw.text(member.obj, 'status', 'lastHeard')}"
+
+
+def _counts(member: Member) -> bool:
+    """Whether it is a cluster of the fleet of its own."""
+    return not (
+        member.duplicate_of
+        or member.abandoned
+        or membercluster.removal(member.obj) is not membercluster.Removal.NONE
+    )
+
+
+def evidence_of(member: Member, now_s: float, grace_s: float) -> Evidence:
+    """What is known of a member. `grace_s`: silence that is no loss yet. Whether it is longer is
+    the reachability's to say, which knows for how long this process itself stood still."""
+    probed = Probed.NOT_ASKED if member.unasked else _PROBED[member.reachability.state]
+    lost = member.reachability.state is Reachability.LOST
+    good_s = member.reachability.heard_at_s
+    heard_s = max([member.reports.heard_at, *(kept.heard_at for kept in member.stores.values())])
+    return Evidence(
+        probed=probed,
+        silent_s=grace_s if lost else 0.0,
+        news_s=now_s - heard_s if good_s is not None and heard_s > good_s + LATE_S else None,
+        process_speaks=member.process.speaks,
+        machines=_machines(member),
+        declared_dead=membercluster.declared_dead(member.obj),
+    )
+
+
+def _machines(member: Member) -> int | None:
+    if member.report is None:
+        return None
+    return sum(row.count for row in member.report.capacity.rows)
