@@ -154,7 +154,7 @@ class Recording:
             capacity = self._samples[
                 -1
             ].capacity  # one for all samples between which no cluster changed
-        waiting = [world.live[key] for key in world.lacking()]
+        waiting = world.waiting.values()
         copies = sum(running.missing for running in waiting)
         alike = Counter((running.ask.shape, running.missing) for running in waiting)
         fragmented = sum(

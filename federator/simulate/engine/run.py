@@ -95,7 +95,8 @@ class _Simulation:
                 break
             self.recording.reach(now_s, world)
             world.now_s = now_s
-            world.requeue(self._complete())
+            if self._ends and self._ends[0][0] == now_s:
+                world.requeue(self._complete())
             while changed < len(changes) and changes[changed].at_s == now_s:
                 self.recording.happen(changes[changed], events.happen(world, changes[changed]))
                 changed += 1
@@ -103,8 +104,9 @@ class _Simulation:
             for key in world.drains.give(world.live, now_s):
                 world.put(key)
             self._decide()
-            world.release_reports()
-            self._decide()
+            if world.is_held:
+                world.release_reports()
+                self._decide()
             instants += 1
             if progress is not None and instants % PROGRESS_EVERY == 0:
                 progress(now_s, self.inputs.end_s, self._submitted, len(self.inputs.works))
@@ -143,8 +145,7 @@ class _Simulation:
             for name, bound in running.bound.items():
                 world.fleet.members[name].unbind(running.ask.shape, bound)
             hints += world.take_away(running, tuple(running.bound))
-            del world.live[key]
-            world.inadmissible.forget(key)
+            world.ended(running)
             self.recording.ended(running, world.now_s)
         return hints
 
@@ -197,20 +198,21 @@ class _Simulation:
 
     def _decide(self) -> None:
         """Cycles, until nothing is due."""
-        while heads := self.world.heads(HEADS_MAX):
-            self._cycle(heads)
+        while len(self.world.due):
+            if heads := self.world.heads(HEADS_MAX):
+                self._cycle(heads)
 
     def _cycle(self, heads: Sequence[Running]) -> None:
         world = self.world
-        refused = [permitted.refusal(head.ask, world.levels, world.quotas) for head in heads]
+        levels, quotas, now_s = world.levels, world.quotas, world.now_s
         entries = [
             _entry(
                 ask=head.ask,
                 standing=head.standing(),
-                refused=why,
-                leave=world.drains.leave(head.ask.key, world.now_s),
+                refused=permitted.refusal(head.ask, levels, quotas),
+                leave=world.drains.leave(head.ask.key, now_s),
             )
-            for head, why in zip(heads, refused, strict=True)
+            for head in heads
         ]
         made = cycle.run(
             entries, world.inadmissible, world.snapshot(), world.commitments, seq=world.next_seq
@@ -251,6 +253,7 @@ class _Simulation:
             world.commitments.confirm(name, running.ask.uid, world.seq)
         world.report({*given, *(hint.cluster for hint in hints)})
         running.decided(decision, world.now_s)
+        world.decided(running)
         self._start(running)
         return hints
 

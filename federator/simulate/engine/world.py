@@ -35,6 +35,8 @@ class World:
         self._queued: set[WorkloadKey] = set()
         self.live: dict[WorkloadKey, Running] = {}
         """Works that were submitted and have not completed."""
+        self.waiting: dict[WorkloadKey, Running] = {}
+        """Those that lacked copies after the last decision about them."""
         self.drains = Drains()
         self.seq = 0
         """Of the last decision."""
@@ -62,6 +64,11 @@ class World:
         return FleetSnapshot(
             float(self.now_s), self.fleet.views(self.seq), self.quotas, self.levels
         )
+
+    @property
+    def is_held(self) -> bool:
+        """Whether reports are held."""
+        return self._held is not None
 
     def hold_reports(self) -> None:
         """Until they are released, cycles know of the fleet what they know now, and charge what was
@@ -114,26 +121,37 @@ class World:
         for key in self.inadmissible.requeued_by(*dict.fromkeys(hints)):
             self.put(key)
 
-    def lacking(self) -> list[WorkloadKey]:
-        """Works that lack copies."""
-        return [key for key, running in self.live.items() if running.missing]
+    def decided(self, running: Running) -> None:
+        """A decision about the work is in force."""
+        if running.missing:
+            self.waiting[running.ask.key] = running
+        else:
+            self.waiting.pop(running.ask.key, None)
+
+    def ended(self, running: Running) -> None:
+        """The work is over."""
+        key = running.ask.key
+        del self.live[key]
+        self.waiting.pop(key, None)
+        self.inadmissible.forget(key)
 
     def take_away(self, running: Running, clusters: Iterable[str]) -> list[Hint]:
         """The work has nothing in these clusters any more; their nodes know already. Returns what
         that may help.
         """
-        hints = []
-        for name in list(clusters):
+        left = list(clusters)
+        for name in left:
             running.leave(name, self.now_s)
-            hints.append(Hint(HintKind.ROOM, name))
         if running.shares:
             self.commitments.record(Commitment.of(running.ask, running.shares))
-            for hint in hints:
-                self.commitments.release(hint.cluster, running.ask.uid)
+            for name in left:
+                self.commitments.release(name, running.ask.uid)
         else:
             self.commitments.forget(running.ask.uid)
-        hints.append(Hint(HintKind.QUOTA, projects=self._sharing(running.ask.project)))
-        return hints
+        if self._held is None and not len(self.inadmissible):
+            return []  # it can help nobody
+        hints = [Hint(HintKind.ROOM, name) for name in left]
+        return [*hints, Hint(HintKind.QUOTA, projects=self._sharing(running.ask.project))]
 
     def scale(self, running: Running, copies: int | None, times: Fraction | None = None) -> int:
         """A service is scaled, as by an edit of its object. Returns how many copies it asks for
