@@ -12,14 +12,15 @@ from typing import Any, Final
 
 from federator.api import membercluster, raw
 from federator.api.placement import decisionfacts
-from federator.hub.records import workloads
 from federator.kinds import registry
 from federator.model import names
 from federator.model.ask import Unit
+from federator.model.errors import FieldError
 from federator.model.fleet import Capacity, NodeRow
 from federator.model.kubernetes import pod_security, quantity
 from federator.model.names import WorkloadKey
 from federator.model.resources import PODS, Resources
+from federator.simulate.scenario import recorded
 from federator.simulate.scenario.schema import RECORDING_VERSION
 
 Obj = Mapping[str, Any]
@@ -139,7 +140,7 @@ def _told(kind: Any, obj: Obj, histories: Mapping[WorkloadKey, History]) -> _Tol
     key = key_of(kind.kind, obj)
     entries = histories.get(key, History()).entries
     made = [one for one in entries if one.get("kind") == "Decision" and one.get("key") == str(key)]
-    born = int(workloads.created_s(obj))
+    born = int(raw.epoch_s(raw.text(obj, "metadata", "creationTimestamp")))
     # One of the same name may have been deleted before: what is older than the object is of that.
     lived = [one for one in entries if _number(one, "at") >= born and one.get("key") == str(key)]
     over = next((one for one in lived if str(one.get("to", "")).startswith(_OVER)), None)
@@ -343,11 +344,10 @@ def _held(
     for one in told:
         kind = registry.KINDS[one.key.kind]
         assert kind.verbs is not None
-        ask = workloads.summarise(
-            one.key.kind, one.obj, profiles.get(kind.verbs.profile(one.obj))
-        ).ask
-        if ask is None:
-            continue
+        try:
+            ask = recorded.ask_of(kind.verbs, one.obj, profiles)
+        except FieldError:
+            continue  # nothing of it was ever placed
         holds = shares.get(one.key, {})
         if one.over_s is not None:
             holds = _lately(one, ask.slots) if now_s - one.over_s < REPORTED_S else {}

@@ -1,6 +1,8 @@
 """Imports go down only, pure floors stay pure, and a few libraries are known to one room each."""
 
 import ast
+import subprocess
+import sys
 
 import pytest
 
@@ -91,6 +93,49 @@ def test_rooms_of_one_floor_that_must_not_know_each_other_do_not() -> None:
     ]
 
     assert not wrong
+
+
+SIMULATOR_KNOWS = {"__version__", "model", "api", "placement", "kinds", "scheduling", "simulate"}
+"""Fields of objects, and what decides: no controller, client or server."""
+SIMULATOR_ALSO = {"federator.kube.control.fair_queue.FairQueue"}
+"""Pure: the turns of namespaces are those of the hub's queue."""
+ENGINE_ALSO = {"federator.api.membercluster.DRAIN_JOBS_FINISH_S"}
+"""How long jobs may run on in a drain, by default."""
+
+
+def test_the_simulator_stands_on_what_decides_alone() -> None:
+    wrong = [
+        f"{source.name}:{line} imports {module}"
+        for source in sources.all_sources()
+        if source.room == "simulate"
+        for line, module in source.imports()
+        if (room := room_of(module)) is not None
+        and room not in SIMULATOR_KNOWS
+        and module not in SIMULATOR_ALSO
+    ]
+    engine = [
+        f"{source.name}:{line} imports {module}"
+        for source in sources.all_sources()
+        if source.name.startswith("federator/simulate/engine/")
+        for line, module in source.imports()
+        if room_of(module) in ("api", "kinds") and module not in ENGINE_ALSO
+    ]
+
+    assert not wrong
+    assert not engine
+
+
+def test_the_simulator_needs_no_event_loop() -> None:
+    """Not even what it imports does: asked in a process of its own."""
+    code = (
+        "import sys, federator.simulate.scenario.loading, federator.simulate.engine.run\n"
+        "print('asyncio' in sys.modules)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=sources.ROOT
+    )
+
+    assert ran.stdout == "False\n"
 
 
 def test_what_decides_and_folds_knows_neither_api_nor_pydantic() -> None:

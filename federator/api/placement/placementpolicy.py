@@ -10,6 +10,7 @@ from federator.api.common import LIST_SET, Conditions, DnsLabel, Labels, Metadat
 from federator.api.placementfields import PolicyFields
 from federator.api.raw import Obj
 from federator.model.ask import Demand, Policy
+from federator.model.errors import FieldError
 
 KIND: Final = "PlacementPolicy"
 CLUSTER_KIND: Final = "ClusterPlacementPolicy"
@@ -138,6 +139,25 @@ def to_policy(obj: Obj, origin: str) -> Policy:
         origin=origin,
         **placementfields.to_policy_fields(raw.mapping(obj, "spec")),
     )
+
+
+def rule_fields(kind: str, obj: Obj) -> dict[str, Any]:
+    """The fields of the core's `Rule`: which workloads it speaks for, and its policy. Total: an
+    unreadable one matches as written, and its policy has a `problem`."""
+    matched = matching({**obj, "kind": kind})
+    try:
+        policy = to_policy(obj, "match")
+    except FieldError as bad:
+        meta = obj["metadata"]
+        policy = Policy(
+            name=meta["name"],
+            namespace=meta.get("namespace", ""),
+            uid=meta.get("uid", ""),
+            generation=meta.get("generation", 0),
+            origin="match",
+            problem=f"policy {meta['name']}: {bad}",
+        )
+    return {"policy": policy, **matched}
 
 
 def to_demand(obj: Obj) -> Demand | None:

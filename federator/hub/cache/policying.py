@@ -59,17 +59,4 @@ def _own(who: Subject, placement: Mapping[str, Any], rules: Policies) -> Policy:
 
 def rule_of(kind: str, obj: Mapping[str, Any]) -> Rule:
     """A policy object as a rule. An unreadable one matches as written, and has its `problem`."""
-    matching = placementpolicy.matching({**obj, "kind": kind})
-    try:
-        policy = placementpolicy.to_policy(obj, "match")
-    except FieldError as bad:
-        meta = obj["metadata"]
-        policy = Policy(
-            name=meta["name"],
-            namespace=meta.get("namespace", ""),
-            uid=meta.get("uid", ""),
-            generation=meta.get("generation", 0),
-            origin="match",
-            problem=f"policy {meta['name']}: {bad}",
-        )
-    return Rule(policy=policy, **matching)
+    return Rule(**placementpolicy.rule_fields(kind, obj))

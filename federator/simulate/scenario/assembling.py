@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from federator.api import federatedquota, raw
-from federator.hub.cache import policying
+from federator.api.placement import placementpolicy
 from federator.kinds import read as kinds_read
 from federator.model.errors import FieldError, join
 from federator.model.fleet import QuotaAccount
@@ -86,7 +86,8 @@ class Files:
 
     def rules(self, given: Sequence[Object], path: str) -> tuple[Rule, ...]:
         return tuple(
-            policying.rule_of(str(obj["kind"]), obj) for obj in self.objects(given, path, POLICIES)
+            Rule(**placementpolicy.rule_fields(str(obj["kind"]), obj))
+            for obj in self.objects(given, path, POLICIES)
         )
 
     def quotas(self, given: Sequence[Object], path: str) -> tuple[QuotaAccount, ...]:

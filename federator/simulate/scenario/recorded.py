@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from federator.api import placementfields
-from federator.hub.records import workloads
+from federator.api import placementfields, raw
+from federator.kinds import asks, registry
 from federator.kinds import read as kinds_read
-from federator.kinds import registry
-from federator.model.ask import PodShape, Policy, Unit
+from federator.kinds.verbs import WorkloadVerbs
+from federator.model.ask import DEFAULT_POLICY, Ask, PodShape, Policy, Unit
 from federator.model.errors import FieldError, join
 from federator.model.kubernetes.pod_security import Level
 from federator.model.names import WorkloadKey
@@ -92,6 +92,14 @@ def renamed(work: Work, suffix: str) -> Work:
     return replace(work, id=work.id + suffix, recorded=recorded)
 
 
+def ask_of(verbs: WorkloadVerbs, obj: Mapping[str, Any], profiles: Mapping[str, Any]) -> Ask:
+    """What an object of the host asks for under the default policy, as the hub reads it. Raises
+    FieldError for what is never placed as it is written."""
+    if refused := kinds_read.host_problems(obj):
+        raise refused[0]
+    return asks.ask(obj, verbs, DEFAULT_POLICY, profiles.get(verbs.profile(obj)))
+
+
 def _work(given: RecordedWork, path: str, profiles: Mapping[str, Any]) -> tuple[Work, bool]:
     """The work, and whether a node selector of it was dropped."""
     obj, here = given.workload, join(path, "workload")
@@ -103,11 +111,13 @@ def _work(given: RecordedWork, path: str, profiles: Mapping[str, Any]) -> tuple[
         raise FieldError(
             join(here, "kind"), f"{kind.kind} is no workload: {', '.join(registry.WORKLOADS)} are"
         )
-    found = workloads.summarise(kind.kind, obj, profiles.get(kind.verbs.profile(obj)))
-    if found.ask is None:
-        raise FieldError(here, found.problem)
-    shape, dropped = _simulated(found.ask.shape)
-    ask = replace(found.ask, shape=shape, uid=found.uid or str(found.key))
+    try:
+        told = ask_of(kind.verbs, obj, profiles)
+    except FieldError as bad:
+        raise FieldError(here, str(bad)) from None
+    placement = kind.verbs.placement(obj) or raw.NO_FIELDS
+    shape, dropped = _simulated(told.shape)
+    ask = replace(told, shape=shape, uid=told.uid or str(told.key))
     if given.replicas is not None or given.scalings:
         if ask.unit is not Unit.REPLICAS:
             raise FieldError(join(path, "scalings"), f"{kind.kind} does not scale")
@@ -120,9 +130,9 @@ def _work(given: RecordedWork, path: str, profiles: Mapping[str, Any]) -> tuple[
         )
     requests = shape.requests
     work = Work(
-        id=str(found.key),
+        id=str(ask.key),
         kind="jobset" if ask.unit is Unit.SHARDS else "service",
-        namespace=found.key.namespace,
+        namespace=ask.key.namespace,
         project=ask.project,
         tier=ask.tier,
         home_cluster="",
@@ -134,9 +144,7 @@ def _work(given: RecordedWork, path: str, profiles: Mapping[str, Any]) -> tuple[
         gpu=requests[GPU] or None,
         gpu_models=tuple(sorted(shapes.models_of(shape))),
         priority=ask.priority,
-        recorded=Recorded(
-            ask, _own(found.placement), str(found.placement.get("policyRef") or ""), given.cycle
-        ),
+        recorded=Recorded(ask, _own(placement), str(placement.get("policyRef") or ""), given.cycle),
         failing=Failing(times=1, limit=0) if given.failed else None,
         curve=tuple(Scaling(one.at, one.replicas, one.cycle) for one in given.scalings),
     )
