@@ -41,8 +41,9 @@ class Changes:
             named = np.zeros((3, KEPT), dtype=np.int64)
             self._columns = named, np.zeros((self._resources, 2, KEPT), dtype=np.int64)
         if self._size + count > KEPT:
+            self._halve()
+        if self._size + count > KEPT:
             self.interrupt()
-        if count > KEPT:
             return
         named, free = self._columns
         here = slice(self._size, self._size + count)
@@ -50,6 +51,15 @@ class Changes:
         free[:, 0, here], free[:, 1, here] = before, after
         self._size += count
         self.position += count
+
+    def _halve(self) -> None:
+        """Lets the older half of the changes go."""
+        assert self._columns is not None
+        gone = self._size // 2
+        self._size -= gone
+        self.start += gone
+        for column in self._columns:
+            column[..., : self._size] = column[..., gone : gone + self._size].copy()
 
     def interrupt(self) -> None:
         """What was counted up to now cannot be brought up to date."""

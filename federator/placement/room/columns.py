@@ -5,6 +5,7 @@ the same for one cluster, as a value; both give the same numbers (a property tes
 Amounts are integers below 2^62. A charge is made in place and can be taken back.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -194,11 +195,16 @@ class Columns:
     def heights(self, shape: PodShape, at: Ints | slice) -> Ints:
         """[c, S]: copies that fit per node, for the clusters `at`."""
         top, here = int(self.used.max(initial=0)), self._which(at)
-        heights = self._fitting(shape, lambda index: self.free[index, here, :top])
+        return self._heights_in(shape, here, top, lambda index: self.free[index, here, :top])
+
+    def _heights_in(
+        self, shape: PodShape, at: Ints | slice, top: int, free_of: Callable[[int], Ints]
+    ) -> Ints:
+        heights = self._fitting(shape, free_of)
         if heights is None:
-            return np.zeros((self.used[here].size, top), dtype=np.int64)
+            return np.zeros((self.used[at].size, top), dtype=np.int64)
         if self.makes.tainted:
-            self._keep_off(shape, heights, self.kinds[here, :top])
+            self._keep_off(shape, heights, self.kinds[at, :top])
         return heights
 
     def _fitting(self, shape: PodShape, free_of: Callable[[int], Ints]) -> Ints | None:
@@ -257,36 +263,41 @@ class Columns:
     def copies(self, shape: PodShape, at: Ints | slice) -> Ints:
         """[c]: how many copies fit now, for the clusters `at`."""
         heights = self.heights(shape, at)
-        fit: Ints = (heights * self.counts[at, : heights.shape[1]]).sum(axis=1)
+        fit: Ints = np.vecdot(heights, self.counts[self._which(at), : heights.shape[1]])
         self._counted = _Counted(shape, at, heights)
         return np.minimum(fit, UNLIMITED, out=fit)
 
-    def _heights_again(self, shape: PodShape, at: Ints) -> Ints:
-        """`heights`, which whoever charges a shape has often just counted; to be changed."""
+    def _heights_again(self, shape: PodShape, at: Ints) -> Ints | None:
+        """`heights` where they were just counted, as often of what is charged."""
         counted = self._counted
-        if counted is not None and counted.shape is shape:
-            if isinstance(counted.at, slice):
-                return counted.heights[at]
-            where = counted.at.searchsorted(at)
-            if where.max(initial=0) < counted.at.size and (counted.at[where] == at).all():
-                return counted.heights[where]
-        return self.heights(shape, at)
+        if counted is None or counted.shape is not shape:
+            return None
+        if isinstance(counted.at, slice):
+            return counted.heights if at.size == self.used.size else counted.heights[at]
+        where = counted.at.searchsorted(at)
+        if where.max(initial=0) < counted.at.size and (counted.at[where] == at).all():
+            return counted.heights[where]
+        return None
 
     def charge(self, shape: PodShape, at: Ints, copies: Ints, packs: Bools) -> Charge:
         """Binds `copies[i]` more copies in cluster `at[i]`, each cluster once, as `Nodes.charge`.
         `packs[i]`: its scheduler fills nodes."""
+        top, here = int(self.used.max(initial=0)), self._which(at)
+        free_of = functools.cache(lambda index: self.free[index, here, :top])
         heights = self._heights_again(shape, at)
+        if heights is None:
+            heights = self._heights_in(shape, here, top, free_of)
         self._counted = None
         needs: Ints = nodes.need_in(self.names, shape)[:, None]
         if self._partly:
             needs = needs * self.known[:, at]
-            heights[~needs.any(axis=0)] = 0
-        shallow = None if packs.any() else self._shallow(shape, at, heights, copies)
+            heights = np.where(needs.any(axis=0, keepdims=True).T, heights, 0)
+        shallow = None if packs.any() else self._shallow(shape, at, heights, copies, free_of)
         if shallow is not None:
             where, row, parts = shallow
             taken = needs[:, where] if self._partly else needs
         else:
-            each, parts = self._spread(shape, at, heights, np.where(packs, 0, copies))
+            each, parts = self._spread(shape, at, heights, np.where(packs, 0, copies), free_of)
             if packs.any():
                 parts += _packed(at, self.counts, heights, copies, np.flatnonzero(packs), each)
             where, row = np.nonzero(each)
@@ -313,20 +324,25 @@ class Columns:
             self.changes.add(at, self.counts[here], self.kinds[here], before, before - taken)
         merged: tuple[tuple[int, Ints, Ints, Ints], ...] = ()
         if parts:
-            over = {
-                int(each) for one in parts for each in one.at[self.used[one.at] > self.most[one.at]]
-            }
-            merged = tuple(map(self._merge, sorted(over)))
+            touched = parts[0].at if len(parts) == 1 else np.concatenate([one.at for one in parts])
+            over = touched[self.used[touched] > self.most[touched]]
+            merged = tuple(map(self._merge, sorted(set(over.tolist())))) if over.size else ()
         return Charge(at, row, taken, parts, merged)
 
     def _shallow(
-        self, shape: PodShape, at: Ints, heights: Ints, copies: Ints
+        self,
+        shape: PodShape,
+        at: Ints,
+        heights: Ints,
+        copies: Ints,
+        free_of: Callable[[int], Ints],
     ) -> tuple[Ints, Ints, tuple[Parts, ...]] | None:
         """As `_spread` where no cluster gets more copies than it has nodes for: one for each node
         of its best rows. Returns the positions in `at` and the rows whose nodes all get one, and
         the parts; None where some cluster gets more."""
-        scores = self._openness(shape, at, heights.shape[1], 1)
-        scores[heights <= 0] = _CLOSED
+        kinds = self.kinds[self._which(at), : heights.shape[1]]
+        scores = self._openness(shape, kinds, free_of, 1)
+        np.putmask(scores, heights <= 0, _CLOSED)
         best = scores.argmax(axis=1)
         whole: list[tuple[int, int]] = []
         split: list[tuple[int, int, int]] = []
@@ -428,27 +444,32 @@ class Columns:
         self.free[:, made.at, made.row] += made.taken
 
     def _spread(
-        self, shape: PodShape, at: Ints, heights: Ints, copies: Ints
+        self,
+        shape: PodShape,
+        at: Ints,
+        heights: Ints,
+        copies: Ints,
+        free_of: Callable[[int], Ints],
     ) -> tuple[Ints, tuple[Parts, ...]]:
-        counts = self.counts[at, : heights.shape[1]]
+        counts, kinds = self.counts[at, : heights.shape[1]], self.kinds[at, : heights.shape[1]]
         each, parts = spread(
             counts,
             heights,
             copies,
-            lambda level: self._openness(shape, at, heights.shape[1], level[:, None]),
+            lambda level: self._openness(shape, kinds, free_of, level[:, None]),
         )
         return each, (
             Parts(at[parts.at], parts.row, parts.part, parts.copies),
         ) if parts.at.size else ()
 
-    def _openness(self, shape: PodShape, at: Ints, top: int, copies: Ints | int) -> Floats:
+    def _openness(
+        self, shape: PodShape, kinds: Ints, free_of: Callable[[int], Ints], copies: Ints | int
+    ) -> Floats:
         """[c, S]: as `binding.openness`, with `copies` on each node, [c, 1] or for all."""
         places, needs = nodes.scored_of(self.names, shape)
-        here = self._which(at)
-        kinds = self.kinds[here, :top]
         total: Floats | None = None
         for index, place in enumerate(places):
-            left = self.free[place, here, :top] - needs[index, 0] * copies
+            left = free_of(place) - needs[index, 0] * copies
             part = left * self.makes.inverse[index].take(kinds)
             total = part if total is None else np.add(total, part, out=total)
         assert total is not None

@@ -6,7 +6,7 @@ placements use. The ledger never changes the commitments.
 """
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -41,8 +41,15 @@ class _Given:
     the last decision of a batch charges room that nobody reads."""
 
     shape: PodShape
-    grown: Mapping[str, int]
+    grown: Mapping[str, int] | Sequence[tuple[int, int]]
+    """By name, or by place in the world."""
     charge: Charge | None = None
+
+    def charge_in(self, world: World) -> None:
+        if isinstance(self.grown, Mapping):
+            self.charge = world.charge(self.shape, self.grown)
+        else:
+            self.charge = world.charge_at(self.shape, self.grown)
 
 
 class Ledger:
@@ -91,7 +98,7 @@ class Ledger:
             if not self._copied:
                 self._world, self._copied = self._world.copy(), True
             for given in self._due:
-                given.charge = self._world.charge(given.shape, given.grown)
+                given.charge_in(self._world)
             self._due.clear()
         return self._world
 
@@ -134,11 +141,12 @@ class Ledger:
         self._charge(shape, {cluster: copies})
 
     def _charge(self, shape: PodShape, grown: Mapping[str, int]) -> None:
-        if not any(copies > 0 for copies in grown.values()):
-            return
+        if any(copies > 0 for copies in grown.values()):
+            self._owe(_Given(shape, grown))
+
+    def _owe(self, given: _Given) -> None:
         if self._world is None:
             self._world = self.below.world(self.snapshot, self)
-        given = _Given(shape, grown)
         self._due.append(given)
         self._undo.append(operator.methodcaller("_take_back", given))
 
@@ -158,6 +166,11 @@ class Ledger:
         is charged for the copies that each cluster gains."""
         self._hold(commitment.uid, commitment)
         self._charge(commitment.shape, grown)
+
+    def commit_at(self, commitment: Commitment, grown: Sequence[tuple[int, int]]) -> None:
+        """As `commit`, for clusters with room: their places among all, rising, and the copies."""
+        self._hold(commitment.uid, commitment)
+        self._owe(_Given(commitment.shape, grown))
 
     def release(self, uid: str) -> None:
         """Returns the workload's quota; its room returns only with a summary."""

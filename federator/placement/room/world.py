@@ -253,8 +253,10 @@ class World:
             for name, copies in grown.items()
             if copies > 0 and (at := self.at.get(name, -1)) >= 0 and not self._closed[at]
         )
-        if not given:
-            return None
+        return self.charge_at(shape, given) if given else None
+
+    def charge_at(self, shape: PodShape, given: Sequence[tuple[int, int]]) -> Charge:
+        """Charges (cluster, copies): some copies in clusters with a report, rising."""
         at, copies = np.array(given, dtype=np.int64).T
         if len(given) == 1:
             made = self.nodes.charge_one(shape, *given[0], packs=bool(self._packs[given[0][0]]))
@@ -265,15 +267,21 @@ class World:
             needs = np.array([shape.requests[name] for name in self.nodes.names], dtype=np.int64)
             taken = np.where(self._headroom[:, at] == UNLIMITED, 0, needs[:, None] * copies)
             self._headroom[:, at] -= taken
+        before = self._note(shape, given) if self._counting else ()
+        self._changed(at)
+        return Charge(at, made, taken, before)
+
+    def _note(
+        self, shape: PodShape, given: Sequence[tuple[int, int]]
+    ) -> tuple[tuple[int, Mapping[PodShape, int]], ...]:
+        """Notes the copies of clusters that count some shapes themselves; returns what was noted
+        before."""
         charged = [(here, more) for here, more in given if here in self._counting]
         before = tuple((here, self._charged[here]) for here, _ in charged)
         for here, more in charged:
-            self._charged[here] = {
-                **self._charged[here],
-                shape: self._charged[here].get(shape, 0) + more,
-            }
-        self._changed(at)
-        return Charge(at, made, taken, before)
+            former = self._charged[here]
+            self._charged[here] = {**former, shape: former.get(shape, 0) + more}
+        return before
 
     def undo(self, made: Charge) -> None:
         """Takes a charge back; later ones must have been taken back before."""
