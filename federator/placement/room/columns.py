@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from federator.model.ask import PodShape
 from federator.model.kubernetes import taints
 from federator.model.resources import PODS, UNLIMITED
-from federator.placement.room import binding, nodes
+from federator.placement.room import binding, manybinding, nodes
 from federator.placement.room.binding import Floats, Ints
 from federator.placement.room.changes import Changes
+from federator.placement.room.manybinding import Parts
 from federator.placement.room.nodes import MOST_PER_NODE, Nodes
 
 Bools = NDArray[np.bool_]
@@ -32,17 +33,6 @@ _NO_ROW: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """Nodes that are split off their row: `part` nodes of row `row` of cluster `at` have `copies`
-    more copies each."""
-
-    at: Ints
-    row: Ints
-    part: Ints
-    copies: Ints
-
-
-@dataclass(frozen=True, slots=True)
 class Charge:
     """What one charge changed, for taking it back."""
 
@@ -53,11 +43,6 @@ class Charge:
     parts: tuple[Parts, ...]
     merged: tuple[tuple[int, Ints, Ints, Ints], ...]
     """(cluster, free, counts, kinds) from before rows were merged."""
-
-
-_CLOSED: Final = -np.inf
-"""The score of rows whose nodes admit no copy."""
-_NOWHERE: Final[Ints] = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,14 +277,20 @@ class Columns:
         if self._partly:
             needs = needs * self.known[:, at]
             heights = np.where(needs.any(axis=0, keepdims=True).T, heights, 0)
-        shallow = None if packs.any() else self._shallow(shape, at, heights, copies, free_of)
+        shallow = None
+        if not packs.any():
+            kinds = self.kinds[here, :top]
+            scores = self._openness(shape, kinds, free_of, 1)
+            shallow = manybinding.one_each(at, self.counts, heights, copies, scores)
         if shallow is not None:
             where, row, parts = shallow
             taken = needs[:, where] if self._partly else needs
         else:
             each, parts = self._spread(shape, at, heights, np.where(packs, 0, copies), free_of)
             if packs.any():
-                parts += _packed(at, self.counts, heights, copies, np.flatnonzero(packs), each)
+                parts += manybinding.packed(
+                    at, self.counts, heights, copies, np.flatnonzero(packs), each
+                )
             where, row = np.nonzero(each)
             taken = (needs[:, where] if self._partly else needs) * each[where, row]
         return self._taken(shape, at[where], row, taken, parts)
@@ -328,44 +319,6 @@ class Columns:
             over = touched[self.used[touched] > self.most[touched]]
             merged = tuple(map(self._merge, sorted(set(over.tolist())))) if over.size else ()
         return Charge(at, row, taken, parts, merged)
-
-    def _shallow(
-        self,
-        shape: PodShape,
-        at: Ints,
-        heights: Ints,
-        copies: Ints,
-        free_of: Callable[[int], Ints],
-    ) -> tuple[Ints, Ints, tuple[Parts, ...]] | None:
-        """As `_spread` where no cluster gets more copies than it has nodes for: one for each node
-        of its best rows. Returns the positions in `at` and the rows whose nodes all get one, and
-        the parts; None where some cluster gets more."""
-        kinds = self.kinds[self._which(at), : heights.shape[1]]
-        scores = self._openness(shape, kinds, free_of, 1)
-        np.putmask(scores, heights <= 0, _CLOSED)
-        best = scores.argmax(axis=1)
-        whole: list[tuple[int, int]] = []
-        split: list[tuple[int, int, int]] = []
-        columns = (at.tolist(), best.tolist(), self.counts[at, best].tolist(), copies.tolist())
-        for place, (cluster, first, there, wanted) in enumerate(zip(*columns, strict=True)):
-            row, has, left = first, there, wanted
-            while left:
-                if scores[place, row] == _CLOSED:
-                    return None
-                if left < has:
-                    split.append((cluster, row, left))
-                    break
-                whole.append((place, row))
-                left -= has
-                if left:
-                    scores[place, row] = _CLOSED
-                    row = int(scores[place].argmax())
-                    has = int(self.counts[cluster, row])
-        where, which = np.array(whole, dtype=np.int64).reshape(-1, 2).T
-        if not split:
-            return where, which, ()
-        parts_at, parts_row, part = np.array(split, dtype=np.int64).T
-        return where, which, (Parts(parts_at, parts_row, part, np.ones_like(part)),)
 
     def charge_one(self, shape: PodShape, at: int, copies: int, *, packs: bool) -> Charge:
         """As `charge`, for one cluster: with one dimension less."""
@@ -452,7 +405,7 @@ class Columns:
         free_of: Callable[[int], Ints],
     ) -> tuple[Ints, tuple[Parts, ...]]:
         counts, kinds = self.counts[at, : heights.shape[1]], self.kinds[at, : heights.shape[1]]
-        each, parts = spread(
+        each, parts = manybinding.spread(
             counts,
             heights,
             copies,
@@ -523,90 +476,3 @@ class Columns:
         self.free = np.pad(self.free, ((0, 0), (0, 0), (0, more)), constant_values=_NO_ROW)
         self.counts = np.pad(self.counts, ((0, 0), (0, more)))
         self.kinds = np.pad(self.kinds, ((0, 0), (0, more)))
-
-
-def spread(
-    counts: Ints, heights: Ints, copies: Ints, score: Callable[[Ints], Floats]
-) -> tuple[Ints, Parts]:
-    """`binding.spread` for many clusters: `counts` and `heights` are [c, S], `copies` is [c];
-    `score(n)` is the score of every row with n[c] copies. `Parts.at` are positions in 0..c-1.
-
-    Returns the copies on every node of each row [c, S], and the parts; at most one per cluster.
-    """
-    level = _levels(counts, heights, copies)
-    each = np.minimum(heights, level[:, None])
-    left = copies - (counts * each).sum(axis=1)
-    above = heights > level[:, None]
-    active = (left > 0) & above.any(axis=1)
-    scores = np.where(above, score(level + 1), -np.inf)
-    first = scores.argmax(axis=1) if scores.shape[1] else np.zeros(copies.size, dtype=np.int64)
-    every = np.arange(copies.size)
-    single = active & (left < counts[every, first]) if scores.shape[1] else active
-    at = np.flatnonzero(single)
-    row, part = first[at], left[at]
-    many = np.flatnonzero(active & ~single)
-    if many.size:
-        last, rest, which = _best(counts[many], scores[many], above[many], left[many], each, many)
-        at, row, part = (
-            np.concatenate([at, which]),
-            np.concatenate([row, last]),
-            np.concatenate([part, rest]),
-        )
-    return each, Parts(at, row, part, each[at, row] + 1)
-
-
-def _best(  # noqa: PLR0917 the columns of one step
-    counts: Ints, scores: Floats, above: Bools, left: Ints, each: Ints, many: Ints
-) -> tuple[Ints, Ints, Ints]:
-    """For clusters `many`, where the remainder is more than the best row has nodes: one copy more
-    in `each` for every node of the best rows, as far as it goes. Returns (row, nodes of it,
-    cluster) of the rows that get it in part.
-    """
-    order = np.argsort(-scores, axis=1, kind="stable")
-    reach = np.cumsum(np.take_along_axis(np.where(above, counts, 0), order, axis=1), axis=1)
-    able = above.sum(axis=1)
-    whole = (reach <= left[:, None]) & (np.arange(order.shape[1]) < able[:, None])
-    more = np.zeros_like(counts)
-    np.put_along_axis(more, order, whole.astype(np.int64), axis=1)
-    each[many] += more
-    full = whole.sum(axis=1)
-    every = np.arange(many.size)
-    rest = left - np.where(full > 0, reach[every, np.maximum(full - 1, 0)], 0)
-    split = np.flatnonzero((full < able) & (rest > 0))
-    return order[split, full[split]], rest[split], many[split]
-
-
-def _levels(counts: Ints, heights: Ints, copies: Ints) -> Ints:
-    """[c]: the largest number of copies that every node of a cluster can get, as far as it admits
-    them."""
-    level: Ints = np.zeros(copies.size, dtype=np.int64)
-    deep = np.flatnonzero(copies >= (counts * (heights > 0)).sum(axis=1))
-    if not deep.size:
-        return level
-    counts, heights, copies = counts[deep], heights[deep], copies[deep]
-    low, high = np.zeros(deep.size, dtype=np.int64), heights.max(axis=1, initial=0)
-    while (low < high).any():
-        middle = (low + high + 1) // 2
-        fits = (counts * np.minimum(heights, middle[:, None])).sum(axis=1) <= copies
-        low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
-        high = np.maximum(low, high)
-    level[deep] = low
-    return level
-
-
-def _packed(  # noqa: PLR0917 the columns of one step
-    at: Ints, counts: Ints, heights: Ints, copies: Ints, filling: Ints, each: Ints
-) -> tuple[Parts, ...]:
-    """Binds in the clusters `at[filling]`, whose schedulers fill nodes: changes their rows of
-    `each`, and returns the parts one by one."""
-    parts: list[Parts] = []
-    for here in filling.tolist():
-        bound = binding.packed(
-            counts[at[here], : heights.shape[1]], heights[here], int(copies[here])
-        )
-        each[here] = bound.each
-        for found in bound.parts:
-            parts.append(
-                Parts(*(np.array([value], dtype=np.int64) for value in (at[here], *found)))
-            )
-    return tuple(parts)

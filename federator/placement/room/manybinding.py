@@ -1,0 +1,149 @@
+"""`binding` for many clusters at once, in columns: c clusters, S rows of equal nodes for each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from federator.placement.room import binding
+from federator.placement.room.binding import Floats, Ints
+
+Bools = NDArray[np.bool_]
+_CLOSED: Final = -np.inf
+"""The score of rows whose nodes admit no copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Nodes that are split off their row: `part` nodes of row `row` of cluster `at` have `copies`
+    more copies each."""
+
+    at: Ints
+    row: Ints
+    part: Ints
+    copies: Ints
+
+
+def spread(
+    counts: Ints, heights: Ints, copies: Ints, score: Callable[[Ints], Floats]
+) -> tuple[Ints, Parts]:
+    """`binding.spread` for many clusters: `counts` and `heights` are [c, S], `copies` is [c];
+    `score(n)` is the score of every row with n[c] copies. `Parts.at` are positions in 0..c-1.
+
+    Returns the copies on every node of each row [c, S], and the parts; at most one per cluster.
+    """
+    level = _levels(counts, heights, copies)
+    each = np.minimum(heights, level[:, None])
+    left = copies - (counts * each).sum(axis=1)
+    above = heights > level[:, None]
+    active = (left > 0) & above.any(axis=1)
+    scores = np.where(above, score(level + 1), -np.inf)
+    first = scores.argmax(axis=1) if scores.shape[1] else np.zeros(copies.size, dtype=np.int64)
+    every = np.arange(copies.size)
+    single = active & (left < counts[every, first]) if scores.shape[1] else active
+    at = np.flatnonzero(single)
+    row, part = first[at], left[at]
+    many = np.flatnonzero(active & ~single)
+    if many.size:
+        last, rest, which = _best(counts[many], scores[many], above[many], left[many], each, many)
+        at, row, part = (
+            np.concatenate([at, which]),
+            np.concatenate([row, last]),
+            np.concatenate([part, rest]),
+        )
+    return each, Parts(at, row, part, each[at, row] + 1)
+
+
+def _best(  # noqa: PLR0917 the columns of one step
+    counts: Ints, scores: Floats, above: Bools, left: Ints, each: Ints, many: Ints
+) -> tuple[Ints, Ints, Ints]:
+    """For clusters `many`, where the remainder is more than the best row has nodes: one copy more
+    in `each` for every node of the best rows, as far as it goes. Returns (row, nodes of it,
+    cluster) of the rows that get it in part.
+    """
+    order = np.argsort(-scores, axis=1, kind="stable")
+    reach = np.cumsum(np.take_along_axis(np.where(above, counts, 0), order, axis=1), axis=1)
+    able = above.sum(axis=1)
+    whole = (reach <= left[:, None]) & (np.arange(order.shape[1]) < able[:, None])
+    more = np.zeros_like(counts)
+    np.put_along_axis(more, order, whole.astype(np.int64), axis=1)
+    each[many] += more
+    full = whole.sum(axis=1)
+    every = np.arange(many.size)
+    rest = left - np.where(full > 0, reach[every, np.maximum(full - 1, 0)], 0)
+    split = np.flatnonzero((full < able) & (rest > 0))
+    return order[split, full[split]], rest[split], many[split]
+
+
+def _levels(counts: Ints, heights: Ints, copies: Ints) -> Ints:
+    """[c]: the largest number of copies that every node of a cluster can get, as far as it admits
+    them."""
+    level: Ints = np.zeros(copies.size, dtype=np.int64)
+    deep = np.flatnonzero(copies >= (counts * (heights > 0)).sum(axis=1))
+    if not deep.size:
+        return level
+    counts, heights, copies = counts[deep], heights[deep], copies[deep]
+    low, high = np.zeros(deep.size, dtype=np.int64), heights.max(axis=1, initial=0)
+    while (low < high).any():
+        middle = (low + high + 1) // 2
+        fits = (counts * np.minimum(heights, middle[:, None])).sum(axis=1) <= copies
+        low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
+        high = np.maximum(low, high)
+    level[deep] = low
+    return level
+
+
+def packed(  # noqa: PLR0917 the columns of one step
+    at: Ints, counts: Ints, heights: Ints, copies: Ints, filling: Ints, each: Ints
+) -> tuple[Parts, ...]:
+    """Binds in the clusters `at[filling]`, whose schedulers fill nodes: changes their rows of
+    `each`, and returns the parts one by one."""
+    parts: list[Parts] = []
+    for here in filling.tolist():
+        bound = binding.packed(
+            counts[at[here], : heights.shape[1]], heights[here], int(copies[here])
+        )
+        each[here] = bound.each
+        for found in bound.parts:
+            parts.append(
+                Parts(*(np.array([value], dtype=np.int64) for value in (at[here], *found)))
+            )
+    return tuple(parts)
+
+
+def one_each(
+    at: Ints, counts: Ints, heights: Ints, copies: Ints, scores: Floats
+) -> tuple[Ints, Ints, tuple[Parts, ...]] | None:
+    """As `spread` where no cluster gets more copies than it has nodes for: one for each node of its
+    best rows. `counts` are those of all clusters, all else that of the clusters `at`; `scores`,
+    with one copy on each node, is changed.
+
+    Returns the positions in `at` and the rows whose nodes all get one, and the parts; None where
+    some cluster gets more.
+    """
+    np.putmask(scores, heights <= 0, _CLOSED)
+    best = scores.argmax(axis=1)
+    whole: list[tuple[int, int]] = []
+    split: list[tuple[int, int, int]] = []
+    columns = (at.tolist(), best.tolist(), counts[at, best].tolist(), copies.tolist())
+    for place, (cluster, first, there, wanted) in enumerate(zip(*columns, strict=True)):
+        row, has, left = first, there, wanted
+        while left:
+            if scores[place, row] == _CLOSED:
+                return None
+            if left < has:
+                split.append((cluster, row, left))
+                break
+            whole.append((place, row))
+            left -= has
+            if left:
+                scores[place, row] = _CLOSED
+                row = int(scores[place].argmax())
+                has = int(counts[cluster, row])
+    where, which = np.array(whole, dtype=np.int64).reshape(-1, 2).T
+    if not split:
+        return where, which, ()
+    parts_at, parts_row, part = np.array(split, dtype=np.int64).T
+    return where, which, (Parts(parts_at, parts_row, part, np.ones_like(part)),)
