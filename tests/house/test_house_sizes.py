@@ -17,6 +17,8 @@ ADDRESS = re.compile(r"# (noqa|type:|pylint)|https?://")
 """What cannot be broken: comments to tools, and addresses."""
 LINE_MAX = 120
 """For the tests, whose tables of text and names may be wider than their code."""
+NAME_MAX = 84
+"""Characters of a function's name: with `def`, no arguments and its type it fills a line."""
 LONG_FILES = {
     "federator/placement/engine.py",
     "tests/unit/hub/test_edits.py",
@@ -46,6 +48,17 @@ def test_no_function_is_longer_than_a_screen() -> None:
     }
 
     assert long == LONG_FUNCTIONS
+
+
+def test_no_name_is_longer_than_the_line_it_is_defined_on() -> None:
+    long = [
+        node.name
+        for source in sources.all_sources()
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and len(node.name) > NAME_MAX
+    ]
+
+    assert not long
 
 
 def test_every_module_says_what_lives_in_it() -> None:

@@ -125,9 +125,7 @@ def test_nothing_is_deleted_in_members_while_the_host_is_another_one() -> None:
         solo.tell(story)
 
 
-def test_a_cluster_that_left_with_copies_in_it_has_none_of_a_workload_that_is_deleted_after_it_is_back() -> (
-    None
-):
+def test_a_cluster_that_left_with_copies_has_none_of_a_workload_deleted_after_its_return() -> None:
     async def story(world: World) -> None:
         async with solo.happening(world, "left-and-back"):
             await asyncio.sleep(5)

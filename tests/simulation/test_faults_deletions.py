@@ -70,9 +70,7 @@ def test_nothing_is_made_in_a_namespace_that_is_ending_and_nobody_fights_for_it(
     solo.tell(story)
 
 
-def test_a_quota_below_its_use_or_gone_kills_nothing_and_a_lowered_one_admits_nothing_more() -> (
-    None
-):
+def test_a_quota_below_its_use_or_gone_kills_nothing_and_a_lowered_one_admits_no_more() -> None:
     def look(row: str, more: bool) -> Callable[[World], Awaitable[None]]:
         async def story(world: World) -> None:
             async with solo.happening(world, row):

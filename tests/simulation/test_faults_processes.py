@@ -69,9 +69,7 @@ def test_crashes_while_caches_are_filled_delete_nothing() -> None:
     solo.tell(story)
 
 
-def test_a_loop_of_crashes_for_ten_minutes_lets_work_go_on_and_writes_at_most_three_times_as_much() -> (
-    None
-):
+def test_ten_minutes_of_crashes_let_work_go_on_and_write_at_most_three_times_as_much() -> None:
     """Of one hub without a rival: of two, one that dies every few seconds never lives for long
     enough to lead.
     """
@@ -115,9 +113,7 @@ def test_a_hub_that_dies_over_and_over_leaves_the_lead_to_the_other() -> None:
     solo.tell(story)
 
 
-def test_a_leader_that_stood_still_for_a_minute_is_replaced_and_sends_nothing_of_its_old_life() -> (
-    None
-):
+def test_a_leader_that_stood_still_for_a_minute_is_replaced_and_sends_nothing_old() -> None:
     async def story(world: World) -> None:
         old = world.leader()
         life = world.life(old).name

@@ -118,9 +118,7 @@ def test_streams_that_break_off_or_lie_delete_nothing_and_hide_nothing(name: str
     solo.tell(story)
 
 
-def test_streams_that_were_forgotten_are_given_up_after_three_bookmarks_without_anybody_healing_them() -> (
-    None
-):
+def test_streams_that_were_forgotten_are_given_up_after_three_bookmarks_without_healing() -> None:
     async def story(world: World) -> None:
         for draw in (0, 3):
             async with solo.happening(world, "streams-forgotten", draw=draw):
@@ -132,9 +130,7 @@ def test_streams_that_were_forgotten_are_given_up_after_three_bookmarks_without_
     solo.tell(story)
 
 
-def test_after_a_long_time_without_bookmarks_every_collection_is_listed_once_and_not_all_at_the_same_moment() -> (
-    None
-):
+def test_after_long_without_bookmarks_each_collection_is_listed_once_and_not_all_at_once() -> None:
     async def story(world: World) -> None:
         found: list[Sent] = []
         async with solo.happening(world, "no-bookmarks"):

@@ -221,9 +221,7 @@ def test_printer_columns_show_scalars_that_exist(kind: str) -> None:
             assert node["type"] == column["type"], column
 
 
-def test_the_pod_template_keeps_the_keys_of_its_lists_and_only_the_defaults_that_keys_need() -> (
-    None
-):
+def test_the_pod_template_keeps_the_keys_of_its_lists_and_only_defaults_that_keys_need() -> None:
     template = crds.embedded_schema("PodTemplateSpec")
     container = template["properties"]["spec"]["properties"]["containers"]
     ports = container["items"]["properties"]["ports"]

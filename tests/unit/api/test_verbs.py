@@ -476,9 +476,7 @@ def test_conditions_of_a_carried_deployment_have_the_native_shape() -> None:
     assert "observedGeneration" not in status["conditions"][0]
 
 
-def test_a_deployments_status_leaves_zeros_out_as_its_server_does_so_that_nothing_differs_for_ever() -> (
-    None
-):
+def test_a_deployments_status_leaves_zeros_out_as_its_server_does_so_that_it_agrees() -> None:
     folded = fold(Wanted(generation=1, unit=Unit.REPLICAS, count=4), None, [])
 
     status = deployment.VERBS.host_status(DEPLOYMENT, folded, [])

@@ -14,9 +14,7 @@ def lease(holder: str, renewed: str) -> dict[str, Any]:
     return {"spec": {"holderIdentity": holder, "renewTime": renewed, "leaseDurationSeconds": 15}}
 
 
-def test_a_lease_that_ran_out_by_the_hosts_clock_or_was_given_up_is_told_and_a_live_or_absent_one_is_not() -> (
-    None
-):
+def test_a_lease_that_ran_out_or_was_given_up_is_told_and_a_live_or_absent_one_is_not() -> None:
     late = "2026-09-21T14:12:00.123456Z"
 
     assert banner.leaderless(lease("hub-0", late), NOW_S) == (

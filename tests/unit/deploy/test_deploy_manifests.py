@@ -85,9 +85,7 @@ def test_names_in_the_manifests_are_those_of_the_code() -> None:
     assert named == {"", LEASE, *mine}
 
 
-def test_everybody_may_read_who_leads_and_whether_it_is_paused_and_nothing_else_of_the_hub_s() -> (
-    None
-):
+def test_everybody_may_read_of_the_hub_who_leads_and_whether_it_is_paused_and_no_more() -> None:
     found = manifests.written()
     asked = {
         ("federator-system", "coordination.k8s.io", "leases", "get", HubOptions().lease_name),

@@ -160,9 +160,7 @@ async def test_pods_start_as_the_cluster_was_told() -> None:
 
 
 @on_virtual_time
-async def test_the_account_that_joining_makes_for_the_hub_may_what_the_hub_needs_and_no_more() -> (
-    None
-):
+async def test_the_account_that_joining_makes_may_do_what_the_hub_needs_and_no_more() -> None:
     made = served()
     assert made.controllers is not None
     running = asyncio.create_task(made.controllers.run())

@@ -143,9 +143,7 @@ def test_a_task_that_refuses_to_end_is_named_instead_of_living_for_ever() -> Non
         virtual_time.run(main())
 
 
-def test_a_group_cancels_its_tasks_in_an_order_that_does_not_depend_on_where_they_lie_in_memory() -> (
-    None
-):
+def test_a_group_cancels_its_tasks_in_an_order_that_does_not_depend_on_memory_addresses() -> None:
     """A simulated hub that lost its lease went on in another order in a process that had run other
     seeds before.
     """

@@ -200,9 +200,7 @@ def test_what_can_be_seen_at_once_is_refused_at_once(spec: dict[str, Any], said:
     play(scenario)
 
 
-def test_the_first_account_takes_nothing_from_an_unknown_project_and_gives_it_nothing_more() -> (
-    None
-):
+def test_the_first_account_takes_nothing_from_an_unknown_project_and_gives_it_no_more() -> None:
     async def scenario(world: World) -> None:
         await world.create("PinterestService", "feed", "web", service(2, "100m", project="nobodys"))
         await world.settle()

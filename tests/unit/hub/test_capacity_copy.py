@@ -72,9 +72,7 @@ async def tainted(world: World, member: str) -> int:
     return sum(row["count"] for row in found["status"]["capacity"]["nodes"] if row.get("taints"))
 
 
-def test_taints_that_come_and_go_reach_the_copy_on_the_host_and_then_nothing_more_is_written() -> (
-    None
-):
+def test_taints_that_come_and_go_reach_the_copy_on_the_host_and_no_more_is_written() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(6))
         await world.settle()

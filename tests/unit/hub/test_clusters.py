@@ -17,9 +17,7 @@ from tests.unit.hub.world import World, jobset, play, service
 PSVC = "PinterestService"
 
 
-def test_a_policy_that_excludes_a_cluster_empties_it_without_dropping_below_what_was_promised() -> (
-    None
-):
+def test_a_policy_that_excludes_a_cluster_empties_it_without_dropping_below_the_promise() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(12))
         await world.settle()
@@ -279,9 +277,7 @@ def test_a_host_that_runs_deployments_itself_keeps_them_and_says_so() -> None:
     play(scenario, options=HubOptions(shared_host=True))
 
 
-def test_a_cluster_that_was_left_is_struck_from_the_decision_whatever_the_seq_of_the_shares_that_stay() -> (
-    None
-):
+def test_a_cluster_that_was_left_is_struck_from_the_decision_whatever_seq_others_have() -> None:
     """Found by simulation seeds 56 and 65: the shares that stay bear an older seq than the one that
     was taken away.
     """

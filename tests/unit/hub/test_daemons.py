@@ -187,9 +187,7 @@ def test_nodes_that_come_are_charged_and_no_slice_is_written_for_them() -> None:
     play(scenario)
 
 
-def test_a_new_template_goes_through_one_cluster_after_the_other_and_stops_at_one_that_fails() -> (
-    None
-):
+def test_a_new_template_goes_from_cluster_to_cluster_and_stops_at_one_that_fails() -> None:
     async def scenario(world: World) -> None:
         await world.settle()
         await world.create(KIND, "infra", "agent", daemon())

@@ -49,9 +49,7 @@ async def events(world: World, kind: str) -> list[str]:
     return [one["reason"] for one in found if one["regarding"]["kind"] == kind]
 
 
-def test_what_is_only_silent_stays_and_what_was_declared_dead_gets_another_place_within_its_quota() -> (
-    None
-):
+def test_the_silent_stay_and_what_was_declared_dead_gets_another_place_within_its_quota() -> None:
     """All of a quota of twelve copies is in use: what is lost is not counted twice (karmada #5406:
     nothing moved).
     """
@@ -84,9 +82,7 @@ def test_what_is_only_silent_stays_and_what_was_declared_dead_gets_another_place
     play(scenario)
 
 
-def test_a_dead_cluster_that_is_heard_again_keeps_what_is_decided_and_loses_what_has_another_place() -> (
-    None
-):
+def test_a_dead_cluster_heard_again_keeps_what_is_decided_and_loses_what_has_moved() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "moves", service(12))
         await world.create(

@@ -115,9 +115,7 @@ async def forgotten(world: World, name: str) -> list[dict[str, Any]]:
     return listed
 
 
-def test_a_deletion_that_gives_an_unreachable_cluster_up_ends_and_the_cluster_is_cleaned_when_it_returns() -> (
-    None
-):
+def test_a_deletion_that_gives_a_cluster_up_ends_and_the_cluster_is_cleaned_on_return() -> None:
     async def scenario(world: World) -> None:
         decision = await blocked_deletion(world)
         told = await joining.forget(world.host, "b")
@@ -269,9 +267,7 @@ def test_a_slice_whose_watch_tells_nothing_is_deleted_less_and_less_often() -> N
     play(scenario)
 
 
-def test_a_member_whose_watch_fell_silent_before_its_slice_was_made_is_asked_before_the_decision_goes() -> (
-    None
-):
+def test_a_member_whose_watch_fell_silent_early_is_asked_before_the_decision_goes() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(6))
         await world.settle()
@@ -292,9 +288,7 @@ def test_a_member_whose_watch_fell_silent_before_its_slice_was_made_is_asked_bef
     play(scenario)
 
 
-def test_a_decision_stays_while_a_member_that_was_never_seen_to_hold_anything_fails_its_probes() -> (
-    None
-):
+def test_a_decision_stays_while_a_member_never_seen_to_hold_anything_fails_its_probes() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(6))
         await world.settle()
@@ -373,9 +367,7 @@ def _counts(decision: dict[str, Any]) -> dict[str, int]:
     return {share["cluster"]: share["replicas"] for share in decision["spec"]["shares"]}
 
 
-def test_a_decision_deleted_by_hand_stays_guarded_while_the_end_of_its_workload_is_unheard() -> (
-    None
-):
+def test_a_decision_deleted_by_hand_stays_guarded_while_its_workload_s_end_is_unheard() -> None:
     """Let go by memory alone nothing would be left that says what its members hold (seeds 2026 and
     2090).
     """
@@ -406,9 +398,7 @@ def test_a_decision_deleted_by_hand_stays_guarded_while_the_end_of_its_workload_
     play(scenario)
 
 
-def test_what_a_decision_left_that_was_let_go_and_never_written_anew_goes_with_its_workload() -> (
-    None
-):
+def test_what_a_decision_left_that_went_and_was_never_rewritten_goes_with_its_workload() -> None:
     """The leader dies in between, and the next one finds neither decision nor workload (seed
     2090).
     """

@@ -120,9 +120,7 @@ def test_the_pace_holds_over_two_drains_and_stops_when_the_wish_is_taken_away() 
     play(scenario, fleet=small_fleet(4), options=HubOptions(evacuated_copies_a_minute=24))
 
 
-def test_a_drain_that_would_leave_somebody_without_a_place_is_refused_with_who_and_by_how_much() -> (
-    None
-):
+def test_a_drain_that_would_leave_somebody_no_place_is_refused_with_who_and_how_much() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(40, cpu="2"))  # 16 fit in each cluster
         await world.settle()

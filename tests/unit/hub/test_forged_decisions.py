@@ -151,9 +151,7 @@ def test_an_older_decision_of_our_own_that_is_put_back_is_not_obeyed() -> None:
     play(scenario)
 
 
-def test_decisions_of_a_release_without_seals_are_obeyed_and_sealed_and_members_hear_nothing() -> (
-    None
-):
+def test_decisions_of_a_release_without_seals_are_obeyed_and_sealed_unheard_by_members() -> None:
     async def scenario(world: World) -> None:
         for name in ("web", "page"):
             await world.create(PSVC, "feed", name, service(3))

@@ -218,9 +218,7 @@ def test_a_restored_host_that_wants_less_takes_from_no_cluster_what_it_had_decid
     play(scenario)
 
 
-def test_a_share_that_a_foreign_object_kept_from_being_made_is_not_taken_for_one_that_was_moved() -> (
-    None
-):
+def test_a_share_that_a_foreign_object_kept_from_being_made_is_not_taken_for_moved() -> None:
     async def scenario(world: World) -> None:
         foreign = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}}
         await world.member("a").create(
@@ -248,9 +246,7 @@ def test_a_share_that_a_foreign_object_kept_from_being_made_is_not_taken_for_one
     play(scenario)
 
 
-def test_a_slice_of_a_decision_that_the_host_has_lost_is_not_removed_but_taken_for_what_was_decided() -> (
-    None
-):
+def test_a_slice_of_a_decision_that_the_host_has_lost_is_kept_and_taken_for_decided() -> None:
     async def scenario(world: World) -> None:
         await world.create(
             PSVC, "feed", "web", service(6, placement={"clusters": {"names": ["a"]}})

@@ -387,9 +387,7 @@ def test_a_hub_that_lost_the_lease_ends_with_that_error() -> None:
     play(scenario)
 
 
-def test_a_hub_that_takes_over_forgets_decisions_that_are_gone_but_none_that_is_newer_than_the_list() -> (
-    None
-):
+def test_a_hub_that_takes_over_forgets_decisions_that_are_gone_and_none_newer_than_it() -> None:
     """Its watch may have been silent while the leader before it deleted them: no member may hear of
     them again.
     """

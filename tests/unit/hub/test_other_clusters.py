@@ -146,9 +146,7 @@ def test_a_cluster_that_only_a_standby_had_seen_is_not_the_one_that_joined(recor
     play(scenario)
 
 
-def test_a_cluster_that_never_joined_is_not_recorded_once_another_one_answers_in_its_place() -> (
-    None
-):
+def test_a_cluster_that_never_joined_is_not_recorded_once_another_answers_in_its_place() -> None:
     """A standby meets the other one while it hears nothing of the host, and so has no Secret to ask
     again with: what it saw first was written on the host a minute later (simulation, seed 4002).
     """

@@ -38,9 +38,7 @@ def test_room_of_a_slice_that_was_overtaken_is_promised_to_nobody_else() -> None
     play(scenario, fleet=small_fleet(1))
 
 
-def test_a_decision_that_is_heard_late_and_was_made_for_what_has_changed_since_is_made_again() -> (
-    None
-):
+def test_a_decision_that_is_heard_late_and_made_for_what_has_changed_is_made_again() -> None:
     """Of a write whose answer was lost nobody knows until it is heard of, and by then its policy
     may be gone.
     """

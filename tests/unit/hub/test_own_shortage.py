@@ -131,9 +131,7 @@ def test_a_hub_that_starts_short_of_descriptors_leads_with_those_that_it_can_ask
     play(scenario)
 
 
-def test_a_member_that_answers_and_cannot_be_watched_for_want_of_descriptors_is_not_blamed() -> (
-    None
-):
+def test_a_member_that_answers_and_is_not_watched_for_want_of_descriptors_is_not_blamed() -> None:
     """It has a connection for probes, kept open, and none for its lists."""
 
     async def scenario(world: World) -> None:

@@ -59,9 +59,7 @@ def test_a_hub_that_starts_during_a_pause_writes_nothing_however_late_it_hears_o
     play(scenario)
 
 
-def test_a_deletion_that_was_given_up_in_a_member_is_finished_after_a_pause_in_which_that_came_back() -> (
-    None
-):
+def test_a_deletion_given_up_in_a_member_is_finished_after_a_pause_in_which_it_came_back() -> None:
     async def scenario(world: World) -> None:
         await spread(world, "web")
         await world.settle()
@@ -101,9 +99,7 @@ def test_a_slice_that_came_back_during_a_pause_is_removed_after_it() -> None:
     play(scenario)
 
 
-def test_every_workload_says_that_it_is_paused_and_since_when_and_no_more_when_that_is_over() -> (
-    None
-):
+def test_every_workload_says_that_it_is_paused_and_since_when_until_that_is_over() -> None:
     async def scenario(world: World) -> None:
         await spread(world, "web")
         await world.settle()

@@ -188,9 +188,7 @@ def test_a_namespace_that_is_not_ours_is_never_changed() -> None:
     play(scenario)
 
 
-def test_a_namespace_made_before_there_were_levels_gets_the_default_unless_what_runs_there_needs_more() -> (
-    None
-):
+def test_a_namespace_older_than_levels_gets_the_default_unless_its_pods_need_more() -> None:
     async def scenario(world: World) -> None:
         await label(world, "privileged")
         await world.create(PSVC, "feed", "web", hostile(4))

@@ -79,9 +79,7 @@ def test_a_host_that_is_silent_when_a_hub_starts_costs_no_member_its_grace() -> 
     play(scenario)
 
 
-def test_a_host_that_answers_but_keeps_a_secret_to_itself_makes_the_member_not_ready_in_the_end() -> (
-    None
-):
+def test_a_host_that_answers_but_gives_no_secret_makes_the_member_not_ready_in_the_end() -> None:
     async def scenario(world: World) -> None:
         await world.settle()
         world.canned["hub", "host", "/secrets/b"] = AWAY
@@ -155,9 +153,7 @@ def test_a_member_that_never_says_again_who_it_is_is_given_up_in_the_end() -> No
     play(scenario)
 
 
-def test_a_version_that_could_not_be_read_is_asked_for_again_with_the_next_probe_and_told_at_once() -> (
-    None
-):
+def test_a_version_that_could_not_be_read_is_read_by_the_next_probe_and_told_at_once() -> None:
     async def scenario(world: World) -> None:
         await world.settle()
         version = (await status_of(world, "b"))["version"]

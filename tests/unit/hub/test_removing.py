@@ -71,9 +71,7 @@ def test_a_member_gets_the_finalizer_and_nothing_is_written_once_it_has_it() -> 
     play(scenario)
 
 
-def test_a_deleted_cluster_is_emptied_without_dropping_below_what_was_promised_and_then_goes() -> (
-    None
-):
+def test_a_deleted_cluster_is_emptied_without_dropping_below_the_promise_and_then_goes() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(12))
         await world.settle()
@@ -191,9 +189,7 @@ def test_a_lost_cluster_is_forgotten_by_decisions_and_statuses() -> None:
     play(scenario)
 
 
-def test_a_lost_cluster_that_joins_again_is_freed_of_its_old_slices_before_it_takes_new_work() -> (
-    None
-):
+def test_a_lost_cluster_that_joins_again_is_freed_of_old_slices_before_it_takes_new_work() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(12))
         await world.create(PSVC, "feed", "gone", service(6))

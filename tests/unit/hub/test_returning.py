@@ -132,9 +132,7 @@ def test_tombs_take_no_more_from_a_lease_than_a_uid() -> None:
     assert tombstones.notes() == {}
 
 
-def test_a_status_is_written_when_the_member_serves_the_kind_again_although_the_slice_did_not_change() -> (
-    None
-):
+def test_a_status_is_written_when_the_kind_is_served_again_though_the_slice_is_the_same() -> None:
     async def scenario(world: World) -> None:
         not_served = (404, b"404 page not found\n")
         world.canned["member-a", "a", "/pinterestservices/web/status"] = not_served
@@ -152,9 +150,7 @@ def test_a_status_is_written_when_the_member_serves_the_kind_again_although_the_
     play(scenario)
 
 
-def test_a_job_set_made_again_under_its_name_runs_every_shard_whatever_its_predecessor_had_done() -> (
-    None
-):
+def test_a_job_set_made_again_under_its_name_runs_every_shard_whatever_was_done_before() -> None:
     async def scenario(world: World) -> None:
         await world.create("PinterestJobSet", "feed", "index", jobset(6, 3))
         await asyncio.sleep(60)

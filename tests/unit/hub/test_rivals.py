@@ -206,9 +206,7 @@ def test_a_namespace_that_ends_in_a_member_is_waited_for_and_told() -> None:
     play(scenario)
 
 
-def test_a_namespace_that_ends_on_the_host_takes_its_workloads_along_and_waits_for_the_members() -> (
-    None
-):
+def test_a_namespace_that_ends_on_the_host_takes_its_workloads_and_waits_for_members() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(9))
         await world.settle()

@@ -111,9 +111,7 @@ def test_copies_that_a_cluster_invents_let_nobody_elses_go() -> None:
     assert honest["b"] == actions["b"]
 
 
-def test_copies_of_which_nobody_knows_that_they_were_given_stay_until_the_others_are_ready() -> (
-    None
-):
+def test_copies_that_nobody_knows_to_have_been_given_stay_until_the_others_are_ready() -> None:
     unknown = observed("a", 4, counts=0)
 
     assert (

@@ -454,9 +454,7 @@ async def _ready(world: World, cluster: str) -> int:
     return int(found["status"].get("ready", 0)) if found is not None else 0
 
 
-def test_a_field_taken_out_of_a_native_template_goes_everywhere_also_where_only_the_count_was_written_first() -> (
-    None
-):
+def test_a_field_taken_out_of_a_native_template_goes_also_where_the_count_came_first() -> None:
     """The second cluster is resized while the roll-out has not reached it: that answer says nothing
     of its template.
     """

@@ -197,9 +197,7 @@ def test_a_job_set_runs_every_shard_once_and_completes() -> None:
     play(scenario)
 
 
-def test_a_job_set_has_settled_when_what_clusters_were_given_is_done_although_the_rest_has_no_place() -> (
-    None
-):
+def test_a_job_set_has_settled_when_what_was_given_is_done_though_the_rest_has_no_place() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(2))
         await world.settle()

@@ -49,9 +49,7 @@ class Watching:
                 self.met["planned"] += 1
 
 
-def test_a_workload_that_is_passed_over_is_never_settled_and_a_slice_that_is_passed_over_never_due() -> (
-    None
-):
+def test_a_workload_passed_over_is_never_settled_and_a_slice_passed_over_never_due() -> None:
     met: Counter[str] = Counter()
 
     async def scenario(world: World) -> None:
@@ -80,9 +78,7 @@ def test_a_workload_that_is_passed_over_is_never_settled_and_a_slice_that_is_pas
     assert min(met[name] for name in ("settled", "not folded", "planned", "not planned")) > 5, met
 
 
-def test_a_roll_out_is_composed_once_for_each_of_its_statuses_and_not_for_each_of_its_pods() -> (
-    None
-):
+def test_a_roll_out_is_composed_once_for_each_of_its_statuses_and_not_for_each_pod() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(60))
         hub = world.federation.hub

@@ -33,9 +33,7 @@ async def kill_member(world: World, name: str) -> None:
     await world.federation.kill(f"member {name}")
 
 
-def test_a_lease_that_does_not_move_for_the_grace_is_silence_and_catching_up_is_not_the_end_of_it() -> (
-    None
-):
+def test_a_lease_that_stands_still_for_the_grace_is_silent_and_catching_up_ends_nothing() -> None:
     watch = ProcessWatch()
     assert not watch.speaks
     watch.look(lease("1"), 0.0, 1000.0, GRACE_S)
@@ -65,9 +63,7 @@ def test_a_restart_within_the_grace_is_no_silence_and_time_without_a_look_is_nob
     assert watch.speaks
 
 
-def test_a_hub_that_starts_does_not_believe_a_process_that_was_recorded_as_silent_before_it_moves() -> (
-    None
-):
+def test_a_hub_that_starts_believes_no_process_recorded_as_silent_before_it_moves() -> None:
     watch = ProcessWatch()
     watch.recorded("2026-11-24T09:00:00Z")
     watch.look(lease("1"), 0.0, 1000.0, GRACE_S)
@@ -78,9 +74,7 @@ def test_a_hub_that_starts_does_not_believe_a_process_that_was_recorded_as_silen
     assert watch.speaks
 
 
-def test_figures_of_a_member_whose_process_is_dead_are_unknown_after_the_grace_and_known_when_it_is_back() -> (
-    None
-):
+def test_figures_of_a_dead_member_process_are_unknown_after_the_grace_until_it_is_back() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(6))
         await world.settle()
@@ -177,9 +171,7 @@ def test_unknown_is_not_gone_deletions_go_on_and_shards_stay_where_they_are() ->
     play(scenario)
 
 
-def test_copies_elsewhere_are_held_while_nobody_says_that_those_in_a_silent_cluster_are_ready() -> (
-    None
-):
+def test_copies_elsewhere_are_held_while_nobody_says_a_silent_cluster_has_ready_ones() -> None:
     shares = (Share("b", 4, 4),)
     leaving = Observed(
         "a", known=True, exists=True, current=False, template_current=True, count=4, ready=4

@@ -71,9 +71,7 @@ def test_in_a_carried_native_object_what_others_added_to_the_template_stays() ->
     assert slices.difference(_slice(LIVE), _slice(WANT)) == {}
 
 
-def test_what_a_user_takes_out_of_a_carried_deployment_goes_in_members_and_what_others_put_there_stays() -> (
-    None
-):
+def test_what_a_user_takes_out_of_a_carried_deployment_goes_and_what_others_put_in_stays() -> None:
     async def scenario(world: World) -> None:
         container = {"name": "app", "image": "app:1", "env": [{"name": "DEBUG", "value": "1"}]}
         template = {

@@ -106,9 +106,7 @@ async def drifts(world: World, name: str = "web") -> list[str]:
     return [note for _, _, note in told]
 
 
-def test_a_slice_that_somebody_changed_or_deleted_is_told_with_its_cluster_and_what_differed() -> (
-    None
-):
+def test_a_slice_that_somebody_changed_or_deleted_is_told_with_cluster_and_difference() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(6))
         await world.settle()
@@ -200,9 +198,7 @@ def test_drift_after_a_restart_of_the_hub_is_told() -> None:
     play(scenario)
 
 
-def test_a_native_object_that_somebody_changed_is_told_on_the_host_and_not_again_by_the_next_hub() -> (
-    None
-):
+def test_a_native_object_that_somebody_changed_is_told_once_also_when_hubs_change() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(6))
         await world.settle()

@@ -24,9 +24,7 @@ async def listing_breaks(world: World) -> None:
     await restart(world)
 
 
-def test_a_member_whose_lists_fail_is_not_reporting_after_the_grace_and_ready_when_they_are_in() -> (
-    None
-):
+def test_a_member_whose_lists_fail_is_not_reporting_after_the_grace_until_they_are_in() -> None:
     async def scenario(world: World) -> None:
         await listing_breaks(world)
         before = await readiness(world, "b")

@@ -82,9 +82,7 @@ def uses(world: World, seen: list[int]) -> None:
     host.store.subscribe_all(look)
 
 
-def test_no_account_is_beyond_its_limit_on_the_host_while_one_workload_shrinks_and_another_grows() -> (
-    None
-):
+def test_no_account_is_over_its_limit_while_one_workload_shrinks_and_another_grows() -> None:
     async def scenario(world: World) -> None:
         seen: list[int] = []
         uses(world, seen)

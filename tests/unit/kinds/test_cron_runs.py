@@ -239,9 +239,7 @@ def test_history_is_kept_apart_for_completed_and_failed_runs() -> None:
     }
 
 
-def test_nothing_is_forgotten_that_the_status_does_not_record_or_that_could_still_be_asked_for() -> (
-    None
-):
+def test_nothing_is_forgotten_that_no_status_records_or_that_could_still_be_asked_for() -> None:
     ended = run("2026-01-01T08:00:00", ended="2026-01-01T08:00:10")
     spec: dict[str, Any] = {"successfulJobsHistoryLimit": 0}
 

@@ -261,9 +261,7 @@ async def test_a_list_is_put_together_from_its_pages() -> None:
 
 
 @on_virtual_time
-async def test_a_list_begins_anew_when_its_token_expires_and_asks_for_all_at_once_in_the_end() -> (
-    None
-):
+async def test_a_list_begins_anew_when_its_token_expires_and_asks_for_all_in_the_end() -> None:
     expired = [listing(9, thing("a", 1), token="next"), status(410, "Expired")]
     script = Script(*expired, *expired, listing(12, thing("b", 2)))
     found = await client(script).list("v1", "things")

@@ -14,9 +14,7 @@ from tests.unit.kube.scripted import on_virtual_time
 
 
 @on_virtual_time
-async def test_a_leader_renews_at_most_every_retry_period_and_writes_utc_to_the_microsecond() -> (
-    None
-):
+async def test_a_leader_renews_once_in_a_retry_period_and_writes_utc_microseconds() -> None:
     world = LeaseWorld()
     (a,) = await world.begin("a")
     await world.until("a", FIRST_S)
@@ -39,9 +37,7 @@ async def test_a_leader_renews_at_most_every_retry_period_and_writes_utc_to_the_
 
 
 @on_virtual_time
-async def test_notes_that_are_asked_for_are_on_the_lease_at_once_and_one_renewal_serves_all() -> (
-    None
-):
+async def test_notes_asked_for_are_on_the_lease_at_once_and_one_renewal_serves_all() -> None:
     world = LeaseWorld()
     (a,) = await world.begin("a")
     await world.until("a", FIRST_S)

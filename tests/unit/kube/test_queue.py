@@ -171,9 +171,7 @@ async def test_a_revisit_brings_the_key_back() -> None:
 
 
 @on_virtual_time
-async def test_transient_failures_back_off_exponentially_with_a_cap_and_success_forgets_them() -> (
-    None
-):
+async def test_transient_failures_back_off_exponentially_to_a_cap_and_success_resets() -> None:
     work = queue(base_s=0.1, cap_s=10.0)
 
     async def handler(_key: str) -> None:

@@ -64,9 +64,7 @@ async def test_a_projection_of_bytes_sees_the_same_objects() -> None:
 
 
 @on_virtual_time
-async def test_an_object_whose_projection_is_none_is_left_out_and_removed_when_it_becomes_so() -> (
-    None
-):
+async def test_an_object_projected_to_none_is_left_out_and_removed_when_it_becomes_so() -> None:
     world = World(
         Script(
             listing(5, thing("a", 3, value=1), thing("b", 4)),
@@ -132,9 +130,7 @@ async def test_relists_after_gone_are_spread_in_time() -> None:
 
 
 @on_virtual_time
-async def test_a_server_that_comes_back_from_the_past_is_listed_anew_and_not_watched_from_the_future() -> (
-    None
-):
+async def test_a_server_back_from_the_past_is_listed_anew_not_watched_from_the_future() -> None:
     """A restored API server takes a watch from a version that it has not reached, and tells nothing
     until it has.
     """

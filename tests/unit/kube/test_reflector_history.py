@@ -17,9 +17,7 @@ from tests.unit.kube.scripted import (
 
 
 @on_virtual_time
-async def test_a_server_that_was_away_and_has_overtaken_our_version_is_seen_to_have_gone_back() -> (
-    None
-):
+async def test_a_server_that_overtook_our_version_while_away_is_seen_to_have_gone_back() -> None:
     """It was restored and has counted on since: only an object that is older than we knew it gives
     it away.
     """
@@ -41,9 +39,7 @@ async def test_a_server_that_was_away_and_has_overtaken_our_version_is_seen_to_h
 
 
 @on_virtual_time
-async def test_a_restored_server_whose_objects_were_brought_up_to_date_is_seen_to_have_gone_back() -> (
-    None
-):
+async def test_a_restored_server_with_objects_brought_up_to_date_is_seen_as_gone_back() -> None:
     """Nothing in its list is older than we knew it. But it was older a moment ago, and what was
     written since cannot be of versions that we had seen everything of.
     """

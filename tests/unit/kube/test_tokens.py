@@ -54,9 +54,7 @@ def test_what_is_no_such_token_is_nobodys_to_renew(text: str) -> None:
     assert tokens.read(text) is None
 
 
-def test_it_is_renewed_at_its_age_or_after_two_thirds_of_a_short_life_and_one_without_end_at_once() -> (
-    None
-):
+def test_it_is_renewed_at_its_age_or_two_thirds_of_a_short_life_and_if_endless_at_once() -> None:
     week = Token("n", "hub", 1_000, 1_000 + 7 * 86_400)
     assert week.renewable_s(86_400.0) == 1_000 + 86_400
     assert Token("n", "hub", 1_000, 1_600).renewable_s(86_400.0) == 1_400

@@ -29,9 +29,7 @@ def test_drift_that_is_repaired_now_and_then_is_no_fight() -> None:
         assert not fights.paused_until_s("web", "blue", turn * (WINDOW_S + 1.0) + 0.5)
 
 
-def test_objects_that_were_written_long_ago_are_forgotten_though_nobody_says_that_they_are_gone() -> (
-    None
-):
+def test_objects_written_long_ago_are_forgotten_though_nobody_says_that_they_are_gone() -> None:
     fights = detector()
     for number in range(10 * FORGOTTEN_AT_ONCE):
         fights.written(f"burst-{number}", "blue", 0.0)

@@ -220,9 +220,7 @@ def test_drift_now_and_then_is_no_fight() -> None:
     assert not verdicts.paused_until_s(("Deployment", "feed", "web"), "w", 9 * 3600.0)
 
 
-def test_what_the_server_made_something_else_of_is_written_again_after_a_while_and_not_sooner() -> (
-    None
-):
+def test_what_the_server_made_something_else_of_is_written_again_after_a_while_only() -> None:
     body = native("Deployment", "web", {"replicas": 3})
     verdicts = Verdicts(OPTIONS)
     changed = native("Deployment", "web", {"replicas": 3, "image": "mirror/app"})
@@ -279,9 +277,7 @@ def test_a_wish_that_goes_back_is_written_although_the_watch_still_shows_that_ve
     assert step.body["spec"] == {"parallelism": 3}
 
 
-def test_what_was_removed_and_is_wanted_again_is_waited_for_while_the_watch_still_shows_it() -> (
-    None
-):
+def test_what_was_removed_and_is_wanted_again_is_waited_for_while_a_watch_shows_it() -> None:
     body = native("ConfigMap", "web", {})
     verdicts, row = Verdicts(OPTIONS), live(body)
     planned([body], [row], verdicts=verdicts)

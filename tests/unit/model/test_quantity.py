@@ -216,9 +216,7 @@ def test_a_vector_refuses_negative_and_absurd_amounts_naming_the_resource(text: 
     assert caught.value.path == "requests.memory"
 
 
-def test_a_vector_counts_cpu_in_milli_and_the_rest_in_base_units_and_is_written_back_canonically() -> (
-    None
-):
+def test_a_vector_counts_milli_cpu_and_base_units_and_is_written_back_canonically() -> None:
     vector = quantity.vector({"cpu": "1.5", "memory": "1536Mi", "nvidia.com/gpu": 2, "pods": "110"})
     assert vector == Resources(
         {"cpu": 1500, "memory": 1536 << 20, "nvidia.com/gpu": 2, "pods": 110}

@@ -57,9 +57,7 @@ def test_each_mutant_differs_from_the_text_and_from_every_other_and_has_its_own_
     ]
 
 
-def test_what_is_drawn_is_the_same_for_a_seed_shared_by_subjects_and_never_known_as_equivalent() -> (
-    None
-):
+def test_a_seed_draws_the_same_shared_by_subjects_and_none_that_is_known_as_equivalent() -> None:
     pool = list(run.cases())
     drawn = run.draw(pool, 100, 0)
     assert drawn == run.draw(pool, 100, 0) != run.draw(pool, 100, 1)

@@ -102,9 +102,7 @@ def test_a_share_that_left_stays_charged_until_a_summary_or_until_it_is_confirme
     assert again.open(at(10, 5)).room("a", POD) == 10
 
 
-def test_a_share_whose_slice_is_gone_before_its_decision_is_recorded_leaves_nothing_behind() -> (
-    None
-):
+def test_a_share_whose_slice_is_gone_before_its_decision_is_recorded_leaves_nothing() -> None:
     """Hubs record a decision when it is written, and members may tell sooner that they are empty
     (seed 2578).
     """

@@ -507,9 +507,7 @@ def verdict(decision: Decision, name: str) -> tuple[Reason, str]:
     return found.reason, found.message
 
 
-def test_a_cluster_with_room_that_gets_nothing_while_something_is_missing_says_what_keeps_it_out() -> (
-    None
-):
+def test_a_cluster_with_room_that_gets_nothing_while_copies_lack_says_what_keeps_it_out() -> None:
     limits = {Tier.ON_DEMAND: TierQuota(maximum=Resources({"cpu": 2000}))}
     account = QuotaAccount("feed", projects=frozenset({"feed"}), tiers=limits)
     groups = (Group("g", ("a",)), Group("h", ("b",)))

@@ -130,9 +130,7 @@ def test_a_cluster_that_only_takes_nothing_new_keeps_it_and_does_not_get_it(
     assert nodes_of(decide(daemon(), snapshot)) == {"b": 1}
 
 
-def test_a_selector_that_admits_nobody_takes_nothing_down_but_removal_and_required_policies_do() -> (
-    None
-):
+def test_a_selector_that_admits_nobody_takes_nothing_down_but_removal_and_policies_do() -> None:
     ask = daemon(selecting(x="typo"))
     made = decide(ask, fleet(cluster("a", 5, labels={"x": "y"}), cluster("b", 5)), has(a=1))
     assert nodes_of(made) == {"a": 1}

@@ -124,9 +124,7 @@ def test_places_are_nodes_on_which_one_copy_fits_now() -> None:
     assert candidates.nodes_with_room(service(1, policy=Policy(names=("c",))), ledger) == 0
 
 
-def test_places_of_a_shape_that_only_the_member_can_judge_are_at_most_the_copies_that_it_tells() -> (
-    None
-):
+def test_places_of_a_shape_that_only_a_member_can_judge_are_at_most_the_copies_it_tells() -> None:
     chosen_nodes = PodShape(POD.requests, node_selector='{"disk":"ssd"}')
     room = Resources({"cpu": 5000, "pods": 100})
     told = Capacity(rows=(NodeRow(7, room, room),), copies={chosen_nodes.id: 3})

@@ -261,9 +261,7 @@ def test_a_copy_is_charged_the_default_of_what_it_does_not_request(
     assert quota.charged(ask, [owner]).shape.requests == Resources({**expected, "pods": 1})
 
 
-def test_copies_without_requests_fill_a_quota_and_a_project_without_one_is_charged_nothing() -> (
-    None
-):
+def test_copies_without_requests_fill_a_quota_and_a_project_without_one_pays_nothing() -> None:
     ask = service(300, shape=NOTHING)
     snapshot = fleet(cluster("a", 500), quotas=[account(cpu=1, defaults=Resources({"cpu": 100}))])
     assert counts(decide(quota.charged(ask, snapshot.quotas), snapshot)) == {"a": 10}

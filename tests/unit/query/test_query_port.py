@@ -560,9 +560,7 @@ def test_the_history_of_a_workload_is_told_to_who_may_get_it_and_of_no_other(
 # What a workload became
 
 
-def test_the_native_objects_of_a_workload_are_told_by_cluster_and_nothing_that_a_member_invents() -> (
-    None
-):
+def test_the_natives_of_a_workload_are_told_by_cluster_and_nothing_that_a_member_invents() -> None:
     async def scenario(world: World) -> None:
         await web(world)
         await grant(world, "owner", "feed", PSVC)

@@ -21,9 +21,7 @@ def occupant(name: str, copies: int = 10, **more: object) -> Occupant:
     return Occupant(key=key(name), copies=copies, **given)  # type: ignore[arg-type]
 
 
-def test_reserved_goes_first_then_priority_then_who_is_shortest_of_ready_copies_then_the_name() -> (
-    None
-):
+def test_reserved_goes_first_then_priority_then_fewest_ready_copies_then_the_name() -> None:
     queue = [
         occupant("f"),
         occupant("e", ready=9),

@@ -73,9 +73,7 @@ def test_a_job_without_a_limit_has_that_of_a_pinterestjobset() -> None:
     assert [found[name].end for name in ("three", "four")] == [End.COMPLETED, End.FAILED]
 
 
-def test_an_attempt_that_fails_keeps_its_check_points_and_a_job_that_failed_for_good_loses_them() -> (
-    None
-):
+def test_a_failed_attempt_keeps_its_check_points_and_a_job_failed_for_good_loses_them() -> None:
     saved = job("saved", 0, 100, failing=Failing(1, 70), checkpoint_s=30)
     over = job("over", 0, 100, failing=Failing(1, 70, limit=0), checkpoint_s=30)
 
@@ -85,9 +83,7 @@ def test_an_attempt_that_fails_keeps_its_check_points_and_a_job_that_failed_for_
     assert (found["over"].failed_s, found["over"].end_s) == (70, 70)
 
 
-def test_a_cluster_that_is_lost_in_the_back_off_costs_no_run_time_and_the_next_attempt_waits_for_its_time() -> (
-    None
-):
+def test_a_cluster_lost_in_the_back_off_costs_no_run_time_and_the_next_attempt_waits() -> None:
     lost = Event(45, EventKind.LOST, "a")
     fleet = [cluster("a", nodes(2)), cluster("b", nodes(1))]
 

@@ -252,9 +252,7 @@ def test_a_deleted_pod_is_replaced() -> None:
     play(story)
 
 
-def test_a_pod_that_loses_its_label_is_released_and_replaced_and_one_that_regains_it_is_adopted() -> (
-    None
-):
+def test_a_pod_without_its_label_is_released_and_replaced_and_adopted_when_it_is_back() -> None:
     async def story(cluster: Cluster) -> None:
         cluster.create("Deployment", deployment(replicas=2))
         await cluster.pass_s(5)

@@ -86,9 +86,7 @@ def test_an_indexed_job_runs_every_index_once_and_spells_what_is_done() -> None:
     play(story)
 
 
-def test_a_failing_index_is_tried_again_after_a_growing_wait_and_then_the_others_still_finish() -> (
-    None
-):
+def test_a_failing_index_is_tried_again_after_a_growing_wait_and_the_others_finish() -> None:
     async def story(cluster: Cluster) -> None:
         spec: Obj = {
             "completions": 5,
