@@ -210,17 +210,17 @@ def _judged(
             f"keeps {got} {things} that {candidate.waits}, although {_kept_out(ask, left_out)}",
         )
     kept = f", {min(candidate.held, got)} of them held before" if candidate.held else ""
-    return Reason.CHOSEN, _given(got, things, candidate.cap, kept, _limited(ask.policy, candidate))
+    name, limited = candidate.name, _limited(ask.policy, candidate)
+    sentence = given(name, got, things, candidate.cap, limited, kept)
+    return Reason.CHOSEN, sentence.removeprefix(f"cluster {name} ")
 
 
-def given(name: str, got: int, things: str, cap: int, limited: str) -> str:
-    """The verdict of a cluster that gets copies and had none; `limited` says what else than room
-    bounds them."""
-    return f"cluster {name} {_given(got, things, cap, '', limited)}"
-
-
-def _given(got: int, things: str, cap: int, kept: str, limited: str) -> str:
-    return f"gets {got} {things}{kept}; at most {cap} are possible there{limited}"
+def given(  # noqa: PLR0917 the parts of a sentence
+    name: str, got: int, things: str, cap: int, limited: str, kept: str = ""
+) -> str:
+    """The verdict of a cluster that gets copies, of which it had those in `kept`; `limited` says
+    what else than room bounds them."""
+    return f"cluster {name} gets {got} {things}{kept}; at most {cap} are possible there{limited}"
 
 
 def unneeded(name: str, cap: int, things: str) -> str:

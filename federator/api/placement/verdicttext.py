@@ -126,17 +126,15 @@ def _rejected(group: Rejected) -> dict[str, Any]:
 
 
 def _at_most(body: dict[str, Any]) -> int:
-    """An upper bound of `_size`, without writing it: six bytes per character, two in ASCII, as if
-    all rows were like the longest."""
+    """An upper bound of `_size`, without writing it: six bytes per character, two in ASCII."""
     chosen, rows = body["chosen"], (*body["chosen"], *body["rejected"])
-    messages = [row["message"] for row in rows if "message" in row]
+    messages = "".join([row["message"] for row in rows if "message" in row])
     terms = [row["terms"] for row in chosen if "terms" in row]
-    each = 2 if all(map(str.isascii, messages)) else 6
-    each *= max(map(len, messages), default=0)
-    each += 6 * max((len(row["cluster"]) for row in chosen), default=0) + 200
-    longest = max(map(len, itertools.chain.from_iterable(terms)), default=0)
-    each += max(map(len, terms), default=0) * (6 * longest + 32)
-    return each * (len(rows) + 1) + 6 * 253 * NAMES_SHOWN * len(body["rejected"])
+    named = len("".join([row["cluster"] for row in chosen]))
+    named += len("".join(itertools.chain.from_iterable(terms)))
+    named += 253 * NAMES_SHOWN * len(body["rejected"])
+    size = (2 if messages.isascii() else 6) * len(messages) + 6 * named
+    return size + 32 * sum(map(len, terms)) + 200 * (len(rows) + 1)
 
 
 def _size(value: Any) -> int:

@@ -62,12 +62,18 @@ def of_room(room: int, most: int) -> int:
 SCORERS: Final[Mapping[str, Scorer]] = {"home": home, "preference": preference, "room": roominess}
 
 
-_AT_ROOM: Final = list(SCORERS).index("room")
+_ROOM: Final = "room"
+assert list(SCORERS)[-1] == _ROOM  # so that its term can be added to the others
+
+
+def beside_room(terms: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+    """The terms that do not depend on room."""
+    return terms[:-1]
 
 
 def with_room(terms: tuple[tuple[str, int], ...], points: int) -> tuple[tuple[str, int], ...]:
-    """The terms of a cluster that was scored without room, with these points for it."""
-    return (*terms[:_AT_ROOM], ("room", points), *terms[_AT_ROOM + 1 :])
+    """The terms beside room, with these points for it."""
+    return (*terms, (_ROOM, points))
 
 
 def score(ask: Ask, clusters: Sequence[Facts]) -> list[tuple[tuple[str, int], ...]]:

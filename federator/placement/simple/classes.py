@@ -56,6 +56,8 @@ class Class:
     """Of the policy and the fleet, for the inputs hash."""
     levels: tuple[crowd.Bools, ...]
     """[C] each: the open clusters of one level, the best level first."""
+    alike: bool
+    """All clusters are open, and of one level."""
     together: bool
     """At most one cluster is to have copies."""
     most: int
@@ -64,7 +66,9 @@ class Class:
     preference: Ints
     """[C]: what the score of a cluster has beside its room."""
     terms: tuple[tuple[tuple[str, int], ...], ...]
-    """[C]: the terms of the score, as if there were no room."""
+    """[C]: the terms of the score beside room."""
+    distinct: bool
+    """No two clusters have the same mark."""
     tainted: frozenset[int]
     """The clusters with taints."""
     opened: tuple[int, ...]
@@ -121,11 +125,13 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
         names=tuple(place.view.name for place in field.places),
         texts=inputs.texts(ask, snapshot, ledger.memo),
         levels=levels,
+        alike=len(levels) == 1 and bool(field.open.all()),
         together=clusters == 1,
         most=UNLIMITED if most is None else most,
         rules=rules,
         preference=preference,
-        terms=tuple(terms),
+        terms=tuple(map(scorers.beside_room, terms)),
+        distinct=np.unique(field.marks).size == field.marks.size,
         tainted=frozenset(at for at, place in enumerate(field.places) if place.view.taints),
         opened=tuple(np.flatnonzero(field.open).tolist()),
         refused=tuple(_refused(field, reason, group) for reason, group in field.refused.items()),

@@ -10,7 +10,7 @@ second seat of a cluster comes after the first of all others.
 """
 
 import heapq
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
@@ -32,18 +32,21 @@ def divided(
     ask: Ask, like: Class, rooms: Ints, *, by_name: bool
 ) -> tuple[list[int], list[int]] | None:
     """(clusters, copies of each), rising; None where not all find room, or a rule is broken."""
-    weights, missing = rooms if like.field.weights is None else like.field.weights, ask.count
-    able = rooms > 0 if like.field.weights is None else (rooms > 0) & (weights > 0)
+    missing = ask.count
+    offered = np.maximum(rooms, 0)
+    weights = like.field.weights
+    if weights is not None:
+        offered = np.where(rooms > 0, weights, 0)
     chosen: list[int] = []
     copies: list[int] = []
     for level in like.levels:
-        ranked = np.where(level & able, weights, 0)
+        ranked = offered if like.alike else np.where(level, offered, 0)
         size = np.count_nonzero(ranked)
         if not size:
             continue
         order = _Order(ask, like, by_name=by_name)
         here = _first(ranked, missing, order) if size > missing else np.flatnonzero(ranked)
-        seats = _seats(here, weights, rooms, like.most, missing, order)
+        seats = _seats(here, ranked, rooms, like.most, missing, order)
         chosen += here.tolist()
         copies += seats
         missing -= sum(seats)
@@ -62,32 +65,35 @@ def divided(
 class _Order:
     """The last tie-break between clusters."""
 
-    __slots__ = ("_ask", "_by_name", "_marks")
+    __slots__ = ("_ask", "_by_name", "_kind", "_marks")
 
     def __init__(self, ask: Ask, like: Class, *, by_name: bool) -> None:
         self._ask, self._marks, self._by_name = ask, like.field.marks, by_name
+        self._kind: Literal["quicksort", "stable"] = "quicksort" if like.distinct else "stable"
 
     def ranked(self, here: Ints) -> Ints:
         """Positions in `here`, which rises: the first to get a copy first."""
         if self._by_name:
             return np.arange(here.size)
         mixed = (self._marks[here] ^ np.uint64(names.stable_order(self._ask.uid))) * _MIX
-        return mixed.argsort(kind="stable")
+        return mixed.argsort(kind=self._kind)
 
 
 def _first(ranked: Ints, count: int, order: _Order) -> Ints:
     """The first `count` of more clusters by weight, which is 0 for those that get nothing, and
     tie-break; rising."""
-    if count == 1:
-        least = ranked.max()
-    else:
+    least = top = ranked.max()
+    if count > 1:
         place = ranked.size - count
-        narrow = ranked.astype(np.int32) if ranked.max() < _NARROW else ranked  # sorted faster
+        narrow = ranked.astype(np.int32) if top < _NARROW else ranked  # sorted faster
         least = np.partition(narrow, place)[place]
-    ahead, equal = np.flatnonzero(ranked > least), np.flatnonzero(ranked == least)
-    if ahead.size + equal.size > count:
-        equal = equal[order.ranked(equal)[: count - ahead.size]]
-    merged: Ints = np.concatenate([ahead, equal])
+    enough = np.flatnonzero(ranked >= least)
+    if enough.size == count:
+        return enough
+    ahead = ranked[enough] > least
+    equal = enough[~ahead]
+    spare = equal[order.ranked(equal)[: count - enough.size + equal.size]]
+    merged: Ints = np.concatenate([enough[ahead], spare])
     merged.sort()
     return merged
 
