@@ -247,9 +247,10 @@ class Columns:
 
     def copies(self, shape: PodShape, at: Ints | slice) -> Ints:
         """[c]: how many copies fit now, for the clusters `at`."""
-        heights = self.heights(shape, at)
-        fit: Ints = np.vecdot(heights, self.counts[self._which(at), : heights.shape[1]])
-        self._counted = _Counted(shape, at, heights)
+        here = self._which(at)
+        heights = self.heights(shape, here)
+        fit: Ints = np.vecdot(heights, self.counts[here, : heights.shape[1]])
+        self._counted = _Counted(shape, here, heights)
         return np.minimum(fit, UNLIMITED, out=fit)
 
     def _heights_again(self, shape: PodShape, at: Ints) -> Ints | None:

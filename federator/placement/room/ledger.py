@@ -6,7 +6,7 @@ placements use. The ledger never changes the commitments.
 """
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -41,15 +41,15 @@ class _Given:
     the last decision of a batch charges room that nobody reads."""
 
     shape: PodShape
-    grown: Mapping[str, int] | Sequence[tuple[int, int]]
-    """By name, or by place in the world."""
+    grown: Mapping[str, int] | tuple[list[int], list[int]]
+    """By name; or the clusters by place in the world, and the copies of each."""
     charge: Charge | None = None
 
     def charge_in(self, world: World) -> None:
         if isinstance(self.grown, Mapping):
             self.charge = world.charge(self.shape, self.grown)
         else:
-            self.charge = world.charge_at(self.shape, self.grown)
+            self.charge = world.charge_at(self.shape, *self.grown)
 
 
 class Ledger:
@@ -167,10 +167,11 @@ class Ledger:
         self._hold(commitment.uid, commitment)
         self._charge(commitment.shape, grown)
 
-    def commit_at(self, commitment: Commitment, grown: Sequence[tuple[int, int]]) -> None:
-        """As `commit`, for clusters with room: their places among all, rising, and the copies."""
+    def commit_at(self, commitment: Commitment, clusters: list[int], copies: list[int]) -> None:
+        """As `commit`, for clusters with room: their places among all, rising, and the copies of
+        each."""
         self._hold(commitment.uid, commitment)
-        self._owe(_Given(commitment.shape, grown))
+        self._owe(_Given(commitment.shape, (clusters, copies)))
 
     def release(self, uid: str) -> None:
         """Returns the workload's quota; its room returns only with a summary."""

@@ -253,13 +253,16 @@ class World:
             for name, copies in grown.items()
             if copies > 0 and (at := self.at.get(name, -1)) >= 0 and not self._closed[at]
         )
-        return self.charge_at(shape, given) if given else None
+        if not given:
+            return None
+        return self.charge_at(shape, [at for at, _ in given], [copies for _, copies in given])
 
-    def charge_at(self, shape: PodShape, given: Sequence[tuple[int, int]]) -> Charge:
-        """Charges (cluster, copies): some copies in clusters with a report, rising."""
-        at, copies = np.array(given, dtype=np.int64).T
-        if len(given) == 1:
-            made = self.nodes.charge_one(shape, *given[0], packs=bool(self._packs[given[0][0]]))
+    def charge_at(self, shape: PodShape, clusters: list[int], grown: list[int]) -> Charge:
+        """Charges some copies each in clusters with a report, which rise."""
+        at, copies = np.array((clusters, grown), dtype=np.int64)
+        if len(clusters) == 1:
+            packs = bool(self._packs[clusters[0]])
+            made = self.nodes.charge_one(shape, clusters[0], grown[0], packs=packs)
         else:
             made = self.nodes.charge(shape, at, copies, self._packs[at])
         taken = None
@@ -267,16 +270,20 @@ class World:
             needs = np.array([shape.requests[name] for name in self.nodes.names], dtype=np.int64)
             taken = np.where(self._headroom[:, at] == UNLIMITED, 0, needs[:, None] * copies)
             self._headroom[:, at] -= taken
-        before = self._note(shape, given) if self._counting else ()
+        before = self._note(shape, clusters, grown) if self._counting else ()
         self._changed(at)
         return Charge(at, made, taken, before)
 
     def _note(
-        self, shape: PodShape, given: Sequence[tuple[int, int]]
+        self, shape: PodShape, clusters: list[int], grown: list[int]
     ) -> tuple[tuple[int, Mapping[PodShape, int]], ...]:
         """Notes the copies of clusters that count some shapes themselves; returns what was noted
         before."""
-        charged = [(here, more) for here, more in given if here in self._counting]
+        charged = [
+            (here, more)
+            for here, more in zip(clusters, grown, strict=True)
+            if here in self._counting
+        ]
         before = tuple((here, self._charged[here]) for here, _ in charged)
         for here, more in charged:
             former = self._charged[here]

@@ -49,7 +49,7 @@ def decide(
         quick_share(name, count, count, seqs.above(mark(name), seq), ranges)
         for name, count in zip(clusters, copies, strict=True)
     ]
-    ledger.commit_at(Commitment.of(ask, shares), list(zip(chosen, copies, strict=True)))
+    ledger.commit_at(Commitment.of(ask, shares), chosen, copies)
     worded = Worded(ask, like, rooms, chosen, copies, by_name)
     return quick_decision(
         key=ask.key,
