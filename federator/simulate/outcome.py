@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from federator.model.decision import Reason
 from federator.simulate.demand import Work
 
 WAITING_KEYS: Final = (
@@ -43,6 +44,19 @@ FIGURE_KEYS: Final = (
     "cost",
 )
 """Figures that a scenario may set bounds to."""
+
+
+ONE_NODE: Final = "one node"
+"""What copies lack where a cluster has enough of everything, and no node that takes them has."""
+FOR_CAPACITY: Final = frozenset(
+    {
+        Reason.INSUFFICIENT_CAPACITY,
+        Reason.AT_MAXIMUM,
+        Reason.GANG_INCOMPLETE,
+        Reason.UNSCHEDULABLE,
+    }
+)
+"""Reasons of decisions that more room would do away with."""
 
 
 class End(StrEnum):
@@ -134,6 +148,10 @@ class Sample:
     fragmented: int = 0
     """Copies that wait although the free amounts of one cluster, added up, would hold them: no node
     has room.
+    """
+    lacking: Mapping[str, int] = field(default_factory=dict)
+    """What copies that wait for capacity lack most, in the cluster that comes nearest: a resource
+    of `Outcome.resources` or ONE_NODE -> copies.
     """
 
 

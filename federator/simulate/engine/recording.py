@@ -1,9 +1,11 @@
 """What a simulation is told afterwards: lives, samples at equal distances of time, and counts."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
+
+import numpy as np
 
 from federator.model.ask import PodShape
 from federator.model.decision import Share
@@ -15,7 +17,16 @@ from federator.simulate.engine.running import Running
 from federator.simulate.engine.shapes import MIB
 from federator.simulate.engine.world import World
 from federator.simulate.inputs import Event, EventKind, Inputs
-from federator.simulate.outcome import End, Happened, Life, Outcome, Placed, Sample
+from federator.simulate.outcome import (
+    FOR_CAPACITY,
+    ONE_NODE,
+    End,
+    Happened,
+    Life,
+    Outcome,
+    Placed,
+    Sample,
+)
 
 SAMPLES: Final = 400
 """Samples over the time in which works are submitted; the time after has them at the same distance.
@@ -26,6 +37,7 @@ _SHOWN: Final = {CPU: "cpu", MEMORY: "memory", GPU: "gpu"}
 
 
 _life = quickly(Life)
+_NOTHING: Final[Mapping[str, int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +169,14 @@ class Recording:
         waiting = world.waiting.values()
         copies = sum(running.missing for running in waiting)
         alike = Counter((running.ask.shape, running.missing) for running in waiting)
+        short = [running for running in waiting if running.waiting_for in FOR_CAPACITY]
         fragmented = sum(
             missing * works
             for (shape, missing), works in alike.items()
             if _is_fragmented(shape, missing, world)
         )
-        return Sample(0, used, capacity, len(waiting), copies, fragmented)
+        lacking = _lacking(short, list(stocks.values()), self._resources)
+        return Sample(0, used, capacity, len(waiting), copies, fragmented, lacking)
 
     def _stock(self, name: str, member: Member) -> _Stock:
         """Counted again where copies came or went since the last sample."""
@@ -181,6 +195,32 @@ class Recording:
         """
         self._samples = self._samples[::2]
         self._step_s *= 2
+
+
+def _lacking(
+    short: Sequence[Running], stocks: Sequence[_Stock], resources: Sequence[str]
+) -> Mapping[str, int]:
+    """What works that wait for capacity lack most, by copies. A gang is looked at as a whole, of
+    others the next copy.
+    """
+    if not short or not stocks or not resources:
+        return _NOTHING
+    alike: Counter[tuple[PodShape, int]] = Counter()
+    for running in short:
+        gang = running.ask.policy.division.max_clusters == 1
+        alike[running.ask.shape, running.missing if gang else 1] += running.missing
+    left = np.array([one.capacity for one in stocks]) - np.array([one.used for one in stocks])
+    found: Counter[str] = Counter()
+    for (shape, together), copies in sorted(alike.items(), key=lambda one: one[0][1]):
+        need = [-(-shape.requests[name] * together // _UNITS[name]) for name in resources]
+        asked = np.array(need) > 0
+        if not asked.any():
+            continue
+        parts = left[:, asked] / np.array(need)[asked]
+        nearest = parts[parts.min(axis=1).argmax()]
+        names = [_SHOWN[name] for name, amount in zip(resources, need, strict=True) if amount > 0]
+        found[names[int(nearest.argmin())] if nearest.min() < 1 else ONE_NODE] += copies
+    return dict(sorted(found.items()))
 
 
 def _recorded(inputs: Inputs) -> tuple[str, ...]:

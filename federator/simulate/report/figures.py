@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from federator.simulate.outcome import WAITING_KEYS, End, Outcome, Wanted
+from federator.simulate.outcome import FOR_CAPACITY, WAITING_KEYS, End, Outcome, Wanted
 from federator.simulate.report import amounts
 from federator.simulate.report.measures import Measures
 
@@ -306,6 +306,8 @@ def _placed(measures: Measures) -> str:
             else "The only work started"
         )
     why = f", most for {measures.lacks[0].reason}" if measures.lacks else ""
+    if measures.scarce and measures.lacks[0].reason in FOR_CAPACITY:
+        why += f" ({measures.scarce[0].what})"
     large = measures.ends[End.UNPLACEABLE.value]
     wide = f" ({amounts.counted(large, 'is', 'are')} larger than any cluster)" if large else ""
     return f"{found.never:,} of {amounts.counted(found.works, 'work')} never started{why}{wide}"

@@ -64,6 +64,11 @@ def tables(measures: Measures) -> list[tuple[list[str], list[list[str]]]]:
             for one in measures.lacks
         ]
         found.append((["SHORT FOR", "WORKS", "COPY-HOURS"], lacks))
+    if measures.scarce:
+        scarce = [
+            [one.what, amounts.whole(one.copy_s / 3600), f"{one.peak:,}"] for one in measures.scarce
+        ]
+        found.append((["LACKS MOST", "COPY-HOURS", "COPIES AT ONCE"], scarce))
     return found
 
 
@@ -93,6 +98,10 @@ def document(
         "shortfall": [
             {"reason": one.reason, "works": one.works, "copySeconds": one.copy_s}
             for one in measures.lacks
+        ],
+        "lacking": [
+            {"what": one.what, "copySeconds": one.copy_s, "peakCopies": one.peak}
+            for one in measures.scarce
         ],
         "happened": [
             {

@@ -72,6 +72,17 @@ class Lack:
 
 
 @dataclass(frozen=True, slots=True)
+class Scarce:
+    """What copies that waited for capacity lacked most, by the samples."""
+
+    what: str
+    """A resource, or ONE_NODE."""
+    copy_s: int
+    peak: int
+    """Copies at once, at most."""
+
+
+@dataclass(frozen=True, slots=True)
 class Measures:
     """All numbers of a report."""
 
@@ -104,6 +115,8 @@ class Measures:
     moved: tuple[float, ...] = ()
     """Copies that started in another cluster than before, since the point before."""
     lacks: tuple[Lack, ...] = ()
+    scarce: tuple[Scarce, ...] = ()
+    """The most copy-hours first."""
     restarts: int = 0
     lost_s: int = 0
     failures: int = 0
@@ -144,6 +157,7 @@ def measure(outcome: Outcome) -> Measures:
         ),
         moved=_moved(outcome, times),
         lacks=_lacks(lives, outcome.end_s),
+        scarce=_scarce(outcome, begin),
         restarts=sum(life.restarts for life in lives),
         lost_s=sum(life.lost_s for life in lives),
         failures=sum(life.failures for life in lives),
@@ -386,6 +400,19 @@ def _moved(outcome: Outcome, times: Sequence[int]) -> tuple[float, ...]:
 
 def _over(end_s: int | None, at_s: int) -> bool:
     return end_s is not None and end_s <= at_s
+
+
+def _scarce(outcome: Outcome, begin_s: int) -> tuple[Scarce, ...]:
+    copy_s: Counter[str] = Counter()
+    peaks: dict[str, int] = {}
+    samples = [one for one in outcome.samples if one.at_s >= begin_s]
+    ends = [*(one.at_s for one in samples[1:]), outcome.end_s]
+    for one, end_s in zip(samples, ends, strict=False):
+        for what, copies in one.lacking.items():
+            copy_s[what] += copies * max(end_s - one.at_s, 0)
+            peaks[what] = max(peaks.get(what, 0), copies)
+    ordered = sorted(peaks, key=lambda what: (-copy_s[what], what))
+    return tuple(Scarce(what, copy_s[what], peaks[what]) for what in ordered)
 
 
 def _lacks(lives: Sequence[Life], end_s: int) -> tuple[Lack, ...]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from federator.simulate.outcome import ONE_NODE
 from federator.simulate.report import amounts, charts, figures
 from federator.simulate.report.charts import Mark, Series
 from federator.simulate.report.measures import Line, Measures, Waiting
@@ -112,7 +113,13 @@ def panels(measures: Measures, other: tuple[str, Measures] | None = None) -> lis
         found.append(_both(measures, other))
     found.append(_waiting("wait-project", "Waiting by project", measures.by_project))
     found.append(_waiting("wait-tier", "Waiting by tier", measures.by_tier))
-    found += [_shortfall(measures), _reasons(measures), _fragmentation(measures), _moves(measures)]
+    found += [
+        _shortfall(measures),
+        _reasons(measures),
+        _scarce(measures),
+        _fragmentation(measures),
+        _moves(measures),
+    ]
     if measures.outcome.cost is not None:
         found.append(_cost(measures))
     return found
@@ -367,6 +374,27 @@ def _reasons(measures: Measures) -> Panel:
         ],
     )
     return Panel("reasons", "Shortfall by reason", words, chart, table)
+
+
+def _scarce(measures: Measures) -> Panel:
+    words = (
+        "What copies that waited for capacity lacked most, in the cluster that came nearest to "
+        "having room for them, in copy-hours by the samples. A gang is looked at as a whole. Of "
+        f'"{ONE_NODE}" they lack nothing in sum: no node that takes them has enough free.'
+    )
+    if not measures.scarce:
+        words = "At no sample did a copy wait for capacity."
+    chart = charts.bars(
+        "lacking",
+        "What was lacking",
+        words,
+        [(one.what, one.copy_s / 3600) for one in measures.scarce],
+    )
+    table = _table(
+        ["lacking most", "copy-hours", "copies at once, at most"],
+        [[one.what, amounts.whole(one.copy_s / 3600), f"{one.peak:,}"] for one in measures.scarce],
+    )
+    return Panel("lacking", "What was lacking", words, chart, table)
 
 
 def _fragmentation(measures: Measures) -> Panel:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+import re
 
 import pytest
 
@@ -12,6 +13,8 @@ from federator.placement.policy.policies import Rule
 from federator.simulate.engine import run
 from federator.simulate.inputs import Event, EventKind
 from federator.simulate.outcome import End, Stay
+from federator.simulate.report import figures, forms, page
+from federator.simulate.report.measures import measure
 from tests.unit.simulate import conservation
 from tests.unit.simulate.fleets import cluster, inputs_of, job, lives, nodes, service, simulate
 
@@ -243,6 +246,46 @@ def test_room_that_is_scattered_over_nodes_is_told_as_fragmentation() -> None:
 
     assert outcome.samples[-1].fragmented == 1
     assert lives(outcome)["big"].end is End.WAITING
+
+
+LACKS = {
+    "gpu": (job("holds", 0, 1000, 2, gpu=4), job("gang", 1, 10, 3, gpu=4)),
+    "cpu": (job("holds", 0, 1000, 2, cpu_milli=7000), job("gang", 1, 10, 4, cpu_milli=6000)),
+    "memory": (job("holds", 0, 1000, 1), job("gang", 1, 10, 4, memory_mib=16_000)),
+    "one node": (job("holds", 0, 1000, 3, cpu_milli=4500), job("gang", 1, 10, 2, cpu_milli=4000)),
+}
+
+
+@pytest.mark.parametrize("what", LACKS)
+def test_what_a_gang_lacks_is_told_for_the_cluster_that_comes_nearest(what: str) -> None:
+    """Two clusters; b is the smaller one in everything, and could hold no gang of these."""
+    row = nodes(3, cpu=8000, gpu=4)
+    fleet = [cluster("a", row), cluster("b", nodes(1, cpu=2000, gpu=1))]
+
+    outcome = simulate(inputs_of(fleet, LACKS[what], end_s=500))
+    found = measure(outcome)
+
+    missing = LACKS[what][1].shards
+    assert outcome.samples[-1].lacking == {what: missing}
+    (scarce,) = found.scarce
+    assert (scarce.what, scarce.peak) == (what, missing)
+    assert scarce.copy_s == pytest.approx(missing * 499, rel=0.02)
+    assert re.search(rf"never started, most for \w+ \({what}\)", figures.verdict(found))
+    assert forms.document(found, page.Provenance("", "", "", {}))["lacking"] == [
+        {"what": what, "copySeconds": scarce.copy_s, "peakCopies": missing}
+    ]
+
+
+def test_what_a_quota_holds_back_lacks_no_capacity() -> None:
+    tier = TierQuota(maximum=Resources({CPU: 1000}))
+    account = QuotaAccount("ads", projects=frozenset({"ads"}), tiers={Tier.ON_DEMAND: tier})
+
+    outcome = simulate(
+        inputs_of([cluster("a", nodes(4))], [job("gang", 0, 10, 2)], quotas=(account,), end_s=50)
+    )
+
+    assert outcome.samples[-1].waiting == 1
+    assert outcome.samples[-1].lacking == {}
 
 
 def test_what_an_hour_of_the_nodes_costs_is_added_up_over_the_changes_of_the_fleet() -> None:
