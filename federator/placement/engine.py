@@ -8,52 +8,22 @@ growth needs free room.
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from federator.model import seq as seqs
 from federator.model import shards
 from federator.model.ask import Ask, Unit
-from federator.model.decision import Decision, Reason, Share, Verdict, quick_decision, quick_share
-from federator.model.fleet import Commitment, FleetSnapshot, Holding, copies_of, remaining
-from federator.model.kubernetes import taints
+from federator.model.decision import Decision, Reason, Share, Verdict, quick_decision
+from federator.model.fleet import FleetSnapshot, Holding, copies_of, remaining
 from federator.model.shards import Ranges
-from federator.placement import everynode, inputs, verdicts
+from federator.placement import everynode, inputs, placing, sharing, verdicts
 from federator.placement.contradictions import contradiction
-from federator.placement.division import shards as assignment
-from federator.placement.division import spread
-from federator.placement.division.division import DIVIDERS, Party
 from federator.placement.policy import enforcing
-from federator.placement.quota.quota import Admission
 from federator.placement.room.ledger import Ledger
-from federator.placement.selection import candidates, crowd, filters, leaving, seating
-from federator.placement.selection.candidates import Candidate, Place
-from federator.placement.selection.crowd import Drawing
+from federator.placement.selection import candidates, crowd, leaving
+from federator.placement.selection.candidates import Candidate
+from federator.placement.selection.crowd import Drawing, Gathered
 from federator.placement.simple import deciding
-
-
-@dataclass(slots=True)
-class _Outcome:
-    """Result of one division."""
-
-    got: dict[str, int]
-    wanted: int
-    placed: int
-    admission: Admission = field(default_factory=Admission)
-    left_out: dict[str, Reason] = field(default_factory=dict)
-    violated: bool = False
-    violations: tuple[str, ...] = ()
-    reason: Reason = Reason.CHOSEN
-    message: str = ""
-    why: str = ""
-    """The binding constraint, as a part of a sentence."""
-    kept: Mapping[str, int] = field(default_factory=dict)
-    """cluster -> copies that stay there because they have no other place."""
-    to_move: int = 0
-    moved: int = 0
-    then: str = ""
-    """When the copies still to move may move, as the end of a sentence."""
-    surplus: int = 0
-    """Copies beyond the count that stay where strategy Duplicate placed them."""
 
 
 def no_mark(_: str) -> int:
@@ -89,51 +59,66 @@ def decide(
         simply := deciding.decide(ask, snapshot, ledger, seq=seq, mark=mark, by_name=by_name)
     ):
         return simply
-    if (problem := contradiction(ask)) and _disobeys(ask, held, snapshot, finished):
+    problem = contradiction(ask)
+    if problem and _disobeys(ask, held, snapshot, finished):
         again = functools.partial(
             decide, mark=mark, capped=capped, finished=finished, by_name=by_name, leave=leave
         )
         made = again(_bare(ask, held, finished), held, snapshot, ledger, seq=seq)
         return _obeyed(ask, made, problem, inputs.inputs_hash(ask, snapshot, ledger.memo))
-    hashed, judged = (
-        inputs.inputs_hash(ask, snapshot, ledger.memo),
-        candidates.places(ask, snapshot, ledger),
+    standing = _Standing(
+        held, capped, previous_hash, finished, by_name, leave, per_cluster, problem
     )
-    over = shards.union(finished, _beyond(ask, held))
-    mine = {holding.cluster: remaining(holding, over) for holding in held}
+    return _in_full(ask, standing, snapshot, ledger, seq=seq, mark=mark)
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """What else is known of the workload; as the arguments of `decide`."""
+
+    held: Sequence[Holding]
+    capped: Mapping[str, int]
+    previous_hash: str
+    finished: Ranges
+    by_name: bool
+    leave: leaving.Leave | None
+    per_cluster: int
+    problem: str
+    """Why its policy cannot be followed; "" when it can."""
+
+
+def _in_full(
+    ask: Ask,
+    standing: _Standing,
+    snapshot: FleetSnapshot,
+    ledger: Ledger,
+    *,
+    seq: int,
+    mark: Callable[[str], int],
+) -> Decision:
+    """The decision with every holder, and the best of the others, as a candidate."""
+    finished, by_name, problem = standing.finished, standing.by_name, standing.problem
+    hashed = inputs.inputs_hash(ask, snapshot, ledger.memo)
+    judged = candidates.places(ask, snapshot, ledger)
+    over = shards.union(finished, sharing.beyond(ask, standing.held))
+    mine = {holding.cluster: remaining(holding, over) for holding in standing.held}
     eligible = candidates.for_holders(ask, mine, judged)
     leavers = leaving.leavers(ask, mine, eligible, by_name=by_name)
-    unfinished = shards.size(shards.minus(_all_shards(ask), finished))
+    unfinished = shards.size(shards.minus(sharing.all_shards(ask), finished))
     wanted = _wanted(ask, unfinished)
     within = functools.partial(ledger.admission, ask, held=sum(map(copies_of, mine.values())))
+    previous = standing.previous_hash
     fresh = ask.policy.division.fresh and not inputs.unchanged(
-        previous_hash, hashed, ask, snapshot, ledger.memo
+        previous, hashed, ask, snapshot, ledger.memo
     )
     drawing = Drawing(
-        ask, ledger, mine, eligible, capped, unfinished, wanted, by_name, fresh, within
+        ask, ledger, mine, eligible, standing.capped, unfinished, wanted, by_name, fresh, within
     )
-    whole = eligible is not judged or bool(problem or per_cluster) or _go_whole(ask, leavers)
-    gathered = crowd.gather(drawing, whole=whole)
-    pool, admission = gathered.pool, gathered.admission
-    if ask.suspended or wanted <= 0:
-        outcome = _nothing(ask, wanted, unfinished, admission)
-    elif problem or (per_cluster and leaving.as_duplicated(ask, (*pool, *leavers), per_cluster)):
-        outcome, pool = _as_it_is(ask, pool, leavers, wanted, problem, admission, per_cluster)
-    else:
-        job = _Job(
-            ask,
-            eligible,
-            admission,
-            gathered.wanted,
-            fresh,
-            leave,
-            within,
-            gathered.beside,
-            gathered.alone,
-        )
-        recap = functools.partial(candidates.cap_by_shards, ask, held=mine, unfinished=unfinished)
-        outcome, pool = _placed(job, pool, leavers, recap)
-    shares = _shares(
+    own_way = eligible is not judged or bool(problem or standing.per_cluster)
+    gathered = crowd.gather(drawing, whole=own_way or _go_whole(ask, leavers))
+    recap = functools.partial(candidates.cap_by_shards, ask, held=mine, unfinished=unfinished)
+    outcome, pool = _outcome(ask, standing, drawing, gathered, leavers, recap)
+    shares = sharing.shares_of(
         ask,
         outcome.got,
         mine,
@@ -141,19 +126,54 @@ def decide(
         finished=finished,
         seq=lambda name: seqs.above(mark(name), seq),
     )
-    _charge(ask, shares, pool, finished, ledger)
+    sharing.charge(ask, shares, pool, finished, ledger)
     facts, seen = _for_verdicts(ask, outcome), gathered.crowd
     sentences = verdicts.verdicts(
         ask, eligible, pool, outcome.got, outcome.left_out, outcome=facts, crowd=seen
     )
-    last = (
-        max((holding.seq for holding in held), default=seq) if _all_as_held(shares, mine) else seq
+    kept = bool(problem or outcome.surplus or ask.suspended)
+    record = _Record(
+        shares,
+        sentences,
+        hashed,
+        _last_seq(standing.held, seq) if sharing.all_as_held(shares, mine) else seq,
+        sharing.tolerated(shares, snapshot),
+        _per_cluster(ask, standing.per_cluster, kept=kept),
     )
-    per_cluster = _per_cluster(
-        ask, per_cluster, kept=bool(problem or outcome.surplus or ask.suspended)
-    )
-    record = _Record(shares, sentences, hashed, last, _tolerated(shares, snapshot), per_cluster)
     return _decision(ask, outcome, record, as_of=snapshot.as_of, finished=finished)
+
+
+def _outcome(  # noqa: PLR0917 what is known by then
+    ask: Ask,
+    standing: _Standing,
+    drawing: Drawing,
+    gathered: Gathered,
+    leavers: list[Candidate],
+    recap: Callable[[list[Candidate]], None],
+) -> tuple[placing.Outcome, list[Candidate]]:
+    """The division, and the clusters that take part in it."""
+    pool, admission, problem = gathered.pool, gathered.admission, standing.problem
+    per_cluster = standing.per_cluster
+    if ask.suspended or drawing.wanted <= 0:
+        return placing.nothing(ask, drawing.wanted, drawing.unfinished, admission), pool
+    if problem or (per_cluster and leaving.as_duplicated(ask, (*pool, *leavers), per_cluster)):
+        return placing.as_it_is(ask, pool, leavers, drawing.wanted, problem, admission, per_cluster)
+    job = placing.Job(
+        ask,
+        drawing.eligible,
+        admission,
+        gathered.wanted,
+        drawing.fresh,
+        standing.leave,
+        drawing.within,
+        gathered.beside,
+        gathered.alone,
+    )
+    return placing.placed(job, pool, leavers, recap)
+
+
+def _last_seq(held: Sequence[Holding], seq: int) -> int:
+    return max((holding.seq for holding in held), default=seq)
 
 
 def _per_cluster(ask: Ask, before: int, *, kept: bool) -> int:
@@ -212,22 +232,7 @@ def _obeyed(ask: Ask, made: Decision, problem: str, hashed: str) -> Decision:
     )
 
 
-def _tolerated(shares: Sequence[Share], snapshot: FleetSnapshot) -> dict[str, tuple[str, ...]]:
-    """cluster -> the NoExecute taints under which copies stay there."""
-    tainted = {
-        share.cluster: present
-        for share in shares
-        if (present := snapshot.clusters[share.cluster].taints)
-    }
-    evicting = {cluster: taints.evicting(taints_there) for cluster, taints_there in tainted.items()}
-    return {
-        cluster: tuple(sorted(map(str, taints_there)))
-        for cluster, taints_there in evicting.items()
-        if taints_there
-    }
-
-
-def _for_verdicts(ask: Ask, outcome: _Outcome) -> verdicts.Outcome:
+def _for_verdicts(ask: Ask, outcome: placing.Outcome) -> verdicts.Outcome:
     missing = outcome.wanted - sum(outcome.got.values())
     why = outcome.why or outcome.message
     return verdicts.Outcome(
@@ -240,405 +245,9 @@ def _go_whole(ask: Ask, leavers: Sequence[Candidate]) -> bool:
     return ask.unit is Unit.SHARDS and bool(leavers)
 
 
-def _all_shards(ask: Ask) -> Ranges:
-    return ((0, ask.count - 1),) if ask.unit is Unit.SHARDS and ask.count > 0 else ()
-
-
-def _beyond(ask: Ask, held: Sequence[Holding]) -> Ranges:
-    """Shards in holdings that the workload no longer has: nothing runs for them and they hold no
-    slot."""
-    return shards.minus(
-        shards.normal(index_range for holding in held for index_range in holding.ranges),
-        _all_shards(ask),
-    )
-
-
 def _wanted(ask: Ask, unfinished: int) -> int:
     """Copies that may run at once."""
     return max(min(ask.slots, unfinished) if ask.unit is Unit.SHARDS else ask.count, 0)
-
-
-def _nothing(ask: Ask, wanted: int, unfinished: int, admission: Admission) -> _Outcome:
-    if ask.suspended:
-        message = "the workload is suspended (spec.suspend)"
-        return _Outcome({}, wanted, 0, admission, reason=Reason.SUSPENDED, message=message)
-    if ask.unit is Unit.SHARDS and ask.slots <= 0 < unfinished:
-        message = (
-            f"spec.parallelism is {ask.slots}: none of the {unfinished} unfinished shards may run"
-        )
-        return _Outcome({}, wanted, 0, admission, reason=Reason.SUSPENDED, message=message)
-    return _Outcome({}, 0, 0, admission, message=f"there are 0 {verdicts.noun(ask)} to place")
-
-
-def _unchanged(
-    ask: Ask,
-    pool: Sequence[Candidate],
-    wanted: int,
-    problem: str,
-    admission: Admission,
-    *,
-    each: bool,
-) -> _Outcome:
-    """Outcome for a contradictory policy: nothing moves, nothing is added. `each`: one cluster may
-    hold the whole count."""
-    got, left = {}, wanted
-    for candidate in pool:
-        got[candidate.name] = min(candidate.held, ask.count if each else left)
-        left -= got[candidate.name]
-    placed = sum(got.values())
-    return _Outcome(
-        got, max(wanted, placed), placed, admission, reason=Reason.MISCONFIGURED, message=problem
-    )
-
-
-def _as_it_is(  # noqa: PLR0917 what `decide` knows by then
-    ask: Ask,
-    pool: Sequence[Candidate],
-    leavers: Sequence[Candidate],
-    wanted: int,
-    problem: str,
-    admission: Admission,
-    per_cluster: int,
-) -> tuple[_Outcome, list[Candidate]]:
-    """Outcome where nothing moves: the policy contradicts itself, or what Duplicate placed
-    stays.
-    """
-    if problem:
-        everybody, each = _with(pool, leavers), leaving.everywhere(ask) or per_cluster > 0
-        return _unchanged(ask, everybody, wanted, problem, admission, each=each), everybody
-    stays = leaving.as_duplicated(ask, (*pool, *leavers), per_cluster)
-    taking = _with(pool, [leaver for leaver in leavers if leaver.name in stays])
-    return _as_duplicated(ask, taking, stays, admission), taking
-
-
-def _as_duplicated(
-    ask: Ask, pool: Sequence[Candidate], stays: Mapping[str, int], admission: Admission
-) -> _Outcome:
-    """Keeps everything that strategy Duplicate placed: an edit of the policy alone takes no copies
-    down."""
-    for candidate in pool:
-        candidate.waits = leaving.AS_DUPLICATED if candidate.name in stays else candidate.waits
-    placed = sum(stays.values())
-    outcome = _Outcome(dict(stays), placed, placed, admission, surplus=placed - ask.count)
-    outcome.message = verdicts.duplicated(ask, placed)
-    return outcome
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """Input of one division."""
-
-    ask: Ask
-    eligible: Mapping[str, Place]
-    admission: Admission
-    wanted: int
-    fresh: bool
-    leave: leaving.Leave | None
-    within: Callable[[int], Admission]
-    """copies -> how many of them quota admits."""
-    beside: tuple[tuple[str, ...], ...] = ()
-    """Domains of clusters that are no candidates but count (`crowd`)."""
-    alone: bool = False
-    """The candidates are the best of a crowd, and the workload holds nothing."""
-
-    @property
-    def total(self) -> int:
-        """Copies to place: kept copies are part of this number, never on top of it."""
-        return min(self.wanted, self.admission.copies)
-
-
-def _all_in_one(job: _Job, candidate: Candidate) -> _Outcome:
-    """What `_placed` gives when one candidate takes everything."""
-    outcome = _Outcome({candidate.name: job.wanted}, job.wanted, job.wanted, job.admission)
-    outcome.message = verdicts.sentence(job.ask, job.wanted, job.wanted, "", {})
-    return outcome
-
-
-def _placed(
-    job: _Job,
-    pool: list[Candidate],
-    leavers: list[Candidate],
-    recap: Callable[[list[Candidate]], None],
-) -> tuple[_Outcome, list[Candidate]]:
-    """Divides, then gives copies that lost their place without a new one back to the cluster where
-    they run.
-
-    Returns the outcome and the clusters that take part in the end. `recap` bounds slots again by
-    the remaining shards when clusters of a job set stay.
-    """
-    ask = job.ask
-    if (
-        job.alone
-        and len(pool) == 1
-        and job.wanted == job.total <= pool[0].cap
-        and not ask.policy.spread
-    ):
-        return _all_in_one(job, pool[0]), pool  # there is nothing to divide
-    outcome = first = _divide(job, pool)
-    named = {candidate.name for candidate in pool}
-    if ask.unit is Unit.SHARDS:
-        outcome, taking, kept = _whole_clusters(job, outcome, pool, leavers, recap)
-    else:
-        taking, kept = _with(pool, leavers), {}
-    lacking = job.total - sum(outcome.got.values())
-    if leaving.everywhere(ask) and (sum(outcome.got.values()) < job.wanted or not pool):
-        lacking = sum(candidate.held for candidate in taking)
-    back = leaving.give_back(taking, outcome.got, lacking, ask.count)
-    outcome.got = {
-        name: outcome.got.get(name, 0) + back.get(name, 0) for name in {**outcome.got, **back}
-    }
-    outcome.kept = {name: kept.get(name, 0) + back.get(name, 0) for name in {**kept, **back}}
-    if outcome.kept:
-        _say_kept(job, outcome, first)
-    if ask.unit is Unit.REPLICAS:
-        _move(job, outcome, taking)
-    if leaving.everywhere(ask):
-        _keep_first(job, outcome, taking)
-    if outcome.to_move:
-        outcome.message = (
-            f"{outcome.message}; {outcome.to_move} {verdicts.noun(ask)} are still to "
-            f"move{outcome.then}"
-        )
-    return outcome, [
-        candidate
-        for candidate in taking
-        if candidate.name in named or candidate.name in outcome.got
-    ]
-
-
-def _whole_clusters(
-    job: _Job,
-    outcome: _Outcome,
-    pool: list[Candidate],
-    leavers: list[Candidate],
-    recap: Callable[[list[Candidate]], None],
-) -> tuple[_Outcome, list[Candidate], dict[str, int]]:
-    """For shards: divides again with the clusters that stay: those whose slots have no other place,
-    and those whose turn to move has not come.
-
-    Returns the outcome, the clusters that take part, and the slots that stay for want of a place.
-    """
-    taking, going = pool, leavers
-    named = {candidate.name for candidate in pool}
-    while going and (lacking := job.total - sum(outcome.got.values())) > 0:
-        staying = leaving.enough(going, lacking)
-        going = [candidate for candidate in going if candidate not in staying]
-        taking = _with(taking, staying)
-        recap(taking)
-        outcome = _divide(job, taking)
-    kept = {
-        candidate.name: outcome.got[candidate.name]
-        for candidate in taking
-        if candidate.name not in named and candidate.name in outcome.got
-    }
-    moving = sum(candidate.held for candidate in going if leaving.edited(candidate))
-    if job.leave is None or not moving:
-        return outcome, taking, kept
-    allowed = job.leave(moving, leaving.forced(job.ask, going, {}, moving))
-    waiting = leaving.waiting(
-        [candidate for candidate in going if leaving.edited(candidate)], allowed.copies
-    )
-    if waiting:
-        taking = _with(taking, waiting)
-        recap(taking)
-        outcome = _divide(job, taking)
-    outcome.to_move = sum(candidate.held for candidate in waiting)
-    outcome.moved, outcome.then = moving - outcome.to_move, allowed.then
-    return outcome, taking, kept
-
-
-def _say_kept(job: _Job, outcome: _Outcome, first: _Outcome) -> None:
-    """Words the outcome when copies stay without a place under the policy; `first` is the outcome
-    of the policy alone."""
-    ask, placed = job.ask, sum(outcome.got.values())
-    by_policy = placed - sum(outcome.kept.values())
-    if leaving.everywhere(ask):
-        outcome.wanted = (
-            max(outcome.wanted, placed) if by_policy == 0 else outcome.wanted + placed - by_policy
-        )
-    outcome.placed, outcome.reason = placed, first.reason
-    if not verdicts.admits_somebody(job.eligible):
-        outcome.reason = Reason.NO_CLUSTER_ADMITTED
-        outcome.message = verdicts.none_admitted(
-            ask, job.eligible, outcome.kept, outcome.wanted - placed
-        )
-        return
-    why = (
-        f"spec.partial is RequireAll, and {first.why}"
-        if ask.policy.require_all and first.why
-        else first.why
-    )
-    outcome.message = verdicts.sentence(ask, outcome.wanted, by_policy, why, outcome.kept)
-
-
-def _move(job: _Job, outcome: _Outcome, taking: Sequence[Candidate]) -> None:
-    """Moves as many of the copies that an edit moves as may move now; the rest stay where
-    they run.
-    """
-    if job.leave is None or not any(candidate.held for candidate in taking):
-        return
-    moving = leaving.moving(job.ask, taking, outcome.got)
-    if moving <= 0:
-        return
-    allowed = job.leave(moving, leaving.forced(job.ask, taking, outcome.got, moving))
-    outcome.moved = min(max(allowed.copies, 0), moving)
-    outcome.to_move, outcome.then = moving - outcome.moved, allowed.then
-    if outcome.to_move:
-        placed = sum(outcome.got.values())
-        outcome.got = leaving.back_to_runners(job.ask, taking, outcome.got, outcome.to_move)
-        outcome.placed = sum(outcome.got.values())
-        outcome.wanted += outcome.placed - placed
-
-
-def _keep_first(job: _Job, outcome: _Outcome, taking: Sequence[Candidate]) -> None:
-    """For a workload that wants its count in every cluster: kept copies come on top of the divided
-    ones, so quota is charged for them first and other clusters grow by what is left."""
-    placed = sum(outcome.got.values())
-    allowed = job.within(placed)
-    if allowed.copies >= placed:
-        return
-    outcome.got = leaving.without_growth(taking, outcome.got, placed - allowed.copies)
-    outcome.placed, outcome.admission = sum(outcome.got.values()), allowed
-    outcome.reason = allowed.reason
-    outcome.message = (
-        f"{outcome.message}; of those, {placed - outcome.placed} are missing: {allowed.message}"
-    )
-
-
-def _with(pool: Sequence[Candidate], more: Sequence[Candidate]) -> list[Candidate]:
-    """Both lists, sorted by cluster name."""
-    return sorted([*pool, *more], key=lambda candidate: candidate.name)
-
-
-def _divide(job: _Job, pool: list[Candidate]) -> _Outcome:
-    ask, admission, wanted = job.ask, job.admission, job.wanted
-    divider = DIVIDERS[ask.policy.division.strategy]
-    if divider.everywhere:
-        for candidate in pool:
-            if candidate.cap > ask.count:
-                candidate.cap, candidate.limit = ask.count, Reason.NOT_NEEDED
-    total = min(wanted, admission.copies)
-    seated = seating.seat(
-        ask, pool, total, fresh=job.fresh, sticky=total < wanted, beside=job.beside
-    )
-    parties, left_out = seated.parties, seated.left_out
-    missing = _stay(pool, parties, seated.missing)
-    placed = total - missing
-    outcome = _Outcome({}, wanted, placed, admission, left_out)
-    outcome.violated = missing > 0 and any(
-        party.seats < party.cap and party.weight > 0 for party in parties
-    )
-    outcome.reason, outcome.why = verdicts.shortage(
-        ask,
-        wanted,
-        placed,
-        admission,
-        eligible=job.eligible,
-        pool=pool,
-        left_out=left_out,
-        violated=outcome.violated,
-    )
-    outcome.message = verdicts.sentence(ask, wanted, placed, outcome.why, {})
-    if ask.policy.require_all and placed < wanted:
-        seated = seating.seat(ask, pool, total, fresh=job.fresh, sticky=True, beside=job.beside)
-        parties = seated.parties
-        for party, seats in zip(parties, seated.before, strict=True):
-            party.seats = min(party.seats, seats)
-        outcome.placed = sum(party.seats for party in parties)
-        outcome.message = f"spec.partial is RequireAll, and only {outcome.message}"
-    outcome.got = {party.name: party.seats for party in parties if party.seats > 0}
-    outcome.violations = (
-        spread.violations(parties, ask.policy.spread, seated.idle) if outcome.placed else ()
-    )
-    return outcome
-
-
-def _stay(pool: Sequence[Candidate], parties: Sequence[Party], missing: int) -> int:
-    """Copies that their cluster could not schedule and no other can take stay where they wait:
-    elsewhere they would not run either, and a cluster that adds nodes for pending pods must see
-    them. Returns the copies still missing."""
-    stays = {candidate.name: candidate.stays for candidate in pool}
-    for party in sorted(parties, key=lambda party: (party.level, party.order, party.name)):
-        kept = min(max(stays[party.name] - party.seats, 0), missing)
-        party.seats += kept
-        missing -= kept
-    return missing
-
-
-def _shares(
-    ask: Ask,
-    got: Mapping[str, int],
-    held: Mapping[str, Holding],
-    pool: Sequence[Candidate],
-    *,
-    finished: Ranges,
-    seq: Callable[[str], int],
-) -> tuple[Share, ...]:
-    if ask.unit is Unit.REPLICAS:
-        wanted = [
-            quick_share(name, count, count) for name, count in sorted(got.items()) if count > 0
-        ]
-    else:
-        wanted = _shard_shares(ask, got, held, pool, finished)
-    return tuple(_numbered(share, held.get(share.cluster), seq) for share in wanted)
-
-
-def _numbered(share: Share, held: Holding | None, seq: Callable[[str], int]) -> Share:
-    number = held.seq if held is not None and _is_as_held(share, held) else seq(share.cluster)
-    return quick_share(share.cluster, share.count, share.slots, number, share.ranges)
-
-
-def _all_as_held(shares: Sequence[Share], held: Mapping[str, Holding]) -> bool:
-    """Whether nothing changes: same clusters, same shares."""
-    return {share.cluster for share in shares} == set(held) and all(
-        _is_as_held(share, held[share.cluster]) for share in shares
-    )
-
-
-def _is_as_held(share: Share, held: Holding) -> bool:
-    if held.slots != share.slots:
-        return False
-    return shards.normal(held.ranges) == share.ranges if share.ranges else held.count == share.count
-
-
-def _shard_shares(
-    ask: Ask,
-    got: Mapping[str, int],
-    held: Mapping[str, Holding],
-    pool: Sequence[Candidate],
-    finished: Ranges,
-) -> list[Share]:
-    if ask.suspended:
-        return []
-    staying = {
-        candidate.name: held[candidate.name].ranges for candidate in pool if candidate.name in held
-    }
-    order = {candidate.name: candidate.order for candidate in pool}
-    openness = {candidate.name: filters.openness(candidate.place.refusal) for candidate in pool}
-    ranges = assignment.assign(ask.count, finished, staying, got, order=order, openness=openness)
-    shares: list[Share] = []
-    for name, mine in ranges.items():
-        slots = got.get(name, 0)
-        former = held.get(name)
-        left = shards.size(shards.minus(mine, finished))
-        if former is not None and slots == copies_of(former) and left <= former.count:
-            slots = (
-                former.slots
-            )  # more slots than shards are left: writing the smaller number would change nothing
-        shares.append(Share(name, shards.size(mine), slots, ranges=mine))
-    return shares
-
-
-def _charge(
-    ask: Ask, shares: tuple[Share, ...], pool: Sequence[Candidate], finished: Ranges, ledger: Ledger
-) -> None:
-    before = {candidate.name: candidate.held for candidate in pool}
-    made = Commitment.of(ask, shares, finished)
-    grown = {
-        holding.cluster: copies_of(holding) - before.get(holding.cluster, 0)
-        for holding in made.holdings
-    }
-    ledger.commit(made, {cluster: copies for cluster, copies in grown.items() if copies > 0})
 
 
 @dataclass(frozen=True, slots=True)
@@ -654,7 +263,7 @@ class _Record:
 
 
 def _decision(
-    ask: Ask, outcome: _Outcome, record: _Record, *, as_of: float, finished: Ranges
+    ask: Ask, outcome: placing.Outcome, record: _Record, *, as_of: float, finished: Ranges
 ) -> Decision:
     shares = record.shares
     placed = sum(share.count for share in shares)
@@ -663,7 +272,7 @@ def _decision(
         assigned: Ranges = ()
         for share in shares:
             assigned = shards.union(assigned, share.ranges)
-        done_elsewhere = shards.minus(shards.intersect(_all_shards(ask), finished), assigned)
+        done_elsewhere = shards.minus(shards.intersect(sharing.all_shards(ask), finished), assigned)
         wanted = max(ask.count, 0) - shards.size(done_elsewhere)
     policy = ask.policy
     return quick_decision(

@@ -102,7 +102,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("policy", "room", "division"),
         ("selection",),
         ("contradictions", "inputs", "verdicts", "explain", "invariants"),
-        ("simple", "everynode"),
+        ("simple", "everynode", "placing", "sharing"),
         ("engine",),
     ),
     "model": (

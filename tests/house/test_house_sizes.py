@@ -20,11 +20,10 @@ LINE_MAX = 120
 NAME_MAX = 84
 """Characters of a function's name: with `def`, no arguments and its type it fills a line."""
 LONG_FILES = {
-    "federator/placement/engine.py",
     "tests/unit/hub/test_edits.py",
     "tests/unit/placement/oracle/engine.py",
 }
-LONG_FUNCTIONS = {("federator/placement/engine.py", "decide")}
+LONG_FUNCTIONS: set[tuple[str, str]] = set()
 """Longer since code stands in 100 columns. Both lists only get shorter."""
 
 

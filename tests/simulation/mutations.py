@@ -43,7 +43,7 @@ from federator.model import names
 from federator.model.decision import Decision, Reason
 from federator.model.names import WorkloadKey
 from federator.model.steps import Delete, Patch, RequeueAfter
-from federator.placement import engine
+from federator.placement import placing
 from federator.placement.division import spread
 from federator.placement.quota import tree as quota_tree
 from federator.placement.room.commitments import Commitments
@@ -267,7 +267,7 @@ def _duplicates_nothing(original: Method) -> Method:
 
 def _only_divides(original: Method) -> Method:
     def placed(job: Any, found: Any, *rest: Any) -> Any:
-        return engine._divide(job, found), found
+        return placing._divide(job, found), found
 
     return placed
 
@@ -501,7 +501,7 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
     ),
     "an incomplete gang takes away what runs": (
         departures.NAME,
-        instead(engine, "_placed", _only_divides),
+        instead(placing, "placed", _only_divides),
     ),
     "capacity is charged twice": (
         "2 room is used",

@@ -1,0 +1,346 @@
+"""Divides copies over the candidates, and gives back what lost its place without a new one: the
+copies stay where they run, as many as must or as may not move yet."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from federator.model.ask import Ask, Unit
+from federator.model.decision import Reason
+from federator.placement import verdicts
+from federator.placement.division import spread
+from federator.placement.division.division import DIVIDERS, Party
+from federator.placement.quota.quota import Admission
+from federator.placement.selection import leaving, seating
+from federator.placement.selection.candidates import Candidate, Place
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Result of one division."""
+
+    got: dict[str, int]
+    wanted: int
+    placed: int
+    admission: Admission = field(default_factory=Admission)
+    left_out: dict[str, Reason] = field(default_factory=dict)
+    violated: bool = False
+    violations: tuple[str, ...] = ()
+    reason: Reason = Reason.CHOSEN
+    message: str = ""
+    why: str = ""
+    """The binding constraint, as a part of a sentence."""
+    kept: Mapping[str, int] = field(default_factory=dict)
+    """cluster -> copies that stay there because they have no other place."""
+    to_move: int = 0
+    moved: int = 0
+    then: str = ""
+    """When the copies still to move may move, as the end of a sentence."""
+    surplus: int = 0
+    """Copies beyond the count that stay where strategy Duplicate placed them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Input of one division."""
+
+    ask: Ask
+    eligible: Mapping[str, Place]
+    admission: Admission
+    wanted: int
+    fresh: bool
+    leave: leaving.Leave | None
+    within: Callable[[int], Admission]
+    """copies -> how many of them quota admits."""
+    beside: tuple[tuple[str, ...], ...] = ()
+    """Domains of clusters that are no candidates but count (`crowd`)."""
+    alone: bool = False
+    """The candidates are the best of a crowd, and the workload holds nothing."""
+
+    @property
+    def total(self) -> int:
+        """Copies to place: kept copies are part of this number, never on top of it."""
+        return min(self.wanted, self.admission.copies)
+
+
+def nothing(ask: Ask, wanted: int, unfinished: int, admission: Admission) -> Outcome:
+    if ask.suspended:
+        message = "the workload is suspended (spec.suspend)"
+        return Outcome({}, wanted, 0, admission, reason=Reason.SUSPENDED, message=message)
+    if ask.unit is Unit.SHARDS and ask.slots <= 0 < unfinished:
+        message = (
+            f"spec.parallelism is {ask.slots}: none of the {unfinished} unfinished shards may run"
+        )
+        return Outcome({}, wanted, 0, admission, reason=Reason.SUSPENDED, message=message)
+    return Outcome({}, 0, 0, admission, message=f"there are 0 {verdicts.noun(ask)} to place")
+
+
+def _unchanged(
+    ask: Ask,
+    pool: Sequence[Candidate],
+    wanted: int,
+    problem: str,
+    admission: Admission,
+    *,
+    each: bool,
+) -> Outcome:
+    """Outcome for a contradictory policy: nothing moves, nothing is added. `each`: one cluster may
+    hold the whole count."""
+    got, left = {}, wanted
+    for candidate in pool:
+        got[candidate.name] = min(candidate.held, ask.count if each else left)
+        left -= got[candidate.name]
+    placed = sum(got.values())
+    return Outcome(
+        got, max(wanted, placed), placed, admission, reason=Reason.MISCONFIGURED, message=problem
+    )
+
+
+def as_it_is(  # noqa: PLR0917 what `decide` knows by then
+    ask: Ask,
+    pool: Sequence[Candidate],
+    leavers: Sequence[Candidate],
+    wanted: int,
+    problem: str,
+    admission: Admission,
+    per_cluster: int,
+) -> tuple[Outcome, list[Candidate]]:
+    """Outcome where nothing moves: the policy contradicts itself, or what Duplicate placed
+    stays.
+    """
+    if problem:
+        everybody, each = _with(pool, leavers), leaving.everywhere(ask) or per_cluster > 0
+        return _unchanged(ask, everybody, wanted, problem, admission, each=each), everybody
+    stays = leaving.as_duplicated(ask, (*pool, *leavers), per_cluster)
+    taking = _with(pool, [leaver for leaver in leavers if leaver.name in stays])
+    return _as_duplicated(ask, taking, stays, admission), taking
+
+
+def _as_duplicated(
+    ask: Ask, pool: Sequence[Candidate], stays: Mapping[str, int], admission: Admission
+) -> Outcome:
+    """Keeps everything that strategy Duplicate placed: an edit of the policy alone takes no copies
+    down."""
+    for candidate in pool:
+        candidate.waits = leaving.AS_DUPLICATED if candidate.name in stays else candidate.waits
+    placed = sum(stays.values())
+    outcome = Outcome(dict(stays), placed, placed, admission, surplus=placed - ask.count)
+    outcome.message = verdicts.duplicated(ask, placed)
+    return outcome
+
+
+def _all_in_one(job: Job, candidate: Candidate) -> Outcome:
+    """What `placed` gives when one candidate takes everything."""
+    outcome = Outcome({candidate.name: job.wanted}, job.wanted, job.wanted, job.admission)
+    outcome.message = verdicts.sentence(job.ask, job.wanted, job.wanted, "", {})
+    return outcome
+
+
+def placed(
+    job: Job,
+    pool: list[Candidate],
+    leavers: list[Candidate],
+    recap: Callable[[list[Candidate]], None],
+) -> tuple[Outcome, list[Candidate]]:
+    """Divides, then gives copies that lost their place without a new one back to the cluster where
+    they run.
+
+    Returns the outcome and the clusters that take part in the end. `recap` bounds slots again by
+    the remaining shards when clusters of a job set stay.
+    """
+    ask = job.ask
+    if (
+        job.alone
+        and len(pool) == 1
+        and job.wanted == job.total <= pool[0].cap
+        and not ask.policy.spread
+    ):
+        return _all_in_one(job, pool[0]), pool  # there is nothing to divide
+    outcome = first = _divide(job, pool)
+    named = {candidate.name for candidate in pool}
+    if ask.unit is Unit.SHARDS:
+        outcome, taking, kept = _whole_clusters(job, outcome, pool, leavers, recap)
+    else:
+        taking, kept = _with(pool, leavers), {}
+    lacking = job.total - sum(outcome.got.values())
+    if leaving.everywhere(ask) and (sum(outcome.got.values()) < job.wanted or not pool):
+        lacking = sum(candidate.held for candidate in taking)
+    back = leaving.give_back(taking, outcome.got, lacking, ask.count)
+    outcome.got = {
+        name: outcome.got.get(name, 0) + back.get(name, 0) for name in {**outcome.got, **back}
+    }
+    outcome.kept = {name: kept.get(name, 0) + back.get(name, 0) for name in {**kept, **back}}
+    if outcome.kept:
+        _say_kept(job, outcome, first)
+    if ask.unit is Unit.REPLICAS:
+        _move(job, outcome, taking)
+    if leaving.everywhere(ask):
+        _keep_first(job, outcome, taking)
+    if outcome.to_move:
+        outcome.message = (
+            f"{outcome.message}; {outcome.to_move} {verdicts.noun(ask)} are still to "
+            f"move{outcome.then}"
+        )
+    return outcome, [
+        candidate
+        for candidate in taking
+        if candidate.name in named or candidate.name in outcome.got
+    ]
+
+
+def _whole_clusters(
+    job: Job,
+    outcome: Outcome,
+    pool: list[Candidate],
+    leavers: list[Candidate],
+    recap: Callable[[list[Candidate]], None],
+) -> tuple[Outcome, list[Candidate], dict[str, int]]:
+    """For shards: divides again with the clusters that stay: those whose slots have no other place,
+    and those whose turn to move has not come.
+
+    Returns the outcome, the clusters that take part, and the slots that stay for want of a place.
+    """
+    taking, going = pool, leavers
+    named = {candidate.name for candidate in pool}
+    while going and (lacking := job.total - sum(outcome.got.values())) > 0:
+        staying = leaving.enough(going, lacking)
+        going = [candidate for candidate in going if candidate not in staying]
+        taking = _with(taking, staying)
+        recap(taking)
+        outcome = _divide(job, taking)
+    kept = {
+        candidate.name: outcome.got[candidate.name]
+        for candidate in taking
+        if candidate.name not in named and candidate.name in outcome.got
+    }
+    moving = sum(candidate.held for candidate in going if leaving.edited(candidate))
+    if job.leave is None or not moving:
+        return outcome, taking, kept
+    allowed = job.leave(moving, leaving.forced(job.ask, going, {}, moving))
+    waiting = leaving.waiting(
+        [candidate for candidate in going if leaving.edited(candidate)], allowed.copies
+    )
+    if waiting:
+        taking = _with(taking, waiting)
+        recap(taking)
+        outcome = _divide(job, taking)
+    outcome.to_move = sum(candidate.held for candidate in waiting)
+    outcome.moved, outcome.then = moving - outcome.to_move, allowed.then
+    return outcome, taking, kept
+
+
+def _say_kept(job: Job, outcome: Outcome, first: Outcome) -> None:
+    """Words the outcome when copies stay without a place under the policy; `first` is the outcome
+    of the policy alone."""
+    ask, placed = job.ask, sum(outcome.got.values())
+    by_policy = placed - sum(outcome.kept.values())
+    if leaving.everywhere(ask):
+        outcome.wanted = (
+            max(outcome.wanted, placed) if by_policy == 0 else outcome.wanted + placed - by_policy
+        )
+    outcome.placed, outcome.reason = placed, first.reason
+    if not verdicts.admits_somebody(job.eligible):
+        outcome.reason = Reason.NO_CLUSTER_ADMITTED
+        outcome.message = verdicts.none_admitted(
+            ask, job.eligible, outcome.kept, outcome.wanted - placed
+        )
+        return
+    why = (
+        f"spec.partial is RequireAll, and {first.why}"
+        if ask.policy.require_all and first.why
+        else first.why
+    )
+    outcome.message = verdicts.sentence(ask, outcome.wanted, by_policy, why, outcome.kept)
+
+
+def _move(job: Job, outcome: Outcome, taking: Sequence[Candidate]) -> None:
+    """Moves as many of the copies that an edit moves as may move now; the rest stay where
+    they run.
+    """
+    if job.leave is None or not any(candidate.held for candidate in taking):
+        return
+    moving = leaving.moving(job.ask, taking, outcome.got)
+    if moving <= 0:
+        return
+    allowed = job.leave(moving, leaving.forced(job.ask, taking, outcome.got, moving))
+    outcome.moved = min(max(allowed.copies, 0), moving)
+    outcome.to_move, outcome.then = moving - outcome.moved, allowed.then
+    if outcome.to_move:
+        placed = sum(outcome.got.values())
+        outcome.got = leaving.back_to_runners(job.ask, taking, outcome.got, outcome.to_move)
+        outcome.placed = sum(outcome.got.values())
+        outcome.wanted += outcome.placed - placed
+
+
+def _keep_first(job: Job, outcome: Outcome, taking: Sequence[Candidate]) -> None:
+    """For a workload that wants its count in every cluster: kept copies come on top of the divided
+    ones, so quota is charged for them first and other clusters grow by what is left."""
+    placed = sum(outcome.got.values())
+    allowed = job.within(placed)
+    if allowed.copies >= placed:
+        return
+    outcome.got = leaving.without_growth(taking, outcome.got, placed - allowed.copies)
+    outcome.placed, outcome.admission = sum(outcome.got.values()), allowed
+    outcome.reason = allowed.reason
+    outcome.message = (
+        f"{outcome.message}; of those, {placed - outcome.placed} are missing: {allowed.message}"
+    )
+
+
+def _with(pool: Sequence[Candidate], more: Sequence[Candidate]) -> list[Candidate]:
+    """Both lists, sorted by cluster name."""
+    return sorted([*pool, *more], key=lambda candidate: candidate.name)
+
+
+def _divide(job: Job, pool: list[Candidate]) -> Outcome:
+    ask, admission, wanted = job.ask, job.admission, job.wanted
+    divider = DIVIDERS[ask.policy.division.strategy]
+    if divider.everywhere:
+        for candidate in pool:
+            if candidate.cap > ask.count:
+                candidate.cap, candidate.limit = ask.count, Reason.NOT_NEEDED
+    total = min(wanted, admission.copies)
+    seated = seating.seat(
+        ask, pool, total, fresh=job.fresh, sticky=total < wanted, beside=job.beside
+    )
+    parties, left_out = seated.parties, seated.left_out
+    missing = _stay(pool, parties, seated.missing)
+    placed = total - missing
+    outcome = Outcome({}, wanted, placed, admission, left_out)
+    outcome.violated = missing > 0 and any(
+        party.seats < party.cap and party.weight > 0 for party in parties
+    )
+    outcome.reason, outcome.why = verdicts.shortage(
+        ask,
+        wanted,
+        placed,
+        admission,
+        eligible=job.eligible,
+        pool=pool,
+        left_out=left_out,
+        violated=outcome.violated,
+    )
+    outcome.message = verdicts.sentence(ask, wanted, placed, outcome.why, {})
+    if ask.policy.require_all and placed < wanted:
+        seated = seating.seat(ask, pool, total, fresh=job.fresh, sticky=True, beside=job.beside)
+        parties = seated.parties
+        for party, seats in zip(parties, seated.before, strict=True):
+            party.seats = min(party.seats, seats)
+        outcome.placed = sum(party.seats for party in parties)
+        outcome.message = f"spec.partial is RequireAll, and only {outcome.message}"
+    outcome.got = {party.name: party.seats for party in parties if party.seats > 0}
+    outcome.violations = (
+        spread.violations(parties, ask.policy.spread, seated.idle) if outcome.placed else ()
+    )
+    return outcome
+
+
+def _stay(pool: Sequence[Candidate], parties: Sequence[Party], missing: int) -> int:
+    """Copies that their cluster could not schedule and no other can take stay where they wait:
+    elsewhere they would not run either, and a cluster that adds nodes for pending pods must see
+    them. Returns the copies still missing."""
+    stays = {candidate.name: candidate.stays for candidate in pool}
+    for party in sorted(parties, key=lambda party: (party.level, party.order, party.name)):
+        kept = min(max(stays[party.name] - party.seats, 0), missing)
+        party.seats += kept
+        missing -= kept
+    return missing
