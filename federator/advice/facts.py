@@ -6,18 +6,24 @@ The command line asks it with what an operator may read, the leader's query port
 of a workload may know.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from federator.advice import search, trials
 from federator.advice.trials import Stop, never
 from federator.api import raw
+from federator.api.membercluster import DEAD, DRAINING, FAILING_OVER
+from federator.api.placement.decisionfacts import FailedOver
 from federator.hub.offline import Situation
+from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
+from federator.kube import clock as clocks
 from federator.model import shards
 from federator.model.ask import Ask, Policy, Unit
 from federator.model.decision import REFUSALS, Reason, Share, Verdict
+from federator.model.fleet import copies_of
 from federator.model.kubernetes import quantity
+from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
 from federator.placement import explain as split
 from federator.placement.explain import Explanation
@@ -284,12 +290,53 @@ def _recorded(situation: Situation, workload: Workload) -> dict[str, Any] | None
     record = situation.records.get(workload.key)
     if record is None:
         return None
+    clusters = {
+        name: obj for (kind, _, name), obj in situation.objects.items() if kind == "MemberCluster"
+    }
     return {
         "name": record.facts.name,
         "seq": record.facts.seq,
         "asOf": raw.rfc3339(record.facts.as_of),
         "causes": list(record.terms.causes),
+        "moves": _moves(record, clusters),
     }
+
+
+def _moves(record: Record, clusters: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Which lost clusters it has left, oldest first; then what holds it in one. `clusters`:
+    MemberCluster objects by name."""
+    told = [_left(left) for left in record.terms.failovers]
+    return [*told, *_held(record, clusters)]
+
+
+def _left(left: FailedOver) -> str:
+    since = f", which was not heard since {left.silent_since}" if left.silent_since else ""
+    text = f"left {left.cluster} at {clocks.stamp(left.at_s)}{since}"
+    if left.back_s is not None:
+        text += f"; went back at {clocks.stamp(left.back_s)}"
+    if left.copies:
+        text += f"; {left.copies} are away from there"
+    return text
+
+
+def _held(record: Record, clusters: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    for share in record.shares:
+        obj = clusters.get(share.cluster, {})
+        for kind in (DEAD, FAILING_OVER, DRAINING):
+            condition = raw.condition(obj, kind)
+            if condition.get("status") == "True":
+                why = _why(obj, record.key, condition)
+                yield f"{copies_of(share)} are still in {share.cluster} ({kind}): {why}"
+                break
+
+
+def _why(obj: Mapping[str, Any], key: WorkloadKey, condition: Mapping[str, Any]) -> str:
+    if condition.get("reason") in {"Held", "Paused"}:
+        return raw.text(condition, "message").removesuffix(".")
+    for entry in raw.objects(obj, "status", "drain", "stays"):
+        if raw.text(entry, "workload") == str(key):
+            return raw.text(entry, "why")
+    return "their turn comes, at the pace of hub.evacuated_copies_a_minute"
 
 
 def _sources(ask: Ask) -> dict[str, str]:

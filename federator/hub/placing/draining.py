@@ -516,13 +516,13 @@ class Draining:
         elif member.drain is not None and not member.dead:
             return
         if said is not None and said.status == TRUE:
-            left = _copies(raw.integer(member.vitals.drained or {}, "left"))
-            if said.type in (DEAD, FAILING_OVER):
-                before = "dead" if said.type == DEAD else "unreachable"
-                note = f"It is {before} no more: {left} of it have no other place, and stay there."
+            figures = member.vitals.drained or {}
+            left = raw.integer(figures, "left")
+            if said.type == DRAINING:
+                self.events.drain(member, "DrainEnded", f"{_copies(left)} were left there.")
+            elif left < raw.integer(figures, "copies") or said.type == DEAD:
+                note = f"It is lost no more: {_copies(left)} have no other place, and stay there."
                 self.events.drain(member, "HeardAgain", note)
-            else:
-                self.events.drain(member, "DrainEnded", f"{left} were left there.")
         member.vitals.drain = member.vitals.drained = None
         self._told_s.pop(member.name, None)
         self._tell(member)

@@ -79,12 +79,9 @@ class Governing:
             if _counts(member)
         }
         short = self._short() or still
-        before = self.fleet
-        self.fleet = governor.step(before, known, now_s=now_s, grace_s=grace_s, short=short)
+        self.fleet = governor.step(self.fleet, known, now_s=now_s, grace_s=grace_s, short=short)
         for name in known:
             self._hold(self.state.members[name], self.fleet.clusters[name].health)
-        if self.fleet.brake is not before.brake:
-            log.warning("failovers: %s", self.fleet.why() or "the brake is released")
         self._tell_brake()
         self._measure()
 
@@ -109,6 +106,7 @@ class Governing:
                 continue
             self._held[name] = now
             member = self.state.members[name]
+            log.warning("failover of %s: %s", name, self.fleet.why() or "held no more")
             if now is Brake.NORMAL:
                 note = f"The brake is released, after {before}."
                 self.events.drain(member, "FailoverReleased", note)

@@ -202,6 +202,7 @@ async def _situation(inputs: Inputs, kind: str, obj: Mapping[str, Any]) -> Situa
     mine = [{**obj, "apiVersion": registry.KINDS[kind].api_version, "kind": kind}]
     if (recorded := await inputs.read(decision)) is not None:
         mine.append({**recorded, "kind": decision.kind})
+    mine += _holding(inputs, situation, workload)
     if ask is not None and ask.policy.namespace:
         policy = await inputs.policy(namespace, ask.policy.name)
         mine += [policy] if policy is not None else []
@@ -209,6 +210,14 @@ async def _situation(inputs: Inputs, kind: str, obj: Mapping[str, Any]) -> Situa
     if profile is not None:
         situation.objects["RuntimeProfile", "", str(profile["metadata"]["name"])] = profile
     return situation
+
+
+def _holding(inputs: Inputs, situation: Situation, workload: Workload) -> list[dict[str, Any]]:
+    """The MemberClusters that its decision gives something."""
+    record = situation.records.get(workload.key)
+    held = [share.cluster for share in record.shares] if record is not None else []
+    members = inputs.state.members
+    return [{**members[name].obj, "kind": "MemberCluster"} for name in held if name in members]
 
 
 def _taken(inputs: Inputs, workload: Workload) -> Situation:

@@ -471,3 +471,55 @@ def test_what_a_scheduler_could_not_bind_lately_counts_as_in_the_hub() -> None:
     found = of(workload, offline.read([workload, member("a"), decision], as_of=1_790_000_000.0))
 
     assert (found["missing"], found["reason"]) == (2, "Unschedulable")
+
+
+def test_what_left_a_lost_cluster_and_what_is_held_in_one_is_told() -> None:
+    conditions = [
+        {"type": "Ready", "status": "Unknown", "reason": "Unreachable", "message": "It is Lost."},
+        {"type": "FailingOver", "status": "True", "reason": "Waiting", "message": "..."},
+    ]
+    key = "PinterestService/feed/web"
+    why = "it was moved within the last 600 s (failover.cooldownSeconds)"
+    lost = member("a")
+    stays = [
+        {"workload": "PinterestService/feed/api", "why": "another's"},
+        {"workload": key, "why": why},
+    ]
+    lost["status"] = {**lost["status"], "conditions": conditions, "drain": {"stays": stays}}
+    everything = [psvc(placement={"clusters": {"names": ["a"]}}), member("a")]
+    situation = offline.read(everything, as_of=1_790_000_000.0)
+    ((ask, decision),) = situation.decide_all()
+    made = offline.as_object(ask, decision, "placed")
+    made["spec"]["failovers"] = [
+        {
+            "cluster": "b",
+            "silentSince": "2026-03-01T03:12:40Z",
+            "at": "2026-03-01T03:18:20Z",
+            "copies": 3,
+        },
+        {
+            "cluster": "c",
+            "at": "2026-03-02T03:18:20Z",
+            "copies": 0,
+            "backAt": "2026-03-02T04:00:00Z",
+        },
+    ]
+    situation = offline.read([everything[0], lost, made], as_of=1_790_000_000.0)
+    lines = explaining.text(of(everything[0], situation)).splitlines()
+    told = lines[lines.index("moves") + 1 :][:3]
+    assert told == [
+        "  left b at 2026-03-01T03:18:20Z, which was not heard since 2026-03-01T03:12:40Z; 3 are away from there",
+        "  left c at 2026-03-02T03:18:20Z; went back at 2026-03-02T04:00:00Z",
+        f"  4 are still in a (FailingOver): {why}",
+    ]
+    conditions[1] |= {
+        "reason": "Held",
+        "message": "4 copies are there. FullDisruption: all are silent.",
+    }
+    lines = explaining.text(
+        of(everything[0], offline.read([everything[0], lost, made], as_of=1_790_000_000.0))
+    ).splitlines()
+    assert (
+        "  4 are still in a (FailingOver): 4 copies are there. FullDisruption: all are silent"
+        in lines
+    )
