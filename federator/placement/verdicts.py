@@ -31,9 +31,6 @@ CAPPED: Final = "it could not schedule more lately"
 recorded decisions."""
 
 
-_UNNEEDED: Final = ", none was needed there"
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """Result of the division, as far as a cluster's verdict depends on it."""
@@ -223,11 +220,6 @@ def given(  # noqa: PLR0917 the parts of a sentence
     return f"cluster {name} gets {got} {things}{kept}; at most {cap} are possible there{limited}"
 
 
-def unneeded(name: str, cap: int, things: str) -> str:
-    """The verdict of a cluster that is not needed."""
-    return f"cluster {name} could take {cap} {things}{_UNNEEDED}"
-
-
 def _spared(
     ask: Ask, candidate: Candidate, left_out: Reason | None, outcome: Outcome
 ) -> tuple[Reason, str]:
@@ -245,12 +237,10 @@ def _spared(
     if left_out is Reason.BELOW_MINIMUM:
         least = enforcing.bound(ask.policy, "minPerCluster")
         return left_out, f"could take {candidate.cap} {things}; {least} could not be met there"
+    could = f"could take {candidate.cap} {things}"
     if left_out is Reason.AT_MAXIMUM:
-        most = enforcing.bound(ask.policy, "maxClusters")
-        return (
-            left_out,
-            f"could take {candidate.cap} {things}, but {most} is reached by better clusters",
-        )
+        reason, why = spared(ask.policy, left_out, outcome)
+        return reason, f"{could}{why}"
     if (
         candidate.cap <= 0 and candidate.place.refusal is not None
     ):  # it was let take part for what it had, all of it done by now
@@ -261,15 +251,22 @@ def _spared(
         return candidate.limit, _full(ask, candidate)
     if candidate.weight <= 0:
         return Reason.NOT_SELECTED, "has no weight under spec.division.weights"
-    could = f"could take {candidate.cap} {things}"
+    reason, why = spared(ask.policy, None, outcome)
+    return reason, f"{could}{why}"
+
+
+def spared(policy: Policy, left_out: Reason | None, outcome: Outcome) -> tuple[Reason, str]:
+    """Why a cluster gets nothing that could take copies, with the end of its verdict: it was left
+    out before the division, it is not needed, or what is missing lacks something else than room."""
+    if left_out is Reason.AT_MAXIMUM:
+        most = enforcing.bound(policy, "maxClusters")
+        return left_out, f", but {most} is reached by better clusters"
     if outcome.missing <= 0:
-        return Reason.NOT_NEEDED, f"{could}{_UNNEEDED}"
+        return Reason.NOT_NEEDED, ", none was needed there"
     if outcome.whole:
-        return (
-            Reason.GANG_INCOMPLETE,
-            f"{could}, but all are wanted or none (spec.partial RequireAll): {outcome.why}",
-        )
-    return outcome.binding, f"{could}, but {outcome.why}"
+        all_or_none = "all are wanted or none (spec.partial RequireAll)"
+        return Reason.GANG_INCOMPLETE, f", but {all_or_none}: {outcome.why}"
+    return outcome.binding, f", but {outcome.why}"
 
 
 def _beyond(ask: Ask, candidate: Candidate) -> str:

@@ -171,7 +171,8 @@ class Ledger:
         """As `commit`, for clusters with room: their places among all, rising, and the copies of
         each."""
         self._hold(commitment.uid, commitment)
-        self._owe(_Given(commitment.shape, (clusters, copies)))
+        if clusters:
+            self._owe(_Given(commitment.shape, (clusters, copies)))
 
     def release(self, uid: str) -> None:
         """Returns the workload's quota; its room returns only with a summary."""

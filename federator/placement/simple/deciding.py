@@ -29,18 +29,19 @@ def decide(
     by_name: bool,
 ) -> Decision | None:
     """The decision, charged to the ledger; None where the long way must be gone."""
-    total, shards = ask.count, ask.unit is Unit.SHARDS
-    if ask.suspended or total < 1 or (ask.slots != total and (total > 1 or ask.slots < 1)):
+    wanted, shards = ask.count, ask.unit is Unit.SHARDS
+    if ask.suspended or wanted < 1 or (ask.slots != wanted and (wanted > 1 or ask.slots < 1)):
         return None
     like = classes.of(ask, snapshot, ledger)
-    if like is None or (shards and total > 1 and not like.together):
+    if like is None or (shards and wanted > 1 and not like.together):
+        return None
+    admission = ledger.admission(ask, wanted, held=0)
+    total = min(wanted, admission.copies)
+    if total < wanted and (shards or like.together or ask.policy.require_all):
         return None
     rooms = ledger.rooms(ask.shape)
-    given = _divided(ask, like, rooms, by_name=by_name)
+    given = _divided(ask, like, rooms, total, by_name=by_name)
     if given is None or not like.tainted.isdisjoint(given[0]):
-        return None
-    admission = ledger.admission(ask, total, held=0)
-    if admission.copies < total:
         return None
     chosen, copies = given
     clusters = [like.names[at] for at in chosen]
@@ -50,15 +51,19 @@ def decide(
         for name, count in zip(clusters, copies, strict=True)
     ]
     ledger.commit_at(Commitment.of(ask, shares), chosen, copies)
-    worded = Worded(ask, like, rooms, chosen, copies, by_name)
+    reason, why = Reason.CHOSEN, ""
+    if total < wanted:
+        reason, why = admission.reason, admission.message
+    facts = verdicts.Outcome(wanted, wanted - total, reason, why)
+    worded = Worded(ask, like, rooms, chosen, copies, facts, by_name)
     return quick_decision(
         key=ask.key,
         uid=ask.uid,
-        wanted=total,
+        wanted=wanted,
         shares=tuple(shares),
-        shortfall=0,
-        reason=Reason.CHOSEN,
-        message=verdicts.sentence(ask, total, total, "", {}),
+        shortfall=wanted - total,
+        reason=reason,
+        message=verdicts.sentence(ask, wanted, total, why, {}),
         verdicts=Verdicts(len(like.names), worded.every, worded.grouped),
         as_of=snapshot.as_of,
         inputs_hash=inputs.hash_of(ask, like.texts),
@@ -70,13 +75,15 @@ def decide(
 
 
 def _divided(
-    ask: Ask, like: Class, rooms: Ints, *, by_name: bool
+    ask: Ask, like: Class, rooms: Ints, total: int, *, by_name: bool
 ) -> tuple[list[int], list[int]] | None:
     """(clusters, copies of each); None where not all find room as simply."""
+    if not total:
+        return [], []
     if like.together:
         at = whole.roomiest(ask, like, rooms, by_name=by_name)
-    elif ask.count == 1 and not like.rules:
+    elif total == 1 and not like.rules:
         at = whole.best(ask, like, rooms, by_name=by_name)
     else:
-        return several.divided(ask, like, rooms, by_name=by_name)
-    return None if at is None else ([at], [ask.count])
+        return several.divided(ask, like, rooms, total, by_name=by_name)
+    return None if at is None else ([at], [total])

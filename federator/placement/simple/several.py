@@ -29,10 +29,10 @@ _MANY: Final = 4
 
 
 def divided(
-    ask: Ask, like: Class, rooms: Ints, *, by_name: bool
+    ask: Ask, like: Class, rooms: Ints, missing: int, *, by_name: bool
 ) -> tuple[list[int], list[int]] | None:
-    """(clusters, copies of each), rising; None where not all find room, or a rule is broken."""
-    missing = ask.count
+    """(clusters, copies of each), rising, of the missing ones; None where not all find room, or a
+    rule is broken."""
     offered = np.maximum(rooms, 0)
     weights = like.field.weights
     if weights is not None:

@@ -38,6 +38,7 @@ class Worded:
     chosen: list[int]
     """Rising."""
     copies: list[int]
+    facts: verdicts.Outcome
     by_name: bool
 
     def every(self) -> tuple[Verdict, ...]:
@@ -46,7 +47,7 @@ class Worded:
     def grouped(self) -> Grouped:
         field, weights = self.like.field, self.like.field.weights
         able = self.rooms > 0 if weights is None else (self.rooms > 0) & (weights > 0)
-        if not self.like.together and int(able.sum(where=field.open)) == len(self.like.opened):
+        if int(able.sum(where=field.open)) == len(self.like.opened):
             top = int(self.rooms.max(where=field.open, initial=0))
             spared = self._spared()
             rejected = (*spared, *self.like.refused)
@@ -84,10 +85,11 @@ class Worded:
                 if len(shown) == NAMES_SHOWN:
                     break
         cap = min(int(self.rooms[shown[0]]), like.most, self._at_most)
-        first = like.names[shown[0]]
+        first, things = like.names[shown[0]], verdicts.noun(self.ask)
         names = tuple(like.names[at] for at in shown)
-        message = verdicts.unneeded(first, cap, verdicts.noun(self.ask))
-        return (Rejected(Reason.NOT_NEEDED, names, count, message),)
+        left_out = Reason.AT_MAXIMUM if like.together else None
+        reason, why = verdicts.spared(self.ask.policy, left_out, self.facts)
+        return (Rejected(reason, names, count, f"cluster {first} could take {cap} {things}{why}"),)
 
     @property
     def _at_most(self) -> int:
@@ -101,6 +103,5 @@ class Worded:
         crowd.scored(ask, pool, beside.most)
         candidates.cap_by_shards(ask, pool, {}, ask.count)
         got = dict(zip((each.name for each in pool), self.copies, strict=True))
-        facts = verdicts.Outcome(ask.count, 0, Reason.CHOSEN, "")
         spared = Reason.AT_MAXIMUM if self.like.together else None
-        return verdicts.of_crowd(ask, beside, pool, got, facts, spared)
+        return verdicts.of_crowd(ask, beside, pool, got, self.facts, spared)
