@@ -1,8 +1,9 @@
-"""E1 to E3 (preview): online decisions per second by the placing core alone, at 10, 100 and 1,000
-clusters.
+"""E1 to E3: online decisions per second by the placing core alone, at 10, 100 and 1,000 clusters.
 
-Asks differ, a third is spread over zones, nodes have eight shapes; every decision is charged and
-encoded, as placing does it. Quotas, gangs and scorers join when the rows become official.
+A thousand asks differ in size and count, 30 % are spread over zones, 20 % belong to projects whose
+FederatedQuota does not admit all of them, 10 % are gangs that go to one cluster as a whole. Nodes
+have eight shapes per cluster. Every decision is charged and encoded, as placing does it; after a
+thousand a new cycle begins.
 """
 
 import time
@@ -11,8 +12,15 @@ from collections.abc import Iterator
 import msgspec
 
 from federator.api.placement import placementdecision
-from federator.model.ask import Ask, Division, PodShape, Policy, SpreadRule, Strategy, Unit
-from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, NodeRow
+from federator.model.ask import Ask, Division, PodShape, Policy, SpreadRule, Strategy, Tier, Unit
+from federator.model.fleet import (
+    Capacity,
+    ClusterView,
+    FleetSnapshot,
+    NodeRow,
+    QuotaAccount,
+    TierQuota,
+)
 from federator.model.kubernetes import quantity
 from federator.model.names import WorkloadKey
 from federator.placement import engine
@@ -34,7 +42,7 @@ def measure(wanted: frozenset[str], scale: float) -> Iterator[Result]:
 
 
 def _run(row: str, clusters: int, seconds: float) -> Result:
-    snapshot = FleetSnapshot(as_of=0.0, clusters=_fleet(clusters), quotas=())
+    snapshot = FleetSnapshot(as_of=0.0, clusters=_fleet(clusters), quotas=_quotas())
     asks = [_ask(index) for index in range(ASKS)]
     commitments = Commitments()
     ledger = commitments.open(snapshot)
@@ -62,7 +70,7 @@ def _fleet(count: int) -> dict[str, ClusterView]:
         views[name] = ClusterView(
             name=name,
             labels={"zone": f"z{index % 6}", "region": f"r{index % 3}"},
-            apis=frozenset({"PinterestService.pinterest.com"}),
+            apis=frozenset({"PinterestService.pinterest.com", "PinterestJobSet.pinterest.com"}),
             ready=True,
             capacity=Capacity(rows=tuple(one for pair in rows for one in pair)),
         )
@@ -80,24 +88,41 @@ def _rows(cpu: str, memory: str) -> tuple[NodeRow, NodeRow]:
     )
 
 
-def _ask(index: int) -> Ask:
-    spread = (
-        (SpreadRule(topology_key="zone", min_domains=2, max_skew=0, hard=False),)
-        if index % 3 == 0
-        else ()
+def _quotas() -> tuple[QuotaAccount, ...]:
+    """Four projects have about 60 % of the cpu that they ask for in a cycle; others are free."""
+    return tuple(
+        QuotaAccount(
+            f"q{project}",
+            projects=frozenset({f"n{project}"}),
+            tiers={Tier.ON_DEMAND: TierQuota(maximum=quantity.vector({"cpu": cpu}))},
+            unknown_projects=True,
+        )
+        for project, cpu in ((1, "70"), (6, "190"), (11, "300"), (16, "420"))
     )
-    policy = Policy(name="p", division=Division(strategy=Strategy.CAPACITY), spread=spread)
+
+
+def _ask(index: int) -> Ask:
+    """Of every ten: three are spread over zones, one is a gang; of every five one has a quota."""
+    turn, gang = index % 10, index % 10 == 9
+    zones = SpreadRule(topology_key="zone", min_domains=2, max_skew=0, hard=False)
+    policy = Policy(
+        name="gangs" if gang else "p",
+        division=Division(strategy=Strategy.CAPACITY, max_clusters=1 if gang else None),
+        spread=(zones,) if turn in {0, 3, 7} else (),
+        require_all=gang,
+    )
     requests = quantity.vector(
         {"cpu": f"{100 + 50 * (index % 20)}m", "memory": f"{256 + 64 * (index % 16)}Mi"}
     )
     return Ask(
-        key=WorkloadKey("PinterestService", f"n{index % 20}", f"w{index}"),
+        key=WorkloadKey("PinterestJobSet" if gang else "PinterestService", "n", f"w{index}"),
         uid=f"00000000-0000-4000-8000-{index:012d}",
         generation=1,
-        unit=Unit.REPLICAS,
+        unit=Unit.SHARDS if gang else Unit.REPLICAS,
         count=1 + index % 30,
         slots=1 + index % 30,
         shape=PodShape(requests=requests),
         project=f"n{index % 20}",
         policy=policy,
+        whole=gang,
     )

@@ -76,6 +76,8 @@ class Ledger:
         self._usage: dict[tuple[str, Tier], Resources] = {}
         self._placed: dict[str, int] = {}
         self._uses: Uses | None = None
+        self._free: dict[tuple[str, str], bool] = {}
+        """(project, namespace) -> whether no account says anything of it."""
         self._undo: list[Callable[[Ledger], object]] = []
         """What takes back what was given. The ledger is an argument: it ends with its cycle, and
         not when the collector finds it.
@@ -193,10 +195,20 @@ class Ledger:
 
     def admission(self, ask: Ask, wanted: int, held: int) -> quota.Admission:
         """How many copies quota admits; the workload's own present copies do not count as use."""
-        if not self.snapshot.quotas:
+        if not self.snapshot.quotas or self._uncovered(ask):
             return quota.UNBOUND
         own = self.commitment(ask.uid)
         return quota.admit(ask, wanted, held, self.uses, own=own, placed=self._placed_beside(own))
+
+    def _uncovered(self, ask: Ask) -> bool:
+        """Whether no account says anything of the project, and it is not refused for that."""
+        key = (ask.project, ask.key.namespace)
+        uncovered = self._free.get(key)
+        if uncovered is None:
+            tree = self.below.tree(self.snapshot.quotas)
+            speaks = tree.above(ask.project) or quota.refusal(ask, tree.accounts.values())
+            uncovered = self._free[key] = not speaks
+        return uncovered
 
     def edit(self, edit: quota.Edit) -> quota.Admission | None:
         """Why quota does not admit an edit of running copies; None when it does."""
@@ -281,9 +293,11 @@ class Ledger:
         self._uncounted.clear()
 
     def _count(self, commitment: Commitment, sign: int) -> None:
-        if not commitment.copies:
+        copies = commitment.copies
+        if not copies:
             return
-        key, moved = (commitment.project, commitment.tier), commitment.usage * sign
+        key = (commitment.project, commitment.tier)
+        moved = commitment.shape.requests * (copies * sign)
         self._usage[key] = self._usage.get(key, ZERO) + moved
         if self._uses is not None:
             self._uses.moved(*key, moved)
