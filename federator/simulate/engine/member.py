@@ -8,7 +8,7 @@ in a cluster, and the report shows it.
 import bisect
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 import numpy as np
@@ -83,11 +83,13 @@ class Member:
             len(self._scored), self.free.shape[1]
         )
         self._ones = np.ones(self.free.shape[1], dtype=np.int64)
-        self._needs: dict[PodShape, Ints | None] = {}
-        self._open: dict[PodShape, NDArray[np.bool_] | None] = {}
-        self._rows: dict[_Row, int] = dict(
-            Counter(zip(self._make_of.tolist(), map(tuple, self.free.T.tolist()), strict=True))
+        self._takes: dict[int, _Take] = {}
+        """By the identity of the shape: hashing one costs more than all that is looked up."""
+        self._at: list[_Row] = list(
+            zip(self._make_of.tolist(), map(tuple, self.free.T.tolist()), strict=True)
         )
+        """Node -> its row."""
+        self._rows: dict[_Row, int] = dict(Counter(self._at))
         """Row of equal nodes -> how many."""
         self._summary = _Summary(self._makes, {make for make, _ in self._rows}, self.names)
         self._order = {row: self._summary.order(row) for row in self._rows}
@@ -127,7 +129,8 @@ class Member:
     def heights(self, shape: PodShape, free: Ints | None = None) -> Ints:
         """Copies of the shape that every node has room for now, or with these free amounts."""
         free = self.free if free is None else free
-        need = self._need(shape)
+        take = self._take(shape)
+        need = take.need
         if need is None or not free.shape[1]:
             return np.zeros(free.shape[1], dtype=np.int64)
         used = np.flatnonzero(need)
@@ -137,7 +140,7 @@ class Member:
             heights = (free[used] // need[used, None]).min(axis=0)
         if shape.one_per_node:
             heights = np.minimum(heights, 1)
-        admitted = self._admitted(shape)
+        admitted = take.admitted
         heights = np.maximum(heights, 0)
         return heights if admitted is None else np.where(admitted, heights, 0)
 
@@ -165,13 +168,13 @@ class Member:
 
     def _bind_one(self, shape: PodShape) -> Bound:
         """As `binding.spread`: to the first node of those with the best score."""
-        need = self._need(shape)
+        take = self._take(shape)
+        need = take.need
         if need is None or not self.free.shape[1]:
             return _NONE
         fits: NDArray[np.bool_] = np.logical_and.reduce(self.free >= need[:, None])
-        admitted = self._admitted(shape)
-        if admitted is not None:
-            fits &= admitted
+        if take.admitted is not None:
+            fits &= take.admitted
         if self._scored:
             fits &= (score := self._openness(shape, 1)) >= score.max(where=fits, initial=-np.inf)
         node = int(fits.argmax())
@@ -210,18 +213,19 @@ class Member:
         self._tell()
 
     def _move(self, shape: PodShape, bound: Bound, sign: int) -> None:
-        need = self._need(shape)
-        if need is None or not bound:
+        take = self._take(shape)
+        if take.need is None or not bound:
             return
         rows, order, listed = self._rows, self._order, self._listed
         for node, copies in bound:
-            make, free = int(self._make_of[node]), self.free[:, node]
-            before = (make, tuple(free.tolist()))
+            before = self._at[node]
             rows[before] -= 1
             if not rows[before]:
                 del rows[before], listed[bisect.bisect_left(listed, (order.pop(before), before))]
-            free += need * (sign * copies)
-            after = (make, tuple(free.tolist()))
+            times = sign * copies
+            free = [left + each * times for left, each in zip(before[1], take.each, strict=True)]
+            self.free[:, node] = free
+            after = self._at[node] = (before[0], tuple(free))
             if after not in rows:
                 rows[after], order[after] = 0, self._summary.order(after)
                 bisect.insort(listed, (order[after], after))
@@ -237,40 +241,50 @@ class Member:
         return each
 
     def _openness(self, shape: PodShape, copies: int) -> binding.Floats:
-        needs = np.array(
-            [[shape.requests[self.names[place]]] for place in self._scored], dtype=np.int64
+        scored = self._take(shape).scored
+        return binding.openness(self.free[self._scored], self._inverse, scored, copies)
+
+    def _take(self, shape: PodShape) -> "_Take":
+        found = self._takes.get(id(shape))
+        if found is None:
+            found = self._takes[id(shape)] = self._taken(shape)
+        return found
+
+    def _taken(self, shape: PodShape) -> "_Take":
+        requests = shape.requests
+        known = all(
+            name in self.names or name == PODS or not need for name, need in requests.items()
         )
-        return binding.openness(
-            self.free[self._scored], self._inverse, needs.reshape(len(self._scored), 1), copies
+        each = [max(requests[name], 1) if name == PODS else requests[name] for name in self.names]
+        scored = [requests[self.names[place]] for place in self._scored]
+        models = models_of(shape)
+        admitted = [
+            taints.untolerated(make.taints, shape.tolerations) is None
+            and (not models or make.model in models)
+            for make in self._makes
+        ]
+        return _Take(
+            shape=shape,
+            each=each,
+            need=np.array(each, dtype=np.int64) if known else None,
+            scored=np.array(scored, dtype=np.int64).reshape(len(scored), 1),
+            admitted=None if all(admitted) else np.array(admitted, dtype=np.bool_)[self._make_of],
         )
 
-    def _need(self, shape: PodShape) -> Ints | None:
-        """What a copy takes of each resource; None when no node has one of them."""
-        if shape not in self._needs:
-            known = all(
-                name in self.names or name == PODS or not need
-                for name, need in shape.requests.items()
-            )
-            amounts = [
-                max(shape.requests[name], 1) if name == PODS else shape.requests[name]
-                for name in self.names
-            ]
-            self._needs[shape] = np.array(amounts, dtype=np.int64) if known else None
-        return self._needs[shape]
 
-    def _admitted(self, shape: PodShape) -> NDArray[np.bool_] | None:
-        """The nodes that the shape may use by taints and GPU model; None for all."""
-        if shape not in self._open:
-            models = models_of(shape)
-            admitted = [
-                taints.untolerated(make.taints, shape.tolerations) is None
-                and (not models or make.model in models)
-                for make in self._makes
-            ]
-            self._open[shape] = (
-                None if all(admitted) else np.array(admitted, dtype=np.bool_)[self._make_of]
-            )
-        return self._open[shape]
+@dataclass(frozen=True, slots=True)
+class _Take:
+    """What one copy of a shape takes in a member, by the names of the member."""
+
+    shape: PodShape
+    """Kept, so that nothing else has its identity."""
+    each: Sequence[int]
+    need: Ints | None
+    """As `each`; None when no node has one of the resources."""
+    scored: Ints
+    """What it takes of the resources that are scored, as a column."""
+    admitted: NDArray[np.bool_] | None
+    """The nodes that it may use by taints and GPU model; None for all."""
 
 
 class _Summary:
