@@ -193,7 +193,10 @@ def scenario(trace: Trace, played: Played) -> Obj:
     last_s = -1
     for act, made in zip(trace.acts, played.made, strict=True):
         obj = _bare(made)
-        if obj["kind"] not in registry.WORKLOADS:
+        if obj["kind"] == "MemberCluster":
+            how = "drained" if obj["spec"].get("drain") is not None else "returned"
+            events.append({"at": act.at_s, how: [obj["metadata"]["name"]]})
+        elif obj["kind"] not in registry.WORKLOADS:
             rules[_name(obj)] = obj
             events.append({"at": act.at_s, **_changed(rules.values(), obj["kind"])})
         elif _name(obj) in works:
