@@ -19,6 +19,7 @@ from federator.model.decision import (
     quick_verdict,
 )
 from federator.model.kubernetes import quantity
+from federator.model.quickly import quickly
 from federator.placement.policy import enforcing
 from federator.placement.quota.quota import Admission
 from federator.placement.selection import admitting, filters
@@ -43,6 +44,9 @@ class Outcome:
     """The constraint as a part of a sentence."""
     whole: bool = False
     """All or nothing was asked for, and not all copies have a place."""
+
+
+quick_outcome = quickly(Outcome)
 
 
 def verdicts(

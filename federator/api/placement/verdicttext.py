@@ -75,11 +75,12 @@ def summarise(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     chosen = sorted(groups.chosen, key=_got, reverse=True)  # equal ones stay in order of name
     rejected = [_rejected(group) for group in groups.rejected]
     body: dict[str, Any]
+    plain = _plain(chosen)
     for detail in (2, 1, 0):
-        body = {"chosen": [_chosen(v, detail) for v in chosen], "rejected": rejected}
+        body = {"chosen": [_chosen(v, detail, plain=plain) for v in chosen], "rejected": rejected}
         if _at_most(body) <= MAX_BYTES or _size(body) <= MAX_BYTES:
             return body
-    rows = [_chosen(v, 0) for v in chosen]
+    rows = [_chosen(v, 0, plain=plain) for v in chosen]
     room = MAX_BYTES - _size({"chosen": [], "chosenNotShown": len(rows), "rejected": rejected})
     shown = 0
     while shown < len(rows) and room >= _size(rows[shown]) + 1:
@@ -91,14 +92,22 @@ def summarise(verdicts: Sequence[Verdict]) -> dict[str, Any]:
 _got = operator.attrgetter("got")
 
 
-def _chosen(verdict: Verdict, detail: int) -> dict[str, Any]:
-    if detail > 1 and verdict.message and verdict.terms:  # nearly always
+def _plain(chosen: Sequence[Verdict]) -> bool:
+    """Whether no message needs to be clipped."""
+    messages = [verdict.message for verdict in chosen]
+    text = "".join(messages)
+    short = max(map(len, messages), default=0) <= plaintext.SENTENCE_MAX
+    return short and text.isascii() and text.isprintable()
+
+
+def _chosen(verdict: Verdict, detail: int, *, plain: bool) -> dict[str, Any]:
+    if detail > 1 and plain and verdict.message and verdict.terms:  # nearly always
         return {
             "cluster": verdict.cluster,
             "got": verdict.got,
             "fit": verdict.fit,
             "score": verdict.score,
-            "message": plaintext.clipped(verdict.message),
+            "message": verdict.message,
             "terms": dict(verdict.terms),
         }
     row: dict[str, Any] = {

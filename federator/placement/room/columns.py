@@ -5,7 +5,6 @@ the same for one cluster, as a value; both give the same numbers (a property tes
 Amounts are integers below 2^62. A charge is made in place and can be taken back.
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from federator.model.ask import PodShape
 from federator.model.kubernetes import taints
+from federator.model.quickly import quickly
 from federator.model.resources import PODS, UNLIMITED
 from federator.placement.room import binding, manybinding, nodes
 from federator.placement.room.binding import Floats, Ints
@@ -53,6 +53,9 @@ class _Counted:
     at: Ints | slice
     """The clusters, rising; a slice stands for all."""
     heights: Ints
+
+
+_charge, _counted = quickly(Charge), quickly(_Counted)
 
 
 class Columns:
@@ -250,7 +253,7 @@ class Columns:
         here = self._which(at)
         heights = self.heights(shape, here)
         fit: Ints = np.vecdot(heights, self.counts[here, : heights.shape[1]])
-        self._counted = _Counted(shape, here, heights)
+        self._counted = _counted(shape, here, heights)
         return np.minimum(fit, UNLIMITED, out=fit)
 
     def _heights_again(self, shape: PodShape, at: Ints) -> Ints | None:
@@ -269,7 +272,7 @@ class Columns:
         """Binds `copies[i]` more copies in cluster `at[i]`, each cluster once, as `Nodes.charge`.
         `packs[i]`: its scheduler fills nodes."""
         top, here = int(self.used.max(initial=0)), self._which(at)
-        free_of = functools.cache(lambda index: self.free[index, here, :top])
+        free_of = self._reader(here, top)
         heights = self._heights_again(shape, at)
         if heights is None:
             heights = self._heights_in(shape, here, top, free_of)
@@ -296,18 +299,29 @@ class Columns:
             taken = (needs[:, where] if self._partly else needs) * each[where, row]
         return self._taken(shape, at[where], row, taken, parts)
 
+    def _reader(self, at: Ints | slice, top: int) -> Callable[[int], Ints]:
+        """What is free of one resource in the clusters `at`, collected once."""
+        collected: dict[int, Ints] = {}
+
+        def free_of(index: int) -> Ints:
+            amounts = collected.get(index)
+            if amounts is None:
+                amounts = collected[index] = self.free[index, at, :top]
+            return amounts
+
+        return free_of
+
     def _taken(
         self, shape: PodShape, at: Ints, row: Ints, taken: Ints, parts: tuple[Parts, ...]
     ) -> Charge:
         """Takes `taken` from each node of rows `row` of clusters `at`, and splits off the parts."""
-        split = [self.free[:, one.at, one.row] for one in parts]
+        split = [self._rows_of(one.at, one.row) for one in parts]
         if at.size:
-            before = self.free[:, at, row]
+            before = self._rows_of(at, row)
             self.free[:, at, row] = before - taken
+        need = nodes.need_in(self.names, shape)[:, None]
         for one, free in zip(parts, split, strict=True):
-            need = nodes.need_in(self.names, shape)[:, None]
-            need = need * self.known[:, one.at] if self._partly else need
-            fuller = free - need * one.copies
+            fuller = free - (need * self.known[:, one.at] if self._partly else need) * one.copies
             kinds = self._append(one, fuller)
             if self.changes is not None:
                 self.changes.add(one.at, one.part, kinds, free, fuller)
@@ -319,7 +333,13 @@ class Columns:
             touched = parts[0].at if len(parts) == 1 else np.concatenate([one.at for one in parts])
             over = touched[self.used[touched] > self.most[touched]]
             merged = tuple(map(self._merge, sorted(set(over.tolist())))) if over.size else ()
-        return Charge(at, row, taken, parts, merged)
+        return _charge(at, row, taken, parts, merged)
+
+    def _rows_of(self, at: Ints, row: Ints) -> Ints:
+        """[R, n]: what is free in these rows."""
+        flat = at * self.counts.shape[1] + row
+        amounts: Ints = self.free.reshape(len(self.names), -1).take(flat, axis=1)
+        return amounts
 
     def charge_one(self, shape: PodShape, at: int, copies: int, *, packs: bool) -> Charge:
         """As `charge`, for one cluster: with one dimension less."""

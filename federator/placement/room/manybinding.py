@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from federator.model.quickly import quickly
 from federator.placement.room import binding
 from federator.placement.room.binding import Floats, Ints
 
@@ -24,6 +25,9 @@ class Parts:
     row: Ints
     part: Ints
     copies: Ints
+
+
+_parts = quickly(Parts)
 
 
 def spread(
@@ -146,4 +150,4 @@ def one_each(
     if not split:
         return where, which, ()
     parts_at, parts_row, part = np.array(split, dtype=np.int64).T
-    return where, which, (Parts(parts_at, parts_row, part, np.ones_like(part)),)
+    return where, which, (_parts(parts_at, parts_row, part, np.ones_like(part)),)

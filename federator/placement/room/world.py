@@ -14,6 +14,7 @@ import numpy as np
 
 from federator.model.ask import PodShape
 from federator.model.fleet import Capacity
+from federator.model.quickly import quickly
 from federator.model.resources import PODS, UNLIMITED, Resources
 from federator.placement.room import columns, nodes
 from federator.placement.room.binding import Ints
@@ -85,6 +86,7 @@ class Charge:
     """Copies charged before, of the clusters that count some shapes themselves."""
 
 
+_charge = quickly(Charge)
 _Kept: TypeAlias = tuple[Ints, int, int]
 """What was counted, with the clock of the world and the position of its changes at that time."""
 
@@ -191,8 +193,11 @@ class World:
                 counted = updated
             else:
                 (stale,) = (self._stamps > clock).nonzero()
-                counted = counted.copy()
-                counted[stale] = count(shape, key, stale)
+                if stale.size == self._stamps.size:
+                    counted = count(shape, key, _ALL)
+                else:
+                    counted = counted.copy()
+                    counted[stale] = count(shape, key, stale)
         kept[key] = (counted, self._clock, self.nodes.position)
         return counted
 
@@ -272,7 +277,7 @@ class World:
             self._headroom[:, at] -= taken
         before = self._note(shape, clusters, grown) if self._counting else ()
         self._changed(at)
-        return Charge(at, made, taken, before)
+        return _charge(at, made, taken, before)
 
     def _note(
         self, shape: PodShape, clusters: list[int], grown: list[int]

@@ -16,7 +16,7 @@ from federator.placement.room.binding import Ints
 from federator.placement.room.ledger import Ledger
 from federator.placement.simple import classes, several, whole
 from federator.placement.simple.classes import Class
-from federator.placement.simple.worded import Worded
+from federator.placement.simple.worded import worded
 
 
 def decide(
@@ -54,8 +54,8 @@ def decide(
     reason, why = Reason.CHOSEN, ""
     if total < wanted:
         reason, why = admission.reason, admission.message
-    facts = verdicts.Outcome(wanted, wanted - total, reason, why)
-    worded = Worded(ask, like, rooms, chosen, copies, facts, by_name)
+    facts = verdicts.quick_outcome(wanted, wanted - total, reason, why)
+    said = worded(ask, like, rooms, chosen, copies, facts, by_name)
     return quick_decision(
         key=ask.key,
         uid=ask.uid,
@@ -64,7 +64,7 @@ def decide(
         shortfall=wanted - total,
         reason=reason,
         message=verdicts.sentence(ask, wanted, total, why, {}),
-        verdicts=Verdicts(len(like.names), worded.every, worded.grouped),
+        verdicts=Verdicts(len(like.names), said.every, said.grouped),
         as_of=snapshot.as_of,
         inputs_hash=inputs.hash_of(ask, like.texts),
         seq=seq,

@@ -13,6 +13,7 @@ import heapq
 from typing import Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from federator.model import names
 from federator.model.ask import Ask
@@ -69,14 +70,20 @@ class _Order:
 
     def __init__(self, ask: Ask, like: Class, *, by_name: bool) -> None:
         self._ask, self._marks, self._by_name = ask, like.field.marks, by_name
-        self._kind: Literal["quicksort", "stable"] = "quicksort" if like.distinct else "stable"
+        self._kind: Literal["quicksort", "stable"] = (
+            "stable" if by_name or not like.distinct else "quicksort"
+        )
+
+    def keys(self, here: Ints) -> NDArray[np.uint64]:
+        """Of the clusters `here`: the smallest gets a copy first, of equal ones the first by
+        name."""
+        if self._by_name:
+            return np.zeros(here.size, dtype=np.uint64)
+        return (self._marks[here] ^ np.uint64(names.stable_order(self._ask.uid))) * _MIX
 
     def ranked(self, here: Ints) -> Ints:
         """Positions in `here`, which rises: the first to get a copy first."""
-        if self._by_name:
-            return np.arange(here.size)
-        mixed = (self._marks[here] ^ np.uint64(names.stable_order(self._ask.uid))) * _MIX
-        return mixed.argsort(kind=self._kind)
+        return self.keys(here).argsort(kind=self._kind)
 
 
 def _first(ranked: Ints, count: int, order: _Order) -> Ints:
@@ -110,13 +117,13 @@ def _seats(  # noqa: PLR0917 the columns of one step
     missing -= sum(seats)
     if not missing:
         return seats
-    rank = [0] * len(heavy)
-    for position, at in enumerate(order.ranked(here).tolist()):
-        rank[at] = position
+    rank: list[int] = order.keys(here).tolist()
     if missing > _MANY * len(heavy):  # most clusters are full
         parties = [
-            Party("", weight, cap, seats=has, order=place)
-            for weight, cap, has, place in zip(heavy, caps, seats, rank, strict=True)
+            Party(f"{at:09}", weight, cap, seats=has, order=place)
+            for at, (weight, cap, has, place) in enumerate(
+                zip(heavy, caps, seats, rank, strict=True)
+            )
         ]
         division.grow(parties, missing)
         return [party.seats for party in parties]

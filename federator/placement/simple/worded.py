@@ -18,6 +18,7 @@ from federator.model.decision import (
     by_frequency,
     quick_verdict,
 )
+from federator.model.quickly import quickly
 from federator.model.resources import UNLIMITED
 from federator.placement import verdicts
 from federator.placement.policy import enforcing
@@ -105,3 +106,6 @@ class Worded:
         got = dict(zip((each.name for each in pool), self.copies, strict=True))
         spared = Reason.AT_MAXIMUM if self.like.together else None
         return verdicts.of_crowd(ask, beside, pool, got, self.facts, spared)
+
+
+worded = quickly(Worded)
