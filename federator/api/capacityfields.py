@@ -31,7 +31,7 @@ from federator.api.placementfields import TolerationFields
 from federator.api.raw import Obj
 from federator.model import interning
 from federator.model import seq as seqs
-from federator.model.ask import PodShape
+from federator.model.ask import Component, PodShape
 from federator.model.errors import FieldError
 from federator.model.fleet import Capacity, NodeRow
 from federator.model.kubernetes import quantity, taints
@@ -91,6 +91,26 @@ class Shape(Model):
     every_node: bool | None = None
     """Whether it is the pod of a daemon: the answer is then the number of nodes that admit it, with
     room or without."""
+
+
+class PartFields(Shape):
+    """Equal pods of a gang. The id is that of one of them."""
+
+    name: ShortText
+    """Name of the component."""
+    count: Count
+    """How many are wanted."""
+    min: Count
+    """Fewer than these are useless."""
+
+
+class GangShape(Shape):
+    """One copy, which is a gang of pods where it has parts."""
+
+    parts: Annotated[list[PartFields], Field(max_length=64, json_schema_extra=ATOMIC)] = Field(
+        default_factory=list
+    )
+    """The pods of a gang, which are placed together; empty for a single pod."""
 
 
 class NodeRowFields(Model):
@@ -184,6 +204,15 @@ def to_shape(shape: Obj) -> PodShape:
         tolerations=placementfields.tolerations_of(shape.get("tolerations")),
         one_per_node=raw.flag(shape, "onePerNode"),
         every_node=raw.flag(shape, "everyNode"),
+        parts=tuple(
+            Component(
+                raw.text(part, "name"),
+                to_shape(part),
+                max(raw.integer(part, "count"), 0),
+                max(raw.integer(part, "min"), 0),
+            )
+            for part in raw.objects(shape, "parts")
+        ),
     )
 
 
@@ -225,6 +254,11 @@ def from_shape(shape: PodShape) -> dict[str, Any]:
         body["onePerNode"] = True
     if shape.every_node:
         body["everyNode"] = True
+    if shape.parts:
+        body["parts"] = [
+            {"name": part.name, "count": part.count, "min": part.min, **from_shape(part.shape)}
+            for part in shape.parts
+        ]
     return body
 
 

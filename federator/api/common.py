@@ -23,6 +23,7 @@ WORKLOAD_APIS = frozenset(
         "PinterestService.pinterest.com",
         "PinterestJobSet.pinterest.com",
         "PinterestDaemon.pinterest.com",
+        "PinterestTrainingJob.pinterest.com",
         "Deployment.apps",
     }
 )
@@ -236,6 +237,8 @@ class SliceBlock(Model):
     ranges: IndexSet = ""
     """Shards of this cluster, such as 0-99,200-299; one Job runs each range. Empty for kinds with
     replicas."""
+    pods: Annotated[list[Count], Field(max_length=64, json_schema_extra=ATOMIC)] | None = None
+    """Pods of each component, for a gang that got fewer than it asks for."""
     profile: ProfilePin | None = None
     """RuntimeProfile in force."""
     expander: Annotated[str, Field(max_length=16)] = ""

@@ -110,6 +110,13 @@ def ranges(obj: Any, *path: str) -> Ranges:
         return ()
 
 
+def integers(obj: Any, *path: str) -> tuple[int, ...]:
+    """A list of integers that are not negative; () for anything else."""
+    listed = items(obj, *path)
+    valid = all(type(value) is int and 0 <= value <= FIGURE_MAX for value in listed)
+    return tuple(listed) if valid else ()
+
+
 def flag(obj: Any, *path: str) -> bool:
     return at(obj, *path) is True
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds import registry
-from federator.kinds.pods import effective, privileges
-from federator.kinds.verbs import WorkloadVerbs
+from federator.kinds.pods import effective, inject, privileges
+from federator.kinds.verbs import Role, WorkloadVerbs
 from federator.model import interning
-from federator.model.ask import Ask, Policy, Unit
+from federator.model.ask import Ask, Component, PodShape, Policy, Unit
+from federator.model.errors import FieldError
 
 
 def ask(
@@ -31,16 +32,10 @@ def ask(
     refusal = verbs.refusal(obj)
     if refusal is not None:
         raise refusal
-    sidecars, template = verbs.sidecars(obj), verbs.pod_template(obj)
-    batch = verbs.unit is Unit.SHARDS
-    shape = effective.pod_shape(template, profile, sidecars, batch=batch)
-    if verbs.every_node:
-        shape = interning.value(replace(shape, one_per_node=True, every_node=True))
-    own = (
-        effective.pod_requests(raw.mapping(template, "spec"))
-        if profile is not None
-        else shape.requests
-    )
+    shape = shape_of(obj, verbs, profile)
+    own = shape.requests
+    if profile is not None and verbs.gang is None:
+        own = effective.pod_requests(raw.mapping(verbs.pod_template(obj), "spec"))
     created = (
         raw.epoch_s(raw.text(obj, "metadata", "creationTimestamp"))
         if created_s is None
@@ -69,3 +64,24 @@ def ask(
         overlaps=verbs.overlaps,
         own=None if own == shape.requests else interning.value(own),
     )
+
+
+def shape_of(obj: Obj, verbs: WorkloadVerbs, profile: Obj | None) -> PodShape:
+    """What one copy of a workload, or of its slice, takes. Raises FieldError as `ask`."""
+    batch, sidecars = verbs.unit is Unit.SHARDS, verbs.sidecars(obj)
+    if verbs.gang is not None:
+        parts = [_part(role, profile, sidecars) for role in verbs.gang.roles(obj)]
+        return interning.value(PodShape.together(parts))
+    shape = effective.pod_shape(verbs.pod_template(obj), profile, sidecars, batch=batch)
+    if verbs.every_node:
+        return interning.value(replace(shape, one_per_node=True, every_node=True))
+    return shape
+
+
+def _part(role: Role, profile: Obj | None, sidecars: Obj) -> Component:
+    try:
+        shape = effective.pod_shape(role.template, profile, sidecars, batch=True)
+    except FieldError as bad:
+        path = bad.path.replace(inject.TEMPLATE, role.path, 1)
+        raise FieldError(path, bad.message) from None
+    return Component(role.name, shape, role.count, role.least)

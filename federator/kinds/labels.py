@@ -19,6 +19,8 @@ SHARDS_ANNOTATION: Final = "pinterest.com/shards"
 """On a Job of a job set: the shards it runs, such as 100-199; its completion index 0 is the first
 of them.
 """
+COMPONENT_LABEL: Final = "pinterest.com/component"
+"""On Jobs and pods of a training job: the component that they belong to."""
 MEMBER_STATUS_ANNOTATION: Final = f"{names.FEDERATION}/member-status"
 """On a carried native object, JSON {reason, message, seq, unschedulable: {count, since}}: what the
 member saw beyond the native status.

@@ -26,5 +26,6 @@ NATIVES: Final[Mapping[str, NativeKind]] = {
     "Ingress": NativeKind("networking.k8s.io/v1", "ingresses"),
     "ConfigMap": NativeKind("v1", "configmaps"),
     "ServiceAccount": NativeKind("v1", "serviceaccounts"),
+    "PersistentVolumeClaim": NativeKind("v1", "persistentvolumeclaims"),
 }
 RUNS_PODS: Final = tuple(kind for kind, row in NATIVES.items() if row.runs_pods)

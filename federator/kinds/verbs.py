@@ -54,6 +54,8 @@ class SliceMark:
     profile_name: str = ""
     profile_hash: str = ""
     expander: str = EXPANDER
+    pods: tuple[int, ...] = ()
+    """Pods of each component of a gang that got fewer than it asks for."""
 
 
 class HostStatus(Protocol):
@@ -88,6 +90,32 @@ class PodLookup:
     """(workload's name, ranges of the slice) -> (name of the owner, completion index) -> shard, or
     None where that cannot be told. Absent for interchangeable pods.
     """
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """Equal pods of a gang."""
+
+    name: str
+    template: Obj
+    path: str
+    """Where the template stands in the object."""
+    count: int
+    """How many are wanted; on a slice, how many there are to be."""
+    least: int
+    """With fewer than these the gang is useless."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangVerbs:
+    """Of a kind whose pods are placed together: one shard of it is all its pods."""
+
+    roles: Callable[[Obj], tuple[Role, ...]]
+    """Its components, in the order in which they are given pods."""
+    completes: Callable[[Obj], frozenset[str]]
+    """The components of which all pods must complete for the gang to be complete."""
+    timeout_s: Callable[[Obj], float]
+    """How long some of its pods may find no node before all give their nodes back, in seconds."""
 
 
 def _nothing_refused(obj: Obj) -> FieldError | None:
@@ -140,6 +168,8 @@ class WorkloadVerbs:
     """
     host_status: HostStatus
     lookup: PodLookup
+    gang: GangVerbs | None = None
+    """Of a kind whose pods are placed together or not at all. Its count is 1."""
     every_node: bool = False
     """A daemon: a cluster has it or not, and if it does, a pod runs on each node that admits it.
     Its count is 1.
@@ -171,6 +201,8 @@ def encode_mark(mark: SliceMark) -> dict[str, Any]:
     }
     if mark.ranges:
         block["ranges"] = shards.text(mark.ranges)
+    if mark.pods:
+        block["pods"] = list(mark.pods)
     if mark.profile_name:
         block["profile"] = {"name": mark.profile_name, "hash": mark.profile_hash}
     return block
@@ -192,6 +224,7 @@ def decode_mark(block: object) -> SliceMark | None:
         profile_name=shared(raw.text(block, "profile", "name")),
         profile_hash=shared(raw.text(block, "profile", "hash")),
         expander=shared(raw.text(block, "expander")),
+        pods=raw.integers(block, "pods"),
     )
 
 

@@ -9,6 +9,7 @@ that cannot say goes into one annotation.
 """
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ from federator.kinds.pods import podparts
 from federator.kube import clock as clocks
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
+from federator.member import gangs
 from federator.member.cache import jobs, rows
 from federator.member.cache.caches import Caches, slice_ref
 from federator.member.cache.rows import NativeRow, SliceRow
@@ -30,7 +32,7 @@ from federator.model import shards
 from federator.model.ask import Unit
 from federator.model.kubernetes import diffs
 from federator.model.names import WorkloadKey
-from federator.model.observation import NodeFigures, SliceObservation
+from federator.model.observation import Gang, NodeFigures, Phase, SliceObservation
 from federator.model.steps import Patch, RequeueAfter
 from federator.status import conditions, health, reasons
 from federator.status.conditions import Condition
@@ -45,6 +47,8 @@ write every slice."""
 PATIENCE_S = 30.0
 """Seconds that a status without news that matters may wait for slices that are being expanded. News
 that matters brings a turn of its own."""
+MIN_LOOK_S = 1.0
+"""The shortest wait for the next look at a gang, in seconds."""
 REFUSAL_LASTS_S = 900.0
 """How old the last word on refused pods may be. A Job's controller tries again each minute at the
 latest."""
@@ -73,6 +77,8 @@ class RollUp:
         self._moving_since_s: dict[WorkloadKey, float] = {}
         """Since when there is something to say of a slice that is still on its way to its present
         generation."""
+        self._gang_due_s: dict[WorkloadKey, float] = {}
+        """Seconds until a gang has to be looked at again, by its last look."""
         self._written: dict[WorkloadKey, SliceRow] = {}
         """The slice as our last write left it, until the watch has caught up."""
 
@@ -82,6 +88,7 @@ class RollUp:
         if row is None or row.deleting or self._expander.mark_of(row) is None:
             for book in (self._written_at_s, self._moving_since_s, self._written):
                 book.pop(key, None)
+            self._gang_due_s.pop(key, None)
             return None
         result = self._expander.results.get(key)
         if result is None or result.uid != row.uid:
@@ -104,7 +111,7 @@ class RollUp:
                     max(PATIENCE_S, interval_s) if mute and self._busy() else interval_s
                 )
         if patch is None:
-            return None
+            return self._later(key)
         wait_s = max(due_s, self._written_at_s.get(key, float("-inf")) + interval_s) - now
         if wait_s > 0:
             return RequeueAfter(key, wait_s, "statuses are written at most so often")
@@ -117,7 +124,14 @@ class RollUp:
         self._moving_since_s.pop(key, None)
         if outcome.obj is not None:
             self._written[key] = rows.slice_row(key.kind, outcome.obj)
-        return None
+        return self._later(key)
+
+    def _later(self, key: WorkloadKey) -> RequeueAfter | None:
+        """The next look at a gang whose pods wait, or that was rolled back: no event brings it."""
+        due_s = self._gang_due_s.get(key, math.inf)
+        if due_s == math.inf:
+            return None
+        return RequeueAfter(key, max(due_s, MIN_LOOK_S), "pods of a gang wait for each other")
 
     def _newest(self, row: SliceRow) -> SliceRow:
         """The slice as last heard or written, whichever is newer."""
@@ -166,12 +180,16 @@ class RollUp:
             slice_ref(row.key), {"status": patch}, "status", uid=row.uid, resource_version=version
         )
         before = row.verbs.observe({"status": live}, "", True)
+        moving = moving and (seen.gang is None or seen.gang.phase is _phase(before))
         return step, moving, moving and not before.healthy and _no_less(before, seen)
 
     def observe(self, row: SliceRow, result: Result, live: Mapping[str, Any]) -> SliceObservation:
         """What is to be said of the slice now. `live` is its present status."""
         natives = self._caches.natives_of(row.uid)
-        if row.verbs.unit is Unit.SHARDS:
+        told = ("", "")
+        if row.verbs.gang is not None:
+            figures, told = self._gang_figures(row, result, natives, live)
+        elif row.verbs.unit is Unit.SHARDS:
             figures = self._shard_figures(row, natives, live)
         else:
             figures = _on_nodes(natives) if row.verbs.every_node else _copies(row, natives)
@@ -182,12 +200,16 @@ class RollUp:
         judgement = result.judgement
         if not native_reason and (refusal := self._refusal(natives)):
             native_reason, native_message = reasons.REFUSED, refusal
-        reason = judgement.reason or finding.reason or native_reason
-        message = judgement.message or finding.message or native_message
+        reason = judgement.reason or told[0] or finding.reason or native_reason
+        message = judgement.message or told[1] or finding.message or native_message
         observed = result.observed and result.generation == row.generation and _acted_on(natives)
         before = raw.integer(live, "observedGeneration")
         # No other cluster could run what a daemon's node has no room for.
         unschedulable = 0 if row.verbs.every_node else finding.unschedulable
+        unbound_s = _epoch_s(finding.unschedulable_since)
+        if row.verbs.gang is not None:  # all of it waits, or nothing does
+            unschedulable = int(bool(unschedulable or told[0]))
+            unbound_s = unbound_s or figures["gang"].since_s
         figures |= _rollout(row, natives, live, observed)
         return SliceObservation(
             cluster="",
@@ -200,7 +222,7 @@ class RollUp:
             reason=reason,
             message=message or ("" if enough else lacks or f"{ready} of {desired} are ready."),
             unschedulable=unschedulable,
-            unschedulable_since_s=_epoch_s(finding.unschedulable_since) if unschedulable else 0.0,
+            unschedulable_since_s=unbound_s if unschedulable else 0.0,
             **figures,
         )
 
@@ -230,6 +252,45 @@ class RollUp:
             "finished": left == 0,
             "enough": active >= min(left, row.verbs.slots(row.obj())),
         }
+
+    def _gang_figures(
+        self, row: SliceRow, result: Result, natives: list[NativeRow], live: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], tuple[str, str]]:
+        """A gang is one shard: complete or failed with its components, once and for all. Also why
+        it was rolled back."""
+        verbs, obj = row.verbs.gang, row.obj()
+        assert verbs is not None
+        before = row.verbs.observe({"status": live}, "", True)
+        mark = self._expander.mark_of(row)
+        mine = shards.normal(mark.ranges) if mark is not None else ()
+        seen = gangs.look(natives, verbs.roles(obj), verbs.completes(obj))
+        completed, failed = before.completed, before.failed
+        if not completed and not failed:
+            completed, failed = (mine, ()) if seen.complete else ((), mine if seen.failed else ())
+        ended = bool(completed or failed)
+        finding = self.finding(row)
+        waiting_s = _epoch_s(finding.unschedulable_since) if finding.unschedulable else None
+        moment = gangs.Moment(
+            now_s=self._clock.now(),
+            timeout_s=verbs.timeout_s(obj),
+            ready_to_begin=result.observed and not result.judgement.reason,
+            waiting_since_s=waiting_s,
+            uid=mark.workload_uid if mark is not None else row.uid,
+        )
+        gang, again_s = gangs.advance(before.gang or Gang(), seen, moment)
+        self._gang_due_s[row.key] = math.inf if ended else again_s
+        runs = not ended and seen.running
+        return {
+            "desired": shards.size(mine),
+            "ready": int(runs and seen.ready),
+            "active": int(runs),
+            "actual": int(any(role.active for role in seen.roles)),
+            "completed": completed,
+            "failed": failed,
+            "finished": ended,
+            "enough": ended or runs,
+            "gang": gang,
+        }, gangs.told(gang, moment.uid) if not ended else ("", "")
 
     def _refusal(self, natives: list[NativeRow]) -> str:
         """Why the API server takes no pods of a Job: no status of a Job says it."""
@@ -272,6 +333,10 @@ class RollUp:
             return None
         body = {"metadata": {"annotations": {MEMBER_STATUS_ANNOTATION: text}}}
         return Patch(slice_ref(row.key), body, uid=row.uid)
+
+
+def _phase(seen: SliceObservation) -> Phase:
+    return seen.gang.phase if seen.gang is not None else Phase.ADMITTING
 
 
 def _copies(row: SliceRow, natives: list[NativeRow]) -> dict[str, Any]:

@@ -4,15 +4,15 @@
 explain read it.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from federator.model import names
 from federator.model.kubernetes.selectors import LabelSelector
 from federator.model.kubernetes.taints import UNREACHABLE_TAINT, Toleration
 from federator.model.names import WorkloadKey
-from federator.model.resources import Resources
+from federator.model.resources import CPU, GPU, MEMORY, ZERO, Resources
 
 
 class Tier(StrEnum):
@@ -54,13 +54,50 @@ class PodShape:
     every_node: bool = False
     """A pod of a daemon: each node that admits it gets one, whether it has room or not. Then
     `one_per_node` is set too."""
+    parts: "tuple[Component, ...]" = ()
+    """A gang: all these pods together are one copy, placed in one cluster or not at all. `requests`
+    is then what all of them request. Empty for a single pod."""
+
+    @staticmethod
+    def together(parts: "Iterable[Component]") -> "PodShape":
+        """The shape of a gang of these pods."""
+        every, total = tuple(parts), ZERO
+        for part in every:
+            total = total + part.shape.requests * part.count
+        return PodShape(total, parts=every)
+
+    def granted(self, counts: Sequence[int]) -> "PodShape":
+        """The gang with so many pods of each component, and no choice left; without counts all
+        that it asks for."""
+        wanted = counts or [part.count for part in self.parts]
+        return PodShape.together(
+            replace(part, count=count, min=count)
+            for part, count in zip(self.parts, wanted, strict=False)
+        )
+
+    @property
+    def pods(self) -> "tuple[tuple[PodShape, int], ...]":
+        """The single pods that one copy consists of, and how many there are of each, in the order
+        in which they are given room: the largest first, which leaves the others more choice."""
+        if not self.parts:
+            return ((self, 1),)
+        ordered = sorted(self.parts, key=lambda part: (_size(part.shape), part.name))
+        return tuple((part.shape, part.count) for part in ordered if part.count > 0)
+
+    @property
+    def elastic(self) -> bool:
+        """Whether the gang is content with fewer pods than it asks for."""
+        return any(part.min < part.count for part in self.parts)
 
     @property
     def id(self) -> str:
         """Names this shape in ClusterCapacity; equal shapes have equal ids in every process."""
         amounts = ",".join(f"{name}={amount}" for name, amount in self.requests.items())
         tolerations = ";".join(sorted(repr(t) for t in self.tolerations))
-        every = ("every node",) if self.every_node else ()
+        every: tuple[str, ...] = ("every node",) if self.every_node else ()
+        every += tuple(
+            f"{part.name} {part.count} {part.min} {part.shape.id}" for part in self.parts
+        )
         return names.short_hash(
             amounts, self.node_selector, tolerations, str(self.one_per_node), *every, length=12
         )
@@ -68,7 +105,11 @@ class PodShape:
     @property
     def plain(self) -> bool:
         """Whether the published histogram of free nodes is enough to count it."""
-        return not self.node_selector
+        return not self.node_selector and all(part.shape.plain for part in self.parts)
+
+
+def _size(shape: PodShape) -> tuple[int, ...]:
+    return tuple(-shape.requests[name] for name in (GPU, MEMORY, CPU))
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +364,9 @@ class Ask:
 
     @property
     def components(self) -> tuple[Component, ...]:
-        """The pods it consists of; one component for every present kind."""
+        """The pods it consists of: those of a gang, or one component of equal pods."""
+        if self.shape.parts:
+            return self.shape.parts
         count = max(min(self.slots, self.count) if self.unit is Unit.SHARDS else self.count, 0)
         return (
             Component(str(self.unit), self.shape, count, count if self.policy.require_all else 0),

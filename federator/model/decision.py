@@ -68,6 +68,9 @@ class Share:
     ranges: Ranges = ()
     nodes: int | None = None
     """For daemons, of which a cluster has one or none: nodes that get a pod of it, as charged."""
+    pods: tuple[int, ...] = ()
+    """For a gang that got fewer pods than it asks for: how many of each component, in their order.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,6 +149,8 @@ class Holding:
     """
     nodes: int | None = None
     """As in its share."""
+    pods: tuple[int, ...] = ()
+    """As in its share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +170,9 @@ class Commitment:
     @staticmethod
     def of(ask: Ask, shares: Sequence[Share], done: Ranges = ()) -> "Commitment":
         """What the workload holds by these shares; finished shards hold neither room nor quota."""
+        shape = charged_shape(ask.shape, shares)
         made = _commitment(
-            ask.uid, ask.key, ask.project, ask.key.namespace, ask.tier, ask.shape, tuple(shares)
+            ask.uid, ask.key, ask.project, ask.key.namespace, ask.tier, shape, tuple(shares)
         )
         return made.without(done)
 
@@ -191,6 +194,12 @@ class Commitment:
 
 
 _commitment = quickly(Commitment)
+
+
+def charged_shape(shape: PodShape, given: Sequence[Share | Holding]) -> PodShape:
+    """What one copy takes by these shares: of an elastic gang the pods that it was given."""
+    pods = next((share.pods for share in given if share.pods), ()) if shape.parts else ()
+    return shape.granted(pods) if pods else shape
 
 
 def remaining(given: _Given, done: Ranges) -> _Given:

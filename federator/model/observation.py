@@ -1,6 +1,7 @@
 """What was last observed of one slice in one member: the input of every status fold."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from federator.model.shards import Ranges
@@ -23,6 +24,44 @@ class NodeFigures:
     """Nodes on which it is ready."""
     updated: int = 0
     """Nodes that have one of the present template."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoleFigures:
+    """The pods of one component of a gang."""
+
+    name: str
+    wanted: int = 0
+    active: int = 0
+    """Pods that exist and have not ended."""
+    ready: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+class Phase(StrEnum):
+    """How far the pods of a gang have come together in its cluster."""
+
+    ADMITTING = "Admitting"
+    """Its objects are made, and suspended: no pod begins."""
+    RELEASED = "Released"
+    """Its pods may begin; some may still wait for nodes."""
+    RUNNING = "Running"
+    """All its pods ran at once."""
+    ROLLED_BACK = "RolledBack"
+    """Some found no node for too long, and all gave theirs back; it is tried again later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """How a gang stands in its cluster."""
+
+    phase: Phase = Phase.ADMITTING
+    since_s: float = 0.0
+    """Since when it is in this phase, in epoch seconds; 0.0 before it was ever told."""
+    attempts: int = 0
+    """How often it was rolled back."""
+    roles: tuple[RoleFigures, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +118,8 @@ class SliceObservation:
     nodes: NodeFigures | None = None
     """For daemons. Then the cluster is one copy, which is ready when all nodes have the daemon
     ready."""
+    gang: Gang | None = None
+    """For gangs, which are one shard: how its pods stand."""
     unreadable: str = ""
     """The field of its status that violates the schema; the whole report then counts for nothing.
     """

@@ -16,7 +16,7 @@ from federator.model.ask import Ask, Unit
 from federator.model.decision import Decision, Reason, Share, Verdict, quick_decision
 from federator.model.fleet import FleetSnapshot, Holding, copies_of, remaining
 from federator.model.shards import Ranges
-from federator.placement import everynode, inputs, placing, sharing, verdicts
+from federator.placement import everynode, gangs, inputs, placing, sharing, verdicts
 from federator.placement.contradictions import contradiction
 from federator.placement.policy import enforcing
 from federator.placement.room.ledger import Ledger
@@ -44,6 +44,7 @@ def decide(
     by_name: bool = False,
     leave: leaving.Leave | None = None,
     per_cluster: int = 0,
+    counted: bool = False,
 ) -> Decision:
     """Decides for one workload and charges the ledger. `held`: what the last decision gave, in
     clusters that are gone too. `finished`: shards that are done. Unchanged shares keep their seq;
@@ -54,6 +55,10 @@ def decide(
     get no preference, unless `previous_hash` equals the hash of the present inputs."""
     if ask.shape.every_node:
         return everynode.decide(ask, held, snapshot, ledger, seq=seq, mark=mark)
+    if ask.shape.parts and not counted:
+        alone = functools.partial(decide, seq=seq, mark=mark, capped=capped, finished=finished)
+        alone = functools.partial(alone, by_name=by_name, leave=leave, per_cluster=per_cluster)
+        return gangs.decide(ask, held, snapshot, ledger, alone, previous_hash)
     apart = held or finished or capped or per_cluster
     if not apart and (
         simply := deciding.decide(ask, snapshot, ledger, seq=seq, mark=mark, by_name=by_name)

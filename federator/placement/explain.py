@@ -9,6 +9,7 @@ from federator.model.decision import Decision, Reason
 from federator.model.fleet import ClusterView, FleetSnapshot, Holding
 from federator.model.kubernetes import quantity, taints
 from federator.model.resources import PODS, ZERO, Resources
+from federator.placement import gangs
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
 from federator.placement.selection import candidates
@@ -99,6 +100,8 @@ def _lacking(ask: Ask, view: ClusterView, ledger: Ledger) -> str:
     or what else limits it."""
     if view.capacity is None or not ask.shape.plain:
         return ""
+    if ask.shape.parts:
+        return gangs.Shortage(ask.shape, ledger, ledger.trial(ask.shape)).why(view.name)
     nodes, headroom = ledger.left(view.name)
     bounded = [
         name for name in ask.shape.requests if name != PODS or name in view.capacity.allocatable

@@ -39,6 +39,7 @@ def not_permitted(entry: Entry, refused: Refused, made: Made) -> Decision:
             holding.seq,
             holding.ranges,
             holding.nodes,
+            holding.pods,
         )
         for holding in entry.standing.held
     ]

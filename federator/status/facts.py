@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from federator.model.ask import Unit
 from federator.model.decision import REFUSALS, Reason, Share
-from federator.model.observation import NodeFigures, SliceObservation
+from federator.model.observation import Gang, NodeFigures, SliceObservation
 from federator.model.shards import Ranges
 
 
@@ -133,6 +133,8 @@ class Row:
     """As in its observation: why it is unknown although the cluster answers."""
     nodes: NodeFigures | None = None
     """For daemons."""
+    gang: Gang | None = None
+    """For gangs."""
 
 
 @dataclass(frozen=True, slots=True)

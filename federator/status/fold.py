@@ -304,4 +304,5 @@ def _row(
         message=message,
         unheard=seen.unheard,
         nodes=_nodes(wanted, seen),
+        gang=seen.gang,
     )

@@ -139,6 +139,11 @@ AROUND = {
         "--for=deleted;"
         " kubectl delete fq infra",
     ),
+    "docs/using/training.md": Around(
+        f"mkdir -p config; cp -r {ROOT}/config/examples config/",
+        "kubectl delete ptj ranker -n ml; federator wait ptj/ranker -n ml --for=deleted;"
+        " kubectl delete fq ml",
+    ),
     "docs/using/explain.md": Around(after="kubectl scale -n feed psvc/homefeed --replicas=3000"),
     "docs/using/pod-security.md": Around(_apply(_web("shop", 4, cpu="1", pod="hostPID: true, "))),
     "docs/using/rollouts.md": Around(

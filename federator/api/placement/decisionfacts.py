@@ -183,7 +183,8 @@ def _to_share(entry: Obj) -> Share:
     )
     if "ranges" in entry:
         ranges = raw.ranges(entry, "ranges")
-        return Share(cluster, shards.size(ranges), max(raw.integer(entry, "slots"), 0), seq, ranges)
+        slots, pods = max(raw.integer(entry, "slots"), 0), raw.integers(entry, "pods")
+        return Share(cluster, shards.size(ranges), slots, seq, ranges, pods=pods)
     copies = max(raw.integer(entry, "replicas"), 0)
     nodes = max(raw.integer(entry, "nodes"), 0) if "nodes" in entry else None
     return Share(cluster, copies, copies, seq, nodes=nodes)

@@ -13,11 +13,12 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import ConfigDict, Field
 
 from federator.api import capacityfields, raw
-from federator.api.capacityfields import Shape
+from federator.api.capacityfields import GangShape
 from federator.api.common import (
     ATOMIC,
     Amount,
     ClusterName,
+    Count,
     IndexSet,
     Metadata,
     Model,
@@ -68,6 +69,8 @@ class ShareFields(Model):
     """How many of the shards may run at once."""
     nodes: Amount | None = None
     """Nodes that get a pod, for daemons: what is charged. The number of replicas is then 1."""
+    pods: Annotated[list[Count], Field(max_length=64, json_schema_extra=ATOMIC)] | None = None
+    """Pods of each component, for a gang that got fewer than it asks for."""
 
 
 class GivenFields(Model):
@@ -132,7 +135,7 @@ class Charge(Model):
     """Project whose quota is charged."""
     tier: TierName
     """Tier that is charged."""
-    shape: Shape
+    shape: GangShape
     """What one copy needs."""
     generation: Amount | None = None
     """Generation of the workload that asked for it."""
@@ -385,12 +388,13 @@ def _charge_fields(ask: Ask, content: bytes) -> dict[str, Any]:
 
 def _share_fields(share: Share, unit: Unit) -> dict[str, Any]:
     if unit is Unit.SHARDS:
+        pods = {"pods": list(share.pods)} if share.pods else {}
         return {
             "cluster": share.cluster,
             "seq": share.seq,
             "ranges": shards.text(share.ranges),
             "slots": share.slots,
-        }
+        } | pods
     fields = {"cluster": share.cluster, "seq": share.seq, "replicas": share.count}
     return fields if share.nodes is None else fields | {"nodes": share.nodes}
 

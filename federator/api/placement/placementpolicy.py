@@ -23,6 +23,7 @@ KindName = Literal[
     "PinterestCronJob",
     "PinterestDaemon",
     "PinterestTrainingJob",
+    "PinterestTrainingJob",
     "PinterestStatefulSet",
     "Deployment",
 ]

@@ -237,4 +237,5 @@ def _share_of(seen: SliceSeen, decided: Share | None) -> Share:
         count = seen.observation.desired
         return Share(seen.cluster, count, count, _seq(seen))
     slots = decided.slots if decided is not None else max(seen.observation.active, 1)
-    return Share(seen.cluster, shards.size(ranges), slots, _seq(seen), ranges)
+    pods = seen.mark.pods if seen.mark is not None else ()
+    return Share(seen.cluster, shards.size(ranges), slots, _seq(seen), ranges, pods=pods)

@@ -17,7 +17,7 @@ from federator.hub.records.seals import Seals, author
 from federator.kinds import registry
 from federator.model import names, plaintext
 from federator.model.decision import REFUSALS, Decision, Share
-from federator.model.fleet import Commitment, Holding
+from federator.model.fleet import Commitment, Holding, charged_shape
 from federator.model.names import (
     DECISION_FINALIZER,
     FORCE_FORGET_ANNOTATION,
@@ -145,7 +145,7 @@ class Record:
             project=terms.project,
             namespace=self.key.namespace,
             tier=terms.tier,
-            shape=terms.shape,
+            shape=charged_shape(terms.shape, self.shares),
             holdings=self.shares,
         )
 
@@ -162,6 +162,7 @@ def holdings(shares: Sequence[Share], record: Record | None) -> tuple[Holding, .
             share.ranges,
             tolerated=tolerated.get(share.cluster, ()),
             nodes=share.nodes,
+            pods=share.pods,
         )
         for share in shares
     )

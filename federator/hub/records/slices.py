@@ -319,6 +319,7 @@ def carries(
         ranges=share.ranges,
         profile_name=profile[0],
         profile_hash=profile[1],
+        pods=share.pods,
     )
 
 
@@ -358,6 +359,7 @@ def render(
         ranges=share.ranges,
         profile_name=profile[0],
         profile_hash=profile[1],
+        pods=share.pods,
     )
     return verbs.render_slice(obj, share, mark)
 

@@ -225,12 +225,11 @@ def requests(
     """What each pod of a spec of this workload asks for with this RuntimeProfile, and what its own
     containers do; None where it cannot be read."""
     verbs, obj = workload.verbs, {"spec": spec}
-    template, sidecars = verbs.pod_template(obj), verbs.sidecars(obj)
     try:
-        whole = effective.pod_shape(
-            template, profile, sidecars, batch=verbs.unit is Unit.SHARDS
-        ).requests
-        return whole, effective.pod_requests(raw.mapping(template, "spec"))
+        whole = asks.shape_of(obj, verbs, profile).requests
+        if verbs.gang is not None:
+            return whole, whole
+        return whole, effective.pod_requests(raw.mapping(verbs.pod_template(obj), "spec"))
     except FieldError:
         return None
 

@@ -8,6 +8,7 @@ cause. Pure; whether it is allowed is decided by `placement.policy.permitted`.
 
 import re
 from collections.abc import Mapping
+from dataclasses import fields, replace
 from typing import Final
 
 from federator.api import raw
@@ -27,23 +28,46 @@ SYSTEM_PRIORITY: Final = "system-"
 
 
 def of(obj: Obj, verbs: WorkloadVerbs, profile: Obj | None) -> Privileges:
-    """Raises FieldError as injection does."""
-    template = verbs.pod_template(obj)
+    """Of all pods of the workload together. Raises FieldError as injection does."""
+    if verbs.gang is None:
+        return interning.value(_of_template(obj, verbs.pod_template(obj), verbs, profile))
+    found = [
+        _at(_of_template(obj, role.template, verbs, profile), role.path)
+        for role in verbs.gang.roles(obj)
+    ]
+    joined = {
+        name: next(filter(None, (getattr(one, name) for one in found)), "") for name in _FIELDS
+    }
+    return interning.value(Privileges(**joined))
+
+
+_FIELDS: Final = tuple(field.name for field in fields(Privileges))
+
+
+def _at(found: Privileges, path: str) -> Privileges:
+    """The same with the path at which the template stands."""
+    told = {
+        name: path + text.removeprefix(inject.TEMPLATE)
+        for name in ("baseline", "restricted", "nodes")
+        if (text := getattr(found, name)).startswith(f"{inject.TEMPLATE}.")
+    }
+    return replace(found, **told)
+
+
+def _of_template(obj: Obj, template: Obj, verbs: WorkloadVerbs, profile: Obj | None) -> Privileges:
     pod = inject.inject(template, profile, verbs.sidecars(obj), batch=verbs.unit is Unit.SHARDS)
     strict = list(pod_security.violations(pod, Level.RESTRICTED))
     source = _Source(template, profile, pod)
     spec = raw.mapping(template, "spec")
     own = priorities.class_name(verbs.tier(obj))
     named = raw.text(spec, "priorityClassName")
-    return interning.value(
-        Privileges(
-            baseline=_told([one for one in strict if one.level is Level.BASELINE], source),
-            restricted=_told(strict, source),
-            nodes=_nodes(spec),
-            service_account=_account(obj, spec, carried=verbs.carried),
-            iam_role=interning.text(raw.text(obj, "spec", "iamRole")) if not verbs.carried else "",
-            priority_class=interning.text(named) if named not in ("", own) else "",
-        )
+    return Privileges(
+        baseline=_told([one for one in strict if one.level is Level.BASELINE], source),
+        restricted=_told(strict, source),
+        nodes=_nodes(spec),
+        service_account=_account(obj, spec, carried=verbs.carried),
+        iam_role=interning.text(raw.text(obj, "spec", "iamRole")) if not verbs.carried else "",
+        priority_class=interning.text(named) if named not in ("", own) else "",
     )
 
 

@@ -142,12 +142,12 @@ def _with_config(pod: dict[str, Any], config_map: str, own: frozenset[str]) -> d
     for field in ("initContainers", "containers"):
         if field in pod:
             out[field] = [
-                _mounted(c, mount) if c.get("name") in own else c for c in raw.objects(pod, field)
+                mounted(c, mount) if c.get("name") in own else c for c in raw.objects(pod, field)
             ]
     return out
 
 
-def _mounted(container: Obj, mount: Mapping[str, Any]) -> dict[str, Any]:
+def mounted(container: Obj, mount: Mapping[str, Any]) -> dict[str, Any]:
     mounts = raw.objects(container, "volumeMounts")
     if any(entry.get("mountPath") == mount["mountPath"] for entry in mounts):
         return dict(container)

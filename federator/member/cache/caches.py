@@ -42,7 +42,6 @@ from federator.status import reasons
 from federator.status.reasons import Trouble
 
 REFERENCED: Final[Mapping[str, tuple[str, str]]] = {
-    "PersistentVolumeClaim": ("v1", "persistentvolumeclaims"),
     "PriorityClass": ("scheduling.k8s.io/v1", "priorityclasses"),
 }
 """Further kinds that pod templates refer to by name; only their existence is known."""

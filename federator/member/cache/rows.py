@@ -17,7 +17,7 @@ import msgspec
 from federator.api import capacityfields, raw
 from federator.api.raw import Obj
 from federator.kinds import registry
-from federator.kinds.labels import MANAGED_BY, MANAGED_BY_LABEL, piece_of
+from federator.kinds.labels import COMPONENT_LABEL, MANAGED_BY, MANAGED_BY_LABEL, piece_of
 from federator.kinds.pods import effective
 from federator.kinds.verbs import SliceMark, WorkloadVerbs
 from federator.kube import clock
@@ -66,8 +66,8 @@ class SliceRow:
     mark: SliceMark | None
     deleting: bool
     content: str
-    """Digest of what its natives are made from: labels, annotations, spec, and which shards are
-    done."""
+    """Digest of what its natives are made from: labels, annotations, spec, which shards are done,
+    and how far the pods of a gang have come together."""
     document: bytes
     """The whole object without managedFields, as JSON."""
     observed: bool
@@ -90,7 +90,8 @@ def slice_row(kind: str, obj: Obj) -> SliceRow:
         **obj,
         "metadata": {name: value for name, value in meta.items() if name != "managedFields"},
     }
-    done = (status.get("completedIndexes"), status.get("failedIndexes"))
+    phase = raw.text(status, "gang", "phase")
+    done = (status.get("completedIndexes"), status.get("failedIndexes"), phase)
     return SliceRow(
         key=WorkloadKey(kind, raw.text(meta, "namespace"), raw.text(meta, "name")),
         uid=raw.text(meta, "uid"),
@@ -134,6 +135,8 @@ class NativeRow:
     """The shards that a Job runs, None for anything else."""
     workload_uid: str = ""
     """The workload that its label names, "" for none."""
+    role: str = ""
+    """The component of a gang that a Job runs pods of, "" for none."""
     shape: PodShape | None = None
     """What a DaemonSet's pods take, None for anything else."""
     applied: bytes | None = None
@@ -171,6 +174,7 @@ def native_row(kind: str, obj: Obj) -> NativeRow:
         spec={name: spec[name] for name in _KEPT_SPEC if name in spec},
         shards=piece_of(raw.mapping(meta, "annotations")) if kind == "Job" else None,
         workload_uid=raw.text(labels, names.WORKLOAD_UID_LABEL),
+        role=raw.text(labels, COMPONENT_LABEL) if kind == "Job" else "",
         applied=msgspec.json.encode(owned_fields.of(meta, FIELD_MANAGER, "Apply")),
     )
 

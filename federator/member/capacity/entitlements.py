@@ -6,11 +6,10 @@ unchanged slice.
 """
 
 import contextlib
-from dataclasses import replace
 from typing import Any
 
 from federator.api import raw
-from federator.kinds.pods import effective
+from federator.kinds import asks
 from federator.member.cache import jobs
 from federator.member.cache.caches import Caches
 from federator.member.cache.rows import SliceRow
@@ -52,12 +51,11 @@ class Entitlements:
     ) -> Owed | None:
         obj = row.obj()
         try:
-            template, batch = row.verbs.pod_template(obj), row.verbs.unit is Unit.SHARDS
-            shape = effective.pod_shape(template, profile, row.verbs.sidecars(obj), batch=batch)
+            shape = asks.shape_of(obj, row.verbs, profile)
         except FieldError:
             return None
-        if row.verbs.every_node:
-            return replace(shape, one_per_node=True, every_node=True), 1
+        if shape.every_node:
+            return shape, 1
         if row.verbs.unit is Unit.REPLICAS:
             return shape, row.verbs.count(obj)
         left = shards.minus(shards.normal(ranges), jobs.done(raw.mapping(obj, "status")))

@@ -240,6 +240,9 @@ class CapacityReporter:
                 if not caches.crews_of(row):
                     room.claim_each(shape, np.ones(len(self._masks.nodes), dtype=np.bool_))
                 continue
+            if shape.parts:
+                lacking += self._owed_to_gang(row, shape, copies)
+                continue
             bound = sum(caches.commitments.bound(crew) for crew in caches.crews_of(row))
             if copies <= bound:
                 continue
@@ -252,6 +255,21 @@ class CapacityReporter:
             missing[shape] += copies
         for shape, copies in missing.items():
             room.claim(shape, copies)
+
+    def _owed_to_gang(
+        self, row: SliceRow, shape: PodShape, copies: int
+    ) -> list[tuple[int, PodShape, int]]:
+        """(seq, shape, pods that are not bound yet) for each component of a gang."""
+        seq = row.mark.seq if row.mark is not None else 0
+        bound: Counter[str] = Counter()
+        for native in self._caches.natives_of(row.uid):
+            if native.role:
+                bound[native.role] += self._caches.commitments.bound(native.uid)
+        return [
+            (seq, part.shape, missing)
+            for part in shape.parts
+            if (missing := part.count * copies - bound[part.name]) > 0
+        ]
 
     def _owe_waiting(self, room: Room) -> None:
         """Pods of others that wait for room will take it; a nominated one on the node it was

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from federator.model.ask import Ask, Tier
+from federator.model.ask import Ask, PodShape, Tier
 from federator.model.decision import Reason
 from federator.model.fleet import Commitment, QuotaAccount
 from federator.model.kubernetes import quantity
@@ -86,8 +86,18 @@ def charged(ask: Ask, accounts: Iterable[QuotaAccount]) -> Ask:
     speaking = accounts_of(ask.project, accounts)
     if not speaking:
         return ask
-    shape = replace(ask.shape, requests=with_defaults(ask.shape.requests, speaking, ask.own))
+    shape = _with_defaults(ask.shape, speaking, ask.own)
     return ask if shape == ask.shape else replace(ask, shape=shape, own=None)
+
+
+def _with_defaults(
+    shape: PodShape, speaking: tuple[QuotaAccount, ...], own: Resources | None = None
+) -> PodShape:
+    if shape.parts:
+        return PodShape.together(
+            replace(part, shape=_with_defaults(part.shape, speaking)) for part in shape.parts
+        )
+    return replace(shape, requests=with_defaults(shape.requests, speaking, own))
 
 
 def with_defaults(

@@ -433,18 +433,26 @@ class Commitments:
 
 
 def _beyond(trail: _Trail, includes_seq: int) -> dict[PodShape, int]:
-    seen: tuple[PodShape, int] | None = None
+    seen: dict[PodShape, int] = {}
     peaks: dict[PodShape, int] = {}
     for seq, shape, copies in trail:
+        there = _pods(shape, copies)
         if seq <= includes_seq:
-            seen = (shape, copies)
+            seen = there
         else:
-            peaks[shape] = max(peaks.get(shape, 0), copies)
-    return {
-        shape: peak - (seen[1] if seen and seen[0] == shape else 0)
-        for shape, peak in peaks.items()
-        if peak > (seen[1] if seen and seen[0] == shape else 0)
-    }
+            for pod, count in there.items():
+                peaks[pod] = max(peaks.get(pod, 0), count)
+    return {pod: peak - seen.get(pod, 0) for pod, peak in peaks.items() if peak > seen.get(pod, 0)}
+
+
+def _pods(shape: PodShape, copies: int) -> dict[PodShape, int]:
+    """The pods of so many copies; those of a gang one by one."""
+    if not shape.parts:
+        return {shape: copies}
+    found: dict[PodShape, int] = {}
+    for pod, each in shape.pods:
+        found[pod] = found.get(pod, 0) + each * copies
+    return found
 
 
 def _same_report(one: ClusterView, other: ClusterView) -> bool:

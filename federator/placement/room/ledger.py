@@ -16,6 +16,7 @@ from federator.model.resources import UNLIMITED, ZERO, Resources
 from federator.placement.quota import quota
 from federator.placement.quota.tree import Tree
 from federator.placement.quota.uses import Uses
+from federator.placement.room import gangs
 from federator.placement.room.binding import Ints
 from federator.placement.room.nodes import Nodes
 from federator.placement.room.world import PENDING, Charge, World
@@ -45,6 +46,18 @@ class _Given:
     """By name; or the clusters by place in the world, and the copies of each."""
     charge: Charge | None = None
 
+    def pods(self) -> "list[_Given]":
+        """The same in single pods, which is itself unless it is of gangs."""
+        if not self.shape.parts:
+            return [self]
+        return [_Given(pod, self._times(each)) for pod, each in self.shape.pods]
+
+    def _times(self, each: int) -> Mapping[str, int] | tuple[list[int], list[int]]:
+        if isinstance(self.grown, Mapping):
+            return {name: copies * each for name, copies in self.grown.items()}
+        clusters, copies = self.grown
+        return clusters, [count * each for count in copies]
+
     def charge_in(self, world: World) -> None:
         if isinstance(self.grown, Mapping):
             self.charge = world.charge(self.shape, self.grown)
@@ -69,6 +82,8 @@ class Ledger:
         self._copied = False
         self._due: list[_Given] = []
         """What is not charged yet, in order."""
+        self._trials: dict[PodShape, gangs.Trial] = {}
+        """Of gangs, as long as nothing is charged."""
         self._commitments: dict[str, Commitment | None] = {}
         self._uncounted: set[str] = set()
         """Workloads whose difference to the commitments must be counted again."""
@@ -106,13 +121,20 @@ class Ledger:
 
     def rooms(self, shape: PodShape) -> Ints:
         """As `room`, for all clusters of the snapshot in the order of their names."""
-        return self.world.rooms(shape)
+        return self.trial(shape).fits if shape.parts else self.world.rooms(shape)
+
+    def trial(self, shape: PodShape) -> gangs.Trial:
+        """Where all pods of a gang fit together now, and where which do not."""
+        found = self._trials.get(shape)
+        if found is None:
+            found = self._trials[shape] = gangs.trial(self.world, shape)
+        return found
 
     def room(self, cluster: str, shape: PodShape) -> int:
         """How many more copies fit in the cluster: 0 when it never reported or its report is stale,
         PENDING when only the member can count the shape and has not reported it."""
         at = self.world.at.get(cluster)
-        return 0 if at is None else int(self.world.rooms(shape)[at])
+        return 0 if at is None else int(self.rooms(shape)[at])
 
     def nodes_admitting(self, cluster: str, shape: PodShape) -> int:
         """How many nodes of the cluster a daemon's pod goes to, whether they have room or not: 0
@@ -149,11 +171,14 @@ class Ledger:
     def _owe(self, given: _Given) -> None:
         if self._world is None:
             self._world = self.below.world(self.snapshot, self)
-        self._due.append(given)
-        self._undo.append(operator.methodcaller("_take_back", given))
+        self._trials.clear()
+        for one in given.pods():
+            self._due.append(one)
+            self._undo.append(operator.methodcaller("_take_back", one))
 
     def _take_back(self, given: _Given) -> None:
         """Charges are taken back in reverse order, so one that is not made yet is the last."""
+        self._trials.clear()
         if self._due:
             self._due.pop()
         elif given.charge is not None:

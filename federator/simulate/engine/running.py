@@ -108,6 +108,7 @@ class Running:
                 share.seq,
                 share.ranges,
                 tolerated=decision.tolerated.get(share.cluster, ()),
+                pods=share.pods,
             )
             for share in self.shares
         )

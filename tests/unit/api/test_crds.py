@@ -176,6 +176,7 @@ def test_names_scope_subresources_and_category() -> None:
         "PinterestJobSet": ["pjs"],
         "PinterestCronJob": ["pcj"],
         "PinterestDaemon": ["pdm"],
+        "PinterestTrainingJob": ["ptj"],
         "RuntimeProfile": ["rp"],
         "MemberCluster": ["mc"],
         "PlacementPolicy": ["pp"],
@@ -188,6 +189,7 @@ def test_names_scope_subresources_and_category() -> None:
     assert all(spec["names"]["categories"] == ["federator"] for spec in rows.values())
     namespaced = {kind for kind, spec in rows.items() if spec["scope"] == "Namespaced"}
     workloads = {"PinterestService", "PinterestJobSet", "PinterestDaemon", "PinterestCronJob"}
+    workloads.add("PinterestTrainingJob")
     assert namespaced == workloads | {"PlacementPolicy", "PlacementDecision"}
     assert rows["PinterestService"]["versions"][0]["subresources"] == {
         "status": {},

@@ -84,10 +84,17 @@ DAEMON = {
     "metadata": META,
     "spec": {"updateStrategy": {"maxUnavailable": "25%"}, "template": TEMPLATE},
 }
+TRAINING = {
+    "apiVersion": "pinterest.com/v1beta1",
+    "kind": "PinterestTrainingJob",
+    "metadata": META,
+    "spec": {"components": [{"name": "worker", "replicas": 4}], "template": TEMPLATE},
+}
 OBJECTS = {
     "PinterestService": SERVICE,
     "PinterestJobSet": JOBS,
     "PinterestDaemon": DAEMON,
+    "PinterestTrainingJob": TRAINING,
     "Deployment": DEPLOYMENT,
 }
 
@@ -127,6 +134,18 @@ FACTS = {
         False,
         "default",
         1 << 20,
+    ),
+    "PinterestTrainingJob": (
+        Unit.SHARDS,
+        True,
+        1,
+        1,
+        "shop",
+        Tier.ON_DEMAND,
+        0,
+        False,
+        "default",
+        1,
     ),
     "Deployment": (Unit.REPLICAS, False, 8, 8, "shop", Tier.ON_DEMAND, 0, False, "", 4),
 }

@@ -102,11 +102,50 @@ spec:
   template:
     spec: {serviceAccountName: shared, priorityClassName: own, containers: [{name: agent, image: "agent:1"}]}
 """
+TRAINING = """
+apiVersion: pinterest.com/v1beta1
+kind: PinterestTrainingJob
+metadata: {name: ranker, namespace: ml, uid: host-uid, labels: {app: ranker}}
+spec:
+  project: ads
+  tier: Reserved
+  iamRole: role-ranker
+  config: {train.conf: "epochs=3"}
+  sidecars: {logs: {level: debug}}
+  checkpoint: {storage: 10Gi, mountPath: /ckpt, storageClassName: shared}
+  activeDeadlineSeconds: 3600
+  components:
+  - {name: master, replicas: 1}
+  - {name: worker, replicas: 3, minReplicas: 1, restartPolicy: OnFailure, backoffLimit: 2, gpuModels: [A100, H100]}
+  template:
+    spec:
+      containers: [{name: main, image: "train:1", resources: {requests: {cpu: 2}, limits: {nvidia.com/gpu: "4"}}}]
+"""
+TENSORFLOW = """
+apiVersion: pinterest.com/v1beta1
+kind: PinterestTrainingJob
+metadata: {name: mnist, namespace: ml, uid: host-uid}
+spec:
+  framework: TensorFlow
+  port: 2222
+  components:
+  - {name: chief, replicas: 1}
+  - {name: worker, replicas: 2}
+  - name: ps
+    replicas: 2
+    template:
+      spec: {containers: [{name: ps, image: "ps:1", env: [{name: TF_CONFIG, value: own}]}]}
+  - {name: evaluator, replicas: 1}
+  template:
+    spec: {containers: [{name: main, image: "train:1"}]}
+"""
 CASES = {
     "service": (SERVICE, Share("east", 12, 12, 9), True),
     "service-plain": (PLAIN_SERVICE, Share("east", 2, 2, 9), False),
     "daemon": (DAEMON, Share("east", 1, 1, 9, nodes=12), True),
     "daemon-plain": (PLAIN_DAEMON, Share("east", 1, 1, 9, nodes=12), False),
+    "training": (TRAINING, Share("east", 1, 1, 9, ((0, 0),), pods=(1, 2)), True),
+    "training-tensorflow": (TENSORFLOW, Share("east", 1, 1, 9, ((0, 0),)), False),
     "jobset": (JOBS, Share("east", 120, 50, 9, ((100, 149), (150, 199), (300, 319))), True),
 }
 
@@ -119,7 +158,15 @@ def slice_of(text: str, share: Share) -> dict[str, Any]:
     (obj,) = read.load_yaml(text)
     read.check(obj)
     mark = SliceMark(
-        "fleet-1", "host-uid", 1, share.cluster, share.seq, share.ranges, "default", "abc"
+        "fleet-1",
+        "host-uid",
+        1,
+        share.cluster,
+        share.seq,
+        share.ranges,
+        "default",
+        "abc",
+        pods=share.pods,
     )
     rendered = registry.verbs_of(obj["kind"]).render_slice(obj, share, mark)
     rendered["metadata"]["uid"] = "slice-uid"

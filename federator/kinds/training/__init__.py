@@ -1,0 +1,53 @@
+"""PinterestTrainingJob: pods of several roles that train together in one cluster."""
+
+from typing import Final
+
+from federator.kinds.kind import AGE, STATUS, WIDE, Column, workload
+from federator.kinds.pods import lookup
+from federator.kinds.shared import workloads
+from federator.kinds.training import ask, natives, schema, status
+from federator.kinds.verbs import GangVerbs, PodLookup, WorkloadVerbs
+from federator.model.ask import Unit
+
+VERBS: Final = WorkloadVerbs(
+    unit=Unit.SHARDS,
+    whole=True,
+    count=ask.count,
+    slots=ask.count,
+    pod_template=ask.pod_template,
+    pods=ask.pods,
+    project=workloads.project,
+    tier=workloads.tier,
+    priority=workloads.priority,
+    placement=workloads.placement,
+    fields=workloads.FIELDS,
+    suspended=workloads.suspended,
+    profile=workloads.profile,
+    sidecars=workloads.sidecars,
+    max_unavailable=ask.count,
+    render_slice=ask.render_slice,
+    amount="",
+    read_mark=workloads.read_mark,
+    observe=status.observe,
+    slice_status=status.slice_status,
+    host_status=status.host_status,
+    lookup=PodLookup(lookup.by_label(schema.SELECTOR_LABEL), lookup.of_job),
+    gang=GangVerbs(roles=ask.roles, completes=ask.completes, timeout_s=ask.timeout_s),
+    expand=natives.expand,
+    refusal=ask.refusal,
+)
+
+KIND: Final = workload(
+    "pinteresttrainingjobs",
+    "ptj",
+    schema.PinterestTrainingJob,
+    VERBS,
+    (
+        Column("Framework", ".spec.framework", description="By what its pods find each other."),
+        Column("Pods", ".status.wanted", "integer", description="Pods that it was given."),
+        Column("Running", ".status.running", "integer", description="Pods that run."),
+        STATUS,
+        AGE,
+        *WIDE,
+    ),
+)

@@ -1,0 +1,149 @@
+"""PinterestTrainingJob -> ServiceAccount, ConfigMap, headless Service, claim for checkpoints, and
+Indexed Jobs for each component.
+
+The Jobs are made suspended. They are released together, once all of them are there, and stopped
+together when the job has ended or was rolled back, as the slice's status says of the gang.
+"""
+
+from typing import Any, Final
+
+from federator.api import raw
+from federator.api.raw import Obj
+from federator.kinds import verbs
+from federator.kinds.labels import COMPONENT_LABEL
+from federator.kinds.shared import parts, workloads
+from federator.kinds.training import ask, rendezvous
+from federator.kinds.training.rendezvous import Group
+from federator.kinds.training.schema import SELECTOR_LABEL
+from federator.model.observation import Phase
+
+COMPONENT: Final = "training"
+CHECKPOINT: Final = "checkpoint"
+_RELEASED: Final = frozenset({Phase.RELEASED, Phase.RUNNING})
+
+
+def expand(obj: Obj, profile: Obj | None) -> tuple[dict[str, Any], ...]:
+    """The native objects of one slice, those that others need first. Raises FieldError as injection
+    does."""
+    if (problem := ask.refusal(obj)) is not None:
+        raise problem
+    mark = workloads.read_mark(obj)
+    every = rendezvous.groups(obj)
+    first = _with_template(obj, every[0].role.template)
+    return (
+        *parts.service_account(first, mark, COMPONENT),
+        *parts.config_map(obj, mark, COMPONENT),
+        *_claim(obj, mark),
+        _service(obj, mark),
+        *(_job(obj, mark, group, every, profile) for group in every),
+    )
+
+
+def suspended(obj: Obj) -> bool:
+    """Whether no pod of the slice may run: before all its Jobs are there, after it was rolled back,
+    and when it has ended."""
+    status = raw.mapping(obj, "status")
+    ended = workloads.indexes(status, "completedIndexes") or workloads.indexes(
+        status, "failedIndexes"
+    )
+    return bool(ended) or raw.text(status, "gang", "phase") not in _RELEASED
+
+
+def claim_name(name: str) -> str:
+    return f"{name}-{CHECKPOINT}"
+
+
+def _with_template(obj: Obj, template: Obj) -> dict[str, Any]:
+    return {**obj, "spec": {**raw.mapping(obj, "spec"), "template": template}}
+
+
+def _service(obj: Obj, mark: verbs.SliceMark | None) -> dict[str, Any]:
+    selector = {SELECTOR_LABEL: parts.name_of(obj)}
+    meta = parts.metadata(obj, mark, rendezvous.subdomain(obj), COMPONENT)
+    meta["labels"] |= selector
+    # Pods look each other up before they are ready, which some only are once all have met.
+    spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": selector}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
+
+
+def _claim(obj: Obj, mark: verbs.SliceMark | None) -> list[dict[str, Any]]:
+    checkpoint = raw.mapping(obj, "spec", CHECKPOINT)
+    if not checkpoint:
+        return []
+    meta = parts.metadata(obj, mark, claim_name(parts.name_of(obj)), COMPONENT)
+    if raw.flag(checkpoint, "retain"):
+        del meta["ownerReferences"]  # it stays, and the next job of this name finds it
+    storage = {"storage": str(checkpoint.get("storage", ""))}
+    spec: dict[str, Any] = {
+        "accessModes": [raw.text(checkpoint, "accessMode", default="ReadWriteMany")],
+        "resources": {"requests": storage},
+    }
+    if storage_class := raw.text(checkpoint, "storageClassName"):
+        spec["storageClassName"] = storage_class
+    return [{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}]
+
+
+def _job(
+    obj: Obj,
+    mark: verbs.SliceMark | None,
+    group: Group,
+    every: tuple[Group, ...],
+    profile: Obj | None,
+) -> dict[str, Any]:
+    labels = {SELECTOR_LABEL: parts.name_of(obj), COMPONENT_LABEL: group.role.name}
+    meta = parts.metadata(obj, mark, group.job, COMPONENT)
+    meta["labels"] |= labels
+    limit = max(raw.integer(group.component, "backoffLimit", default=3), 0)
+    restart = raw.text(group.component, "restartPolicy", default="Never")
+    spec: dict[str, Any] = {
+        "completionMode": "Indexed",
+        "completions": group.size,
+        "parallelism": group.size,
+        "suspend": suspended(obj),
+        "template": _template(obj, group, every, profile, labels, restart),
+    }
+    if restart == "Never":  # a limit for each index is offered for this policy alone
+        spec |= {"backoffLimitPerIndex": limit, "maxFailedIndexes": 0}
+    else:
+        spec["backoffLimit"] = limit * group.size
+    if deadline := raw.integer(obj, "spec", "activeDeadlineSeconds"):
+        spec["activeDeadlineSeconds"] = max(deadline, 1)
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+
+
+def _template(  # noqa: PLR0917 what a Job's pods are made from
+    obj: Obj,
+    group: Group,
+    every: tuple[Group, ...],
+    profile: Obj | None,
+    labels: dict[str, str],
+    restart: str,
+) -> dict[str, Any]:
+    whole = _with_template(obj, group.role.template)
+    template = parts.pod_template(whole, profile, labels, batch=True, config_hash=False)
+    own = parts.own_containers(whole)
+    variables = rendezvous.variables(obj, group, every)
+    pod = {**template["spec"], "restartPolicy": restart, "subdomain": rendezvous.subdomain(obj)}
+    path = raw.text(obj, "spec", CHECKPOINT, "mountPath", default="/checkpoints")
+    stored = bool(raw.mapping(obj, "spec", CHECKPOINT))
+    if stored:
+        claim = {"claimName": claim_name(parts.name_of(obj))}
+        volume = {"name": CHECKPOINT, "persistentVolumeClaim": claim}
+        others = [one for one in raw.objects(pod, "volumes") if one.get("name") != CHECKPOINT]
+        pod["volumes"] = [*others, volume]
+    for field in ("initContainers", "containers"):
+        if field in pod:
+            made = [_told(c, variables) if c.get("name") in own else c for c in pod[field]]
+            mount = {"name": CHECKPOINT, "mountPath": path}
+            pod[field] = [
+                parts.mounted(c, mount) if stored and c.get("name") in own else c for c in made
+            ]
+    return {**template, "spec": pod}
+
+
+def _told(container: Obj, variables: list[dict[str, Any]]) -> dict[str, Any]:
+    """With our variables, which no variable of the same name in the template may hide."""
+    ours = {entry["name"] for entry in variables}
+    own = [entry for entry in raw.objects(container, "env") if entry.get("name") not in ours]
+    env = [*variables, *own]
+    return {**container, "env": env} if env else dict(container)

@@ -1,0 +1,155 @@
+"""The decision of a gang: pods of several components, all in one cluster or none at all.
+
+To the engine a gang is one copy, whose room is 1 or 0 (`room.gangs`). What is left to decide here
+is how many pods an elastic gang gets: as many as some cluster has room for and quota admits, at
+least the minimum of each component. What it was given stays as it is until it is placed again,
+since its pods have found each other by then.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from federator.model.ask import Ask, PodShape
+from federator.model.decision import Decision, Reason
+from federator.model.fleet import FleetSnapshot, Holding
+from federator.model.kubernetes import quantity
+from federator.model.resources import PODS
+from federator.placement import inputs
+from federator.placement.room.gangs import Trial
+from federator.placement.room.ledger import Ledger
+from federator.placement.selection import candidates
+
+
+def decide(  # noqa: PLR0917 what the engine is given
+    ask: Ask,
+    held: Sequence[Holding],
+    snapshot: FleetSnapshot,
+    ledger: Ledger,
+    place: Callable[..., Decision],
+    previous_hash: str,
+) -> Decision:
+    """Decides with `place`, the engine for an ask without a choice of counts, and says why where
+    there is no room. Charges the ledger as `place` does."""
+    counts = _counts(ask, held, snapshot, ledger)
+    sized = replace(ask, shape=ask.shape.granted(counts))
+    trial = ledger.trial(sized.shape)
+    hashed = inputs.inputs_hash(ask, snapshot, ledger.memo)
+    if inputs.unchanged(previous_hash, hashed, ask, snapshot, ledger.memo):
+        previous_hash = inputs.inputs_hash(sized, snapshot, ledger.memo)
+    made = place(sized, held, snapshot, ledger, previous_hash=previous_hash, counted=True)
+    made = replace(made, inputs_hash=hashed)
+    if any(count < part.count for count, part in zip(counts, ask.shape.parts, strict=True)):
+        shares = tuple(replace(share, pods=tuple(counts)) for share in made.shares)
+        made = replace(made, shares=shares)
+    if made.reason is not Reason.INSUFFICIENT_CAPACITY or made.shares:
+        return made
+    return Shortage(sized.shape, ledger, trial).of(made)
+
+
+def _counts(
+    ask: Ask, held: Sequence[Holding], snapshot: FleetSnapshot, ledger: Ledger
+) -> Sequence[int]:
+    """How many pods of each component it is to have."""
+    parts = ask.shape.parts
+    most, least = [part.count for part in parts], [part.min for part in parts]
+    if most == least:
+        return most
+    if (given := next((one.pods or most for one in held if one.count), None)) is not None:
+        clamped = zip(given, parts, strict=False)
+        counts = [min(max(count, part.min), part.count) for count, part in clamped]
+        return counts if len(counts) == len(parts) else most
+    open_to = [
+        at
+        for at, place in enumerate(candidates.places(ask, snapshot, ledger).values())
+        if place.refusal is None
+    ]
+
+    def possible(extra: int) -> bool:
+        tried = replace(ask, shape=ask.shape.granted(_with(extra, most, least)))
+        if ledger.admission(tried, 1, held=0).copies < 1:
+            return False
+        fits = ledger.trial(tried.shape).fits
+        return any(fits[at] != 0 for at in open_to)
+
+    low, high = 0, sum(most) - sum(least)
+    while low < high:  # more pods never fit where fewer do not
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if possible(middle) else (low, middle - 1)
+    return _with(low, most, least)
+
+
+def _with(extra: int, most: Sequence[int], least: Sequence[int]) -> list[int]:
+    """The minimum and `extra` pods beyond it, given to the components in their order."""
+    counts: list[int] = []
+    for high, low in zip(most, least, strict=True):
+        more = min(extra, high - low)
+        counts.append(low + more)
+        extra -= more
+    return counts
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Why a gang does not fit, by component and resource. Read before anything else is charged."""
+
+    shape: PodShape
+    ledger: Ledger
+    trial: Trial
+
+    def of(self, made: Decision) -> Decision:
+        """A decision that gives it nothing for want of room, with the reasons."""
+        full = [
+            verdict.cluster
+            for verdict in made.verdicts
+            if verdict.reason is Reason.INSUFFICIENT_CAPACITY
+        ]
+        if not full:
+            return made
+        best = max(full, key=self._nearness)
+        pods = sum(count for _, count in self.shape.pods)
+        message = (
+            f"no cluster has room for all {pods} pods at once; nearest: {best} {self.why(best)}"
+        )
+        every = tuple(
+            replace(verdict, message=f"cluster {verdict.cluster} {self.why(verdict.cluster)}")
+            if verdict.reason is Reason.INSUFFICIENT_CAPACITY
+            else verdict
+            for verdict in made.verdicts
+        )
+        return replace(made, message=message, verdicts=every)
+
+    def why(self, cluster: str) -> str:
+        """What of the gang has no room in the cluster, as a part of a sentence; "" when all has."""
+        at = self.ledger.world.at[cluster]
+        short = int(self.trial.short[at])
+        if short < 0:
+            return ""
+        pod, count = self.shape.pods[short]
+        name = next(
+            part.name for part in self.shape.parts if (part.shape, part.count) == (pod, count)
+        )
+        each = ", ".join(f"{key} {text}" for key, text in quantity.render(pod.requests).items())
+        text = f"has room for {int(self.trial.room[at])} of {count} pods of {name} ({each} each)"
+        lacking = self._lacking(cluster, pod, count)
+        return f"{text}, short of {', '.join(lacking)}" if lacking else text
+
+    def _nearness(self, cluster: str) -> tuple[int, int]:
+        at = self.ledger.world.at[cluster]
+        return int(self.trial.short[at]), int(self.trial.room[at])
+
+    def _lacking(self, cluster: str, pod: PodShape, count: int) -> list[str]:
+        """The resources of which the nodes have too little for these pods, each taken alone."""
+        nodes, _ = self.ledger.left(cluster)
+        if nodes is None:
+            return []
+        lacking: list[str] = []
+        for name, need in pod.requests.items():
+            if name not in nodes.names:
+                if name != PODS:
+                    lacking.append(f"{name} (no node has it)")
+                continue
+            at = nodes.names.index(name)
+            fits = sum(rows * max(free[at] // need, 0) for rows, free, _ in nodes.rows)
+            if fits < count:
+                lacking.append(f"{name} (enough for {fits})")
+        return lacking
