@@ -56,6 +56,7 @@ class Class:
     """Of the policy and the fleet, for the inputs hash."""
     levels: tuple[crowd.Bools, ...]
     """[C] each: the open clusters of one level, the best level first."""
+    all_open: bool
     alike: bool
     """All clusters are open, and of one level."""
     together: bool
@@ -125,6 +126,7 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
         names=tuple(place.view.name for place in field.places),
         texts=inputs.texts(ask, snapshot, ledger.memo),
         levels=levels,
+        all_open=bool(field.open.all()),
         alike=len(levels) == 1 and bool(field.open.all()),
         together=clusters == 1,
         most=UNLIMITED if most is None else most,

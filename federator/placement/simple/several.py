@@ -9,7 +9,9 @@ second seat of a cluster comes after the first of all others.
     weights 9, 5, 2 and 3 copies: 9 / 3 = 3 is above 2, so the first gets two
 """
 
+import functools
 import heapq
+from collections.abc import Callable
 from typing import Final, Literal
 
 import numpy as np
@@ -47,7 +49,9 @@ def divided(
             continue
         order = _Order(ask, like, by_name=by_name)
         here = _first(ranked, missing, order) if size > missing else np.flatnonzero(ranked)
-        seats = _seats(here, ranked, rooms, like.most, missing, order)
+        caps = [min(room, like.most) for room in rooms[here].tolist()]
+        keys = functools.partial(order.listed, here)
+        seats = seats_of(ranked[here].tolist(), caps, missing, keys)
         chosen += here.tolist()
         copies += seats
         missing -= sum(seats)
@@ -81,6 +85,10 @@ class _Order:
             return np.zeros(here.size, dtype=np.uint64)
         return (self._marks[here] ^ np.uint64(names.stable_order(self._ask.uid))) * _MIX
 
+    def listed(self, here: Ints) -> list[int]:
+        made: list[int] = self.keys(here).tolist()
+        return made
+
     def ranked(self, here: Ints) -> Ints:
         """Positions in `here`, which rises: the first to get a copy first."""
         return self.keys(here).argsort(kind=self._kind)
@@ -105,29 +113,28 @@ def _first(ranked: Ints, count: int, order: _Order) -> Ints:
     return merged
 
 
-def _seats(  # noqa: PLR0917 the columns of one step
-    here: Ints, weights: Ints, rooms: Ints, most: int, missing: int, order: _Order
+def seats_of(
+    weights: list[int], caps: list[int], missing: int, keys: Callable[[], list[int]]
 ) -> list[int]:
-    """How many of the missing copies each cluster gets."""
-    heavy: list[int] = weights[here].tolist()
-    if len(heavy) == missing and max(heavy) <= 3 * min(heavy):
+    """How many of the missing copies each cluster gets, which has none, as by `division.grow`.
+    `keys`: the last tie-breaks, asked for when they matter; of equal ones the first is better."""
+    if len(weights) == missing and max(weights) <= 3 * min(weights):
         return [1] * missing
-    caps = [min(room, most) for room in rooms[here].tolist()]
-    seats = _safe(heavy, caps, missing)
+    seats = _safe(weights, caps, missing)
     missing -= sum(seats)
     if not missing:
         return seats
-    rank: list[int] = order.keys(here).tolist()
-    if missing > _MANY * len(heavy):  # most clusters are full
+    order = keys()
+    if missing > _MANY * len(weights):  # most clusters are full
         parties = [
-            Party(f"{at:09}", weight, cap, seats=has, order=place)
-            for at, (weight, cap, has, place) in enumerate(
-                zip(heavy, caps, seats, rank, strict=True)
+            Party(f"{at:09}", weight, cap, seats=has, order=key)
+            for at, (weight, cap, has, key) in enumerate(
+                zip(weights, caps, seats, order, strict=True)
             )
         ]
         division.grow(parties, missing)
         return [party.seats for party in parties]
-    _grow(heavy, caps, seats, rank, missing)
+    _grow(weights, caps, seats, order, missing)
     return seats
 
 
@@ -149,12 +156,12 @@ def _safe(weights: list[int], caps: list[int], missing: int) -> list[int]:
 
 
 def _grow(
-    weights: list[int], caps: list[int], seats: list[int], rank: list[int], missing: int
+    weights: list[int], caps: list[int], seats: list[int], order: list[int], missing: int
 ) -> None:
     """Gives what is missing by highest averages, as `division.grow`."""
     scale = division.SCALE
     heap = [
-        (-((weights[at] << scale) // (2 * has + 1)), has, rank[at], at)
+        (-((weights[at] << scale) // (2 * has + 1)), has, order[at], at)
         for at, has in enumerate(seats)
         if has < caps[at]
     ]

@@ -24,8 +24,10 @@ def best(ask: Ask, like: Class, rooms: Ints, *, by_name: bool) -> int | None:
     """The cluster that gets the copy, as `Crowd.best`; None when none has room."""
     weights = like.field.weights
     for level in like.levels:
-        able = level if weights is None else level & (rooms > 0)
-        ranked = np.where(able, rooms if weights is None else weights, 0)
+        if weights is None:
+            ranked = rooms if like.alike else np.where(level, rooms, 0)
+        else:
+            ranked = np.where(level & (rooms > 0), weights, 0)
         top = ranked.max()
         if top <= 0:
             continue
@@ -42,10 +44,11 @@ def roomiest(ask: Ask, like: Class, rooms: Ints, *, by_name: bool) -> int | None
     field, most = like.field, ask.policy.division.max_per_cluster
     if most is not None and most < ask.count:
         return None
-    able = field.open & (rooms >= ask.count)
+    open_rooms = rooms if like.all_open else np.where(field.open, rooms, 0)
+    able = open_rooms >= ask.count
     if field.weights is not None:
         able &= field.weights > 0
-    top = max(int(rooms.max(where=field.open, initial=0)), 1)
+    top = max(int(open_rooms.max(initial=0)), 1)
     if top > _COMPARED:
         return None
     for level in like.levels:

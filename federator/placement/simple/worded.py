@@ -7,6 +7,8 @@ the crowd that the chosen are the best of (`verdicts.of_crowd`).
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from federator.model.ask import Ask, Unit
 from federator.model.decision import (
     NAMES_SHOWN,
@@ -46,10 +48,13 @@ class Worded:
         return self._of_crowd().every()
 
     def grouped(self) -> Grouped:
-        field, weights = self.like.field, self.like.field.weights
+        like, weights = self.like, self.like.field.weights
         able = self.rooms > 0 if weights is None else (self.rooms > 0) & (weights > 0)
-        if int(able.sum(where=field.open)) == len(self.like.opened):
-            top = int(self.rooms.max(where=field.open, initial=0))
+        if not like.all_open:
+            able &= like.field.open
+        if np.count_nonzero(able) == len(like.opened):
+            rooms = self.rooms if like.all_open else self.rooms[like.field.open]
+            top = int(rooms.max(initial=0))
             spared = self._spared()
             rejected = (*spared, *self.like.refused)
             if len({group.reason for group in rejected}) == len(rejected):
