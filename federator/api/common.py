@@ -24,6 +24,7 @@ WORKLOAD_APIS = frozenset(
         "PinterestJobSet.pinterest.com",
         "PinterestDaemon.pinterest.com",
         "PinterestTrainingJob.pinterest.com",
+        "PinterestStatefulSet.pinterest.com",
         "Deployment.apps",
     }
 )

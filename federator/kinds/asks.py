@@ -62,6 +62,7 @@ def ask(
         suspended=verbs.suspended(obj),
         privileges=privileges.of(obj, verbs, profile),
         overlaps=verbs.overlaps,
+        ordinals=verbs.ordinals.of(obj) if verbs.ordinals is not None else None,
         own=None if own == shape.requests else interning.value(own),
     )
 

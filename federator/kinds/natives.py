@@ -21,6 +21,7 @@ class NativeKind:
 NATIVES: Final[Mapping[str, NativeKind]] = {
     "Deployment": NativeKind("apps/v1", "deployments", runs_pods=True),
     "DaemonSet": NativeKind("apps/v1", "daemonsets", runs_pods=True),
+    "StatefulSet": NativeKind("apps/v1", "statefulsets", runs_pods=True),
     "Job": NativeKind("batch/v1", "jobs", runs_pods=True),
     "Service": NativeKind("v1", "services"),
     "Ingress": NativeKind("networking.k8s.io/v1", "ingresses"),

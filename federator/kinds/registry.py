@@ -8,13 +8,22 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from federator.api import raw
-from federator.kinds import cronjob, daemon, deployment, federation, jobset, service, training
+from federator.kinds import (
+    cronjob,
+    daemon,
+    deployment,
+    federation,
+    jobset,
+    service,
+    statefulset,
+    training,
+)
 from federator.kinds.kind import Kind
 from federator.kinds.verbs import WorkloadVerbs
 from federator.model import names
 from federator.model.names import WorkloadKey
 
-_FOLDERS: Final = (service, jobset, daemon, training, deployment)
+_FOLDERS: Final = (service, jobset, daemon, statefulset, training, deployment)
 """In the order in which people are shown them."""
 
 WORKLOADS: Final[Mapping[str, Kind]] = {folder.KIND.kind: folder.KIND for folder in _FOLDERS}

@@ -17,11 +17,11 @@ from federator.api import raw
 from federator.api.raw import Obj
 from federator.model import interning, names, shards
 from federator.model import seq as seqs
-from federator.model.ask import Tier, Unit
+from federator.model.ask import Ordinals, Tier, Unit
 from federator.model.decision import Share
 from federator.model.errors import FieldError
 from federator.model.observation import SliceObservation
-from federator.model.shards import Ranges
+from federator.model.shards import Range, Ranges
 from federator.status.fold import Fold
 
 EXPANDER: Final = "1"
@@ -118,6 +118,15 @@ class GangVerbs:
     """How long some of its pods may find no node before all give their nodes back, in seconds."""
 
 
+@dataclass(frozen=True, slots=True)
+class OrdinalVerbs:
+    """Of a kind whose copies have numbers: each stays in the cluster where it began."""
+
+    of: Callable[[Obj], Ordinals]
+    sets: Callable[[str, Ranges], Mapping[str, Range]]
+    """(workload's name, blocks of the slice) -> name of the native StatefulSet -> its block."""
+
+
 def _nothing_refused(obj: Obj) -> FieldError | None:
     return None
 
@@ -178,6 +187,8 @@ class WorkloadVerbs:
     """Two copies of the same may run for a while without harm: only such kinds leave a cluster that
     is merely silent, where the former copies may be running on.
     """
+    ordinals: OrdinalVerbs | None = None
+    """For copies with numbers; None for interchangeable ones and for shards."""
     expand: Expand | None = None
     """None for a native kind, whose slice a member's own controllers run."""
     refusal: Callable[[Obj], FieldError | None] = _nothing_refused

@@ -32,7 +32,8 @@ from federator.model import shards
 from federator.model.ask import Unit
 from federator.model.kubernetes import diffs
 from federator.model.names import WorkloadKey
-from federator.model.observation import Gang, NodeFigures, Phase, SliceObservation
+from federator.model.observation import BlockFigures, Gang, NodeFigures, Phase, SliceObservation
+from federator.model.shards import Range
 from federator.model.steps import Patch, RequeueAfter
 from federator.status import conditions, health, reasons
 from federator.status.conditions import Condition
@@ -193,6 +194,9 @@ class RollUp:
             figures = self._shard_figures(row, natives, live)
         else:
             figures = _on_nodes(natives) if row.verbs.every_node else _copies(row, natives)
+        if row.verbs.ordinals is not None and (mark := self._expander.mark_of(row)) is not None:
+            named = row.verbs.ordinals.sets(row.key.name, mark.ranges)
+            figures["blocks"] = _blocks(named, natives)
         desired, ready = figures["desired"], figures["ready"]
         enough, lacks = figures.pop("enough"), figures.pop("lacks", "")
         finding = self.finding(row, complete=enough)
@@ -340,9 +344,9 @@ def _phase(seen: SliceObservation) -> Phase:
 
 
 def _copies(row: SliceRow, natives: list[NativeRow]) -> dict[str, Any]:
-    """Interchangeable copies, as the slice's Deployment counts them."""
+    """Copies, as the slice's Deployment or its StatefulSets count them."""
     desired = row.verbs.count(row.obj())
-    own = [native.status for native in natives if native.key[0] == "Deployment"]
+    own = [native.status for native in natives if native.key[0] in ("Deployment", "StatefulSet")]
     ready = sum(raw.integer(status, "readyReplicas") for status in own)
     updated = sum(raw.integer(status, "updatedReplicas") for status in own)
     return {
@@ -352,6 +356,22 @@ def _copies(row: SliceRow, natives: list[NativeRow]) -> dict[str, Any]:
         "actual": sum(raw.integer(status, "replicas") for status in own),
         "enough": ready >= desired and updated >= desired,
     }
+
+
+def _blocks(named: Mapping[str, Range], natives: list[NativeRow]) -> tuple[BlockFigures, ...]:
+    """Each block of the slice, as its StatefulSet counts it."""
+    own = {native.key[2]: native.status for native in natives if native.key[0] == "StatefulSet"}
+    return tuple(
+        BlockFigures(
+            low,
+            high,
+            ready=raw.figure(status, "readyReplicas"),
+            updated=raw.figure(status, "updatedReplicas"),
+            actual=raw.figure(status, "replicas"),
+        )
+        for name, (low, high) in named.items()
+        for status in (own.get(name, raw.NO_FIELDS),)
+    )
 
 
 def _on_nodes(natives: list[NativeRow]) -> dict[str, Any]:
@@ -401,7 +421,7 @@ def _acted_on(natives: list[NativeRow]) -> bool:
     return all(
         raw.integer(native.status, "observedGeneration") >= native.generation
         for native in natives
-        if native.key[0] in ("Deployment", "DaemonSet")
+        if native.key[0] in ("Deployment", "DaemonSet", "StatefulSet")
     )
 
 

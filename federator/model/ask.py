@@ -330,6 +330,16 @@ class Component:
 
 
 @dataclass(frozen=True, slots=True)
+class Ordinals:
+    """Of a workload whose copies have numbers: each stays in the cluster where it began."""
+
+    claims: bool = False
+    """Each has volume claims, which exist in one cluster only."""
+    released: tuple[str, ...] = ()
+    """Clusters whose ordinals a person gives up: they begin anew elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """What one workload wants: `count` copies or shards, of which `slots` may run at once (equal to
     count for replicas)."""
@@ -361,6 +371,8 @@ class Ask:
     own: Resources | None = None
     """What the template's containers request, where a profile's additions raise the shape above it;
     None: same as the shape."""
+    ordinals: Ordinals | None = None
+    """Of copies with numbers; None for interchangeable ones and for shards."""
 
     @property
     def components(self) -> tuple[Component, ...]:

@@ -59,6 +59,7 @@ class Share:
     once.
 
     `seq` is that of the decision which last changed this share; an unchanged share keeps its seq.
+    Copies with numbers have their ordinals in `ranges`, and as many slots as copies.
     """
 
     cluster: str
@@ -245,6 +246,11 @@ class Decision:
     held_back: int = 0
     """Generation of the workload that is not in force because it asks for more than allowed; 0 for
     none."""
+
+    blocks: Mapping[str, Ranges] = field(default_factory=dict)
+    """For copies with numbers: cluster -> the ordinals that began there, in blocks. Disjoint over
+    the clusters; a block stays recorded when its ordinals are scaled away, so that they come back
+    to their claims."""
 
     def share_of(self, cluster: str) -> Share | None:
         return next((share for share in self.shares if share.cluster == cluster), None)

@@ -65,6 +65,20 @@ class Gang:
 
 
 @dataclass(frozen=True, slots=True)
+class BlockFigures:
+    """One block of ordinals in one cluster."""
+
+    low: int
+    high: int
+    """The last ordinal of it."""
+    ready: int = 0
+    updated: int = 0
+    """Ordinals that have the present template."""
+    actual: int = 0
+    """Ordinals that exist, ready or not."""
+
+
+@dataclass(frozen=True, slots=True)
 class SliceObservation:
     """One cluster's part of a workload, as last observed.
 
@@ -120,6 +134,8 @@ class SliceObservation:
     ready."""
     gang: Gang | None = None
     """For gangs, which are one shard: how its pods stand."""
+    blocks: tuple[BlockFigures, ...] = ()
+    """For copies with numbers."""
     unreadable: str = ""
     """The field of its status that violates the schema; the whole report then counts for nothing.
     """

@@ -87,7 +87,9 @@ def ask_text(ask: Ask, rules: str) -> str:
         ask.whole,
         ask.suspended,
     )
-    return f"({wants!r}, {rules})"
+    # Without ordinals the text is the one of releases that had none.
+    numbered = "" if ask.ordinals is None else f", {ask.ordinals!r}"
+    return f"({wants!r}{numbered}, {rules})"
 
 
 def policy_text(policy: Policy) -> str:

@@ -131,6 +131,8 @@ def _decide(
     decision = _marked(_issued(decision, entry, seq), standing.marks)
     for share in decision.shares:
         numbers[share.cluster] = max(numbers.get(share.cluster, 0), share.seq)
+    if entry.ask.ordinals is not None:
+        return decision  # its ranges are blocks, which grow
     return _in_pieces(decision, {holding.cluster: holding.ranges for holding in standing.held})
 
 
@@ -162,6 +164,8 @@ def _divided(
         leave=entry.leave,
         finished=standing.done,
         per_cluster=_per_cluster(entry),
+        blocks=standing.recorded.blocks if standing.recorded is not None else {},
+        empty=standing.empty,
     )
     if not entry.anew:
         return decision

@@ -6,7 +6,8 @@ bound. A greater count is no such edit: it gets what fits. `decide` is the engin
 before it. Pure.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,7 +16,7 @@ from federator.model.decision import Decision, Reason
 from federator.model.fleet import FleetSnapshot, Holding, copies_of, remaining
 from federator.model.resources import PODS, Resources
 from federator.model.shards import Ranges
-from federator.placement import engine, inputs
+from federator.placement import engine, inputs, ordinals
 from federator.placement.quota import quota
 from federator.placement.quota.quota import Edit
 from federator.placement.room.ledger import PENDING, Ledger
@@ -48,9 +49,11 @@ def decide(
     finished: Ranges = (),
     leave: leaving.Leave | None = None,
     per_cluster: int = 0,
+    blocks: ordinals.Blocks = ordinals.NO_BLOCKS,
+    empty: Collection[str] = (),
 ) -> Decision:
-    """`engine.decide`, but under the ask that was admitted last when the edit asks for more than
-    allowed.
+    """`engine.decide`, or `ordinals.decide` for copies with numbers, but under the ask that was
+    admitted last when the edit asks for more than allowed. `blocks` and `empty` as there.
 
     `admitted`: what the decision in force charges; None without one. The admitted generation itself
     is never refused: what is new in it comes from an operator (a RuntimeProfile, a default of a
@@ -60,19 +63,17 @@ def decide(
     if judged.why:
         # An edit that is not admitted moves nothing.
         previous_hash = inputs.inputs_hash(judged.under, snapshot, ledger.memo)
-    decision = engine.decide(
-        judged.under,
-        held,
-        snapshot,
-        ledger,
-        seq=seq,
-        mark=mark,
-        capped=capped,
-        previous_hash=previous_hash,
-        finished=finished,
-        leave=leave,
-        per_cluster=per_cluster,
-    )
+    if judged.under.ordinals is not None:
+        decided = functools.partial(ordinals.decide, blocks=blocks, empty=empty)
+    else:
+        decided = functools.partial(
+            engine.decide,
+            previous_hash=previous_hash,
+            finished=finished,
+            leave=leave,
+            per_cluster=per_cluster,
+        )
+    decision = decided(judged.under, held, snapshot, ledger, seq=seq, mark=mark, capped=capped)
     if judged.under is ask:
         return decision
     hashed = inputs.inputs_hash(ask, snapshot, ledger.memo)

@@ -36,6 +36,8 @@ class Recorded:
     per_cluster: int = 0
     surplus: int = 0
     to_move: int = 0
+    blocks: Mapping[str, Ranges] = field(default_factory=dict)
+    """As in the decision."""
     rebalance: bool = False
     """A rebalance was asked for and is not done yet."""
 
@@ -62,6 +64,8 @@ class Standing:
     """Clusters that refuse their slice because they have seen a later seq: only a new seq helps."""
     marks: Mapping[str, int] = field(default_factory=dict)
     """Cluster -> the highest seq of the workload's slices that are or were there."""
+    empty: frozenset[str] = frozenset()
+    """Of the clusters whose ordinals a person gives up: those in which nothing is left of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,6 +55,7 @@ def not_permitted(entry: Entry, refused: Refused, made: Made) -> Decision:
         tolerated=recorded.tolerated if recorded is not None else {},
         per_cluster=recorded.per_cluster if recorded is not None else 0,
         surplus=recorded.surplus if recorded is not None else 0,
+        blocks=recorded.blocks if recorded is not None else {},
     )
 
 

@@ -96,7 +96,7 @@ def plan(
     one with a slice.
     """
     wanted = {share.cluster: share for share in shares if share.count > 0}
-    rolling = _rolled_out_to(wanted, observed, max_clusters_at_once)
+    rolling = _rolled_out_to(unit, wanted, observed, max_clusters_at_once)
     allowance = _shrink_allowance(unit, wanted, observed, max_unavailable)
     actions: list[Action] = []
     for cluster in sorted(wanted.keys() | observed.keys()):
@@ -209,10 +209,13 @@ def _counting(now: Observed) -> int:
 
 
 def _rolled_out_to(
-    wanted: Mapping[str, Share], observed: Mapping[str, Observed], at_once: int | None
+    unit: Unit,
+    wanted: Mapping[str, Share],
+    observed: Mapping[str, Observed],
+    at_once: int | None,
 ) -> frozenset[str]:
     """Clusters that may get the new template now: those that have it, and the next ones by name
-    while fewer than `at_once` are busy.
+    (of ordinals those with the highest) while fewer than `at_once` are busy.
 
         at_once 2; a has it and is ready, b has it and is not, c and d wait -> a, b and now c
     """
@@ -226,10 +229,15 @@ def _rolled_out_to(
         for name in reached
         if observed[name].exists and not (observed[name].known and observed[name].healthy)
     )
-    for name in sorted(wanted.keys() - reached):
+    for name in sorted(wanted.keys() - reached, key=lambda name: _turn(unit, wanted[name])):
         if busy >= max(1, at_once):
             break
         if observed[name].known and observed[name].reported:
             reached.add(name)
             busy += 1
     return frozenset(reached)
+
+
+def _turn(unit: Unit, share: Share) -> tuple[int, str]:
+    numbered = unit is Unit.REPLICAS and bool(share.ranges)
+    return (-share.ranges[-1][1] if numbered else 0, share.cluster)

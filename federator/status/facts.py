@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from federator.model.ask import Unit
 from federator.model.decision import REFUSALS, Reason, Share
-from federator.model.observation import Gang, NodeFigures, SliceObservation
+from federator.model.observation import BlockFigures, Gang, NodeFigures, SliceObservation
 from federator.model.shards import Ranges
 
 
@@ -135,6 +135,10 @@ class Row:
     """For daemons."""
     gang: Gang | None = None
     """For gangs."""
+    ranges: Ranges = ()
+    """Of its share: shards or ordinals."""
+    blocks: tuple[BlockFigures, ...] = ()
+    """For copies with numbers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from federator.model import shards
 from federator.model.ask import Unit
 from federator.model.decision import Share
-from federator.model.observation import NodeFigures, SliceObservation
+from federator.model.observation import BlockFigures, NodeFigures, SliceObservation
 from federator.model.shards import Ranges
 from federator.status import verdict
 from federator.status.conditions import Condition
@@ -210,6 +210,13 @@ def _nodes(wanted: Wanted, seen: SliceObservation) -> NodeFigures | None:
     return replace(seen.nodes, updated=0)
 
 
+def _blocks(wanted: Wanted, seen: SliceObservation) -> tuple[BlockFigures, ...]:
+    """The figures of blocks, of which `updated` counts as `_updated` does."""
+    if not wanted.in_force and not _is_other(wanted, seen):
+        return seen.blocks
+    return tuple(replace(block, updated=0) for block in seen.blocks)
+
+
 def _shards(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceObservation]) -> Tally:
     """Numbered shards: a shard once completed stays completed, whatever is reported later."""
     universe: Ranges = ((0, wanted.count - 1),) if wanted.count > 0 else ()
@@ -305,4 +312,6 @@ def _row(
         unheard=seen.unheard,
         nodes=_nodes(wanted, seen),
         gang=seen.gang,
+        ranges=ranges,
+        blocks=_blocks(wanted, seen),
     )

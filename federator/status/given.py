@@ -5,7 +5,7 @@ nothing. What no delay, rollout or lost decision explains is a contradiction, wh
 against the cluster (`hub/members/trust`). Pure.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -66,16 +66,21 @@ class Given:
 
 def former(
     before: Mapping[str, Share],
-    shares: Sequence[Share],
-    now: Sequence[Share],
+    shares: Iterable[Share],
+    now: Iterable[Share],
     gone: Collection[str],
+    *,
+    by_index: bool = True,
 ) -> tuple[Share, ...]:
     """What a new decision (`now`) must record of earlier ones: what clusters had and no longer
     have.
 
     `before`: what the last decision recorded; `shares`: its shares. `gone`: clusters of which
-    nothing is left, or whose slice is already as small as the new share.
+    nothing is left, or whose slice is already as small as the new share. `by_index`: for shards. Of
+    ordinals only the number counts, as of interchangeable copies.
     """
+    if not by_index:
+        shares, now = map(_counted, shares), tuple(map(_counted, now))
     present = {share.cluster: share for share in now}
     had = {share.cluster: share for share in shares}
     former_shares: list[Share] = []
@@ -87,6 +92,10 @@ def former(
         if cluster not in gone and (lost if ranges else fewer):
             former_shares.append(Share(cluster, shards.size(lost) if ranges else count, 0, 0, lost))
     return tuple(former_shares)
+
+
+def _counted(share: Share) -> Share:
+    return replace(share, ranges=()) if share.ranges else share
 
 
 def _had(before: Share | None, share: Share | None) -> tuple[Ranges, int]:

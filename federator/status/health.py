@@ -84,6 +84,22 @@ def daemon_set(obj: Obj) -> Health:
     return WELL
 
 
+def stateful_set(obj: Obj) -> Health:
+    """Healthy when its controller has observed the present spec and every wanted ordinal is updated
+    and available."""
+    if behind := _not_observed(obj):
+        return behind
+    wanted = _number(_part(obj, "spec"), "replicas", 1)
+    status = _part(obj, "status")
+    if (updated := _number(status, "updatedReplicas")) < wanted:
+        return Health(
+            False, "RollingOut", f"{updated} of {wanted} ordinals run the current template."
+        )
+    if (available := _number(status, "availableReplicas")) < wanted:
+        return Health(False, "NotAvailable", f"{available} of {wanted} ordinals are available.")
+    return WELL
+
+
 def service(obj: Obj) -> Health:
     """Only a load balancer waits for something: its address."""
     if _part(obj, "spec").get("type") != "LoadBalancer" or _addresses(obj):
@@ -117,6 +133,7 @@ def job(obj: Obj) -> Health:
 HEALTH: Mapping[str, Callable[[Obj], Health]] = {
     "Deployment": deployment,
     "DaemonSet": daemon_set,
+    "StatefulSet": stateful_set,
     "Service": service,
     "Ingress": ingress,
     "Job": job,

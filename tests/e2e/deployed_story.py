@@ -57,6 +57,7 @@ def tell(deployed: Deployed) -> None:
     _more_policies_than_a_namespace_may_have(fleet)
     _a_plain_deployment(fleet)
     _a_daemon_comes_and_goes(fleet)
+    _ordinals_come_back_to_their_claims(fleet)
     _a_jobset_that_completes(fleet)
     _a_cron_job_replaces_its_run(fleet)
     _shards_are_withdrawn(deployed)
@@ -346,6 +347,40 @@ def _a_plain_deployment(fleet: Fleet) -> None:
         return any(note in obj["metadata"].get("annotations", {}) for obj in found)
 
     until(noted, lambda: "no member has noted why pods are not ready")
+
+
+def _ordinals_come_back_to_their_claims(fleet: Fleet) -> None:
+    """Scaled away whole, a block goes with its StatefulSet; scaled back, it finds its claims."""
+    fleet.host("apply", "-f", fleet.manifest(workloads.stateful("kv", "feed", 4, project="feed")))
+    _has_ready(fleet, "psts/kv", 4)
+    blocks = {member: len(_sets(fleet, member)) for member in ("a", "b")}
+    assert blocks == {"a": 1, "b": 1}
+    claims = {member: _claims(fleet, member) for member in ("a", "b")}
+    fleet.host("scale", "psts/kv", *SPACE, "--replicas=1")
+    until(lambda: _sets(fleet, "b") == [], lambda: "b still has a block")
+    assert _claims(fleet, "b") == claims["b"]
+    fleet.host("scale", "psts/kv", *SPACE, "--replicas=4")
+    _has_ready(fleet, "psts/kv", 4)
+    assert {member: _claims(fleet, member) for member in ("a", "b")} == claims
+    fleet.host("delete", "psts", "kv", *SPACE)
+    until(
+        lambda: _sets(fleet, "a") == _sets(fleet, "b") == [], lambda: "a StatefulSet is still there"
+    )
+    for shell in fleet.members.values():
+        shell("delete", "pvc", *SPACE, "--all", "--wait=false")
+
+
+def _has_ready(fleet: Fleet, workload: str, ready: int) -> None:
+    wanted = f"--for=jsonpath={{.status.ready}}={ready}"
+    fleet.host("wait", wanted, workload, *SPACE, "--timeout=120s")
+
+
+def _sets(fleet: Fleet, member: str) -> list[str]:
+    return [one["metadata"]["name"] for one in fleet.members[member].items("sts", *SPACE)]
+
+
+def _claims(fleet: Fleet, member: str) -> list[str]:
+    return sorted(one["metadata"]["name"] for one in fleet.members[member].items("pvc", *SPACE))
 
 
 def _a_daemon_comes_and_goes(fleet: Fleet) -> None:

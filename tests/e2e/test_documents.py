@@ -144,6 +144,11 @@ AROUND = {
         "kubectl delete ptj ranker -n ml; federator wait ptj/ranker -n ml --for=deleted;"
         " kubectl delete fq ml",
     ),
+    "docs/using/statefulsets.md": Around(
+        f"mkdir -p config; cp -r {ROOT}/config/examples config/",
+        "kubectl delete psts kv -n storage; federator wait psts/kv -n storage --for=deleted;"
+        " kubectl delete fq storage",
+    ),
     "docs/using/explain.md": Around(after="kubectl scale -n feed psvc/homefeed --replicas=3000"),
     "docs/using/pod-security.md": Around(_apply(_web("shop", 4, cpu="1", pod="hostPID: true, "))),
     "docs/using/rollouts.md": Around(

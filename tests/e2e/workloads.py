@@ -75,6 +75,25 @@ def daemon(name: str, namespace: str, **spec: Any) -> dict[str, Any]:
     }
 
 
+def stateful(name: str, namespace: str, replicas: int, **spec: Any) -> dict[str, Any]:
+    """A PinterestStatefulSet with a claim for each ordinal."""
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    return {
+        "apiVersion": "pinterest.com/v1beta1",
+        "kind": "PinterestStatefulSet",
+        "metadata": {"name": name, "namespace": namespace, "labels": {"app": name}},
+        "spec": {
+            "replicas": replicas,
+            "volumeClaimTemplates": [claim],
+            "template": _template(name, "registry.example/kv:1"),
+            **spec,
+        },
+    }
+
+
 def deployment(name: str, namespace: str, replicas: int) -> dict[str, Any]:
     return {
         "apiVersion": "apps/v1",

@@ -23,7 +23,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("kind",),
         ("pods",),
         ("shared",),
-        ("service", "jobset", "daemon", "training", "deployment", "federation"),
+        ("service", "jobset", "daemon", "statefulset", "training", "deployment", "federation"),
         ("cronjob",),
         ("registry",),
         ("asks", "crds"),
@@ -34,6 +34,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "kinds/daemon": _KIND,
     "kinds/deployment": _KIND,
     "kinds/training": (("schema",), ("ask",), ("rendezvous",), ("natives", "status")),
+    "kinds/statefulset": _KIND,
     "kinds/cronjob": (("schema",), ("ask",), ("runs", "status")),
     "member": (
         ("options",),
@@ -106,6 +107,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("contradictions", "inputs", "verdicts", "invariants"),
         ("simple", "everynode", "gangs", "placing", "sharing"),
         ("engine", "explain"),
+        ("ordinals",),
     ),
     "model": (
         ("errors", "plaintext", "quickly", "schedule", "seq", "interning", "shards", "steps"),

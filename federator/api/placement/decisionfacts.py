@@ -18,6 +18,7 @@ from federator.model import seq as seqs
 from federator.model.ask import Admitted, PodShape, Tier, Unit
 from federator.model.decision import Reason, Share
 from federator.model.names import WorkloadKey
+from federator.model.shards import Ranges
 
 _REASONS: Final = {str(reason): reason for reason in Reason}
 
@@ -115,6 +116,8 @@ class DecisionFacts:
     """Where members hold slices of it with a seq above its own, and up to which they are known."""
     given: tuple[Share, ...] = ()
     """What clusters had by earlier decisions and have no more."""
+    blocks: Mapping[str, Ranges] = field(default_factory=dict)
+    """Where ordinals began, for copies with numbers."""
     records_given: bool = False
     """Whether it says so at all: decisions of earlier versions do not."""
 
@@ -149,6 +152,7 @@ def decision_facts(obj: Obj) -> DecisionFacts:
         terms=_terms(spec),
         marks=_marks(spec),
         given=_shares_in(obj, "given"),
+        blocks=_blocks(spec) if "blocks" in spec else _NO_BLOCKS,
         records_given="given" in spec,
     )
 
@@ -162,6 +166,15 @@ def _marks(spec: Obj) -> Mapping[str, int]:
     )
 
 
+def _blocks(spec: Obj) -> Mapping[str, Ranges]:
+    listed = raw.objects(spec, "blocks")
+    blocks = {
+        interning.text(raw.text(entry, "cluster")): raw.ranges(entry, "ranges") for entry in listed
+    }
+    return {cluster: ranges for cluster, ranges in blocks.items() if cluster and ranges}
+
+
+_NO_BLOCKS: Final[Mapping[str, Ranges]] = {}
 _NO_MARKS: Final[Mapping[str, int]] = {}
 
 
@@ -183,8 +196,9 @@ def _to_share(entry: Obj) -> Share:
     )
     if "ranges" in entry:
         ranges = raw.ranges(entry, "ranges")
-        slots, pods = max(raw.integer(entry, "slots"), 0), raw.integers(entry, "pods")
-        return Share(cluster, shards.size(ranges), slots, seq, ranges, pods=pods)
+        count = shards.size(ranges)
+        slots = raw.integer(entry, "slots", default=count)  # ordinals all run at once
+        return Share(cluster, count, max(slots, 0), seq, ranges, pods=raw.integers(entry, "pods"))
     copies = max(raw.integer(entry, "replicas"), 0)
     nodes = max(raw.integer(entry, "nodes"), 0) if "nodes" in entry else None
     return Share(cluster, copies, copies, seq, nodes=nodes)
@@ -203,7 +217,7 @@ _NO_TERMS: Final = frozenset(
         "verdicts",
         "quotaGenerations",
     }
-    | {"marks", "seal"}
+    | {"marks", "blocks", "seal"}
 )
 """What decisions do not have in common, or nobody reads back."""
 

@@ -64,7 +64,8 @@ class ShareFields(Model):
     replicas: Amount | None = None
     """Copies, for kinds with replicas."""
     ranges: IndexSet | None = None
-    """Shards, for job sets: 0-99,200-299; one Job runs each range."""
+    """Shards, for job sets: 0-99,200-299; one Job runs each range. Ordinals, for stateful sets; one
+    StatefulSet runs each range."""
     slots: Amount | None = None
     """How many of the shards may run at once."""
     nodes: Amount | None = None
@@ -97,6 +98,16 @@ class FailoverFields(Model):
     """Copies, for job sets slots, that left and have not come back."""
     back_at: Moment | None = None
     """When copies last went back; absent before."""
+
+
+class BlockFields(Model):
+    """Ordinals that began in one cluster."""
+
+    cluster: ClusterName
+    """Name of the member cluster."""
+    ranges: IndexSet
+    """The blocks: 0-4,9-11. They stay when their ordinals are scaled away, and disjoint over all
+    clusters."""
 
 
 class RequiredRef(Model):
@@ -234,6 +245,10 @@ class Spec(Model):
     """Clusters that hold, or held, a slice of this workload with a seq above this decision's, and
     that seq: up to it nothing there is news. After a restore of the host, or when somebody has
     changed numbers in a member."""
+    blocks: Annotated[
+        list[BlockFields], Field(max_length=1000, json_schema_extra=list_map("cluster"))
+    ] = Field(default_factory=list)
+    """For stateful sets: where each ordinal began, and comes back to."""
     leaving: Annotated[list[ClusterName], Field(max_length=1000, json_schema_extra=ATOMIC)] = Field(
         default_factory=list
     )
@@ -357,6 +372,11 @@ def _now_and_then(
         spec["tolerated"] = {
             cluster: list(taints[:64]) for cluster, taints in sorted(decision.tolerated.items())
         }
+    if decision.blocks:
+        spec["blocks"] = [
+            {"cluster": cluster, "ranges": shards.text(ranges)}
+            for cluster, ranges in sorted(decision.blocks.items())
+        ]
     if decision.marks:
         spec["marks"] = dict(sorted(decision.marks.items()))
     optional = {"held": decision.held, "unlimitedQuota": decision.unlimited_quota}
@@ -395,7 +415,9 @@ def _share_fields(share: Share, unit: Unit) -> dict[str, Any]:
             "ranges": shards.text(share.ranges),
             "slots": share.slots,
         } | pods
-    fields = {"cluster": share.cluster, "seq": share.seq, "replicas": share.count}
+    fields: dict[str, Any] = {"cluster": share.cluster, "seq": share.seq, "replicas": share.count}
+    if share.ranges:
+        fields["ranges"] = shards.text(share.ranges)
     return fields if share.nodes is None else fields | {"nodes": share.nodes}
 
 

@@ -9,7 +9,7 @@ from federator.api.placement import placementpolicy
 from federator.hub.records.workloads import Workload
 from federator.model.ask import Ask, Policy
 from federator.model.errors import FieldError
-from federator.placement import everynode
+from federator.placement import everynode, ordinals
 from federator.placement.policy import enforcing
 from federator.placement.policy.policies import Bindings, Policies, Rule, Subject
 from federator.placement.quota import quota
@@ -22,9 +22,13 @@ def asked(workload: Workload, rules: Policies, bindings: Bindings) -> Ask | None
         return None
     who = subject(workload, bindings)
     policy = in_force(who, workload.placement, rules)
+    if workload.ask.shape.every_node:
+        policy = everynode.policy_of(policy)
+    elif workload.ask.ordinals is not None:
+        policy = ordinals.policy_of(policy)
     ask = dataclasses.replace(
         workload.ask,
-        policy=everynode.policy_of(policy) if workload.ask.shape.every_node else policy,
+        policy=policy,
         project_bound=bindings.speaks(who.namespace, who.project),
     )
     return quota.charged(ask, bindings.accounts(who.project))

@@ -40,3 +40,13 @@ def open_shards(state: HubState, workload: Workload) -> Ranges:
         return ()
     left = shards.minus(((0, count - 1),), assigned)
     return shards.minus(left, done(state, workload, record))
+
+
+def emptied(state: HubState, workload: Workload) -> frozenset[str]:
+    """Of the clusters whose ordinals a person gives up: those where nothing is left of it."""
+    ordinals = workload.ask.ordinals if workload.ask is not None else None
+    return frozenset(
+        name
+        for name in (ordinals.released if ordinals is not None else ())
+        if (member := state.holder(name)) is not None and member.lacks(workload.key)
+    )

@@ -199,7 +199,10 @@ def _within(claimed: Share, have: list[Share], wanted: int, due: int) -> Share:
         universe = ((0, wanted - 1),) if wanted > 0 else ()
         mine = shards.minus(shards.intersect(shards.normal(claimed.ranges), universe), taken)
         kept = claimed.ranges if shards.normal(claimed.ranges) == mine else mine
-        return replace(claimed, ranges=kept, count=shards.size(kept))
+        count = shards.size(kept)
+        # Ordinals all run at once, and shards as many as there are slots.
+        slots = count if claimed.slots == claimed.count else claimed.slots
+        return replace(claimed, ranges=kept, count=count, slots=slots)
     left = max(wanted - due - sum(share.count for share in have), 0)
     return replace(claimed, count=min(claimed.count, left), slots=min(claimed.slots, left))
 
@@ -234,8 +237,8 @@ def _heard_empty(state: HubState, key: WorkloadKey, cluster: str) -> bool:
 def _share_of(seen: SliceSeen, decided: Share | None) -> Share:
     ranges = seen.mark.ranges if seen.mark is not None else ()
     if registry.verbs_of(seen.key.kind).unit is Unit.REPLICAS:
-        count = seen.observation.desired
-        return Share(seen.cluster, count, count, _seq(seen))
+        count = shards.size(ranges) if ranges else seen.observation.desired
+        return Share(seen.cluster, count, count, _seq(seen), ranges)
     slots = decided.slots if decided is not None else max(seen.observation.active, 1)
     pods = seen.mark.pods if seen.mark is not None else ()
     return Share(seen.cluster, shards.size(ranges), slots, _seq(seen), ranges, pods=pods)

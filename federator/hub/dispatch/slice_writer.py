@@ -264,7 +264,12 @@ class SliceWriter:
         if seen is None or not member.synced:
             return
         log.info("%s: delete slice of %s", member.name, key)
-        if registry.verbs_of(key.kind).unit is not Unit.SHARDS:
+        verbs = registry.verbs_of(key.kind)
+        if verbs.ordinals is not None:
+            # Gone only when its pods are: until then no other cluster may run its ordinals.
+            await _done(member, Delete(_ref(key), seen.uid, propagation="Foreground"), key)
+            return
+        if verbs.unit is not Unit.SHARDS:
             await _done(member, Delete(_ref(key), seen.uid), key)
             return
         try:

@@ -190,6 +190,7 @@ class Placing:
             overtaken=overtaken,
             refusing=restored.refusing(state, workload) if overtaken else frozenset(),
             marks=restored.marks(state, workload, record),
+            empty=progress.emptied(state, workload),
         )
 
     def as_now(self, workload: Workload) -> Standing:
@@ -555,7 +556,7 @@ class Placing:
                 or (not sharded and self._is_as_small(member, record.key, now.get(name, 0)))
             )
         }
-        return givens.former(given, record.shares, decision.shares, gone)
+        return givens.former(given, record.shares, decision.shares, gone, by_index=sharded)
 
     def _is_as_small(self, member: Member, key: WorkloadKey, count: int) -> bool:
         seen = member.slice_of(key)

@@ -126,6 +126,7 @@ class Record:
             per_cluster=terms.per_cluster,
             surplus=terms.surplus,
             to_move=terms.to_move,
+            blocks=self.facts.blocks,
             rebalance=self.rebalance != terms.rebalanced,
         )
 
@@ -215,6 +216,7 @@ def says(record: Record, decision: Decision) -> bool:
     return (
         record.facts.inputs_hash == decision.inputs_hash
         and record.shares == decision.shares
+        and record.facts.blocks == decision.blocks
         and record.terms.shortfall == decision.shortfall
         and record.terms.held == decision.held
         and record.terms.held_back == decision.held_back

@@ -331,7 +331,8 @@ def gives(seen: SliceSeen, share: Share) -> bool:
             and seen.mark.ranges == share.ranges
             and seen.amount == share.slots
         )
-    return seen.amount == share.count
+    ranges = seen.mark.ranges if seen.mark is not None else ()
+    return seen.amount == share.count and ranges == share.ranges
 
 
 def render(

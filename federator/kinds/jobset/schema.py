@@ -1,11 +1,12 @@
 """Schema of PinterestJobSet: the models that its CRD is generated from and files are checked by."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from federator.api.common import SEQ_RULE, Amount, DnsLabel, IndexSet, Metadata, Model, rules
+from federator.api.common import SEQ_RULE, Amount, IndexSet, Metadata, Model, rules
+from federator.kinds.shared.claims import ClaimMetadata, ClaimSpec
 from federator.kinds.shared.workloadfields import (
     NAME_RULE,
     ClusterRow,
@@ -34,27 +35,12 @@ EXCLUSIVE = (
 )
 
 
-class ClaimMetadata(Model):
-    """Name and labels of a volume claim."""
-
-    name: DnsLabel
-    """Name of the volume that containers mount."""
-    labels: Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=64)] = (
-        Field(default_factory=dict)
-    )
-    """Labels of the claims."""
-    annotations: Annotated[dict[str, str], Field(max_length=64)] = Field(default_factory=dict)
-    """Annotations of the claims."""
-
-
 class ClaimTemplate(Model):
     """A volume of its own for each shard's pod; it is made with the pod and goes with it."""
 
     metadata: ClaimMetadata
     """Name of the volume; labels and annotations of the claims."""
-    spec: Annotated[
-        dict[str, Any], Field(json_schema_extra={"x-federator-embed": "PersistentVolumeClaimSpec"})
-    ]
+    spec: ClaimSpec
     """The claim: access modes, size, storage class."""
 
 

@@ -3,7 +3,7 @@
 
 Pods carry no mark of the federation: a mark in their template would replace every pod. They are
 those that the native object's own selector takes, in the workload's namespace, and that a
-ReplicaSet of its Deployment, a Job, or its DaemonSet made.
+ReplicaSet of its Deployment, a Job, its DaemonSet, or a StatefulSet made.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,3 +45,8 @@ def of_job(name: str, owner: Obj, labels: Mapping[str, str]) -> bool:
 def of_daemon_set(name: str, owner: Obj, labels: Mapping[str, str]) -> bool:
     """Made by the DaemonSet of the workload's name."""
     return owner.get("kind") == "DaemonSet" and owner.get("name") == name
+
+
+def of_stateful_set(name: str, owner: Obj, labels: Mapping[str, str]) -> bool:
+    """Made by a StatefulSet; the selector has the workload's name."""
+    return owner.get("kind") == "StatefulSet"

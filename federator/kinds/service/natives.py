@@ -7,7 +7,7 @@ from federator.api.raw import Obj
 from federator.kinds import verbs
 from federator.kinds.service import ask
 from federator.kinds.service.schema import SELECTOR_LABEL
-from federator.kinds.shared import parts, workloads
+from federator.kinds.shared import parts, ports, workloads
 
 COMPONENT: Final = "service"
 REVISIONS_KEPT: Final = 3
@@ -79,11 +79,11 @@ def _services(obj: Obj, mark: verbs.SliceMark | None) -> list[dict[str, Any]]:
 
 
 def _service(obj: Obj, mark: verbs.SliceMark | None, name: str, asked: Obj) -> dict[str, Any]:
-    ports = raw.objects(asked, "ports")
+    listed = raw.objects(asked, "ports")
     spec: dict[str, Any] = {
         "type": raw.text(asked, "type", default="ClusterIP"),
         "selector": _selector(obj),
-        "ports": [_port(port, alone=len(ports) == 1) for port in ports],
+        "ports": [_port(port, alone=len(listed) == 1) for port in listed],
     }
     if raw.flag(asked, "headless"):
         spec["clusterIP"] = "None"
@@ -96,17 +96,10 @@ def _service(obj: Obj, mark: verbs.SliceMark | None, name: str, asked: Obj) -> d
 
 
 def _port(port: Obj, *, alone: bool) -> dict[str, Any]:
-    """Several ports must be named; one that is not is called after its number and protocol."""
-    number, protocol = raw.integer(port, "port"), raw.text(port, "protocol", default="TCP")
-    out: dict[str, Any] = {
-        "port": number,
-        "protocol": protocol,
-        "targetPort": port.get("targetPort", number),
-    }
-    name = raw.text(port, "name") or ("" if alone else f"{protocol.lower()}-{number}")
+    written = ports.written(port, alone=alone)
     if "nodePort" in port:
-        out["nodePort"] = raw.integer(port, "nodePort")
-    return out | raw.present({"name": name, "appProtocol": raw.text(port, "appProtocol")})
+        written["nodePort"] = raw.integer(port, "nodePort")
+    return written
 
 
 def _ingress(obj: Obj, mark: verbs.SliceMark | None, profile: Obj | None) -> list[dict[str, Any]]:

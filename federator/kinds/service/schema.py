@@ -15,10 +15,10 @@ from federator.api.common import (
     Metadata,
     Model,
     Port,
-    PortNameOrNumber,
     list_map,
     rules,
 )
+from federator.kinds.shared import ports
 from federator.kinds.shared.workloadfields import (
     NAME_RULE,
     ClusterRow,
@@ -35,19 +35,9 @@ changed.
 """
 
 
-class ServicePort(Model):
+class ServicePort(ports.ServicePort):
     """A port of the service."""
 
-    name: Annotated[str, Field(max_length=63)] = ""
-    """Name of the port; needed when there are several."""
-    port: Port
-    """Port that clients use."""
-    target_port: PortNameOrNumber | None = None
-    """Port of the container, by number or name; the same as port when left out."""
-    protocol: Literal["TCP", "UDP", "SCTP"] = "TCP"
-    """Protocol."""
-    app_protocol: Annotated[str, Field(max_length=317)] | None = None
-    """Hint on the protocol spoken, such as http or kubernetes.io/h2c."""
     node_port: Port | None = None
     """Port on every node, for the types NodePort and LoadBalancer; each cluster draws one when left
     out.

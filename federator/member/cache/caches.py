@@ -189,14 +189,14 @@ class Caches:
         ]
 
     def crews_of(self, row: SliceRow) -> list[str]:
-        """Uids of the controllers whose pods are this slice's copies: ReplicaSets, Jobs and
-        DaemonSets."""
+        """Uids of the controllers whose pods are this slice's copies: ReplicaSets, Jobs,
+        DaemonSets and StatefulSets."""
         uids: list[str] = []
         deployments = [row.uid] if row.verbs.carried else []
         for native in self.natives_of(row.uid):
             if native.key[0] == "Deployment":
                 deployments.append(native.uid)
-            elif native.key[0] in ("Job", "DaemonSet"):
+            elif native.key[0] in ("Job", "DaemonSet", "StatefulSet"):
                 uids.append(native.uid)
         for uid in deployments:
             uids.extend(owned.uid for _, owned in self.replicasets.by_index("owner", uid))

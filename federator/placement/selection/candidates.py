@@ -178,7 +178,13 @@ def for_holders(
     ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Place]
 ) -> Mapping[str, Place]:
     """The clusters as judged for this workload: it may already tolerate taints of clusters that it
-    stayed on."""
+    stayed on, and copies with numbers stay wherever they are."""
+    if ask.ordinals is not None:
+        pinned = {name: filters.pinned(place.refusal) for name, place in eligible.items()}
+        return {
+            name: replace(place, refusal=pinned[name]) if name in held else place
+            for name, place in eligible.items()
+        }
     judged = {
         name: filters.of_holder(ask, place.view, place.refusal, holding.tolerated)
         for name, holding in held.items()

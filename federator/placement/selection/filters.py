@@ -297,6 +297,13 @@ def of_holder(
     return replace(refused, evicts=False, moves=True)
 
 
+def pinned(refused: Refusal | None) -> Refusal | None:
+    """The refusal for a cluster with copies that stay whatever is against it: it takes no more."""
+    if refused is None:
+        return None
+    return replace(refused, evicts=False, moves=False, enforced="", paced=False)
+
+
 def admitted(ask: Ask, cluster: ClusterView) -> bool:
     """Whether copies held there may stay permanently, once what passes has passed."""
     return not any(

@@ -177,6 +177,7 @@ def test_names_scope_subresources_and_category() -> None:
         "PinterestCronJob": ["pcj"],
         "PinterestDaemon": ["pdm"],
         "PinterestTrainingJob": ["ptj"],
+        "PinterestStatefulSet": ["psts"],
         "RuntimeProfile": ["rp"],
         "MemberCluster": ["mc"],
         "PlacementPolicy": ["pp"],
@@ -188,9 +189,11 @@ def test_names_scope_subresources_and_category() -> None:
     }
     assert all(spec["names"]["categories"] == ["federator"] for spec in rows.values())
     namespaced = {kind for kind, spec in rows.items() if spec["scope"] == "Namespaced"}
-    workloads = {"PinterestService", "PinterestJobSet", "PinterestDaemon", "PinterestCronJob"}
-    workloads.add("PinterestTrainingJob")
-    assert namespaced == workloads | {"PlacementPolicy", "PlacementDecision"}
+    workloads = {"Service", "JobSet", "Daemon", "CronJob", "StatefulSet", "TrainingJob"}
+    assert namespaced == {f"Pinterest{name}" for name in workloads} | {
+        "PlacementPolicy",
+        "PlacementDecision",
+    }
     assert rows["PinterestService"]["versions"][0]["subresources"] == {
         "status": {},
         "scale": {

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from federator.api import raw
 from federator.kinds import deployment, jobset, labels, registry, verbs
 from federator.kinds.deployment import ask
+from federator.kinds.pods import podparts
 from federator.kinds.registry import WORKLOADS
 from federator.kinds.verbs import SliceMark
 from federator.model import names, shards
 from federator.model import seq as seqs
 from federator.model.ask import Tier, Unit
 from federator.model.decision import Share
-from federator.model.observation import NodeFigures, SliceObservation
+from federator.model.observation import BlockFigures, NodeFigures, SliceObservation
 from federator.status.conditions import Condition, merge
 from federator.status.facts import DecisionInput, Wanted
 from federator.status.fold import fold
@@ -90,11 +91,24 @@ TRAINING = {
     "metadata": META,
     "spec": {"components": [{"name": "worker", "replicas": 4}], "template": TEMPLATE},
 }
+STATEFUL = {
+    "apiVersion": "pinterest.com/v1beta1",
+    "kind": "PinterestStatefulSet",
+    "metadata": META,
+    "spec": {
+        "replicas": 9,
+        "service": {"ports": [{"port": 5432}]},
+        "claimRetention": "Delete",
+        "release": ["west"],
+        "template": TEMPLATE,
+    },
+}
 OBJECTS = {
     "PinterestService": SERVICE,
     "PinterestJobSet": JOBS,
     "PinterestDaemon": DAEMON,
     "PinterestTrainingJob": TRAINING,
+    "PinterestStatefulSet": STATEFUL,
     "Deployment": DEPLOYMENT,
 }
 
@@ -146,6 +160,18 @@ FACTS = {
         False,
         "default",
         1,
+    ),
+    "PinterestStatefulSet": (
+        Unit.REPLICAS,
+        False,
+        9,
+        9,
+        "shop",
+        Tier.ON_DEMAND,
+        0,
+        False,
+        "default",
+        1 << 20,
     ),
     "Deployment": (Unit.REPLICAS, False, 8, 8, "shop", Tier.ON_DEMAND, 0, False, "", 4),
 }
@@ -501,3 +527,44 @@ def test_a_deployments_status_leaves_zeros_out_as_its_server_does_so_that_it_agr
     status = deployment.VERBS.host_status(DEPLOYMENT, folded, [])
 
     assert status == {"unavailableReplicas": 4, "conditions": []}
+
+
+def test_a_slice_of_a_stateful_set_has_its_blocks_and_nothing_that_speaks_to_the_federation() -> (
+    None
+):
+    row = registry.verbs_of("PinterestStatefulSet")
+    slice_obj = row.render_slice(STATEFUL, Share("east", 5, 5, 9, ((0, 3), (8, 8))), MARK)
+    mark = row.read_mark(slice_obj)
+    assert mark is not None
+    assert mark.ranges == ((0, 3), (8, 8))
+    assert (slice_obj["spec"]["replicas"], "release" in slice_obj["spec"]) == (5, False)
+    assert slice_obj["spec"]["service"] == {"ports": [{"protocol": "TCP", "port": 5432}]}
+    kept = {**STATEFUL, "spec": {**raw.mapping(STATEFUL, "spec"), "release": []}}
+    other = row.render_slice(kept, Share("east", 5, 5, 9, ((0, 3), (8, 8))), MARK)
+    assert other == slice_obj  # giving a cluster up is no roll-out
+
+
+def test_a_stateful_set_tells_each_block_and_no_more_of_it_than_it_has_ordinals() -> None:
+    row = registry.verbs_of("PinterestStatefulSet")
+    seen = SliceObservation(
+        "east",
+        known=True,
+        exists=True,
+        desired=5,
+        ready=4,
+        actual=5,
+        updated=4,
+        template=podparts.digest(STATEFUL),
+        blocks=(BlockFigures(0, 3, 3, 3, 4), BlockFigures(8, 8, 1, 1, 1)),
+    )
+    status = row.slice_status(seen, [])
+    assert status is not None
+    assert status["blocks"] == [
+        {"ordinals": "0-3", "replicas": 4, "ready": 3, "updated": 3},
+        {"ordinals": "8", "replicas": 1, "ready": 1, "updated": 1},
+    ]
+    again = row.observe({**STATEFUL, "status": status}, "east", True)
+    assert again.blocks == seen.blocks
+    lies = [{"ordinals": "8", "replicas": 9, "ready": 7}, {"ordinals": "x", "ready": 1}]
+    told = row.observe({**STATEFUL, "status": {**status, "blocks": lies}}, "east", True)
+    assert told.blocks == (BlockFigures(8, 8, 1, 0, 1),)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from federator.kinds import asks, registry
-from federator.model.ask import DEFAULT_POLICY, Tier, Unit
+from federator.model.ask import DEFAULT_POLICY, Ordinals, Tier, Unit
 from federator.model.errors import FieldError
 from federator.model.names import WorkloadKey
 
@@ -64,6 +64,19 @@ def test_a_deployment_asks_for_what_it_says_and_no_runtime_support() -> None:
     verbs = registry.verbs_of("Deployment")
     assert verbs.profile(obj) == ""
     assert asks.ask(obj, verbs, DEFAULT_POLICY).shape.requests["cpu"] == 500
+
+
+def test_a_stateful_set_asks_for_copies_with_numbers() -> None:
+    verbs = registry.verbs_of("PinterestStatefulSet")
+    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    obj = workload(
+        "PinterestStatefulSet", replicas=5, volumeClaimTemplates=[claim], release=["b", "a"]
+    )
+    found = asks.ask(obj, verbs, DEFAULT_POLICY, PROFILE)
+    assert (found.unit, found.count, found.slots) == (Unit.REPLICAS, 5, 5)
+    assert found.ordinals == Ordinals(claims=True, released=("a", "b"))
+    plain = asks.ask(workload("PinterestStatefulSet"), verbs, DEFAULT_POLICY, PROFILE)
+    assert plain.ordinals == Ordinals()
 
 
 def test_a_daemon_asks_for_one_of_it_whose_pods_go_to_every_node() -> None:

@@ -139,6 +139,43 @@ spec:
   template:
     spec: {containers: [{name: main, image: "train:1"}]}
 """
+STATEFUL = """
+apiVersion: pinterest.com/v1beta1
+kind: PinterestStatefulSet
+metadata: {name: db, namespace: storage, uid: host-uid, labels: {app: db}}
+spec:
+  project: storage
+  tier: Reserved
+  replicas: 12
+  iamRole: role-db
+  config: {db.conf: "a"}
+  service: {ports: [{name: sql, port: 5432}], publishNotReadyAddresses: true}
+  podManagementPolicy: Parallel
+  updateStrategy: {minReadySeconds: 5}
+  claimRetention: Delete
+  release: [west]
+  placement: {division: {maxPerCluster: 6}}
+  volumeClaimTemplates:
+  - metadata: {name: data, labels: {a: b}}
+    spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 10Gi}}}
+  template:
+    spec:
+      containers:
+      - name: db
+        image: "db:1"
+        env: [{name: ORDINAL, value: "-1"}]
+        resources: {requests: {cpu: 500m, memory: 1Gi}}
+        volumeMounts: [{name: data, mountPath: /data}]
+"""
+PLAIN_STATEFUL = """
+apiVersion: pinterest.com/v1beta1
+kind: PinterestStatefulSet
+metadata: {name: a-name-as-long-as-any-workload-may-have-in-the-fleet, namespace: storage, uid: host-uid}
+spec:
+  replicas: 2
+  template:
+    spec: {serviceAccountName: shared, priorityClassName: own, containers: [{name: db, image: "db:1"}]}
+"""
 CASES = {
     "service": (SERVICE, Share("east", 12, 12, 9), True),
     "service-plain": (PLAIN_SERVICE, Share("east", 2, 2, 9), False),
@@ -146,6 +183,8 @@ CASES = {
     "daemon-plain": (PLAIN_DAEMON, Share("east", 1, 1, 9, nodes=12), False),
     "training": (TRAINING, Share("east", 1, 1, 9, ((0, 0),), pods=(1, 2)), True),
     "training-tensorflow": (TENSORFLOW, Share("east", 1, 1, 9, ((0, 0),)), False),
+    "statefulset": (STATEFUL, Share("east", 6, 6, 9, ((3, 6), (10, 11))), True),
+    "statefulset-plain": (PLAIN_STATEFUL, Share("east", 2, 2, 9, ((0, 1),)), False),
     "jobset": (JOBS, Share("east", 120, 50, 9, ((100, 149), (150, 199), (300, 319))), True),
 }
 

@@ -1,0 +1,54 @@
+"""PinterestStatefulSet: numbered pods with storage of their own, in blocks over clusters."""
+
+from typing import Final
+
+from federator.kinds.kind import AGE, STATUS, WIDE, Column, workload
+from federator.kinds.pods import lookup, podparts
+from federator.kinds.shared import workloads
+from federator.kinds.statefulset import ask, natives, schema, status
+from federator.kinds.verbs import OrdinalVerbs, PodLookup, WorkloadVerbs
+from federator.model.ask import Unit
+
+VERBS: Final = WorkloadVerbs(
+    unit=Unit.REPLICAS,
+    whole=False,
+    count=ask.count,
+    slots=ask.count,
+    pod_template=workloads.pod_template,
+    pods=podparts.of,
+    project=workloads.project,
+    tier=workloads.tier,
+    priority=workloads.priority,
+    placement=workloads.placement,
+    fields=workloads.FIELDS,
+    suspended=workloads.suspended,
+    profile=workloads.profile,
+    sidecars=workloads.sidecars,
+    max_unavailable=ask.max_unavailable,
+    render_slice=ask.render_slice,
+    amount="replicas",
+    read_mark=workloads.read_mark,
+    observe=status.observe,
+    slice_status=status.slice_status,
+    host_status=status.host_status,
+    lookup=PodLookup(lookup.by_label(schema.SELECTOR_LABEL), lookup.of_stateful_set),
+    ordinals=OrdinalVerbs(ask.ordinals, natives.sets),
+    expand=natives.expand,
+)
+
+KIND: Final = workload(
+    "pintereststatefulsets",
+    "psts",
+    schema.PinterestStatefulSet,
+    VERBS,
+    (
+        Column("Desired", ".status.desired", "integer", description="Ordinals asked for."),
+        Column("Ready", ".status.ready", "integer", description="Ordinals certainly ready."),
+        Column("Placed", ".status.placed", "integer", description="Ordinals given to clusters."),
+        Column("Clusters", ".status.clusters", "integer", description="Clusters with a block."),
+        STATUS,
+        AGE,
+        *WIDE,
+    ),
+    scale=True,
+)
