@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from federator.model.ask import Tier
 from federator.simulate.demand import Work
-from federator.simulate.outcome import End, Happened, Life, Outcome, Sample, Stay, Wait
+from federator.simulate.outcome import ONE_NODE, End, Happened, Life, Outcome, Sample, Stay, Wait
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"
 
@@ -70,7 +70,8 @@ def drawn(
             for one in there
         }
         waiting = dice.randrange(20)
-        samples.append(Sample(at_s, used, capacity, waiting, waiting * 2, waiting // 3))
+        lacking = {"gpu": waiting, ONE_NODE: waiting // 3} if waiting else {}
+        samples.append(Sample(at_s, used, capacity, waiting, waiting * 2, waiting // 3, lacking))
     return Outcome(
         name=name or (HOSTILE if hostile else "losing a zone at the peak"),
         seed=seed,
