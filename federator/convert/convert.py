@@ -1,7 +1,8 @@
 """Kubernetes manifests -> Pinterest workloads: implements `federator convert`. Pure.
 
 Deployment, Service, Ingress, ConfigMap and ServiceAccount become PinterestServices; Jobs, and
-JobSets of one template, become PinterestJobSets; queues of Kueue become FederatedQuotas. Every
+JobSets of one template, become PinterestJobSets; other JobSets and TrainJobs become
+PinterestTrainingJobs; queues of Kueue become FederatedQuotas. Every
 object is converted, absorbed or left with a reason, and the results pass the strict models.
 """
 
@@ -9,7 +10,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from federator.convert import configmaps, deployments, ingresses, jobs, kueue, services
+from federator.convert import (
+    configmaps,
+    deployments,
+    ingresses,
+    jobs,
+    kueue,
+    services,
+    trainings,
+)
 from federator.convert.drafts import (
     Account,
     BadInput,
@@ -26,7 +35,8 @@ from federator.model.errors import FieldError
 DRAFTERS: Final[Mapping[tuple[str, str], Callable[[Item, Drafts], Draft]]] = {
     ("apps/v1", "Deployment"): deployments.draft,
     ("batch/v1", "Job"): jobs.draft_job,
-    ("jobset.x-k8s.io/v1alpha2", "JobSet"): jobs.draft_jobset,
+    ("jobset.x-k8s.io/v1alpha2", "JobSet"): trainings.draft_jobset,
+    ("trainer.kubeflow.org/v1alpha1", "TrainJob"): trainings.draft_trainjob,
 }
 """Kinds that become workloads."""
 _PARTS: Final = (
@@ -42,6 +52,8 @@ _OTHER_KINDS: Final[Mapping[str, str]] = {
     "CronJob": "a PinterestJobSet runs once; convert its job template when it is to run",
     "ResourceFlavor": "accounts limit over all clusters; policies say which clusters",
     "WorkloadPriorityClass": "a workload says its priority itself (spec.priority)",
+    "ClusterTrainingRuntime": "TrainJobs that are given with it take their pods from it",
+    "TrainingRuntime": "TrainJobs that are given with it take their pods from it",
     "Workload": "Kueue makes it of a job; convert the job",
     "Pod": "a pod alone is restarted by nobody; write a Deployment or Job",
     "Secret": "secrets are kept in each cluster; apply it in the members",

@@ -73,6 +73,10 @@ _SERVER_DEFAULTS: Final[Mapping[str, Any]] = {
 }
 
 
+class Together(LeftAlone):
+    """Its pods belong together in one cluster: no shards, but a gang."""
+
+
 def draft_job(item: Item, drafts: Drafts) -> Draft:
     """The draft. Raises LeftAlone with the reason, BadInput for fields of the wrong type."""
     spec = raw.mapping(item.obj, "spec")
@@ -89,7 +93,7 @@ def draft_jobset(item: Item, drafts: Drafts) -> Draft:
         raise BadInput(item.origin, item.title, [FieldError("spec.replicatedJobs", "is required")])
     if len(jobs) > 1:
         named = listed([raw.text(job, "name") for job in jobs])
-        raise LeftAlone(
+        raise Together(
             f"spec.replicatedJobs: it has {len(jobs)} templates ({named}), a PinterestJobSet has"
             " one"
         )
@@ -104,7 +108,7 @@ def draft_jobset(item: Item, drafts: Drafts) -> Draft:
     copies = _count(item, jobs[0], "replicas", "spec.replicatedJobs[0]", default=1)
     inner = raw.mapping(jobs[0], "template", "spec")
     if copies > 1 and _count(item, inner, "completions", path, default=1) > 1:
-        raise LeftAlone(
+        raise Together(
             f"spec.replicatedJobs[0].replicas: {copies} Jobs of several pods each number their"
             " pods alike, shards are "
             "numbered once"
@@ -123,7 +127,7 @@ def _only_plain_sets(item: Item, spec: Obj, job: Obj) -> None:
     if raw.flag(network, "enableDNSHostnames") or (
         "enableDNSHostnames" not in network and raw.text(network, "subdomain")
     ):
-        raise LeftAlone(
+        raise Together(
             "spec.network: its pods find each other by host names, which end at the border of a"
             " cluster"
         )
@@ -147,7 +151,7 @@ def _only_plain_sets(item: Item, spec: Obj, job: Obj) -> None:
     )
     for text in templates.texts(raw.mapping(job, "template", "spec", "template")):
         if item.name and (match := hosts.search(text)):
-            raise LeftAlone(
+            raise Together(
                 f"its pods find each other by host name ({match.group()}), which ends at the"
                 " border of a cluster"
             )

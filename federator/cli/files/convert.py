@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 @click.option("-R", "--recursive", is_flag=True, help="Read directories recursively.")
 def convert(files: tuple[str, ...], output: str, recursive: bool) -> None:
     """Convert Deployments with their Services, Ingresses, ConfigMaps and ServiceAccounts to
-    PinterestServices; Jobs, and JobSets of one template, to PinterestJobSets; ClusterQueues,
+    PinterestServices; Jobs, and JobSets of one template, to PinterestJobSets;
+    other JobSets, and TrainJobs with their runtimes, to PinterestTrainingJobs; ClusterQueues,
     Cohorts and LocalQueues of Kueue to FederatedQuotas. FILE is a YAML or
     JSON file, a directory of such files, or - for stdin."""
     from federator.convert import convert as conversions

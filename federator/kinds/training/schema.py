@@ -37,6 +37,8 @@ KIND: Final = "PinterestTrainingJob"
 API_VERSION: Final = "pinterest.com/v1beta1"
 SELECTOR_LABEL: Final = "pinterest.com/trainingjob"
 """Label of its pods, Jobs and Service, with the workload's name as value."""
+LONGEST_COMPONENT: Final = 40
+MAX_COMPONENTS: Final = 16
 MAX_PODS: Final = 1000
 """Pods of one component."""
 MAX_SINGLE_JOBS: Final = 64
@@ -60,7 +62,7 @@ class Component(Model):
 
     model_config = ConfigDict(json_schema_extra=rules(LEAST_RULE))
 
-    name: Annotated[DnsLabel, Field(max_length=20)]
+    name: Annotated[DnsLabel, Field(max_length=LONGEST_COMPONENT)]
     """Its name: worker, master, chief, ps, evaluator, or any other."""
     replicas: PodCount = 1
     """Pods that are wanted."""
@@ -159,7 +161,8 @@ class Spec(WorkloadSpec):
     PET_ variables of torchrun; rank 0 is the first pod of the first component. TensorFlow:
     TF_CONFIG. Custom: by host names only."""
     components: Annotated[
-        list[Component], Field(min_length=1, max_length=8, json_schema_extra=list_map("name"))
+        list[Component],
+        Field(min_length=1, max_length=MAX_COMPONENTS, json_schema_extra=list_map("name")),
     ]
     """What it consists of, in order of rank; all of it runs in one cluster, or nothing does."""
     template: PodTemplate | None = None  # type: ignore[assignment]
@@ -168,9 +171,9 @@ class Spec(WorkloadSpec):
     """Port on which the first pod (PyTorch), or every pod (TensorFlow), listens."""
     processes_per_pod: Processes | None = None
     """PyTorch: processes that torchrun begins in each pod; one for each GPU when left out."""
-    completes_with: Annotated[list[DnsLabel], Field(max_length=8, json_schema_extra=ATOMIC)] = (
-        Field(default_factory=list)
-    )
+    completes_with: Annotated[
+        list[DnsLabel], Field(max_length=MAX_COMPONENTS, json_schema_extra=ATOMIC)
+    ] = Field(default_factory=list)
     """Components that must complete for the job to be complete; the others are stopped then. When
     left out: all, but those that never end (ps and evaluator of TensorFlow)."""
     subdomain: Annotated[DnsLabel, Field(json_schema_extra=FIXED)] | None = None
@@ -220,7 +223,9 @@ class RoleStatus(Model):
     """Pods that have failed for good."""
 
 
-Roles = Annotated[list[RoleStatus], Field(max_length=8, json_schema_extra=list_map("name"))]
+Roles = Annotated[
+    list[RoleStatus], Field(max_length=MAX_COMPONENTS, json_schema_extra=list_map("name"))
+]
 
 
 class GangStatus(Model):

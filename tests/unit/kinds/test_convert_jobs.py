@@ -213,12 +213,8 @@ def test_replicas_of_single_pods_are_shards() -> None:
 @pytest.mark.parametrize(
     ("obj", "reason"),
     [
-        (jobset(replicated_job("a"), replicated_job("b")), "it has 2 templates (a, b)"),
-        (jobset(replicated_job(replicas=2)), "number their pods alike"),
         (jobset(failurePolicy={"maxRestarts": 3}), "spec.failurePolicy"),
         (jobset(coordinator={"replicatedJob": "workers"}), "spec.coordinator"),
-        (jobset(network={"enableDNSHostnames": True}), "host names"),
-        (jobset(network={"subdomain": "peers"}), "host names"),
         (jobset(volumeClaimPolicies=[{"templates": []}]), "spec.volumeClaimPolicies"),
         (jobset(managedBy="kueue.x-k8s.io/multikueue"), "another controller"),
         (
@@ -227,20 +223,31 @@ def test_replicas_of_single_pods_are_shards() -> None:
             ),
             "topology",
         ),
-        (
-            jobset(replicated_job(container={"args": ["--master=set-workers-0-0.set"]})),
-            "set-workers-0-0",
-        ),
         (jobset({**replicated_job(), "dependsOn": [{"name": "x"}]}), "dependsOn"),
     ],
 )
-def test_a_job_set_whose_jobs_belong_together_is_left_alone(
+def test_a_job_set_that_needs_its_own_controller_is_left_alone(
     obj: dict[str, Any], reason: str
 ) -> None:
     done = converted(obj)
 
     assert done.objects == ()
     assert reason in left(done)["JobSet/set"]
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        jobset(replicated_job("a"), replicated_job("b")),
+        jobset(replicated_job(replicas=2)),
+        jobset(network={"enableDNSHostnames": True}),
+        jobset(network={"subdomain": "peers"}),
+        jobset(replicated_job(container={"args": ["--master=set-workers-0-0.set"]})),
+    ],
+)
+def test_a_job_set_whose_pods_belong_together_is_no_set_of_shards(obj: dict[str, Any]) -> None:
+    (made,) = converted(obj).objects
+    assert (made["kind"], made["spec"]["framework"]) == ("PinterestTrainingJob", "Custom")
 
 
 def test_switched_off_host_names_are_no_reason() -> None:
