@@ -80,6 +80,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "federator.cli.planning.sweep",
         "Simulate many variants of one scenario: cost, waiting and moves.",
     ),
+    "validate": (
+        "federator.cli.files.validate",
+        "Check files as the API server would: all problems, each with its field.",
+    ),
     "convert": (
         "federator.cli.files.convert",
         "Convert Kubernetes manifests to Pinterest workloads.",

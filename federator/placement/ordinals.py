@@ -337,7 +337,7 @@ def _worded(  # noqa: PLR0917 what `decide` knows by then
         message="; ".join([message, *notes]),
         verdicts=tuple(_verdict(plan, verdict, counts) for verdict in made.verdicts),
         seq=max((one.seq for one in mine.values()), default=seq) if same and mine else seq,
-        held=0,
+        held=sum(counts[name] for name in _holding_on(plan, counts)),
         to_move=0,
         moved=0,
         per_cluster=0,
@@ -379,15 +379,22 @@ def _waits(plan: _Plan, universe: Ranges) -> list[str]:
 def _stays(plan: _Plan, counts: Mapping[str, int]) -> list[str]:
     """Clusters that keep ordinals which interchangeable copies would leave."""
     sentences = []
-    for name in counts:
-        refusal = plan.places[name].refusal
-        if refusal is not None and (refusal.evicts or refusal.moves):
-            ordinals = shards.text(plan.given[name])
-            sentences.append(
-                f"ordinals {ordinals} stay, although {refusal.message}: an ordinal never moves by"
-                " itself, only spec.release gives it up"
-            )
+    for name in _holding_on(plan, counts):
+        refusal, ordinals = plan.places[name].refusal, shards.text(plan.given[name])
+        assert refusal is not None
+        sentences.append(
+            f"ordinals {ordinals} stay, although {refusal.message}: an ordinal never moves by"
+            " itself, only spec.release gives it up"
+        )
     return sentences
+
+
+def _holding_on(plan: _Plan, counts: Mapping[str, int]) -> list[str]:
+    return [
+        name
+        for name in counts
+        if (refusal := plan.places[name].refusal) is not None and (refusal.evicts or refusal.moves)
+    ]
 
 
 def _verdict(plan: _Plan, verdict: Verdict, counts: Mapping[str, int]) -> Verdict:

@@ -108,6 +108,7 @@ LIES = '{"status":{"completedIndexes":"30-59"}}'
 PIN = "kubectl get psvc pin-service -n core -o json"
 AROUND = {
     "docs/tour.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
+    "docs/using/validate.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
     "docs/using/place.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
     "docs/using/headroom.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
     "docs/operating/pod-security.md": Around("kubectl create ns shop; kubectl create ns agents"),

@@ -26,6 +26,11 @@ def fill(obj: dict[str, Any], info: ResourceInfo) -> None:
         _fill_custom(obj, info.node)
 
 
+def fill_custom(obj: dict[str, Any], node: Node) -> None:
+    """Adds the defaults of a custom resource's schema in place."""
+    _fill_custom(obj, node)
+
+
 def fill_native(value: Any, node: Node) -> None:
     """Adds defaults to one part of a builtin, such as its status, in place."""
     _native_filler(node)(value)

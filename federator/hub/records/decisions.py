@@ -229,7 +229,8 @@ def says(record: Record, decision: Decision) -> bool:
         and (record.rebalance == record.terms.rebalanced or bool(decision.to_move or decision.held))
         and record.terms.reason is decision.reason
         and (
-            decision.reason not in REFUSALS
+            # which ordinals hold, and why, is told nowhere else
+            (decision.reason not in REFUSALS and not (decision.blocks and decision.held))
             or record.terms.message == plaintext.clipped(decision.message)
         )
     )

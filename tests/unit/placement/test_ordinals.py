@@ -128,6 +128,7 @@ def test_nothing_that_moves_other_copies_moves_an_ordinal(state: dict[str, Any])
     assert (lost.shortfall, lost.reason) == (0, Reason.CHOSEN)
     if "stale" not in state:
         assert "ordinals 2-3 stay, although cluster b" in lost.message
+        assert lost.held == 2
 
 
 def _selecting() -> Policy:

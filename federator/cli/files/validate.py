@@ -1,0 +1,143 @@
+"""`federator validate -f FILE...`: checks objects as hosts and members would, without a cluster.
+
+One source: the models that the CustomResourceDefinitions are generated from, and the schemas and
+CEL rules of those definitions, evaluated as an API server evaluates them. All problems of all files
+are told, each with its file and field. Exit 0 when there is none, else 1.
+"""
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from federator.api import raw
+from federator.cli import common
+from federator.cli.files import manifests
+
+if TYPE_CHECKING:
+    from federator.kinds.kind import Kind
+    from federator.model.errors import FieldError
+
+Identity = tuple[str, str, str, str]
+"""apiVersion, kind, namespace, name."""
+
+
+@click.command()
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    required=True,
+    metavar="FILE",
+    help="A YAML or JSON file, a directory of such files, or - for stdin; may be repeated.",
+)
+@click.option(
+    "--old",
+    "before",
+    multiple=True,
+    metavar="FILE",
+    help="The objects as they are now: what may not change is checked against them.",
+)
+def validate(files: tuple[str, ...], before: tuple[str, ...]) -> None:
+    """Check files as the API server would: schema, defaults, rules, and what fields say about each
+    other. Every problem is told with its file and field; exit 1 if there is one."""
+    objects = manifests.read(files, recursive=True, command="federator validate -f -")
+    if not objects:
+        common.fail("the files contain no object")
+    former = manifests.read(before, recursive=True, command="federator validate --old -")
+    by_identity = {_identity(manifest.obj): manifest.obj for manifest in former}
+    valid, wrong = 0, 0
+    for manifest in objects:
+        title = _title(manifest.obj)
+        if not _is_ours(manifest.obj):
+            common.say(
+                f"not checked: {title} ({manifest.where}) is of no kind known here", err=True
+            )
+            continue
+        problems = problems_of(manifest.obj, by_identity.get(_identity(manifest.obj)))
+        for problem in problems:
+            common.say(f"error: {manifest.where}: {title}: {problem}", err=True)
+        wrong += len(problems)
+        valid += not problems
+        if not problems:
+            common.say(f"{title} is valid")
+    if wrong:
+        common.fail(f"{wrong} {'problem' if wrong == 1 else 'problems'} in {len(objects)} objects")
+
+
+def problems_of(obj: dict[str, Any], old: Mapping[str, Any] | None) -> "list[FieldError]":
+    """Everything that is wrong with one object of a kind that is known here, by field. `old`: as it
+    is now, None for one that is new."""
+    from federator.kinds import read, registry
+
+    problems: dict[str, FieldError] = {}
+    try:
+        kind: Kind | None = read.check(obj)
+    except read.InvalidObject as bad:
+        problems = {problem.path: problem for problem in bad.errors}
+        kind = registry.kind_of(obj)
+    for problem in read.host_problems(obj):
+        problems.setdefault(problem.path, problem)
+    if kind is not None and kind.model is not None:
+        said = {problem.message for problem in problems.values()}
+        for problem in _by_rules(kind, obj, old):
+            # what a model says too, it says with the path of the very field
+            if problem.message not in said:
+                problems.setdefault(problem.path, problem)
+    return sorted(problems.values(), key=lambda problem: problem.path)
+
+
+def _by_rules(
+    kind: "Kind", obj: Mapping[str, Any], old: Mapping[str, Any] | None
+) -> "Sequence[FieldError]":
+    """Complaints of the definition's CEL rules about the object with its defaults."""
+    from federator.embedded.schema import defaults
+    from federator.embedded.storage.schema import Node
+    from federator.embedded.validation.cel import rules
+    from federator.kinds import crds
+    from federator.model.errors import FieldError
+
+    versions = crds.crd(kind)["spec"]["versions"]
+    node = Node(versions[0]["schema"]["openAPIV3Schema"], None)
+    filled = []
+    for source in (obj, old):
+        full = copy.deepcopy(dict(source)) if source is not None else None
+        if full is not None:
+            defaults.fill_custom(full, node)
+        filled.append(full)
+    return [
+        FieldError(_path(complaint.field), complaint.message.removeprefix("Invalid value: "))
+        for complaint in rules.check(filled[0], filled[1], node)
+    ]
+
+
+def _path(field: str) -> str:
+    """Of the whole object an API server says <nil>."""
+    return "" if field == "<nil>" else field
+
+
+def _is_ours(obj: Mapping[str, Any]) -> bool:
+    from federator.kinds import registry
+
+    kind, version = raw.text(obj, "kind"), raw.text(obj, "apiVersion")
+    groups = {row.group for row in registry.KINDS.values() if row.model is not None}
+    # another version of a group of ours, or a slip in its kind, is not somebody else's object
+    return kind in registry.KINDS or version.partition("/")[0] in groups
+
+
+def _identity(obj: Mapping[str, Any]) -> Identity:
+    meta = raw.mapping(obj, "metadata")
+    return (
+        raw.text(obj, "apiVersion"),
+        raw.text(obj, "kind"),
+        raw.text(meta, "namespace"),
+        raw.text(meta, "name"),
+    )
+
+
+def _title(obj: Mapping[str, Any]) -> str:
+    kind = raw.text(obj, "kind") or "an object without kind"
+    name = raw.text(obj, "metadata", "name")
+    return f"{kind}/{name}" if name else kind

@@ -1,0 +1,113 @@
+"""`federator validate`: every problem of every file, with its field, from the one source that API
+servers read too.
+"""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.house.sources import ROOT
+from tests.unit.cli.files import run, write
+
+TEMPLATE = {"spec": {"containers": [{"name": "app", "image": "app:1"}]}}
+
+
+def obj(kind: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "pinterest.com/v1beta1",
+        "kind": kind,
+        "metadata": {"name": "x", "namespace": "feed"},
+        "spec": {"template": TEMPLATE, **spec},
+    }
+
+
+def errors_of(*args: str) -> list[str]:
+    done = run("validate", *args)
+    assert done.exit_code == 1
+    return [line.removeprefix("error: ") for line in done.stderr.splitlines()]
+
+
+def test_every_example_is_valid() -> None:
+    files = sorted((ROOT / "config" / "examples").glob("*.yaml"))
+    done = run("validate", *(part for path in files for part in ("-f", str(path))))
+    assert done.exit_code == 0, done.stderr
+    assert "PinterestStatefulSet/kv is valid" in done.stdout
+    assert "not checked: Namespace/storage" in done.stderr
+
+
+def test_all_problems_of_all_files_are_told_with_their_fields(tmp_path: Path) -> None:
+    bad = obj("PinterestService", replicas=-1, nosuch=1, template={"spec": {"containers": [{}]}})
+    file = write(tmp_path, "bad.yaml", bad, obj("PinterestJobSet", shards="many"))
+    *told, last = errors_of("-f", file)
+    assert [line.partition(": ")[2] for line in told[:3]] == [
+        "PinterestService/x: spec.nosuch: unknown field",
+        "PinterestService/x: spec.replicas: must be at least 0, not -1",
+        "PinterestService/x: spec.template.spec.containers[0].name: is required",
+    ]
+    assert any("PinterestJobSet/x: spec.shards" in line for line in told)
+    assert last == f"{len(told)} problems in 2 objects"
+
+
+CROSS = {
+    "a door to no port": (
+        obj("PinterestService", loadBalancers=[{"port": 80}]),
+        "each load balancer's port must be one of service.ports",
+    ),
+    "a daemon that is divided": (
+        obj("PinterestDaemon", placement={"division": {"maxPerCluster": 2}}),
+        "placement.division and placement.spread have no meaning",
+    ),
+    "an ordinal in every cluster": (
+        obj("PinterestStatefulSet", placement={"division": {"strategy": "Duplicate"}}),
+        "each ordinal runs once",
+    ),
+    "a slice on the host": (
+        obj("PinterestService", slice={"fleet": "f", "workloadUID": "u", "cluster": "a", "seq": 1}),
+        "spec.slice: is written by the federation in members",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CROSS)
+def test_what_fields_say_about_each_other_is_checked_and_told_once(
+    case: str, tmp_path: Path
+) -> None:
+    bad, why = CROSS[case]
+    told = errors_of("-f", write(tmp_path, "bad.yaml", bad))
+    assert sum(why in line for line in told) == 1, told
+
+
+def test_with_the_objects_as_they_are_what_may_not_change_is_checked(tmp_path: Path) -> None:
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    old = obj("PinterestStatefulSet", replicas=3, volumeClaimTemplates=[claim])
+    new = copy.deepcopy(old)
+    new["spec"] |= {"replicas": 5, "podManagementPolicy": "Parallel"}
+    new["spec"]["volumeClaimTemplates"][0]["metadata"]["name"] = "other"
+    before, after = write(tmp_path, "old.yaml", old), write(tmp_path, "new.yaml", new)
+    assert run("validate", "-f", after).exit_code == 0
+    told = errors_of("-f", after, "--old", before)
+    assert any("spec: volumeClaimTemplates are fixed" in line for line in told), told
+    # left out before, it had its default
+    assert any("spec.podManagementPolicy" in line for line in told), told
+    assert run("validate", "-f", before, "--old", before).exit_code == 0
+    shards = obj("PinterestJobSet", shards=4)
+    cut = {**shards, "spec": {**shards["spec"], "shards": 5}}
+    files = write(tmp_path, "four.yaml", shards), write(tmp_path, "five.yaml", cut)
+    told = errors_of("-f", files[1], "--old", files[0])
+    assert "the number of shards is fixed" in told[0]
+
+
+def test_other_kinds_are_named_and_slips_in_ours_are_errors(tmp_path: Path) -> None:
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+    done = run("validate", "-f", write(tmp_path, "w.yaml", widget))
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "not checked: Widget/w" in done.stderr
+    told = errors_of("-f", write(tmp_path, "slip.yaml", obj("PinterestServise")))
+    assert "'PinterestServise' is not a kind that is read here" in told[0]
+    (tmp_path / "empty").mkdir()
+    assert run("validate", "-f", str(tmp_path / "empty")).exit_code == 1
