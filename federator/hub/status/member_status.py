@@ -376,10 +376,11 @@ class Reporting:
         }
 
     def _taints(self, member: Member, live: Mapping[str, Any]) -> dict[str, Any]:
-        """The taint of a cluster that is unreachable is set once and goes when it answers; until
-        the governor has looked, what a former leader set stands."""
+        """The taint of a cluster that is unreachable is set once and goes when it answers, also
+        before the governor looks again, which looks at no cluster that is being removed; until it
+        has looked first, what a former leader set stands."""
         has = bool(raw.objects(live, "taints"))
-        if member.health is Health.UNREACHABLE and not has:
+        if member.health is Health.UNREACHABLE and not has and not member.told:
             return {"taints": membercluster.hub_taint(self.clock.rfc3339())}
         return {"taints": []} if has and member.told else {}
 
