@@ -17,19 +17,24 @@ from federator.kube.client import Client
 from federator.kube.clock import RealClock
 from federator.member.process import MemberProcess
 from federator.model.steps import ObjectRef
+from federator.sandbox.faults.lives import Life
 from tests.controlplane import nodes
 from tests.controlplane.plane import ControlPlane
-from tests.unit.member.memberworld import FLEET, Counting, MemberWorld, jobset, service, template
+from tests.unit.member.memberworld import FLEET, MemberWorld, jobset, service, template
+from tests.worlds import Ledger, Wire
 
 pytestmark = [pytest.mark.e2e, pytest.mark.real, pytest.mark.xdist_group("real servers with nodes")]
 
 
 @dataclass(slots=True)
 class RealWorld:
-    """`counting` sees what the member process writes; `start` begins a new life of it."""
+    """The member process speaks over `wire`, and `ledger` has what it writes; `start` begins a new
+    life of it.
+    """
 
     client: Client
-    counting: Counting
+    wire: Wire
+    ledger: Ledger
     task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -37,7 +42,7 @@ class RealWorld:
             self.task.cancel()
             await asyncio.wait([self.task])
         process = MemberProcess(
-            Client(self.counting, "m1"),
+            Client(self.wire, "m1"),
             cluster="m1",
             fleet=FLEET,
             clock=RealClock(),
@@ -62,9 +67,9 @@ class RealWorld:
 
     async def quiet(self, for_s: float) -> list[str]:
         """What is written during so many seconds."""
-        before = len(self.counting.log)
+        before = len(self.ledger.log)
         await asyncio.sleep(for_s)
-        return self.counting.log[before:]
+        return self.ledger.log[before:]
 
 
 @pytest.fixture
@@ -72,7 +77,12 @@ async def world(control_plane: ControlPlane) -> AsyncIterator[RealWorld]:
     cluster = await asyncio.to_thread(
         control_plane.cluster, "member", controllers=True, scheduler=True
     )
-    client, counting = Client(cluster.transport(), "m1"), Counting(cluster.transport())
+    client, ledger = Client(cluster.transport(), "m1"), Ledger()
+    wire = Wire(
+        cluster.transport(),
+        Life("member"),
+        lambda request, status: ledger.note("member", "m1", request),
+    )
     for crd in crds.all_crds():
         name = crd["metadata"]["name"]
         ref = ObjectRef(
@@ -84,7 +94,7 @@ async def world(control_plane: ControlPlane) -> AsyncIterator[RealWorld]:
         )
         await client.patch(ref, crd, kind="apply", force=True)
     await client.create(ObjectRef("v1", "namespaces", "", "feed"), {"metadata": {"name": "feed"}})
-    found = RealWorld(client, counting)
+    found = RealWorld(client, wire, ledger)
     await found.until(lambda: _served(client))
     with nodes.running(cluster, nodes.many("n", 3)):
         await found.start()
@@ -93,7 +103,7 @@ async def world(control_plane: ControlPlane) -> AsyncIterator[RealWorld]:
         found.task.cancel()
         await asyncio.wait([found.task])
     await client.close()
-    await counting.close()
+    await wire.close()
 
 
 async def _served(client: Client) -> bool:

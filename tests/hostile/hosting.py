@@ -21,7 +21,8 @@ from federator.kube.control.work_queue import WorkQueue
 from federator.kube.wire.transport import Request, Response, Transport
 from federator.sandbox import virtual_time
 from federator.sandbox.federation import Federation, Wrap
-from tests.unit.hub.world import EPOCH_S, World, service, small_fleet
+from tests.unit.hub.world import World, service, small_fleet
+from tests.worlds import EPOCH_S
 
 BODY_MAX = 64 * 1024 * 1024
 PASSING = {"events", "leases"}

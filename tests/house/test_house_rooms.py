@@ -174,6 +174,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("clocks", "links", "lives", "streams"),
         ("rows",),
         ("requests",),
+        ("boxes",),
         ("answers", "watches", "episodes"),
         ("table",),
         ("schedules",),

@@ -35,7 +35,8 @@ from tests.simulation.shardruns import ShardRuns
 from tests.simulation.silence import Silence
 from tests.simulation.story import Sent
 from tests.simulation.tombstones import Tombstones
-from tests.simulation.world import WRITER, Listener, World
+from tests.simulation.world import Listener, World
+from tests.worlds import WRITER
 
 COUNTED = frozenset({*registry.WORKLOADS, *NATIVES, "PlacementDecision", "ClusterCapacity"})
 

@@ -19,7 +19,8 @@ from tests.simulation import foreign
 from tests.simulation.conduct import resource_of
 from tests.simulation.invariants import Obj, all_of, note_key
 from tests.simulation.running import Plant
-from tests.simulation.world import WRITER, World
+from tests.simulation.world import World
+from tests.worlds import WRITER
 
 Rewrite = Callable[[str, Request, dict[str, Any]], dict[str, Any] | None]
 """(cluster, request, body) -> the body to send instead, None to leave the request as it is."""

@@ -16,8 +16,7 @@ from federator.api import membercluster
 from federator.embedded.server import EmbeddedCluster
 from federator.hub.process import HubProcess
 from federator.kube import errors
-from federator.kube.client import Client
-from federator.kube.wire.transport import Request, Response, Transport
+from federator.kube.wire.transport import Request, Transport
 from federator.sandbox import fleetfile
 from federator.sandbox.faults.clocks import ProcessClock
 from federator.sandbox.faults.links import Cut, Links, LinkTransport
@@ -31,64 +30,13 @@ from tests.simulation.drawing import Parameters, generator
 from tests.simulation.patience import Hearing, Patience
 from tests.simulation.reach import Reach
 from tests.simulation.story import Said, Sent, Story, Strike, short
+from tests.worlds import EPOCH_S, Address, Hands, Wire
 
-EPOCH_S = 1_790_000_000.0
 MEMBER = "member"
-WRITER: contextvars.ContextVar[Life | None] = contextvars.ContextVar("writer", default=None)
-"""Whose request an API server is handling; None for the user and the clusters' own controllers."""
 
 Listener = Callable[[Sent], None]
 Between = Callable[[str, str, Transport], Transport]
 """(process, cluster, transport) -> transport, just above the wire: where a test plants a bug."""
-
-
-class Wire:
-    """The last thing before the server: tells the world of every request that gets this far."""
-
-    def __init__(
-        self, world: "World", process: str, cluster: str, life: Life, inner: Transport
-    ) -> None:
-        self.world = world
-        self.process = process
-        self.cluster = cluster
-        self.life = life
-        self.inner = inner
-
-    async def request(self, request: Request) -> Response:
-        """The inner transport's answer, noted."""
-        # What a server does for a request does not end with the process that sent it.
-        life, writer = LIFE.set(None), WRITER.set(self.life)
-        response = await self.inner.request(request)
-        LIFE.reset(life)
-        WRITER.reset(writer)
-        now_s = self.world.federation.clock.monotonic()
-        sent = Sent(now_s, self.process, self.life, self.cluster, request, response.status)
-        for listener in self.world.listeners:
-            listener(sent)
-        return response
-
-    async def close(self) -> None:
-        await self.inner.close()
-
-
-class Address:
-    """The address of a cluster: requests go to whatever stands there when they are sent."""
-
-    def __init__(self, world: "World", cluster: str) -> None:
-        self.world = world
-        self.cluster = cluster
-        self._to: tuple[EmbeddedCluster, Transport] | None = None
-
-    async def request(self, request: Request) -> Response:
-        """The answer of what stands there."""
-        facing = self.world.facing(self.cluster)
-        if self._to is None or self._to[0] is not facing:
-            self._to = facing, facing.transport()
-        return await self._to[1].request(request)
-
-    async def close(self) -> None:
-        if self._to is not None:
-            await self._to[1].close()
 
 
 class Stoppable(Schedule, Protocol):
@@ -126,7 +74,7 @@ class Told:
         return fault
 
 
-class World:
+class World(Hands):
     """One federation with its faults. `listeners` hear of every request of hub and members."""
 
     def __init__(
@@ -190,7 +138,7 @@ class World:
             clock_of=self.clock,
             ended=self._ended,
         )
-        self.host = Client(self.federation.host.transport(), "host", field_manager="kubectl")
+        self.host = self.user("host")
         self.listeners.append(self.story.add)
 
     @property
@@ -238,12 +186,6 @@ class World:
     def clock(self, owner: str) -> ProcessClock:
         """The wall clock of a process or of a cluster."""
         return self._clocks.setdefault(owner, ProcessClock(EPOCH_S))
-
-    def user(self, cluster: str) -> Client:
-        """The user's own connection to a cluster, without faults."""
-        return Client(self.clusters[cluster].transport(), cluster, field_manager="kubectl")
-
-    member = user
 
     def fresh(self, cluster: str) -> EmbeddedCluster:
         """A new, empty cluster like the named one."""
@@ -305,9 +247,15 @@ class World:
         life = LIFE.get()
         if life is None:
             return inner
-        wire = self.between(
-            process, cluster, Wire(self, process, cluster, life, Address(self, cluster))
-        )
+
+        def heard(request: Request, status: int) -> None:
+            now_s = self.federation.clock.monotonic()
+            sent = Sent(now_s, process, life, cluster, request, status)
+            for listener in self.listeners:
+                listener(sent)
+
+        address = Address(lambda: self.facing(cluster))
+        wire = self.between(process, cluster, Wire(address, life, heard))
         schedule = Told(self, life, HUB if is_hub(process) else MEMBER)
         boxed = BoxTransport(wire, self.boxes, process, cluster)
         linked = LinkTransport(boxed, self.links, process, cluster)
@@ -415,8 +363,7 @@ class World:
         plural, body = foreign.namesake()
         ref = foreign.ref(plural, body)
         with contextlib.suppress(errors.NotFound):  # the cluster may have been made anew without it
-            live = await self.member("a").get(ref)
-            await self.member("a").delete(ref, uid=live["metadata"]["uid"])
+            await self.remove(ref, at="a")
 
     def rescheduled(self, schedules: Mapping[str, Stoppable]) -> None:
         """Other faults of single requests from now on, also for processes that live already."""

@@ -5,10 +5,10 @@ import contextlib
 import random
 from collections.abc import AsyncIterator
 
-from federator.kube.wire.transport import Response, Transport
+from federator.kube.wire.transport import Response
+from federator.sandbox.faults import boxes
 from federator.sandbox.faults.requests import CannedResponse, refusal
 from federator.sandbox.faults.rows import (
-    Box,
     Episode,
     Injection,
     RequestFault,
@@ -104,13 +104,12 @@ async def captive_portal(stage: Stage, rng: random.Random) -> AsyncIterator[None
     member = rng.choice(list(stage.members))
     always = rng.choice(_WRONG) if rng.random() < 0.7 else None
 
-    async def how(sending: Sending, inner: Transport) -> Response:
-        stage.happened("captive-portal")
-        return wrong(rng) if always is None else CannedResponse(*always)
-
-    with stage.boxes.standing(
-        Box(lambda sending: sending.cluster == member and is_hub(sending.process), how)
-    ):
+    box = boxes.answering(
+        lambda sending: sending.cluster == member and is_hub(sending.process),
+        lambda: wrong(rng) if always is None else CannedResponse(*always),
+        lambda sending: stage.happened("captive-portal"),
+    )
+    with stage.boxes.standing(box):
         if rng.random() < 0.5:
             await stage.links.end_streams(member)
         yield

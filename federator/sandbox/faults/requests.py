@@ -65,7 +65,9 @@ class CannedResponse:
         yield self._body
 
     async def read(self, limit: int) -> bytes:
-        """The body."""
+        """The body. Raises `errors.Malformed` beyond `limit` bytes."""
+        if len(self._body) > limit:
+            raise errors.Malformed(f"an answer of more than {limit} bytes")
         return self._body
 
     async def close(self) -> None:

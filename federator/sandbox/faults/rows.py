@@ -27,6 +27,15 @@ def is_hub(process: str) -> bool:
     return process == HUB or process.startswith("hub-")
 
 
+def plural_of(path: str) -> tuple[str, str]:
+    """(resource, subresource) of a path that names an object or a collection."""
+    parts = path.strip("/").split("/")
+    parts = parts[2:] if parts[0] == "api" else parts[3:]
+    if parts[:1] == ["namespaces"] and len(parts) > 2:
+        parts = parts[2:]
+    return (parts[0] if parts else ""), (parts[2] if len(parts) > 2 else "")
+
+
 @dataclass(frozen=True, slots=True)
 class Sending:
     """One request on its way: who sends it, and to which API server (`host` or a member's name)."""

@@ -1,7 +1,8 @@
-"""When faults of single requests happen: by seeded chance, or at one counted request."""
+"""When faults of single requests happen: by seeded chance, when they are ordered, or at one
+counted request."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from federator.sandbox.faults import table
@@ -38,6 +39,35 @@ class Seeded:
             return None
         for fault, chance in self._chances:
             if fault.befalls(sending) and self._rng.randrange(1000) < chance:
+                return fault
+        return None
+
+
+class Ordered:
+    """Each fault once, at the next request that it was ordered for."""
+
+    def __init__(self) -> None:
+        self._orders: list[tuple[RequestFault, Callable[[Sending], bool]]] = []
+
+    def order(self, name: str, wanted: Callable[[Sending], bool]) -> None:
+        """The next request that this holds for, and that the fault can befall, has it."""
+        self._orders.append((table.REQUEST_FAULTS[name], wanted))
+
+    def cancel(self) -> None:
+        """Nothing is ordered any more."""
+        self._orders.clear()
+
+    @property
+    def open(self) -> int:
+        """Orders that have not been met yet."""
+        return len(self._orders)
+
+    def pick(self, sending: Sending) -> RequestFault | None:
+        """The fault that was ordered first of those for this request."""
+        for order in self._orders:
+            fault, wanted = order
+            if fault.befalls(sending) and wanted(sending):
+                self._orders.remove(order)
                 return fault
         return None
 

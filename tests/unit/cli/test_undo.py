@@ -27,7 +27,7 @@ async def undone(world: World, meanwhile: Mapping[str, Any], subresource: str) -
     async def write() -> None:
         await world.host.patch(ref, meanwhile, subresource=subresource)
 
-    world.on_the_way["cli", "host", "PATCH", "pinterestservices"] = write
+    world.meanwhile("host", "PATCH", "pinterestservices", write, process="cli")
     await rollout._write_back(client, Target(KIND, "web"), obj, EARLIER)
     container = (await client.get(ref))["spec"]["template"]["spec"]["containers"][0]
     return str(container["resources"]["requests"]["cpu"])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from federator.hub.options import HubOptions
+from federator.sandbox.faults.links import Cut
 from tests.unit.hub.world import World, jobset, play, service
 
 BY_WORD = {"failover": {"when": "Dead"}}
@@ -18,10 +19,7 @@ PSVC, PJS, CLUSTER = "PinterestService", "PinterestJobSet", "MemberCluster"
 
 async def silent(world: World, name: str) -> str:
     """The cluster falls silent; returns since when."""
-    world.cut.add(("hub", name))
-    for tap in world.taps:
-        if (tap.process, tap.cluster) == ("hub", name):
-            await tap.end_streams()
+    await world.cut(name)
     await asyncio.sleep(80)
     found = await world.get(CLUSTER, "", name)
     assert found is not None
@@ -97,7 +95,7 @@ def test_a_dead_cluster_heard_again_keeps_what_is_decided_and_loses_what_has_mov
         assert "a" not in await world.shares("feed", "moves")
         assert await world.shares("feed", "stays") == {"a": 4}  # nobody leaves for nowhere
         uid = (await world.get("Deployment", "feed", "stays", at="a") or {})["metadata"]["uid"]
-        world.cut.clear()
+        world.heal()
         await asyncio.sleep(60)
         assert (await world.get("Deployment", "feed", "stays", at="a") or {})["metadata"][
             "uid"
@@ -120,7 +118,7 @@ def test_a_word_is_about_one_silence_and_a_later_one_moves_nothing() -> None:
         await world.settle()
         await declare(world, "a", await silent(world, "a"))
         await until(world, "a", "Moved")
-        world.cut.clear()
+        world.heal()
         await asyncio.sleep(60)
         await world.create(PSVC, "feed", "more", service(12))
         await world.settle()
@@ -128,9 +126,9 @@ def test_a_word_is_about_one_silence_and_a_later_one_moves_nothing() -> None:
         assert at_first["a"] > 0
         decided = [one["spec"]["seq"] for one in await world.decisions()]
         for _ in range(40):
-            world.cut.add(("hub", "a"))
+            await world.cut("a")
             await asyncio.sleep(60)
-            world.cut.clear()
+            world.heal()
             await asyncio.sleep(20)
         assert await world.shares("feed", "more") == at_first
         assert [one["spec"]["seq"] for one in await world.decisions()] == decided
@@ -154,7 +152,7 @@ def test_moving_ends_at_once_when_the_word_is_taken_back_or_the_cluster_is_heard
         assert (await world.shares("feed", "web"))["a"] == left
         await declare(world, "a", word)
         await asyncio.sleep(20)
-        world.cut.clear()
+        world.heal()
         await asyncio.sleep(30)
         left = (await world.shares("feed", "web"))["a"]
         assert left > 0
@@ -176,7 +174,7 @@ def test_a_silent_member_process_and_a_shortage_of_the_hubs_own_are_never_death(
         await world.settle()
         at_first = await world.shares("feed", "web")
         if process == "hub":
-            world.short.add(("hub", "a"))
+            await world.cut("a", how=Cut.SHORT)
         else:
             await world.federation.kill("member a")
         await asyncio.sleep(240)

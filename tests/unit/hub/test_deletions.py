@@ -99,7 +99,7 @@ async def blocked_deletion(world: World) -> dict[str, Any]:
     """Deletes a service while `b` cannot be reached, and returns its decision."""
     await world.create(PSVC, "feed", "web", service(6))
     await world.settle()
-    world.cut.add(("hub", "b"))
+    await world.cut("b")
     await asyncio.sleep(60)
     await world.delete(PSVC, "feed", "web")
     await asyncio.sleep(60)
@@ -128,7 +128,7 @@ def test_a_deletion_that_gives_a_cluster_up_ends_and_the_cluster_is_cleaned_on_r
         world.federation.start_hub()
         await asyncio.sleep(60)
         assert await world.get(PSVC, "feed", "web", at="b") is not None
-        world.cut.clear()
+        world.heal()
         await asyncio.sleep(60)
         assert await world.get(PSVC, "feed", "web", at="b") is None
         assert await forgotten(world, "b") == []
@@ -143,7 +143,7 @@ def test_what_was_given_up_is_removed_before_a_workload_of_the_same_name_runs_th
         await asyncio.sleep(30)
         await world.create(PSVC, "feed", "web", service(4))
         await asyncio.sleep(10)
-        world.cut.clear()
+        world.heal()
         await asyncio.sleep(90)
         await world.settle()
         found = await world.get(PSVC, "feed", "web")
@@ -162,7 +162,7 @@ def test_a_deletion_waits_for_a_cluster_that_does_not_serve_the_kind_for_a_while
         await world.settle()
         await world.federation.kill("hub")
         await world.delete(PSVC, "feed", "web")
-        await world.serve_no_longer("b", "pinterestservices")
+        world.serve_no_longer("b", "PinterestService")
         world.federation.start_hub()
         await asyncio.sleep(120)
         (decision,) = await world.decisions()
@@ -171,7 +171,7 @@ def test_a_deletion_waits_for_a_cluster_that_does_not_serve_the_kind_for_a_while
         assert "do not serve PinterestService: b" in told["message"]
         assert await slices(world) == 1
 
-        world.canned.clear()
+        world.clear()
         await asyncio.sleep(120)
         assert await slices(world) == 0
         assert await world.decisions() == []
@@ -182,16 +182,16 @@ def test_a_deletion_waits_for_a_cluster_that_does_not_serve_the_kind_for_a_while
 def test_what_was_given_up_is_remembered_until_the_kind_is_served_again() -> None:
     async def scenario(world: World) -> None:
         await blocked_deletion(world)
-        await world.serve_no_longer("b", "pinterestservices")
+        world.serve_no_longer("b", "PinterestService")
         await joining.forget(world.host, "b")
         await asyncio.sleep(30)
         await world.federation.kill("hub")
         world.federation.start_hub()
-        world.cut.clear()
+        world.heal()
         await asyncio.sleep(60)
         assert [entry["name"] for entry in await forgotten(world, "b")] == ["web"]
 
-        world.canned.clear()
+        world.clear()
         await asyncio.sleep(120)
         assert await slices(world) == 0
         assert await forgotten(world, "b") == []
@@ -219,10 +219,10 @@ def test_a_workload_that_goes_while_its_decision_is_being_written_leaves_none() 
             await world.delete(PSVC, "feed", "web")
             await asyncio.sleep(0.1)  # the hub hears of it
 
-        world.on_the_way["hub", "host", "POST", "placementdecisions"] = goes
+        sent = world.meanwhile("host", "POST", "placementdecisions", goes)
         await world.create(PSVC, "feed", "web", service(3))
         await asyncio.sleep(30)
-        assert world.on_the_way == {}
+        assert sent.is_set()
         assert await world.decisions() == []
         assert await slices(world) == 0
 
@@ -235,10 +235,10 @@ def test_a_decision_is_deleted_once_although_its_watch_tells_nothing() -> None:
         await world.settle()
         await world.federation.kill("hub")
         await world.delete(PSVC, "feed", "web")
-        world.short_watches.add(("hub", "host"))
+        world.close_watches("host")
         world.federation.start_hub()
         await asyncio.sleep(0.5)
-        world.canned["hub", "host", "/placementdecisions"] = (503, b"")
+        world.answer("host", "/placementdecisions", 503, b"")
         await asyncio.sleep(20)
         assert await world.decisions() == []
         assert world.writes["hub", "host", "DELETE", "placementdecisions"] == 1
@@ -251,16 +251,16 @@ def test_a_slice_whose_watch_tells_nothing_is_deleted_less_and_less_often() -> N
         await world.create(PSVC, "feed", "web", service(3))
         await world.settle()
         await world.federation.kill("hub")
-        world.short_watches.add(("hub", "b"))
+        world.close_watches("b")
         world.federation.start_hub()
         await asyncio.sleep(0.5)
-        world.canned["hub", "b", "/pinterestservices"] = (503, b"")
+        world.answer("b", "/pinterestservices", 503, b"")
         await world.delete(PSVC, "feed", "web")
         await asyncio.sleep(60)
         assert await world.get(PSVC, "feed", "web", at="b") is None
         assert 2 <= world.writes["hub", "b", "DELETE", "pinterestservices"] <= 20
 
-        world.canned.clear()
+        world.clear()
         await asyncio.sleep(60)
         assert await world.decisions() == []
 
@@ -297,14 +297,14 @@ def test_a_decision_stays_while_a_member_never_seen_to_hold_anything_fails_its_p
         hub.state.members["b"].own_writes.pop(key, None)
         hub.state.members["b"].stores[PSVC].drop((key.namespace, key.name))
         hub.state.holders[key] = tuple(name for name in hub.state.holders[key] if name != "b")
-        world.cut.add(("hub", "b"))
+        await world.cut("b")
         await asyncio.sleep(15)
         await world.delete(PSVC, "feed", "web")
         await asyncio.sleep(60)
         assert len(await world.decisions()) == 1
         assert await world.get(PSVC, "feed", "web", at="b") is not None
 
-        world.cut.clear()
+        world.heal()
         await asyncio.sleep(60)
         assert await slices(world) == 0
         assert await world.decisions() == []
@@ -377,7 +377,7 @@ def test_a_decision_deleted_by_hand_stays_guarded_while_its_workload_s_end_is_un
         await world.settle()
         hub, (decision,) = world.federation.hub, await world.decisions()
         name = decision["metadata"]["name"]
-        world.mute.add(("hub", "host"))
+        world.mute("host")
         await world.delete("PinterestService", "feed", "web")
         await world.delete("PlacementDecision", "feed", name)
         deleting = await world.get("PlacementDecision", "feed", name)
@@ -390,7 +390,7 @@ def test_a_decision_deleted_by_hand_stays_guarded_while_its_workload_s_end_is_un
         assert [one["metadata"]["uid"] for one in await world.decisions()] == [
             decision["metadata"]["uid"]
         ]
-        world.mute.clear()
+        await world.unmute()
         await asyncio.sleep(60)
         assert await _slices(world) == {}
         assert await world.decisions() == []
@@ -407,13 +407,13 @@ def test_what_a_decision_left_that_went_and_was_never_rewritten_goes_with_its_wo
         await world.create("PinterestService", "feed", "web", service(6))
         await world.settle()
         (decision,) = await world.decisions()
-        world.unwritable.add(("hub", "host", "placementdecisions"))
+        world.refuse_writes("host", "placementdecisions")
         await world.delete("PlacementDecision", "feed", decision["metadata"]["name"])
         await asyncio.sleep(5)
         assert await world.decisions() == []
         await world.federation.kill("hub")
         await world.delete("PinterestService", "feed", "web")
-        world.unwritable.clear()
+        world.clear()
         assert len(await _slices(world)) == 3
         world.federation.start_hub()
         await asyncio.sleep(60)

@@ -241,14 +241,14 @@ def test_a_silent_cluster_is_not_drained_until_it_is_heard() -> None:
         await world.create(PSVC, "feed", "web", service(12))
         await world.settle()
         at_first = await world.shares("feed", "web")
-        world.cut.add(("hub", "a"))
+        world.turn_away("a")
         await asyncio.sleep(60)
         await drain(world, "a")
         await asyncio.sleep(30)
         told = await said(world, "a")
         assert (told["status"], told["reason"]) == ("False", "NotHeard")
         assert await world.shares("feed", "web") == at_first
-        world.cut.clear()
+        world.clear()
         await until(world, "a", "Emptied", 120, least=9)
 
     play(scenario)

@@ -700,7 +700,7 @@ def test_no_member_hears_of_an_edit_before_placing_has_judged_it(change: str) ->
             return wait
 
         for verb, what in (("POST", "controllerrevisions"), ("PATCH", "placementdecisions")):
-            world.on_the_way["hub", "host", verb, what] = late(what)
+            world.meanwhile("host", verb, what, late(what))
         await world.patch(KIND, "feed", "web", template(change))
         while not arrived:
             assert await cpu_in_members(world) == before

@@ -18,14 +18,13 @@ def test_an_edit_of_what_never_reached_a_member_is_no_edit_of_what_runs() -> Non
             "FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": limits("4")}
         )
         await world.settle()
-        world.unwritable |= {
-            ("hub", cluster, "/pinterestservices") for cluster in world.federation.members
-        }
+        for cluster in world.federation.members:
+            world.refuse_writes(cluster, "/pinterestservices")
         await world.create(KIND, "feed", "web", service(4, "500m", project="feed"))
         await asyncio.sleep(5)
         await world.federation.kill("hub")
         await world.patch(KIND, "feed", "web", template("2"))
-        world.unwritable.clear()
+        world.clear()
         world.federation.start_hub()
         await asyncio.sleep(30)
         await world.settle()
@@ -59,9 +58,8 @@ def test_a_profile_that_adds_more_before_the_first_slice_holds_nothing_back() ->
             "FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": limits("4")}
         )
         await world.settle()
-        world.unwritable |= {
-            ("hub", cluster, "/pinterestservices") for cluster in world.federation.members
-        }
+        for cluster in world.federation.members:
+            world.refuse_writes(cluster, "/pinterestservices")
         await world.create(KIND, "feed", "web", service(4, "500m", project="feed"))
         await asyncio.sleep(5)
         await world.federation.kill("hub")
@@ -75,7 +73,7 @@ def test_a_profile_that_adds_more_before_the_first_slice_holds_nothing_back() ->
         await world.patch(
             KIND, "feed", "web", {"spec": {"placement": {"clusters": {"exclude": ["none"]}}}}
         )
-        world.unwritable.clear()
+        world.clear()
         world.federation.start_hub()
         await asyncio.sleep(30)
         await world.settle()

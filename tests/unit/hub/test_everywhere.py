@@ -45,12 +45,12 @@ def test_a_cluster_that_is_opened_later_gets_its_copies(restarted: bool) -> None
 
 def test_a_cluster_that_answers_later_gets_its_copies() -> None:
     async def scenario(world: World) -> None:
-        world.cut.add(("hub", "c"))
+        await world.cut("c")
         await asyncio.sleep(90)
         await world.create(PSVC, "feed", "web", service(2, placement=EVERYWHERE))
         await asyncio.sleep(30)
         assert await world.shares("feed", "web") == {"a": 2, "b": 2}
-        world.cut.clear()
+        world.heal()
         await asyncio.sleep(60)
         assert await world.shares("feed", "web") == {"a": 2, "b": 2, "c": 2}
 

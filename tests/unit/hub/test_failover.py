@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from federator.hub.options import HubOptions
+from federator.sandbox.faults.links import Cut
 from federator.sandbox.fleetfile import FleetSpec, MemberSpec, Pool
 from tests.unit.hub.world import World, jobset, play, service, small_fleet
 
@@ -21,10 +22,7 @@ PSVC, PJS, CLUSTER, POLICY = (
 
 async def silence(world: World, name: str, seconds: float = 0.0) -> None:
     """Nothing is heard of it any more: no answer, and no news on what is open."""
-    world.cut.add(("hub", name))
-    for tap in world.taps:
-        if (tap.process, tap.cluster) == ("hub", name):
-            await tap.end_streams()
+    await world.cut(name)
     await asyncio.sleep(seconds)
 
 
@@ -94,7 +92,7 @@ def test_a_cluster_that_comes_back_loses_nothing_that_is_decided_there_and_its_w
         assert "a" not in await world.shares("feed", "moves")
         assert await world.shares("feed", "stays") == {"a": 4}  # nobody leaves for nowhere
         uid = (await world.get("Deployment", "feed", "stays", at="a") or {})["metadata"]["uid"]
-        world.cut.clear()
+        world.heal()
         await asyncio.sleep(60)
         kept = await world.get("Deployment", "feed", "stays", at="a")
         assert kept is not None
@@ -127,14 +125,13 @@ def test_stale_copies_go_only_when_their_replacements_are_ready() -> None:
         await world.create(PSVC, "feed", "web", service(12, **inline(afterSeconds=0)))
         await world.settle()
         held = (await world.shares("feed", "web"))["a"]
-        world.cut.add(("hub", "b"))  # nothing can be made ready anywhere else
-        world.cut.add(("hub", "c"))
+        await world.cut("b", "c")  # nothing can be made ready anywhere else
         await silence(world, "a", 5)
-        world.cut -= {("hub", "b"), ("hub", "c")}
+        world.heal("b", "c")
         for name in ("b", "c"):
             await world.federation.kill(f"member {name}")  # they take slices, and nobody runs them
         await asyncio.sleep(50)
-        world.cut.clear()
+        world.heal()
         await asyncio.sleep(40)
         there = await world.get("Deployment", "feed", "web", at="a")
         assert there is not None
@@ -155,7 +152,7 @@ def test_a_cluster_that_flaps_moves_nothing_and_one_that_is_lost_again_and_again
         at_first = await world.shares("feed", "web")
         for _ in range(120):  # an hour
             await silence(world, "a", 20)
-            world.cut.clear()
+            world.heal()
             await asyncio.sleep(10)
         assert await world.shares("feed", "web") == at_first
         moves = list[float]()
@@ -164,7 +161,7 @@ def test_a_cluster_that_flaps_moves_nothing_and_one_that_is_lost_again_and_again
             if step % 9 == 0:
                 await silence(world, "a")
             elif step % 9 == 5:
-                world.cut.clear()
+                world.heal()
             await asyncio.sleep(20)
             spec = (await world.decisions())[0]["spec"]
             if spec["seq"] != seen and spec["causes"][-1].startswith("fail"):
@@ -251,7 +248,7 @@ def test_a_blip_leaves_no_trace(seconds: int) -> None:
         await world.settle()
         at_first = await world.shares("feed", "web")
         await silence(world, "a", seconds)
-        world.cut.clear()
+        world.heal()
         await asyncio.sleep(60)
         assert await world.shares("feed", "web") == at_first
         assert await taints(world, "a") == []
@@ -267,9 +264,9 @@ def test_what_is_no_silence_of_the_cluster_moves_nothing(process: str) -> None:
         await world.settle()
         at_first = await world.shares("feed", "web")
         if process == "hub":
-            world.short.add(("hub", "a"))
+            await world.cut("a", how=Cut.SHORT)
         elif process == "refused":
-            world.denied.add(("hub", "a"))
+            world.deny("a")
         else:
             await world.federation.kill("member a")
         await asyncio.sleep(600)
@@ -286,7 +283,7 @@ def test_a_cluster_whose_watches_still_tell_news_is_not_lost() -> None:
         await world.create(PSVC, "feed", "web", service(12, **inline(afterSeconds=60)))
         await world.settle()
         at_first = await world.shares("feed", "web")
-        world.cut.add(("hub", "a"))
+        world.turn_away("a")
         await asyncio.sleep(240)
         assert (await world.condition(CLUSTER, "", "a", "Ready"))["reason"] == "Unreachable"
         assert await world.shares("feed", "web") == at_first
@@ -310,7 +307,7 @@ def test_when_all_fall_silent_nothing_moves_and_the_first_that_is_heard_starts_t
         assert (await said(world, "a"))["reason"] == "Held"
         assert "FullDisruption" in (await said(world, "a"))["message"]
         assert "FailoverHeld" in await events(world, CLUSTER, "a")
-        world.cut -= {("hub", "b"), ("hub", "c")}
+        world.heal("b", "c")
         await asyncio.sleep(250)
         assert await world.shares("feed", "web") == at_first
         assert "FailoverReleased" in await events(world, CLUSTER, "a")

@@ -122,23 +122,8 @@ def test_a_job_set_that_was_done_before_the_hub_began_holds_nothing() -> None:
 
 def test_a_standby_knows_what_is_done_and_gives_it_to_the_next() -> None:
     async def scenario(pair: leadership.Pair) -> None:
-        await pair.create("any", 1)  # makes the namespace
-        kind = registry.KINDS["FederatedQuota"]
-        body = {
-            "apiVersion": kind.api_version,
-            "kind": kind.kind,
-            "metadata": {"name": "feed"},
-            "spec": account(),
-        }
-        await pair.host.create(kind.ref("", "feed"), body)
-
-        async def create(name: str) -> None:
-            found = registry.KINDS[PJS]
-            meta = {"name": name, "namespace": "feed"}
-            made = {"apiVersion": found.api_version, "kind": PJS, "metadata": meta, "spec": ten()}
-            await pair.host.create(found.ref("feed", name), made)
-
-        await create("first")
+        await pair.create("FederatedQuota", "", "feed", account())
+        await pair.create(PJS, "feed", "first", ten())
         await pair.settle()
         old, new = pair.leader(), pair.standby()
         for name in (old, new):
@@ -150,7 +135,7 @@ def test_a_standby_knows_what_is_done_and_gives_it_to_the_next() -> None:
 
         await pair.crash(old)
         await pair.until(new)
-        await create("second")
+        await pair.create(PJS, "feed", "second", ten())
         await pair.settle()
         assert (await pair.host.get(registry.KINDS[PJS].ref("feed", "second")))["status"][
             "done"
@@ -193,7 +178,7 @@ def test_what_a_member_has_done_is_not_done_again_although_it_could_not_be_recor
     how: str, restarted: bool
 ) -> None:
     async def scenario(world: World) -> None:
-        world.canned["hub", "host", "/first/status"] = FAILS
+        world.answer("host", "/first/status", *FAILS)
         spec = ten(run_s=8, slots=4) | {"placement": {"division": {"strategy": "Pack"}}}
         await world.create(PJS, "feed", "first", spec)
         await asyncio.sleep(14)
@@ -210,7 +195,7 @@ def test_what_a_member_has_done_is_not_done_again_although_it_could_not_be_recor
             assert shards.intersect(await ran(world, other), early) == ()
         assert await has_done(world, home) != ()  # the slice stays until the host has what it says
 
-        world.canned.clear()
+        world.clear()
         await asyncio.sleep(60)
         await world.settle()
         found = await world.get(PJS, "feed", "first")
@@ -223,7 +208,7 @@ def test_what_a_member_has_done_is_not_done_again_although_it_could_not_be_recor
 
 def test_what_was_lost_with_the_member_before_it_was_recorded_is_done_again() -> None:
     async def scenario(world: World) -> None:
-        world.canned["hub", "host", "/first/status"] = FAILS
+        world.answer("host", "/first/status", *FAILS)
         spec = ten(run_s=8, slots=4) | {"placement": {"division": {"strategy": "Pack"}}}
         await world.create(PJS, "feed", "first", spec)
         await asyncio.sleep(14)
@@ -236,7 +221,7 @@ def test_what_was_lost_with_the_member_before_it_was_recorded_is_done_again() ->
             registry.KINDS[PJS].ref("feed", "first"), uid=lost["metadata"]["uid"]
         )
         await asyncio.sleep(10)
-        world.canned.clear()
+        world.clear()
         await asyncio.sleep(60)
         await world.settle()
         assert await done(world, "first") == 10
@@ -268,7 +253,7 @@ def test_what_the_host_records_no_longer_and_no_member_tells_is_done_again() -> 
 
 def test_a_member_says_nothing_about_shards_that_it_was_not_given() -> None:
     async def scenario(world: World) -> None:
-        world.canned["hub", "host", "/first/status"] = FAILS
+        world.answer("host", "/first/status", *FAILS)
         await world.create(
             PJS,
             "feed",

@@ -275,12 +275,12 @@ def test_a_host_that_refuses_what_a_hub_begins_with_is_not_asked_more_than_once_
     async def scenario(world: World) -> None:
         await world.settle()
         await world.federation.kill("hub")
-        world.canned["hub", "host", path] = (500, b"{}")
+        world.answer("host", path, 500, b"{}")
         world.federation.start_hub()
         await asyncio.sleep(60)
         assert 10 <= world.answered[path] <= 60
 
-        world.canned.clear()
+        world.clear()
         await world.settle()
 
     play(scenario)

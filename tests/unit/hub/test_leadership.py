@@ -3,7 +3,6 @@ twice or sent late.
 """
 
 import asyncio
-import contextlib
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -16,83 +15,40 @@ from federator.hub.options import HubOptions
 from federator.hub.records.tombstones import ANNOTATION
 from federator.kinds import registry
 from federator.kube import errors
-from federator.kube.client import Client
-from federator.kube.clock import Clock
 from federator.kube.leader.elector import LeaseLost
-from federator.kube.wire.transport import Request, Response, Transport
+from federator.kube.wire.transport import Request
 from federator.model import seq as seqs
 from federator.model.steps import ObjectRef
 from federator.sandbox import virtual_time
-from federator.sandbox.federation import Federation
-from tests.unit.hub import world as worlds
+from federator.sandbox.faults.links import Cut
+from federator.sandbox.faults.rows import Sending, is_hub
+from tests.unit.hub.world import World, service, small_fleet
+from tests.worlds import spoken
 
 LEASE = ObjectRef("coordination.k8s.io/v1", "leases", "federator-system", "federator-hub", "Lease")
 LONGEST_S = 17.0
 
 
-class Wire:
-    """Notes every write of a hub with its time, lets a process be cut off, and holds back what a
-    frozen one sent.
-    """
-
-    def __init__(self, pair: "Pair", process: str, cluster: str, inner: Transport) -> None:
-        self.pair = pair
-        self.process = process
-        self.cluster = cluster
-        self.inner = inner
-
-    async def request(self, request: Request) -> Response:
-        if self.process in self.pair.cut:
-            raise errors.Unreachable(f"{self.cluster} is cut off from {self.process}")
-        if self.process in self.pair.frozen:
-            self.pair.held.append((self.process, self.cluster, request))
-            delayed = asyncio.create_task(self._later(request))
-            self.pair.late.append(delayed)
-            return await asyncio.shield(delayed)
-        return await self._send(request)
-
-    async def _later(self, request: Request) -> Response:
-        """A frozen machine's packets leave when it thaws."""
-        await self.pair.thawed.wait()
-        return await self._send(request)
-
-    async def _send(self, request: Request) -> Response:
-        response = await self.inner.request(request)
-        if (
-            request.method != "GET"
-            and "/leases" not in request.path
-            and self.process.startswith("hub")
-        ):
-            now = asyncio.get_running_loop().time()
-            resource = worlds.resource_of(request.path)
-            self.pair.writes.append(
-                (now, self.process, self.cluster, request.method, resource, response.status)
-            )
-        return response
-
-    async def close(self) -> None:
-        await self.inner.close()
-
-
-class Pair:
+class Pair(World):
     """A federation with two hubs."""
 
     def __init__(self, seed: int = 1) -> None:
-        self.cut: set[str] = set()
-        self.frozen: set[str] = set()
-        self.thawed = asyncio.Event()
-        self.held: list[tuple[str, str, Request]] = []
-        self.late: list[asyncio.Task[Response]] = []
-        self.writes: list[tuple[float, str, str, str, str, int]] = []
-        self.federation = Federation(
-            fleet=worlds.small_fleet(),
-            clock=Clock(worlds.EPOCH_S),
-            rng=random.Random(seed),
-            hub_options=HubOptions(),
-            wrap=lambda process, cluster, inner: Wire(self, process, cluster, inner),
-            hubs=2,
-        )
-        self.host = Client(self.federation.host.transport(), "host")
+        super().__init__(small_fleet(), HubOptions(), seed, hubs=2)
+        self.written: list[tuple[float, str, str, str, str, int]] = []
+        """What hubs have written besides leases: (time, hub, cluster, method, resource, status)."""
+
+    def heard(self, process: str, cluster: str, request: Request, status: int) -> None:
+        super().heard(process, cluster, request, status)
+        sending = Sending(process, cluster, request)
+        if sending.writes and is_hub(process) and "/leases" not in request.path:
+            now = asyncio.get_running_loop().time()
+            self.written.append((now, *spoken(sending), status))
+
+    async def cut_off(self, *names: str, how: Cut = Cut.REFUSED, late: bool = False) -> None:
+        """Nothing of these hubs reaches a cluster until `heal`."""
+        for name in names:
+            clusters = ("host", *self.federation.members)
+            await self.cut(*clusters, process=name, how=how, late=late)
 
     def leader(self) -> str:
         found = [name for name, hub in self.federation.processes.items() if hub.state.leading]
@@ -112,53 +68,35 @@ class Pair:
             await asyncio.sleep(0.05)
         return asyncio.get_running_loop().time() - begun
 
-    async def create(self, name: str, replicas: int = 6) -> None:
-        kind = registry.KINDS["PinterestService"]
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}}
-        with contextlib.suppress(errors.AlreadyExists):
-            await self.host.create(
-                ObjectRef("v1", "namespaces", "", "feed", "Namespace"), namespace
-            )
-        meta = {"name": name, "namespace": "feed"}
-        body = {
-            "apiVersion": kind.api_version,
-            "kind": kind.kind,
-            "metadata": meta,
-            "spec": worlds.service(replicas),
-        }
-        await self.host.create(kind.ref("feed", name), body)
+    async def serve(self, name: str, replicas: int = 6) -> None:
+        await self.create("PinterestService", "feed", name, service(replicas))
 
     async def scale(self, name: str, replicas: int) -> None:
         await self.host.patch(
             registry.KINDS["PinterestService"].ref("feed", name), {"spec": {"replicas": replicas}}
         )
 
-    async def decisions(self) -> dict[str, Any]:
-        kind = registry.KINDS["PlacementDecision"]
-        found = (await self.host.list(kind.api_version, kind.plural)).items
-        return {obj["spec"]["workload"]["name"]: obj for obj in found}
+    async def decided(self) -> dict[str, Any]:
+        return {obj["spec"]["workload"]["name"]: obj for obj in await self.decisions()}
 
     async def crash(self, name: str) -> None:
         """No farewell: what it says on its way out is not heard."""
-        self.cut.add(name)
+        await self.cut_off(name)
         await self.federation.kill(name)
-        self.cut.discard(name)
+        self.heal()
 
     async def seqs(self) -> dict[str, int]:
         return {
             name: max(s["seq"] for s in obj["spec"]["shares"])
-            for name, obj in (await self.decisions()).items()
+            for name, obj in (await self.decided()).items()
         }
 
     def accepted(self, method: str, resource: str) -> int:
         return sum(
             1
-            for _, _, _, how, what, code in self.writes
+            for _, _, _, how, what, code in self.written
             if (how, what) == (method, resource) and code < 300
         )
-
-    async def settle(self) -> None:
-        await self.federation.until_settled(120)
 
 
 def play(scenario: Callable[[Pair], Awaitable[None]], *, seed: int = 1) -> None:
@@ -169,20 +107,17 @@ def play(scenario: Callable[[Pair], Awaitable[None]], *, seed: int = 1) -> None:
             await scenario(pair)
             pair.federation.check()
         finally:
-            pair.thawed.set()
             await pair.federation.stop()
-            for task in pair.late:
-                task.cancel()
 
     virtual_time.run(main())
 
 
 def test_a_first_start_leads_without_waiting_and_only_one_hub_writes() -> None:
     async def scenario(pair: Pair) -> None:
-        await pair.create("web")
+        await pair.serve("web")
         await pair.settle()
         assert asyncio.get_running_loop().time() < 10
-        assert {process for _, process, *_ in pair.writes} == {pair.leader()}
+        assert {process for _, process, *_ in pair.written} == {pair.leader()}
         assert (await pair.host.get(LEASE))["spec"]["leaseTransitions"] == 1
 
     play(scenario)
@@ -194,12 +129,12 @@ def test_what_was_buried_is_on_the_lease_before_its_decision_goes() -> None:
     """
 
     async def scenario(pair: Pair) -> None:
-        await pair.create("web")
+        await pair.serve("web")
         await pair.settle()
         ref = registry.KINDS["PinterestService"].ref("feed", "web")
         uid = (await pair.host.get(ref))["metadata"]["uid"]
         await pair.host.delete(ref, uid=uid)
-        while await pair.decisions():  # noqa: ASYNC110
+        while await pair.decided():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
         assert uid in (await pair.host.get(LEASE))["metadata"].get("annotations", {}).get(
             ANNOTATION, ""
@@ -211,7 +146,7 @@ def test_what_was_buried_is_on_the_lease_before_its_decision_goes() -> None:
 def test_a_standby_holds_warm_caches_and_no_reins() -> None:
     async def scenario(pair: Pair) -> None:
         for number in range(4):
-            await pair.create(f"web-{number}")
+            await pair.serve(f"web-{number}")
         await pair.settle()
         await asyncio.sleep(15)
         leader, standby = (
@@ -246,10 +181,10 @@ def test_a_leader_that_dies_under_load_is_replaced_and_nothing_is_done_twice(see
     async def scenario(pair: Pair) -> None:
         chance = random.Random(seed)
         for number in range(6):
-            await pair.create(f"web-{number}", replicas=3)
+            await pair.serve(f"web-{number}", replicas=3)
         await asyncio.sleep(2 + chance.random() * 2)
         for number in range(6, 12):
-            await pair.create(f"web-{number}", replicas=3)
+            await pair.serve(f"web-{number}", replicas=3)
         await asyncio.sleep(chance.random() / 4)
         dead, heir = pair.leader(), pair.standby()
         await pair.crash(dead)
@@ -260,32 +195,32 @@ def test_a_leader_that_dies_under_load_is_replaced_and_nothing_is_done_twice(see
         await pair.settle()
 
         assert took_s <= LONGEST_S
-        late = [write for write in pair.writes if write[0] > died_s]
+        late = [write for write in pair.written if write[0] > died_s]
         assert {process for _, process, *_ in late} == {heir}
         assert min(at for at, *_ in late) >= died_s + took_s - 0.1
         assert pair.accepted("POST", "placementdecisions") == 12
-        slices = sum(len(obj["spec"]["shares"]) for obj in (await pair.decisions()).values())
+        slices = sum(len(obj["spec"]["shares"]) for obj in (await pair.decided()).values())
         assert pair.accepted("POST", "pinterestservices") == slices
-        assert not [write for write in pair.writes if write[3] == "DELETE"]
+        assert not [write for write in pair.written if write[3] == "DELETE"]
         await asyncio.sleep(35)  # figures of members are copied half a minute later
-        before = len(pair.writes)
+        before = len(pair.written)
         await asyncio.sleep(90)
-        assert pair.writes[before:] == []
+        assert pair.written[before:] == []
 
     play(scenario, seed=seed)
 
 
 def test_a_stop_hands_over_within_a_retry_period_and_writes_nothing_that_was_settled() -> None:
     async def scenario(pair: Pair) -> None:
-        await pair.create("web")
+        await pair.serve("web")
         await pair.settle()
         await asyncio.sleep(35)
-        before, heir = len(pair.writes), pair.standby()
+        before, heir = len(pair.written), pair.standby()
         await pair.federation.kill(pair.leader())
 
         assert await pair.until(heir) <= 2.5
         await asyncio.sleep(90)
-        assert pair.writes[before:] == []
+        assert pair.written[before:] == []
         await pair.scale("web", 7)
         await pair.settle()
         assert seqs.term((await pair.seqs())["web"]) == 2
@@ -295,32 +230,29 @@ def test_a_stop_hands_over_within_a_retry_period_and_writes_nothing_that_was_set
 
 def test_a_frozen_leader_resumes_to_refusals_and_its_late_writes_change_nothing() -> None:
     async def scenario(pair: Pair) -> None:
-        await pair.create("web")
+        await pair.serve("web")
         await pair.settle()
         old, heir = pair.leader(), pair.standby()
         frozen = pair.federation.processes[old]
-        pair.frozen.add(old)
+        await pair.cut_off(old, how=Cut.MUTE, late=True)
         await pair.scale("web", 9)
         await asyncio.sleep(1)
-        assert any(
-            request.method != "GET" and "/leases" not in request.path for _, _, request in pair.held
-        )
+        assert pair.links.touched[Cut.MUTE]
         await pair.until(heir)
         await pair.settle()
         assert not frozen.state.leading
         assert pair.federation.lost[old] == 1
-        settled, objects = await pair.seqs(), await pair.decisions()
+        settled, objects = await pair.seqs(), await pair.decided()
         await pair.scale("web", 4)
         await pair.settle()
-        latest, objects = await pair.seqs(), await pair.decisions()
+        latest, objects = await pair.seqs(), await pair.decided()
         assert latest["web"] > settled["web"]
 
-        pair.frozen.discard(old)
-        pair.thawed.set()
+        pair.heal()
         await asyncio.sleep(5)
-        late = Counter(code for _, process, *_, code in pair.writes if process == old)
+        late = Counter(code for _, process, *_, code in pair.written if process == old)
         assert late[409] + late[422] >= 1
-        assert (await pair.decisions())["web"]["spec"] == objects["web"]["spec"]
+        assert (await pair.decided())["web"]["spec"] == objects["web"]["spec"]
         assert (await pair.host.get(LEASE))["spec"]["holderIdentity"].startswith(heir)
         await pair.settle()
         assert await pair.seqs() == latest
@@ -330,7 +262,7 @@ def test_a_frozen_leader_resumes_to_refusals_and_its_late_writes_change_nothing(
 
 def test_a_lease_that_is_deleted_costs_a_hand_over_and_terms_go_on_rising() -> None:
     async def scenario(pair: Pair) -> None:
-        await pair.create("web")
+        await pair.serve("web")
         await pair.settle()
         for reign in range(3):
             before = (await pair.seqs())["web"]
@@ -352,14 +284,14 @@ def test_a_lease_that_is_deleted_costs_a_hand_over_and_terms_go_on_rising() -> N
 
 def test_leases_that_cannot_be_reached_end_the_process_and_the_next_life_leads() -> None:
     async def scenario(pair: Pair) -> None:
-        await pair.create("web")
+        await pair.serve("web")
         await pair.settle()
-        pair.cut |= set(pair.federation.hub_names)
+        await pair.cut_off(*pair.federation.hub_names)
         ruler = pair.leader()
         await asyncio.sleep(30)
         assert not pair.leader()
         assert pair.federation.lost[ruler] == 1
-        pair.cut.clear()
+        pair.heal()
         await asyncio.sleep(LONGEST_S + 40)
         assert pair.leader()
         await pair.scale("web", 8)
@@ -370,19 +302,19 @@ def test_leases_that_cannot_be_reached_end_the_process_and_the_next_life_leads()
 
 def test_a_hub_that_lost_the_lease_ends_with_that_error() -> None:
     async def scenario(pair: Pair) -> None:
-        await pair.create("web")
+        await pair.serve("web")
         await pair.settle()
         process = pair.federation.processes[pair.leader()]
         spare = pair.federation._new_hub("hub-2")
         task = asyncio.create_task(spare.run())
-        pair.cut |= set(pair.federation.hub_names)
+        await pair.cut_off(*pair.federation.hub_names)
         await asyncio.sleep(60)
         assert spare.state.leading
         assert not process.state.leading
-        pair.cut.add("hub-2")
+        await pair.cut_off("hub-2")
         with pytest.raises(LeaseLost, match="10 s"):
             await task
-        pair.cut.clear()
+        pair.heal()
 
     play(scenario)
 
@@ -393,7 +325,7 @@ def test_a_hub_that_takes_over_forgets_decisions_that_are_gone_and_none_newer_th
     """
 
     async def scenario(pair: Pair) -> None:
-        await pair.create("web")
+        await pair.serve("web")
         await pair.settle()
         hub = pair.federation.processes[pair.leader()]
         (there,) = hub.state.records

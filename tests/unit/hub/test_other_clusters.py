@@ -35,10 +35,7 @@ async def made_anew(world: World, name: str, *, writes: int) -> EmbeddedCluster:
     world.federation.members[name] = cluster
     assert cluster.controllers is not None
     world.federation._start(f"controllers {name}", cluster.controllers.run())
-    for tap in world.taps:
-        if tap.cluster == name:
-            old, tap.inner = tap.inner, cluster.transport()
-            await old.close()
+    await world.links.end_streams(name)
     return cluster
 
 
@@ -86,7 +83,7 @@ def test_credentials_that_cannot_be_read_do_not_hide_why_a_cluster_is_kept_out()
         await world.settle()
         await made_anew(world, "b", writes=0)
         await asyncio.sleep(12)
-        world.canned["hub", "host", "/secrets/b"] = (500, b"{}")
+        world.answer("host", "/secrets/b", 500, b"{}")
         for _ in range(20):
             await asyncio.sleep(1)
             found = await world.get("MemberCluster", "", "b")
@@ -160,13 +157,13 @@ def test_a_cluster_that_never_joined_is_not_recorded_once_another_answers_in_its
         del status["clusterUID"]
         stale.obj = {**stale.obj, "status": status}
         stale.uid, stale.report = "seen-first", None
-        world.canned["hub", "host", "/secrets/b"] = (500, b"{}")
+        world.answer("host", "/secrets/b", 500, b"{}")
         stale.meet_other(status_uid(found))
         await asyncio.sleep(30)
 
         assert (hub.state.members["b"].uid, hub.state.members["b"].heard) == ("", False)
         assert status_uid(await world.get("MemberCluster", "", "b")) == status_uid(found)
-        world.canned.clear()
+        world.clear()
         await asyncio.sleep(30)
         member = hub.state.members["b"]
         assert (member.uid, member.heard) == (status_uid(found), True)
@@ -184,14 +181,14 @@ def test_a_sign_in_page_in_the_way_is_silence() -> None:
         await world.create(PSVC, "feed", "web", service(9))
         await world.settle()
         before = await world.shares("feed", "web")
-        world.strange.add(("hub", "b"))
+        world.answer("b", "", 200, b"<html>Please sign in</html>")
         await asyncio.sleep(30)
         assert (await world.condition(PSVC, "feed", "web", "Ready"))["status"] == "True"
         await asyncio.sleep(60)
         assert (await world.condition(PSVC, "feed", "web", "Ready"))["status"] == "Unknown"
         assert await world.shares("feed", "web") == before
 
-        world.strange.clear()
+        world.clear()
         await asyncio.sleep(60)
         await world.settle()
         assert (await world.condition(PSVC, "feed", "web", "Ready"))["status"] == "True"

@@ -20,10 +20,10 @@ async def given(world: World) -> list[int]:
 
 def test_room_of_a_slice_that_was_overtaken_is_promised_to_nobody_else() -> None:
     async def scenario(world: World) -> None:
-        world.on_the_way["hub", "a", "POST", "pinterestservices"] = lambda: asyncio.sleep(20)
+        sent = world.meanwhile("a", "POST", "pinterestservices", lambda: asyncio.sleep(20))
         await world.create(PSVC, "feed", "early", service(3, LARGE))
         await asyncio.sleep(2)
-        assert world.on_the_way == {}, "its slice has been sent, and has not arrived"
+        assert sent.is_set(), "its slice has been sent, and has not arrived"
         await world.create(PSVC, "feed", "later", service(1, "1"))
         await asyncio.sleep(6)
         assert await world.get(PSVC, "feed", "early", at="a") is None

@@ -10,8 +10,11 @@ from federator.api import raw
 from federator.app import readiness as page
 from federator.cli import banner
 from federator.hub.members.reachability import Reachability
+from federator.kube import errors
 from federator.kube.shortage import LASTS_S, Shortage
 from federator.model.steps import ObjectRef
+from federator.sandbox.faults import boxes
+from federator.sandbox.faults.links import Cut
 from tests.unit.hub.test_probing import readiness, restart
 from tests.unit.hub.world import World, play, service
 
@@ -21,9 +24,7 @@ LEASE = ObjectRef("coordination.k8s.io/v1", "leases", "federator-system", "feder
 
 async def lack(world: World, *members: str) -> None:
     """No request to these members can be sent any more, and what was open is closed."""
-    world.short |= {("hub", name) for name in members}
-    for tap in [tap for tap in world.taps if (tap.process, tap.cluster) in world.short]:
-        await tap.end_streams()
+    await world.cut(*members, how=Cut.SHORT)
 
 
 async def folded(world: World) -> dict[str, Any]:
@@ -53,9 +54,9 @@ def test_a_hub_short_of_descriptors_calls_nobody_unreachable_and_moves_nothing()
         assert (found["a"].get("known", True), found["b"]["known"]) == (True, False), (
             "nobody guesses what is unheard"
         )
-        assert "no descriptor left" in page(hub)["descriptors"]
+        assert "short of file descriptors" in page(hub)["descriptors"]
 
-        world.short.clear()
+        world.heal()
         await world.settle()
         await asyncio.sleep(LASTS_S)
         assert (await readiness(world, "b"))[:2] == ("True", "Ready")
@@ -77,18 +78,18 @@ def test_a_probe_that_finds_a_descriptor_and_no_answer_makes_nobody_known_again(
         await lack(world, "b")
         await asyncio.sleep(120)
         assert (await readiness(world, "b"))[:2] == ("Unknown", "NotAsked")
-        world.canned["hub", "b", "/readyz"] = (429, b"{}")
-        world.short.clear()
+        world.answer("b", "/readyz", 429, b"{}")
+        world.heal()
         while not world.answered["/readyz"]:  # noqa: ASYNC110 - of virtual time
             await asyncio.sleep(0.1)
-        world.short.add(("hub", "b"))
+        await world.cut("b", how=Cut.SHORT)
         await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 15}})
         for _ in range(20):
             await asyncio.sleep(1)
             assert (await readiness(world, "b"))[:2] == ("Unknown", "NotAsked")
         assert (await world.shares("feed", "web"))["b"] == shares["b"]
 
-        world.short.clear()
+        world.heal()
         await asyncio.sleep(120)
         assert (await readiness(world, "b"))[:2] == ("Unknown", "Unreachable"), (
             "silence that is its own counts"
@@ -124,7 +125,7 @@ def test_a_hub_that_starts_short_of_descriptors_leads_with_those_that_it_can_ask
         assert world.federation.hub.state.ready
         assert (await readiness(world, "c"))[:2] == ("Unknown", "NotAsked")
         assert await world.shares("feed", "web") == shares
-        world.short.clear()
+        world.heal()
         await world.settle()
         assert (await readiness(world, "c"))[:2] == ("True", "Ready")
 
@@ -138,7 +139,12 @@ def test_a_member_that_answers_and_is_not_watched_for_want_of_descriptors_is_not
         await world.create(PSVC, "feed", "web", service(9))
         await world.settle()
         shares = await world.shares("feed", "web")
-        world.short_of_lists.add(("hub", "b"))
+        world.put(
+            boxes.failing(
+                lambda sending: sending.cluster == "b" and bool(sending.request.query),
+                lambda sending: errors.OwnShortage("b: not asked, the hub has no descriptor left"),
+            )
+        )
         await restart(world)
         await asyncio.sleep(120)
         assert world.federation.hub.state.ready
@@ -147,7 +153,7 @@ def test_a_member_that_answers_and_is_not_watched_for_want_of_descriptors_is_not
         await asyncio.sleep(120)
         assert (await readiness(world, "b"))[2] == since, "it is told once"
         assert await world.shares("feed", "web") == shares
-        world.short_of_lists.clear()
+        world.clear()
         await world.settle()
         await asyncio.sleep(45)
         assert (await readiness(world, "b"))[:2] == ("True", "Ready")
@@ -189,7 +195,7 @@ def test_a_leader_writes_it_into_the_lease_and_takes_it_back() -> None:
         await lack(world, "a")
         await asyncio.sleep(30)
         assert "descriptor" in banner.short(await world.host.get(LEASE))
-        world.short.clear()
+        world.heal()
         await asyncio.sleep(LASTS_S * 2)
         found = await world.host.get(LEASE)
         assert (

@@ -2,14 +2,11 @@
 
 import asyncio
 
-import pytest
-
 from federator.cli.clusters import joining
 from federator.kube import errors
-from federator.kube.wire.transport import Request, Response
 from federator.model.steps import ObjectRef
 from tests.unit.hub.test_returning import buried, comes_back, slice_in, spread
-from tests.unit.hub.world import Tap, World, play
+from tests.unit.hub.world import World, play
 
 PSVC = "PinterestService"
 SWITCH = ObjectRef("v1", "configmaps", "federator-system", "federator", "ConfigMap")
@@ -30,23 +27,14 @@ async def resume(world: World) -> None:
     await pause(world, paused=False)
 
 
-def test_a_hub_that_starts_during_a_pause_writes_nothing_however_late_it_hears_of_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    request_of = Tap.request
-
-    async def request(self: Tap, request: Request) -> Response:
-        if (self.process, self.cluster) == ("hub", "host") and request.path.endswith("/configmaps"):
-            await asyncio.sleep(5)
-        return await request_of(self, request)
-
+def test_a_hub_that_starts_during_a_pause_writes_nothing_however_late_it_hears_of_it() -> None:
     async def scenario(world: World) -> None:
         await spread(world, "web")
         await world.settle()
         await pause(world)
         await world.federation.kill("hub")
         await world.delete(PSVC, "feed", "web")
-        monkeypatch.setattr(Tap, "request", request)
+        world.hold_up("host", "/configmaps", 5)
         world.federation.start_hub()
         await asyncio.sleep(60)
         assert world.federation.hub.state.ready
@@ -63,14 +51,14 @@ def test_a_deletion_given_up_in_a_member_is_finished_after_a_pause_in_which_it_c
     async def scenario(world: World) -> None:
         await spread(world, "web")
         await world.settle()
-        world.cut.add(("hub", "b"))
+        await world.cut("b")
         await asyncio.sleep(60)
         await world.delete(PSVC, "feed", "web")
         await asyncio.sleep(30)
         await joining.forget(world.host, "b")
         await asyncio.sleep(60)
         await pause(world)
-        world.cut.clear()
+        world.heal()
         await asyncio.sleep(60)
         assert await slice_in(world, "b", "web") is not None
 

@@ -53,10 +53,8 @@ def test_a_host_that_is_silent_when_a_hub_starts_costs_no_member_its_grace() -> 
         await world.create(PSVC, "feed", "web", service(6))
         await world.settle()
         before, shares = await readiness(world, "b"), await world.shares("feed", "web")
-        world.canned = {
-            ("hub", "host", ending): AWAY
-            for ending in ("/secrets/a", "/secrets/b", "/secrets/c", "/readyz")
-        }
+        for ending in ("/secrets/a", "/secrets/b", "/secrets/c", "/readyz"):
+            world.answer("host", ending, *AWAY)
         await restart(world)
         await asyncio.sleep(1)
         await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 9}})
@@ -64,7 +62,7 @@ def test_a_host_that_is_silent_when_a_hub_starts_costs_no_member_its_grace() -> 
         assert world.federation.hub.state.members["b"].reachability.state is Reachability.NEW
         assert await readiness(world, "b") == before
 
-        world.canned.clear()
+        world.clear()
         await world.settle()
         assert await readiness(world, "b") == before
         assert {
@@ -82,7 +80,7 @@ def test_a_host_that_is_silent_when_a_hub_starts_costs_no_member_its_grace() -> 
 def test_a_host_that_answers_but_gives_no_secret_makes_the_member_not_ready_in_the_end() -> None:
     async def scenario(world: World) -> None:
         await world.settle()
-        world.canned["hub", "host", "/secrets/b"] = AWAY
+        world.answer("host", "/secrets/b", *AWAY)
         await restart(world)
         await asyncio.sleep(30)
         assert (await readiness(world, "b"))[0] == "True"
@@ -99,11 +97,11 @@ def test_what_a_member_that_is_back_holds_is_known_as_soon_as_a_probe_is_answere
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(9))
         await world.settle()
-        world.cut.add(("hub", "b"))
+        await world.cut("b")
         await asyncio.sleep(600)
         await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 12}})
         await asyncio.sleep(60)
-        world.cut.clear()
+        world.heal()
         member = world.federation.hub.state.members["b"]
         while member.reachability.state is not Reachability.LIVE:  # noqa: ASYNC110 - nothing tells the test
             await asyncio.sleep(0.1)
@@ -124,9 +122,10 @@ def test_a_member_that_says_it_is_ready_is_heard_though_it_does_not_answer_the_r
         await world.settle()
         before = await readiness(world, "b")
         if fails == "identity":
-            world.canned["hub", "b", "/namespaces/kube-system"] = BUSY
+            world.answer("b", "/namespaces/kube-system", *BUSY)
         else:
-            world.canned |= {("hub", "b", "/api"): AWAY, ("hub", "b", "/apis"): AWAY}
+            world.answer("b", "/api", *AWAY)
+            world.answer("b", "/apis", *AWAY)
         if "started" in fails:
             await restart(world)
         await asyncio.sleep(75)
@@ -142,11 +141,11 @@ def test_a_member_that_says_it_is_ready_is_heard_though_it_does_not_answer_the_r
 def test_a_member_that_never_says_again_who_it_is_is_given_up_in_the_end() -> None:
     async def scenario(world: World) -> None:
         await world.settle()
-        world.canned["hub", "b", "/namespaces/kube-system"] = BUSY
+        world.answer("b", "/namespaces/kube-system", *BUSY)
         await asyncio.sleep(240)
         lost = world.federation.hub.state.members["b"].reachability.state
         assert lost is Reachability.LOST
-        world.canned.clear()
+        world.clear()
         await asyncio.sleep(15)
         assert world.federation.hub.state.members["b"].reachability.state is Reachability.LIVE
 
@@ -160,7 +159,7 @@ def test_a_version_that_could_not_be_read_is_read_by_the_next_probe_and_told_at_
         assert version
         found = await world.get("MemberCluster", "", "b")
         assert found is not None
-        world.canned["hub", "b", "/version"] = (200, b"{}")
+        world.answer("b", "/version", 200, b"{}")
         await world.delete("MemberCluster", "", "b")
         await asyncio.sleep(1)
         await world.create(
@@ -169,7 +168,7 @@ def test_a_version_that_could_not_be_read_is_read_by_the_next_probe_and_told_at_
         await asyncio.sleep(15)
         assert (await readiness(world, "b"))[0] == "True"
         assert (await status_of(world, "b"))["version"] == ""
-        world.canned.clear()
+        world.clear()
         await asyncio.sleep(15)
         assert (await status_of(world, "b"))["version"] == version
 
@@ -178,12 +177,12 @@ def test_a_version_that_could_not_be_read_is_read_by_the_next_probe_and_told_at_
 
 def test_a_kind_that_is_served_anew_is_used_as_soon_as_discovery_tells() -> None:
     async def scenario(world: World) -> None:
-        await world.serve_no_longer("b", "pinterestservices")
+        world.serve_no_longer("b", "PinterestService")
         await asyncio.sleep(70)
         only_b = service(2) | {"placement": {"clusters": {"names": ["b"]}}}
         await world.create("PinterestService", "feed", "web", only_b)
         await asyncio.sleep(5)
-        world.canned.clear()
+        world.clear()
         while (
             "PinterestService.pinterest.com"
             not in (await world.get("MemberCluster", "", "b") or {})["status"]["apis"]

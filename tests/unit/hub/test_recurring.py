@@ -12,7 +12,8 @@ import pytest
 from federator.kinds import registry
 from federator.kube import errors
 from federator.model.steps import ObjectRef
-from tests.unit.hub.world import EPOCH_S, World, jobset, play
+from tests.unit.hub.world import World, jobset, play
+from tests.worlds import EPOCH_S
 
 CRON, RUN = "PinterestCronJob", "PinterestJobSet"
 BEGIN = datetime.fromtimestamp(EPOCH_S, UTC)
@@ -173,15 +174,14 @@ def test_a_write_whose_answer_is_lost_makes_no_second_run(resource: str, killed:
         created: list[str] = []
         for minute in (2, 7, 12, 17):
             await until(world, minute, -1)
-            lost = ("hub", "host", method, plural)
-            world.lose_reply.add(lost)
+            world.lose_reply("host", method, plural)
             for _ in range(40):
                 await asyncio.sleep(0.5)
-                if killed and lost not in world.lose_reply:
+                if killed and not world.orders.open:
                     await world.federation.kill("hub")
                     world.federation.start_hub()
                     break
-            world.lose_reply.discard(lost)
+            world.orders.cancel()
             await asyncio.sleep(20)
         created = await events(world, "RunMade")
         stated = await status(world)
@@ -237,13 +237,13 @@ def test_a_run_that_the_host_refuses_is_told_and_tried_again() -> None:
     async def scenario(world: World) -> None:
         await world.create(CRON, "ads", "nightly", spec("*/5 * * * *"))
         await until(world, 1)
-        world.unwritable.add(("hub", "host", "/pinterestjobsets"))
+        world.refuse_writes("host", "/pinterestjobsets")
         await until(world, 3)
         ready = await world.condition(CRON, "ads", "nightly", "Ready")
         assert (ready["status"], ready["reason"]) == ("False", "RunRefused")
         assert len(await events(world, "RunRefused")) == 1
 
-        world.unwritable.clear()
+        world.clear()
         await until(world, 5)
         assert sorted(await runs(world)) == named(2)
         assert (await world.condition(CRON, "ads", "nightly", "Ready"))["status"] == "True"

@@ -27,7 +27,7 @@ def refusal(code: int, reason: str) -> tuple[int, bytes]:
 
 def test_a_refused_status_is_sent_again_ever_later_and_at_once_when_somebody_edits() -> None:
     async def scenario(world: World) -> None:
-        world.canned["hub", "host", STATUS] = refusal(403, "Forbidden")
+        world.answer("host", STATUS, *refusal(403, "Forbidden"))
         await world.create(PJS, "feed", "index", jobset(120, 2, annotations=SHORT))
         await asyncio.sleep(60)
         assert 4 <= world.answered[STATUS] <= 14
@@ -43,7 +43,7 @@ def test_a_refused_status_is_sent_again_ever_later_and_at_once_when_somebody_edi
         await asyncio.sleep(2)
         assert world.answered[STATUS] > before
 
-        world.canned.clear()
+        world.clear()
         await asyncio.sleep(16)
         found = await world.get(PJS, "feed", "index")
         assert found is not None
@@ -54,11 +54,11 @@ def test_a_refused_status_is_sent_again_ever_later_and_at_once_when_somebody_edi
 
 def test_a_server_that_stumbles_once_delays_a_status_by_seconds() -> None:
     async def scenario(world: World) -> None:
-        world.canned["hub", "host", "web/status"] = refusal(500, "InternalError")
+        world.answer("host", "web/status", *refusal(500, "InternalError"))
         await world.create(PSVC, "feed", "web", service(2))
         await asyncio.sleep(2)
         assert 1 <= world.answered["web/status"] <= 2
-        world.canned.clear()
+        world.clear()
         await asyncio.sleep(3)
         assert (await world.condition(PSVC, "feed", "web", "Ready"))["status"] == "True"
 

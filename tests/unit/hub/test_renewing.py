@@ -21,12 +21,16 @@ from federator.kube.wire.transport import Request, Response, Transport
 from federator.model.steps import ObjectRef
 from federator.sandbox.federation import Federation
 from tests.unit.hub.test_probing import restart, status_of
-from tests.unit.hub.world import FORBIDDEN, World, play, service
+from tests.unit.hub.world import World, play, service
 
 AGE_S = 1200.0
 QUICK = HubOptions(token_lifetime_s=7 * 1200, token_renew_s=AGE_S)
 """A life of hours and not days: every probe of virtual time costs some."""
 TOKEN_PATH = "/serviceaccounts/federator-hub/token"
+FORBIDDEN = (
+    403,
+    b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}',
+)
 
 
 class Shown:
@@ -177,7 +181,7 @@ def test_a_renewal_that_is_refused_is_told_while_days_are_left_and_ends_by_itsel
     async def scenario(world: World) -> None:
         metrics = world.federation.metrics = Metrics()
         await joined(world, "b")
-        world.canned["hub", "b", TOKEN_PATH] = (403, FORBIDDEN)
+        world.answer("b", TOKEN_PATH, *FORBIDDEN)
         await asyncio.sleep(1.5 * AGE_S)
         told = await condition(world, "b")
         assert told is not None
@@ -191,7 +195,7 @@ def test_a_renewal_that_is_refused_is_told_while_days_are_left_and_ends_by_itsel
             in metrics.render().decode()
         )
 
-        world.canned.clear()
+        world.clear()
         await asyncio.sleep(600)
         assert await condition(world, "b") is None
         assert (await in_secret(world, "b")).issued_s > world.federation.clock.now() - 600
@@ -249,7 +253,7 @@ def test_a_member_that_lets_the_hub_make_none_keeps_it_on_the_token_without_end_
             ObjectRef("v1", "secrets", "federator-system", "hub", "Secret"), secret
         )
         await give(world, "b", lasting)
-        world.canned["hub", "b", TOKEN_PATH] = (403, FORBIDDEN)
+        world.answer("b", TOKEN_PATH, *FORBIDDEN)
         await restart(world)
         await asyncio.sleep(4000)
         assert await condition(world, "b") is None
@@ -267,12 +271,14 @@ def test_what_a_member_gives_that_is_no_token_of_ours_is_not_written(book: Book)
             b'{"sub":"system:serviceaccount:federator-system:federator-hub"}'
         ).decode()
         answer = f'{{"metadata":{{}},"status":{{"token":"a.{forever.rstrip("=")}.c"}}}}'
-        world.canned["hub", "b", TOKEN_PATH] = (201, answer.encode())
+        world.answer("b", TOKEN_PATH, 201, answer.encode())
         await asyncio.sleep(1.2 * AGE_S)
         assert await in_secret(world, "b") == first
         claims = b'{"sub":"system:serviceaccount:federator-system:federator-hub","iat":1,"exp":9000000000}'
         forged = base64.urlsafe_b64encode(claims).decode().rstrip("=")
-        world.canned["hub", "b", TOKEN_PATH] = (
+        world.answer(
+            "b",
+            TOKEN_PATH,
             201,
             f'{{"metadata":{{}},"status":{{"token":"a.{forged}.c"}}}}'.encode(),
         )
@@ -291,14 +297,14 @@ def test_a_host_that_keeps_the_secret_from_being_written_is_told_with_what_helps
     async def scenario(world: World) -> None:
         await joined(world, "b")
         first = await in_secret(world, "b")
-        world.unwritable.add(("hub", "host", "/secrets/b"))
+        world.refuse_writes("host", "/secrets/b")
         await asyncio.sleep(1.5 * AGE_S)
         told = await condition(world, "b")
         assert told is not None
         assert "`federator cluster grant b` on the host lets it" in told["message"]
         assert await in_secret(world, "b") == first
         assert book.token("b") == first
-        world.unwritable.clear()
+        world.clear()
         await asyncio.sleep(600)
         assert await condition(world, "b") is None
         assert await in_secret(world, "b") != first

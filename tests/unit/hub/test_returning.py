@@ -71,10 +71,10 @@ def test_a_slice_of_which_the_host_knows_nothing_is_left_alone() -> None:
 def test_the_slice_of_a_deleted_workload_makes_room_for_the_one_of_its_successor() -> None:
     async def scenario(world: World) -> None:
         before = await buried(world)
-        world.cut.add(("hub", "b"))
+        await world.cut("b")
         await comes_back(world, before, "b")
         await spread(world, "web")
-        world.cut.clear()
+        world.heal()
         await world.settle()
         found, workload = await slice_in(world, "b", "web"), await world.get(PSVC, "feed", "web")
         assert found is not None
@@ -135,12 +135,12 @@ def test_tombs_take_no_more_from_a_lease_than_a_uid() -> None:
 def test_a_status_is_written_when_the_kind_is_served_again_though_the_slice_is_the_same() -> None:
     async def scenario(world: World) -> None:
         not_served = (404, b"404 page not found\n")
-        world.canned["member-a", "a", "/pinterestservices/web/status"] = not_served
-        world.canned["hub", "host", "/pinterestservices/page/status"] = not_served
+        world.answer("a", "/pinterestservices/web/status", *not_served, process="member-a")
+        world.answer("host", "/pinterestservices/page/status", *not_served)
         await world.create("PinterestService", "feed", "web", service(3))
         await world.create("PinterestService", "feed", "page", service(3))
         await asyncio.sleep(60)
-        world.canned.clear()
+        world.clear()
         await world.settle()
         for name in ("web", "page"):
             found = await world.get("PinterestService", "feed", name)
@@ -157,7 +157,7 @@ def test_a_job_set_made_again_under_its_name_runs_every_shard_whatever_was_done_
         first = await world.get("PinterestJobSet", "feed", "index")
         assert first is not None
         assert first["status"]["done"] == 6
-        world.cut.add(("hub", "b"))
+        await world.cut("b")
         await world.delete("PinterestJobSet", "feed", "index")
         await world.create("PinterestJobSet", "feed", "index", jobset(6, 3))
         await asyncio.sleep(1)
@@ -165,7 +165,7 @@ def test_a_job_set_made_again_under_its_name_runs_every_shard_whatever_was_done_
         assert again is not None
         assert (again.get("status") or {}).get("completedIndexes", "") == ""
 
-        world.cut.clear()
+        world.heal()
         await asyncio.sleep(120)
         last = await world.get("PinterestJobSet", "feed", "index")
         assert last is not None
@@ -210,10 +210,10 @@ def test_a_hub_that_is_told_of_no_decisions_does_not_write_that_nothing_is_place
         await world.settle()
         await world.federation.kill("hub")
         old = empty("federation.pinterest.com", "v1alpha1", "PlacementDecision")
-        world.canned["hub", "host", "v1alpha1/placementdecisions"] = old
+        world.answer("host", "v1alpha1/placementdecisions", *old)
         for member in "abc":
-            world.canned["hub", member, "v1beta1/pinterestservices"] = empty(
-                "pinterest.com", "v1beta1", PSVC
+            world.answer(
+                member, "v1beta1/pinterestservices", *empty("pinterest.com", "v1beta1", PSVC)
             )
         world.federation.start_hub()
         await asyncio.sleep(30)
@@ -221,7 +221,7 @@ def test_a_hub_that_is_told_of_no_decisions_does_not_write_that_nothing_is_place
         assert found is not None
         assert found["status"]["placed"] == 6
         assert {row["cluster"] for row in found["status"]["clusterStatuses"]} == {"a", "b", "c"}
-        world.canned.clear()
+        world.clear()
         await world.settle()
         assert set(await world.shares("feed", "web")) == {"a", "b", "c"}
 

@@ -352,7 +352,7 @@ def test_a_history_that_cannot_be_written_holds_no_roll_out_up() -> None:
         await world.create(PSVC, "feed", "web", service(3))
         await world.settle()
         refused = b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}'
-        world.canned["hub", "host", "/controllerrevisions"] = (403, refused)
+        world.answer("host", "/controllerrevisions", 403, refused)
         await world.patch(PSVC, "feed", "web", {"spec": {"template": template("app:2")}})
         await asyncio.sleep(5)
         await world.settle()
@@ -406,7 +406,7 @@ def test_a_larger_count_takes_nothing_down_before_it_is_decided() -> None:
         async def late() -> None:
             await asyncio.sleep(40)
 
-        world.on_the_way["hub", "host", "PATCH", "placementdecisions"] = late
+        world.meanwhile("host", "PATCH", "placementdecisions", late)
         await world.patch("PinterestService", "feed", "web", {"spec": {"replicas": 80}})
         for _ in range(60):
             assert await _ready(world, "a") >= 6

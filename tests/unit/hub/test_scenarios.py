@@ -109,7 +109,7 @@ def test_a_deletion_waits_for_a_member_that_is_not_heard_and_names_it() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(6))
         await world.settle()
-        world.cut.add(("hub", "b"))
+        await world.cut("b")
         await asyncio.sleep(60)
         await world.delete(PSVC, "feed", "web")
         await asyncio.sleep(60)
@@ -120,7 +120,7 @@ def test_a_deletion_waits_for_a_member_that_is_not_heard_and_names_it() -> None:
         assert await world.get(PSVC, "feed", "web", at="a") is None
         assert await world.get(PSVC, "feed", "web", at="b") is not None
 
-        world.cut.clear()
+        world.heal()
         await asyncio.sleep(60)
         assert await world.decisions() == []
         assert await world.get(PSVC, "feed", "web", at="b") is None

@@ -65,11 +65,11 @@ def test_a_workload_passed_over_is_never_settled_and_a_slice_passed_over_never_d
         ):
             await world.patch(PSVC, "feed", "web", {"spec": spec})
             await world.settle()
-        world.cut.add(("hub", "b"))
+        await world.cut("b")
         await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 12}})
         await world.patch(PSVC, "feed", "web", {"metadata": {"labels": {"tier": "x"}}}, at="c")
         await asyncio.sleep(60)
-        world.cut.clear()
+        world.heal()
         await world.settle()
         assert watching.wrong == []
         met.update(watching.met)
@@ -100,19 +100,19 @@ def test_a_slice_that_was_read_ahead_of_its_watch_is_not_read_again() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(9))
         await world.settle()
-        world.cut.add(("hub", "b"))
+        await world.cut("b")
         await world.patch(PSVC, "feed", "web", {"metadata": {"labels": {"seen": "first"}}}, at="b")
         await asyncio.sleep(
             0.5
         )  # the watch has shown that, and what it makes of the slice could not be read
-        world.mute.add(("hub", "b"))
+        world.mute("b")
         await world.patch(PSVC, "feed", "web", {"metadata": {"labels": {"seen": "later"}}}, at="b")
-        world.cut.clear()
+        world.heal()
         world.reads.clear()
         await asyncio.sleep(10)
         path = "/apis/pinterest.com/v1beta1/namespaces/feed/pinterestservices/web"
         assert world.reads["hub", "b", path] == 1
-        world.mute.clear()
+        await world.unmute()
         await world.settle()
 
     play(scenario)

@@ -179,7 +179,7 @@ def test_a_silent_cluster_and_one_that_is_drained_keep_their_ordinals_and_say_so
         await world.create(KIND, "data", "db", stateful(6))
         await world.settle()
         began = await running(world)
-        world.cut |= {("hub", "b")}
+        world.turn_away("b")
         await asyncio.sleep(900)
         told = await status(world)
         assert (told["ready"], told["unknownReplicas"]) == (4, 2)
@@ -191,7 +191,7 @@ def test_a_silent_cluster_and_one_that_is_drained_keep_their_ordinals_and_say_so
         await asyncio.sleep(600)
         assert await running(world) == began
         await world.patch("MemberCluster", "", "b", {"spec": {"declaredDead": None}})
-        world.cut.clear()
+        world.clear()
         await asyncio.sleep(60)
         await world.settle()
         await world.patch("MemberCluster", "", "c", {"spec": {"drain": {"force": True}}})

@@ -46,13 +46,13 @@ def test_a_scale_is_scaled_and_no_warning_and_an_edit_of_a_policy_rebalances_and
 def test_a_cluster_that_is_lost_and_one_that_is_back_are_told_once_each() -> None:
     async def scenario(world: World) -> None:
         await world.settle()
-        world.cut.add(("hub", "b"))
+        await world.cut("b")
         await asyncio.sleep(120)
         assert [(kind, reason) for kind, reason, _ in await events(world, "b")] == [
             ("Warning", "Unreachable")
         ]
 
-        world.cut.clear()
+        world.heal()
         await asyncio.sleep(60)
         assert [(kind, reason) for kind, reason, _ in await events(world, "b")][1:] == [
             ("Normal", "Ready")

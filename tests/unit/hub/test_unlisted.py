@@ -20,7 +20,7 @@ async def listing_breaks(world: World) -> None:
     """A hub starts and cannot list the job sets of b."""
     await world.create(PSVC, "feed", "web", service(6))
     await world.settle()
-    world.canned["hub", "b", "/pinterestjobsets"] = BROKEN
+    world.answer("b", "/pinterestjobsets", *BROKEN)
     await restart(world)
 
 
@@ -34,7 +34,7 @@ def test_a_member_whose_lists_fail_is_not_reporting_after_the_grace_until_they_a
         assert (await readiness(world, "b"))[:2] == ("False", "NotReporting")
         assert (await readiness(world, "a"))[0] == "True"
 
-        world.canned.clear()
+        world.clear()
         await asyncio.sleep(90)
         assert (await readiness(world, "b"))[0] == "True"
 
@@ -45,7 +45,7 @@ def test_a_kind_that_is_served_no_longer_keeps_nothing_back_although_it_was_neve
     async def scenario(world: World) -> None:
         await listing_breaks(world)
         await asyncio.sleep(120)
-        await world.serve_no_longer("b", "pinterestjobsets")
+        world.serve_no_longer("b", "PinterestJobSet")
         await asyncio.sleep(400)
         assert (await readiness(world, "b"))[0] == "True"
         await world.create(PSVC, "feed", "new", service(6))

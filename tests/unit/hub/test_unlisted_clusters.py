@@ -24,7 +24,7 @@ async def lists_are_stale(world: World) -> None:
         "items": [],
     }
     empty["metadata"] = {"resourceVersion": "1"}
-    world.canned["hub", "host", PATH] = (200, msgspec.json.encode(empty))
+    world.answer("host", PATH, 200, msgspec.json.encode(empty))
 
 
 async def holdings(world: World) -> dict[str, str]:
@@ -46,7 +46,7 @@ def test_a_hub_that_starts_with_a_stale_list_of_clusters_decides_and_removes_not
         assert world.count() == 0, dict(world.writes)
         assert world.reads["hub", "host", f"/apis/{KIND.api_version}{PATH}/a"] > 1
 
-        world.canned.clear()
+        world.clear()
         await asyncio.sleep(60)
         assert (await world.shares("feed", "web"), await holdings(world)) == (shares, held)
         await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 9}})
@@ -62,13 +62,11 @@ def test_a_fleet_that_vanishes_from_lists_alone_stays_and_one_that_is_gone_by_na
         await world.settle()
         shares, held = await world.shares("feed", "web"), await holdings(world)
         await lists_are_stale(world)
-        for tap in world.taps:
-            if (tap.process, tap.cluster) == ("hub", "host"):
-                await tap.end_streams()
+        await world.links.end_streams("host")
         await asyncio.sleep(200)
         assert (await world.shares("feed", "web"), await holdings(world)) == (shares, held)
 
-        world.canned.clear()
+        world.clear()
         await asyncio.sleep(90)
         found = await world.get("MemberCluster", "", "c")
         assert found is not None
@@ -96,7 +94,7 @@ def test_a_hub_without_the_right_to_ask_by_name_believes_lists_and_leads() -> No
             "reason": "Forbidden",
             "code": 403,
         }
-        world.canned["hub", "host", f"{PATH}/c"] = (403, msgspec.json.encode(refusal))
+        world.answer("host", f"{PATH}/c", 403, msgspec.json.encode(refusal))
         found = await world.get("MemberCluster", "", "c")
         assert found is not None
         await world.host.delete(KIND.ref("", "c"), uid=found["metadata"]["uid"])

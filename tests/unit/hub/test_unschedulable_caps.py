@@ -11,7 +11,8 @@ from federator.kube.clock import Clock
 from federator.model.steps import ObjectRef
 from federator.sandbox.federation import Federation, ensure
 from tests.unit.hub.taints import taint_all, throw_out
-from tests.unit.hub.world import EPOCH_S, World, play, service, small_fleet
+from tests.unit.hub.world import World, play, service, small_fleet
+from tests.worlds import EPOCH_S
 
 PSVC = "PinterestService"
 PLACEMENT = {"clusters": {"names": ["a", "b"]}}

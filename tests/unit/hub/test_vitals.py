@@ -16,7 +16,8 @@ from federator.kube.metrics import Metrics
 from federator.kube.wire.transport import Transport
 from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef
-from tests.unit.hub.world import EPOCH_S, World, play, service
+from tests.unit.hub.world import World, play, service
+from tests.worlds import EPOCH_S
 
 PSVC = "PinterestService"
 SECRET = ObjectRef("v1", "secrets", "federator-clusters", "b", "Secret")
@@ -131,7 +132,7 @@ def test_watches_that_end_at_once_are_told_and_cost_little() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(6))
         await world.settle()
-        world.short_watches.add(("hub", "b"))
+        world.close_watches("b")
         await world.federation.kill("hub")
         world.federation.start_hub()
         await asyncio.sleep(120)
@@ -139,14 +140,14 @@ def test_watches_that_end_at_once_are_told_and_cost_little() -> None:
         assert (failing["status"], failing["reason"]) == ("False", "WatchFailing")
         assert "pinterestservices" in failing["message"]
         assert (await told(world, "b", "Ready"))["status"] == "True"
-        world.watches.clear()
+        world.answered.clear()
         await asyncio.sleep(600)
-        assert world.watches["hub", "b"] < 4 * 80  # four collections, each at most every 30 s or so
+        assert world.answered["watch"] < 4 * 80  # four collections, each at most every 30 s or so
 
         await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 12}})
         await asyncio.sleep(150)
         await world.settle()
-        world.short_watches.clear()
+        world.clear()
         await asyncio.sleep(120)
         assert await told(world, "b", "Watching") == {}
 
@@ -158,23 +159,23 @@ def test_credentials_that_are_not_accepted_for_a_while_move_nothing() -> None:
         await world.create(PSVC, "feed", "web", service(6))
         await world.settle()
         before = await world.shares("feed", "web")
-        world.denied.add(("hub", "b"))
+        world.deny("b")
         await asyncio.sleep(25)
         auth = await told(world, "b", "Authenticated")
         assert (auth["status"], auth["reason"]) == ("False", "AuthFailed")
         assert (await told(world, "b", "Ready"))["status"] == "True"
         assert (await world.condition(PSVC, "feed", "web", "Ready"))["status"] == "True"
 
-        world.denied.clear()
+        world.clear()
         await asyncio.sleep(15)
         assert await told(world, "b", "Authenticated") == {}
 
-        world.denied.add(("hub", "b"))
+        world.deny("b")
         await asyncio.sleep(90)
         ready = await told(world, "b", "Ready")
         assert (ready["status"], ready["reason"]) == ("False", "AuthFailed")
         assert await world.shares("feed", "web") == before
-        world.denied.clear()
+        world.clear()
         await asyncio.sleep(30)
         assert (await told(world, "b", "Ready"))["status"] == "True"
 
@@ -194,7 +195,7 @@ def test_a_secret_that_is_replaced_is_read_again_while_the_old_one_is_refused() 
             )
 
         hub._members_connect = connect
-        world.denied.add(("hub", "b"))
+        world.deny("b")
         found = await world.host.get(SECRET)
         await world.host.delete(SECRET, uid=found["metadata"]["uid"])
         await asyncio.sleep(20)
@@ -227,7 +228,7 @@ def test_a_hub_that_starts_while_a_member_cannot_be_reached_flips_nothing_before
         await asyncio.sleep(60)
         await world.federation.kill("hub")
         if how == "unreachable":
-            world.cut.add(("hub", "b"))
+            await world.cut("b")
         else:
             found = await world.host.get(SECRET)
             await world.host.delete(SECRET, uid=found["metadata"]["uid"])

@@ -23,7 +23,8 @@ from federator.sandbox import virtual_time
 from federator.sandbox.federation import Federation
 from federator.scheduling import write_order
 from federator.scheduling.write_order import Effect
-from tests.unit.hub.world import EPOCH_S, World, play, service, small_fleet
+from tests.unit.hub.world import World, play, service, small_fleet
+from tests.worlds import EPOCH_S
 
 LIMIT_CPU = 4000
 QUOTA = {

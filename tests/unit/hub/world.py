@@ -1,223 +1,210 @@
-"""A small federation on virtual time, with a user's hands and a ledger of every write. Used by the
-scenarios beside it.
+"""A small federation on virtual time, with a user's hands, a ledger of what servers heard, and the
+faults of the sandbox. Used by the scenarios beside it.
 """
 
 import asyncio
+import contextlib
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-import msgspec
-
-from federator.embedded.rest.inprocess import InProcessTransport
 from federator.hub.options import HubOptions
 from federator.kinds import registry
 from federator.kube import errors
-from federator.kube.client import Client
 from federator.kube.clock import Clock
-from federator.kube.wire.transport import Request, Response, Transport
-from federator.model.steps import ObjectRef
+from federator.kube.wire.transport import Request, Transport
 from federator.sandbox import virtual_time
+from federator.sandbox.faults import boxes
+from federator.sandbox.faults.links import Cut, LinkResponse, Links, LinkTransport
+from federator.sandbox.faults.lives import Life
+from federator.sandbox.faults.requests import CannedResponse
+from federator.sandbox.faults.rows import Box, Boxes, Sending
+from federator.sandbox.faults.schedules import Ordered
+from federator.sandbox.faults.transport import BoxTransport, FaultTransport
 from federator.sandbox.federation import Federation
 from federator.sandbox.fleetfile import FleetSpec, MemberSpec, Pool
+from tests.worlds import EPOCH_S, Address, Hands, Ledger, Wire, spoken
 
-EPOCH_S = 1_790_000_000.0
-UNAUTHORIZED = (
-    b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401}'
-)
-FORBIDDEN = (
-    b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}'
-)
-DISCOVERY = {
-    "accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
-}
-WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+HUB = "hub"
 
 
-class Tap:
-    """A transport that counts writes by (process, cluster, method, resource) and can be cut."""
+class World(Hands):
+    """One federation; everything a scenario does or looks at.
 
-    def __init__(self, world: "World", process: str, cluster: str, inner: Transport) -> None:
-        self.world = world
-        self.process = process
-        self.cluster = cluster
-        self.inner = inner
-        world.taps.append(self)
-
-    async def request(self, request: Request) -> Response:
-        if (self.process, self.cluster) in self.world.cut:
-            raise errors.Unreachable(f"{self.cluster} is cut off from {self.process}")
-        listing = bool(request.query) and (self.process, self.cluster) in self.world.short_of_lists
-        if listing or (self.process, self.cluster) in self.world.short:
-            raise errors.OwnShortage(
-                f"{self.cluster}: not asked, {self.process} has no descriptor left"
-            )
-        if (self.process, self.cluster) in self.world.strange:
-            return Canned(200, b"<html>Please sign in</html>")
-        for (process, cluster, ending), (status, body) in self.world.canned.items():
-            if (process, cluster) == (self.process, self.cluster) and request.path.endswith(ending):
-                self.world.answered[ending] += 1
-                return Canned(status, body)
-        if request.method in WRITES and self._unwritable(request):
-            return Canned(403, FORBIDDEN)
-        if (self.process, self.cluster) in self.world.denied:
-            return Canned(401, UNAUTHORIZED)
-        if (self.process, self.cluster) in self.world.short_watches and (
-            "watch",
-            "true",
-        ) in request.query:
-            self.world.watches[self.process, self.cluster] += 1
-            return Canned(200, b"")
-        if request.method == "GET":
-            self.world.reads[self.process, self.cluster, request.path] += 1
-        if request.method in WRITES and "/leases" not in request.path:
-            named = (self.process, self.cluster, request.method, resource_of(request.path))
-            self.world.writes[named] += 1
-            if (meanwhile := self.world.on_the_way.pop(named, None)) is not None:
-                await meanwhile()
-        response = await self.inner.request(request)
-        if self.world.lose_reply and request.method in WRITES:
-            lost = (self.process, self.cluster, request.method, resource_of(request.path))
-            if lost in self.world.lose_reply:
-                self.world.lose_reply.discard(lost)
-                raise errors.Unreachable(f"the reply to {' '.join(lost)} was lost")
-        if ("watch", "true") in request.query:
-            return Halting(self.world, (self.process, self.cluster), response)
-        return response
-
-    def _unwritable(self, request: Request) -> bool:
-        return any(
-            (process, cluster) == (self.process, self.cluster) and request.path.endswith(ending)
-            for process, cluster, ending in self.world.unwritable
-        )
-
-    async def end_streams(self) -> None:
-        """Watches that are open end, as when their connections break."""
-        assert isinstance(self.inner, InProcessTransport)
-        for response in list(self.inner._open.values()):
-            await response.close()
-
-    async def close(self) -> None:
-        await self.inner.close()
-
-
-class Halting:
-    """A watch that is open and tells nothing while (process, cluster) is among the world's `mute`;
-    what happened meanwhile comes afterwards.
+    Faults are those of `federator/sandbox/faults`, made when a scenario says so. They come between
+    a process, the hub unless another is named, and a cluster; user and controllers have none.
     """
-
-    def __init__(self, world: "World", between: tuple[str, str], inner: Response) -> None:
-        self.status = inner.status
-        self.headers = inner.headers
-        self.close = inner.close
-        self.read = inner.read
-        self._world, self._between, self._inner = world, between, inner
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        async for chunk in self._inner.chunks():
-            while self._between in self._world.mute:  # noqa: ASYNC110 - virtual time: waiting costs nothing
-                await asyncio.sleep(0.1)
-            yield chunk
-
-
-class Canned:
-    """An answer that no API server gave."""
-
-    def __init__(self, status: int, body: bytes) -> None:
-        self.status = status
-        self.headers: Mapping[str, str] = {"content-type": "application/json"}
-        self._body = body
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        if self._body:
-            yield self._body
-
-    async def read(self, limit: int) -> bytes:
-        if len(self._body) > limit:
-            raise errors.Malformed(f"an answer of more than {limit} bytes")
-        return self._body
-
-    async def close(self) -> None:
-        """There is no connection."""
-
-
-def resource_of(path: str) -> str:
-    """`pinterestservices/status` of
-    `/apis/pinterest.com/v1beta1/namespaces/feed/pinterestservices/web/status`.
-    """
-    parts = path.strip("/").split("/")
-    parts = parts[2:] if parts[0] == "api" else parts[3:]
-    if parts[0] == "namespaces" and len(parts) > 2:
-        parts = parts[2:]
-    return parts[0] + (f"/{parts[2]}" if len(parts) > 2 else "")
-
-
-class World:
-    """One federation; everything a scenario does or looks at."""
 
     def __init__(
-        self, fleet: FleetSpec, options: HubOptions, seed: int, *, election: bool = False
+        self,
+        fleet: FleetSpec,
+        options: HubOptions,
+        seed: int,
+        *,
+        hubs: int = 1,
+        election: bool = False,
     ) -> None:
-        self.writes: Counter[tuple[str, str, str, str]] = Counter()
-        self.reads: Counter[tuple[str, str, str]] = Counter()
-        """GETs by (process, cluster, path)."""
-        self.cut: set[tuple[str, str]] = set()
-        self.mute: set[tuple[str, str]] = set()
-        """(process, cluster) whose open watches tell nothing."""
-        self.taps: list[Tap] = []
-        self.short: set[tuple[str, str]] = set()
-        """(process, cluster) where the process lacks a file descriptor for another request."""
-        self.short_of_lists: set[tuple[str, str]] = set()
-        """The same, where it has a connection for probes and none for lists and watches."""
-        self.strange: set[tuple[str, str]] = set()
-        """(process, cluster) where something answers that is no API server."""
-        self.canned: dict[tuple[str, str, str], tuple[int, bytes]] = {}
-        """(process, cluster, end of a path) and what is answered there, by nobody's API server."""
-        self.unwritable: set[tuple[str, str, str]] = set()
-        """(process, cluster, end of a path) of what may be read there and not written."""
+        self.ledger = Ledger()
+        self.writes, self.reads = self.ledger.writes, self.ledger.reads
+        self.links, self.boxes, self.orders = Links(), Boxes(), Ordered()
         self.answered: Counter[str] = Counter()
-        """How often, by the end of the path."""
-        self.denied: set[tuple[str, str]] = set()
-        """(process, cluster) where credentials are not accepted."""
-        self.short_watches: set[tuple[str, str]] = set()
-        """(process, cluster) where watches end as soon as they begin."""
-        self.watches: Counter[tuple[str, str]] = Counter()
-        self.lose_reply: set[tuple[str, str, str, str]] = set()
-        self.on_the_way: dict[tuple[str, str, str, str], Callable[[], Awaitable[None]]] = {}
-        """What happens while the next such write, as in `writes`, has been sent and has not
-        arrived.
-        """
-        """(process, cluster, method, resource) of writes that take effect but are not answered,
-        once each.
-        """
+        """How often something else than a server has answered, by what `answer` was given."""
+        self._standing = contextlib.ExitStack()
+        self._severed: list[tuple[str, str, Cut, bool]] = []
+        self._stalled: list[LinkResponse] = []
+        self._rng = random.Random(seed)
         self.federation = Federation(
             fleet=fleet,
             clock=Clock(EPOCH_S),
             rng=random.Random(seed),
             hub_options=options,
+            hubs=hubs,
             election=election,
-            wrap=lambda process, cluster, inner: Tap(self, process, cluster, inner),
+            wrap=self._wrap,
         )
-        self.host = Client(self.federation.host.transport(), "host", field_manager="kubectl")
+        self.host = self.user("host")
 
-    async def serve_no_longer(self, cluster: str, plural: str) -> None:
-        """Until `canned` is cleared the hub finds a kind in a member as if there were no such
-        definition; its objects stay.
+    def _wrap(self, process: str, cluster: str, inner: Transport) -> Transport:
+        def heard(request: Request, status: int) -> None:
+            self.heard(process, cluster, request, status)
+
+        federation, life = self.federation, Life(process)
+        address = Address(
+            lambda: federation.host if cluster == "host" else federation.members[cluster]
+        )
+        boxed = BoxTransport(Wire(address, life, heard), self.boxes, process, cluster)
+        linked = LinkTransport(boxed, self.links, process, cluster)
+        return FaultTransport(linked, self.orders, life, rng=self._rng, where=cluster)
+
+    def heard(self, process: str, cluster: str, request: Request, status: int) -> None:
+        """Told of each request that a server has answered."""
+        self.ledger.note(process, cluster, request)
+
+    # -- faults ------------------------------------------------------------------------------------
+
+    async def cut(
+        self, *clusters: str, process: str = HUB, how: Cut = Cut.REFUSED, late: bool = False
+    ) -> None:
+        """The links to these clusters are cut until `heal`; `late` as `Links.sever` has it."""
+        for cluster in clusters:
+            self._severed.append((process, cluster, how, late))
+            await self.links.sever(process, cluster, how, late=late)
+
+    def heal(self, *clusters: str) -> None:
+        """The links to these clusters, or all, are well again."""
+        severed = [cut for cut in self._severed if not clusters or cut[1] in clusters]
+        self._severed = [cut for cut in self._severed if cut not in severed]
+        for process, cluster, how, late in severed:
+            self.links.heal(process, cluster, how, late=late)
+
+    def mute(self, cluster: str) -> None:
+        """Watches of the hub's that are open tell nothing more."""
+        self._stalled += self.links.stall_streams((HUB, cluster))
+
+    async def unmute(self) -> None:
+        """They end, and others tell what has happened meanwhile."""
+        stalled, self._stalled = self._stalled, []
+        for stream in stalled:
+            await stream.close()
+
+    def put(self, box: Box) -> None:
+        """The box stands until `clear`, before those that stand already."""
+        self._standing.enter_context(self.boxes.standing(box))
+
+    def clear(self) -> None:
+        """No box stands any more."""
+        self._standing.close()
+
+    def answer(
+        self, cluster: str, ending: str, status: int, body: bytes = b"{}", *, process: str = HUB
+    ) -> None:
+        """Something else than the server answers what ends so; "" is all."""
+        self.put(
+            boxes.answering(
+                between(process, cluster, ending),
+                lambda: CannedResponse(status, body, boxes.JSON),
+                lambda sending: self.answered.update([ending]),
+            )
+        )
+
+    def deny(self, cluster: str) -> None:
+        """The hub's credentials are not accepted."""
+        self.put(boxes.answering(between(HUB, cluster), boxes.unauthorized))
+
+    def turn_away(self, cluster: str) -> None:
+        """No new connection of the hub's is taken; watches that are open go on."""
+        self.put(
+            boxes.failing(
+                between(HUB, cluster),
+                lambda sending: errors.Unreachable(f"{cluster} refuses connections"),
+            )
+        )
+
+    def refuse_writes(self, cluster: str, ending: str) -> None:
+        """The hub may read and not write what ends so."""
+        asked = between(HUB, cluster, ending)
+        self.put(
+            boxes.answering(lambda sending: sending.writes and asked(sending), boxes.forbidden)
+        )
+
+    def close_watches(self, cluster: str) -> None:
+        """Watches of the hub's end as soon as they begin; `answered` counts them as "watch"."""
+        self.put(
+            boxes.closing_watches(
+                between(HUB, cluster), lambda sending: self.answered.update(["watch"])
+            )
+        )
+
+    def serve_no_longer(self, cluster: str, kind: str) -> None:
+        """The hub finds a kind in a member as if there were no such definition; its objects
+        stay.
         """
-        found = msgspec.json.decode(
-            await self.member(cluster).raw("GET", "/apis", headers=DISCOVERY)
+        self.put(
+            boxes.without_kind(registry.KINDS[kind], between(HUB, cluster), lambda sending: None)
         )
-        for group in found["items"]:
-            for version in group["versions"]:
-                version["resources"] = [
-                    one for one in version["resources"] if one["resource"] != plural
-                ]
-        self.canned["hub", cluster, "/apis"] = (200, msgspec.json.encode(found))
-        self.canned["hub", cluster, f"/{plural}"] = (404, b"404 page not found\n")
 
-    def member(self, name: str) -> Client:
-        return Client(self.federation.members[name].transport(), name, field_manager="kubectl")
+    def hold_up(self, cluster: str, ending: str, delay_s: float) -> None:
+        """What the hub asks for that ends so takes so much longer."""
+        self.put(
+            boxes.holding_up(between(HUB, cluster, ending), lambda sending: asyncio.sleep(delay_s))
+        )
+
+    def meanwhile(
+        self,
+        cluster: str,
+        method: str,
+        resource: str,
+        happens: Callable[[], Awaitable[object]],
+        *,
+        process: str = HUB,
+    ) -> asyncio.Event:
+        """What happens while the next such write has been sent, which sets the event, and has not
+        arrived.
+        """
+        sent = asyncio.Event()
+
+        async def held_up(sending: Sending) -> None:
+            sent.set()
+            await happens()
+
+        self.put(
+            boxes.holding_up(
+                lambda sending: (
+                    not sent.is_set() and spoken(sending) == (process, cluster, method, resource)
+                ),
+                held_up,
+            )
+        )
+        return sent
+
+    def lose_reply(self, cluster: str, method: str, resource: str) -> None:
+        """The hub's next such write takes effect and is not answered."""
+        self.orders.order(
+            "lost-reply", lambda sending: spoken(sending) == (HUB, cluster, method, resource)
+        )
+
+    # -- looks -------------------------------------------------------------------------------------
 
     async def settle(self, within_s: float = 120.0) -> None:
         await self.federation.until_settled(within_s)
@@ -229,56 +216,6 @@ class World:
             for key, number in self.writes.items()
             if key[0] == process and not key[3].startswith(but)
         )
-
-    async def create(
-        self, kind: str, namespace: str, name: str, spec: Mapping[str, Any], **meta: Any
-    ) -> None:
-        await self.namespace(namespace)
-        found = registry.KINDS[kind]
-        body = {
-            "apiVersion": found.api_version,
-            "kind": kind,
-            "metadata": {"name": name, **({"namespace": namespace} if namespace else {}), **meta},
-            "spec": dict(spec),
-        }
-        await self.host.create(found.ref(namespace, name), body)
-
-    async def namespace(self, name: str) -> None:
-        if not name:
-            return
-        ref = ObjectRef("v1", "namespaces", "", name, "Namespace")
-        try:
-            await self.host.create(
-                ref, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-            )
-        except errors.AlreadyExists:
-            return
-
-    async def patch(
-        self, kind: str, namespace: str, name: str, body: Mapping[str, Any], *, at: str = "host"
-    ) -> None:
-        client = self.host if at == "host" else self.member(at)
-        await client.patch(registry.KINDS[kind].ref(namespace, name), body)
-
-    async def get(
-        self, kind: str, namespace: str, name: str, *, at: str = "host"
-    ) -> dict[str, Any] | None:
-        client = self.host if at == "host" else self.member(at)
-        try:
-            return await client.get(registry.KINDS[kind].ref(namespace, name))
-        except errors.NotFound:
-            return None
-
-    async def delete(self, kind: str, namespace: str, name: str) -> None:
-        found = await self.get(kind, namespace, name)
-        assert found is not None
-        await self.host.delete(
-            registry.KINDS[kind].ref(namespace, name), uid=found["metadata"]["uid"]
-        )
-
-    async def decisions(self) -> list[dict[str, Any]]:
-        kind = registry.KINDS["PlacementDecision"]
-        return list((await self.host.list(kind.api_version, kind.plural)).items)
 
     async def shares(self, namespace: str, name: str) -> dict[str, int]:
         """Replicas by cluster, of the decision that is not being deleted."""
@@ -304,6 +241,14 @@ class World:
         assert found is not None
         conditions = (found.get("status") or {}).get("conditions") or []
         return next((one for one in conditions if one["type"] == which), {})
+
+
+def between(process: str, cluster: str, ending: str = "") -> Callable[[Sending], bool]:
+    """Whether a request goes from this process to this cluster, with a path that ends so."""
+    return lambda sending: (
+        (sending.process, sending.cluster) == (process, cluster)
+        and sending.request.path.endswith(ending)
+    )
 
 
 def service(replicas: int, cpu: str = "500m", **more: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ them.
 import asyncio
 import contextlib
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from federator.embedded.server import EmbeddedCluster
@@ -15,11 +15,17 @@ from federator.kube.clock import Clock
 from federator.kube.leader.elector import Elector, LeaseLost
 from federator.kube.leader.leader_gate import behind_gate
 from federator.kube.leader.lease import LeaseOptions
-from federator.kube.wire.transport import Request, Response, Transport
+from federator.kube.wire.transport import Request, Response
 from federator.model.steps import ObjectRef
-from tests.unit.kube.scripted import FOREVER, Answer, status
+from federator.sandbox.faults import boxes
+from federator.sandbox.faults.links import Cut, Links, LinkTransport
+from federator.sandbox.faults.lives import Life
+from federator.sandbox.faults.requests import CannedResponse, refusal
+from federator.sandbox.faults.rows import Boxes
+from federator.sandbox.faults.schedules import Seeded
+from federator.sandbox.faults.transport import BoxTransport, FaultTransport
+from tests.worlds import EPOCH_S, Wire
 
-EPOCH_S = 1_790_000_000.0
 NAMESPACE = "federator-system"
 LEASE = ObjectRef("coordination.k8s.io/v1", "leases", NAMESPACE, "hub", "Lease")
 LEDGER = ObjectRef("v1", "configmaps", "default", "ledger", "ConfigMap")
@@ -30,54 +36,61 @@ LONGEST_S = 17.0
 """A lease runs out, and a candidate looks at it once more in each retry period: then somebody
 leads.
 """
+_GATEWAY = b"<html><body>Bad Gateway</body></html>"
 TROUBLES = ("reset", "hang", "html", "busy", "lost", "late", "slow")
 
 
-class Troubled:
-    """A transport in one of the troubles, or in none ("")."""
+class Way:
+    """From one candidate to the host, in one of the troubles or in none ("")."""
 
-    def __init__(self, inner: Transport) -> None:
-        self.inner = inner
-        self.trouble = ""
-        self.delay_s = 20.0
+    def __init__(self, host: EmbeddedCluster, name: str, rng: random.Random) -> None:
         self.writes: list[tuple[float, Request]] = []
-        self.late: list[asyncio.Task[Response]] = []
+        """What the host took, with the time at which it came."""
+        self._pair = name, "host"
+        self._links, self._boxes = Links(), Boxes()
+        self._lost = Seeded(rng, {"lost-reply": 1000})
+        self._lost.stop()
+        self._over = contextlib.ExitStack()
+        life = Life(name)
+        wire = Wire(host.transport(), life, self._heard)
+        boxed = BoxTransport(wire, self._boxes, *self._pair)
+        linked = LinkTransport(boxed, self._links, *self._pair)
+        self.transport = FaultTransport(linked, self._lost, life, rng=rng)
 
-    async def request(self, request: Request) -> Response:
-        now = asyncio.get_running_loop().time()
-        match self.trouble:
+    def _heard(self, request: Request, status: int) -> None:
+        if request.method != "GET" and status < 300:
+            self.writes.append((asyncio.get_running_loop().time(), request))
+
+    async def befall(self, trouble: str, delay_s: float = 20.0) -> None:
+        """From now on the way is in this trouble, and in no other."""
+        self._over.close()
+        match trouble:
             case "reset":
-                raise errors.Unreachable("connection reset by peer")
+                await self._sever(Cut.REFUSED)
             case "hang":
-                await asyncio.sleep(FOREVER)
-            case "html":
-                return Answer(
-                    502, (b"<html><body>Bad Gateway</body></html>",), {"content-type": "text/html"}
-                )
-            case "busy":
-                return status(503, "ServiceUnavailable")
-            case "lost" if request.method != "GET":
-                await self._noted(now, request)
-                raise errors.Unreachable("the reply was lost")
-            case "slow":
-                await asyncio.sleep(self.delay_s)
+                await self._sever(Cut.SILENT)
             case "late":
-                self.late.append(asyncio.create_task(self._afterwards(request)))
-                await asyncio.sleep(FOREVER)
-        return await self._noted(now, request)
+                await self._sever(Cut.SILENT, late=True)
+                deliver = asyncio.get_running_loop().call_later(delay_s, self._over.close)
+                self._over.callback(deliver.cancel)
+            case "html":
+                self._answer(lambda: CannedResponse(502, _GATEWAY, {"content-type": "text/html"}))
+            case "busy":
+                self._answer(lambda: refusal(503, "ServiceUnavailable", "busy"))
+            case "lost":
+                self._lost.stopped = False
+                self._over.callback(self._lost.stop)
+            case "slow":
+                self._links.slow(*self._pair, delay_s)
+                self._over.callback(self._links.slow, *self._pair, 0.0)
 
-    async def _noted(self, now: float, request: Request) -> Response:
-        response = await self.inner.request(request)
-        if request.method != "GET" and response.status < 300:
-            self.writes.append((now, request))
-        return response
+    async def _sever(self, how: Cut, *, late: bool = False) -> None:
+        await self._links.sever(*self._pair, how, late=late)
+        self._over.callback(self._links.heal, *self._pair, how, late=late)
 
-    async def _afterwards(self, request: Request) -> Response:
-        await asyncio.sleep(self.delay_s)
-        return await self.inner.request(request)
-
-    async def close(self) -> None:
-        await self.inner.close()
+    def _answer(self, answer: Callable[[], Response]) -> None:
+        box = boxes.answering(lambda sending: True, answer)
+        self._over.enter_context(self._boxes.standing(box))
 
 
 class ShiftedClock(Clock):
@@ -108,9 +121,9 @@ class Candidate:
         recampaign: bool = False,
     ) -> None:
         self.name = name
-        self.wire = Troubled(host.transport())
+        self.wire = Way(host, name, rng)
         self.clock = ShiftedClock()
-        self.client = Client(self.wire, "host", rng=rng)
+        self.client = Client(self.wire.transport, "host", rng=rng)
         self.elector = Elector(
             self.client,
             namespace=NAMESPACE,
@@ -139,7 +152,7 @@ class Candidate:
 
     async def kill(self) -> None:
         """No farewell: what it says on its way out is not heard."""
-        self.wire.trouble = "reset"
+        await self.wire.befall("reset")
         await self.stop()
 
     def died_of(self) -> BaseException | None:
@@ -226,8 +239,7 @@ class LeaseWorld:
         for one in self.candidates:
             if one.task is not None and not one.task.done():
                 await one.stop()
-            for task in one.wire.late:
-                task.cancel()
+            await one.wire.befall("")
             died = one.died_of()
             if died is not None and not isinstance(died, LeaseLost):
                 raise died

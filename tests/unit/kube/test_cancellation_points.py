@@ -196,7 +196,7 @@ async def test_wherever_a_candidate_is_cancelled_another_leads_and_never_beside_
         (a,) = await world.begin("a")
         assert a.task is not None
         await a.kill()
-        a.wire.trouble = ""
+        await a.wire.befall("")
         a.task = asyncio.create_task(as_coroutine(a.elector.lead(a.work), nth, late))
         await asyncio.wait([a.task], timeout=3 * FIRST_S)
         (b,) = await world.begin("b")

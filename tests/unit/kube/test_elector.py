@@ -69,9 +69,9 @@ async def test_notes_that_were_not_taken_are_not_called_written() -> None:
     world = LeaseWorld()
     (a,) = await world.begin("a")
     await world.until("a", FIRST_S)
-    a.wire.trouble = "hang"
+    await a.wire.befall("hang")
     assert not await a.elector.note()
-    a.wire.trouble = ""
+    await a.wire.befall("")
     await asyncio.sleep(LeaseOptions().renew_deadline_s / 2)  # the try that hangs is given up
     assert await a.elector.note()
     await world.end()
@@ -86,7 +86,7 @@ async def test_a_leader_that_cannot_renew_stops_before_anybody_may_take_its_plac
     (a,) = await world.begin("a")
     await world.until("a", FIRST_S)
     await asyncio.sleep(5)
-    a.wire.trouble = trouble
+    await a.wire.befall(trouble)
     last = max(at for at, request in a.wire.writes if "leases" in request.path)
     (b,) = await world.begin("b")
     took_s = await world.until("b", 20)
@@ -106,10 +106,10 @@ async def test_a_blip_shorter_than_the_deadline_costs_nothing() -> None:
     (a,) = await world.begin("a")
     await world.until("a", FIRST_S)
     for trouble in TROUBLES:
-        a.wire.trouble, a.wire.delay_s = trouble, 3.0
+        await a.wire.befall(trouble, 3.0)
         await asyncio.sleep(6)
         assert a.leading, trouble
-        a.wire.trouble = ""
+        await a.wire.befall("")
         await asyncio.sleep(6)
 
     assert a.terms == [1]
@@ -123,7 +123,7 @@ async def test_a_server_that_takes_seconds_for_each_answer_is_waited_for() -> No
     world = LeaseWorld()
     (a,) = await world.begin("a")
     await world.until("a", FIRST_S)
-    a.wire.trouble, a.wire.delay_s = "slow", 3.0
+    await a.wire.befall("slow", 3.0)
     await asyncio.sleep(300)
 
     assert a.leading
@@ -136,7 +136,7 @@ async def test_a_candidate_becomes_leader_though_the_server_takes_seconds_for_ea
     world = LeaseWorld()
     a, b = await world.begin("a", "b")
     await world.until("a", FIRST_S)
-    b.wire.trouble, b.wire.delay_s = "slow", 2.2
+    await b.wire.befall("slow", 2.2)
     await a.stop()
     await world.until("b", 30.0)
     await asyncio.sleep(60)
@@ -150,10 +150,10 @@ async def test_a_candidate_may_stand_again_after_a_loss_with_a_new_term() -> Non
     world = LeaseWorld()
     (a,) = await world.begin("a", recampaign=True)
     await world.until("a", FIRST_S)
-    a.wire.trouble = "hang"
+    await a.wire.befall("hang")
     await asyncio.sleep(14)
     assert not a.leading
-    a.wire.trouble = ""
+    await a.wire.befall("")
     await world.until("a", LONGEST_S)
 
     assert a.terms == [1, 2]

@@ -88,7 +88,7 @@ async def test_a_name_on_a_lease_that_nobody_held_runs_out_with_who_wrote_it(how
     world = LeaseWorld()
     (old,) = await world.begin("old")
     await world.until("old", FIRST_S)
-    old.wire.trouble = "hang"
+    await old.wire.befall("hang")
     await _meddle(world, how)
     (a,) = await world.begin("a")
     await asyncio.sleep(1.0)
@@ -133,10 +133,10 @@ async def test_a_claim_whose_reply_was_lost_is_taken_up_at_once() -> None:
     )
     (a,) = await world.begin("a")
     await asyncio.sleep(9.5)
-    a.wire.trouble = "lost"
+    await a.wire.befall("lost")
     await asyncio.sleep(2.5)
     assert (await world.lease())["holderIdentity"] == "a"
-    a.wire.trouble = ""
+    await a.wire.befall("")
 
     assert await world.until("a", 5) <= 2.1
     assert a.terms[0] > 1
@@ -166,7 +166,7 @@ class Storm:
             await asyncio.sleep(self.rng.uniform(0.0, 6.0))
             await self._trouble(slots)
         for index, one in enumerate(slots):
-            one.wire.trouble = ""
+            await one.wire.befall("")
             if one.task is None or one.task.done():
                 slots[index] = self._life()
         await asyncio.sleep(45)
@@ -205,7 +205,7 @@ class Storm:
             except errors.ApiError:
                 return
         else:
-            one.wire.trouble, one.wire.delay_s = what, self.rng.uniform(1.0, 60.0)
+            await one.wire.befall(what, self.rng.uniform(1.0, 60.0))
 
     async def _watch(self) -> None:
         while True:
@@ -237,7 +237,7 @@ def test_a_deadline_beyond_the_lease_would_be_seen() -> None:
         _a, _b = await world.begin("a", "b", options=options)
         await asyncio.sleep(41)
         leader = next(one for one in world.candidates if one.leading)
-        leader.wire.trouble = "hang"
+        await leader.wire.befall("hang")
         await asyncio.sleep(20)
         found = world.leaders()
         await world.end()

@@ -1,12 +1,13 @@
 """One embedded member cluster with its stand-in controllers and a member process, on virtual time,
-with every write counted.
+with every write noted.
 """
 
 import asyncio
+import contextlib
 import functools
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from federator.embedded.controllers import Controllers, NodePool
@@ -15,70 +16,27 @@ from federator.kinds import crds, registry
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
-from federator.kube.wire.transport import Request, Response, Transport
+from federator.kube.wire.transport import Transport
 from federator.member.options import MemberOptions
 from federator.member.process import MemberProcess
 from federator.model import names
 from federator.model.steps import ObjectRef
 from federator.sandbox import virtual_time
+from federator.sandbox.faults import boxes
+from federator.sandbox.faults.links import Links, LinkTransport
+from federator.sandbox.faults.lives import Life
+from federator.sandbox.faults.rows import Boxes
+from federator.sandbox.faults.transport import BoxTransport
+from tests.worlds import Address, Ledger, Wire
 
 FLEET = "fleet-1"
 EPOCH_S = 1_700_000_000.0
-
-
-class Counting:
-    """A transport that counts writes as "VERB path", leases apart."""
-
-    def __init__(self, inner: Transport) -> None:
-        self.inner = inner
-        self.writes: Counter[str] = Counter()
-        self.log: list[str] = []
-        self.watch_delays: dict[str, float] = {}
-        """Seconds by which events arrive late, by the end of the watched path."""
-        self.away = False
-        """Nothing answers."""
-
-    async def request(self, request: Request) -> Response:
-        if self.away:
-            raise errors.Unreachable("m1: nothing listens there.")
-        if ("watch", "true") in request.query:
-            return Late(self, request.path, await self.inner.request(request))
-        if request.method != "GET" and "/leases" not in request.path:
-            self.writes[f"{request.method} {request.path}"] += 1
-            self.log.append(f"{request.method} {request.path}")
-        return await self.inner.request(request)
-
-    async def close(self) -> None:
-        await self.inner.close()
-
-
-class Late:
-    """A watch whose events arrive late when the test says so."""
-
-    def __init__(self, counting: Counting, path: str, inner: Response) -> None:
-        self._counting = counting
-        self._path = path
-        self._inner = inner
-        self.status = inner.status
-        self.headers = inner.headers
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        async for chunk in self._inner.chunks():
-            for end, delay_s in self._counting.watch_delays.items():
-                if self._path.endswith(end):
-                    await asyncio.sleep(delay_s)
-            yield chunk
-
-    async def read(self, limit: int) -> bytes:
-        return await self._inner.read(limit)
-
-    async def close(self) -> None:
-        await self._inner.close()
+MEMBER = "member"
 
 
 class MemberWorld:
-    """What a test works with: `client` is an administrator's, `counting` sees what the member
-    process writes.
+    """What a test works with: `client` is an administrator's. Between the member process and its
+    cluster there are the faults of the sandbox, when a test makes one.
     """
 
     def __init__(
@@ -91,7 +49,10 @@ class MemberWorld:
         )
         self.nodes = nodes
         self.client = Client(self.cluster.transport(), "m1")
-        self.counting = Counting(self.cluster.transport())
+        self.ledger = Ledger()
+        self.log = self.ledger.log
+        self.links, self.boxes = Links(), Boxes()
+        self._standing = contextlib.ExitStack()
         self.options = options
         self.standalone = standalone
         self.tasks: list[asyncio.Task[None]] = []
@@ -99,7 +60,7 @@ class MemberWorld:
 
     def _process(self) -> MemberProcess:
         return MemberProcess(
-            Client(self.counting, "m1"),
+            Client(self._way(), "m1"),
             cluster="m1",
             fleet=FLEET,
             clock=self.clock,
@@ -107,6 +68,27 @@ class MemberWorld:
             standalone=self.standalone,
             options=self.options,
         )
+
+    def _way(self) -> Transport:
+        """From the member process to its API server."""
+        wire = Wire(
+            Address(lambda: self.cluster),
+            Life(MEMBER),
+            lambda request, status: self.ledger.note(MEMBER, "m1", request),
+        )
+        boxed = BoxTransport(wire, self.boxes, MEMBER, "m1")
+        return LinkTransport(boxed, self.links, MEMBER, "m1")
+
+    @property
+    def writes(self) -> Counter[str]:
+        """How often each stands in `log`."""
+        return Counter(self.log)
+
+    async def hear_late(self, ending: str, delay_s: float) -> None:
+        """From now on events arrive so late of the collections whose paths end so."""
+        box = boxes.telling_late(lambda sending: sending.request.path.endswith(ending), delay_s)
+        self._standing.enter_context(self.boxes.standing(box))
+        await self.links.end_streams("m1")
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()

@@ -240,12 +240,12 @@ async def test_a_report_that_says_nothing_new_is_not_written(world: MemberWorld)
     await world.create(service())
     await world.until_status("PinterestService", "web", ready=3)
     await asyncio.sleep(60)
-    before, surveys = len(world.counting.log), world.process.reporter.surveys
+    before, surveys = len(world.log), world.process.reporter.surveys
     await world.patch("Node", "node-0", {"metadata": {"annotations": {"noise": "1"}}})
     await world.patch("Node", "node-0", {"metadata": {"labels": {"noise": "1"}}})
     await asyncio.sleep(60)
     assert world.process.reporter.surveys > surveys
-    assert world.counting.log[before:] == []
+    assert world.log[before:] == []
 
 
 @in_member(nodes=FOUR_NODES)
@@ -260,5 +260,5 @@ async def test_bursts_of_pods_are_few_writes(world: MemberWorld) -> None:
         }
         await world.create(pod)
         await asyncio.sleep(0.5)
-    writes = sum(n for path, n in world.counting.writes.items() if "clustercapacities" in path)
+    writes = sum(n for path, n in world.writes.items() if "clustercapacities" in path)
     assert writes <= 16

@@ -45,7 +45,7 @@ async def test_copies_whose_replica_set_is_heard_of_late_are_charged_once_when_i
     world: MemberWorld,
 ) -> None:
     await asyncio.sleep(5)
-    world.counting.watch_delays["/replicasets"] = 15
+    await world.hear_late("/replicasets", 15)
     await world.create(service(replicas=6, template=template("1")))
     await asyncio.sleep(60)
     assert await free_cpu(world) == TOTAL - 6000
@@ -56,7 +56,7 @@ async def test_shards_whose_job_is_heard_of_late_are_charged_once_when_it_is(
     world: MemberWorld,
 ) -> None:
     await asyncio.sleep(5)
-    world.counting.watch_delays["/jobs"] = 15
+    await world.hear_late("/jobs", 15)
     await world.create(
         jobset(parallelism=4, template=template("1", annotations={POD + "run-seconds": "5000"}))
     )
@@ -98,7 +98,7 @@ async def test_trouble_that_was_heard_before_the_replica_set_reaches_the_slice_w
     world: MemberWorld,
 ) -> None:
     await asyncio.sleep(5)
-    world.counting.watch_delays["/replicasets"] = 15
+    await world.hear_late("/replicasets", 15)
     await world.create(service(replicas=6, template=template("100")))
     await asyncio.sleep(30)
     assert (await world.get("PinterestService", "web"))["status"]["reason"] == "Unschedulable"

@@ -64,10 +64,10 @@ async def test_what_the_member_process_writes_itself_is_no_drift_and_a_restart_w
     await asyncio.sleep(60)
     told = await put_back(world)
     assert len(told) == 1
-    before = len(world.counting.log)
+    before = len(world.log)
     await world.restart_member()
     await asyncio.sleep(60)
-    assert world.counting.log[before:] == []
+    assert world.log[before:] == []
     assert await put_back(world) == told
 
 

@@ -8,8 +8,10 @@ import pytest
 
 from federator.kube import errors
 from federator.model.names import WorkloadKey
+from federator.sandbox.faults.links import Cut
 from tests.unit.member.memberworld import (
     FLEET,
+    MEMBER,
     MemberWorld,
     block,
     condition_of,
@@ -49,9 +51,9 @@ async def test_after_settling_nothing_is_written_any_more(world: MemberWorld) ->
     await world.create(service())
     await world.until_status("PinterestService", "web", ready=3, healthy=True)
     await asyncio.sleep(60)
-    before = len(world.counting.log)
+    before = len(world.log)
     await asyncio.sleep(600)
-    assert world.counting.log[before:] == []
+    assert world.log[before:] == []
 
 
 @in_member()
@@ -59,11 +61,11 @@ async def test_a_restart_of_the_member_process_writes_nothing(world: MemberWorld
     await world.create(service(replicas=4, template=template("0.25")))
     await world.until_status("PinterestService", "web", ready=4, healthy=True)
     await asyncio.sleep(60)
-    before = len(world.counting.log)
+    before = len(world.log)
     await world.restart_member()
     await asyncio.sleep(120)
     assert world.process.ready
-    assert world.counting.log[before:] == []
+    assert world.log[before:] == []
 
 
 @in_member()
@@ -73,7 +75,7 @@ async def test_each_native_is_written_once_on_the_way(world: MemberWorld) -> Non
     await asyncio.sleep(30)
     natives = {
         path: n
-        for path, n in world.counting.writes.items()
+        for path, n in world.writes.items()
         if "/feed/" in path and "pinterest.com" not in path
     }
     assert sum(natives.values()) == 2, natives
@@ -96,9 +98,9 @@ async def test_standalone_expands_unmarked_kinds_too(world: MemberWorld) -> None
     await world.create(unmarked)
     await world.until_status("PinterestService", "plain", ready=3, healthy=True)
     await asyncio.sleep(30)
-    before = len(world.counting.log)
+    before = len(world.log)
     await asyncio.sleep(100)
-    assert world.counting.log[before:] == []
+    assert world.log[before:] == []
 
 
 @in_member()
@@ -156,13 +158,11 @@ async def test_a_rival_that_rewrites_a_native_every_second_is_left_alone_after_a
 ) -> None:
     await world.create(service())
     await world.until_status("PinterestService", "web", healthy=True)
-    before = sum(
-        n for path, n in world.counting.writes.items() if path.endswith("/deployments/web")
-    )
+    before = sum(n for path, n in world.writes.items() if path.endswith("/deployments/web"))
     for _ in range(40):
         await world.patch("Deployment", "web", {"spec": {"replicas": 7}})
         await asyncio.sleep(1)
-    after = sum(n for path, n in world.counting.writes.items() if path.endswith("/deployments/web"))
+    after = sum(n for path, n in world.writes.items() if path.endswith("/deployments/web"))
     assert after - before <= world.options.futile_writes
     assert (await world.get("PinterestService", "web"))["status"]["reason"] == "CannotConverge"
 
@@ -201,7 +201,7 @@ async def test_the_observed_generation_waits_for_the_native_controllers(world: M
 async def test_what_was_written_counts_only_once_the_watch_shows_it(world: MemberWorld) -> None:
     await world.create(service())
     await world.until_status("PinterestService", "web", ready=3, healthy=True)
-    world.counting.watch_delays["/deployments"] = 8.0
+    await world.hear_late("/deployments", 8.0)
     await asyncio.sleep(3)
     await world.patch(
         "PinterestService", "web", {"spec": {"template": template("300m"), "slice": {"seq": 6}}}
@@ -221,8 +221,8 @@ async def test_a_roll_out_that_has_just_begun_is_not_told_as_done_after_a_restar
     await asyncio.sleep(30)
     await world.restart_member()
     await asyncio.sleep(30)
-    world.counting.watch_delays["/deployments"] = 3.0
-    before = world.counting.writes["PATCH /apis/apps/v1/namespaces/feed/deployments/web"]
+    await world.hear_late("/deployments", 3.0)
+    before = world.writes["PATCH /apis/apps/v1/namespaces/feed/deployments/web"]
     # The event of the config map brings a second turn before the Deployment's own.
     patch = {"spec": {"config": {"a": "2"}, "template": template("300m"), "slice": {"seq": 6}}}
     generation = (await world.patch("PinterestService", "web", patch))["metadata"]["generation"]
@@ -236,9 +236,7 @@ async def test_a_roll_out_that_has_just_begun_is_not_told_as_done_after_a_restar
     assert told["healthy"]
     updated = (await world.get("Deployment", "web"))["status"]["updatedReplicas"]
     assert updated == 3
-    assert (
-        world.counting.writes["PATCH /apis/apps/v1/namespaces/feed/deployments/web"] == before + 1
-    )
+    assert world.writes["PATCH /apis/apps/v1/namespaces/feed/deployments/web"] == before + 1
 
 
 @in_member()
@@ -262,13 +260,13 @@ async def test_nothing_is_made_again_for_a_slice_whose_end_is_heard_late(
     """
     await world.create(service(config={"a": "1"}))
     await world.until_status("PinterestService", "web", healthy=True)
-    world.counting.watch_delays["/pinterestservices"] = 20.0
+    await world.hear_late("/pinterestservices", 20.0)
     await asyncio.sleep(60)
-    made = [entry for entry in world.counting.log if "/status" not in entry]
+    made = [entry for entry in world.log if "/status" not in entry]
     await world.delete("PinterestService", "web")
     await asyncio.sleep(60)
     assert world.process.caches.slice(WorkloadKey("PinterestService", "feed", "web")) is None
-    assert [entry for entry in world.counting.log if "/status" not in entry] == made
+    assert [entry for entry in world.log if "/status" not in entry] == made
     assert (
         await world.names("Deployment")
         == await world.names("Service")
@@ -282,10 +280,10 @@ async def test_a_server_that_is_back_is_heard_within_seconds_however_long_it_was
     world: MemberWorld,
 ) -> None:
     await world.stop_member()
-    world.counting.away = True
+    await world.links.sever(MEMBER, "m1", Cut.REFUSED)
     world.start_member()
     await asyncio.sleep(600)
-    world.counting.away = False
+    world.links.heal(MEMBER, "m1", Cut.REFUSED)
     await asyncio.sleep(4)
     reflectors = world.process.caches.reflectors
     assert [name for name, reflector in reflectors.items() if not reflector.store.synced] == []

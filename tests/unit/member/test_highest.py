@@ -140,13 +140,13 @@ async def test_a_next_life_writes_nothing_that_is_known_and_what_it_hears_once(
         await world.create(made)
     await world.until_status("PinterestService", "web-29", healthy=True)
     await asyncio.sleep(90)
-    reports = [entry for entry in world.counting.log if "clustercapacities" in entry]
+    reports = [entry for entry in world.log if "clustercapacities" in entry]
     assert len(reports) < 12
     assert len((await world.get(KIND, "cluster"))["status"]["highest"]) == 30
-    before = len(world.counting.log)
+    before = len(world.log)
     await world.restart_member()
     await asyncio.sleep(90)
-    assert world.counting.log[before:] == []
+    assert world.log[before:] == []
     await world.delete("PinterestService", "web-3")
     await asyncio.sleep(90)
     assert (await world.get(KIND, "cluster"))["status"]["highest"]["uid-3"] == 8

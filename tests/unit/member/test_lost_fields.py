@@ -36,10 +36,10 @@ async def test_what_a_slice_lost_while_no_member_process_ran_is_taken_off_its_na
     assert pods["spec"]["containers"][0]["ports"] == [{"containerPort": 8080, "protocol": "TCP"}]
     assert found["metadata"]["annotations"]["somebody"] == "else"
     await asyncio.sleep(30)
-    before = len(world.counting.log)
+    before = len(world.log)
     await world.restart_member()
     await asyncio.sleep(60)
-    assert world.counting.log[before:] == []
+    assert world.log[before:] == []
 
 
 @in_member()
@@ -77,10 +77,10 @@ async def test_a_restart_writes_nothing_for_defaults_within_lists(world: MemberW
     volume = (await world.get("Deployment", "web"))["spec"]["template"]["spec"]["volumes"][0]
     assert volume["projected"]["sources"][0]["serviceAccountToken"]["expirationSeconds"] == 3600
     await asyncio.sleep(60)
-    before = len(world.counting.log)
+    before = len(world.log)
     await world.restart_member()
     await asyncio.sleep(60)
-    assert world.counting.log[before:] == []
+    assert world.log[before:] == []
 
 
 @in_member()
@@ -95,7 +95,7 @@ async def test_what_somebody_else_adds_within_a_list_of_ours_costs_at_most_one_w
     theirs = {"template": {"spec": {"tolerations": [{**gpu, "effect": "NoSchedule"}]}}}
     await world.patch("Deployment", "web", {"spec": theirs})
     path = "PATCH /apis/apps/v1/namespaces/feed/deployments/web"
-    before = world.counting.writes[path]
+    before = world.writes[path]
     world.start_member()
     await asyncio.sleep(300)
     for number in range(3):
@@ -103,4 +103,4 @@ async def test_what_somebody_else_adds_within_a_list_of_ours_costs_at_most_one_w
             "Deployment", "web", {"metadata": {"annotations": {"theirs": str(number)}}}
         )
         await asyncio.sleep(10)
-    assert world.counting.writes[path] - before <= 1
+    assert world.writes[path] - before <= 1

@@ -67,7 +67,7 @@ async def test_while_many_pods_start_the_status_is_written_at_most_once_a_second
     begun = world.clock.monotonic()
     await world.until_status("PinterestService", "web", ready=100)
     took = world.clock.monotonic() - begun
-    writes = world.counting.writes[
+    writes = world.writes[
         "PATCH /apis/pinterest.com/v1beta1/namespaces/feed/pinterestservices/web/status"
     ]
     assert 3 <= writes <= took + 2
@@ -123,7 +123,7 @@ async def test_a_job_goes_only_after_its_shards_are_recorded_and_none_runs_twice
     await world.until(done, within_s=400)
     assert "crunch-0-9" in jobs
     assert "crunch-0-5" not in jobs, "what the first Job had completed was run again"
-    assert len([line for line in world.counting.log if line.startswith("DELETE")]) == 1
+    assert len([line for line in world.log if line.startswith("DELETE")]) == 1
 
 
 @in_member()
@@ -166,7 +166,7 @@ async def test_while_slices_are_being_expanded_a_status_waits_until_it_tells_of_
 
     def written(name: str) -> int:
         path = f"/apis/pinterest.com/v1beta1/namespaces/feed/pinterestservices/{name}/status"
-        return world.counting.writes[f"PATCH {path}"]
+        return world.writes[f"PATCH {path}"]
 
     await asyncio.sleep(5)  # priority classes are there
     await world.create(

@@ -58,8 +58,8 @@ async def test_a_job_set_at_rest_and_a_restart_write_nothing(world: MemberWorld)
     await world.create(jobset(template=template(annotations={RUN: "5000"})))
     await world.until_status("PinterestJobSet", "crunch", running=4)
     await asyncio.sleep(30)
-    before = len(world.counting.log)
+    before = len(world.log)
     await asyncio.sleep(120)
     await world.restart_member()
     await asyncio.sleep(120)
-    assert world.counting.log[before:] == []
+    assert world.log[before:] == []

@@ -104,7 +104,7 @@ def test_no_token_shows_in_a_log_an_answer_or_a_repr(caplog: pytest.LogCaptureFi
         ):
             answer = await port.answer(asked)
             assert "TOKEN-OF" not in repr(asked) + answer.body.decode()
-        world.cut.add(("query", "host"))
+        await world.cut("host", process="query")
         down = await port.answer(request(f"{WEB}/pods", user="a-third"))
         assert down.status == 503
         assert "TOKEN-OF" not in down.body.decode()
@@ -235,7 +235,7 @@ def test_a_member_that_is_away_is_a_row_and_the_others_are_shown() -> None:
     async def scenario(world: World) -> None:
         await web(world)
         await grant(world, "owner", "feed", *EVERYTHING)
-        world.cut.add(("hub", "b"))
+        await world.cut("b")
         port = port_of(world)
         soon = asking.body(await port.answer(request(f"{WEB}/pods", user="owner")))
         assert {row["cluster"] for row in soon["pods"]} == {"a", "c"}
@@ -256,9 +256,7 @@ def test_a_member_that_is_slow_costs_the_others_nothing() -> None:
     async def scenario(world: World) -> None:
         await web(world)
         await grant(world, "owner", "feed", *EVERYTHING)
-        for tap in world.taps:
-            if (tap.process, tap.cluster) == ("hub", "b"):
-                tap.inner = Slow(tap.inner)
+        world.hold_up("b", "/pods", 60)
         loop = asyncio.get_running_loop()
         begun = loop.time()
         found = asking.body(await port_of(world).answer(request(f"{WEB}/pods", user="owner")))
@@ -267,21 +265,6 @@ def test_a_member_that_is_slow_costs_the_others_nothing() -> None:
         assert found["clusters"][1]["reason"] in ("did not answer within 8 s", "cannot be reached")
 
     worlds.play(scenario)
-
-
-class Slow:
-    """A transport on which pods take a minute."""
-
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-
-    async def request(self, asked: Any) -> Any:
-        if "/pods" in asked.path:
-            await asyncio.sleep(60)
-        return await self.inner.request(asked)
-
-    async def close(self) -> None:
-        await self.inner.close()
 
 
 def test_an_object_of_the_same_name_that_is_not_this_workload_s_is_not_looked_into() -> None:
@@ -445,14 +428,11 @@ def test_a_bug_of_ours_ends_one_request_and_shows_nothing(monkeypatch: pytest.Mo
         await web(world)
         await grant(world, "owner", "feed", *EVERYTHING)
         port = port_of(world)
-        world.canned["hub", "host", "/web"] = (
-            200,
-            b'{"metadata": {"name": 7}, "secret": "canary"}',
-        )
+        world.answer("host", "/web", 200, b'{"metadata": {"name": 7}, "secret": "canary"}')
         answer = await port.answer(request(f"{WEB}/pods", user="owner"))
         assert answer.status in (422, 500, 503)
         assert b"canary" not in answer.body
-        world.canned.clear()
+        world.clear()
         assert (await port.answer(request(f"{WEB}/pods", user="owner"))).status == 200
 
     worlds.play(scenario)
@@ -463,17 +443,16 @@ def test_a_member_that_refuses_or_talks_nonsense_is_a_row_without_its_words() ->
         await web(world)
         await grant(world, "owner", "feed", *EVERYTHING)
         forbidden = b'{"kind":"Status","apiVersion":"v1","reason":"Forbidden","code":403,"message":"canary"}'
-        world.canned["hub", "a", "/pods"] = (403, forbidden)
-        world.canned["hub", "b", "/pods"] = (200, b"<html>canary</html>")
+        world.answer("a", "/pods", 403, forbidden)
+        world.answer("b", "/pods", 200, b"<html>canary</html>")
         answer = await port_of(world).answer(request(f"{WEB}/pods", user="owner"))
         rows = {row["cluster"]: row for row in asking.body(answer)["clusters"]}
         assert rows["a"]["reason"] == "does not allow it (list pods, get pods/log)"
         assert rows["b"]["reason"] == "gave no answer that can be read"
         assert b"canary" not in answer.body
         # A server that keeps to no page is not read to its end.
-        world.canned["hub", "b", "/pods"] = (
-            200,
-            b'{"kind": "Table", "rows": [' + b"{}," * 2_000_000 + b"{}]}",
+        world.answer(
+            "b", "/pods", 200, b'{"kind": "Table", "rows": [' + b"{}," * 2_000_000 + b"{}]}"
         )
         flooded = asking.body(await port_of(world).answer(request(f"{WEB}/pods", user="owner")))
         assert flooded["clusters"][1]["reason"] == "gave no answer that can be read"

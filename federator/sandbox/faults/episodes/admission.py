@@ -16,8 +16,9 @@ import msgspec
 from federator.kinds import registry
 from federator.kube.wire.transport import Response, Transport
 from federator.model.steps import ObjectRef
+from federator.sandbox.faults import boxes
 from federator.sandbox.faults.requests import CannedResponse, refusal
-from federator.sandbox.faults.rows import Box, Episode, Sending, Stage, is_hub
+from federator.sandbox.faults.rows import Box, Episode, Sending, Stage, is_hub, plural_of
 
 _SLICES = frozenset(kind.plural for kind in registry.WORKLOADS.values())
 _JOBSETS = registry.KINDS["PinterestJobSet"].plural
@@ -37,15 +38,6 @@ _REFUSALS: tuple[tuple[int, str, str], ...] = (
 )
 
 
-def plural_of(path: str) -> tuple[str, str]:
-    """(resource, subresource) of a path that names an object or a collection."""
-    parts = path.strip("/").split("/")
-    parts = parts[2:] if parts[0] == "api" else parts[3:]
-    if parts[:1] == ["namespaces"] and len(parts) > 2:
-        parts = parts[2:]
-    return (parts[0] if parts else ""), (parts[2] if len(parts) > 2 else "")
-
-
 def puts(sending: Sending, plurals: frozenset[str]) -> bool:
     """Whether the request makes or changes an object of one of these resources, not its status."""
     plural, subresource = plural_of(sending.request.path)
@@ -59,17 +51,13 @@ async def credentials_refused(stage: Stage, rng: random.Random) -> AsyncIterator
     """A member does not know the hubs any more (401), or lets them do nothing (403)."""
     member, status = rng.choice(list(stage.members)), rng.choice((401, 403))
 
-    async def how(sending: Sending, inner: Transport) -> Response:
-        stage.happened("credentials-refused")
-        if status == 401:
-            return refusal(401, "Unauthorized", "Unauthorized")
-        return refusal(
-            403, "Forbidden", 'forbidden: User "federator" cannot do that in this cluster'
-        )
-
-    with stage.boxes.standing(
-        Box(lambda sending: sending.cluster == member and is_hub(sending.process), how)
-    ):
+    denial = boxes.unauthorized if status == 401 else boxes.forbidden
+    box = boxes.answering(
+        lambda sending: sending.cluster == member and is_hub(sending.process),
+        denial,
+        lambda sending: stage.happened("credentials-refused"),
+    )
+    with stage.boxes.standing(box):
         if rng.random() < 0.5:
             await stage.links.end_streams(member)
         yield
@@ -87,9 +75,6 @@ async def secret_absent(stage: Stage, rng: random.Random) -> AsyncIterator[None]
         name: part for name, part in live.items() if name in ("apiVersion", "kind", "type", "data")
     }
 
-    async def void(sending: Sending, inner: Transport) -> Response:
-        return refusal(401, "Unauthorized", "Unauthorized")
-
     async def look(sending: Sending, inner: Transport) -> Response:
         response = await inner.request(sending.request)
         if response.status == 404:
@@ -99,7 +84,10 @@ async def secret_absent(stage: Stage, rng: random.Random) -> AsyncIterator[None]
     asked = f"/secrets/{member}"
     with (
         stage.boxes.standing(
-            Box(lambda sending: sending.cluster == member and is_hub(sending.process), void)
+            boxes.answering(
+                lambda sending: sending.cluster == member and is_hub(sending.process),
+                boxes.unauthorized,
+            )
         ),
         stage.boxes.standing(Box(lambda sending: sending.request.path.endswith(asked), look)),
     ):
@@ -121,11 +109,11 @@ async def webhook_refuses(stage: Stage, rng: random.Random) -> AsyncIterator[Non
             return False
         return puts(sending, _SLICES if from_hub else _NATIVES)
 
-    async def how(sending: Sending, inner: Transport) -> Response:
-        stage.happened("webhook-refuses")
-        return refusal(*status)
-
-    with stage.boxes.standing(Box(befalls, how)):
+    with stage.boxes.standing(
+        boxes.answering(
+            befalls, lambda: refusal(*status), lambda sending: stage.happened("webhook-refuses")
+        )
+    ):
         yield
 
 
@@ -143,11 +131,11 @@ async def statuses_refused(stage: Stage, rng: random.Random) -> AsyncIterator[No
             and (plural, subresource) == (_JOBSETS, "status")
         )
 
-    async def how(sending: Sending, inner: Transport) -> Response:
-        stage.happened("statuses-refused")
-        return refusal(*status)
-
-    with stage.boxes.standing(Box(befalls, how)):
+    with stage.boxes.standing(
+        boxes.answering(
+            befalls, lambda: refusal(*status), lambda sending: stage.happened("statuses-refused")
+        )
+    ):
         yield
 
 
@@ -234,31 +222,12 @@ async def kind_not_served(stage: Stage, rng: random.Random) -> AsyncIterator[Non
     Its objects stay."""
     member = rng.choice(list(stage.members))
     kind = rng.choice([kind for kind in registry.WORKLOADS.values() if kind.model is not None])
-    root = f"/apis/{kind.api_version}/"
-
-    def befalls(sending: Sending) -> bool:
-        path = sending.request.path
-        mine = path.startswith(root) and plural_of(path)[0] == kind.plural
-        return sending.cluster == member and (mine or path == "/apis")
-
-    async def how(sending: Sending, inner: Transport) -> Response:
-        if sending.request.path != "/apis":
-            stage.happened("kind-not-served")
-            return CannedResponse(
-                404, b"404 page not found\n", {"content-type": "text/plain; charset=utf-8"}
-            )
-        response = await inner.request(sending.request)
-        document = msgspec.json.decode(await response.read(1 << 24))
-        for group in document["items"]:
-            for version in group["versions"]:
-                version["resources"] = [
-                    resource
-                    for resource in version["resources"]
-                    if resource["resource"] != kind.plural
-                ]
-        return CannedResponse(response.status, msgspec.json.encode(document), response.headers)
-
-    with stage.boxes.standing(Box(befalls, how)):
+    box = boxes.without_kind(
+        kind,
+        lambda sending: sending.cluster == member,
+        lambda sending: stage.happened("kind-not-served"),
+    )
+    with stage.boxes.standing(box):
         await stage.links.end_streams(member)
         yield
 

@@ -12,8 +12,9 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from federator.kube.wire.transport import Response, Transport
+from federator.sandbox.faults import boxes
 from federator.sandbox.faults.links import Cut
-from federator.sandbox.faults.requests import CannedResponse, refusal
+from federator.sandbox.faults.requests import refusal
 from federator.sandbox.faults.rows import Box, Episode, Sending, Stage
 from federator.sandbox.faults.streams import EditedStream
 
@@ -115,13 +116,11 @@ async def watches_close(stage: Stage, rng: random.Random) -> AsyncIterator[None]
     """A cluster ends every watch as soon as it has begun."""
     cluster = rng.choice(clusters(stage))
 
-    async def how(sending: Sending, inner: Transport) -> Response:
-        stage.happened("watches-close")
-        return CannedResponse(200, b"", {"content-type": "application/json"})
-
-    with stage.boxes.standing(
-        Box(lambda sending: sending.watches and sending.cluster == cluster, how)
-    ):
+    box = boxes.closing_watches(
+        lambda sending: sending.cluster == cluster,
+        lambda sending: stage.happened("watches-close"),
+    )
+    with stage.boxes.standing(box):
         await stage.links.end_streams(cluster)
         yield
 
