@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.controlplane import build
 from tests.controlplane.plane import ControlPlane
+from tests.processor import pytest_runtest_call  # noqa: F401 - a hook is there by its name
 
 # Properties are decided by what they say, never by how fast a loaded machine is; a failure prints
 # how to repeat it.

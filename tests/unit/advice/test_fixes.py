@@ -205,11 +205,13 @@ def applied(objs: Objects, fix: search.Fix) -> Objects:
     return made
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.parametrize("part", range(4))
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(hosts())
 def test_each_fix_applied_places_at_least_what_it_promises(
-    host: tuple[WorkloadKey, Objects],
+    part: int, host: tuple[WorkloadKey, Objects]
 ) -> None:
+    """120 examples, in parts that are tests of their own."""
     key, objs = host
     before, advice = advised(objs, key)
     for fix in advice.fixes:
