@@ -20,7 +20,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "kinds": (
         ("labels", "natives"),
         ("verbs", "recurring"),
-        ("kind",),
+        ("kind", "acts"),
         ("pods",),
         ("shared",),
         ("service", "jobset", "daemon", "statefulset", "training", "deployment", "federation"),

@@ -22,6 +22,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "docs/reference/settings.md": tables.settings,
     "docs/reference/metrics.md": tables.metrics,
     "docs/reference/objects.md": objects.index,
+    "docs/reference/kinds.md": tables.kinds,
     **{
         f"docs/reference/objects/{kind.kind.lower()}.md": functools.partial(objects.page, kind)
         for kind in registry.KINDS.values()

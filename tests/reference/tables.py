@@ -7,6 +7,7 @@ import json
 from federator import settings as program_settings
 from federator.cli import config as config_command
 from federator.hub.members.reachability import TRANSITIONS
+from federator.kinds import acts, registry
 from federator.kube import metrics as program_metrics
 from federator.model.decision import Reason
 from federator.placement import invariants as rules
@@ -74,6 +75,20 @@ def filters() -> str:
     ]
     return table(
         ("filter", "keeps new copies out of a cluster that", "reason", "what is held there"), rows
+    )
+
+
+def kinds() -> str:
+    rows = [
+        (row.kind, *(str(say(row.verbs)) for say in acts.ACTS.values()))
+        for row in registry.WORKLOADS.values()
+        if row.verbs is not None
+    ]
+    meaning = table(("act", "what happens"), [(str(act), acts.MEANING[act]) for act in acts.Act])
+    return (
+        "# What becomes of each kind\n\n"
+        "Runs of a PinterestCronJob are PinterestJobSets.\n\n"
+        f"{meaning}\n\n{table(('kind', *map(str, acts.ACTS)), rows)}"
     )
 
 
