@@ -32,15 +32,15 @@ _JOB_FIELDS: Final = frozenset(
         "backoffLimit",
         "backoffLimitPerIndex",
         "ttlSecondsAfterFinished",
+        "activeDeadlineSeconds",
+        "podFailurePolicy",
+        "successPolicy",
+        "maxFailedIndexes",
         "suspend",
         "template",
     }
 )
 _JOB_REASONS: Final[Mapping[str, str]] = {
-    "activeDeadlineSeconds": "a job set has no deadline",
-    "podFailurePolicy": "a job set has no rules about kinds of failures",
-    "successPolicy": "a job set is complete when every shard is",
-    "maxFailedIndexes": "a job set fails when one shard has failed for good",
     "podReplacementPolicy": "a job set replaces pods as soon as they fail or end",
     "selector": "a selector of its own would count pods that are not its own",
     "manualSelector": "a selector of its own would count pods that are not its own",
@@ -66,6 +66,8 @@ _SET_REASONS: Final[Mapping[str, str]] = {
     "managedBy": "another controller runs it",
     "gangPolicy": "shards are not scheduled as a gang",
 }
+_ACTIONS: Final = {"FailJob": "FailJobSet", "FailIndex": "FailShard"}
+"""Actions of a podFailurePolicy that a job set calls otherwise."""
 _SERVER_DEFAULTS: Final[Mapping[str, Any]] = {
     "podReplacementPolicy": "TerminatingOrFailed",
     "manualSelector": False,
@@ -117,7 +119,9 @@ def draft_jobset(item: Item, drafts: Drafts) -> Draft:
         item, drafts, inner, path, copies=copies, suspend=raw.flag(spec, "suspend"), indexed=True
     )
     if "ttlSecondsAfterFinished" in spec:
-        drafts.note(made, _ttl(spec["ttlSecondsAfterFinished"]))
+        made.obj["spec"]["ttlSecondsAfterFinished"] = _count(
+            item, spec, "ttlSecondsAfterFinished", "spec", default=0
+        )
     return made
 
 
@@ -198,8 +202,7 @@ def _draft(
     if slots != shards:
         out["parallelism"] = slots
     out["backoffLimitPerShard"] = _backoff(item, spec, path, shards, notes)
-    if "ttlSecondsAfterFinished" in spec:
-        notes.append(_ttl(spec["ttlSecondsAfterFinished"]))
+    out |= _endings(item, spec, path, shards, copies)
     out["template"] = template
     meta = deployments.metadata(item)
     queue = raw.text(meta, "labels", "kueue.x-k8s.io/queue-name")
@@ -265,11 +268,39 @@ def _backoff(item: Item, spec: Obj, path: str, shards: int, notes: list[str]) ->
     return min(limit, MAX_BACKOFF)
 
 
-def _ttl(seconds: Any) -> str:
-    return (
-        f"ttlSecondsAfterFinished {seconds} is left out: a finished job set stays until it is"
-        " deleted"
-    )
+def _endings(item: Item, spec: Obj, path: str, shards: int, copies: int) -> dict[str, Any]:
+    """When it ends, and what failures mean. Raises LeftAlone for what a job set cannot say."""
+    out: dict[str, Any] = {
+        name: _count(item, spec, name, path, default=0)
+        for name in ("activeDeadlineSeconds", "ttlSecondsAfterFinished")
+        if name in spec
+    }
+    for name in ("successPolicy", "maxFailedIndexes"):
+        if name in spec and copies > 1:
+            raise LeftAlone(f"{path}.{name}: it is about each of {copies} Jobs by itself")
+    failures: dict[str, Any] = {}
+    if "maxFailedIndexes" in spec:
+        failures["maxFailedShards"] = _count(item, spec, "maxFailedIndexes", path, default=0)
+    if rules := raw.objects(spec, "podFailurePolicy", "rules"):
+        failures["rules"] = [
+            {**rule, "action": _ACTIONS.get(raw.text(rule, "action"), raw.text(rule, "action"))}
+            for rule in rules
+        ]
+    if failures:
+        out["failurePolicy"] = failures
+    successes = raw.objects(spec, "successPolicy", "rules")
+    if len(successes) > 1:
+        raise LeftAlone(
+            f"{path}.successPolicy.rules: it has {len(successes)} rules, a job set has one"
+        )
+    if "successPolicy" in spec and successes:
+        count, named = successes[0].get("succeededCount"), successes[0].get("succeededIndexes")
+        policy = raw.present({"succeededCount": count, "succeededShards": named})
+        out |= {"completion": "SuccessPolicy", "successPolicy": policy}
+        if count == 1 and not named and shards > 1:
+            out |= {"completion": "Any"}
+            del out["successPolicy"]
+    return out
 
 
 def _number(pod: dict[str, Any], path: str, notes: list[str]) -> None:

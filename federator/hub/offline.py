@@ -88,6 +88,7 @@ class Situation:
             admitted=record.terms.charged if record is not None else None,
             capped=self._capped(workload),
             done=workload.progress().done,
+            ended=workload.progress().ending is not None,
         )
 
     def entry(self, workload: Workload, ask: Ask, snapshot: FleetSnapshot) -> Entry:

@@ -27,6 +27,7 @@ from federator.hub.deletion.tidying import Tidying
 from federator.hub.dispatch.dispatcher import Dispatching
 from federator.hub.dispatch.drift import Drift
 from federator.hub.dispatch.slice_writer import SliceWriter
+from federator.hub.expiry import Expiry
 from federator.hub.history.journal import Journal
 from federator.hub.history.options import HistoryOptions
 from federator.hub.host.documents import Documents
@@ -172,6 +173,7 @@ class HubProcess:
             self.state, applier, self.view, self.events, clock=clock, rng=rng
         )
         self.recurring = Recurring(self.state, client, applier, self.events, clock=clock, rng=rng)
+        self.expiry = Expiry(self.state, client, applier, clock=clock, rng=rng)
         self.figures = Figures(self.state, ReconcileTimes(self.state, self.view, clock=clock))
 
     def _make_leaving(self, client: clients.Client) -> None:
@@ -321,15 +323,10 @@ class HubProcess:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.events.run(), name="events")
             group.create_task(self.journal.run(), name="history")
-            group.create_task(
-                self.reporting.reports.run(self.reporting.report, workers=8), name="reporting"
-            )
-            group.create_task(
-                self.reporting.accounts.run(self.reporting.account, workers=2), name="accounts"
-            )
-            group.create_task(
-                self.reporting.questions.run(self.reporting.ask, workers=8), name="asking"
-            )
+            reporting = self.reporting
+            group.create_task(reporting.reports.run(reporting.report, workers=8), name="reporting")
+            group.create_task(reporting.accounts.run(reporting.account, workers=2), name="accounts")
+            group.create_task(reporting.questions.run(reporting.ask, workers=8), name="asking")
             await self._warmed.wait()
             await self._insist("the list of clusters that were given up", self.departed.load)
             await self._insist("the key of decisions", self._take_key)
@@ -367,6 +364,7 @@ class HubProcess:
                 group.create_task(self.renewing.run(), name="renewing")
                 group.create_task(self.removing.run(), name="removing")
                 group.create_task(self.recurring.run(), name="recurring")
+                group.create_task(self.expiry.run(), name="expiry")
                 group.create_task(self.figures.run(), name="figures")
                 group.create_task(self.drilling.run(), name="drilling")
                 if self._inspect is not None:

@@ -19,6 +19,7 @@ from federator.model import interning, names, shards
 from federator.model import seq as seqs
 from federator.model.ask import Ordinals, Tier, Unit
 from federator.model.decision import Share
+from federator.model.ending import EndRules
 from federator.model.errors import FieldError
 from federator.model.observation import SliceObservation
 from federator.model.shards import Range, Ranges
@@ -189,6 +190,8 @@ class WorkloadVerbs:
     """
     ordinals: OrdinalVerbs | None = None
     """For copies with numbers; None for interchangeable ones and for shards."""
+    end_rules: Callable[[Obj], EndRules] | None = None
+    """When it ends, and what becomes of it then. None for what does not end."""
     expand: Expand | None = None
     """None for a native kind, whose slice a member's own controllers run."""
     refusal: Callable[[Obj], FieldError | None] = _nothing_refused

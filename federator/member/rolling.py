@@ -30,6 +30,7 @@ from federator.member.expansion.results import Result
 from federator.member.options import MemberOptions
 from federator.model import shards
 from federator.model.ask import Unit
+from federator.model.ending import FAILURE_POLICY
 from federator.model.kubernetes import diffs
 from federator.model.names import WorkloadKey
 from federator.model.observation import BlockFigures, Gang, NodeFigures, Phase, SliceObservation
@@ -160,6 +161,13 @@ class RollUp:
                     "Stalled", conditions.TRUE, DEADLINE, seen.message, seen.observed_generation
                 )
             )
+        if seen.broken:
+            # Said as long as the slice is there, whatever becomes of the Job that told it.
+            ours.append(
+                Condition(
+                    "Failed", conditions.TRUE, FAILURE_POLICY, seen.broken, seen.observed_generation
+                )
+            )
         merged = conditions.merge(
             live.get("conditions"), ours, self._clock.rfc3339(), results.OWNED
         )
@@ -254,6 +262,7 @@ class RollUp:
             "completed": completed,
             "failed": failed,
             "finished": left == 0,
+            "broken": seen.broken or next(filter(None, map(jobs.broken, own)), ""),
             "enough": active >= min(left, row.verbs.slots(row.obj())),
         }
 

@@ -136,6 +136,9 @@ class SliceObservation:
     """For gangs, which are one shard: how its pods stand."""
     blocks: tuple[BlockFigures, ...] = ()
     """For copies with numbers."""
+    broken: str = ""
+    """Of shards: which pod matched a rule of the failure policy that ends the whole job set, as a
+    sentence; "" for none."""
     unreadable: str = ""
     """The field of its status that violates the schema; the whole report then counts for nothing.
     """

@@ -126,6 +126,8 @@ def _decide(
         decision = refusals.not_permitted(entry, entry.refused, _as_recorded(made, standing))
     else:
         decision = _divided(entry, snapshot, ledger, mark, seq)
+    if standing.ended:
+        decision = _stopped(decision, mark, seq)
     if standing.overtaken:
         decision = _numbered(decision, standing.refusing, mark, seq)
     decision = _marked(_issued(decision, entry, seq), standing.marks)
@@ -216,6 +218,23 @@ def _numbered(
         shares=tuple(
             replace(share, seq=seqs.above(mark(share.cluster), seq))
             if share.cluster in refusing
+            else share
+            for share in decision.shares
+        ),
+    )
+
+
+def _stopped(decision: Decision, mark: Callable[[str], int], seq: int) -> Decision:
+    """The decision with no slots anywhere: clusters keep their shards, and what is recorded of
+    them, and run none."""
+    if not any(share.slots for share in decision.shares):
+        return decision
+    return replace(
+        decision,
+        seq=seq,
+        shares=tuple(
+            replace(share, slots=0, seq=seqs.above(mark(share.cluster), seq))
+            if share.slots
             else share
             for share in decision.shares
         ),

@@ -72,6 +72,8 @@ class Comparison(NamedTuple):
     """Its object is gone, and has to be written anew."""
     refused: bool = False
     """The workload may not run as it is written now."""
+    unstopped: bool = False
+    """It has ended, and clusters may still run shards of it."""
     open_shards: bool = False
     """Shards are left that no cluster has."""
     capped: bool = False

@@ -55,6 +55,8 @@ class Standing:
     """Cluster -> copies that its scheduler could bind lately, whatever room it reports."""
     done: Ranges = ()
     """Shards that need not run any more, recorded on the host or only reported by members."""
+    ended: bool = False
+    """It has ended before all its shards were done: no cluster may run one any more."""
     mark: Callable[[str], int] = no_mark
     """Cluster -> its highest seq: a changed share there gets one above."""
     overtaken: bool = False

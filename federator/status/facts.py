@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from federator.model.ask import Unit
 from federator.model.decision import REFUSALS, Reason, Share
+from federator.model.ending import NO_RULES, Ending, EndRules
 from federator.model.observation import BlockFigures, Gang, NodeFigures, SliceObservation
 from federator.model.shards import Ranges
 
@@ -39,6 +40,15 @@ class Wanted:
     previous_completed: Ranges = ()
     """Shards that the host's status records as completed; this record is authoritative."""
     previous_failed: Ranges = ()
+    end_rules: EndRules = NO_RULES
+    previous_ending: Ending | None = None
+    """How it ended by the host's status; this record is authoritative."""
+    start_time: str = ""
+    """When its first shard began, by the host's status; "" where that has none."""
+    now: str = ""
+    """The present time, in the spelling of the API."""
+    overdue: bool = False
+    """Its deadline is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +169,20 @@ class Tally:
     completed: Ranges
     failed: Ranges
     finished: bool
+    """It has ended: all shards are done, or what was asked for is decided without the others."""
     exact: bool
     """Every cluster has exactly its share: none missing, none left over."""
     unhealthy: tuple[SliceObservation, ...] = ()
     """Reporting clusters that gave a reason, by name."""
+    ending: Ending | None = None
+    """How it ended, where it has."""
+    stopped: int = 0
+    """Shards that were neither completed nor failed when it ended."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has ended otherwise than asked for."""
+        return self.ending is not None and not self.ending.complete
 
 
 @dataclass(frozen=True, slots=True)

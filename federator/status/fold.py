@@ -12,7 +12,7 @@ observations.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from federator.model import shards
+from federator.model import ending, shards
 from federator.model.ask import Unit
 from federator.model.decision import Share
 from federator.model.observation import BlockFigures, NodeFigures, SliceObservation
@@ -54,6 +54,10 @@ class Fold:
     summary: str
     """One line for tables: "2990/3000 ready in 4 clusters"."""
     conditions: tuple[Condition, ...]
+    start_time: str = ""
+    """When its first shard began, where a deadline counts from it."""
+    stopped: int = 0
+    """Shards that were neither completed nor failed when it ended."""
     timed_out: bool = False
     """A rollout has made no progress within its deadline."""
 
@@ -138,8 +142,18 @@ def _folded(facts: Facts) -> Fold:
         waiting_for=waiting_for,
         summary=verdict.summary(facts),
         conditions=verdict.conditions_of(facts, waiting_for),
+        start_time=_start_time(wanted, tally),
+        stopped=tally.stopped,
         timed_out=bool(verdict.timed_out(facts)),
     )
+
+
+def _start_time(wanted: Wanted, tally: Tally) -> str:
+    """When the first shard began, as recorded, else now that one runs or is done; "" where no
+    deadline counts from it."""
+    if wanted.start_time or wanted.end_rules.deadline_s is None:
+        return wanted.start_time
+    return wanted.now if tally.ready_hi or tally.completed or tally.failed else ""
 
 
 def _claimed(wanted: Wanted, placing: DecisionInput | None, rows: Sequence[Row]) -> bool:
@@ -228,12 +242,21 @@ def _shards(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceObs
     completed = shards.intersect(shards.normal(completed), universe)
     failed = shards.minus(shards.intersect(shards.normal(failed), universe), completed)
     done = shards.union(completed, failed)
-    finished = wanted.count > 0 and shards.size(done) == wanted.count
+    ended = wanted.previous_ending or ending.judge(
+        wanted.end_rules,
+        wanted.count,
+        completed,
+        failed,
+        broken=next((seen.broken for seen in held if seen.broken), ""),
+        overdue=wanted.overdue,
+    )
+    stopped = wanted.count - shards.size(done) if ended else 0
     low = high = need = 0
     exact = True
     for seen in held:
         share = shares.get(seen.cluster)
-        open_shards = shards.size(shards.minus(share.ranges, done)) if share else 0
+        left = share is not None and ended is None
+        open_shards = shards.size(shards.minus(share.ranges, done)) if share and left else 0
         busy = min(share.slots, open_shards) if share else 0
         need += busy
         ready = max(
@@ -245,7 +268,7 @@ def _shards(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceObs
             continue
         low += ready
         high += ready
-        exact = exact and (ready >= busy if share else seen.active == 0)
+        exact = exact and (ready >= busy if left else seen.active == 0)
     return Tally(
         ready_lo=low,
         ready_hi=high,
@@ -256,9 +279,11 @@ def _shards(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceObs
         need=need,
         completed=completed,
         failed=failed,
-        finished=finished,
+        finished=ended is not None,
         exact=exact,
         unhealthy=_unhealthy(held),
+        ending=ended,
+        stopped=stopped,
     )
 
 

@@ -9,9 +9,10 @@ Unknown is never settled.
 from collections.abc import Sequence
 from typing import Final
 
-from federator.model import plaintext, shards
+from federator.model import ending, plaintext, shards
 from federator.model.ask import Unit
 from federator.model.decision import REFUSALS, Reason
+from federator.model.ending import Ending
 from federator.model.observation import SliceObservation
 from federator.status import conditions
 from federator.status.conditions import Condition, truth
@@ -87,8 +88,10 @@ def waiting_for(facts: Facts) -> str:
             f"{_names(facts.leftovers)} still {_verb(facts.leftovers, 'holds', 'hold')} copies"
             " that belong elsewhere."
         )
-    if tally.finished:
+    if tally.finished and not (tally.stopped and (stopping := _stopping(facts))):
         return ""
+    if tally.finished:
+        return stopping
     if unheard := [row for row in facts.rows if not row.known]:
         return f"{_sentence(_not_heard(unheard))}."
     if behind := [row for row in facts.shared_rows if not row.caught_up]:
@@ -98,6 +101,15 @@ def waiting_for(facts: Facts) -> str:
         )
     if not tally.exact:
         return f"{_progress(facts)}."
+    return ""
+
+
+def _stopping(facts: Facts) -> str:
+    """What still runs, or may, of shards that nobody waits for any more."""
+    if unheard := [row for row in facts.shared_rows if not row.known and row.active]:
+        return f"{_sentence(_not_heard(unheard))}: shards may still run there."
+    if running := [row for row in facts.shared_rows if row.active]:
+        return f"{_names(running)} {_verb(running, 'is', 'are')} still stopping shards."
     return ""
 
 
@@ -149,7 +161,7 @@ def _ready(facts: Facts) -> Condition:
         return Condition("Ready", truth(value), reason, message, facts.observed_generation)
 
     if tally.finished:
-        if tally.failed:
+        if tally.has_failed:
             return ready(False, "Failed", f"{_summary(facts)}.")
         return ready(True, "Completed", f"{_summary(facts)}.")
     if wanted.suspended and not facts.shared_rows:
@@ -266,7 +278,7 @@ def _healthy(facts: Facts) -> Condition:
         return Condition("Healthy", truth(value), reason, message, facts.observed_generation)
 
     if facts.tally.finished:
-        return healthy(not facts.tally.failed, "Finished", f"{_summary(facts)}.")
+        return healthy(not facts.tally.has_failed, "Finished", f"{_summary(facts)}.")
     if facts.tally.unhealthy:
         first = next(
             (seen for seen in facts.tally.unhealthy if seen.reason), facts.tally.unhealthy[0]
@@ -306,7 +318,7 @@ def _stalled(facts: Facts) -> Condition:
             return stalled(seen.reason, f"{seen.cluster}: {seen.message}")
     if late := timed_out(facts):
         return stalled(late[0].reason or DEADLINE_EXCEEDED, _deadline(late))
-    if facts.tally.finished and facts.tally.failed:
+    if facts.tally.has_failed:
         return stalled("Failed", f"{_summary(facts)}.")
     return Condition("Stalled", conditions.FALSE, "NotStalled", "", facts.observed_generation)
 
@@ -372,11 +384,10 @@ def _notices(facts: Facts) -> list[Condition]:
         notices.append(
             Condition("Suspended", conditions.TRUE, Reason.SUSPENDED.value, message, generation)
         )
-    if facts.tally.finished:
-        kind, reason = (
-            ("Failed", "ShardsFailed") if facts.tally.failed else ("Complete", "AllShardsCompleted")
-        )
-        notices.append(Condition(kind, conditions.TRUE, reason, f"{_summary(facts)}.", generation))
+    if (ended := facts.tally.ending) is not None:
+        kind = "Complete" if ended.complete else "Failed"
+        text = f"{_ended(facts, ended)}."
+        notices.append(Condition(kind, conditions.TRUE, ended.reason, text, generation))
     return notices
 
 
@@ -401,13 +412,8 @@ def _summary(facts: Facts) -> str:
     wanted, placing, tally = facts.wanted, facts.placing, facts.tally
     if wanted.deleting:
         return f"being deleted from {_clusters(len([row for row in facts.rows if row.exists]))}"
-    if tally.finished:
-        completed, failed = shards.size(tally.completed), shards.size(tally.failed)
-        if not failed:
-            return (
-                f"all {completed} shards completed" if completed > 1 else "the only shard completed"
-            )
-        return f"{completed} of {wanted.count} shards completed, {failed} failed"
+    if tally.ending is not None:
+        return _ended(facts, tally.ending)
     if wanted.suspended:
         return f"suspended; {_progress(facts)}" if facts.rows else "suspended"
     if placing is None:
@@ -430,6 +436,22 @@ def _summary(facts: Facts) -> str:
     if placing.surplus:
         return f"{text}, {placing.surplus} kept of a Duplicate policy"
     return text
+
+
+def _ended(facts: Facts, ended: Ending) -> str:
+    """How many shards came to what, and what made an end of the others."""
+    tally, count = facts.tally, facts.wanted.count
+    completed, failed = shards.size(tally.completed), shards.size(tally.failed)
+    if ended.reason == ending.ALL_COMPLETED and completed == count:
+        return f"all {completed} shards completed" if completed > 1 else "the only shard completed"
+    text = f"{completed} of {count} shards completed"
+    text += f", {failed} failed" if failed else ""
+    text += f", {tally.stopped} stopped" if tally.stopped else ""
+    if ended.reason in (ending.ALL_COMPLETED, ending.FAILED):
+        return text
+    if ended.complete:
+        return f"{text}: that is enough"
+    return f"{text}: {ended.message or ended.reason}"
 
 
 def _shortfall(facts: Facts, placing: DecisionInput) -> str:

@@ -58,6 +58,7 @@ def tell(deployed: Deployed) -> None:
     _a_plain_deployment(fleet)
     _a_daemon_comes_and_goes(fleet)
     _ordinals_come_back_to_their_claims(fleet)
+    _a_jobset_that_goes_when_its_time_is_over(fleet)
     _a_jobset_that_completes(fleet)
     _a_cron_job_replaces_its_run(fleet)
     _shards_are_withdrawn(deployed)
@@ -419,6 +420,13 @@ def _a_jobset_that_completes(fleet: Fleet) -> None:
     fleet.host("apply", "-f", fleet.manifest(workloads.jobset("crunch", "feed", 12, 6)))
     fleet.host("patch", "pjs", "crunch", *SPACE, "--type=merge", "-p", '{"spec":{"parallelism":8}}')
     fleet.host("wait", "--for=jsonpath={.status.done}=12", "pjs/crunch", *SPACE, "--timeout=90s")
+
+
+def _a_jobset_that_goes_when_its_time_is_over(fleet: Fleet) -> None:
+    brief = workloads.jobset("brief", "feed", 4, 4)
+    brief["spec"] |= {"completion": "Any", "ttlSecondsAfterFinished": 2}
+    fleet.host("apply", "-f", fleet.manifest(brief))
+    fleet.host("wait", "--for=delete", "pjs/brief", *SPACE, "--timeout=90s")
 
 
 def _a_cron_job_replaces_its_run(fleet: Fleet) -> None:

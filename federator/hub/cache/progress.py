@@ -26,6 +26,15 @@ def done(state: HubState, workload: Workload, record: Record | None) -> Ranges:
     return done
 
 
+def unstopped(workload: Workload, record: Record) -> bool:
+    """Whether the host records that it has ended early, and the decision in force still lets
+    clusters run shards of it."""
+    if not any(share.slots for share in record.shares):
+        return False
+    recorded = workload.progress()
+    return recorded.ending is not None and not recorded.all_done
+
+
 def open_shards(state: HubState, workload: Workload) -> Ranges:
     """Shards that no share of the decision in force covers and that are not done: a member's report
     about them was lost with it before it was recorded."""

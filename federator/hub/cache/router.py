@@ -31,6 +31,7 @@ class Changed(StrEnum):
     GONE = "it is gone from the host"
     STATUS = "its status on the host, and nothing else"
     UNRECORDED = "the host records fewer of its shards as done than before"
+    DECIDED = "it is recorded that it has ended before all its shards were done"
     NAMESPACE = "its namespace came or went, or has another Pod Security level"
     PROFILE = "the RuntimeProfile that its pods get"
     POLICY = "what may speak for it: a policy, a quota, the clusters there are"
@@ -75,6 +76,7 @@ ROUTES: Final[Mapping[Changed, tuple[Turn, ...]]] = {
     Changed.GONE: (Turn.FINALIZE, Turn.AGGREGATE),
     Changed.STATUS: (Turn.AGGREGATE,),
     Changed.UNRECORDED: (Turn.PLACE, Turn.AGGREGATE),
+    Changed.DECIDED: (Turn.PLACE,),
     Changed.NAMESPACE: (Turn.PLACE, Turn.DISPATCH, Turn.AGGREGATE),
     Changed.PROFILE: (Turn.DISPATCH,),
     Changed.POLICY: (Turn.PLACE,),

@@ -186,6 +186,7 @@ class Placing:
             admitted=None if void else self._admitted(workload, record),
             capped=self.caps.capped(key),
             done=progress.done(state, workload, record),
+            ended=workload.progress().ending is not None,
             mark=lambda cluster: restored.mark(state, record, cluster),
             overtaken=overtaken,
             refusing=restored.refusing(state, workload) if overtaken else frozenset(),
@@ -351,8 +352,9 @@ class Placing:
             overtaken=self.overtaken(workload.key),
             lost=record.lost,
             refused=refused is not None,
+            unstopped=progress.unstopped(workload, record),
             open_shards=bool(progress.open_shards(self.state, workload)),
-            capped=self._capped(workload.key, record),
+            capped=self.caps.exceeded(workload.key, record),
             leaves=self.moves.granted(workload.key) > 0,
             vacated=bool(self.vacated(record)),
         )
@@ -412,10 +414,6 @@ class Placing:
         return tuple(
             name for name in sorted(record.clusters) if name in members and members[name].abandoned
         )
-
-    def _capped(self, key: WorkloadKey, record: Record) -> bool:
-        capped = self.caps.capped(key)
-        return any(share.slots > capped.get(share.cluster, share.slots) for share in record.shares)
 
     def asked(self, workload: Workload) -> Ask | None:
         """The workload's ask under the policies in force; None when it cannot be read."""
@@ -576,7 +574,7 @@ class Placing:
             return (*record.terms.causes, f"generation {item.workload.generation} may not run")
         if (evacuated := self.moves.evacuated(record)) is not None:
             return (*record.terms.causes, evacuated[1])
-        capped = self._capped(item.workload.key, record)
+        capped = self.caps.exceeded(item.workload.key, record)
         unbound = "a cluster could not schedule its share" if capped else ""
         if record.facts.inputs_hash != item.inputs:
             cause = f"generation {item.workload.generation} under policy {item.ask.policy.name}"

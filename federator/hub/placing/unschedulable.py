@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from federator.hub.cache import cutting
 from federator.hub.cache.state import HubState
+from federator.hub.records.decisions import Record
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.workloads import Workload
 from federator.kube.clock import Clock
@@ -57,6 +58,11 @@ class UnschedulableCaps:
             for name, cap in self._of(workload).by_cluster.items()
             if cap.until_s > now
         }
+
+    def exceeded(self, key: WorkloadKey, record: Record) -> bool:
+        """Whether a decision gives a cluster more than its scheduler could bind."""
+        capped = self.capped(key)
+        return any(share.slots > capped.get(share.cluster, share.slots) for share in record.shares)
 
     def note(self, key: WorkloadKey, seen: SliceSeen | None, cluster: str) -> float | None:
         """Examines one slice. Returns after how many seconds placing should look at the workload

@@ -21,6 +21,7 @@ from federator.kinds.verbs import SliceMark, WorkloadVerbs
 from federator.model import interning, names, shards
 from federator.model.ask import DEFAULT_POLICY, Ask, Unit
 from federator.model.decision import Share
+from federator.model.ending import EARLY, NO_RULES, Ending, EndRules
 from federator.model.errors import FieldError
 from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
@@ -53,6 +54,8 @@ class Workload:
     status: bytes
     """The live status, packed (`packing`), because it is read only when a fold writes."""
     problem: str = ""
+    end_rules: EndRules = NO_RULES
+    """When it ends before all its shards are done."""
     served: Mapping[str, Any] | None = None
     """The spec that members are to have where an edit is held back (`hub.host.in_force`); None: its
     own."""
@@ -96,6 +99,8 @@ class Workload:
         return Progress(
             completed=read_ranges(raw.text(status, "completedIndexes")),
             failed=read_ranges(raw.text(status, "failedIndexes")),
+            ending=early_ending(status),
+            count=self.ask.count if self.ask is not None else 0,
         )
 
 
@@ -105,10 +110,31 @@ class Progress:
 
     completed: Ranges = ()
     failed: Ranges = ()
+    ending: Ending | None = None
+    """How it ended, where it did before all shards were done."""
+    count: int = 0
 
     @property
     def done(self) -> Ranges:
+        """Shards that need no run: all of them once it has ended."""
+        if self.ending is not None and self.count > 0:
+            return ((0, self.count - 1),)
         return shards.union(self.completed, self.failed)
+
+    @property
+    def all_done(self) -> bool:
+        """Whether every shard was completed or has failed."""
+        return shards.size(shards.union(self.completed, self.failed)) >= self.count
+
+
+def early_ending(status: Mapping[str, Any]) -> Ending | None:
+    """How a job set ended by its status, where it did before all its shards were done."""
+    for kind in ("Complete", "Failed"):
+        shown = raw.condition({"status": status}, kind)
+        if shown.get("status") == "True" and shown.get("reason") in EARLY:
+            cause = raw.text(shown, "message").partition(": ")[2].removesuffix(".")
+            return Ending(kind == "Complete", raw.text(shown, "reason"), cause)
+    return None
 
 
 def read_ranges(text: str) -> Ranges:
@@ -190,7 +216,12 @@ def summarise(kind: str, obj: Mapping[str, Any], profile: Mapping[str, Any] | No
         content=content,
         status=packing.packed(raw.mapping(obj, "status")),
         problem=problem,
+        end_rules=_end_rules(registry.verbs_of(kind), obj),
     )
+
+
+def _end_rules(verbs: WorkloadVerbs, obj: Mapping[str, Any]) -> EndRules:
+    return interning.value(verbs.end_rules(obj)) if verbs.end_rules is not None else NO_RULES
 
 
 def neutral(verbs: WorkloadVerbs, obj: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,14 +8,16 @@ write in all.
 
 import dataclasses
 import logging
+import math
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from federator.api import raw
-from federator.hub.cache import cutting
+from federator.hub.cache import cutting, progress
 from federator.hub.cache.rollout_view import RolloutView
+from federator.hub.cache.router import Changed
 from federator.hub.cache.state import HubState
 from federator.hub.host.events import Events
 from federator.hub.records.decisions import Record
@@ -112,6 +114,7 @@ class StatusAggregation:
             return RequeueAfter(key, due - now, WAITS)
         live = workload.live_status()
         result = self._fold(workload, live)
+        self._follow_end(workload, result)
         patch = self._patch(workload, live, result)
         if not patch:
             if now >= self._not_before.get(key, now):
@@ -125,6 +128,7 @@ class StatusAggregation:
         if (waits_s := self._refused_for(workload, now)) > 0:
             return RequeueAfter(key, waits_s, REFUSED)
         await self._write(workload, live, patch, result)
+        self._follow_end(self.state.workloads.get(key, workload), result)
         self._not_before[key] = self.clock.monotonic() + wait
         return None
 
@@ -183,9 +187,10 @@ class StatusAggregation:
 
     def _fold(self, workload: Workload, status: Mapping[str, Any]) -> Fold:
         record = self.state.record_of(workload)
-        ask, progress = workload.ask, workload.progress()
+        ask, recorded = workload.ask, workload.progress()
         served = self.state.serving(workload, record)
         suspended = ask is not None and ask.suspended
+        start = raw.text(status, "startTime")
         wanted = Wanted(
             generation=workload.generation,
             unit=workload.verbs.unit,
@@ -197,8 +202,13 @@ class StatusAggregation:
             max_unavailable=workload.max_unavailable,
             paused=self.state.pause.facts if self.state.pause is not None else None,
             previous_observed_generation=_integer(status.get("observedGeneration")),
-            previous_completed=progress.completed,
-            previous_failed=progress.failed,
+            previous_completed=recorded.completed,
+            previous_failed=recorded.failed,
+            end_rules=workload.end_rules,
+            previous_ending=recorded.ending,
+            start_time=start,
+            now=self.clock.rfc3339(),
+            overdue=start != "" and self._left_s(workload, start) <= 0,
         )
         observations, refusals, in_flight, waiting = self._gathered(served, record)
         return fold(
@@ -208,6 +218,22 @@ class StatusAggregation:
             refusals=refusals,
             in_flight=in_flight,
             waiting_turns=waiting,
+        )
+
+    def _follow_end(self, workload: Workload, result: Fold) -> None:
+        """Looks again at the deadline, which brings no event of its own. Once the end is recorded,
+        placing takes the slots of shards that need not run any more."""
+        key, record = workload.key, self.state.record_of(workload)
+        if result.start_time and not result.finished:
+            self.queue.add_after(key, self._left_s(workload, result.start_time))
+        if record is not None and progress.unstopped(workload, record):
+            self.state.changed(Changed.DECIDED, key)
+
+    def _left_s(self, workload: Workload, start: str) -> float:
+        """Seconds until the deadline of a job set whose first shard began at `start`."""
+        deadline_s = workload.end_rules.deadline_s
+        return (
+            math.inf if deadline_s is None else raw.epoch_s(start) + deadline_s - self.clock.now()
         )
 
     def _count(self, workload: Workload, record: Record | None) -> int:
@@ -408,8 +434,10 @@ class StatusAggregation:
             result = self.fold(workload)
             if not result.settled:
                 waiting.append(f"{key}: {result.waiting_for}")
-            elif result.unit is Unit.SHARDS and any(
-                row.share > row.completed + row.failed for row in result.rows
+            elif (
+                result.unit is Unit.SHARDS
+                and not result.finished
+                and any(row.share > row.completed + row.failed for row in result.rows)
             ):
                 waiting.append(f"{key}: {result.summary}")
             elif self._patch(workload, workload.live_status(), result):

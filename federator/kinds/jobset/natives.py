@@ -10,7 +10,7 @@ from typing import Any, Final
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds import verbs
-from federator.kinds.jobset import ask
+from federator.kinds.jobset import ask, failures
 from federator.kinds.jobset.schema import SELECTOR_LABEL
 from federator.kinds.labels import SHARDS_ANNOTATION
 from federator.kinds.shared import parts, workloads
@@ -156,6 +156,10 @@ def _job(
         "backoffLimitPerIndex": max(raw.integer(obj, "spec", "backoffLimitPerShard", default=3), 0),
         "template": {**template, "spec": pod},
     }
+    if (deadline_s := ask.bound(obj, "activeDeadlineSeconds")) is not None:
+        spec["activeDeadlineSeconds"] = deadline_s
+    if rules := failures.rules(obj):
+        spec["podFailurePolicy"] = {"rules": rules}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
 
 

@@ -5,7 +5,18 @@ from typing import Annotated, Final, Literal
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from federator.api.common import SEQ_RULE, Amount, IndexSet, Metadata, Model, rules
+from federator.api.common import (
+    INT32_MAX,
+    SEQ_RULE,
+    Amount,
+    IndexSet,
+    Metadata,
+    Model,
+    Moment,
+    rules,
+)
+from federator.kinds.jobset import endfields
+from federator.kinds.jobset.endfields import FailurePolicy, Seconds, SuccessPolicy
 from federator.kinds.shared.claims import ClaimMetadata, ClaimSpec
 from federator.kinds.shared.workloadfields import (
     NAME_RULE,
@@ -54,14 +65,22 @@ SPEC_RULES = (
             "new pod"
         ),
     ),
+    endfields.SUCCESS_RULE,
+    endfields.ENOUGH_RULE,
 )
 """Rules on a spec wherever it stands: in a job set, or in the template of one."""
+FIXED_RULES = (
+    *map(endfields.fixed, ("successPolicy", "failurePolicy")),
+    ("self.completion == oldSelf.completion", "completion is fixed; make a new job set"),
+    endfields.DEADLINE_RULE,
+)
+"""Rules on a change of a job set that exists."""
 
 
 class Spec(WorkloadSpec):
     """What a PinterestJobSet asks for."""
 
-    model_config = ConfigDict(json_schema_extra=rules(SEQ_RULE, *SPEC_RULES))
+    model_config = ConfigDict(json_schema_extra=rules(SEQ_RULE, *SPEC_RULES, *FIXED_RULES))
 
     shards: Annotated[ShardCount, Field(json_schema_extra=FIXED_SHARDS)] = 1
     """Parts that the work is cut into, numbered from 0; on a slice still the whole number."""
@@ -71,8 +90,23 @@ class Spec(WorkloadSpec):
     """Shards that may run at once over all clusters (on a slice, in this cluster); all of them when
     left out.
     """
-    completion: Literal["All"] = "All"
-    """All: the job set is complete when every shard is; it fails when one has failed for good."""
+    completion: Literal["All", "Any", "SuccessPolicy"] = "All"
+    """All: the job set is complete when every shard is; it fails when one has failed for good. Any:
+    when one shard is. SuccessPolicy: when those are that successPolicy names. With Any and
+    SuccessPolicy the rest is stopped then, in all clusters.
+    """
+    success_policy: SuccessPolicy | None = None
+    """With completion SuccessPolicy: which completed shards suffice."""
+    failure_policy: FailurePolicy | None = None
+    """What failures mean; without it a failed shard is tried again backoffLimitPerShard times."""
+    active_deadline_seconds: Seconds | None = None
+    """The job set fails, and what runs of it is stopped, so long after its first shard began."""
+    ttl_seconds_after_finished: (
+        Annotated[int, Field(ge=0, le=INT32_MAX, json_schema_extra={"format": "int32"})] | None
+    ) = None
+    """The job set is deleted, with all that it has in clusters, so long after it ended; it stays
+    when left out.
+    """
     execution: Literal["MayOverlap", "Exclusive"] = "MayOverlap"
     """MayOverlap: after the loss of a cluster a shard may run twice for a while. Exclusive is not
     offered yet.
@@ -91,6 +125,11 @@ class Spec(WorkloadSpec):
     def _offered(self) -> "Spec":
         if self.execution == "Exclusive":
             raise PydanticCustomError("execution", EXCLUSIVE)
+        policy = self.success_policy
+        if (self.completion == "SuccessPolicy") != (policy is not None):
+            raise PydanticCustomError("completion", endfields.SUCCESS_RULE[1])
+        if policy is not None and (policy.succeeded_count or 0) > self.shards:
+            raise PydanticCustomError("successPolicy", endfields.ENOUGH_RULE[1])
         return self
 
 
@@ -120,6 +159,10 @@ class Status(WorkloadStatus):
     """Shards that are completed."""
     failed: Amount = 0
     """Shards that have failed for good."""
+    stopped: Amount = 0
+    """Shards that were neither completed nor failed when the job set ended: they run no more."""
+    start_time: Moment | None = None
+    """When its first shard began; said where activeDeadlineSeconds counts from it."""
     unknown: Amount = 0
     """Running shards in clusters that are not heard of."""
     completed_indexes: IndexSet = ""

@@ -9,6 +9,7 @@ from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds.shared import workloads
 from federator.model import shards
+from federator.model.ending import FAILURE_POLICY
 from federator.model.observation import SliceObservation
 from federator.model.shards import Ranges
 from federator.status.fold import Fold
@@ -28,8 +29,16 @@ def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
         completed=completed,
         failed=failed,
         finished=desired > 0 and shards.size(shards.union(completed, failed)) >= desired,
+        broken=_broken(obj),
         unreadable=next((name for name in _INDEXES if workloads.is_no_set(status, name)), ""),
     )
+
+
+def _broken(obj: Obj) -> str:
+    """What the slice tells of a pod by which its failure policy ends the whole job set."""
+    told = raw.condition(obj, "Failed")
+    known = told.get("status") == "True" and told.get("reason") == FAILURE_POLICY
+    return raw.sentence(told, "message") if known else ""
 
 
 def slice_status(seen: SliceObservation, conditions: Sequence[Obj]) -> dict[str, Any]:
@@ -58,6 +67,7 @@ def host_status(
         "unknown": fold.unknown,
         "clusterStatuses": rows,
     }
+    status |= raw.present({"stopped": fold.stopped, "startTime": fold.start_time})
     return status | _index_fields(fold.completed, fold.failed)
 
 

@@ -11,6 +11,7 @@ from federator.api import raw
 from federator.api.raw import Obj
 from federator.member.cache.rows import NativeRow
 from federator.model import shards
+from federator.model.ending import FAILURE_POLICY
 from federator.model.shards import Range, Ranges
 from federator.status import conditions
 
@@ -27,6 +28,13 @@ def failed(job: NativeRow) -> Ranges:
     if job.shards is not None and conditions.is_true(raw.items(job.status, "conditions"), "Failed"):
         failed = shards.union(failed, shards.minus((job.shards,), completed(job)))
     return shards.minus(failed, completed(job))
+
+
+def broken(job: NativeRow) -> str:
+    """Which pod made the Job fail by a rule of its failure policy, as a sentence; "" for none."""
+    failure = conditions.find(raw.items(job.status, "conditions"), "Failed") or raw.NO_FIELDS
+    known = failure.get("status") == "True" and failure.get("reason") == FAILURE_POLICY
+    return raw.sentence(failure, "message") or FAILURE_POLICY if known else ""
 
 
 def stopping(job: NativeRow) -> bool:

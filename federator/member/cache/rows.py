@@ -130,7 +130,8 @@ class NativeRow:
     status: dict[str, Any]
     generation: int
     spec: dict[str, Any]
-    """The few fields of spec that roll-up reads: replicas, type, completions, parallelism."""
+    """The few fields of spec that roll-up reads: replicas, type, completions, parallelism,
+    deadline."""
     shards: Range | None = None
     """The shards that a Job runs, None for anything else."""
     workload_uid: str = ""
@@ -149,7 +150,10 @@ class NativeRow:
         return {"kind": self.key[0], "metadata": metadata, "spec": self.spec, "status": self.status}
 
 
-_KEPT_SPEC: Final = ("replicas", "type", "completions", "parallelism", "suspend")
+_KEPT_SPEC: Final = (
+    *("replicas", "type", "completions", "parallelism", "suspend"),
+    "activeDeadlineSeconds",
+)
 
 
 def native_row(kind: str, obj: Obj) -> NativeRow:

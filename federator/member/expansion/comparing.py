@@ -22,7 +22,7 @@ from federator.model import names
 from federator.model.kubernetes import diffs, owned_fields
 from federator.model.steps import Apply, Delete, Patch, Step
 
-JOB_MUTABLE: Final = ("parallelism", "suspend")
+JOB_MUTABLE: Final = ("parallelism", "suspend", "activeDeadlineSeconds")
 """What is still changed in the spec of a Job that exists: its pods and completions are fixed when
 it is made."""
 

@@ -21,7 +21,7 @@ ENDING: Final = "NamespaceTerminating"
 DRIFT_REPEAT_S: Final = 600.0
 """Least seconds before drift of the same object is reported again."""
 
-OWNED: Final = ("Ready", "Expanded", CONFLICT, MISSING, "Stalled")
+OWNED: Final = ("Ready", "Expanded", CONFLICT, MISSING, "Stalled", "Failed")
 """Condition types that a member process sets on a slice."""
 
 

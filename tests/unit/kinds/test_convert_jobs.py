@@ -135,10 +135,7 @@ def test_a_program_that_may_read_the_index_is_told_about() -> None:
         ({"parallelism": 3}, "share a queue of work"),
         ({"completions": 0}, "at least one shard"),
         ({"completions": 100_001}, "more than 100000 shards"),
-        ({"activeDeadlineSeconds": 5}, "no deadline"),
-        ({"podFailurePolicy": {"rules": [{"action": "FailJob"}]}}, "kinds of failures"),
-        ({"successPolicy": {"rules": [{"succeededCount": 1}]}}, "complete when every shard is"),
-        ({"completions": 4, "completionMode": "Indexed", "maxFailedIndexes": 2}, "failed for good"),
+        ({"successPolicy": {"rules": [{"succeededCount": 1}] * 2}}, "it has 2 rules"),
         ({"managedBy": "example.com/other"}, "another controller"),
         (
             {"manualSelector": True, "selector": {"matchLabels": {"a": "b"}}},
@@ -201,7 +198,7 @@ def test_a_job_set_of_one_template_is_converted_from_its_job() -> None:
     spec = only(done)["spec"]
     assert (spec["shards"], spec["backoffLimitPerShard"], spec["suspend"]) == (4, 0, True)
     assert script(only(done)).startswith("export JOB_COMPLETION_INDEX=")
-    assert "stays until it is deleted" in notes(done)
+    assert spec["ttlSecondsAfterFinished"] == 60
 
 
 def test_replicas_of_single_pods_are_shards() -> None:
@@ -275,3 +272,41 @@ def test_problems_of_a_template_are_told_where_they_stand_in_the_job_set() -> No
         bad.value.errors[0].path
         == "spec.replicatedJobs[0].template.spec.template.spec.containers[0].imagee"
     )
+
+
+def test_what_ends_a_job_ends_its_job_set() -> None:
+    codes = {"operator": "In", "values": [42]}
+    rules = [
+        {"action": "FailJob", "onExitCodes": codes},
+        {"action": "FailIndex", "onExitCodes": {**codes, "values": [3]}},
+        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+    ]
+    spec: dict[str, Any] = {
+        "completions": 8,
+        "completionMode": "Indexed",
+        "backoffLimitPerIndex": 1,
+        "maxFailedIndexes": 2,
+        "activeDeadlineSeconds": 600,
+        "ttlSecondsAfterFinished": 60,
+        "podFailurePolicy": {"rules": rules},
+        "successPolicy": {"rules": [{"succeededCount": 2, "succeededIndexes": "0-3"}]},
+    }
+
+    made = only(converted(job(**spec)))["spec"]
+
+    assert made["failurePolicy"]["maxFailedShards"] == 2
+    assert [rule["action"] for rule in made["failurePolicy"]["rules"]] == [
+        "FailJobSet",
+        "FailShard",
+        "Ignore",
+    ]
+    assert made["successPolicy"] == {"succeededCount": 2, "succeededShards": "0-3"}
+    assert made["completion"] == "SuccessPolicy"
+    assert (made["activeDeadlineSeconds"], made["ttlSecondsAfterFinished"]) == (600, 60)
+
+
+def test_a_job_that_one_pod_completes_becomes_completion_any() -> None:
+    policy = {"rules": [{"succeededCount": 1}]}
+    made = only(converted(job(completions=4, completionMode="Indexed", successPolicy=policy)))
+    assert made["spec"]["completion"] == "Any"
+    assert "successPolicy" not in made["spec"]
