@@ -45,7 +45,7 @@ SEQUENCES ?= 0-4999
 PLACEMENTS ?= 500
 SEED ?= 0
 
-## soak: simulated federations under faults, then a crash at every write of a fixed script, then the planted bugs, then random requests, then the contract on the older Kubernetes, then failures of real processes on real servers, then the long tests of tests/e2e (with a Dask cluster)
+## soak: simulated federations under faults, then a crash at every write of a fixed script, then the planted bugs, then random requests, then the contract on the older Kubernetes, then failures of real processes on real servers, then the long tests of tests/e2e (with a Dask cluster, and the image where buildah is)
 soak: $(STAMP) kube
 	$(BIN)/python -m tests.simulation.run --quiet --jobs $(JOBS) --seeds $(SEEDS) $(if $(KEEP),--keep $(KEEP))
 	$(BIN)/python -m tests.simulation.crashes --jobs $(JOBS) --pairs 100 --restarts 100
