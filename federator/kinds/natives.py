@@ -25,6 +25,7 @@ NATIVES: Final[Mapping[str, NativeKind]] = {
     "Job": NativeKind("batch/v1", "jobs", runs_pods=True),
     "Service": NativeKind("v1", "services"),
     "Ingress": NativeKind("networking.k8s.io/v1", "ingresses"),
+    "PodDisruptionBudget": NativeKind("policy/v1", "poddisruptionbudgets"),
     "ConfigMap": NativeKind("v1", "configmaps"),
     "ServiceAccount": NativeKind("v1", "serviceaccounts"),
     "PersistentVolumeClaim": NativeKind("v1", "persistentvolumeclaims"),

@@ -51,6 +51,7 @@ def tell(deployed: Deployed) -> None:
     _what_runs_is_looked_into(fleet)
     _ten_revisions_are_kept(fleet)
     _drift_is_repaired(fleet)
+    _drains_of_nodes_are_orderly(fleet)
     _what_a_service_gives_up_goes(fleet)
     _a_namespace_has_another_level(fleet)
     _an_edit_is_held_back(fleet)
@@ -220,6 +221,22 @@ def _drift_is_repaired(fleet: Fleet) -> None:
     for what in ("deploy/web", "psvc/web"):
         shell("scale", what, "--replicas=1", *SPACE)
         shell("wait", f"--for=jsonpath={{.spec.replicas}}={share}", what, *SPACE, "--timeout=60s")
+
+
+def _drains_of_nodes_are_orderly(fleet: Fleet) -> None:
+    """A budget for disruptions comes, changes and goes in every member."""
+    for wish, state in (
+        ({"maxUnavailable": 1}, "--for=jsonpath={.spec.maxUnavailable}=1"),
+        ({"maxUnavailable": "10%"}, "--for=jsonpath={.spec.maxUnavailable}=10%"),
+        (None, "--for=delete"),
+    ):
+        body = _json({"spec": {"disruptionBudget": wish}})
+        fleet.host("patch", "psvc", "web", *SPACE, "--type=merge", "-p", body)
+        for name in fleet.spread("psvc", "feed", "web"):
+            shell = fleet.members[name]
+            if wish == {"maxUnavailable": 1}:
+                shell("wait", "--for=create", "pdb/web", *SPACE, "--timeout=60s")
+            shell("wait", state, "pdb/web", *SPACE, "--timeout=60s")
 
 
 def _what_a_service_gives_up_goes(fleet: Fleet) -> None:

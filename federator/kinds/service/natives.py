@@ -1,4 +1,6 @@
-"""PinterestService -> ServiceAccount, ConfigMap, Deployment, Service, Ingress."""
+"""PinterestService -> ServiceAccount, ConfigMap, PodDisruptionBudget, Deployment, Service,
+Ingress.
+"""
 
 from typing import Any, Final
 
@@ -23,6 +25,7 @@ def expand(obj: Obj, profile: Obj | None) -> tuple[dict[str, Any], ...]:
     return (
         *parts.service_account(obj, mark, COMPONENT),
         *parts.config_map(obj, mark, COMPONENT),
+        *_disruption_budget(obj, mark),
         _deployment(obj, mark, profile),
         *_services(obj, mark),
         *_ingress(obj, mark, profile),
@@ -37,6 +40,30 @@ def _metadata(obj: Obj, mark: verbs.SliceMark | None) -> dict[str, Any]:
     meta = parts.metadata(obj, mark, parts.name_of(obj), COMPONENT)
     meta["labels"] |= _selector(obj)
     return meta
+
+
+def _disruption_budget(obj: Obj, mark: verbs.SliceMark | None) -> list[dict[str, Any]]:
+    """What drains of this cluster's nodes leave running. Pods that are not ready anyway may always
+    be evicted: a service that crashes must not keep its nodes from being emptied."""
+    if raw.at(obj, "spec", "disruptionBudget") is None:
+        return []
+    allowed = raw.at(obj, "spec", "disruptionBudget", "maxUnavailable")
+    if allowed is None:
+        allowed = raw.at(obj, "spec", "updateStrategy", "maxUnavailable")
+    default = f"{ask.DEFAULT_MAX_UNAVAILABLE_PERCENT}%"
+    spec = {
+        "maxUnavailable": default if allowed is None else allowed,
+        "selector": {"matchLabels": _selector(obj)},
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+    }
+    return [
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": _metadata(obj, mark),
+            "spec": spec,
+        }
+    ]
 
 
 def _deployment(obj: Obj, mark: verbs.SliceMark | None, profile: Obj | None) -> dict[str, Any]:

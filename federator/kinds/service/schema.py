@@ -126,6 +126,16 @@ class UpdateStrategy(Model):
     """Without progress for so long, the roll-out counts as failed; 600 when left out."""
 
 
+class DisruptionBudget(Model):
+    """A PodDisruptionBudget in each cluster, so that drains of its nodes are orderly."""
+
+    max_unavailable: IntOrPercent | None = None
+    """Pods of one cluster's share that may be missing at once while nodes are drained: that of
+    updateStrategy when left out, and 25% where that says nothing. With 0 no drain of a node ends by
+    itself.
+    """
+
+
 OTHER_NAMES_RULE = (
     (
         "!has(self.spec.additionalServices) || self.spec.additionalServices.all(s, s.name != "
@@ -165,6 +175,8 @@ class Spec(WorkloadSpec):
     """Doors from outside."""
     update_strategy: UpdateStrategy | None = None
     """How pods are replaced within one cluster."""
+    disruption_budget: DisruptionBudget | None = None
+    """Makes a PodDisruptionBudget in each cluster; none when left out."""
 
     @model_validator(mode="after")
     def _doors_lead_somewhere(self) -> "Spec":

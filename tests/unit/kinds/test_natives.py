@@ -36,6 +36,7 @@ spec:
   config: {app.properties: "x=1"}
   sidecars: {traffic: {deps: [user-service, ads]}, logs: {level: debug}}
   updateStrategy: {maxSurge: 10%, maxUnavailable: 0, minReadySeconds: 5}
+  disruptionBudget: {maxUnavailable: 10%}
   placement: {policyRef: zonal}
   template:
     metadata: {labels: {app: homefeed}, creationTimestamp: null}
@@ -176,7 +177,29 @@ spec:
   template:
     spec: {serviceAccountName: shared, priorityClassName: own, containers: [{name: db, image: "db:1"}]}
 """
+ENDING_JOBS = """
+apiVersion: pinterest.com/v1beta1
+kind: PinterestJobSet
+metadata: {name: search, namespace: ads, uid: host-uid}
+spec:
+  shards: 40
+  completion: SuccessPolicy
+  successPolicy: {succeededCount: 3, succeededShards: "0-9"}
+  activeDeadlineSeconds: 600
+  ttlSecondsAfterFinished: 60
+  failurePolicy:
+    maxFailedShards: 2
+    rules:
+    - {action: FailJobSet, onExitCodes: {operator: In, values: [42, 7]}}
+    - {action: FailShard, onExitCodes: {containerName: work, operator: NotIn, values: [1]}}
+    - {action: Ignore, onPodConditions: [{type: DisruptionTarget}]}
+  template:
+    spec:
+      initContainers: [{name: fetch, image: "fetch:1"}]
+      containers: [{name: work, image: "work:1"}]
+"""
 CASES = {
+    "jobset-ending": (ENDING_JOBS, Share("east", 10, 5, 9, ((10, 19),)), False),
     "service": (SERVICE, Share("east", 12, 12, 9), True),
     "service-plain": (PLAIN_SERVICE, Share("east", 2, 2, 9), False),
     "daemon": (DAEMON, Share("east", 1, 1, 9, nodes=12), True),
