@@ -9,8 +9,9 @@ since its pods have found each other by then.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from federator.model import decision as decisions
 from federator.model.ask import Ask, PodShape
-from federator.model.decision import Decision, Reason
+from federator.model.decision import Decision, Grouped, Reason, Verdict, Verdicts
 from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.kubernetes import quantity
 from federator.model.resources import PODS
@@ -41,9 +42,10 @@ def decide(  # noqa: PLR0917 what the engine is given
     if any(count < part.count for count, part in zip(counts, ask.shape.parts, strict=True)):
         shares = tuple(replace(share, pods=tuple(counts)) for share in made.shares)
         made = replace(made, shares=shares)
+    shortage = Shortage(sized.shape, ledger, trial)
     if made.reason is not Reason.INSUFFICIENT_CAPACITY or made.shares:
-        return made
-    return Shortage(sized.shape, ledger, trial).of(made)
+        return replace(made, verdicts=shortage.worded(made.verdicts))
+    return shortage.of(made)
 
 
 def _counts(
@@ -118,9 +120,41 @@ class Shortage:
         )
         return replace(made, message=message, verdicts=every)
 
+    def worded(self, verdicts: Sequence[Verdict]) -> Verdicts:
+        """The same, in which clusters without room say which component has none. Read when other
+        things may have been charged since, so nothing is said of resources."""
+        places = self.ledger.world.at
+
+        def said(verdict: Verdict) -> Verdict:
+            if verdict.reason is not Reason.INSUFFICIENT_CAPACITY:
+                return verdict
+            text = self._component(places[verdict.cluster])
+            return replace(verdict, message=f"cluster {verdict.cluster} {text}")
+
+        def grouped() -> Grouped:
+            groups = decisions.grouped(verdicts)
+            rejected = tuple(
+                replace(group, message=f"cluster {group.clusters[0]} {text}")
+                if group.reason is Reason.INSUFFICIENT_CAPACITY
+                and (text := self._component(places[group.clusters[0]]))
+                else group
+                for group in groups.rejected
+            )
+            return replace(groups, rejected=rejected)
+
+        return Verdicts(len(verdicts), lambda: tuple(map(said, verdicts)), grouped)
+
     def why(self, cluster: str) -> str:
         """What of the gang has no room in the cluster, as a part of a sentence; "" when all has."""
         at = self.ledger.world.at[cluster]
+        text = self._component(at)
+        if not text:
+            return ""
+        lacking = self._lacking(cluster, *self.shape.pods[int(self.trial.short[at])])
+        return f"{text}, short of {', '.join(lacking)}" if lacking else text
+
+    def _component(self, at: int) -> str:
+        """The first component without room for all its pods; "" when all have."""
         short = int(self.trial.short[at])
         if short < 0:
             return ""
@@ -129,9 +163,7 @@ class Shortage:
             part.name for part in self.shape.parts if (part.shape, part.count) == (pod, count)
         )
         each = ", ".join(f"{key} {text}" for key, text in quantity.render(pod.requests).items())
-        text = f"has room for {int(self.trial.room[at])} of {count} pods of {name} ({each} each)"
-        lacking = self._lacking(cluster, pod, count)
-        return f"{text}, short of {', '.join(lacking)}" if lacking else text
+        return f"has room for {int(self.trial.room[at])} of {count} pods of {name} ({each} each)"
 
     def _nearness(self, cluster: str) -> tuple[int, int]:
         at = self.ledger.world.at[cluster]

@@ -75,6 +75,21 @@ def daemon(name: str, namespace: str, **spec: Any) -> dict[str, Any]:
     }
 
 
+def training(name: str, namespace: str, **spec: Any) -> dict[str, Any]:
+    """A PinterestTrainingJob of a master and two workers with a claim for checkpoints."""
+    return {
+        "apiVersion": "pinterest.com/v1beta1",
+        "kind": "PinterestTrainingJob",
+        "metadata": {"name": name, "namespace": namespace, "labels": {"app": name}},
+        "spec": {
+            "components": [{"name": "master"}, {"name": "worker", "replicas": 2}],
+            "checkpoint": {"storage": "1Gi", "accessMode": "ReadWriteOnce"},
+            "template": _template(name, "registry.example/train:1"),
+            **spec,
+        },
+    }
+
+
 def stateful(name: str, namespace: str, replicas: int, **spec: Any) -> dict[str, Any]:
     """A PinterestStatefulSet with a claim for each ordinal."""
     claim = {

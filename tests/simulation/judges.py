@@ -26,6 +26,7 @@ from tests.simulation.bulkhead import Bulkhead
 from tests.simulation.charges import Charges
 from tests.simulation.doubts import Doubts
 from tests.simulation.feasibility import POLICIES, Feasibility
+from tests.simulation.gangs import Gangs
 from tests.simulation.invariants import Obj
 from tests.simulation.once import Once
 from tests.simulation.recurrences import Recurrences
@@ -86,6 +87,7 @@ class Judges:
         self.tombstones = Tombstones()
         self.removals = Removals()
         self.recurrences = Recurrences()
+        self.gangs = Gangs()
         self.feasibility = Feasibility(world)
         self.respect = Respect()
         self.doubts = Doubts(world)
@@ -141,6 +143,7 @@ class Judges:
             silent=self.silence.judged,
             **self.shard_runs.judged,
             **self.recurrences.judged,
+            **self.gangs.judged,
             **self.booked.judged,
         )
 
@@ -239,6 +242,7 @@ class Judges:
             *self.tombstones.breaches(step, now_s),
             *self.removals.breaches(step, now_s),
             *self.recurrences.breaches(step),
+            *self.gangs.breaches(step),
             *self.feasibility.breaches(step),
             *self.respect.breaches(step),
             *self.once.breaches(step),

@@ -32,6 +32,7 @@ from federator.hub.recurring import Recurring
 from federator.hub.status.workload_status import StatusAggregation
 from federator.kinds import registry
 from federator.kinds.jobset import ask, natives
+from federator.kinds.training import natives as training
 from federator.kube import errors
 from federator.kube.control.applier import Applier, Outcome
 from federator.kube.leader.elector import Elector
@@ -50,7 +51,7 @@ from federator.placement.room.commitments import Commitments
 from federator.placement.selection import filters
 from federator.placement.selection import leaving as engine_leaving
 from federator.sandbox.faults.rows import is_hub
-from tests.simulation import departures, recurrences
+from tests.simulation import departures, gangs, recurrences
 from tests.simulation.running import Plant
 
 SLOW_S = 1.0
@@ -572,6 +573,10 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
     ),
     "all members share one lane": ("22 bulkhead", instead(process, "Lane", _shared)),
     "a run is recorded and not made": (recurrences.LOST, instead(Recurring, "_make", _only_said)),
+    "the Jobs of a gang begin as they are made": (
+        gangs.ALONE,
+        instead(training, "suspended", lambda _: lambda obj: False),
+    ),
     "every cluster runs all shards": (
         "1 shards have Jobs",
         instead(natives, "pieces", _all_shards),

@@ -16,7 +16,16 @@ from federator.kinds import registry
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.model.steps import ObjectRef
-from tests.simulation import backlog, duplicates, machines, mistakes, oddities, recurrences, rulings
+from tests.simulation import (
+    backlog,
+    duplicates,
+    gangs,
+    machines,
+    mistakes,
+    oddities,
+    recurrences,
+    rulings,
+)
 from tests.simulation.drawing import Parameters, generator
 
 SERVICE, JOBSET, DEPLOYMENT = "PinterestService", "PinterestJobSet", "Deployment"
@@ -138,6 +147,7 @@ class _Author:
         self.strangers: dict[str, Any] = {} if refused else {"unknownProjects": "Allow"}
         """What accounts say of workloads whose project no account names."""
         self.cron = recurrences.policy(generator(parameters.seed, "cron"))
+        self.gang = gangs.workers(generator(parameters.seed, "gang"))
         self.mistakes = mistakes.Mistakes(generator(parameters.seed, "mistakes"), self.clusters)
         self.choices = [
             self.create,
@@ -176,6 +186,8 @@ class _Author:
         yield self._made(self.rng.choice(NAMES))
         if self.cron:
             yield Action(0.0, "create", *_CRON, recurrences.made(_run(), self.cron))
+        if self.gang:
+            yield Action(0.0, "create", *_GANG, gangs.made(self.gang))
         if self.backlog.any:
             account = self.backlog.account()["spec"]
             yield Action(
@@ -220,6 +232,8 @@ class _Author:
         yield from self._moves(backlog.LATE)
         if self.cron:
             yield Action(0.0, "delete", *_CRON)
+        if self.gang:
+            yield Action(0.0, "delete", *_GANG)
         for cluster in sorted(self.cordoned):
             yield Action(0.0, "patch", "MemberCluster", "", cluster, {"spec": {"cordoned": False}})
         for cluster in sorted(self.rulings.tainted):
@@ -421,6 +435,7 @@ class _Author:
         return {"shards": shards, "parallelism": slots, "template": template}
 
 
+_GANG = (gangs.KIND, gangs.NAMESPACE, gangs.NAME)
 _CRON = (recurrences.CRON, recurrences.NAMESPACE, recurrences.NAME)
 
 

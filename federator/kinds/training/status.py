@@ -87,8 +87,11 @@ def host_status(
         for row in fold.rows
     ]
     status = workloads.base_host_status(fold, conditions, policy)
-    shared = [row.gang for row in fold.rows if row.share and row.gang is not None]
-    status |= _pods(shared[0].roles if shared else ())
+    shared = [row for row in fold.rows if row.share and row.gang is not None]
+    status |= _pods(shared[0].gang.roles if shared and shared[0].gang else ())
+    if shared and not (fold.unknown or fold.completed or fold.failed):
+        where = shared[0].cluster
+        status["summary"] = f"{status['running']}/{status['wanted']} pods running in {where}"
     status |= {"unknown": fold.unknown, "clusterStatuses": rows}
     return status | _index_fields(fold.completed, fold.failed)
 

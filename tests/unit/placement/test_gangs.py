@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from federator.model.ask import Ask, Component, PodShape, Tier, Unit
-from federator.model.decision import Decision, Reason
+from federator.model.decision import Decision, Reason, grouped
 from federator.model.fleet import (
     Capacity,
     ClusterView,
@@ -53,6 +53,10 @@ def test_components_of_different_shapes_are_placed_together_or_not_at_all() -> N
     )
     assert [share.cluster for share in made.shares] == ["b"]
     assert (made.wanted, made.shortfall) == (1, 0)
+    said = {verdict.cluster: verdict.message for verdict in made.verdicts}
+    assert said["a"] == "cluster a has room for 0 of 2 pods of worker (cpu 3, pods 1 each)"
+    (group,) = grouped(made.verdicts).rejected
+    assert group.message == said["a"]
 
 
 def test_where_nothing_has_room_for_all_the_component_and_the_resource_are_named() -> None:
