@@ -32,8 +32,9 @@ from federator.sandbox.fleetfile import FleetSpec, MemberSpec, Pool
 from federator.simulate.engine import run
 from federator.simulate.outcome import Outcome
 from federator.simulate.scenario import loading
-from tests.unit.simulate import conservation, live
-from tests.unit.simulate.live import RUN, Act, Obj, Played, Trace
+from tests.simulation import live
+from tests.simulation.live import RUN, Act, Obj, Played, Trace
+from tests.unit.simulate import conservation
 
 APART_S: Final = 20
 """Seconds in which every report has arrived, and a chain of jobs has not fallen further behind."""
