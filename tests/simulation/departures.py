@@ -19,6 +19,8 @@ from federator.model.shards import Ranges
 from tests.simulation.invariants import Obj
 
 NAME = "2 nobody leaves for nowhere"
+BEYOND = 1 << 30
+"""Above any ordinal."""
 
 
 def breaches(  # noqa: PLR0917 what a decision was made from
@@ -35,6 +37,8 @@ def breaches(  # noqa: PLR0917 what a decision was made from
     and than ran before. `wanted` copies are to run at once; of job sets `done` shards run no more.
     `each`: what the count last meant for each cluster.
     """
+    if facts.blocks:  # the count says which ordinals there are, whichever of them run
+        done = ((wanted, BEYOND),)
     now = {share.cluster: _runs(share, done) for share in facts.shares}
     everywhere = policy.division.strategy is Strategy.DUPLICATE
     if 0 < each == wanted and not everywhere:

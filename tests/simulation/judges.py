@@ -29,6 +29,7 @@ from tests.simulation.feasibility import POLICIES, Feasibility
 from tests.simulation.gangs import Gangs
 from tests.simulation.invariants import Obj
 from tests.simulation.once import Once
+from tests.simulation.ordinals import OnePlace
 from tests.simulation.recurrences import Recurrences
 from tests.simulation.removals import Removals
 from tests.simulation.respect import Respect
@@ -88,6 +89,7 @@ class Judges:
         self.removals = Removals()
         self.recurrences = Recurrences()
         self.gangs = Gangs()
+        self.one_place = OnePlace()
         self.feasibility = Feasibility(world)
         self.respect = Respect()
         self.doubts = Doubts(world)
@@ -144,6 +146,7 @@ class Judges:
             **self.shard_runs.judged,
             **self.recurrences.judged,
             **self.gangs.judged,
+            **self.one_place.judged,
             **self.booked.judged,
         )
 
@@ -243,6 +246,7 @@ class Judges:
             *self.removals.breaches(step, now_s),
             *self.recurrences.breaches(step),
             *self.gangs.breaches(step),
+            *self.one_place.breaches(step),
             *self.feasibility.breaches(step),
             *self.respect.breaches(step),
             *self.once.breaches(step),

@@ -44,7 +44,7 @@ from federator.model import names
 from federator.model.decision import Decision, Reason
 from federator.model.names import WorkloadKey
 from federator.model.steps import Delete, Patch, RequeueAfter
-from federator.placement import placing
+from federator.placement import ordinals, placing
 from federator.placement.division import spread
 from federator.placement.quota import tree as quota_tree
 from federator.placement.room.commitments import Commitments
@@ -52,6 +52,7 @@ from federator.placement.selection import filters
 from federator.placement.selection import leaving as engine_leaving
 from federator.sandbox.faults.rows import is_hub
 from tests.simulation import departures, gangs, recurrences
+from tests.simulation import ordinals as numbered
 from tests.simulation.running import Plant
 
 SLOW_S = 1.0
@@ -572,6 +573,10 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
         instead(reachability, "after", _believed_late),
     ),
     "all members share one lane": ("22 bulkhead", instead(process, "Lane", _shared)),
+    "each cluster counts its ordinals from 0": (
+        numbered.TWICE,
+        instead(ordinals._Plan, "pieces", numbered.from_zero),
+    ),
     "a run is recorded and not made": (recurrences.LOST, instead(Recurring, "_make", _only_said)),
     "the Jobs of a gang begin as they are made": (
         gangs.ALONE,

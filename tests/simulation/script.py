@@ -7,6 +7,7 @@ on when it was cordoned.
 """
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from tests.simulation import (
     machines,
     mistakes,
     oddities,
+    ordinals,
     recurrences,
     rulings,
 )
@@ -38,6 +40,7 @@ NAMES: tuple[tuple[str, str, str], ...] = (
 )
 """Few names, so that they are used again."""
 NAMESPACES = ("ads", "feed")
+"""Those with policies and accounts."""
 PROFILE = "RuntimeProfile"
 SOME_PER_MILLE = 300
 """So many seeds have profiles, and so many do more to job sets than make and delete them."""
@@ -61,6 +64,14 @@ class Action:
 
 async def perform(action: Action, host: Client) -> None:
     """Does it. The user's own connection has no faults."""
+    if action.namespace == ordinals.NAMESPACE:
+        with contextlib.suppress(errors.NotFound):  # a fault may have taken it
+            await _done(action, host)
+        return
+    await _done(action, host)
+
+
+async def _done(action: Action, host: Client) -> None:
     ref = registry.KINDS[action.kind].ref(action.namespace, action.name)
     if action.what in ("delete", "re-create"):
         live = await host.get(ref)
@@ -90,7 +101,7 @@ def whole(action: Action) -> dict[str, Any]:
 
 
 async def open_namespaces(host: Client) -> None:
-    for name in NAMESPACES:
+    for name in (*NAMESPACES, ordinals.NAMESPACE):
         ref = ObjectRef("v1", "namespaces", "", name, "Namespace")
         try:
             await host.create(
@@ -148,6 +159,7 @@ class _Author:
         """What accounts say of workloads whose project no account names."""
         self.cron = recurrences.policy(generator(parameters.seed, "cron"))
         self.gang = gangs.workers(generator(parameters.seed, "gang"))
+        self.numbered = ordinals.Numbered(generator(parameters.seed, "ordinals"))
         self.mistakes = mistakes.Mistakes(generator(parameters.seed, "mistakes"), self.clusters)
         self.choices = [
             self.create,
@@ -188,6 +200,8 @@ class _Author:
             yield Action(0.0, "create", *_CRON, recurrences.made(_run(), self.cron))
         if self.gang:
             yield Action(0.0, "create", *_GANG, gangs.made(self.gang))
+        for kind, name, body in self.numbered.begin(_container("kv:1")):
+            yield Action(0.0, "create", kind, ordinals.NAMESPACE, name, body)
         if self.backlog.any:
             account = self.backlog.account()["spec"]
             yield Action(
@@ -220,7 +234,12 @@ class _Author:
         yield Action(0.0, "create", "FederatedQuota", "", "ads", {"spec": spec})
 
     def everywhere(self) -> list[Action]:
-        return [Action(*move) for move in (*self.duplicates.begin(), *self.duplicates.moves())]
+        scales = [
+            Action(self.pause_s, "patch", ordinals.STATEFUL, ordinals.NAMESPACE, "kv", body)
+            for body in self.numbered.moves()
+        ]
+        duplicates = (*self.duplicates.begin(), *self.duplicates.moves())
+        return [*(Action(*move) for move in duplicates), *scales]
 
     def next(self) -> Action:
         while True:
@@ -234,6 +253,9 @@ class _Author:
             yield Action(0.0, "delete", *_CRON)
         if self.gang:
             yield Action(0.0, "delete", *_GANG)
+        if self.numbered.any:
+            yield Action(0.0, "delete", ordinals.STATEFUL, ordinals.NAMESPACE, "kv")
+            yield Action(0.0, "delete", ordinals.DAEMON, ordinals.NAMESPACE, "agent")
         for cluster in sorted(self.cordoned):
             yield Action(0.0, "patch", "MemberCluster", "", cluster, {"spec": {"cordoned": False}})
         for cluster in sorted(self.rulings.tainted):

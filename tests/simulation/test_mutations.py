@@ -19,6 +19,7 @@ from tests.simulation.mutations import MUTATIONS
         ("slices follow the clusters of an old decision", 8),
         ("a run is recorded and not made", 0),
         ("the Jobs of a gang begin as they are made", 1),
+        ("each cluster counts its ordinals from 0", 0),
     ],
 )
 def test_a_mutation_is_caught_in_a_world_without_faults(what: str, seed: int) -> None:
