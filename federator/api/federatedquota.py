@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from federator.api import raw
 from federator.api.common import (
+    ATOMIC,
     LIST_SET,
     Amount,
     Amounts,
@@ -21,16 +22,27 @@ from federator.api.common import (
     ShortText,
     rules,
 )
+from federator.api.placementfields import Selector, selector_of
 from federator.api.raw import Obj
 from federator.model.ask import Tier
 from federator.model.errors import FieldError
-from federator.model.fleet import Balance, QuotaAccount, TierQuota
-from federator.model.kubernetes import quantity
-from federator.model.resources import ZERO, Resources
+from federator.model.fleet import (
+    Balance,
+    Domain,
+    Fungibility,
+    Ordering,
+    Preemption,
+    QuotaAccount,
+    Take,
+    TierQuota,
+)
+from federator.model.kubernetes import quantity, selectors
+from federator.model.resources import ZERO, Resources, cell
 
 KIND: Final = "FederatedQuota"
 VALID: Final = "Valid"
 """The condition that says whether anything is wrong with the account."""
+_ORDERINGS: Final = {str(ordering): ordering for ordering in Ordering}
 COMPARED: Final = ("cpu", "memory", "nvidia.com/gpu")
 """Resources whose guarantee is held beside the maximum when an account is written; of the others
 its condition tells. API servers reckon a rule with amounts as long as a request may be, and take
@@ -42,6 +54,7 @@ MAX_OR_BORROWING = (
 NOBODY_ELSE = "borrowingLimit and lendingLimit are for accounts with a parent"
 OWN_PARENT = "an account is not its own parent"
 NOT_ROOT = "unknownProjects is said by an account without a parent"
+ROOTS_ORDER = "ordering and fairSharing are said by an account without a parent"
 
 
 class TierLimits(Model):
@@ -103,6 +116,65 @@ class Tiers(Model):
     """Limits of workloads of tier Preemptible."""
 
 
+class DomainLimits(Model):
+    """Limits in the clusters of one domain."""
+
+    name: ShortText = ""
+    """By what the domain is shown, and told from others; the text of its selector when left out.
+    Accounts of one tree mean the same domain by the same name."""
+    selector: Selector
+    """The clusters of the domain."""
+    tiers: Tiers
+    """Limits by tier. What they say of a resource holds in these clusters."""
+
+
+class WhileBorrowing(Model):
+    """When others leave although the account borrows itself."""
+
+    policy: Literal["Never", "LowerPriority"] = "Never"
+    """LowerPriority: workloads of other accounts that borrow, with a lower priority."""
+    max_priority_threshold: Int32 | None = None
+    """Only those with a priority up to this."""
+
+
+class PreemptionRules(Model):
+    """Who leaves when a workload of this account lacks quota. What is left out: nobody."""
+
+    within_project: Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"] = "Never"
+    """Workloads of the same account, by priority; with LowerOrNewerEqualPriority also newer ones of
+    the same priority."""
+    reclaim: Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any"] = "Never"
+    """Workloads of other accounts that hold more than is guaranteed to these, by priority; Any:
+    whatever their priority."""
+    while_borrowing: WhileBorrowing | None = None
+    """When the account borrows itself. Nobody when left out."""
+
+
+class FairSharing(Model):
+    """Rules under ordering FairShare."""
+
+    preemption_strategies: Annotated[
+        list[Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]],
+        Field(max_length=2, json_schema_extra=ATOMIC),
+    ] = Field(default_factory=list)
+    """By which of them a workload leaves, tried in this order; both when empty. The winner's share
+    is at most what the other account has left, or less than what it has."""
+
+
+class DomainChoice(Model):
+    """When the first usable domain is enough, and which of several is taken."""
+
+    when_can_borrow: Literal["Borrow", "TryNextDomain"] = "Borrow"
+    """Whether a domain is enough in which the account has to borrow."""
+    when_can_preempt: Literal["Preempt", "TryNextDomain"] = "TryNextDomain"
+    """Whether a domain is enough in which others have to leave."""
+    preference: Literal["BorrowingOverPreemption", "PreemptionOverBorrowing"] = (
+        "BorrowingOverPreemption"
+    )
+    """Of several domains the one in which it has to borrow, or the one in which others have to
+    leave."""
+
+
 Patterns = Annotated[
     list[Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[-+=,.@_/*a-zA-Z0-9]+$")]],
     Field(max_length=256, json_schema_extra=LIST_SET),
@@ -116,6 +188,7 @@ class Spec(Model):
     model_config = ConfigDict(
         json_schema_extra=rules(
             ("!has(self.parent) || !has(self.unknownProjects)", NOT_ROOT),
+            ("!has(self.parent) || (!has(self.ordering) && !has(self.fairSharing))", ROOTS_ORDER),
             (
                 "has(self.parent) || !has(self.tiers) || "
                 + " && ".join(
@@ -132,11 +205,11 @@ class Spec(Model):
     parent: ObjectName | None = None
     """Account that this one is a part of. Its limits hold for all accounts below it together, and
     what one of them has idle the others may borrow."""
-    weight: Annotated[int, Field(ge=1, le=1_000, json_schema_extra={"format": "int32"})] | None = (
+    weight: Annotated[int, Field(ge=0, le=1_000, json_schema_extra={"format": "int32"})] | None = (
         None
     )
     """Of its projects where the order is decided by what each uses: with 2, twice the use counts
-    like that of others. 1 when left out."""
+    like that of others. With 0 they come after all that have a weight. 1 when left out."""
     projects: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=63)]],
         Field(max_length=256, json_schema_extra=LIST_SET),
@@ -150,6 +223,23 @@ class Spec(Model):
     namespace when empty."""
     tiers: Tiers | None = None
     """Limits by tier."""
+    domains: Annotated[list[DomainLimits], Field(max_length=32, json_schema_extra=ATOMIC)] = Field(
+        default_factory=list
+    )
+    """Limits in parts of the fleet, in the order in which they are tried: a workload gets all that
+    they limit in one of them."""
+    domain_choice: DomainChoice | None = None
+    """How one of several domains is taken."""
+    preemption: PreemptionRules | None = None
+    """Who leaves when a workload of this account lacks quota. Nobody when left out."""
+    ordering: Literal["Priority", "FairShare", "BorrowLast"] | None = None
+    """Of an account without a parent: who is first in its tree; then the higher priority, then the
+    older. BorrowLast when left out: those that borrow less."""
+    queueing: Literal["BestEffort", "StrictFIFO"] | None = None
+    """StrictFIFO: while the first of its waiting workloads does not fit, none after it is admitted.
+    BestEffort when left out."""
+    fair_sharing: FairSharing | None = None
+    """Of an account without a parent: rules under ordering FairShare."""
     max_priority: Int32 | None = None
     """Highest priority that a workload may ask for, also below this account."""
     max_concurrent_workloads: Count | None = None
@@ -175,6 +265,8 @@ class Spec(Model):
     def _root(self) -> "Spec":
         if self.parent is not None and self.unknown_projects is not None:
             raise PydanticCustomError("unknown_projects", NOT_ROOT)
+        if self.parent is not None and (self.ordering or self.fair_sharing):
+            raise PydanticCustomError("ordering", ROOTS_ORDER)
         tiers = self.tiers or Tiers()
         said = (tiers.reserved, tiers.on_demand, tiers.preemptible)
         if self.parent is None and any(limits is not None and limits.shared for limits in said):
@@ -265,17 +357,99 @@ def to_account(obj: Obj) -> QuotaAccount:
         generation=raw.integer(obj, "metadata", "generation"),
         projects=frozenset(raw.texts(spec, "projects")),
         namespaces=frozenset(raw.texts(spec, "namespaces")),
-        tiers={tier: _limits(raw.mapping(tiers, tier)) for tier in Tier if tier in tiers},
+        tiers=_by_tier(tiers, spec),
         max_priority=spec["maxPriority"] if _is_integer(spec.get("maxPriority")) else None,
         max_concurrent=maximum if maximum >= 0 else None,
         parent=raw.text(spec, "parent"),
-        weight=max(raw.integer(spec, "weight", default=1), 1),
+        weight=max(raw.integer(spec, "weight", default=1), 0),
         unknown_projects={"Allow": True, "Refuse": False}.get(raw.text(spec, "unknownProjects")),
         defaults=vector(defaults) if isinstance(defaults, dict) else None,
         service_accounts=raw.texts(spec, "serviceAccounts"),
         iam_roles=raw.texts(spec, "iamRoles"),
         priority_classes=raw.texts(spec, "priorityClasses"),
-        unread=tuple(_unread(tiers)),
+        domains=tuple(_domain(entry) for entry in raw.objects(spec, "domains")),
+        preemption=_preemption(raw.mapping(spec, "preemption")),
+        fungibility=_fungibility(raw.mapping(spec, "domainChoice")),
+        ordering=_ORDERINGS.get(raw.text(spec, "ordering")),
+        strict=raw.text(spec, "queueing") == "StrictFIFO",
+        strategies=raw.texts(spec, "fairSharing", "preemptionStrategies"),
+        unread=(
+            *_unread(tiers, "spec.tiers"),
+            *(
+                problem
+                for at, entry in enumerate(raw.objects(spec, "domains"))
+                for problem in _unread(raw.mapping(entry, "tiers"), f"spec.domains[{at}].tiers")
+            ),
+        ),
+    )
+
+
+def _by_tier(tiers: Obj, spec: Obj) -> dict[Tier, TierQuota]:
+    """The limits over all clusters, with those of domains under names of their own."""
+    by_tier = {tier: _limits(raw.mapping(tiers, tier)) for tier in Tier if tier in tiers}
+    for entry in raw.objects(spec, "domains"):
+        name, limited = _domain_name(entry), raw.mapping(entry, "tiers")
+        for tier in Tier:
+            if tier in limited:
+                more = _limits(raw.mapping(limited, tier), name)
+                before = by_tier.get(tier)
+                by_tier[tier] = more if before is None else _joined(before, more)
+    return by_tier
+
+
+def _joined(mine: TierQuota, other: TierQuota) -> TierQuota:
+    """Of limits of different names."""
+    most = mine.maximum if other.maximum is None else (mine.maximum or ZERO) + other.maximum
+    return TierQuota(
+        mine.guaranteed + other.guaranteed,
+        most,
+        mine.barred | other.barred,
+        mine.withheld | other.withheld,
+        {**mine.borrowing, **other.borrowing},
+        {**mine.lending, **other.lending},
+    )
+
+
+def _domain_name(entry: Obj) -> str:
+    selector = selector_of(entry.get("selector")) or selectors.NOTHING
+    return raw.text(entry, "name") or selectors.to_text(selector)
+
+
+def _domain(entry: Obj) -> Domain:
+    tiers = raw.mapping(entry, "tiers")
+    return Domain(
+        _domain_name(entry),
+        selector_of(entry.get("selector")) or selectors.NOTHING,
+        {
+            tier: frozenset(
+                name for limits in raw.mapping(tiers, tier).values() for name in limits or ()
+            )
+            for tier in Tier
+            if tier in tiers
+        },
+    )
+
+
+def _preemption(rules: Obj) -> Preemption:
+    borrowing = raw.mapping(rules, "whileBorrowing")
+    threshold = borrowing.get("maxPriorityThreshold")
+    return Preemption(
+        within=_take(raw.text(rules, "withinProject")),
+        reclaim=_take(raw.text(rules, "reclaim")),
+        while_borrowing=_take(raw.text(borrowing, "policy")),
+        threshold=threshold if _is_integer(threshold) else None,
+    )
+
+
+def _take(text: str) -> Take:
+    return next((take for take in Take if take == text), Take.NEVER)
+
+
+def _fungibility(rules: Obj) -> Fungibility:
+    return Fungibility(
+        borrow_first=raw.text(rules, "whenCanBorrow") != "TryNextDomain",
+        preempt_first=raw.text(rules, "whenCanPreempt") == "Preempt",
+        preemption_over_borrowing=raw.text(rules, "preference") == "PreemptionOverBorrowing",
     )
 
 
@@ -332,21 +506,42 @@ def _rendered(amounts: Mapping[str, int]) -> dict[str, str] | None:
     return quantity.render(Resources(amounts)) or None
 
 
-def _limits(limits: Obj) -> TierQuota:
+def _limits(limits: Obj, domain: str = "") -> TierQuota:
+    """`domain`: for which they are; "" over all clusters."""
     maximum = vector(raw.mapping(limits, "max")) if isinstance(limits.get("max"), dict) else None
     guaranteed = vector(raw.mapping(limits, "guaranteed"))
     zero = {
-        name for name in raw.mapping(limits, "max") if maximum is not None and not maximum[name]
+        cell(name, domain)
+        for name in raw.mapping(limits, "max")
+        if maximum is not None and not maximum[name]
     }
-    withheld = {name for name in raw.mapping(limits, "guaranteed") if not guaranteed[name]}
+    withheld = {
+        cell(name, domain) for name in raw.mapping(limits, "guaranteed") if not guaranteed[name]
+    }
     borrowing, lending = (
-        {name: vector({name: value})[name] for name, value in raw.mapping(limits, field).items()}
+        {
+            cell(name, domain): vector({name: value})[name]
+            for name, value in raw.mapping(limits, field).items()
+        }
         for field in ("borrowingLimit", "lendingLimit")
     )
-    return TierQuota(guaranteed, maximum, frozenset(zero), frozenset(withheld), borrowing, lending)
+    return TierQuota(
+        _in(guaranteed, domain),
+        None if maximum is None else _in(maximum, domain),
+        frozenset(zero),
+        frozenset(withheld),
+        borrowing,
+        lending,
+    )
 
 
-def _unread(tiers: Obj) -> Iterator[str]:
+def _in(amounts: Resources, domain: str) -> Resources:
+    if not domain:
+        return amounts
+    return Resources({cell(name, domain): amount for name, amount in amounts.items()})
+
+
+def _unread(tiers: Obj, where: str) -> Iterator[str]:
     """A sentence for each amount that is no quantity, or too large."""
     for tier in Tier:
         for field in ("guaranteed", "max", "borrowingLimit", "lendingLimit"):
@@ -354,7 +549,7 @@ def _unread(tiers: Obj) -> Iterator[str]:
                 try:
                     quantity.vector({name: value})
                 except FieldError as error:
-                    yield f"spec.tiers.{tier}.{field}.{error}; it counts as 0"
+                    yield f"{where}.{tier}.{field}.{error}; it counts as 0"
 
 
 def vector(amounts: Obj) -> Resources:

@@ -83,6 +83,8 @@ class Item:
     origin: str
     live: bool
     """It was read from a cluster: fields set by servers are then not its owner's wishes."""
+    given: Obj = field(default_factory=dict)
+    """As it was given, with what servers set."""
 
     @property
     def api_version(self) -> str:
@@ -166,7 +168,7 @@ class Drafts:
         self._repeated: set[int] = set()
         self._kept: dict[int, Item] = {}
         self.quotas: list[dict[str, Any]] = []
-        """FederatedQuotas that were made."""
+        """FederatedQuotas that were made, with all else that queues become."""
         self._became: dict[int, str] = {}
         self._joined: dict[int, str] = {}
         self._told: list[Note] = []
@@ -207,6 +209,10 @@ class Drafts:
         if item is not None:
             self._became[id(item)] = title
         self._told += [Note(title, text) for text in notes]
+
+    def add(self, obj: dict[str, Any]) -> None:
+        """Something that none of the input objects became alone."""
+        self.quotas.append(obj)
 
     def join(self, item: Item, title: str) -> None:
         """The object became part of the account of this title."""
@@ -298,12 +304,13 @@ def item_of(obj: Obj, origin: str) -> Item:
     for field_name in ("metadata", "spec"):
         if obj.get(field_name) is not None and not isinstance(obj[field_name], Mapping):
             problems.append(FieldError(field_name, "must be an object"))
-    if not raw.text(obj, "metadata", "name") and not raw.text(obj, "metadata", "generateName"):
+    named = raw.text(obj, "metadata", "name") or raw.text(obj, "metadata", "generateName")
+    if not named and not _is_configuration(obj):
         problems.append(FieldError("metadata.name", "is required"))
     if problems:
         raise BadInput(origin, shown, problems)
     clean = without_nulls(obj)
-    meta = clean["metadata"]
+    meta = clean.setdefault("metadata", {})
     live = bool(meta.get("uid") or meta.get("resourceVersion"))
     for name in (*_SERVER_SET, *(("ownerReferences", "finalizers") if live else ())):
         meta.pop(name, None)
@@ -313,7 +320,12 @@ def item_of(obj: Obj, origin: str) -> Item:
         if not annotations:
             del meta["annotations"]
     clean.pop("status", None)
-    return Item(clean, origin, live)
+    return Item(clean, origin, live, obj)
+
+
+def _is_configuration(obj: Obj) -> bool:
+    """Whether it is a file of settings, which has no name."""
+    return raw.text(obj, "apiVersion").startswith("config.kueue.x-k8s.io/")
 
 
 def without_nulls(value: Any) -> Any:

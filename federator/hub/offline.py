@@ -102,10 +102,47 @@ class Situation:
         numbers = itertools.count(
             max((record.seq for record in self.records.values()), default=0) + 1
         )
-        made = cycle.run(entries, Queue(), snapshot, self.commitments, seq=numbers.__next__)
+        made = cycle.run(
+            entries,
+            Queue(),
+            snapshot,
+            self.commitments,
+            seq=numbers.__next__,
+            others=self._other,
+        )
         for bug in made.failed.values():
             raise bug
         return made
+
+    def _other(self, key: WorkloadKey) -> Entry | None:
+        """The entry of a workload that may have to leave for another."""
+        workload = self.workloads.get(key)
+        ask = self.ask_of(workload) if workload is not None else None
+        return None if workload is None or ask is None else self.entry(workload, ask, self.snapshot)
+
+    def name_of(self, key: WorkloadKey) -> str:
+        """Namespace and name, by which its owner knows it: of what was converted, those before."""
+        obj = self.objects.get((key.kind, key.namespace, key.name), {})
+        before = raw.text(obj, "metadata", "annotations", names.CONVERTED_FROM)
+        return f"{key.namespace}/{before or key.name}"
+
+    def flavor(self, ask: Ask, clusters: Sequence[str]) -> str:
+        """The domains of its account in which all these clusters are, for what it requests; ""
+        where the account has none."""
+        tree = self.commitments.tree(self.snapshot.quotas)
+        charged = tree.charged(ask.project)
+        if len(charged) != 1 or not clusters:
+            return ""
+        views = [
+            self.snapshot.clusters[name] for name in clusters if name in self.snapshot.clusters
+        ]
+        domains = [
+            domain.name
+            for domain in tree.accounts[charged[0]].domains
+            if any(ask.shape.requests[name] for name in domain.limited.get(ask.tier, ()))
+            and all(domain.selector.matches(view.labels) for view in views)
+        ]
+        return ",".join(domains)
 
     def decide_all(self) -> list[tuple[Ask, Decision]]:
         """Places every workload in one cycle, and charges the result."""
@@ -225,7 +262,8 @@ def _book(situation: Situation, decisions: Iterable[Mapping[str, Any]]) -> None:
         )
         if workload is not None and ours:
             situation.records[record.key] = record
-        if (charged := record.commitment()) is not None:
+        of = workload.ask if workload is not None and ours else None
+        if (charged := record.commitment(of)) is not None:
             situation.commitments.record(charged)
         elif workload is not None and ours and workload.ask is not None:
             situation.commitments.record(Commitment.of(workload.ask, record.shares))

@@ -59,6 +59,7 @@ def ask(
             for name, label in raw.text_map(obj, "metadata", "labels").items()
         },
         whole=verbs.whole,
+        least=max(raw.integer(obj, "spec", "minParallelism"), 0) if verbs.whole else 0,
         suspended=verbs.suspended(obj),
         privileges=privileges.of(obj, verbs, profile),
         overlaps=verbs.overlaps,

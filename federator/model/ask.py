@@ -360,6 +360,8 @@ class Ask:
     labels: Mapping[str, str] = field(default_factory=dict)
     whole: bool = False
     """Quota admits all of it or nothing (jobs); services are admitted in part."""
+    least: int = 0
+    """Of one that is admitted as a whole: so many at once are enough; 0 for all."""
     suspended: bool = False
     privileges: Privileges = NO_PRIVILEGES
     project_bound: bool = True
@@ -373,6 +375,12 @@ class Ask:
     None: same as the shape."""
     ordinals: Ordinals | None = None
     """Of copies with numbers; None for interchangeable ones and for shards."""
+
+    @property
+    def in_one(self) -> bool:
+        """Whether it leaves as a whole when others need its quota: jobs, daemons, and what is
+        placed with RequireAll. Replicas leave one by one."""
+        return self.unit is Unit.SHARDS or self.shape.every_node or self.policy.require_all
 
     @property
     def components(self) -> tuple[Component, ...]:

@@ -38,6 +38,7 @@ class Reason(StrEnum):
     PRIORITY_EXCEEDS_MAX = "PriorityExceedsMax"
     EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
     QUOTA_EXCEEDED = "QuotaExceeded"
+    PREEMPTED = "Preempted"
     INSUFFICIENT_CAPACITY = "InsufficientCapacity"
     UNSCHEDULABLE = "Unschedulable"
     SPREAD_UNSATISFIABLE = "SpreadUnsatisfiable"
@@ -192,6 +193,18 @@ def by_frequency(rejected: Sequence[Rejected]) -> tuple[Rejected, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class Preempted:
+    """Copies that left so that another workload gets its quota, and have not come back."""
+
+    by: WorkloadKey
+    project: str
+    """Of that workload."""
+    why: str
+    """By which right: `scheduling.admission.holders.Why`."""
+    copies: int
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """Where one workload goes. Always: sum of counts + `shortfall` == `wanted` (once per cluster
     for Duplicate)."""
@@ -246,6 +259,8 @@ class Decision:
     held_back: int = 0
     """Generation of the workload that is not in force because it asks for more than allowed; 0 for
     none."""
+    preempted: Preempted | None = None
+    """Set while copies are missing that left for another workload."""
 
     blocks: Mapping[str, Ranges] = field(default_factory=dict)
     """For copies with numbers: cluster -> the ordinals that began there, in blocks. Disjoint over

@@ -7,12 +7,14 @@ Ledger above it.
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
 from typing import TypeVar
 
 from federator.model import shards
 from federator.model.ask import Ask, PodShape, Tier
 from federator.model.decision import Share
 from federator.model.kubernetes.pod_security import Level
+from federator.model.kubernetes.selectors import LabelSelector
 from federator.model.kubernetes.taints import Taint
 from federator.model.names import WorkloadKey
 from federator.model.quickly import quickly
@@ -166,13 +168,28 @@ class Commitment:
     shape: PodShape
     holdings: tuple[Share | Holding, ...]
     """What the decision gives, by cluster."""
+    priority: int = field(default=0, compare=False)
+    created_s: float = field(default=0.0, compare=False)
+    """When the workload was created; 0 when unknown: nothing is older."""
+    whole: bool = field(default=True, compare=False)
+    """Fewer of its copies are of no use: when it leaves, all of it does. These three are not part
+    of what is charged."""
 
     @staticmethod
     def of(ask: Ask, shares: Sequence[Share], done: Ranges = ()) -> "Commitment":
         """What the workload holds by these shares; finished shards hold neither room nor quota."""
         shape = charged_shape(ask.shape, shares)
         made = _commitment(
-            ask.uid, ask.key, ask.project, ask.key.namespace, ask.tier, shape, tuple(shares)
+            ask.uid,
+            ask.key,
+            ask.project,
+            ask.key.namespace,
+            ask.tier,
+            shape,
+            tuple(shares),
+            ask.priority,
+            ask.created_s,
+            ask.in_one,
         )
         return made.without(done)
 
@@ -244,6 +261,65 @@ class TierQuota:
     """What others may use of its guarantee at most while it does not; zeros are kept."""
 
 
+class Take(StrEnum):
+    """From whom a workload may take quota, by priority."""
+
+    NEVER = "Never"
+    LOWER_PRIORITY = "LowerPriority"
+    LOWER_OR_NEWER_EQUAL = "LowerOrNewerEqualPriority"
+    ANY = "Any"
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """Who leaves when a workload of an account lacks quota. Where nothing is written, nobody."""
+
+    within: Take = Take.NEVER
+    """Workloads of the same account."""
+    reclaim: Take = Take.NEVER
+    """Workloads of other accounts that hold more than is guaranteed to them."""
+    while_borrowing: Take = Take.NEVER
+    """LOWER_PRIORITY: of those, with a lower priority, also when the account borrows itself."""
+    threshold: int | None = None
+    """Of those, only with a priority up to this."""
+
+    @property
+    def any(self) -> bool:
+        return self.within is not Take.NEVER or self.reclaim is not Take.NEVER
+
+
+class Ordering(StrEnum):
+    """Who is first in a tree of accounts; then the higher priority, then the older."""
+
+    PRIORITY = "Priority"
+    FAIR_SHARE = "FairShare"
+    BORROW_LAST = "BorrowLast"
+
+
+@dataclass(frozen=True, slots=True)
+class Fungibility:
+    """When the first usable domain of an account is enough."""
+
+    borrow_first: bool = True
+    """One in which it has to borrow is usable before the next is looked at."""
+    preempt_first: bool = False
+    """One in which others have to leave is."""
+    preemption_over_borrowing: bool = False
+    """Of several domains, others leave rather than it borrows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """A set of clusters for which an account has limits of its own. Its limits are in
+    `QuotaAccount.tiers`, under names of `quota.tree.cell`."""
+
+    name: str
+    """The selector in its canonical text, unless the account says a name."""
+    selector: LabelSelector
+    limited: Mapping[Tier, frozenset[str]] = field(default_factory=dict)
+    """Tier -> the resources that it limits here."""
+
+
 @dataclass(frozen=True, slots=True)
 class QuotaAccount:
     """One FederatedQuota: the projects it covers, the namespaces bound to them, its limits."""
@@ -268,6 +344,16 @@ class QuotaAccount:
     two."""
     iam_roles: tuple[str, ...] = ()
     priority_classes: tuple[str, ...] = ()
+    domains: tuple[Domain, ...] = ()
+    """In the order in which they are tried: a workload gets all that they limit in one of them."""
+    preemption: Preemption = Preemption()
+    fungibility: Fungibility = Fungibility()
+    ordering: Ordering | None = None
+    """Of an account without a parent: the order in its tree; None where it does not say."""
+    strict: bool = False
+    """Its first waiting workload lets none of its others go before it (queueing: StrictFIFO)."""
+    strategies: tuple[str, ...] = ()
+    """The rules of fair sharing, of an account without a parent; none for the usual ones."""
     unread: tuple[str, ...] = ()
     """A sentence for each amount that could not be read and counts as zero."""
 

@@ -24,6 +24,8 @@ SLICE_ANNOTATION = f"{FEDERATION}/slice"
 FORCE_FORGET_ANNOTATION = f"{FEDERATION}/force-forget"
 """On a PlacementDecision that is being deleted: clusters, separated by commas, that it shall not
 wait for."""
+CONVERTED_FROM = f"{FEDERATION}/converted-from"
+"""Annotation: the name of what it was converted from, where that is no name of an object."""
 REBALANCE_ANNOTATION = f"{FEDERATION}/rebalance"
 """On a PlacementDecision: when and by whom a rebalance was asked for."""
 SHORTAGE_ANNOTATION = f"{FEDERATION}/own-shortage"

@@ -129,3 +129,21 @@ class Resources(Mapping[str, int]):
 
 
 ZERO: Final = Resources()
+
+_IN: Final = " in "
+
+
+def cell(resource: str, domain: str) -> str:
+    """The name of what a limit of a domain of clusters is about; without a domain the resource's
+    own: limits over all clusters."""
+    return f"{resource}{_IN}{domain}" if domain else resource
+
+
+def resource_of(name: str) -> str:
+    """The resource of a cell."""
+    return name.partition(_IN)[0]
+
+
+def domain_of(name: str) -> str:
+    """The domain of a cell; "" for a resource over all clusters."""
+    return name.partition(_IN)[2]

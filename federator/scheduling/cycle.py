@@ -22,6 +22,8 @@ from federator.placement import contradictions, inputs
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
 from federator.scheduling import editing, ordering, queueing_hints, refusals, write_order
+from federator.scheduling.admission import preempting, stage
+from federator.scheduling.admission.preempting import Turn
 from federator.scheduling.entry import Entry, Standing
 from federator.scheduling.queue import Queue
 from federator.scheduling.queueing_hints import Hint, HintKind, Waiting
@@ -69,20 +71,27 @@ def run(
     commitments: Commitments,
     *,
     seq: Callable[[], int],
+    others: preempting.Find = preempting.nobody,
 ) -> Cycle:
-    """Decides on the heads of the queue, in order, above what all workloads hold already.
+    """Decides on the heads of the queue, in order, above what all workloads hold already; and
+    before them on those that leave for one of them, which `others` finds when they are not due.
 
     `seq` returns the number of the next decision. The queue and the commitments are only read.
     """
     ledger = commitments.open(snapshot)
-    entries = {entry.key: entry for entry in heads}
+    turns = {entry.key: Turn(entry, entry.key) for entry in heads}
+    staged = stage.run(heads, commitments, ledger)
+    leaving = preempting.turns(staged, turns, commitments, others)
+    ledger.rulings = staged.rulings
     numbers: dict[str, int] = {}
     decided: list[Decided] = []
     failed: dict[WorkloadKey, Exception] = {}
-    for ask in ordering.order([entry.charged for entry in heads], commitments, ledger):
-        entry, mark = entries[ask.key], ledger.mark()
+    asks = ordering.order([turn.entry.charged for turn in turns.values()], commitments, ledger)
+    for turn in (*leaving, *(turns[ask.key] for ask in asks)):
+        entry, ask, mark = turn.entry, turn.entry.charged, ledger.mark()
         try:
-            decision = _decide(entry, snapshot, ledger, numbers, seq())
+            inside = replace(turn, within=staged.clusters.get(ask.uid))
+            decision = _decide(inside, snapshot, ledger, numbers, seq())
         except Exception as bug:
             ledger.rollback(mark)
             failed[ask.key] = bug
@@ -91,7 +100,7 @@ def run(
         ledger.hold(after)
         before = commitments.commitment(ask.uid)
         decided.append(
-            _decided(entry=entry, decision=decision, before=before, after=after, sake=ask.key)
+            _decided(entry=entry, decision=decision, before=before, after=after, sake=turn.sake)
         )
     inadmissible = {
         decided_entry.key: waiting
@@ -109,10 +118,10 @@ def _lacking(decided: Decided) -> Waiting | None:
 
 
 def _decide(
-    entry: Entry, snapshot: FleetSnapshot, ledger: Ledger, numbers: dict[str, int], seq: int
+    turn: Turn, snapshot: FleetSnapshot, ledger: Ledger, numbers: dict[str, int], seq: int
 ) -> Decision:
     """`numbers`: cluster -> highest seq given in this cycle; updated here."""
-    standing = entry.standing
+    entry, standing = turn.entry, turn.entry.standing
 
     def mark(cluster: str) -> int:
         return max(standing.mark(cluster), numbers.get(cluster, 0))
@@ -125,7 +134,7 @@ def _decide(
         assert entry.refused is not None
         decision = refusals.not_permitted(entry, entry.refused, _as_recorded(made, standing))
     else:
-        decision = _divided(entry, snapshot, ledger, mark, seq)
+        decision = _tried(turn, snapshot, ledger, mark, seq)
     if standing.ended:
         decision = _stopped(decision, mark, seq)
     if standing.overtaken:
@@ -147,6 +156,25 @@ def _as_recorded(made: Made, standing: Standing) -> Made:
     given = {(share.cluster, share.count, share.ranges) for share in recorded.shares}
     held = {(holding.cluster, holding.count, holding.ranges) for holding in standing.held}
     return replace(made, seq=recorded.seq) if given == held else made
+
+
+def _tried(
+    turn: Turn, snapshot: FleetSnapshot, ledger: Ledger, mark: Callable[[str], int], seq: int
+) -> Decision:
+    """The division of what the workload asks for, or of what is left when copies leave. It is
+    recorded as one of what it asks for."""
+    entry, within = turn.entry, turn.within
+    if turn.leaves is None and within is None:
+        return preempting.still(_divided(entry, snapshot, ledger, mark, seq), entry)
+    ask = entry.ask if within is None else stage.restricted(entry.ask, within)
+    if turn.leaves is not None:
+        ask = preempting.shrunk(replace(entry, ask=ask), turn.leaves)
+    decision = _divided(replace(entry, ask=ask), snapshot, ledger, mark, seq)
+    hashed = inputs.inputs_hash(entry.ask, snapshot, ledger.memo)
+    decision = replace(decision, inputs_hash=hashed)
+    if turn.leaves is None:
+        return preempting.still(decision, entry)
+    return preempting.told(decision, entry, ask, turn.leaves)
 
 
 def _divided(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from federator.model.ask import Admitted, Ask
-from federator.model.decision import Share
+from federator.model.decision import Preempted, Share
 from federator.model.fleet import Holding
 from federator.model.names import WorkloadKey
 from federator.model.shards import Ranges
@@ -40,6 +40,7 @@ class Recorded:
     """As in the decision."""
     rebalance: bool = False
     """A rebalance was asked for and is not done yet."""
+    preempted: Preempted | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

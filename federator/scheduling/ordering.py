@@ -20,6 +20,7 @@ from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
 from federator.placement.selection import candidates
 
+_WEIGHTLESS: Final = 1_000_000
 _RANK: Final = {tier: rank for rank, tier in enumerate(Tier)}
 
 
@@ -109,7 +110,7 @@ def _interleave(
 ) -> list[Ask]:
     heads = [
         (
-            dominant_share(usage.get(project, ZERO), total) / weights.get(project, 1),
+            _weighed(dominant_share(usage.get(project, ZERO), total), weights.get(project, 1)),
             _age(queue[0]),
             project,
             0,
@@ -124,11 +125,16 @@ def _interleave(
         ordered.append(queue[at])
         usage[project] = usage.get(project, ZERO) + demand(queue[at])
         if at + 1 < len(queue):
-            share = dominant_share(usage[project], total) / weights.get(project, 1)
+            share = _weighed(dominant_share(usage[project], total), weights.get(project, 1))
             heapq.heapreplace(heads, (share, _age(queue[at + 1]), project, at + 1))
         else:
             heapq.heappop(heads)
     return ordered
+
+
+def _weighed(share: Fraction, weight: int) -> Fraction:
+    """A share by a weight; with weight 0 it counts like more than all there is."""
+    return share / weight if weight else share * _WEIGHTLESS
 
 
 def _age(ask: Ask) -> tuple[float, WorkloadKey, str]:

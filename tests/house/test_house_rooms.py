@@ -13,8 +13,9 @@ _KIND = (("schema",), ("ask",), ("natives", "status"))
 LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "api": (
         ("raw", "common"),
-        ("schema", "decoding", "placementfields", "federatedquota", "runtimeprofile"),
-        ("structural", "capacityfields"),
+        ("schema", "decoding", "placementfields", "runtimeprofile"),
+        ("structural", "federatedquota"),
+        ("capacityfields",),
         ("placement", "membercluster", "clustercapacity", "clusterstandard"),
     ),
     "kinds": (
@@ -281,6 +282,7 @@ SMALL_WITH_REASON: Mapping[str, str] = {
     "federator.hub.cache.deletion_budget": (
         "pure arithmetic with its own unit table; the cache is at its full length"
     ),
+    "federator.hub.placing.dues": "what placer hands from step to step; it is at its full length",
     "federator.hub.placing.pledges": "the only waiting between batches, read and tested by itself",
     "federator.hub.records.tombstones": (
         "a record that outlives a leader, in the room of the records"

@@ -25,7 +25,8 @@ from federator.hub.dispatch.dispatcher import Dispatching
 from federator.hub.members import reachability
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import ProbeResult, Reachability
-from federator.hub.placing.placer import Due, Placing
+from federator.hub.placing.dues import Due
+from federator.hub.placing.placer import Placing
 from federator.hub.process import HubProcess
 from federator.hub.records.decisions import Record
 from federator.hub.recurring import Recurring

@@ -16,7 +16,7 @@ from federator.api.raw import Obj
 from federator.model import interning, names, shards
 from federator.model import seq as seqs
 from federator.model.ask import Admitted, PodShape, Tier, Unit
-from federator.model.decision import Reason, Share
+from federator.model.decision import Preempted, Reason, Share
 from federator.model.names import WorkloadKey
 from federator.model.shards import Ranges
 
@@ -75,6 +75,8 @@ class Terms:
     """Copies that wait for the move budget, or for a rebalance."""
     moved: int
     """Copies that edits moved with it and within the minute before."""
+    preempted: Preempted | None
+    """Set while copies are missing that left for another workload."""
     per_cluster: int
     """Copies that each cluster was to have under strategy Duplicate; 0 for none."""
     surplus: int
@@ -268,6 +270,7 @@ def _read_terms(spec: Mapping[str, Any]) -> Terms:
         tolerated={name: raw.texts(tolerated, name) for name in tolerated},
         to_move=raw.integer(spec, "toMove"),
         moved=raw.integer(spec, "moved"),
+        preempted=_preempted(raw.mapping(spec, "preempted")),
         per_cluster=raw.integer(spec, "perCluster"),
         surplus=raw.integer(spec, "surplus"),
         rebalanced=raw.text(spec, "rebalanced"),
@@ -288,6 +291,15 @@ def _failed_over(entry: Obj) -> FailedOver:
         at_s=raw.epoch_s(raw.text(entry, "at")),
         copies=max(raw.integer(entry, "copies"), 0),
         back_s=raw.epoch_s(raw.text(entry, "backAt")) if "backAt" in entry else None,
+    )
+
+
+def _preempted(fields: Obj) -> Preempted | None:
+    if not fields:
+        return None
+    by = WorkloadKey(*(raw.text(fields, name) for name in ("kind", "namespace", "name")))
+    return Preempted(
+        by, raw.text(fields, "project"), raw.text(fields, "reason"), raw.integer(fields, "copies")
     )
 
 

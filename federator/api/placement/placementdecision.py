@@ -36,7 +36,7 @@ from federator.api.placement.decisionfacts import FailedOver
 from federator.api.placement.verdicttext import Verdicts
 from federator.model import plaintext, shards
 from federator.model.ask import Ask, Unit
-from federator.model.decision import Decision, Share
+from federator.model.decision import Decision, Preempted, Share
 
 KIND: Final = "PlacementDecision"
 MAX_CAUSES: Final = 10
@@ -170,6 +170,24 @@ class InForce(Model):
     """ControllerRevision that keeps the spec in force."""
 
 
+class PreemptedBy(Model):
+    """Copies that left so that another workload gets its quota."""
+
+    kind: ShortText
+    """Kind of that workload."""
+    namespace: ShortText
+    """Its namespace."""
+    name: ShortText
+    """Its name."""
+    project: ShortText
+    """The project that it is charged to."""
+    reason: ShortText
+    """By which right: InClusterQueue (of the same account), InCohortReclamation (what is guaranteed
+    to its account), InCohortFairSharing or InCohortReclaimWhileBorrowing."""
+    copies: Amount
+    """Copies, for job sets slots, that left."""
+
+
 class Deletion(Model):
     """Why this decision still stands although its workload is gone."""
 
@@ -291,6 +309,8 @@ class Spec(Model):
         Field(default_factory=list)
     )
     """What the last decisions were made for, newest last."""
+    preempted: PreemptedBy | None = None
+    """Set while copies are missing that left for another workload."""
     deletion: Deletion | None = None
     """Why it still stands although its workload is gone."""
     seal: Annotated[str, Field(max_length=128)] = ""
@@ -379,7 +399,8 @@ def _now_and_then(
         ]
     if decision.marks:
         spec["marks"] = dict(sorted(decision.marks.items()))
-    optional = {"held": decision.held, "unlimitedQuota": decision.unlimited_quota}
+    optional: dict[str, Any] = {"held": decision.held, "unlimitedQuota": decision.unlimited_quota}
+    optional |= {"preempted": _preempted_fields(decision.preempted)}
     spec |= {name: value for name, value in optional.items() if value}
     if leaving:
         spec["leaving"] = list(leaving)
@@ -390,6 +411,13 @@ def _now_and_then(
 
 _moment = functools.lru_cache(maxsize=16)(raw.rfc3339)
 """All decisions of a cycle are as of one moment."""
+
+
+def _preempted_fields(gone: Preempted | None) -> dict[str, Any]:
+    if gone is None:
+        return {}
+    by = {"kind": gone.by.kind, "namespace": gone.by.namespace, "name": gone.by.name}
+    return by | {"project": gone.project, "reason": gone.why, "copies": gone.copies}
 
 
 def _unit(decision: Decision, ask: Ask | None) -> Unit:

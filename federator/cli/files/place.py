@@ -18,6 +18,8 @@ from federator.cli.files import manifests
 
 if TYPE_CHECKING:
     from federator.hub.offline import Situation
+    from federator.model.ask import Ask
+    from federator.model.decision import Decision
 
 SHORTFALL_EXIT = 3
 
@@ -79,11 +81,9 @@ def place(
         common.fail("; ".join(unreadable))
     for warning in warnings(situation):
         common.say(f"warning: {warning}", err=True)
-    decisions = [
-        offline.as_object(ask, decision, "placed offline")
-        for ask, decision in situation.decide_all()
-    ]
-    common.show(rendered(decisions, output))
+    made = situation.decide_all()
+    decisions = [offline.as_object(ask, decision, "placed offline") for ask, decision in made]
+    common.show(rendered(decisions, output, _outcome(situation, made)))
     sys.exit(SHORTFALL_EXIT if any(map(_short, decisions)) else 0)
 
 
@@ -291,11 +291,39 @@ def _is_read(obj: Mapping[str, Any]) -> bool:
     return registry.kind_of(obj) is not None or (kind is not None and kind.model is not None)
 
 
-def rendered(decisions: Sequence[Mapping[str, Any]], output: str) -> str:
-    """PlacementDecision objects as a table, or as JSON or YAML."""
+def _outcome(
+    situation: "Situation", made: "Sequence[tuple[Ask, Decision]]"
+) -> dict[str, list[dict[str, Any]]]:
+    """Who has a place, who waits, and who leaves for whom. What leaves has its place until it is
+    gone, so it is among the admitted too."""
+    admitted: list[dict[str, Any]] = []
+    waiting: list[dict[str, Any]] = []
+    preempted: list[dict[str, Any]] = []
+    for ask, decision in made:
+        key, gone = situation.name_of(decision.key), decision.preempted
+        record = situation.records.get(decision.key)
+        leaves = gone is not None and (record is None or record.terms.preempted != gone)
+        shares = record.shares if leaves and record is not None else decision.shares
+        clusters = [share.cluster for share in shares if share.count]
+        if clusters:
+            admitted.append({"key": key, "flavor": situation.flavor(ask, clusters)})
+        if gone is not None and leaves:
+            by = situation.name_of(gone.by)
+            preempted.append({"key": key, "by": by, "reason": gone.why, "copies": gone.copies})
+        elif not clusters and (decision.shortfall or str(decision.reason) != "Chosen"):
+            reason = {"reason": str(decision.reason), "message": decision.message}
+            waiting.append({"key": key, **reason})
+    return {"admitted": admitted, "waiting": waiting, "preempted": preempted}
+
+
+def rendered(
+    decisions: Sequence[Mapping[str, Any]], output: str, outcome: Mapping[str, Any] | None = None
+) -> str:
+    """PlacementDecision objects as a table, or as JSON or YAML, there with the outcome."""
     if output == "table":
         return table(decisions)
-    return common.dump({"apiVersion": "v1", "kind": "List", "items": list(decisions)}, output)
+    listed = {"apiVersion": "v1", "kind": "List", "items": list(decisions)}
+    return common.dump(listed | dict(outcome or {}), output)
 
 
 def table(decisions: Sequence[Mapping[str, Any]]) -> str:

@@ -348,7 +348,9 @@ class Hosting:
             return
         # Our own decisions are filed and booked when they are written: what is news here was
         # written before our time.
-        if (commitment := new.commitment()) is not None:
+        workload = self.state.workloads.get(new.key)
+        ask = workload.ask if workload is not None else None
+        if (commitment := new.commitment(ask)) is not None:
             self.state.commitments.record(commitment)
         self.state.changed(Changed.DECISION, new.key)
         # One of ours whose answer was lost may be heard of late: made for inputs that have changed

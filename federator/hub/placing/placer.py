@@ -8,6 +8,7 @@ a conflict the key is queued again. A decision is on the host before any member 
 
 import asyncio
 import dataclasses
+import functools
 import logging
 import random
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ from federator.hub.host.in_force import SpecsInForce
 from federator.hub.members.member import Member
 from federator.hub.metering import figures
 from federator.hub.placing import move_budget
+from federator.hub.placing.dues import Due
 from federator.hub.placing.move_budget import MoveBuckets
 from federator.hub.placing.pledges import Pledges
 from federator.hub.placing.unschedulable import UnschedulableCaps
@@ -44,32 +46,13 @@ from federator.scheduling import cycle, queueing_hints, write_order
 from federator.scheduling import due as due_rule
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.due import Verdict
-from federator.scheduling.entry import Entry, Standing, as_charged, no_mark
+from federator.scheduling.entry import Entry, Standing, no_mark
 from federator.scheduling.queue import Queue
 from federator.scheduling.queueing_hints import Hint, HintKind
 from federator.scheduling.write_order import Decided, Effect
 from federator.status import given as givens
 
 log = logging.getLogger(__name__)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Due:
-    """A key of a batch that needs a decision."""
-
-    workload: Workload
-    asked: Ask
-    record: Record | None
-    inputs: str
-    refused: Refused | None = None
-    """Why it may not run as it is written."""
-
-    @property
-    def ask(self) -> Ask:
-        """What is charged: for a refused workload what runs of it, not what it asks for now."""
-        if self.refused is None or self.record is None:
-            return self.asked
-        return as_charged(self.asked, self.record.terms.charged)
 
 
 class Placing:
@@ -156,11 +139,26 @@ class Placing:
             snapshot,
             self.state.commitments,
             seq=self.state.next_seq,
+            others=functools.partial(self._victim, snapshot, due, batch),
         )
         self._assume(made, due)
         for key, bug in made.failed.items():
             batch.ended(key, bug)
         await self._write_all(made, due, batch)
+
+    def _victim(
+        self, now: FleetSnapshot, due: dict[WorkloadKey, Due], batch: Batch[Any], key: WorkloadKey
+    ) -> Entry | None:
+        """One that may have to leave for one that is due, unless its own turn runs or is near."""
+        workload = self.state.workloads.get(key)
+        if workload is None or due_rule.look(self._presence(key, workload)) is not Verdict.LOOK:
+            return None
+        ask = self.asked(workload)
+        if ask is None or not batch.join(key):
+            return None
+        hashed, refused = inputs.inputs_hash(ask, now, {}), self.state.refusal(workload)
+        due[key] = Due(workload, ask, self.state.record_of(workload), hashed, refused)
+        return self._entry(due[key])
 
     def _entry(self, item: Due) -> Entry:
         """The cycle's input for a workload that is due."""
@@ -483,7 +481,7 @@ class Placing:
             self.state.commitments.forget(item.workload.uid)
         elif record is item.record and decided.before is not None:
             self.state.commitments.record(decided.before)
-        elif (heard := record.commitment()) is not None:
+        elif (heard := record.commitment(item.workload.ask)) is not None:
             self.state.commitments.record(heard)
 
     def _forget_unheard(self, key: WorkloadKey, workload: Workload | None) -> None:

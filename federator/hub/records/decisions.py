@@ -16,6 +16,7 @@ from federator.api.placement.decisionfacts import DecisionFacts, Terms
 from federator.hub.records.seals import Seals, author
 from federator.kinds import registry
 from federator.model import names, plaintext
+from federator.model.ask import Ask, Unit
 from federator.model.decision import REFUSALS, Decision, Share
 from federator.model.fleet import Commitment, Holding, charged_shape
 from federator.model.names import (
@@ -128,6 +129,7 @@ class Record:
             to_move=terms.to_move,
             blocks=self.facts.blocks,
             rebalance=self.rebalance != terms.rebalanced,
+            preempted=terms.preempted,
         )
 
     def says(self, other: "Record") -> bool:
@@ -135,8 +137,9 @@ class Record:
         facts = replace(other.facts, resource_version=self.resource_version, deleting=self.deleting)
         return facts == self.facts
 
-    def commitment(self) -> Commitment | None:
-        """What it takes from capacity and quota; None for one that was written without a charge."""
+    def commitment(self, ask: Ask | None = None) -> Commitment | None:
+        """What it takes from capacity and quota; None for one that was written without a charge.
+        `ask`: of its workload, where that is known."""
         terms = self.terms
         if terms.shape is None:
             return None
@@ -148,6 +151,9 @@ class Record:
             tier=terms.tier,
             shape=charged_shape(terms.shape, self.shares),
             holdings=self.shares,
+            priority=(terms.charged.priority or 0) if terms.charged is not None else 0,
+            created_s=ask.created_s if ask is not None else 0.0,
+            whole=terms.unit is Unit.SHARDS or (ask is not None and ask.in_one),
         )
 
 
@@ -226,6 +232,7 @@ def says(record: Record, decision: Decision) -> bool:
         and record.terms.tolerated == decision.tolerated
         and record.terms.per_cluster == decision.per_cluster
         and record.terms.surplus == decision.surplus
+        and record.terms.preempted == decision.preempted
         and (record.rebalance == record.terms.rebalanced or bool(decision.to_move or decision.held))
         and record.terms.reason is decision.reason
         and (

@@ -90,6 +90,12 @@ class Spec(WorkloadSpec):
     """Shards that may run at once over all clusters (on a slice, in this cluster); all of them when
     left out.
     """
+    min_parallelism: (
+        Annotated[int, Field(ge=1, le=MAX_SHARDS, json_schema_extra={"format": "int32"})] | None
+    ) = None
+    """Where a quota has less than parallelism: so many at once are enough to begin. All of them
+    when left out.
+    """
     completion: Literal["All", "Any", "SuccessPolicy"] = "All"
     """All: the job set is complete when every shard is; it fails when one has failed for good. Any:
     when one shard is. SuccessPolicy: when those are that successPolicy names. With Any and

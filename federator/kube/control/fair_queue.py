@@ -52,6 +52,11 @@ class FairQueue(Generic[K]):
         self._working[group] = self._working.get(group, 0) + 1
         return key
 
+    def began(self, key: K) -> None:
+        """The key is in work without having been queued."""
+        group = self._group_of(key)
+        self._working[group] = self._working.get(group, 0) + 1
+
     def ended(self, key: K) -> None:
         """The key is not in work any more."""
         group = self._group_of(key)

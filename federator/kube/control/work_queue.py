@@ -52,6 +52,14 @@ class Batch(list[K]):
         self.held = dict.fromkeys(self)
         """Those whose turns have not ended, in order."""
 
+    def join(self, key: K) -> bool:
+        """Takes a key besides, whose turn begins now. False for one that has its turn already, or
+        waits for it."""
+        if key in self.held or not self._queue.begin(key):
+            return False
+        self.held[key] = None
+        return True
+
     def ended(self, key: K, error: BaseException | None = None) -> None:
         """The turn of this key is over: when it is signalled, it need not wait for the others of
         the batch. With an error it comes again, later with each failure."""
@@ -211,6 +219,15 @@ class WorkQueue(Generic[K]):
         while len(batch) < most and self._ready.ready(starved=starved):
             batch.append(self._take(starved=starved))
         return batch
+
+    def begin(self, key: K) -> bool:
+        """Begins the turn of a key that was not signalled, to be given to `done`. False when its
+        turn runs or is waited for."""
+        if key in self._running or key in self._waiting:
+            return False
+        self._running[key] = asyncio.get_running_loop().time()
+        self._ready.began(key)
+        return True
 
     def done(self, key: K) -> None:
         """The turn of `key` has ended; it is queued again if it was signalled meanwhile."""

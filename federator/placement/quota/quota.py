@@ -38,7 +38,12 @@ class Admission:
 
 UNBOUND: Final = Admission()
 BY_QUOTA: Final = frozenset(
-    {Reason.QUOTA_EXCEEDED, Reason.EXCEEDS_MAX_QUOTA, Reason.PRIORITY_EXCEEDS_MAX}
+    {
+        Reason.QUOTA_EXCEEDED,
+        Reason.EXCEEDS_MAX_QUOTA,
+        Reason.PRIORITY_EXCEEDS_MAX,
+        Reason.PREEMPTED,
+    }
 )
 """Reasons of those who lack copies because an account admits no more."""
 RECORDED: Final = 64
@@ -241,7 +246,10 @@ def _by_resources(asked: _Asked, account: str, uses: Uses) -> Admission | None:
     if tightest is None:
         return None
     reason, message = _told(asked, account, tightest, uses)
-    return Admission(asked.held if ask.whole else max(tightest[0], asked.held), reason, message)
+    fit = tightest[0]
+    if ask.whole and not 0 < ask.least <= fit:
+        fit = asked.held
+    return Admission(max(fit, asked.held), reason, message)
 
 
 def _told(asked: _Asked, account: str, tightest: tuple[int, str], uses: Uses) -> tuple[Reason, str]:

@@ -7,7 +7,7 @@ placements use. The ledger never changes the commitments.
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from federator.model.ask import Ask, PodShape, Tier
@@ -93,6 +93,9 @@ class Ledger:
         self._uses: Uses | None = None
         self._free: dict[tuple[str, str], bool] = {}
         """(project, namespace) -> whether no account says anything of it."""
+        self.rulings: Mapping[str, quota.Admission] = {}
+        """uid -> the most that it may get in this cycle, by what was decided before on who gets
+        quota."""
         self._undo: list[Callable[[Ledger], object]] = []
         """What takes back what was given. The ledger is an argument: it ends with its cycle, and
         not when the collector finds it.
@@ -223,7 +226,11 @@ class Ledger:
         if not self.snapshot.quotas or self._uncovered(ask):
             return quota.UNBOUND
         own = self.commitment(ask.uid)
-        return quota.admit(ask, wanted, held, self.uses, own=own, placed=self._placed_beside(own))
+        found = quota.admit(ask, wanted, held, self.uses, own=own, placed=self._placed_beside(own))
+        ruling = self.rulings.get(ask.uid)
+        if ruling is None or ruling.copies > found.copies:
+            return found
+        return replace(ruling, unlimited=found.unlimited, generations=found.generations)
 
     def _uncovered(self, ask: Ask) -> bool:
         """Whether no account says anything of the project, and it is not refused for that."""

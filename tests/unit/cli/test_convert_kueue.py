@@ -11,7 +11,7 @@ import pytest
 from federator.api import federatedquota
 from federator.kinds import read
 from federator.model.ask import Tier
-from federator.model.resources import Resources
+from federator.model.resources import Resources, cell
 from federator.placement.quota.tree import Tree
 from federator.placement.quota.uses import Uses
 from tests import casetables
@@ -67,14 +67,14 @@ def test_queues_become_accounts_below_their_cohort_and_from_their_namespaces(
         memory={"nominalQuota": "36Gi"},
     )
     feed = queue("feed", "company", cpu={"nominalQuota": 9, "lendingLimit": "4"})
-    flavor = {"apiVersion": API, "kind": "ResourceFlavor", "metadata": {"name": "default"}}
 
     specs, told = converted(
-        tmp_path, ads, feed, local("main", "team-ads", "ads"), local("x", "y", "gone"), flavor
+        tmp_path, ads, feed, local("main", "team-ads", "ads"), local("x", "y", "gone")
     )
 
     assert specs["company"] == {
-        "tiers": {"OnDemand": {"guaranteed": {"cpu": "19", "memory": "36Gi"}}}
+        "tiers": {"OnDemand": {"guaranteed": {"cpu": "19", "memory": "36Gi"}}},
+        "ordering": "FairShare",
     }
     assert specs["ads"] == {
         "parent": "company",
@@ -87,6 +87,7 @@ def test_queues_become_accounts_below_their_cohort_and_from_their_namespaces(
                 "borrowingLimit": {"cpu": "5"},
             }
         },
+        "preemption": {"reclaim": "Any"},
     }
     limits = specs["feed"]["tiers"]["OnDemand"]
     assert limits["lendingLimit"] == {"cpu": "4"}
@@ -94,13 +95,31 @@ def test_queues_become_accounts_below_their_cohort_and_from_their_namespaces(
         "a queue has nothing of a resource that it does not cover"
     )
     assert "converted FederatedQuota/ads: from ClusterQueue/ads, LocalQueue/main" in told
-    assert (
-        "note      FederatedQuota/ads: spec.preemption of ClusterQueue/ads is not carried over"
-        in told
-    )
     assert "left      LocalQueue/x: spec.clusterQueue: gone is not converted" in told
-    assert "left      ResourceFlavor/default: " in told
-    assert told.splitlines()[-1] == "5 objects: 2 converted, 1 absorbed, 2 left alone"
+    assert told.splitlines()[-1] == "4 objects: 2 converted, 1 absorbed, 1 left alone"
+
+
+def test_flavors_become_domains_of_clusters_with_room(tmp_path: Path) -> None:
+    ads = queue("ads", cpu={"nominalQuota": "1"})
+    ads["spec"]["resourceGroups"][0]["flavors"].append(
+        {"name": "spot", "resources": [{"name": "cpu", "nominalQuota": "2"}]}
+    )
+    ads["spec"]["flavorFungibility"] = {"whenCanBorrow": "TryNextFlavor"}
+    taint = {"key": "spot", "value": "true", "effect": "NoSchedule"}
+    flavors = [
+        {"apiVersion": API, "kind": "ResourceFlavor", "metadata": {"name": name}, "spec": spec}
+        for name, spec in (("default", {}), ("spot", {"nodeTaints": [taint]}))
+    ]
+    load = {"apiVersion": API, "kind": "Workload", "metadata": {"name": "w"}, "spec": {}}
+
+    specs, _ = converted(tmp_path, ads, *flavors, load)
+
+    assert [domain["name"] for domain in specs["ads"]["domains"]] == ["default", "spot"]
+    assert specs["ads"]["domains"][1]["selector"] == {"matchLabels": {"flavor": "spot"}}
+    assert specs["ads"]["domains"][1]["tiers"] == {"OnDemand": {"guaranteed": {"cpu": "2"}}}
+    assert specs["ads"]["domainChoice"] == {"whenCanBorrow": "TryNextDomain"}
+    assert specs["spot"]["taints"] == [taint]
+    assert specs["default"] == {}
 
 
 def test_a_job_of_a_queue_is_of_the_project_of_its_account(tmp_path: Path) -> None:
@@ -126,16 +145,6 @@ def test_a_job_of_a_queue_is_of_the_project_of_its_account(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("objs", "told"),
     [
-        (
-            (
-                queue("a", "c", cpu={"nominalQuota": 1}),
-                queue("b", "c", flavor="spot", cpu={"nominalQuota": 1}),
-            ),
-            (
-                "left      ClusterQueue/a: spec.resourceGroups: cpu comes in several flavors "
-                "(default, spot)"
-            ),
-        ),
         (
             (cohort("a", "b", cpu={"nominalQuota": 1}), cohort("b", "a", cpu={"nominalQuota": 1})),
             "left      Cohort/a: spec.parentName: the cohorts a, b are above each other",
@@ -213,7 +222,6 @@ def _objects(case: Row) -> list[Row]:
 
 
 def test_the_accounts_have_available_what_kueue_says(tmp_path: Path) -> None:
-    left = []
     for case in casetables.cases("kueue_quota_preemption"):
         if case["kind"] != "available":
             continue
@@ -225,38 +233,30 @@ def test_the_accounts_have_available_what_kueue_says(tmp_path: Path) -> None:
         used: dict[str, Row] = case["input"]["usageMilli"]
 
         def usage(project: str, tier: Tier, used: dict[str, Row] = used) -> Resources:
-            amounts = sum(used.get(project, {}).values()) if tier is Tier.ON_DEMAND else 0
-            return Resources({"cpu": amounts})
+            amounts = used.get(project, {}) if tier is Tier.ON_DEMAND else {}
+            in_flavors = {
+                cell("cpu", at.partition("/")[0]): amount for at, amount in amounts.items()
+            }
+            return Resources({"cpu": sum(amounts.values())} | in_flavors)
 
-        uses = Uses(Tree(accounts), usage)
+        tree = Tree(accounts)
+        uses = Uses(tree, usage)
         for name, expected in case["expected"]["availableMilli"].items():
-            if name not in specs:
-                left.append((case["name"], name))
-                continue
-            available = uses.left(name, Tier.ON_DEMAND, "cpu")
+            flat = "cpu" in tree.names(name, Tier.ON_DEMAND)
+            cells = ["cpu" if flat else cell("cpu", at.partition("/")[0]) for at in expected]
+            found = [uses.left(name, Tier.ON_DEMAND, one) or 0 for one in cells]
+            available = found[0]
             if (case["name"], name) == ("available-002", "cq2"):
                 assert available == 10_000, (
                     "what it does not lend is its own, though others are above their limits"
                 )
             else:
-                assert [available] == list(expected.values()), (case["name"], name)
-    assert left == [("available-000", "cq2")], "cpu of two flavors"
+                assert found == list(expected.values()), (case["name"], name)
 
 
-def test_the_queues_of_the_recorded_cycles_are_converted_or_left_for_their_flavors(
-    tmp_path: Path,
-) -> None:
-    made = left = 0
+def test_the_queues_of_the_recorded_cycles_are_converted(tmp_path: Path) -> None:
     for case in casetables.cases("kueue_cycle_half"):
-        if not case["input"]["queues"]:
-            continue
-        specs, told = converted(tmp_path, *_objects(case))
-        names = {
-            node["name"].lower()
-            for node in itertools.chain(case["input"]["cohorts"], case["input"]["queues"])
-        }
-        assert all(name in specs or "comes in several flavors" in told for name in names), case[
-            "name"
-        ]
-        made, left = made + (names <= specs.keys()), left + (not names <= specs.keys())
-    assert (made, left) == (13, 24)
+        if case["input"]["queues"]:
+            specs, _ = converted(tmp_path, *_objects(case))
+            nodes = itertools.chain(case["input"]["cohorts"], case["input"]["queues"])
+            assert {node["name"].lower() for node in nodes} <= specs.keys(), case["name"]

@@ -1,0 +1,228 @@
+"""One round of admissions to a tree of accounts: who gets quota, who waits, who leaves for whom.
+
+Each account nominates one of its waiting workloads. All nominated are judged by what is used
+at the start and then taken in order: those that borrow less far up the tree, higher priorities, the
+older; under `ordering: FairShare` those whose accounts have the smallest share. What is given or
+reclaimed is used up for those that come later, and nobody is told to leave for two. A winner waits
+for what its victims leave: it is admitted when that is seen free.
+"""
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from fractions import Fraction
+
+from federator.model.ask import Tier
+from federator.model.fleet import Ordering, QuotaAccount, Take
+from federator.placement.quota.tree import Tree
+from federator.scheduling.admission import domains, fairness, reclaim
+from federator.scheduling.admission.books import Amounts, Books, Share
+from federator.scheduling.admission.domains import Assignment, Mode, Want
+from federator.scheduling.admission.holders import (
+    DEFAULT_STRATEGIES,
+    Holder,
+    Victim,
+    Winner,
+    scaled,
+)
+
+
+class Outcome(StrEnum):
+    ADMITTED = "Admitted"
+    WAITS = "Waits"
+    PREEMPTS = "Preempts"
+    """It waits for what its victims leave."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one workload got."""
+
+    outcome: Outcome
+    assignment: Assignment
+    victims: tuple[Victim, ...] = ()
+    later: bool = False
+    """It would fit, but for what others got or reclaim in this very round."""
+
+
+@dataclass(slots=True)
+class _Nominee:
+    uid: str
+    want: Want
+    assignment: Assignment
+    victims: tuple[Victim, ...]
+
+
+@dataclass(slots=True)
+class Round:
+    """The books of a tree, who holds what in them, and what the present round has done."""
+
+    books: Books
+    held: dict[str, list[Holder]]
+    leaving: dict[str, Victim] = field(default_factory=dict)
+    """uid -> who was told to leave in this round."""
+
+    @staticmethod
+    def of(tree: Tree, root: str, tier: Tier, holders: Iterable[Holder]) -> "Round":
+        """With all that is held, in any order."""
+        books, held = Books(tree, root, tier), dict[str, list[Holder]]()
+        for holder in sorted(holders, key=lambda entrant: (entrant.node, entrant.uid)):
+            books.add(holder.node, scaled(holder.each, holder.copies))
+            held.setdefault(holder.node, []).append(holder)
+        return Round(books, held)
+
+    def run(self, wants: Mapping[str, Want]) -> dict[str, Verdict]:
+        """The verdict of each, by uid; at most one of each account."""
+        self._settle()
+        nominees = [self._nominated(uid, wants[uid]) for uid in sorted(wants)]
+        verdicts: dict[str, Verdict] = {}
+        while nominees:
+            nominee = self._next(nominees)
+            nominees.remove(nominee)
+            verdicts[nominee.uid] = self._processed(nominee)
+        return verdicts
+
+    def _settle(self) -> None:
+        """Who was told to leave in the round before holds nothing any more."""
+        for victim in self.leaving.values():
+            holder = victim.holder
+            self.books.add(holder.node, scaled(holder.each, -victim.copies))
+            left = replace(holder, copies=holder.copies - victim.copies)
+            self.held[holder.node] = [
+                *(other for other in self.held[holder.node] if other.uid != holder.uid),
+                *([left] if left.copies else []),
+            ]
+        self.leaving = {}
+
+    def _rules(self, node: str) -> tuple[QuotaAccount, QuotaAccount]:
+        accounts = self.books.tree.accounts
+        return accounts[self.books.account[node]], accounts[self.books.root]
+
+    @property
+    def fair(self) -> bool:
+        return self.books.tree.accounts[self.books.root].ordering is Ordering.FAIR_SHARE
+
+    def _victims(self, winner: Winner) -> tuple[Victim, ...] | None:
+        account, root = self._rules(winner.node)
+        if self.fair:
+            strategies = root.strategies or DEFAULT_STRATEGIES
+            return fairness.victims(winner, self.books, self.held, account.preemption, strategies)
+        return reclaim.victims(winner, self.books, self.held, account.preemption)
+
+    def _nominated(self, uid: str, want: Want) -> _Nominee:
+        assignment, chosen = self._tried(want, want.copies)
+        if assignment.mode is Mode.FREE or chosen or want.least >= want.copies:
+            return _Nominee(uid, want, assignment, chosen)
+        low, high, best = want.least, want.copies - 1, None
+        while low <= high:  # the most copies that can be had
+            middle = (low + high + 1) // 2
+            fewer, leave = self._tried(want, middle)
+            if fewer.mode is Mode.FREE or leave:
+                best, low = (fewer, leave), middle + 1
+            else:
+                high = middle - 1
+        assignment, chosen = best or (assignment, chosen)
+        return _Nominee(uid, want, assignment, chosen)
+
+    def _tried(self, want: Want, copies: int) -> tuple[Assignment, tuple[Victim, ...]]:
+        assignment = domains.assign(want, copies, self.books, self._victims)
+        if assignment.mode in (Mode.FREE, Mode.NEVER):
+            return assignment, ()
+        winner = Winner(
+            want.node, want.priority, want.created_s, assignment.needs, assignment.short
+        )
+        return assignment, self._victims(winner) or ()
+
+    def _next(self, nominees: Sequence[_Nominee]) -> _Nominee:
+        if not self.fair:
+            return min(nominees, key=self._rank)
+        shares = {nominee.uid: self._shares(nominee) for nominee in nominees}
+        at = {nominee.want.node: nominee for nominee in nominees}
+        chosen = self._winner(self.books.root, at, shares)
+        assert chosen is not None
+        return chosen
+
+    def _rank(self, nominee: _Nominee) -> tuple[int, tuple[int, float, str]]:
+        _, root = self._rules(nominee.want.node)
+        first = 0 if root.ordering is Ordering.PRIORITY else nominee.assignment.height
+        return first, age(nominee.want, nominee.uid)
+
+    def _shares(self, nominee: _Nominee) -> Mapping[str, Share]:
+        """Account -> the share of its child on the way to the nominee, with what that asks for."""
+        node = nominee.want.node
+        self.books.add(node, nominee.assignment.needs)
+        line = self.books.lines[node]
+        chosen = {above: self.books.share(child) for child, above in itertools.pairwise(line)}
+        self.books.add(node, nominee.assignment.needs, -1)
+        return chosen
+
+    def _winner(
+        self, node: str, at: Mapping[str, _Nominee], shares: Mapping[str, Mapping[str, Share]]
+    ) -> _Nominee | None:
+        """Of those below the node the one whose child of it has the smallest share."""
+        if node in at:
+            return at[node]
+        chosen = [
+            entrant
+            for child in self.books.children[node]
+            if (entrant := self._winner(child, at, shares)) is not None
+        ]
+        return min(
+            chosen,
+            key=lambda entrant: (
+                shares[entrant.uid].get(node, (0, Fraction(0))),
+                age(entrant.want, entrant.uid),
+            ),
+            default=None,
+        )
+
+    def _processed(self, nominee: _Nominee) -> Verdict:
+        want, assignment, chosen = nominee.want, nominee.assignment, nominee.victims
+        if assignment.mode is Mode.NEVER:
+            return Verdict(Outcome.WAITS, assignment)
+        if assignment.mode is not Mode.FREE and not chosen:
+            if not self._comes_back(want.node):
+                self.books.add(want.node, self._reserved(nominee))
+            return Verdict(Outcome.WAITS, assignment)
+        if any(victim.holder.uid in self.leaving for victim in chosen):
+            return Verdict(Outcome.WAITS, assignment, later=True)
+        if not self._still_fits(nominee):
+            return Verdict(Outcome.WAITS, assignment, later=True)
+        self.leaving |= {victim.holder.uid: victim for victim in chosen}
+        self.books.add(want.node, assignment.needs)
+        outcome = Outcome.PREEMPTS if chosen else Outcome.ADMITTED
+        return Verdict(outcome, assignment, chosen)
+
+    def _still_fits(self, nominee: _Nominee) -> bool:
+        gone = [*self.leaving.values(), *nominee.victims]
+        for victim in gone:
+            self.books.add(victim.holder.node, scaled(victim.holder.each, -victim.copies))
+        fits = self.books.fits(nominee.want.node, nominee.assignment.needs)
+        for victim in gone:
+            self.books.add(victim.holder.node, scaled(victim.holder.each, victim.copies))
+        return fits
+
+    def _comes_back(self, node: str) -> bool:
+        """Whether what others borrow meanwhile can be reclaimed in any case."""
+        account, _ = self._rules(node)
+        return account.preemption.reclaim is Take.ANY
+
+    def _reserved(self, nominee: _Nominee) -> Amounts:
+        """What is kept for one that waits, so that those after it do not take it: its guarantee, or
+        what it may borrow."""
+        books, node = self.books, nominee.want.node
+        kept: dict[str, int] = {}
+        for name, amount in nominee.assignment.needs.items():
+            bounds = books.bounds.get(name)
+            if bounds is None:
+                continue
+            bound, used = bounds[node], books.used(node, name)
+            most = bound.most if nominee.assignment.height else bound.pool
+            left = amount if most is None else min(amount, most - used)
+            kept[name] = left if nominee.assignment.height else max(left, 0)
+        return kept
+
+
+def age(want: Want, uid: str) -> tuple[int, float, str]:
+    return -want.priority, want.created_s, uid

@@ -1,0 +1,206 @@
+"""In which domain of clusters a workload gets its quota, and whether somebody has to leave for it.
+
+An account lists its domains in order; resources that it limits in the same ones belong together.
+For each such group of resources the domains are tried in that order, and the best is taken: free
+quota before what can be reclaimed, that before what only its own account gives, and of equals what
+borrows least far up the tree (`fungibility` says when the first usable one is enough).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from federator.model.ask import Tier
+from federator.model.fleet import Fungibility, Ordering, QuotaAccount, Take
+from federator.model.resources import Resources, cell, domain_of, resource_of
+from federator.scheduling.admission.books import Books
+from federator.scheduling.admission.holders import Victim, Why, Winner, scaled
+
+Victims = Callable[[Winner], tuple[Victim, ...] | None]
+"""Who would have to leave for it."""
+
+
+class Mode(IntEnum):
+    """How the quota could be had; more is better."""
+
+    NEVER = 0
+    """More than it could have if nobody used anything, or nothing may be taken."""
+    NOBODY_LEAVES = 1
+    """Too little is free, and nothing that may leave helps."""
+    OWN_LEAVES = 2
+    """Others of its own account would leave."""
+    RECLAIMED = 3
+    """Only holders of other accounts would leave."""
+    FREE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What a workload still lacks: `each` for every copy."""
+
+    node: str
+    """The leaf of its account."""
+    priority: int
+    created_s: float
+    each: Resources
+    copies: int
+    least: int
+    """Fewer copies are of no use."""
+    allowed: Callable[[str], bool]
+    """Whether its policy leaves it a cluster in this domain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Where a number of copies would get their quota."""
+
+    copies: int
+    mode: Mode
+    height: int
+    """How far up the tree it borrows; 0 within its guarantee."""
+    needs: Mapping[str, int]
+    """Cell -> amount, for all copies."""
+    short: frozenset[str]
+    """Cells of which too little is free."""
+    domains: tuple[str, ...]
+    """The domains in which its clusters have to be, of all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    mode: Mode
+    height: int
+    cells: Mapping[str, int]
+    short: frozenset[str]
+    domain: str = ""
+
+
+def assign(want: Want, copies: int, books: Books, victims: Victims) -> Assignment:
+    """The best domains for so many copies."""
+    account = books.tree.accounts[books.account[want.node]]
+    search = _Search(want, books, victims, account)
+    needs = want.each * copies
+    parts: list[_Option] = []
+    for resources, names in groups(account, books.tier, needs):
+        amounts = {name: needs[name] for name in resources if needs[name] > 0}
+        options: Sequence[str] = [name for name in names if want.allowed(name)]
+        if not names and not any(_by_domain(name, books) for name in resources):
+            options = [""]
+        parts.append(search.best(amounts, options))
+    modes = [part.mode for part in parts]
+    return Assignment(
+        copies=copies,
+        mode=min(modes, default=Mode.FREE),
+        height=max((part.height for part in parts), default=0),
+        needs={name: amount for part in parts for name, amount in part.cells.items()},
+        short=frozenset(name for part in parts for name in part.short),
+        domains=tuple(part.domain for part in parts if part.domain),
+    )
+
+
+def groups(
+    account: QuotaAccount, tier: Tier, needs: Resources
+) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """The resources of an ask with the account's domains for them, in its order; those that it does
+    not limit by domain with none."""
+    leaving: dict[tuple[str, ...], list[str]] = {}
+    for resource in needs:
+        names = tuple(
+            domain.name for domain in account.domains if resource in domain.limited.get(tier, ())
+        )
+        leaving.setdefault(names, []).append(resource)
+    return [(tuple(resources), names) for names, resources in leaving.items()]
+
+
+def _by_domain(resource: str, books: Books) -> bool:
+    """Whether any account of the tree limits it by domain: then it is had in a domain or not at
+    all."""
+    return any(resource_of(name) == resource and domain_of(name) for name in books.bounds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """The domains for one group of resources of one workload."""
+
+    want: Want
+    books: Books
+    victims: Victims
+    account: QuotaAccount
+
+    def best(self, amounts: Mapping[str, int], names: Sequence[str]) -> _Option:
+        rules, best = self.account.fungibility, _Option(Mode.NEVER, 0, {}, frozenset())
+        for name in names:
+            option = self._option(amounts, name)
+            if _enough(option, rules):
+                return option
+            if best.domain == "" or _better(option, best, rules):
+                best = option
+        return best
+
+    def _option(self, amounts: Mapping[str, int], name: str) -> _Option:
+        """What one domain has to offer; of its resources the worst counts."""
+        cells = {cell(resource, name): amount for resource, amount in amounts.items()}
+        if name:  # what is limited over all clusters besides
+            cells |= {
+                subject: most for subject, most in amounts.items() if subject in self.books.bounds
+            }
+        worst, short = _Option(Mode.FREE, 0, cells, frozenset(), name), set()
+        for subject, amount in cells.items():
+            mode, height = self._judged(subject, amount)
+            if mode is not Mode.FREE:
+                short.add(subject)
+            option = _Option(mode, height, cells, frozenset(), name)
+            if _better(worst, option, self.account.fungibility):
+                worst = option
+        return _Option(worst.mode, worst.height, cells, frozenset(short), name)
+
+    def _judged(self, subject: str, amount: int) -> tuple[Mode, int]:
+        """How so much of one cell could be had, and how far up the tree it is borrowed."""
+        books, want, account = self.books, self.want, self.account
+        if amount > books.ever(want.node, subject):
+            return Mode.NEVER, 0
+        height, within = books.lowest(want.node, subject, amount)
+        if amount <= books.available(want.node, subject):
+            return Mode.FREE, height
+        guaranteed = amount <= books.bounds[subject][want.node].pool
+        if not (guaranteed or within or _while_borrowing(account, books)):
+            return Mode.NEVER, height
+        leaving = self.victims(
+            Winner(
+                want.node, want.priority, want.created_s, {subject: amount}, frozenset({subject})
+            )
+        )
+        if not leaving:
+            return Mode.NOBODY_LEAVES, height
+        for victim in leaving:
+            books.add(victim.holder.node, scaled(victim.holder.each, -victim.copies))
+        height, _ = books.lowest(want.node, subject, amount)
+        for victim in leaving:
+            books.add(victim.holder.node, scaled(victim.holder.each, victim.copies))
+        own = any(victim.why is Why.WITHIN for victim in leaving)
+        return Mode.OWN_LEAVES if own else Mode.RECLAIMED, height
+
+
+def _while_borrowing(account: QuotaAccount, books: Books) -> bool:
+    """Whether others may leave for the account although it borrows."""
+    rules = account.preemption
+    fair = books.tree.accounts[books.root].ordering is Ordering.FAIR_SHARE
+    return rules.while_borrowing is not Take.NEVER or (fair and rules.reclaim is not Take.NEVER)
+
+
+def _enough(option: _Option, rules: Fungibility) -> bool:
+    """Whether later domains are not looked at."""
+    borrows = option.height > 0
+    if option.mode is Mode.FREE:
+        return not borrows or rules.borrow_first
+    if option.mode in (Mode.OWN_LEAVES, Mode.RECLAIMED):
+        return rules.preempt_first and (not borrows or rules.borrow_first)
+    return False
+
+
+def _better(subject: _Option, other: _Option, rules: Fungibility) -> bool:
+    if subject.mode is Mode.NEVER or other.mode is Mode.NEVER:
+        return subject.mode is not Mode.NEVER and other.mode is Mode.NEVER
+    if rules.preemption_over_borrowing:
+        return (-subject.height, subject.mode) > (-other.height, other.mode)
+    return (subject.mode, -subject.height) > (other.mode, -other.height)

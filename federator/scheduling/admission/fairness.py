@@ -1,0 +1,211 @@
+"""Which holders leave under `ordering: FairShare`: those of the accounts that have borrowed most.
+
+From the root down the child with the largest share is followed to a leaf, and its first candidate
+is weighed by two rules (Kueue's): the winner's share with the workload is at most what the other
+has left (LessThanOrEqualToFinalShare), or less than what it has now (LessThanInitialShare), tried
+when the first rule does not suffice. A winner that stays within its guarantee takes from any that
+borrow.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from federator.model.fleet import Preemption, Take
+from federator.scheduling.admission.books import Books, Share
+from federator.scheduling.admission.holders import (
+    DEFAULT_STRATEGIES,
+    Holder,
+    Trial,
+    Victim,
+    Why,
+    Winner,
+    may,
+    order,
+    scaled,
+    uses_any,
+)
+from federator.scheduling.admission.reclaim import Held
+
+FINAL, INITIAL = DEFAULT_STRATEGIES
+
+
+def victims(
+    winner: Winner,
+    books: Books,
+    held: Held,
+    rules: Preemption,
+    strategies: Sequence[str] = DEFAULT_STRATEGIES,
+) -> tuple[Victim, ...] | None:
+    """The least that has to leave so that the winner fits; None when nothing that may leave helps.
+    The books are unchanged."""
+    candidates = _candidates(winner, books, held, rules)
+    if not candidates:
+        return None
+    trial = Trial(books, lambda: books.fits(winner.node, winner.needs))
+    search = _Search(winner, trial)
+    enough = search.first(candidates, strategies[0]) or (
+        len(strategies) > 1 and search.second(candidates)
+    )
+    if enough:
+        return trial.fill_back()
+    trial.undo()
+    return None
+
+
+def _candidates(winner: Winner, books: Books, held: Held, rules: Preemption) -> list[Holder]:
+    leaving: list[Holder] = []
+    for leaf, holders in held.items():
+        own = leaf == winner.node
+        take = rules.within if own else rules.reclaim
+        if take is Take.NEVER or (not own and books.within(leaf, winner.short)):
+            continue
+        leaving += [
+            holder
+            for holder in holders
+            if uses_any(holder, winner.short) and may(take, winner, holder)
+        ]
+    return sorted(leaving, key=lambda rival: (rival.node == winner.node, *order(rival)))
+
+
+class _Search:
+    def __init__(self, winner: Winner, trial: Trial) -> None:
+        self.winner, self.trial, self.books = winner, trial, trial.books
+
+    def first(self, candidates: Sequence[Holder], strategy: str) -> bool:
+        """Takes by the first rule; again while the winner's own account gave something, because its
+        share is less then. True when the winner fits."""
+        own = False
+        queue = _Queue(self, candidates)
+        needs = self.winner.needs
+        within = all(
+            self.books.excess(self.winner.node, cell, needs.get(cell, 0)) <= 0
+            for cell in self.winner.short
+        )
+        for leaf in queue:
+            if leaf == self.winner.node:
+                own = True
+                if self._takes(queue.pop(leaf), Why.WITHIN):
+                    return True
+            elif within:
+                if self._takes(queue.pop(leaf), Why.RECLAIM):
+                    return True
+            elif (holder := self._passing(queue, leaf, strategy)) is not None and self._takes(
+                holder, Why.FAIR_SHARE
+            ):
+                return True
+        left = [holder for holder in candidates if self.trial.left(holder)]
+        others = [holder for holder in left if holder.node != self.winner.node]
+        return own and bool(others) and self.first(others, strategy)
+
+    def second(self, candidates: Sequence[Holder]) -> bool:
+        """Takes one of each account by the second rule."""
+        queue = _Queue(self, [holder for holder in candidates if self.trial.left(holder)])
+        for leaf in queue:
+            ours, theirs = self._shares(leaf)
+            holder = queue.pop(leaf)
+            queue.drop(leaf)
+            if ours < theirs and self._takes(holder, Why.FAIR_SHARE):
+                return True
+        return False
+
+    def _passing(self, queue: "_Queue", leaf: str, strategy: str) -> Holder | None:
+        """The account's next candidate that passes the rule; the others before it are dropped."""
+        ours, theirs = self._shares(leaf)
+        while queue.has(leaf):
+            holder = queue.pop(leaf)
+            if strategy == INITIAL:
+                passes = ours < theirs
+            else:
+                self.trial.move(holder, -1)
+                passes = ours <= self._shares(leaf)[1]
+                self.trial.move(holder, 1)
+            if passes:
+                return holder
+            queue.skip(holder)
+        return None
+
+    def _takes(self, holder: Holder, why: Why) -> bool:
+        self.trial.take(holder, 1, why)
+        return self.trial.fits()
+
+    def _shares(self, leaf: str) -> tuple[Share, Share]:
+        """The shares with the winner's workload of the two children of the lowest account above
+        both that lead to the winner and to the leaf."""
+        mine, other = self.books.lines[self.winner.node], self.books.lines[leaf]
+        common = next(name for name in mine if name in other)
+        ours, theirs = mine[mine.index(common) - 1], other[other.index(common) - 1]
+        self.simulate(1)
+        shares = self.books.share(ours), self.books.share(theirs)
+        self.simulate(-1)
+        return shares
+
+    def simulate(self, sign: int) -> None:
+        self.books.add(self.winner.node, scaled(self.winner.needs, sign))
+
+
+class _Queue:
+    """The leaves with candidates, in the order of their shares, which change while it is read. Each
+    time something is popped or dropped."""
+
+    def __init__(self, search: _Search, candidates: Sequence[Holder]) -> None:
+        self._search, self._books = search, search.books
+        self._waiting: dict[str, list[Holder]] = {}
+        for holder in candidates:
+            self._waiting.setdefault(holder.node, []).extend([holder] * search.trial.left(holder))
+        self._pruned: set[str] = set()
+        self._line = self._books.lines[search.winner.node]
+
+    def __iter__(self) -> Iterator[str]:
+        root = self._line[-1]
+        if root == self._search.winner.node:
+            while self.has(root):
+                yield root
+            return
+        while root not in self._pruned:
+            self._search.simulate(1)
+            leaf = self._next(root)
+            self._search.simulate(-1)
+            if leaf is not None:
+                yield leaf
+
+    def has(self, leaf: str) -> bool:
+        return bool(self._waiting.get(leaf))
+
+    def pop(self, leaf: str) -> Holder:
+        return self._waiting[leaf].pop(0)
+
+    def skip(self, holder: Holder) -> None:
+        """None of its copies."""
+        left = self._waiting[holder.node]
+        self._waiting[holder.node] = [other for other in left if other.uid != holder.uid]
+
+    def drop(self, leaf: str) -> None:
+        self._pruned.add(leaf)
+
+    def _next(self, node: str) -> str | None:
+        """The leaf to take from next, below this node; None when something was pruned instead."""
+        books = self._books
+        best: tuple[Share, bool, str] | None = None
+        for child in books.children[node]:
+            if child in self._pruned:
+                continue
+            inner = bool(books.children[child])
+            idle = not books.borrows(child) and child not in self._line
+            if idle or (not inner and not self.has(child)):
+                self._pruned.add(child)
+                continue
+            key = (books.share(child), inner, child)
+            if best is None or self._before(key, best):
+                best = key
+        if best is None:
+            self._pruned.add(node)
+            return None
+        return self._next(best[2]) if best[1] else best[2]
+
+    def _before(self, rival: tuple[Share, bool, str], best: tuple[Share, bool, str]) -> bool:
+        if rival[:2] != best[:2]:
+            return rival[:2] > best[:2]
+        if rival[1]:
+            return rival[2] > best[2]
+        mine, others = self._waiting[rival[2]][0], self._waiting[best[2]][0]
+        own = self._search.winner.node
+        return (mine.node == own, *order(mine)) < (others.node == own, *order(others))

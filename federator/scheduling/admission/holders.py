@@ -1,0 +1,158 @@
+"""Who may be told to leave: holders of quota, the rules of an account, and the victims of one."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from federator.model.fleet import Take
+from federator.model.names import WorkloadKey
+from federator.scheduling.admission.books import Amounts, Books
+
+
+class Why(StrEnum):
+    """The right by which a victim leaves; Kueue's words, which its users know."""
+
+    WITHIN = "InClusterQueue"
+    """Of the same account: its rule `withinProject`."""
+    RECLAIM = "InCohortReclamation"
+    """It holds what is guaranteed to the account of the winner: `reclaim`."""
+    FAIR_SHARE = "InCohortFairSharing"
+    """Its account has borrowed more, by its weight, than that of the winner: `ordering:
+    FairShare`."""
+    WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
+    """Both borrow, and its priority is lower: `whileBorrowing`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A workload that holds quota: `copies` that may leave one by one, or 1 for all of it."""
+
+    uid: str
+    key: WorkloadKey
+    node: str
+    """The leaf of its account (`Books.leaf`)."""
+    priority: int
+    created_s: float
+    seq: int
+    """Of the decision that last gave it something: the higher, the newer."""
+    each: Amounts
+    """What one of them uses."""
+    copies: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """So many of the holder's copies leave."""
+
+    holder: Holder
+    copies: int
+    why: Why
+
+
+@dataclass(frozen=True, slots=True)
+class Winner:
+    """The workload for which others may leave."""
+
+    node: str
+    priority: int
+    created_s: float
+    needs: Amounts
+    """All that it still lacks."""
+    short: frozenset[str]
+    """The cells of which too little is free."""
+
+
+DEFAULT_STRATEGIES: Final = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
+
+
+def may(take: Take, winner: Winner, holder: Holder) -> bool:
+    """Whether this rule lets the winner take from the holder, by priority and age."""
+    match take:
+        case Take.ANY:
+            return True
+        case Take.LOWER_PRIORITY:
+            return winner.priority > holder.priority
+        case Take.LOWER_OR_NEWER_EQUAL:
+            newer = winner.priority == holder.priority and winner.created_s < holder.created_s
+            return winner.priority > holder.priority or newer
+        case _:
+            return False
+
+
+def uses_any(holder: Holder, cells: Iterable[str]) -> bool:
+    return any(holder.each.get(cell, 0) > 0 for cell in cells)
+
+
+def order(holder: Holder) -> tuple[int, int, str]:
+    """The first leaves first: the lowest priority, what was admitted last, the name."""
+    return holder.priority, -holder.seq, holder.uid
+
+
+def least(low: int, high: int, enough: Callable[[int], bool]) -> int | None:
+    """The least number from low to high that is enough, where more is never less enough."""
+    if low > high or not enough(high):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if enough(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+class Trial:
+    """Victims taken on trial from the books; `undo` puts all back."""
+
+    def __init__(self, books: Books, fits: Callable[[], bool]) -> None:
+        self.books, self.fits = books, fits
+        self.taken: dict[str, Victim] = {}
+        """uid -> victim, in the order in which they were taken."""
+
+    def take(self, holder: Holder, copies: int, why: Why) -> None:
+        self.move(holder, -copies)
+        before = self.taken.get(holder.uid)
+        count = copies if before is None else before.copies + copies
+        self.taken[holder.uid] = Victim(holder, count, why)
+
+    def left(self, holder: Holder) -> int:
+        """Its copies that are not taken."""
+        taken = self.taken.get(holder.uid)
+        return holder.copies - (taken.copies if taken else 0)
+
+    def move(self, holder: Holder, copies: int) -> None:
+        self.books.add(holder.node, scaled(holder.each, copies))
+
+    def tried(self, holder: Holder, copies: int, test: Callable[[], bool]) -> bool:
+        """The test's answer with so many copies more (or, negative, fewer) in the books."""
+        self.move(holder, copies)
+        try:
+            return test()
+        finally:
+            self.move(holder, -copies)
+
+    def fill_back(self) -> tuple[Victim, ...]:
+        """Gives back what was not needed in the end, the last taken first, so that nothing can be
+        left out of what remains. The books are as before the trial afterwards."""
+        for victim in reversed(list(self.taken.values())):
+            keeps = least(
+                0,
+                victim.copies,
+                lambda kept, of=victim: self.tried(of.holder, of.copies - kept, self.fits),  # type: ignore[misc]
+            )
+            kept = victim.copies if keeps is None else keeps
+            self.move(victim.holder, victim.copies - kept)
+            self.taken[victim.holder.uid] = Victim(victim.holder, kept, victim.why)
+        leaving = tuple(victim for victim in self.taken.values() if victim.copies)
+        self.undo()
+        return leaving
+
+    def undo(self) -> None:
+        for victim in self.taken.values():
+            self.move(victim.holder, victim.copies)
+        self.taken = {}
+
+
+def scaled(each: Amounts, copies: int) -> Mapping[str, int]:
+    return {cell: amount * copies for cell, amount in each.items()}

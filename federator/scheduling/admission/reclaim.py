@@ -1,0 +1,180 @@
+"""Which holders leave so that one workload gets its quota, by guarantee and priority.
+
+Candidates are taken in this order: those of accounts over which the winner stands nearer to the
+guarantee that it asks for, then those of other accounts that borrow, then those of its own account;
+within each the lowest priority, then the newest. From another account only while it holds more than
+its guarantee. What is not needed in the end is given back, the last taken first. The rules are
+those of Kueue's classical preemption, for copies instead of whole workloads.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from federator.model.fleet import Preemption, Take
+from federator.scheduling.admission.books import Books
+from federator.scheduling.admission.holders import (
+    Holder,
+    Trial,
+    Victim,
+    Why,
+    Winner,
+    least,
+    may,
+    order,
+    uses_any,
+)
+
+Held = Mapping[str, Sequence[Holder]]
+"""Leaf -> what it holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    holder: Holder
+    why: Why
+    above: str | None
+    """The lowest account above both; None for the winner's own."""
+    no_borrowing: bool = False
+    """Only when the winner does not borrow in the end."""
+
+
+def victims(
+    winner: Winner, books: Books, held: Held, rules: Preemption
+) -> tuple[Victim, ...] | None:
+    """The least that has to leave so that the winner fits; None when nothing that may leave helps.
+    The books are unchanged."""
+    near, other = _others(winner, books, held, rules)
+    own = [
+        _Candidate(holder, Why.WITHIN, None)
+        for holder in held.get(winner.node, ())
+        if uses_any(holder, winner.short) and may(rules.within, winner, holder)
+    ]
+    candidates = [
+        candidate
+        for group in (near, other, own)
+        for candidate in sorted(group, key=lambda entry: order(entry.holder))
+    ]
+    for borrowing in _attempts(winner, books, rules, near, other):
+        leaving = _attempt(winner, books, candidates, borrowing=borrowing)
+        if leaving is not None:
+            return leaving
+    return None
+
+
+def _attempts(
+    winner: Winner,
+    books: Books,
+    rules: Preemption,
+    near: Sequence[_Candidate],
+    other: Sequence[_Candidate],
+) -> tuple[bool, ...]:
+    """Whether the winner may borrow in the end, in the order in which both are tried: without
+    borrowing more may leave."""
+    forbidden = rules.while_borrowing is Take.NEVER
+    below = all(books.excess(winner.node, cell) < 0 for cell in winner.short)
+    if not (near or other) or (forbidden and not below):
+        return (True,)
+    return (False, True) if forbidden and not near else (True, False)
+
+
+def _attempt(
+    winner: Winner, books: Books, candidates: Sequence[_Candidate], *, borrowing: bool
+) -> tuple[Victim, ...] | None:
+    def fits() -> bool:
+        if not borrowing and any(
+            books.excess(winner.node, cell, amount) > 0 for cell, amount in winner.needs.items()
+        ):
+            return False
+        return books.fits(winner.node, winner.needs)
+
+    trial = Trial(books, fits)
+    for candidate in candidates:
+        if candidate.no_borrowing and borrowing:
+            continue
+        most = _most(candidate, winner, trial)
+        if not most:
+            continue
+        holder = candidate.holder
+        enough = least(1, most, _enough(trial, holder))
+        trial.take(holder, most if enough is None else enough, candidate.why)
+        if enough is not None:
+            return trial.fill_back()
+    trial.undo()
+    return None
+
+
+def _enough(trial: Trial, holder: Holder) -> Callable[[int], bool]:
+    return lambda copies: trial.tried(holder, -copies, trial.fits)
+
+
+def _most(candidate: _Candidate, winner: Winner, trial: Trial) -> int:
+    """How many of its copies may leave: of another account only as long as that, and every account
+    between it and the one above both, holds more than its guarantee."""
+    holder, books = candidate.holder, trial.books
+    if candidate.above is None:
+        return holder.copies
+    line = books.lines[holder.node]
+    between = line[: line.index(candidate.above)]
+
+    def over() -> bool:
+        return not any(books.within(name, winner.short) for name in between)
+
+    if not over():
+        return 0
+    first_kept = least(
+        1, holder.copies, lambda copies: trial.tried(holder, -copies, lambda: not over())
+    )
+    return holder.copies if first_kept is None else first_kept
+
+
+def _others(
+    winner: Winner, books: Books, held: Held, rules: Preemption
+) -> tuple[list[_Candidate], list[_Candidate]]:
+    """Candidates of other accounts: those over which the winner is nearer to the guarantee that it
+    asks for, and the others."""
+    near: list[_Candidate] = []
+    other: list[_Candidate] = []
+    line = books.lines[winner.node]
+    if rules.reclaim is Take.NEVER:
+        return near, other
+    nearer, left = _holds(books, winner.node, winner.needs)
+    done = winner.node
+    for above in line[1:]:
+        for leaf in _borrowers(books, above, done, winner):
+            for holder in held.get(leaf, ()):
+                if uses_any(holder, winner.short) and may(rules.reclaim, winner, holder):
+                    candidate = _classified(holder, winner, rules, above, nearer=nearer)
+                    (near if nearer else other).append(candidate)
+        holds, left = _holds(books, above, left)
+        nearer, done = nearer or holds, above
+    return near, other
+
+
+def _classified(
+    holder: Holder, winner: Winner, rules: Preemption, above: str, *, nearer: bool
+) -> _Candidate:
+    if nearer:
+        return _Candidate(holder, Why.RECLAIM, above)
+    over = rules.threshold is not None and holder.priority > rules.threshold
+    if rules.while_borrowing is Take.NEVER or holder.priority >= winner.priority or over:
+        return _Candidate(holder, Why.RECLAIM, above, no_borrowing=True)
+    return _Candidate(holder, Why.WHILE_BORROWING, above)
+
+
+def _holds(books: Books, node: str, needs: Mapping[str, int]) -> tuple[bool, Mapping[str, int]]:
+    """Whether the node's guarantee holds these amounts, and what its parent has to give of them."""
+    holds = all(books.excess(node, cell, amount) <= 0 for cell, amount in needs.items())
+    left = {cell: amount - books.kept_free(node, cell) for cell, amount in needs.items()}
+    return holds, left
+
+
+def _borrowers(books: Books, above: str, done: str, winner: Winner) -> Iterator[str]:
+    """The leaves below an account that hold more than their guarantee, with those between, without
+    the part that is done."""
+    for child in books.children[above]:
+        if child in (done, winner.node) or books.within(child, winner.short):
+            continue
+        if books.children[child]:
+            yield from _borrowers(books, child, done, winner)
+        else:
+            yield child

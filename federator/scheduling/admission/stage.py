@@ -1,0 +1,322 @@
+"""Who gets quota in one scheduling cycle, before the cycle decides where.
+
+Only trees of accounts that say anything of order, domains or preemption are judged here
+(`managed`); of the others each decision takes what is left when it is made (`quota.admit`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from federator.model.ask import Ask, Tier, Unit
+from federator.model.decision import Reason
+from federator.model.fleet import Commitment, Domain, QuotaAccount, copies_of, remaining
+from federator.model.kubernetes import quantity
+from federator.model.resources import Resources, cell, domain_of, resource_of
+from federator.placement.division.division import DIVIDERS
+from federator.placement.quota import quota
+from federator.placement.quota.quota import Admission
+from federator.placement.quota.tree import Tree
+from federator.placement.room.commitments import Commitments
+from federator.placement.room.ledger import Ledger
+from federator.placement.selection import candidates
+from federator.scheduling.admission.admitting import Outcome, Round, Verdict, age
+from federator.scheduling.admission.books import leaf
+from federator.scheduling.admission.domains import Mode, Want
+from federator.scheduling.admission.holders import Holder, Victim
+from federator.scheduling.entry import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Leaves:
+    """A workload gives up copies for another."""
+
+    uid: str
+    copies: int
+    whole: bool
+    by: Ask
+    why: str
+
+
+@dataclass(slots=True)
+class Staged:
+    """What was decided on who gets quota."""
+
+    rulings: dict[str, Admission] = field(default_factory=dict)
+    """uid -> the most that it may get now."""
+    clusters: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """uid -> the clusters of its domains; those that are not named here may be anywhere."""
+    leaving: list[Leaves] = field(default_factory=list)
+    """In the order in which they were told."""
+
+
+def managed(tree: Tree, root: str) -> bool:
+    """Whether a tree says anything of order, domains or preemption."""
+    accounts = [tree.accounts[name] for name in tree.family(root)]
+    return any(
+        account.preemption.any or account.domains or account.strict or account.ordering is not None
+        for account in accounts
+    )
+
+
+def run(entries: Sequence[Entry], commitments: Commitments, ledger: Ledger) -> Staged:
+    """Judges the entries of all managed trees. Reads the ledger; charges nothing."""
+    staged = Staged()
+    if not ledger.snapshot.quotas:
+        return staged
+    tree = ledger.uses.tree
+    judged: dict[tuple[str, Tier], dict[str, Entry]] = {}
+    for entry in entries:
+        charged = tree.charged(entry.ask.project)
+        if len(charged) != 1 or not _growing(entry):
+            continue
+        root = tree.line(charged[0])[-1]
+        if not tree.free(entry.ask.project, entry.key.namespace) and quota.refusal(
+            entry.ask, tree.accounts.values()
+        ):
+            continue
+        if managed(tree, root):
+            judged.setdefault((root, entry.ask.tier), {})[entry.ask.uid] = entry
+    for (root, tier), heads in sorted(judged.items()):
+        _Tree(root, tier, heads, commitments, ledger).run(staged)
+    return staged
+
+
+def _growing(entry: Entry) -> bool:
+    """Whether it asks for copies that it does not have. Edits that ask for more of what runs are
+    judged for themselves (`editing`)."""
+    ask, standing = entry.ask, entry.standing
+    if entry.refused is not None or entry.native or ask.suspended or ask.shape.every_node:
+        return False
+    admitted = standing.admitted
+    if standing.ended:
+        return False
+    if standing.held and admitted is not None and admitted.generation != ask.generation:
+        return False
+    return not DIVIDERS[ask.policy.division.strategy].everywhere
+
+
+class _Tree:
+    """One tree in one tier."""
+
+    def __init__(
+        self,
+        root: str,
+        tier: Tier,
+        heads: Mapping[str, Entry],
+        commitments: Commitments,
+        ledger: Ledger,
+    ) -> None:
+        self.tree, self.root, self.tier = ledger.uses.tree, root, tier
+        self.ledger, self.heads = ledger, heads
+        self.domains = _domains(self.tree, root)
+        self.within = {
+            name: frozenset(
+                cluster
+                for cluster, view in ledger.snapshot.clusters.items()
+                if domain.selector.matches(view.labels)
+            )
+            for name, domain in self.domains.items()
+        }
+        self.commitments = commitments
+        projects = set(self.tree.under(root))
+        self.round = Round.of(
+            self.tree,
+            root,
+            tier,
+            (
+                holder
+                for commitment in commitments
+                if commitment.project in projects and commitment.tier is tier
+                for holder in self._holders(commitment)
+            ),
+        )
+
+    def run(self, staged: Staged) -> None:
+        queues: dict[str, list[tuple[str, Want]]] = {}
+        wants = ((uid, self._want(entry)) for uid, entry in self.heads.items())
+        growing = [(uid, want) for uid, want in wants if want is not None]
+        for uid, want in sorted(growing, key=lambda pair: age(pair[1], pair[0])):
+            queues.setdefault(want.node, []).append((uid, want))
+        while queues:
+            heads = dict(queue.pop(0) for queue in queues.values())
+            for uid, verdict in self.round.run(heads).items():
+                node = heads[uid].node
+                self._note(uid, heads[uid], verdict, staged)
+                account = self.tree.accounts[self.round.books.account[node]]
+                if account.strict and verdict.outcome is not Outcome.ADMITTED:
+                    for other, want in queues[node]:
+                        self._wait(other, want, _behind(account, self.heads[uid].ask), staged)
+                    queues[node] = []
+            queues = {node: queue for node, queue in queues.items() if queue}
+
+    def _want(self, entry: Entry) -> Want | None:
+        """What an entry lacks; None when nothing, or when its account is not of this tree."""
+        ask = entry.ask
+        node = self.round.books.leaf(ask.project)
+        held = self._held(entry)
+        most = min(ask.slots, ask.count) if ask.unit is Unit.SHARDS else ask.count
+        copies = most - held
+        if node is None or copies <= 0:
+            return None
+        least = 1
+        if ask.whole or ask.policy.require_all:
+            least = copies if not ask.least else max(min(ask.least - held, copies), 1)
+        return Want(
+            node,
+            ask.priority,
+            ask.created_s,
+            ask.shape.requests,
+            copies,
+            least,
+            partial(self._allowed, entry, {}),
+        )
+
+    @staticmethod
+    def _held(entry: Entry) -> int:
+        done = entry.standing.done
+        return sum(copies_of(remaining(holding, done)) for holding in entry.standing.held)
+
+    def _allowed(self, entry: Entry, places: dict[str, frozenset[str]], domain: str) -> bool:
+        """Whether the workload may be in clusters of a domain: where it has copies already, only in
+        one that has all these."""
+        if "" not in places:
+            judged = candidates.places(entry.ask, self.ledger.snapshot, self.ledger)
+            places[""] = frozenset(name for name, place in judged.items() if place.refusal is None)
+        within = self.within.get(domain, frozenset())
+        holds = {holding.cluster for holding in entry.standing.held if copies_of(holding)}
+        return holds <= within if holds else bool(within & places[""])
+
+    def _holders(self, commitment: Commitment) -> Iterator[Holder]:
+        """What a commitment uses: replicas in clusters of different domains apart, as only they
+        leave apart."""
+        node = leaf(self.tree, commitment.project)
+        if node is None:
+            return
+        parts: dict[tuple[str, ...], int] = {}
+        for holding in commitment.holdings:
+            if copies := copies_of(holding):
+                at = tuple(
+                    name for name, clusters in self.within.items() if holding.cluster in clusters
+                )
+                parts[at] = parts.get(at, 0) + copies
+        seq = max((holding.seq for holding in commitment.holdings), default=0)
+        make = partial(
+            Holder,
+            key=commitment.key,
+            node=node,
+            priority=commitment.priority,
+            created_s=commitment.created_s,
+            seq=seq,
+        )
+        requests = commitment.shape.requests
+        if commitment.whole:
+            total: dict[str, int] = {}
+            for at, copies in parts.items():
+                for name, amount in self._cells(requests * copies, at).items():
+                    total[name] = total.get(name, 0) + amount
+            if parts:
+                yield make(uid=commitment.uid, each=total)
+            return
+        for number, (at, copies) in enumerate(sorted(parts.items())):
+            uid = commitment.uid if not number else f"{commitment.uid} {number}"
+            yield make(uid=uid, each=self._cells(requests, at), copies=copies)
+
+    def _cells(self, amounts: Resources, domains: tuple[str, ...]) -> dict[str, int]:
+        cells = dict(amounts.items())
+        for name in domains:
+            for resource in self.domains[name].limited.get(self.tier, ()):
+                if amounts[resource]:
+                    cells[cell(resource, name)] = amounts[resource]
+        return cells
+
+    def _note(self, uid: str, want: Want, verdict: Verdict, staged: Staged) -> None:
+        entry, assignment = self.heads[uid], verdict.assignment
+        if assignment.domains and verdict.outcome is Outcome.ADMITTED:
+            inside = frozenset.intersection(*(self.within[name] for name in assignment.domains))
+            if not inside:
+                names = " and ".join(assignment.domains)
+                self._wait(uid, want, f"no cluster is in the domains {names}", staged)
+                return
+            staged.clusters[uid] = tuple(sorted(inside))
+        if verdict.outcome is Outcome.ADMITTED:
+            if assignment.copies < want.copies or assignment.domains:
+                self._rule(entry, want, assignment.copies, self._short(want, verdict), staged)
+            return
+        if verdict.outcome is Outcome.PREEMPTS:
+            staged.leaving += _leaves(verdict.victims, entry.ask, self.commitments)
+        self._wait(uid, want, self._short(want, verdict), staged)
+
+    def _wait(self, uid: str, want: Want, message: str, staged: Staged) -> None:
+        self._rule(self.heads[uid], want, 0, message, staged)
+
+    def _rule(self, entry: Entry, want: Want, more: int, message: str, staged: Staged) -> None:
+        held = self._held(entry)
+        judged = self.ledger.admission(entry.ask, held + want.copies, held)
+        copies = held + more
+        if copies >= held + want.copies:
+            return
+        reason = judged.reason if judged.reason is not Reason.CHOSEN else Reason.QUOTA_EXCEEDED
+        said = judged.message if judged.message and not message else message or judged.message
+        staged.rulings[entry.ask.uid] = Admission(copies, reason, said)
+
+    def _short(self, want: Want, verdict: Verdict) -> str:
+        """Why not all is admitted, beyond what the account's own limits say: "" when they do."""
+        account, assignment = self.round.books.account[want.node], verdict.assignment
+        if verdict.victims:
+            count = len(verdict.victims)
+            told = "1 other workload was" if count == 1 else f"{count} other workloads were"
+            return (
+                f"FederatedQuota {account} takes back what it lacks for it: {told} told to leave"
+                " (spec.preemption)"
+            )
+        if verdict.later:
+            return (
+                f"FederatedQuota {account} has too little left after what others before it in the"
+                " order got or take back"
+            )
+        short = sorted(assignment.short) or sorted(assignment.needs)
+        if assignment.mode is Mode.NEVER and not assignment.needs:
+            return f"FederatedQuota {account} has no domain of clusters for what it requests"
+        in_domains = [name for name in short if domain_of(name)]
+        if not in_domains:
+            return ""
+        name = in_domains[0]
+        need = quantity.render_amount(resource_of(name), assignment.needs[name])
+        return (
+            f"FederatedQuota {account} has less than {need} {resource_of(name)} for it in"
+            f" {domain_of(name)} (spec.domains)"
+        )
+
+
+def _domains(tree: Tree, root: str) -> dict[str, Domain]:
+    """All domains of a tree, by name."""
+    return {
+        domain.name: domain
+        for name in reversed(tree.family(root))
+        for domain in tree.accounts[name].domains
+    }
+
+
+def _behind(account: QuotaAccount, first: Ask) -> str:
+    return (
+        f"FederatedQuota {account.name} is strict (spec.queueing: StrictFIFO), and {first.key}"
+        " before it waits"
+    )
+
+
+def _leaves(victims: Iterable[Victim], by: Ask, commitments: Commitments) -> Iterator[Leaves]:
+    for victim in victims:
+        uid = victim.holder.uid.partition(" ")[0]
+        commitment = commitments.commitment(uid)
+        whole = commitment is not None and commitment.whole
+        copies = commitment.copies if whole and commitment is not None else victim.copies
+        yield Leaves(uid, copies, whole, by, str(victim.why))
+
+
+def restricted(ask: Ask, clusters: tuple[str, ...]) -> Ask:
+    """The ask where only these clusters are open to it."""
+    policy = ask.policy
+    named = set(policy.names)
+    names = tuple(name for name in clusters if not named or name in named)
+    return replace(ask, policy=replace(policy, names=names or ("",)))

@@ -1,0 +1,189 @@
+"""Who leaves so that one workload gets its quota: properties over random trees, and by exhaustive
+search in tiny ones."""
+
+import itertools
+from collections.abc import Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from federator.model.ask import Tier
+from federator.model.fleet import Preemption, QuotaAccount, Take, TierQuota
+from federator.model.names import WorkloadKey
+from federator.model.resources import Resources
+from federator.placement.quota.tree import Tree
+from federator.scheduling.admission import reclaim
+from federator.scheduling.admission.admitting import Round
+from federator.scheduling.admission.holders import Holder, Victim, Why, Winner, scaled
+
+TIER = Tier.ON_DEMAND
+ANY = Preemption(within=Take.LOWER_PRIORITY, reclaim=Take.ANY)
+LEAVES = ("a", "b", "c")
+
+
+def tree(guarantees: Sequence[int], nested: bool, rules: Preemption = ANY) -> Tree:
+    """company above a and mid (or all three); mid above b and c."""
+
+    def account(name: str, parent: str, amount: int | None) -> QuotaAccount:
+        limits = {} if amount is None else {TIER: TierQuota(Resources({"cpu": amount}))}
+        if amount == 0:
+            limits = {TIER: TierQuota(withheld=frozenset({"cpu"}))}
+        projects = frozenset({name}) if name in LEAVES else frozenset()
+        return QuotaAccount(name, parent=parent, projects=projects, tiers=limits, preemption=rules)
+
+    below = "mid" if nested else "company"
+    parents = {"a": "company", "b": below, "c": below}
+    accounts = [account(name, parents[name], guarantees[at]) for at, name in enumerate(LEAVES)]
+    accounts += [account("company", "", None)] + ([account("mid", "company", None)] * nested)
+    return Tree(accounts)
+
+
+def holder(at: int, node: str, amount: int, copies: int = 1, priority: int = 0) -> Holder:
+    key = WorkloadKey("PinterestService", "shop", f"w{at}")
+    return Holder(f"u{at:02}", key, node, priority, 0.0, at, {"cpu": amount}, copies)
+
+
+holders = st.lists(
+    st.tuples(st.sampled_from(LEAVES), st.integers(1, 4), st.integers(1, 3), st.integers(-1, 1)),
+    max_size=6,
+)
+worlds = st.tuples(
+    st.lists(st.integers(0, 8), min_size=3, max_size=3),
+    st.booleans(),
+    holders,
+    st.integers(1, 8),
+    st.integers(-1, 1),
+)
+
+
+def opened(
+    guarantees: Sequence[int], nested: bool, rows: Sequence[tuple[str, int, int, int]]
+) -> Round:
+    """A tree in which as much of the rows is held as it has."""
+    made = tree(guarantees, nested)
+    round_ = Round.of(made, "company", TIER, ())
+    for at, (node, amount, copies, priority) in enumerate(rows):
+        one = holder(at, node, amount, copies, priority)
+        if round_.books.fits(node, scaled(one.each, one.copies)):
+            round_.books.add(node, scaled(one.each, one.copies))
+            round_.held.setdefault(node, []).append(one)
+    return round_
+
+
+def told(round_: Round, need: int, priority: int) -> tuple[Winner, tuple[Victim, ...] | None]:
+    winner = Winner("a", priority, 0.0, {"cpu": need}, frozenset({"cpu"}))
+    return winner, reclaim.victims(winner, round_.books, round_.held, ANY)
+
+
+def fits_without(round_: Round, winner: Winner, gone: Sequence[tuple[Holder, int]]) -> bool:
+    """And borrows nothing then, where others have to leave for it: that is for what is guaranteed
+    to it only."""
+    for one, copies in gone:
+        round_.books.add(one.node, scaled(one.each, -copies))
+    fits = round_.books.fits(winner.node, winner.needs)
+    if any(one.node != winner.node for one, _ in gone):
+        fits = fits and round_.books.excess(winner.node, "cpu", winner.needs["cpu"]) <= 0
+    for one, copies in gone:
+        round_.books.add(one.node, scaled(one.each, copies))
+    return fits
+
+
+@settings(max_examples=300, deadline=None)
+@given(worlds)
+def test_the_winner_fits_and_nothing_can_be_left_out(
+    world: tuple[list[int], bool, list[tuple[str, int, int, int]], int, int],
+) -> None:
+    guarantees, nested, rows, need, priority = world
+    round_ = opened(guarantees, nested, rows)
+    winner, found = told(round_, need, priority)
+    if found is None or round_.books.fits(winner.node, winner.needs):
+        return
+    gone = [(victim.holder, victim.copies) for victim in found]
+    assert fits_without(round_, winner, gone)
+    for at, (one, copies) in enumerate(gone):
+        fewer = [*gone[:at], *([(one, copies - 1)] if copies > 1 else []), *gone[at + 1 :]]
+        assert not fits_without(round_, winner, fewer)
+
+
+@settings(max_examples=300, deadline=None)
+@given(worlds)
+def test_no_guarantee_is_taken(
+    world: tuple[list[int], bool, list[tuple[str, int, int, int]], int, int],
+) -> None:
+    """Of another account at most what it holds beyond its guarantee leaves, and one copy that holds
+    a part of both."""
+    guarantees, nested, rows, need, priority = world
+    round_ = opened(guarantees, nested, rows)
+    books = round_.books
+    before = {node: books.excess(node, "cpu") for node in LEAVES}
+    _, found = told(round_, need, priority)
+    assert {node: books.excess(node, "cpu") for node in LEAVES} == before, "the books are as before"
+    for node in ("b", "c"):
+        taken = [victim for victim in found or () if victim.holder.node == node]
+        amount = sum(victim.copies * victim.holder.each["cpu"] for victim in taken)
+        if taken:
+            largest = max(victim.holder.each["cpu"] for victim in taken)
+            assert amount - largest < before[node], "the last was taken from its guarantee"
+    for victim in found or ():
+        if victim.holder.node == "a":
+            assert victim.holder.priority < priority
+            assert victim.why is Why.WITHIN
+
+
+@settings(max_examples=200, deadline=None)
+@given(worlds, st.randoms(use_true_random=False))
+def test_the_order_of_the_input_does_not_matter(
+    world: tuple[list[int], bool, list[tuple[str, int, int, int]], int, int],
+    random: "object",
+) -> None:
+    guarantees, nested, rows, need, priority = world
+    round_ = opened(guarantees, nested, rows)
+    every = [one for held in round_.held.values() for one in held]
+    random.shuffle(every)  # type: ignore[attr-defined]
+    other = Round.of(round_.books.tree, "company", TIER, every)
+    assert told(other, need, priority)[1] == told(round_, need, priority)[1]
+
+
+@settings(max_examples=200, deadline=None)
+@given(worlds)
+def test_tiny_worlds_agree_with_exhaustive_search(
+    world: tuple[list[int], bool, list[tuple[str, int, int, int]], int, int],
+) -> None:
+    """Within its guarantee the winner always gets it where only its own account and those that hold
+    more than theirs are in the way: whenever any set of such helps, one is found."""
+    guarantees, nested, rows, need, priority = world
+    single = [(node, amount, 1, rank) for node, amount, _, rank in rows]
+    round_ = opened(guarantees, nested, single)
+    winner, found = told(round_, need, priority)
+    if round_.books.excess("a", "cpu", need) > 0 or round_.books.fits("a", winner.needs):
+        return
+    borrowed = [
+        one
+        for node in ("b", "c")
+        for one in round_.held.get(node, ())
+        if round_.books.excess(node, "cpu") > 0
+    ]
+    helps = any(
+        fits_without(round_, winner, [(one, 1) for one in some])
+        for count in range(1, len(borrowed) + 1)
+        for some in itertools.combinations(borrowed, count)
+        if _only_borrowed(round_, some)
+    )
+    assert not helps or found is not None
+
+
+def _only_borrowed(round_: Round, some: Sequence[Holder]) -> bool:
+    """Whether each of these is taken while its account holds more than its guarantee."""
+    for node in ("b", "c"):
+        amounts = sorted(one.each["cpu"] for one in some if one.node == node)
+        if amounts and sum(amounts[:-1]) >= round_.books.excess(node, "cpu"):
+            return False
+    return True
+
+
+def test_a_guarantee_comes_back_copy_by_copy() -> None:
+    """a is guaranteed 6 and asks for 4; b holds 10 of the 12, 6 of them its own."""
+    round_ = opened([6, 6, 0], False, [("b", 1, 10, 9)])
+    _, found = told(round_, 4, -5)
+    assert found is not None
+    assert [(victim.copies, victim.why) for victim in found] == [(2, Why.RECLAIM)]
