@@ -217,6 +217,7 @@ def rehearse(
 def anew(
     entry: Entry, snapshot: FleetSnapshot, commitments: Commitments, seq: Callable[[], int]
 ) -> Decision | None:
-    """What the cycle would decide if all copies might move at once; None for a bug."""
+    """What the cycle would decide if all copies might move at once; None for a bug. Nothing is
+    charged."""
     made = cycle.run([replace(entry, leave=None)], Queue(), snapshot, commitments, seq=seq)
     return made.decided[0].decision if made.decided else None

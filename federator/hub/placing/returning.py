@@ -134,7 +134,7 @@ class Returning:
         decided = evacuation.anew(
             Entry(ask=ask, standing=standing, anew=True),
             self.state.snapshot(self.clock),
-            self.state.commitments.copy(),
+            self.state.commitments,
             numbers.__next__,
         )
         if decided is None or decided.shortfall > record.terms.shortfall:
