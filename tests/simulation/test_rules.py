@@ -3,6 +3,7 @@ whose, who answers.
 """
 
 import asyncio
+import dataclasses
 import math
 from typing import Any
 
@@ -144,13 +145,16 @@ def test_what_is_placed_or_made_where_it_must_not_be_is_caught(what: str) -> Non
 
 
 def test_a_hub_that_does_not_count_what_is_on_its_way_is_caught_where_a_cluster_is_full() -> None:
-    """Three services of five cpus each, made at once, in a fleet with eight: drawn worlds are
-    seldom so full.
+    """Three services of five cpus each in a fleet with eight, the later two before the member has
+    told of the one before, and not in one batch with it: drawn worlds are seldom so full.
     """
     parameters = solo.world(members=1, nodes=1)
-    course = running.Course(
-        tuple(solo.service(name, 10) for name in ("one", "two", "three")), brief=True
+    pauses_s = {"one": 30.0, "two": 0.1, "three": 0.1}
+    actions = (
+        dataclasses.replace(solo.service(name, 10), pause_s=pause_s)
+        for name, pause_s in pauses_s.items()
     )
+    course = running.Course(tuple(actions), brief=True)
     plant = mutations.instead(
         Commitments, "uncovered", lambda original: lambda self, cluster, includes_seq: []
     )
