@@ -57,18 +57,11 @@ NOT_ROOT = "unknownProjects is said by an account without a parent"
 ROOTS_ORDER = "ordering and fairSharing are said by an account without a parent"
 
 
-class TierLimits(Model):
+class Limits(Model):
     """Limits in one tier."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
-            (
-                f"!has(self.guaranteed) || !has(self.max) || {list(COMPARED)}"
-                ".all(name, !(name in self.guaranteed) || !(name in self.max)"
-                " || quantity(string(self.guaranteed[name]))"
-                ".compareTo(quantity(string(self.max[name]))) <= 0)",
-                ABOVE_MAX,
-            ),
             ("!has(self.max) || !has(self.borrowingLimit)", MAX_OR_BORROWING),
         )
     )
@@ -86,7 +79,7 @@ class TierLimits(Model):
     When left out, all of it; in tier Reserved nothing."""
 
     @model_validator(mode="after")
-    def _within(self) -> "TierLimits":
+    def _within(self) -> "Limits":
         most = self.max or {}
         least = self.guaranteed or {}
         both = (name for name in COMPARED if name in least and name in most)
@@ -105,6 +98,23 @@ class TierLimits(Model):
         return self.borrowing_limit is not None or self.lending_limit is not None
 
 
+class TierLimits(Limits):
+    """Limits in one tier."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                f"!has(self.guaranteed) || !has(self.max) || {list(COMPARED)}"
+                ".all(name, !(name in self.guaranteed) || !(name in self.max)"
+                " || quantity(string(self.guaranteed[name]))"
+                ".compareTo(quantity(string(self.max[name]))) <= 0)",
+                ABOVE_MAX,
+            ),
+            ("!has(self.max) || !has(self.borrowingLimit)", MAX_OR_BORROWING),
+        )
+    )
+
+
 class Tiers(Model):
     """Limits by tier. In a tier that is left out nothing limits the account."""
 
@@ -116,6 +126,18 @@ class Tiers(Model):
     """Limits of workloads of tier Preemptible."""
 
 
+class DomainTiers(Model):
+    """Limits by tier in one domain. An API server takes no rule that compares amounts in each of
+    many domains: `federator validate` does."""
+
+    reserved: Limits | None = Field(default=None, alias="Reserved")
+    """Limits of workloads of tier Reserved."""
+    on_demand: Limits | None = Field(default=None, alias="OnDemand")
+    """Limits of workloads of tier OnDemand."""
+    preemptible: Limits | None = Field(default=None, alias="Preemptible")
+    """Limits of workloads of tier Preemptible."""
+
+
 class DomainLimits(Model):
     """Limits in the clusters of one domain."""
 
@@ -124,7 +146,7 @@ class DomainLimits(Model):
     Accounts of one tree mean the same domain by the same name."""
     selector: Selector
     """The clusters of the domain."""
-    tiers: Tiers
+    tiers: DomainTiers
     """Limits by tier. What they say of a resource holds in these clusters."""
 
 
