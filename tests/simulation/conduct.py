@@ -11,8 +11,10 @@ from collections.abc import Callable, Collection
 from http import HTTPStatus
 from typing import Any, Protocol
 
+from federator.api import raw
 from federator.kinds import registry
 from federator.kube.leader.elector import Elector
+from federator.kube.wire.transport import Request
 from federator.sandbox.faults.lives import Life
 from federator.sandbox.faults.rows import Sending, is_hub
 from tests.simulation.story import Sent
@@ -117,11 +119,11 @@ class NoHotLoop:
 
     def sending(self, life: Life, sending: Sending) -> None:
         """A request leaves its process."""
-        what = life.name, sending.cluster, sending.request.method, sending.request.path
+        what = life.name, sending.cluster, *_subject(sending.request)
         self._count(("left", *what), self._now(), f"{' '.join(what)} as it leaves")
 
     def __call__(self, sent: Sent) -> None:
-        what = sent.life.name, sent.cluster, sent.request.method, sent.request.path
+        what = sent.life.name, sent.cluster, *_subject(sent.request)
         self._count(("arrived", *what), sent.at_s, sent.text())
 
     def _count(self, what: tuple[str, ...], at_s: float, text: str) -> None:
@@ -365,3 +367,13 @@ class OnlyWhomWeKnow:
                 f"{self.name}: {sent.text()} goes to {answering}, "
                 f"{' '.join(sorted(recorded))} was joined"
             )
+
+
+def _subject(request: Request) -> tuple[str, ...]:
+    """What a request is about. Events of twenty objects are made at one path, and are no loop."""
+    subject = request.method, request.path
+    if request.method != "POST" or not request.path.endswith("/events"):
+        return subject
+    event = json.loads(request.body)
+    regarding = raw.mapping(event, "regarding")
+    return *subject, raw.text(regarding, "name"), raw.text(event, "reason")

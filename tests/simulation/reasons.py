@@ -139,6 +139,7 @@ MEMBERS = frozenset(
         "NotAvailable",
         "NotObserved",
         "FailedIndexes",
+        "GangTimedOut",
     ),
     *(
         "BackoffLimitExceeded",
@@ -300,6 +301,7 @@ ELSEWHERE: Mapping[str, str] = {
             "ProgressDeadlineExceeded",
         )
     },
+    "anywhere: GangTimedOut": "Drawn gangs are small: a scheduler binds them whole.",
     "anywhere: SuccessCriteriaMet": "For carried Jobs, which are not a kind of workload yet.",
     "anywhere: CompletionsReached": "For carried Jobs, which are not a kind of workload yet.",
     "anywhere: NoLoadBalancer": "No service of these worlds asks for a load balancer.",

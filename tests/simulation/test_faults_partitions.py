@@ -147,10 +147,12 @@ def test_a_member_s_api_that_is_down_for_a_moment_flips_no_condition_and_moves_n
     solo.tell(story)
 
 
-@pytest.mark.parametrize("lasts_s", [60, 300, 3600])
+@pytest.mark.parametrize("lasts_s", [60, 300])
 def test_a_member_that_is_down_for_long_is_not_ready_within_forty_seconds_and_comes_back_as_it_was(
     lasts_s: int,
 ) -> None:
+    """For longer than a policy waits its copies get another place: see test_failovers."""
+
     async def story(world: World) -> None:
         before, running = solo.shares(world), natives(world)
         async with down(world, "a"):

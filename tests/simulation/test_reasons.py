@@ -38,6 +38,7 @@ NO_REASONS = (
         ),
         *(
             "ConfigMap",
+            "StatefulSet",
             "ServiceAccount",
             "PersistentVolumeClaim",
             "PriorityClass",

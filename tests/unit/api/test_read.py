@@ -281,7 +281,7 @@ MISTAKES = {
     "exclusive": (jobs(execution="Exclusive"), "spec", "comes later"),
     "no shards": (jobs(shards=0), "spec.shards", "at least 1"),
     "too many shards": (jobs(shards=100_001), "spec.shards", "at most 100000"),
-    "unknown completion": (jobs(completion="Any"), "spec.completion", "must be one of All"),
+    "unknown completion": (jobs(completion="Some"), "spec.completion", "must be one of All"),
     "half a percentage": (federation("MemberCluster", usable="90"), "spec.usable", "form"),
     "above all": (federation("MemberCluster", usable="101%"), "spec.usable", "form"),
     "negative limit": (
