@@ -199,7 +199,8 @@ def _to_share(entry: Obj) -> Share:
     if "ranges" in entry:
         ranges = raw.ranges(entry, "ranges")
         count = shards.size(ranges)
-        slots = raw.integer(entry, "slots", default=count)  # ordinals all run at once
+        # ordinals, which have a count of replicas beside them, all run at once
+        slots = raw.integer(entry, "slots", default=count if "replicas" in entry else 0)
         return Share(cluster, count, max(slots, 0), seq, ranges, pods=raw.integers(entry, "pods"))
     copies = max(raw.integer(entry, "replicas"), 0)
     nodes = max(raw.integer(entry, "nodes"), 0) if "nodes" in entry else None

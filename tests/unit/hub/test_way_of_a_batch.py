@@ -27,7 +27,7 @@ WAY = [
     "federator.scheduling.cycle",
     "federator.scheduling.editing",
     "federator.placement.engine",
-    "federator.placement.selection.seating",
+    "federator.placement.placing",
     "federator.placement.division.spread",
     "federator.placement.division.division",
     "federator.hub.host.decision_writer",

@@ -13,14 +13,14 @@ from federator.model.decision import Decision, Reason, Share, Verdict
 from federator.model.fleet import Commitment, FleetSnapshot, Holding, copies_of, remaining
 from federator.model.kubernetes import taints
 from federator.model.shards import Ranges
-from federator.placement import inputs
+from federator.placement import inputs, placing
 from federator.placement.division import shards as assignment
 from federator.placement.division import spread
 from federator.placement.division.division import DIVIDERS, Party
 from federator.placement.policy import enforcing
 from federator.placement.quota.quota import Admission
 from federator.placement.room.ledger import Ledger
-from federator.placement.selection import filters, leaving, seating
+from federator.placement.selection import filters, leaving
 from federator.placement.selection.candidates import Candidate, Place
 from tests.unit.placement.oracle import candidates, verdicts
 
@@ -517,7 +517,7 @@ def _divide(job: _Job, pool: list[Candidate]) -> _Outcome:
             if candidate.cap > ask.count:
                 candidate.cap, candidate.limit = ask.count, Reason.NOT_NEEDED
     total = min(wanted, admission.copies)
-    seated = seating.seat(ask, pool, total, fresh=job.fresh, sticky=total < wanted)
+    seated = placing.seat(ask, pool, total, fresh=job.fresh, sticky=total < wanted)
     parties, left_out = seated.parties, seated.left_out
     missing = _stay(pool, parties, seated.missing)
     placed = total - missing
@@ -537,7 +537,7 @@ def _divide(job: _Job, pool: list[Candidate]) -> _Outcome:
     )
     outcome.message = verdicts.sentence(ask, wanted, placed, outcome.why, {})
     if ask.policy.require_all and placed < wanted:
-        seated = seating.seat(ask, pool, total, fresh=job.fresh, sticky=True)
+        seated = placing.seat(ask, pool, total, fresh=job.fresh, sticky=True)
         parties = seated.parties
         for party, seats in zip(parties, seated.before, strict=True):
             party.seats = min(party.seats, seats)
