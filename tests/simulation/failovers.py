@@ -102,6 +102,8 @@ class Run:
     members: list[str]
     cut_s: dict[str, float] = field(default_factory=dict)
     """Since when a member is cut off."""
+    quiet_s: dict[str, float] = field(default_factory=dict)
+    """The same, where a while between that no probe may have noticed does not count."""
     well_s: dict[str, float] = field(default_factory=dict)
     """Since when one that is not is well."""
     all_gone: bool = False
@@ -130,7 +132,9 @@ class Run:
         if name in self.cut_s:
             return
         self.cut_s[name] = self.now_s
-        self.well_s.pop(name, None)
+        well_s = self.now_s - self.well_s.pop(name, float("-inf"))
+        if well_s > PROBE_S + LATE_S or name not in self.quiet_s:
+            self.quiet_s[name] = self.now_s
         await self.world.cut(name)
 
     def heal(self, name: str) -> None:
@@ -196,7 +200,7 @@ class Run:
 
     def _left(self, name: str, cluster: str, policy: Policy) -> Iterator[Broken]:
         now_s = self.now_s
-        silent_s = now_s - self.cut_s.get(cluster, now_s - LATE_S)
+        silent_s = now_s - self.quiet_s.get(cluster, now_s)
         if cluster in self.cut_s and silent_s < policy.after_s + GRACE_S - PROBE_S - LOOK_S:
             yield self.broken(EARLY, f"{name} leaves {cluster} after {silent_s:.0f} s")
         if now_s - self.born_s < policy.after_s:
@@ -219,13 +223,13 @@ class Run:
 
     def _rested(self, name: str, cluster: str, policy: Policy, *, back: bool) -> Iterator[Broken]:
         """What leaves clusters that were lost together is one move; going home in turns is, too."""
-        silence = (cluster, self.cut_s.get(cluster, 0.0))
+        silence = (cluster, self.quiet_s.get(cluster, 0.0))
         for move in self.moves.get(name, ()):
             same = move.back == back and (move.cluster == cluster if back else silence in move.lost)
             if not same and self.now_s - move.at_s < policy.cooldown_s - LOOK_S:
                 ago_s = self.now_s - move.at_s
                 yield self.broken(ONCE, f"{name} moves again after {ago_s:.0f} s: {cluster}")
-        lost = frozenset(self.cut_s.items())
+        lost = frozenset((one, since_s) for one, since_s in self.quiet_s.items())
         self.moves.setdefault(name, []).append(Moved(self.now_s, cluster, back, lost))
 
     async def _look_at_slices(self, former: dict[str, dict[str, int]]) -> None:

@@ -6,12 +6,16 @@ from typing import Any
 import pytest
 
 from federator.scheduling import governor
-from federator.scheduling.governor import Health
+from federator.scheduling.governor import Fleet, Health
 from tests.simulation import failovers
 from tests.simulation.mutations import instead
 from tests.simulation.running import Plant
 
 SEEDS = (2,)
+
+
+def _never_brakes(_: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, most: most
 
 
 def _resets_nothing(_: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,6 +38,11 @@ def _impatient(_: Callable[..., Any]) -> Callable[..., Any]:
 
 
 PLANTS: dict[str, tuple[str, Plant, tuple[int, ...]]] = {
+    "a brake that does not brake": (
+        failovers.BRAKE,
+        instead(Fleet, "a_minute", _never_brakes),
+        (11, 3, 15),
+    ),
     "a clock that is not reset": (
         failovers.ANEW,
         instead(governor, "_all_gone", _resets_nothing),

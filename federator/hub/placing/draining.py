@@ -46,6 +46,7 @@ from federator.model.steps import RequeueAfter
 from federator.scheduling import evacuation
 from federator.scheduling.entry import Entry
 from federator.scheduling.evacuation import Moved, Occupant, Pace, Rehearsed, Waits
+from federator.scheduling.governor import Health
 from federator.status.conditions import FALSE, TRUE, Condition
 
 log = logging.getLogger(__name__)
@@ -121,7 +122,8 @@ class Draining:
 
     async def turn(self, key: str) -> RequeueAfter | None:
         """All clusters that are to be empty."""
-        self.governing.look()
+        if self.governing.look():
+            self._revoke()
         wished: list[Member] = []
         for _, member in sorted(self.state.members.items()):
             self._end(member)
@@ -320,8 +322,8 @@ class Draining:
         ]
         if silent:
             return f"{silent[0].name} is not heard: {_why(silent[0])}"
-        for cluster in here:
-            if why := self._held(workload, cluster.member):
+        for name in sorted(record.clusters & self.state.members.keys()):
+            if why := self._held(workload, self.state.members[name]):
                 return why
         if record.terms.unit is Unit.SHARDS:
             until_s = max(
@@ -342,7 +344,7 @@ class Draining:
         """Why it does not leave a lost cluster by its policy, its kind or the governor; "" when
         none of them is against it."""
         ask = self.placing.asked(workload)
-        if ask is None or not member.gone:
+        if ask is None or not (member.gone or member.health is Health.UNREACHABLE):
             return ""
         if ask.policy.failover.when is FailoverWhen.NEVER:
             return "its policy lets it leave no lost cluster (failover.when is Never)"

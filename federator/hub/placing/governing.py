@@ -68,8 +68,9 @@ class Governing:
                 ago_s = max(wall_s - last.last_s, 0.0)
                 self._moves[record.key] = self._move(record, now_s - ago_s)
 
-    def look(self) -> None:
-        """Judges all members by what is known of them now."""
+    def look(self) -> bool:
+        """Judges all members by what is known of them now. Returns whether another one is
+        unreachable: turns that were given before do not speak of it."""
         now_s, grace_s = self.clock.monotonic(), self.state.options.unready_after_s
         still = self._looked_s is not None and now_s - self._looked_s > STOOD_STILL_S
         self._looked_s = now_s
@@ -80,10 +81,15 @@ class Governing:
         }
         short = self._short() or still
         self.fleet = governor.step(self.fleet, known, now_s=now_s, grace_s=grace_s, short=short)
+        lost = {name for name in known if self.state.members[name].health is Health.UNREACHABLE}
         for name in known:
             self._hold(self.state.members[name], self.fleet.clusters[name].health)
         self._tell_brake()
         self._measure()
+        clusters = self.fleet.clusters.items()
+        return any(
+            held.health is Health.UNREACHABLE and name not in lost for name, held in clusters
+        )
 
     def _hold(self, member: Member, health: Health) -> None:
         if member.health is health:

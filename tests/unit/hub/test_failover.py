@@ -140,24 +140,31 @@ def test_stale_copies_go_only_when_their_replacements_are_ready() -> None:
     play(scenario)
 
 
-def test_a_cluster_that_flaps_moves_nothing_and_one_that_is_lost_again_and_again_once_a_cooldown() -> (
-    None
-):
-    """F24, and what makes people switch failover off."""
+def test_a_cluster_that_flaps_for_an_hour_moves_nothing() -> None:
+    """F24, and what makes people switch failover off: ten seconds there, twenty gone."""
 
     async def scenario(world: World) -> None:
         often = inline(afterSeconds=30, cooldownSeconds=900, failbackAfterSeconds=60)
-        await world.create(PSVC, "feed", "web", service(12, **often))
+        await world.create(PSVC, "feed", "web", service(8, **often))
         await world.settle()
         at_first = await world.shares("feed", "web")
-        for _ in range(120):  # an hour
+        for _ in range(120):
             await silence(world, "a", 20)
             world.heal()
             await asyncio.sleep(10)
         assert await world.shares("feed", "web") == at_first
+
+    play(scenario, fleet=small_fleet(2))
+
+
+def test_a_cluster_that_is_lost_again_and_again_is_left_once_a_cooldown() -> None:
+    async def scenario(world: World) -> None:
+        often = inline(afterSeconds=30, cooldownSeconds=900, failbackAfterSeconds=60)
+        await world.create(PSVC, "feed", "web", service(8, **often))
+        await world.settle()
         moves = list[float]()
         seen = (await world.decisions())[0]["spec"]["seq"]
-        for step in range(360):  # another: 100 s gone, 80 s there
+        for step in range(150):  # 100 s gone, 80 s there
             if step % 9 == 0:
                 await silence(world, "a")
             elif step % 9 == 5:
@@ -167,10 +174,10 @@ def test_a_cluster_that_flaps_moves_nothing_and_one_that_is_lost_again_and_again
             if spec["seq"] != seen and spec["causes"][-1].startswith("fail"):
                 moves.append(world.federation.clock.monotonic())
             seen = spec["seq"]
-        assert moves
+        assert len(moves) > 1
         assert all(later - before >= 880 for before, later in itertools.pairwise(moves)), moves
 
-    play(scenario)
+    play(scenario, fleet=small_fleet(2))
 
 
 def test_fifteen_workloads_over_ten_and_five_places_are_ten_and_five() -> None:
