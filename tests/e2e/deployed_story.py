@@ -45,6 +45,7 @@ def tell(deployed: Deployed) -> None:
     fleet = deployed.fleet
     fleet.host("create", "ns", "feed")
     fleet.host("apply", "-f", fleet.manifest(PROFILE, QUOTA))
+    _there_is_storage(fleet)
     _asked_before_there_is_a_report(deployed)
     _tokens_are_renewed(deployed)
     _a_service_grows_and_shrinks(fleet)
@@ -66,6 +67,28 @@ def tell(deployed: Deployed) -> None:
     _shards_are_withdrawn(deployed)
     _everything_goes(fleet)
     _clusters_leave(deployed)
+
+
+def _there_is_storage(fleet: Fleet) -> None:
+    """Volumes for the claims of pods in members: these clusters have no provisioner, and a real
+    scheduler waits until claims are bound.
+    """
+    volumes = [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": f"volume-{number}"},
+            "spec": {
+                "capacity": {"storage": "1Ti"},
+                "accessModes": ["ReadWriteOnce", "ReadWriteMany"],
+                "storageClassName": "",
+                "hostPath": {"path": "/unused"},
+            },
+        }
+        for number in range(12)
+    ]
+    for shell in fleet.members.values():
+        shell("apply", "-f", fleet.manifest(*volumes))
 
 
 def _asked_before_there_is_a_report(deployed: Deployed) -> None:

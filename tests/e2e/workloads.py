@@ -76,7 +76,11 @@ def daemon(name: str, namespace: str, **spec: Any) -> dict[str, Any]:
 
 
 def training(name: str, namespace: str, **spec: Any) -> dict[str, Any]:
-    """A PinterestTrainingJob of a master and two workers with a claim for checkpoints."""
+    """A PinterestTrainingJob of a master and two workers with a claim for checkpoints; its pods run
+    for an hour.
+    """
+    lasting = _template(name, "registry.example/train:1")
+    lasting["metadata"]["annotations"]["embedded.federator/run-seconds"] = "3600"
     return {
         "apiVersion": "pinterest.com/v1beta1",
         "kind": "PinterestTrainingJob",
@@ -84,7 +88,7 @@ def training(name: str, namespace: str, **spec: Any) -> dict[str, Any]:
         "spec": {
             "components": [{"name": "master"}, {"name": "worker", "replicas": 2}],
             "checkpoint": {"storage": "1Gi", "accessMode": "ReadWriteOnce"},
-            "template": _template(name, "registry.example/train:1"),
+            "template": lasting,
             **spec,
         },
     }
