@@ -24,6 +24,10 @@ pytestmark = [
 ]
 
 OVERLAYS = sorted(path.parent for path in manifests.DEPLOY.rglob("kustomization.yaml"))
+ELSEWHERE = {("", "apps", "statefulsets", "delete", "")}
+"""Used where a cluster has two blocks of one stateful set and gives one up, for which a fleet of two
+clusters is too small: tests/unit/hub/test_statefulsets.py.
+"""
 LONG = {"embedded.federator/start-delay-seconds": "0", "embedded.federator/run-seconds": "600"}
 
 
@@ -109,7 +113,7 @@ def test_a_federation_lives_on_the_rights_of_the_manifests_and_uses_all_of_them(
         faults += [
             f"{base}: {account} never used {grant}"
             for grant in sorted(given)
-            if not deployed.used(rows, grant)
+            if not deployed.used(rows, grant) and grant not in ELSEWHERE
         ]
         assert len(given) > 10
     assert not faults, "\n".join(faults)
