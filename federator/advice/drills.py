@@ -1,11 +1,15 @@
-"""What the loss of each cluster, or of each zone, would come to, of a federation or of files."""
+"""Where everything would go if clusters were empty, of a federation or of files: for a drain's dry
+run, and for a drill, which loses each cluster or each zone in turn.
+"""
 
 import itertools
+from collections.abc import Collection, Sequence
 
 from federator.hub.offline import Situation
 from federator.scheduling import drill, evacuation
 from federator.scheduling.drill import Loss, Outcome
 from federator.scheduling.entry import Entry
+from federator.scheduling.evacuation import Rehearsed
 
 
 def of_all(situation: Situation, by: str, a_minute: int) -> list[Outcome]:
@@ -15,27 +19,31 @@ def of_all(situation: Situation, by: str, a_minute: int) -> list[Outcome]:
 
 def of_one(situation: Situation, loss: Loss, a_minute: int) -> Outcome:
     """What one loss would come to. Clusters that are being emptied take nothing."""
-    entries = drill.in_order(_entries(situation, frozenset(loss.clusters)))
-    numbers = itertools.count(
-        max((record.seq for record in situation.records.values()), default=0) + 1
-    )
-    rehearsed = evacuation.rehearse(
-        entries,
-        situation.snapshot,
-        situation.commitments.copy(),
-        loss.clusters,
-        numbers.__next__,
-    )
+    entries = holders(situation, loss.clusters)
     tiers = {entry.key: entry.ask.tier for entry in entries}
+    rehearsed = rehearse(situation, entries, loss.clusters)
     return drill.outcome(loss, rehearsed, tiers, a_minute)
 
 
-def _entries(situation: Situation, clusters: frozenset[str]) -> list[Entry]:
-    entries = []
+def holders(situation: Situation, clusters: Collection[str]) -> list[Entry]:
+    """Who has anything in these clusters, in the order of an evacuation."""
+    names, entries = frozenset(clusters), []
     for key, record in situation.records.items():
         workload = situation.workloads[key]
         ask = situation.ask_of(workload)
-        if ask is None or ask.suspended or clusters.isdisjoint(record.clusters):
+        if ask is None or ask.suspended or names.isdisjoint(record.clusters):
             continue
         entries.append(situation.entry(workload, ask, situation.snapshot))
-    return entries
+    return drill.in_order(entries)
+
+
+def rehearse(
+    situation: Situation, entries: Sequence[Entry], clusters: Collection[str]
+) -> list[Rehearsed]:
+    """Where these would go if the clusters were empty. Nothing is charged to the situation."""
+    numbers = itertools.count(
+        max((record.seq for record in situation.records.values()), default=0) + 1
+    )
+    return evacuation.rehearse(
+        entries, situation.snapshot, situation.commitments.copy(), clusters, numbers.__next__
+    )

@@ -269,7 +269,6 @@ def test_a_folder_has_no_more_modules_than_a_reader_takes_in() -> None:
 SMALL_MAX = 60
 """A module of fewer lines that one other module imports is usually that module's private part."""
 SMALL_WITH_REASON: Mapping[str, str] = {
-    "federator.advice.drills": "a question to the engine; the command only prints its answer",
     "federator.cli.files.objects": (
         "creating objects from files; the demo is only its first user in time"
     ),

@@ -5,7 +5,6 @@ the work, and this command watches. Ctrl-C ends the watching and nothing else.
 objects say of the fleet.
 """
 
-import itertools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -302,25 +301,12 @@ def _figures(obj: Mapping[str, Any]) -> str:
 
 async def _rehearsed(host: "Client", clusters: Sequence[str]) -> "list[Rehearsed]":
     """What a drain of these clusters would come to, by the objects of the host."""
+    from federator.advice import drills
     from federator.cli.files import situations
-    from federator.scheduling import evacuation
 
     situation = await situations.from_host(host, "a rehearsal reads what all workloads hold")
     drained = {*clusters, *(n for n, view in situation.snapshot.clusters.items() if view.draining)}
-    entries = []
-    for key, record in sorted(situation.records.items()):
-        workload = situation.workloads[key]
-        ask = situation.ask_of(workload)
-        if ask is None or ask.suspended or drained.isdisjoint(record.clusters):
-            continue
-        entries.append(situation.entry(workload, ask, situation.snapshot))
-    entries.sort(key=lambda entry: (evacuation.rank(entry.ask.tier, entry.ask.priority), entry.key))
-    numbers = itertools.count(
-        max((record.seq for record in situation.records.values()), default=0) + 1
-    )
-    return evacuation.rehearse(
-        entries, situation.snapshot, situation.commitments, drained, numbers.__next__
-    )
+    return drills.rehearse(situation, drills.holders(situation, drained), drained)
 
 
 def _shown(rehearsed: "Sequence[Rehearsed]") -> bool:
