@@ -59,9 +59,8 @@ def _shard_shares(
         former = held.get(name)
         left = shards.size(shards.minus(mine, finished))
         if former is not None and slots == copies_of(former) and left <= former.count:
-            slots = (
-                former.slots
-            )  # more slots than shards are left: writing the smaller number would change nothing
+            # more slots than shards are left: writing the smaller number would change nothing
+            slots = former.slots
         shares.append(Share(name, shards.size(mine), slots, ranges=mine))
     return shares
 

@@ -245,9 +245,8 @@ def _spared(
     if left_out is Reason.AT_MAXIMUM:
         reason, why = spared(ask.policy, left_out, outcome)
         return reason, f"{could}{why}"
-    if (
-        candidate.cap <= 0 and candidate.place.refusal is not None
-    ):  # it was let take part for what it had, all of it done by now
+    # it was let take part for what it had, all of it done by now
+    if candidate.cap <= 0 and candidate.place.refusal is not None:
         return candidate.place.refusal.reason, candidate.place.refusal.message.removeprefix(
             f"cluster {candidate.name} "
         )

@@ -311,9 +311,8 @@ class Dispatching:
         if share is not None and (
             before is None or before.mark is None or before.mark.seq < share.seq
         ):
-            self.state.commitments.in_flight(
-                member.name, workload.uid, share.seq
-            )  # decided by an earlier leader, perhaps
+            # decided by an earlier leader, perhaps
+            self.state.commitments.in_flight(member.name, workload.uid, share.seq)
         want, now = self.writer.wish(workload, record, action), self.clock.monotonic()
         if action.kind is not ActionKind.DELETE and (
             until_s := member.write_fights.paused_until_s(key, want, now)

@@ -96,8 +96,8 @@ class Drilling:
                 continue
             ask = self._placing.asked(workload)
             if ask is not None and not ask.suspended:
-                standing = self._placing.as_now(workload)
-                entries.append(Entry(ask=ask, standing=standing))
+                standing, refused = self._placing.as_now(workload), self._state.refusal(workload)
+                entries.append(Entry(ask=ask, standing=standing, refused=refused))
         return entries
 
     def _publish(self) -> None:

@@ -36,9 +36,8 @@ class Entitlements:
             self._known.pop(row.key, None)
             return None
         profile = None
-        with contextlib.suppress(
-            Refused
-        ):  # it is counted without its support until the profile is here
+        # it is counted without its support until the profile is here
+        with contextlib.suppress(Refused):
             profile = self._expander.profile_of(mark)
         state = (row.uid, row.content, profile is not None)
         known = self._known.get(row.key)

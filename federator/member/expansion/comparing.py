@@ -292,9 +292,8 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, plan_so_far:
         return
     if row.owner_uid != scene.slice_uid and not _orphaned(row, body):
         if row.managed and row.owner_uid and not scene.owner_lives(row.owner_uid):
-            plan_so_far.ending.append(
-                key
-            )  # left by an earlier slice of this name; the garbage collector is on its way
+            # left by an earlier slice of this name; the garbage collector is on its way
+            plan_so_far.ending.append(key)
         # What several workloads may name alike (a service account) has no owner: once there, it is
         # left as it is.
         elif "ownerReferences" in body["metadata"]:
@@ -314,9 +313,8 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, plan_so_far:
     elif fulfilled is not None or scene.verdicts.surely_differs(row, want):
         step = Apply(native_ref(key), body, force=True)
     elif row.document is None:
-        plan_so_far.unseen.append(
-            key
-        )  # it was as it should be, and has been removed since: the event is on its way
+        # it was as it should be, and has been removed since: the event is on its way
+        plan_so_far.unseen.append(key)
         return
     else:
         step = _step(body, row, row.document, first=not scene.verdicts.knows(key))

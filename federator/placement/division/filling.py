@@ -205,9 +205,8 @@ class _Cells:
     def run(self, left: int) -> int:
         """Moves blocks until none is left or no cluster may; returns what is left."""
         cells, rank = self.cells, self.rank
-        floors = (
-            self.largest > self.unit
-        )  # given at once they may leave the least domain behind: the next one counts
+        # given at once they may leave the least domain behind: the next one counts
+        floors = self.largest > self.unit
         ranks = [rank(cell, left) for cell in cells]
         while left > 0 and ranks:
             best = min(ranks)

@@ -109,18 +109,16 @@ class Commitments:
         if before is not None:
             for holding in before.holdings:
                 if holding.cluster not in kept:
-                    if commitment.uid in self._trails.get(
-                        holding.cluster, {}
-                    ):  # else it is confirmed gone already
+                    # else it is confirmed gone already
+                    if commitment.uid in self._trails.get(holding.cluster, {}):
                         self._leaving.setdefault(holding.cluster, set()).add(commitment.uid)
                     self._heard_of(holding.cluster, commitment.uid)
                 elif (
                     self._sent.get(holding.cluster, {}).get(commitment.uid, 0)
                     > kept[holding.cluster]
                 ):
-                    self._heard_of(
-                        holding.cluster, commitment.uid
-                    )  # a decision that was not taken after all
+                    # a decision that was not taken after all
+                    self._heard_of(holding.cluster, commitment.uid)
 
     def progressed(self, uid: str, done: Ranges) -> bool:
         """Records all shards of a workload that are done; () also for a workload that is gone.
@@ -392,9 +390,8 @@ class Commitments:
             return
         trails[uid] = trail + step if trail else step
         recent = self._recent.setdefault(cluster, [])
-        if (
-            recent and recent[-1] > place
-        ):  # only when decisions are read that were made before: in any order
+        # only when decisions are read that were made before: in any order
+        if recent and recent[-1] > place:
             self._unsorted.add(cluster)
         recent.append(place)
 
