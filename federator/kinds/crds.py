@@ -34,8 +34,8 @@ def kubernetes_version() -> str:
 
 def definitions() -> Mapping[str, Any]:
     """The Kubernetes types that a pod template is made of, by their short names."""
-    found: Mapping[str, Any] = _document()["schemas"]
-    return found
+    schemas: Mapping[str, Any] = _document()["schemas"]
+    return schemas
 
 
 @functools.cache

@@ -29,5 +29,5 @@ member saw beyond the native status.
 
 def piece_of(annotations: Obj) -> Range | None:
     """The range that a Job runs, from its annotations; None for a Job that is not of a job set."""
-    found = raw.ranges(annotations, SHARDS_ANNOTATION)
-    return found[0] if len(found) == 1 else None
+    ranges = raw.ranges(annotations, SHARDS_ANNOTATION)
+    return ranges[0] if len(ranges) == 1 else None

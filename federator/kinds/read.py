@@ -40,8 +40,8 @@ def load(obj: Any, path: str = "") -> Model:
         raise InvalidObject(
             [FieldError(errors.join(path, "kind"), f"{kind.kind} has no model of ours")]
         )
-    model, found = _model(kind, obj)
-    _raise_if(found, path)
+    model, problems = _model(kind, obj)
+    _raise_if(problems, path)
     assert model is not None
     return model
 
@@ -79,15 +79,17 @@ def load_json(text: str | bytes, limits: Limits = decoding.FILE_LIMITS) -> list[
 
 def host_problems(obj: Mapping[str, Any]) -> list[FieldError]:
     """What people must not write on the host: the block that marks slices."""
-    found: list[FieldError] = []
+    problems: list[FieldError] = []
     if raw.at(obj, "spec", "slice") is not None and registry.kind_of(obj) is not None:
-        found.append(
+        problems.append(
             FieldError("spec.slice", "is written by the federation in members, never on the host")
         )
     if names.SLICE_ANNOTATION in raw.mapping(obj, "metadata", "annotations"):
         path = f"metadata.annotations.{names.SLICE_ANNOTATION}"
-        found.append(FieldError(path, "is written by the federation in members, never on the host"))
-    return found
+        problems.append(
+            FieldError(path, "is written by the federation in members, never on the host")
+        )
+    return problems
 
 
 def _objects(document: Any, path: str) -> list[dict[str, Any]]:
@@ -119,11 +121,11 @@ def _kind(obj: Any, path: str) -> Kind:
     raise InvalidObject([FieldError(errors.join(path, "kind"), message)])
 
 
-def _raise_if(found: Sequence[FieldError], path: str) -> None:
-    if found:
+def _raise_if(problems: Sequence[FieldError], path: str) -> None:
+    if problems:
         placed = [
             FieldError(errors.join(path, error.path), error.message)
-            for error in found[:MAX_PROBLEMS]
+            for error in problems[:MAX_PROBLEMS]
         ]
         raise InvalidObject(placed)
 
@@ -140,19 +142,19 @@ def _schema(kind: str) -> Mapping[str, Any]:
 def _model(kind: Kind, obj: dict[str, Any]) -> tuple[Model | None, list[FieldError]]:
     """The model, and all problems: of the schema first, then those that only the model sees."""
     of_schema = structural.problems(_without_metadata(kind, obj), _schema(kind.kind))
-    found = {error.path: error for error in itertools.islice(of_schema, MAX_PROBLEMS)}
-    if len(found) >= MAX_PROBLEMS:  # each further one would cost time, and none would be shown
-        return None, sorted(found.values(), key=lambda error: error.path)
+    problems = {error.path: error for error in itertools.islice(of_schema, MAX_PROBLEMS)}
+    if len(problems) >= MAX_PROBLEMS:  # each further one would cost time, and none would be shown
+        return None, sorted(problems.values(), key=lambda error: error.path)
     for error in (*_name_problems(kind, obj), *_metadata_problems(obj)):
-        found.setdefault(error.path, error)
+        problems.setdefault(error.path, error)
     model: Model | None = None
     if kind.model is not None:
         try:
             model = kind.model.model_validate(_without_nulls(obj))
         except ValidationError as error:
             for path, message in _from_pydantic(error, obj):
-                found.setdefault(path, FieldError(path, message))
-    return model, sorted(found.values(), key=lambda error: error.path)
+                problems.setdefault(path, FieldError(path, message))
+    return model, sorted(problems.values(), key=lambda error: error.path)
 
 
 def _without_metadata(kind: Kind, obj: dict[str, Any]) -> dict[str, Any]:
@@ -179,8 +181,8 @@ def name_problem(obj: Mapping[str, Any]) -> str:
     """What is wrong with the name of an object of one of our kinds, as a sentence; "" when nothing
     is.
     """
-    found = _name_problems(_kind(obj, ""), obj)
-    return found[0].message if found else ""
+    problems = _name_problems(_kind(obj, ""), obj)
+    return problems[0].message if problems else ""
 
 
 def _name_problems(kind: Kind, obj: Mapping[str, Any]) -> list[FieldError]:
@@ -205,7 +207,7 @@ def _name_problems(kind: Kind, obj: Mapping[str, Any]) -> list[FieldError]:
 
 def _metadata_problems(obj: Mapping[str, Any]) -> list[FieldError]:
     """What API servers refuse in the metadata of every kind."""
-    found = [
+    problems = [
         FieldError(f"metadata.labels.{key[:80]}", problem)
         for key in raw.mapping(obj, "metadata", "labels")
         if (problem := selectors.check_label_key(key))
@@ -213,19 +215,19 @@ def _metadata_problems(obj: Mapping[str, Any]) -> list[FieldError]:
     annotations = raw.text_map(obj, "metadata", "annotations")
     size = sum(len(key.encode()) + len(text.encode()) for key, text in annotations.items())
     if size > ANNOTATIONS_MAX:
-        found.append(
+        problems.append(
             FieldError(
                 "metadata.annotations", f"hold {size} bytes, at most {ANNOTATIONS_MAX} are allowed"
             )
         )
-    return found
+    return problems
 
 
 def _from_pydantic(error: ValidationError, obj: Any) -> list[tuple[str, str]]:
     """(path, message) of each problem; what pydantic adds to a place for unions and keys is not
     part of the path.
     """
-    found: dict[str, str] = {}
+    messages: dict[str, str] = {}
     for detail in error.errors(include_url=False, include_context=False, include_input=False):
         path, here = "", obj
         for part in detail["loc"]:
@@ -236,12 +238,12 @@ def _from_pydantic(error: ValidationError, obj: Any) -> list[tuple[str, str]]:
             else:
                 break
         message = _WORDS.get(detail["type"], detail["msg"])
-        found[path] = (
-            f"{found[path]}, or {message}"
-            if path in found and message not in found[path]
+        messages[path] = (
+            f"{messages[path]}, or {message}"
+            if path in messages and message not in messages[path]
             else message
         )
-    return list(found.items())
+    return list(messages.items())
 
 
 _WORDS = {

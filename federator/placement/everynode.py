@@ -80,7 +80,7 @@ def decide(
     wanted = max(len(parts), 1)
     reason, why = closed or _binding(ask, places, parts, admission, known)
     same = {share.cluster: share.seq for share in shares} == {
-        name: one.seq for name, one in mine.items()
+        name: holding.seq for name, holding in mine.items()
     }
     policy = ask.policy
     return Decision(

@@ -56,7 +56,8 @@ def _counts(
     most, least = [part.count for part in parts], [part.min for part in parts]
     if most == least:
         return most
-    if (given := next((one.pods or most for one in held if one.count), None)) is not None:
+    given = next((holding.pods or most for holding in held if holding.count), None)
+    if given is not None:
         clamped = zip(given, parts, strict=False)
         counts = [min(max(count, part.min), part.count) for count, part in clamped]
         return counts if len(counts) == len(parts) else most

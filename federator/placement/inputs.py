@@ -45,12 +45,12 @@ def inputs_hash(
 def texts(ask: Ask, snapshot: FleetSnapshot, memo: MutableMapping[Any, Any] | None = None) -> Texts:
     """The texts of the policy and of the fleet under it."""
     key = ("inputs", number_of(ask.policy))
-    found: Texts | None = memo.get(key) if memo is not None else None
-    if found is None:
-        found = policy_text(normal(ask.policy)), names.encoded(fleet_text(ask, snapshot))
+    cached: Texts | None = memo.get(key) if memo is not None else None
+    if cached is None:
+        cached = policy_text(normal(ask.policy)), names.encoded(fleet_text(ask, snapshot))
         if memo is not None:
-            memo[key] = found
-    return found
+            memo[key] = cached
+    return cached
 
 
 def hash_of(ask: Ask, texts: Texts) -> str:

@@ -51,18 +51,18 @@ def homes(blocks: Blocks, held: Iterable[Holding], clusters: Collection[str]) ->
     What runs counts before what is recorded, as after the loss of a decision; of two that hold the
     same ordinal, the one with the later decision.
     """
-    found = {name: list(ranges) for name, ranges in blocks.items() if name in clusters and ranges}
+    present = {name: list(ranges) for name, ranges in blocks.items() if name in clusters and ranges}
     taken: Ranges = ()
-    for holding in sorted(held, key=lambda one: (-one.seq, one.cluster)):
+    for holding in sorted(held, key=lambda holding: (-holding.seq, holding.cluster)):
         if holding.cluster not in clusters:
             continue
         mine = shards.minus(shards.normal(holding.ranges), taken)
         taken = shards.union(taken, mine)
-        for name, others in found.items():
+        for name, others in present.items():
             if name != holding.cluster:
-                found[name] = list(shards.minus(others, mine))
-        found[holding.cluster] = _with(found.get(holding.cluster, []), holding.ranges, mine)
-    return {name: tuple(sorted(ranges)) for name, ranges in sorted(found.items()) if ranges}
+                present[name] = list(shards.minus(others, mine))
+        present[holding.cluster] = _with(present.get(holding.cluster, []), holding.ranges, mine)
+    return {name: tuple(sorted(ranges)) for name, ranges in sorted(present.items()) if ranges}
 
 
 def _with(blocks: list[Range], pieces: Ranges, mine: Ranges) -> list[Range]:
@@ -152,15 +152,15 @@ def decide(
     present = homes(blocks, held, snapshot.clusters)
     for name in ask.ordinals.released:
         dead = name in snapshot.clusters and snapshot.clusters[name].dead
-        if dead or (name in empty and all(one.cluster != name for one in held)):
+        if dead or (name in empty and all(holding.cluster != name for holding in held)):
             present.pop(name, None)
     plan = _Plan(ask, ask.ordinals, candidates.places(ask, snapshot, ledger), present)
     universe: Ranges = ((0, ask.count - 1),) if ask.count > 0 else ()
-    mine = {one.cluster: one for one in held if one.cluster in plan.places}
-    for name, one in mine.items():
+    mine = {holding.cluster: holding for holding in held if holding.cluster in plan.places}
+    for name, holding in mine.items():
         if name not in ask.ordinals.released or ask.suspended:
             home = shards.normal(plan.blocks.get(name, ()))
-            kept = shards.intersect(shards.intersect(shards.normal(one.ranges), home), universe)
+            kept = shards.intersect(shards.intersect(shards.normal(holding.ranges), home), universe)
             if kept:
                 plan.give(name, kept)
     running = {name: shards.size(ranges) for name, ranges in plan.given.items()}
@@ -257,14 +257,14 @@ def _divided(  # noqa: PLR0917 what `decide` knows by then
         policy=replace(policy, exclude=excluded, division=division),
     )
     has = {name: shards.size(ranges) for name, ranges in plan.given.items()}
-    numbers = {name: one.seq for name, one in mine.items()}
+    numbers = {name: holding.seq for name, holding in mine.items()}
     held = tuple(Holding(name, n, n, numbers.get(name, seq)) for name, n in sorted(has.items()))
     made = engine.decide(
         beside, held, snapshot, ledger, seq=seq, mark=mark, capped=capped, by_name=by_name
     )
     if ask.suspended:
         return made
-    more = {one.cluster: one.count - has.get(one.cluster, 0) for one in made.shares}
+    more = {share.cluster: share.count - has.get(share.cluster, 0) for share in made.shares}
     _begin(plan, {name: n for name, n in more.items() if n > 0}, new)
     return made
 
@@ -319,7 +319,9 @@ def _worded(  # noqa: PLR0917 what `decide` knows by then
     placed = sum(share.count for share in shares)
     counts = {share.cluster: share.count for share in shares}
     missing = wanted - placed
-    same = {one.cluster: one.seq for one in shares} == {name: one.seq for name, one in mine.items()}
+    same = {share.cluster: share.seq for share in shares} == {
+        name: holding.seq for name, holding in mine.items()
+    }
     notes = [*_waits(plan, universe), *_stays(plan, counts)]
     reason = made.reason
     if not missing and reason not in (Reason.MISCONFIGURED, Reason.SUSPENDED):
@@ -336,7 +338,7 @@ def _worded(  # noqa: PLR0917 what `decide` knows by then
         reason=reason,
         message="; ".join([message, *notes]),
         verdicts=tuple(_verdict(plan, verdict, counts) for verdict in made.verdicts),
-        seq=max((one.seq for one in mine.values()), default=seq) if same and mine else seq,
+        seq=max((holding.seq for holding in mine.values()), default=seq) if same and mine else seq,
         held=sum(counts[name] for name in _holding_on(plan, counts)),
         to_move=0,
         moved=0,

@@ -88,9 +88,9 @@ def document(
     if not clusters:
         raise NothingToRecord("the federation has no member, so there is no fleet to record")
     silent = [
-        raw.text(one, "metadata", "name")
-        for one in clusters
-        if "capacity" not in raw.mapping(one, "status")
+        raw.text(cluster, "metadata", "name")
+        for cluster in clusters
+        if "capacity" not in raw.mapping(cluster, "status")
     ]
     if silent:
         raise NothingToRecord(f"{', '.join(silent)} has not reported its capacity yet")
@@ -102,11 +102,11 @@ def document(
     ]
     if not told:
         raise NothingToRecord("the federation has no workload, so there is nothing to replay")
-    begin_s = min(one.created_s for one in told)
-    for one in told:
-        one.scalings = list(_scalings(one))
+    begin_s = min(workload.created_s for workload in told)
+    for workload in told:
+        workload.scalings = list(_scalings(workload))
     _submitted(told)
-    until_s = max(int(now_s) - begin_s, *(one.submit_s - begin_s for one in told), 1)
+    until_s = max(int(now_s) - begin_s, *(workload.submit_s - begin_s for workload in told), 1)
     notes = [*_ours(told, histories), *_of_clusters(clusters)]
     fleet, foreign = _fleet(clusters, by_kind, told, now_s)
     return {
@@ -122,7 +122,7 @@ def document(
                 "notes": [*notes, *foreign],
                 "levels": _levels(by_kind.get("Namespace", ())),
                 "profiles": [_bare(obj) for obj in by_kind.get("RuntimeProfile", ())],
-                "works": [_work(one, begin_s) for one in told],
+                "works": [_work(workload, begin_s) for workload in told],
                 "complete": True,
             }
         },
@@ -139,18 +139,24 @@ def key_of(kind: str, obj: Obj) -> WorkloadKey:
 def _told(kind: Any, obj: Obj, histories: Mapping[WorkloadKey, History]) -> _Told:
     key = key_of(kind.kind, obj)
     entries = histories.get(key, History()).entries
-    made = [one for one in entries if one.get("kind") == "Decision" and one.get("key") == str(key)]
+    made = [
+        entry
+        for entry in entries
+        if entry.get("kind") == "Decision" and entry.get("key") == str(key)
+    ]
     born = int(raw.epoch_s(raw.text(obj, "metadata", "creationTimestamp")))
     # One of the same name may have been deleted before: what is older than the object is of that.
-    lived = [one for one in entries if _number(one, "at") >= born and one.get("key") == str(key)]
-    over = next((one for one in lived if str(one.get("to", "")).startswith(_OVER)), None)
-    decisions = [one for one in made if _number(one, "at") >= born]
+    lived = [
+        entry for entry in entries if _number(entry, "at") >= born and entry.get("key") == str(key)
+    ]
+    over = next((entry for entry in lived if str(entry.get("to", "")).startswith(_OVER)), None)
+    decisions = [decision for decision in made if _number(decision, "at") >= born]
     return _Told(
         key,
         obj,
         born,
         kind.verbs.count(obj),
-        sorted(decisions, key=lambda one: raw.integer(one, "seq")),
+        sorted(decisions, key=lambda decision: raw.integer(decision, "seq")),
         kind.verbs.unit is Unit.SHARDS,
         over_s=_number(over, "at") if over is not None else None,
         failed=over is not None and str(over["to"]).startswith(_FAILED),
@@ -162,16 +168,16 @@ def _number(entry: Obj, name: str) -> float:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
 
 
-def _scalings(one: _Told) -> Iterator[tuple[int, int, Obj]]:
+def _scalings(workload: _Told) -> Iterator[tuple[int, int, Obj]]:
     """The edits of a service's replicas, as far as its decisions tell them; none where what they
     say is not the number of its object (strategy Duplicate gives each cluster that many).
     """
-    told = [entry for entry in one.decisions if raw.integer(entry, "wanted")]
+    told = [entry for entry in workload.decisions if raw.integer(entry, "wanted")]
     if (
-        one.shards
-        or one.first_seq is None
+        workload.shards
+        or workload.first_seq is None
         or not told
-        or raw.integer(told[-1], "wanted") != one.count
+        or raw.integer(told[-1], "wanted") != workload.count
     ):
         return
     for before, entry in itertools.pairwise(told):
@@ -183,29 +189,33 @@ def _submitted(told: list[_Told]) -> None:
     """Sorts by submission, which is in whole seconds: no work before one that was first decided on
     sooner. So it is with scalings.
     """
-    for one in told:
-        one.submit_s = one.created_s
-    known = [(_issued(one.decisions[0]), one, -1) for one in told if one.first_seq is not None]
+    for workload in told:
+        workload.submit_s = workload.created_s
+    known = [
+        (_issued(workload.decisions[0]), workload, -1)
+        for workload in told
+        if workload.first_seq is not None
+    ]
     # An edit that found no room leaves the shares and their number as they were: its place is that
     # of the newest number that had been issued by then.
-    written = sorted(_issued(entry) for one in told for entry in one.decisions)
+    written = sorted(_issued(entry) for workload in told for entry in workload.decisions)
     newest = list(
         itertools.accumulate((seq for _, seq in sorted((at, seq) for seq, at in written)), max)
     )
     times = sorted(at for _, at in written)
-    for one in told:
-        for at, (_, _, entry) in enumerate(one.scalings):
+    for workload in told:
+        for at, (_, _, entry) in enumerate(workload.scalings):
             seq, at_s = _issued(entry)
-            known.append(((max(seq, newest[bisect.bisect(times, at_s) - 1]), at_s), one, at))
+            known.append(((max(seq, newest[bisect.bisect(times, at_s) - 1]), at_s), workload, at))
     latest = 0
-    for _, one, at in sorted(known, key=lambda arrival: arrival[0]):
+    for _, workload, at in sorted(known, key=lambda arrival: arrival[0]):
         if at < 0:
-            latest = one.submit_s = max(one.submit_s, latest)
+            latest = workload.submit_s = max(workload.submit_s, latest)
         else:
-            at_s, replicas, entry = one.scalings[at]
+            at_s, replicas, entry = workload.scalings[at]
             latest = max(at_s, latest)
-            one.scalings[at] = (latest, replicas, entry)
-    told.sort(key=lambda one: (one.submit_s, one.first_seq or 0, one.key))
+            workload.scalings[at] = (latest, replicas, entry)
+    told.sort(key=lambda workload: (workload.submit_s, workload.first_seq or 0, workload.key))
 
 
 def _issued(entry: Obj) -> tuple[int, float]:
@@ -213,7 +223,7 @@ def _issued(entry: Obj) -> tuple[int, float]:
     return raw.integer(entry, "seq"), _number(entry, "at")
 
 
-def _work(one: _Told, begin_s: int) -> dict[str, Any]:
+def _work(workload: _Told, begin_s: int) -> dict[str, Any]:
     decisions = [
         {
             "seq": raw.integer(entry, "seq"),
@@ -221,40 +231,40 @@ def _work(one: _Told, begin_s: int) -> dict[str, Any]:
             "wanted": raw.integer(entry, "wanted"),
             "clusters": _counts(entry.get("to")),
         }
-        for entry in one.decisions
-        if _counts(entry.get("from")) != _counts(entry.get("to")) and not _is_over(one, entry)
+        for entry in workload.decisions
+        if _counts(entry.get("from")) != _counts(entry.get("to")) and not _is_over(workload, entry)
     ]
-    found: dict[str, Any] = {"submit": one.submit_s - begin_s}
-    if one.first_seq is not None:
-        found["cycle"] = _number(one.decisions[0], "asOf")
-    if one.scalings:
-        found["replicas"] = next(
-            filter(None, (raw.integer(entry, "wanted") for entry in one.decisions))
+    work: dict[str, Any] = {"submit": workload.submit_s - begin_s}
+    if workload.first_seq is not None:
+        work["cycle"] = _number(workload.decisions[0], "asOf")
+    if workload.scalings:
+        work["replicas"] = next(
+            filter(None, (raw.integer(entry, "wanted") for entry in workload.decisions))
         )
-        found["scalings"] = [
+        work["scalings"] = [
             {"at": at_s - begin_s, "replicas": replicas, "cycle": _number(entry, "asOf")}
-            for at_s, replicas, entry in one.scalings
+            for at_s, replicas, entry in workload.scalings
         ]
-    if one.over_s is not None:
-        found["runtime"] = max(-int(-one.over_s // 1) - _began_s(one), 0)
-        if one.failed:
-            found["failed"] = True
-    return {**found, "workload": _bare(one.obj), "decisions": decisions}
+    if workload.over_s is not None:
+        work["runtime"] = max(-int(-workload.over_s // 1) - _began_s(workload), 0)
+        if workload.failed:
+            work["failed"] = True
+    return {**work, "workload": _bare(workload.obj), "decisions": decisions}
 
 
-def _is_over(one: _Told, entry: Obj) -> bool:
+def _is_over(workload: _Told, entry: Obj) -> bool:
     """Whether it is a decision about a work that had ended: it takes away what nothing runs in."""
-    return one.over_s is not None and _number(entry, "at") >= one.over_s
+    return workload.over_s is not None and _number(entry, "at") >= workload.over_s
 
 
-def _began_s(one: _Told) -> int:
+def _began_s(job: _Told) -> int:
     """The second in which a job had a place for all its shards."""
     whole = (
         int(_number(entry, "at"))
-        for entry in one.decisions
-        if sum(_counts(entry.get("to")).values()) >= one.count
+        for entry in job.decisions
+        if sum(_counts(entry.get("to")).values()) >= job.count
     )
-    return max(next(whole, one.submit_s), one.submit_s)
+    return max(next(whole, job.submit_s), job.submit_s)
 
 
 def _counts(shares: object) -> dict[str, int]:
@@ -269,8 +279,10 @@ def _counts(shares: object) -> dict[str, int]:
 
 def _ours(told: Sequence[_Told], histories: Mapping[WorkloadKey, History]) -> Iterator[str]:
     """What the history does not reach back to."""
-    begins = max((found.begins or 0.0 for found in histories.values()), default=0.0)
-    older = [one for one in told if one.first_seq is None or histories[one.key].more]
+    begins = max((history.begins or 0.0 for history in histories.values()), default=0.0)
+    older = [
+        workload for workload in told if workload.first_seq is None or histories[workload.key].more
+    ]
     if older:
         yield (
             f"The history has no first decision of {len(older)} of {len(told)} workloads"
@@ -278,8 +290,8 @@ def _ours(told: Sequence[_Told], histories: Mapping[WorkloadKey, History]) -> It
             "lacks is not compared."
         )
     gaps = sum(
-        any(entry.get("kind") in ("Gap", "Lost") for entry in found.entries)
-        for found in histories.values()
+        any(entry.get("kind") in ("Gap", "Lost") for entry in history.entries)
+        for history in histories.values()
     )
     if gaps:
         yield "The history has gaps: another hub led for a while, or entries were lost."
@@ -290,10 +302,13 @@ def _ours(told: Sequence[_Told], histories: Mapping[WorkloadKey, History]) -> It
 
 
 def _of_clusters(clusters: Sequence[Obj]) -> Iterator[str]:
-    for one in clusters:
-        ready = raw.condition(one, "Ready")
+    for cluster in clusters:
+        ready = raw.condition(cluster, "Ready")
         if ready and ready.get("status") != "True":
-            name, since = raw.text(one, "metadata", "name"), raw.text(ready, "lastTransitionTime")
+            name, since = (
+                raw.text(cluster, "metadata", "name"),
+                raw.text(ready, "lastTransitionTime"),
+            )
             yield (
                 f"{name} was not ready when it was recorded (since {since}): it is replayed as "
                 "ready."
@@ -305,7 +320,7 @@ def _fleet(
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The clusters without what the recorded workloads hold, and what others hold as sentences."""
     held = _held(by_kind, told, now_s)
-    found, notes = [], []
+    fleet, notes = [], []
     for obj in clusters:
         view = membercluster.to_view(obj, 0.0)
         assert view.capacity is not None
@@ -318,7 +333,7 @@ def _fleet(
             if "apis" in raw.mapping(obj, "status")
             else {}
         )
-        found.append({**_bare(obj), "status": {**apis, "capacity": status}})
+        fleet.append({**_bare(obj), "status": {**apis, "capacity": status}})
         if foreign:
             said = ", ".join(
                 f"{name} {amount}" for name, amount in quantity.render(foreign).items()
@@ -328,7 +343,7 @@ def _fleet(
                 "over its nodes by size,"
                 " and stays occupied."
             )
-    return found, notes
+    return fleet, notes
 
 
 def _held(
@@ -341,16 +356,16 @@ def _held(
         facts = decisionfacts.decision_facts(obj)
         shares[facts.key] = {share.cluster: share.slots for share in facts.shares}
     held: dict[str, Resources] = {}
-    for one in told:
-        kind = registry.KINDS[one.key.kind]
+    for workload in told:
+        kind = registry.KINDS[workload.key.kind]
         assert kind.verbs is not None
         try:
-            ask = recorded.ask_of(kind.verbs, one.obj, profiles)
+            ask = recorded.ask_of(kind.verbs, workload.obj, profiles)
         except FieldError:
             continue  # nothing of it was ever placed
-        holds = shares.get(one.key, {})
-        if one.over_s is not None:
-            holds = _lately(one, ask.slots) if now_s - one.over_s < REPORTED_S else {}
+        holds = shares.get(workload.key, {})
+        if workload.over_s is not None:
+            holds = _lately(workload, ask.slots) if now_s - workload.over_s < REPORTED_S else {}
         requests = ask.shape.requests
         copy = requests if requests[PODS] else requests + Resources({PODS: 1})
         for cluster, copies in holds.items():
@@ -358,10 +373,10 @@ def _held(
     return held
 
 
-def _lately(one: _Told, slots: int) -> dict[str, int]:
+def _lately(job: _Told, slots: int) -> dict[str, int]:
     """What a job that has just ended may still hold by the reports of the clusters."""
     most: dict[str, int] = {}
-    for entry in one.decisions:
+    for entry in job.decisions:
         for cluster, count in _counts(entry.get("to")).items():
             most[cluster] = min(max(most.get(cluster, 0), count), slots)
     return most
@@ -402,10 +417,10 @@ def _occupied(rows: Sequence[NodeRow], foreign: Resources) -> Iterator[NodeRow]:
 
 def _levels(namespaces: Sequence[Obj]) -> dict[str, str]:
     levels = {
-        raw.text(one, "metadata", "name"): pod_security.enforced(
-            raw.mapping(one, "metadata", "labels")
+        raw.text(namespace, "metadata", "name"): pod_security.enforced(
+            raw.mapping(namespace, "metadata", "labels")
         ).level
-        for one in namespaces
+        for namespace in namespaces
     }
     return {
         name: str(level)
@@ -439,4 +454,4 @@ def _without_secrets(value: Any) -> Any:
             for name, below in value.items()
             if not (name in _SECRET and isinstance(below, list))
         }
-    return [_without_secrets(one) for one in value] if isinstance(value, list) else value
+    return [_without_secrets(item) for item in value] if isinstance(value, list) else value

@@ -9,8 +9,6 @@ SAY_NOTHING = {"one", "ones", "found"}
 """Whatever a loop meets is `one`, and whatever a call returns is `found`: a reader has to look up
 what it is.
 """
-STILL = ("federator/kinds/", "federator/placement/", "federator/simulate/")
-"""Folders in which such names are left. This list only gets shorter."""
 
 
 def bound(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -35,22 +33,8 @@ def test_no_name_says_only_that_something_is_one_or_was_found() -> None:
     wrong = [
         f"{source.name}:{line} {name}"
         for source in sources.all_sources()
-        if not source.name.startswith(STILL)
         for line, name in bound(source.tree)
         if name.lstrip("_") in SAY_NOTHING
     ]
 
     assert not wrong
-
-
-def test_a_folder_that_is_through_is_taken_from_the_list() -> None:
-    left = {
-        folder
-        for folder in STILL
-        for source in sources.all_sources()
-        if source.name.startswith(folder)
-        for _, name in bound(source.tree)
-        if name.lstrip("_") in SAY_NOTHING
-    }
-
-    assert left == set(STILL)

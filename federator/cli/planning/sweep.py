@@ -65,7 +65,7 @@ def sweep(
             ]
             more = len(failures) - len(shown)
             common.fail(*shown, *([f"and {more:,} more simulations failed"] if more else []))
-        curve = frontier.found(planned, results)
+        curve = frontier.summarize(planned, results)
         made = page.files(planned, curve, results)
         forms.write(out, made)
     except InvalidScenario as bad:

@@ -24,7 +24,7 @@ def recurrence(obj: Obj) -> Recurrence:
     """Total: an object that was written past the schema gives one with a problem."""
     spec, status = raw.mapping(obj, "spec"), raw.mapping(obj, "status")
     deadline = raw.at(spec, "startingDeadlineSeconds")
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "suspended": raw.flag(spec, "suspend"),
         "concurrency": raw.text(spec, "concurrencyPolicy", default="Allow"),
         "deadline_s": max(deadline, 0) if type(deadline) is int else None,
@@ -37,12 +37,12 @@ def recurrence(obj: Obj) -> Recurrence:
     try:
         times = schedule.parse(raw.text(spec, "schedule"))
     except BadSchedule as bad:
-        return Recurrence(None, reason=INVALID, problem=f"spec.schedule: {bad}", **found)
+        return Recurrence(None, reason=INVALID, problem=f"spec.schedule: {bad}", **fields)
     try:
         zone = schedule.zone_of(raw.text(spec, "timeZone"))
     except BadSchedule as bad:
-        return Recurrence(None, reason=UNKNOWN_ZONE, problem=f"spec.timeZone: {bad}", **found)
-    return Recurrence(times, zone=zone, **found)
+        return Recurrence(None, reason=UNKNOWN_ZONE, problem=f"spec.timeZone: {bad}", **fields)
+    return Recurrence(times, zone=zone, **fields)
 
 
 def run_name(name: str, due_s: int) -> str:
@@ -66,11 +66,17 @@ def due_of(run: str) -> int:
 def read_run(obj: Obj) -> Run:
     meta = raw.mapping(obj, "metadata")
     owner = next(
-        (one for one in raw.objects(meta, "ownerReferences") if one.get("controller") is True),
+        (
+            reference
+            for reference in raw.objects(meta, "ownerReferences")
+            if reference.get("controller") is True
+        ),
         raw.NO_FIELDS,
     )
     failed, complete = raw.condition(obj, "Failed"), raw.condition(obj, "Complete")
-    ended = next((one for one in (failed, complete) if one.get("status") == "True"), None)
+    ended = next(
+        (condition for condition in (failed, complete) if condition.get("status") == "True"), None
+    )
     return Run(
         name=raw.text(meta, "name"),
         uid=raw.text(meta, "uid"),

@@ -76,8 +76,8 @@ def _newest(now: int, *times_s: int) -> int:
     return max((time_s for time_s in times_s if time_s <= now + AHEAD_S), default=0)
 
 
-def _sooner(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else min(one, other)
+def _sooner(time_s: int | None, other_s: int | None) -> int | None:
+    return other_s if time_s is None else time_s if other_s is None else min(time_s, other_s)
 
 
 def _excess(
@@ -86,7 +86,7 @@ def _excess(
     """(finished runs beyond the limits that may go now, when the first of the others may). The
     newest are kept.
     """
-    found: list[Run] = []
+    excess: list[Run] = []
     later_s: int | None = None
     for failed, keep in ((False, recurrence.keep_completed), (True, recurrence.keep_failed)):
         over = [run for run in runs if run.finished and run.failed is failed and not run.deleting]
@@ -94,5 +94,5 @@ def _excess(
             if run.due_s + SETTLED_S > now:
                 later_s = _sooner(later_s, run.due_s + SETTLED_S)
             elif run.due_s <= max(recurrence.last_s, recurrence.missed_s):
-                found.append(run)
-    return tuple(found), later_s
+                excess.append(run)
+    return tuple(excess), later_s

@@ -21,17 +21,19 @@ from federator.status.fold import Fold
 def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
     mark = verbs.mark_of_annotation(obj)
     meta, status = raw.mapping(obj, "metadata"), raw.mapping(obj, "status")
-    told = _told(obj)
+    member_status = _told(obj)
     reason, message = _native_trouble(obj) if "conditions" in status else ("", "")
     unschedulable, since_s = 0, 0.0
     # A new seq makes no new generation here, so the member says of which seq it speaks.
-    if told and (mark is None or raw.integer(told, "seq", default=mark.seq) == mark.seq):
+    if member_status and (
+        mark is None or raw.integer(member_status, "seq", default=mark.seq) == mark.seq
+    ):
         reason, message = (
-            raw.word(told, "reason") or reason,
-            raw.sentence(told, "message") or message,
+            raw.word(member_status, "reason") or reason,
+            raw.sentence(member_status, "message") or message,
         )
-        unschedulable = raw.figure(told, "unschedulable", "count")
-        since_s = raw.epoch_s(raw.text(told, "unschedulable", "since"))
+        unschedulable = raw.figure(member_status, "unschedulable", "count")
+        since_s = raw.epoch_s(raw.text(member_status, "unschedulable", "since"))
     actual = raw.figure(status, "replicas")
     generation, observed = (
         raw.integer(meta, "generation"),
@@ -98,10 +100,10 @@ def _told(obj: Obj) -> Obj:
     """What the member added, {} for anything that is not an object."""
     text = raw.text(obj, "metadata", "annotations", MEMBER_STATUS_ANNOTATION)
     try:
-        found = json.loads(text) if text else None
+        member_status = json.loads(text) if text else None
     except (ValueError, RecursionError):
         return raw.NO_FIELDS
-    return found if isinstance(found, dict) else raw.NO_FIELDS
+    return member_status if isinstance(member_status, dict) else raw.NO_FIELDS
 
 
 def _native_trouble(obj: Obj) -> tuple[str, str]:

@@ -127,7 +127,7 @@ class FailureRule(Model):
     """By a condition of the pod."""
 
     @model_validator(mode="after")
-    def _one(self) -> "FailureRule":
+    def _codes_or_conditions(self) -> "FailureRule":
         if (self.on_exit_codes is None) == (self.on_pod_conditions is None):
             raise PydanticCustomError("rule", ONE_RULE[1])
         return self

@@ -33,8 +33,11 @@ def rules(obj: Obj) -> list[dict[str, Any]]:
         codes = raw.mapping(rule, "onExitCodes")
         if not codes:
             conditions = [
-                {"type": raw.text(one, "type"), "status": raw.text(one, "status", default="True")}
-                for one in raw.objects(rule, "onPodConditions")
+                {
+                    "type": raw.text(condition, "type"),
+                    "status": raw.text(condition, "status", default="True"),
+                }
+                for condition in raw.objects(rule, "onPodConditions")
             ]
             made.append({"action": action, "onPodConditions": conditions})
             continue

@@ -36,9 +36,9 @@ def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
 
 def _broken(obj: Obj) -> str:
     """What the slice tells of a pod by which its failure policy ends the whole job set."""
-    told = raw.condition(obj, "Failed")
-    known = told.get("status") == "True" and told.get("reason") == FAILURE_POLICY
-    return raw.sentence(told, "message") if known else ""
+    condition = raw.condition(obj, "Failed")
+    known = condition.get("status") == "True" and condition.get("reason") == FAILURE_POLICY
+    return raw.sentence(condition, "message") if known else ""
 
 
 def slice_status(seen: SliceObservation, conditions: Sequence[Obj]) -> dict[str, Any]:

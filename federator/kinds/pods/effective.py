@@ -172,11 +172,11 @@ def node_selector(pod: Obj) -> str:
 
 def pod_tolerations(pod: Obj) -> tuple[Toleration, ...]:
     """Each once, in a fixed order, so that equal pods have equal shapes. Raises FieldError."""
-    found = {
+    tolerations = {
         taints.toleration_from_dict(entry, f"{POD}.tolerations[{index}]")
         for index, entry in enumerate(raw.items(pod, "tolerations"))
     }
-    return tuple(sorted(found))
+    return tuple(sorted(tolerations))
 
 
 def one_per_node(template: Obj) -> bool:

@@ -138,7 +138,8 @@ def _check_parameters(support: Obj, sidecars: Obj, profile: str) -> None:
     for field in ("initContainers", "sidecars"):
         for entry in raw.objects(support, field):
             known[raw.text(entry, "name")] = {
-                raw.text(one, "name"): one for one in raw.objects(entry, "parameters")
+                raw.text(parameter, "name"): parameter
+                for parameter in raw.objects(entry, "parameters")
             }
     for name in sorted(sidecars):
         if name not in known:

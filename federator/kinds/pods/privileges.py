@@ -31,12 +31,13 @@ def of(obj: Obj, verbs: WorkloadVerbs, profile: Obj | None) -> Privileges:
     """Of all pods of the workload together. Raises FieldError as injection does."""
     if verbs.gang is None:
         return interning.value(_of_template(obj, verbs.pod_template(obj), verbs, profile))
-    found = [
+    per_role = [
         _at(_of_template(obj, role.template, verbs, profile), role.path)
         for role in verbs.gang.roles(obj)
     ]
     joined = {
-        name: next(filter(None, (getattr(one, name) for one in found)), "") for name in _FIELDS
+        name: next(filter(None, (getattr(privileges, name) for privileges in per_role)), "")
+        for name in _FIELDS
     }
     return interning.value(Privileges(**joined))
 
@@ -44,14 +45,14 @@ def of(obj: Obj, verbs: WorkloadVerbs, profile: Obj | None) -> Privileges:
 _FIELDS: Final = tuple(field.name for field in fields(Privileges))
 
 
-def _at(found: Privileges, path: str) -> Privileges:
+def _at(privileges: Privileges, path: str) -> Privileges:
     """The same with the path at which the template stands."""
-    told = {
+    texts = {
         name: path + text.removeprefix(inject.TEMPLATE)
         for name in ("baseline", "restricted", "nodes")
-        if (text := getattr(found, name)).startswith(f"{inject.TEMPLATE}.")
+        if (text := getattr(privileges, name)).startswith(f"{inject.TEMPLATE}.")
     }
-    return replace(found, **told)
+    return replace(privileges, **texts)
 
 
 def _of_template(obj: Obj, template: Obj, verbs: WorkloadVerbs, profile: Obj | None) -> Privileges:
@@ -61,8 +62,9 @@ def _of_template(obj: Obj, template: Obj, verbs: WorkloadVerbs, profile: Obj | N
     spec = raw.mapping(template, "spec")
     own = priorities.class_name(verbs.tier(obj))
     named = raw.text(spec, "priorityClassName")
+    baseline = [violation for violation in strict if violation.level is Level.BASELINE]
     return Privileges(
-        baseline=_told([one for one in strict if one.level is Level.BASELINE], source),
+        baseline=_told(baseline, source),
         restricted=_told(strict, source),
         nodes=_nodes(spec),
         service_account=_account(obj, spec, carried=verbs.carried),
@@ -109,8 +111,8 @@ class _Source:
         """The path as whoever wrote the field would name it."""
         if self._profile is None:
             return f"{inject.TEMPLATE}.{path}"
-        if found := _PART.fullmatch(path):
-            field, index, rest = found[1], int(found[2]), found[3]
+        if match := _PART.fullmatch(path):
+            field, index, rest = match[1], int(match[2]), match[3]
             return self._of_part(field, raw.items(self._pod, "spec", field)[index], rest)
         key = path.removeprefix("metadata.annotations[").removesuffix("]")
         if key != path and key not in raw.mapping(self._template, "metadata", "annotations"):
@@ -135,12 +137,12 @@ class _Source:
         return f"RuntimeProfile {raw.text(self._profile, 'metadata', 'name')}:"
 
 
-def _told(found: list[Violation], source: _Source) -> str:
+def _told(violations: list[Violation], source: _Source) -> str:
     """The first violation with its path and its control, and how many more there are; "" for
     none.
     """
-    if not found:
+    if not violations:
         return ""
-    first = found[0]
-    more = f"; {len(found) - 1} more" if len(found) > 1 else ""
+    first = violations[0]
+    more = f"; {len(violations) - 1} more" if len(violations) > 1 else ""
     return interning.text(f"{source.path(first.path)}: {first.message} ({first.control}){more}")

@@ -66,7 +66,7 @@ def history(objs: Sequence[Obj], workload_uid: str) -> list[Revision]:
             o.get("uid") == workload_uid for o in raw.objects(obj, "metadata", "ownerReferences")
         )
     ]
-    return sorted(map(read, own), key=lambda found: (found.number, found.name))
+    return sorted(map(read, own), key=lambda revision: (revision.number, revision.name))
 
 
 def name_of(workload: Obj, parts: Mapping[str, Any], profile: Profile) -> str:
@@ -122,13 +122,13 @@ def changes(before: Revision | None, after: Revision) -> list[str]:
     """What is different, one line each: `container app: image app:1 -> app:2`."""
     if before is None:
         return []
-    found = list(_differences("", before.parts, after.parts))
+    lines = list(_differences("", before.parts, after.parts))
     if before.profile != after.profile:
         was, now = (
             " ".join(filter(None, profile)) or "none" for profile in (before.profile, after.profile)
         )
-        found.append(f"RuntimeProfile: {was} -> {now}")
-    return found
+        lines.append(f"RuntimeProfile: {was} -> {now}")
+    return lines
 
 
 def _differences(path: str, old: Any, new: Any) -> Iterator[str]:
@@ -141,7 +141,7 @@ def _differences(path: str, old: Any, new: Any) -> Iterator[str]:
                 f"{path}.{name}" if path else name, was.get(name), now.get(name)
             )
     elif _named(old) and _named(new):
-        was, now = ({entry["name"]: entry for entry in found} for found in (old, new))
+        was, now = ({entry["name"]: entry for entry in entries} for entries in (old, new))
         for name in sorted(was.keys() | now.keys()):
             yield from _differences(f"{path}[{name}]", was.get(name), now.get(name))
     else:

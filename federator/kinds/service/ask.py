@@ -30,7 +30,7 @@ def render_slice(obj: Obj, share: Share, mark: SliceMark) -> dict[str, Any]:
         spec["service"] = _with_protocols(spec["service"])
     if raw.items(spec, "additionalServices"):
         spec["additionalServices"] = [
-            _with_protocols(one) for one in raw.objects(spec, "additionalServices")
+            _with_protocols(service) for service in raw.objects(spec, "additionalServices")
         ]
     if raw.items(spec, "loadBalancers"):
         doors = raw.objects(spec, "loadBalancers")

@@ -98,7 +98,10 @@ def _services(obj: Obj, mark: verbs.SliceMark | None) -> list[dict[str, Any]]:
     """The Service of the workload's name, and the further ones over the same pods."""
     asked = [
         (parts.name_of(obj), raw.mapping(obj, "spec", "service")),
-        *((raw.text(one, "name"), one) for one in raw.objects(obj, "spec", "additionalServices")),
+        *(
+            (raw.text(service, "name"), service)
+            for service in raw.objects(obj, "spec", "additionalServices")
+        ),
     ]
     return [
         _service(obj, mark, name, fields) for name, fields in asked if raw.items(fields, "ports")

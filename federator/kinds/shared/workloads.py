@@ -169,8 +169,8 @@ def indexes(status: Obj, field: str) -> shards.Ranges:
 
 def is_no_set(status: Obj, field: str) -> bool:
     """Whether something stands there, and it is no set of shards."""
-    found = status.get(field)
-    return found not in (None, "") and not indexes(status, field)
+    value = status.get(field)
+    return value not in (None, "") and not indexes(status, field)
 
 
 def trouble(row: Row) -> dict[str, Any]:

@@ -124,7 +124,7 @@ def _set(
     strategy = raw.mapping(obj, "spec", "updateStrategy")
     if "minReadySeconds" in strategy:
         spec["minReadySeconds"] = raw.integer(strategy, "minReadySeconds")
-    if claims := [_claim(one) for one in raw.objects(obj, "spec", "volumeClaimTemplates")]:
+    if claims := [_claim(claim) for claim in raw.objects(obj, "spec", "volumeClaimTemplates")]:
         spec["volumeClaimTemplates"] = claims
     meta = _metadata(obj, mark, set_name(parts.name_of(obj), block))
     meta["labels"] |= selector

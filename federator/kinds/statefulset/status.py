@@ -25,24 +25,24 @@ def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
     seen["ready"] = min(seen["ready"], actual)
     present = workloads.counts_present_template(obj)
     updated = min(raw.figure(status, "updatedReplicas"), actual) if present else 0
-    told = raw.objects(status, "blocks")[:BLOCKS_TOLD]
+    blocks = raw.objects(status, "blocks")[:BLOCKS_TOLD]
     figures = tuple(
-        _block(one, ranges[0], present=present)
-        for one in told
-        if len(ranges := raw.ranges(one, "ordinals")) == 1
+        _block(block, ranges[0], present=present)
+        for block in blocks
+        if len(ranges := raw.ranges(block, "ordinals")) == 1
     )
     return SliceObservation(**seen, updated=updated, actual=actual, blocks=figures)
 
 
-def _block(told: Obj, block: shards.Range, *, present: bool) -> BlockFigures:
+def _block(reported: Obj, block: shards.Range, *, present: bool) -> BlockFigures:
     low, high = block
     most = high - low + 1
-    actual = min(raw.figure(told, "replicas"), most)
+    actual = min(raw.figure(reported, "replicas"), most)
     return BlockFigures(
         low,
         high,
-        ready=min(raw.figure(told, "ready"), actual),
-        updated=min(raw.figure(told, "updated"), actual) if present else 0,
+        ready=min(raw.figure(reported, "ready"), actual),
+        updated=min(raw.figure(reported, "updated"), actual) if present else 0,
         actual=actual,
     )
 

@@ -104,7 +104,7 @@ def _differing(obj: Obj) -> FieldError | None:
     every = roles(obj)
     for field in _SHARED:
         for role in every[1:]:
-            named = [raw.text(one.template, "spec", field) for one in (every[0], role)]
+            named = [raw.text(compared.template, "spec", field) for compared in (every[0], role)]
             if named[0] != named[1]:
                 message = f"is {named[1]!r}, and {named[0]!r} at {every[0].path}: all are alike"
                 return FieldError(f"{role.path}.spec.{field}", message)

@@ -128,9 +128,10 @@ def _template(  # noqa: PLR0917 what a Job's pods are made from
     stored = bool(raw.mapping(obj, "spec", CHECKPOINT))
     if stored:
         claim = {"claimName": claim_name(parts.name_of(obj))}
-        volume = {"name": CHECKPOINT, "persistentVolumeClaim": claim}
-        others = [one for one in raw.objects(pod, "volumes") if one.get("name") != CHECKPOINT]
-        pod["volumes"] = [*others, volume]
+        checkpoints = {"name": CHECKPOINT, "persistentVolumeClaim": claim}
+        volumes = raw.objects(pod, "volumes")
+        others = [volume for volume in volumes if volume.get("name") != CHECKPOINT]
+        pod["volumes"] = [*others, checkpoints]
     for field in ("initContainers", "containers"):
         if field in pod:
             made = [_told(c, variables) if c.get("name") in own else c for c in pod[field]]

@@ -101,7 +101,7 @@ def _port(obj: Obj) -> int:
 
 def _pytorch(obj: Obj, group: Group, every: Sequence[Group]) -> list[dict[str, Any]]:
     master, port = _host(obj, every[0], 0), str(_port(obj))
-    world = sum(one.size for one in every)
+    world = sum(each_group.size for each_group in every)
     rank = {"value": str(group.rank)} if group.size == 1 else _of_index()
     least, elastic = _least(obj)
     nodes = f"{least}:{world}" if elastic else str(world)
@@ -156,10 +156,10 @@ def _processes(obj: Obj, role: Role) -> int:
 def _tensorflow(obj: Obj, group: Group, every: Sequence[Group]) -> list[dict[str, Any]]:
     cluster: dict[str, list[str]] = {}
     port = _port(obj)
-    for one in every:
-        if one.role.name != _EVALUATOR:
-            hosts = [f"{_host(obj, one, index)}:{port}" for index in range(one.size)]
-            cluster.setdefault(one.role.name, []).extend(hosts)
+    for each_group in every:
+        if each_group.role.name != _EVALUATOR:
+            hosts = [f"{_host(obj, each_group, index)}:{port}" for index in range(each_group.size)]
+            cluster.setdefault(each_group.role.name, []).extend(hosts)
     placeholder = "@index@"
     task = {"type": group.role.name, "index": placeholder if group.size > 1 else group.first}
     config = {"cluster": cluster, "task": task, "environment": "cloud"}

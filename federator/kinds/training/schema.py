@@ -193,14 +193,17 @@ class Spec(WorkloadSpec):
         names = [component.name for component in self.components]
         if self.placement is not None and self.placement.model_fields_set & {"division", "spread"}:
             raise PydanticCustomError("placement", UNDIVIDED_RULE[1])
-        if self.template is None and any(one.template is None for one in self.components):
+        if self.template is None and any(
+            component.template is None for component in self.components
+        ):
             raise PydanticCustomError("template", TEMPLATE_RULE[1])
         if self.framework == "TensorFlow" and not set(names) <= set(TENSORFLOW):
             raise PydanticCustomError("components", TENSORFLOW_RULE[1])
         if not set(self.completes_with) <= set(names):
             raise PydanticCustomError("completesWith", COMPLETES_RULE[1])
         if self.framework != "PyTorch" and any(
-            one.min_replicas not in (None, one.replicas) for one in self.components
+            component.min_replicas not in (None, component.replicas)
+            for component in self.components
         ):
             raise PydanticCustomError("components", ELASTIC_RULE[1])
         return self

@@ -119,14 +119,14 @@ def _below(account: QuotaAccount, tree: Tree) -> Iterator[Trouble]:
     for tier, limits in _tiers(account):
         for name in tree.names(account.name, tier):
             bounds = tree.bounds(account.name, tier, name) or {}
-            beneath = sum(bounds[one].guaranteed or 0 for one in children)
+            beneath = sum(bounds[child].guaranteed or 0 for child in children)
             own, most = guaranteed(limits, name), maximum(limits, name)
             has, field = (own, "guaranteed") if own is not None else (most, "max")
             if has is not None and beneath > has:
                 parts = ", ".join(
-                    f"{one} {quantity.render_amount(name, bounds[one].guaranteed or 0)}"
-                    for one in children[:NAMED_MOST]
-                    if bounds[one].guaranteed
+                    f"{child} {quantity.render_amount(name, bounds[child].guaranteed or 0)}"
+                    for child in children[:NAMED_MOST]
+                    if bounds[child].guaranteed
                 )
                 sums = [quantity.render_amount(name, amount) for amount in (has, beneath)]
                 yield Trouble(

@@ -257,8 +257,8 @@ def _told(asked: _Asked, account: str, tightest: tuple[int, str], uses: Uses) ->
     ask, wanted, (fit, name) = asked.ask, asked.wanted, tightest
     need = ask.shape.requests[name]
     limits = uses.limits(account, ask.tier, name, asked.own)
-    never = [one for one in limits if need * wanted > one.ever]
-    binding = min(never or limits, key=lambda one: one.left)
+    never = [limit for limit in limits if need * wanted > limit.ever]
+    binding = min(never or limits, key=lambda limit: limit.left)
     left = "" if never else ", and too little of it is left"
     each, needed = quantity.render_amount(name, need), quantity.render_amount(name, need * wanted)
     # With RequireAll the number that would fit is left out: it would only reveal the use of others.
@@ -343,9 +343,9 @@ def _over(edit: Edit, account: str, uses: Uses, own: Commitment | None) -> str:
         need = ask.shape.requests[name] * edit.kept
         if need <= 0 or (same and need <= before.shape.requests[name] * edit.running):
             continue
-        limits = [one for one in uses.limits(account, ask.tier, name, own) if need > one.left]
+        limits = [limit for limit in uses.limits(account, ask.tier, name, own) if need > limit.left]
         if limits:
-            binding = min(limits, key=lambda one: (one.ever >= need, one.left))
+            binding = min(limits, key=lambda limit: (limit.ever >= need, limit.left))
             asks, each = (
                 quantity.render_amount(name, amount) for amount in (need, ask.shape.requests[name])
             )

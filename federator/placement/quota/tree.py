@@ -53,7 +53,7 @@ class Tree:
 
     def __init__(self, accounts: Iterable[QuotaAccount] = ()) -> None:
         self.accounts: dict[str, QuotaAccount] = {
-            one.name: one for one in sorted(accounts, key=lambda one: one.name)
+            account.name: account for account in sorted(accounts, key=lambda account: account.name)
         }
         self._lines: dict[str, tuple[str, ...]] = {name: self._line(name) for name in self.accounts}
         self._families: dict[str, list[str]] = {}
@@ -156,17 +156,17 @@ class Tree:
         """The resources that any account of the same tree limits in a tier, by name."""
         key = (self._lines[name][-1], tier)
         if key not in self._names:
-            found: set[str] = set()
+            resources: set[str] = set()
             for other in self.family(name):
                 if (said := self.accounts[other].tiers.get(tier)) is not None:
-                    found |= {
+                    resources |= {
                         *said.guaranteed,
                         *said.withheld,
                         *(said.maximum or ()),
                         *said.barred,
                         *said.borrowing,
                     }
-            self._names[key] = tuple(sorted(found))
+            self._names[key] = tuple(sorted(resources))
         return self._names[key]
 
     def bounds(self, name: str, tier: Tier, resource: str) -> Mapping[str, Bound] | None:
@@ -193,23 +193,23 @@ class Tree:
         return tuple(name for name in names if name not in above)
 
     def _reckoned(self, root: str, tier: Tier, resource: str) -> Mapping[str, Bound]:
-        found: dict[str, Bound] = {}
+        bounds: dict[str, Bound] = {}
         below: dict[str, int] = {}
         """What the accounts below each keep."""
         sums: dict[str, int] = {}
         """The guarantees of the accounts below each."""
         for name in self._families[root]:
             said = self.accounts[name].tiers.get(tier, _NOTHING)
-            one = _bound(
+            bound = _bound(
                 said, tier, resource, below.get(name, 0), sums.get(name), root=name == root
             )
-            found[name] = one
+            bounds[name] = bound
             if name != root:
                 above = self._lines[name][1]
-                below[above] = below.get(above, 0) + one.kept + one.below
-                if one.guaranteed is not None:
-                    sums[above] = sums.get(above, 0) + one.guaranteed
-        return found
+                below[above] = below.get(above, 0) + bound.kept + bound.below
+                if bound.guaranteed is not None:
+                    sums[above] = sums.get(above, 0) + bound.guaranteed
+        return bounds
 
 
 def guaranteed(said: TierQuota, resource: str) -> int | None:

@@ -63,10 +63,10 @@ class Uses:
         self, name: str, tier: Tier, resource: str, less: Commitment | None = None
     ) -> int | None:
         """How much more the account may use; None without a limit. `less` counts as gone."""
-        found = self._table(name, tier, resource)
-        if found is None:
+        bounds_and_uses = self._table(name, tier, resource)
+        if bounds_and_uses is None:
             return None
-        bounds, table = found
+        bounds, table = bounds_and_uses
         line = self.tree.line(name)
         if len(line) == 1:
             most, use = bounds[name].most, table[name]
@@ -89,10 +89,10 @@ class Uses:
         self, name: str, tier: Tier, resource: str, less: Commitment | None = None
     ) -> list[Limit]:
         """All limits of the account's line, its own first."""
-        found = self._table(name, tier, resource)
-        if found is None:
+        bounds_and_uses = self._table(name, tier, resource)
+        if bounds_and_uses is None:
             return []
-        bounds, table = found
+        bounds, table = bounds_and_uses
         used = self._without(bounds, table, tier, resource, less)
         limits, kept, kept_ever = [], 0, 0
         for account in self.tree.line(name):
@@ -112,17 +112,18 @@ class Uses:
 
     def counted(self, root: str, tier: Tier, resource: str) -> dict[str, tuple[int, Bound]]:
         """Account -> (its use as its parent sees it, its bound); empty where nothing limits."""
-        found = self._table(root, tier, resource)
-        return (
-            {} if found is None else {name: (use, found[0][name]) for name, use in found[1].items()}
-        )
+        bounds_and_uses = self._table(root, tier, resource)
+        if bounds_and_uses is None:
+            return {}
+        bounds, uses = bounds_and_uses
+        return {name: (use, bounds[name]) for name, use in uses.items()}
 
     def balances(self, root: str, tier: Tier) -> dict[str, dict[str, Balance]]:
         """Resource -> account -> its balance, of one tree."""
-        found: dict[str, dict[str, Balance]] = {}
+        balances: dict[str, dict[str, Balance]] = {}
         for resource in self._resources(root, tier):
-            found[resource] = self._balanced(root, tier, resource)
-        return found
+            balances[resource] = self._balanced(root, tier, resource)
+        return balances
 
     def _resources(self, root: str, tier: Tier) -> list[str]:
         names = set(self.tree.names(root, tier))
@@ -229,21 +230,22 @@ class Uses:
         what it borrows itself.
         """
         children = self.tree.children(name)
-        own = max(
-            bounds[name].pool - sum(bounds[one].pool - bounds[one].kept for one in children), 0
-        )
-        used = uses[name] - sum(max(uses[one] - bounds[one].kept, 0) for one in children)
-        idle = {one: bounds[one].pool - max(uses[one], bounds[one].kept) for one in children}
+        promised = sum(bounds[child].pool - bounds[child].kept for child in children)
+        own = max(bounds[name].pool - promised, 0)
+        used = uses[name] - sum(max(uses[child] - bounds[child].kept, 0) for child in children)
+        idle = {
+            child: bounds[child].pool - max(uses[child], bounds[child].kept) for child in children
+        }
         supply = [(name, max(own - used, 0))]
         supply += sorted(
-            ((one, left) for one, left in idle.items() if left > 0),
-            key=lambda one: (-one[1], one[0]),
+            ((child, left) for child, left in idle.items() if left > 0),
+            key=lambda offer: (-offer[1], offer[0]),
         )
         supply += loans[name].lenders
         taken = _take(supply, loans[name].lent) + _take(supply, max(used - own, 0))
-        for one in children:
-            loans[one].lenders = _take(supply, loans[one].borrowed)
-            taken += loans[one].lenders
+        for child in children:
+            loans[child].lenders = _take(supply, loans[child].borrowed)
+            taken += loans[child].lenders
         for lender, amount in taken:
             if lender in idle:
                 loans[lender].lent += amount

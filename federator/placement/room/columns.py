@@ -79,12 +79,13 @@ class Columns:
 
     def __init__(self, every: Sequence[Nodes]) -> None:
         self.names: tuple[str, ...] = tuple(
-            sorted({PODS, *(name for one in every for name in one.names)})
+            sorted({PODS, *(name for cluster_nodes in every for name in cluster_nodes.names)})
         )
         self.makes = nodes.makes_of(
-            tuple(sorted({make for one in every for make in one.makes.every}))
+            tuple(sorted({make for cluster_nodes in every for make in cluster_nodes.makes.every}))
         )
-        clusters, rows = len(every), max((one.counts.size for one in every), default=0) + _SPARE
+        most_rows = max((cluster_nodes.counts.size for cluster_nodes in every), default=0)
+        clusters, rows = len(every), most_rows + _SPARE
         self.free: Ints = np.full((len(self.names), clusters, rows), _NO_ROW, dtype=np.int64)
         self.counts: Ints = np.zeros((clusters, rows), dtype=np.int64)
         self.kinds: Ints = np.zeros((clusters, rows), dtype=np.int64)
@@ -97,8 +98,8 @@ class Columns:
         """The clusters whose rows do not name every resource."""
         self._counted: _Counted | None = None
         self.changes = Changes(len(self.names)) if clusters >= _FOLLOWED else None
-        for at, one in enumerate(every):
-            self.put(at, one)
+        for at, cluster_nodes in enumerate(every):
+            self.put(at, cluster_nodes)
 
     def copy(self) -> "Columns":
         made = Columns.__new__(Columns)
@@ -114,19 +115,19 @@ class Columns:
         made.changes = None if self.changes is None else self.changes.copy()
         return made
 
-    def holds(self, one: Nodes) -> bool:
+    def holds(self, cluster_nodes: Nodes) -> bool:
         """Whether `put` can take these nodes: no new resource, and no new make of nodes."""
-        known = nodes.names_in(one.names, self.names) is not None
-        return known and nodes.places_in(one.makes, self.makes) is not None
+        known = nodes.names_in(cluster_nodes.names, self.names) is not None
+        return known and nodes.places_in(cluster_nodes.makes, self.makes) is not None
 
-    def put(self, at: int, one: Nodes) -> None:
+    def put(self, at: int, cluster_nodes: Nodes) -> None:
         """Sets the rows of one cluster."""
         self._forget()
-        rows = one.counts.size
+        rows = cluster_nodes.counts.size
         self._widen(rows)
         places, kinds = (
-            nodes.names_in(one.names, self.names),
-            nodes.places_in(one.makes, self.makes),
+            nodes.names_in(cluster_nodes.names, self.names),
+            nodes.places_in(cluster_nodes.makes, self.makes),
         )
         assert places is not None
         assert kinds is not None
@@ -141,21 +142,21 @@ class Columns:
             counts[rows:before] = 0
             self.kinds[at, rows:before] = 0
         if len(places) == len(self.names):
-            free[:, :rows] = one.free
+            free[:, :rows] = cluster_nodes.free
             known[:] = 1
             self._partly.discard(at)
         else:
             self._partly.add(at)
             free[:, :rows], known[:] = 0, 0
-            if PODS not in one.names:
+            if PODS not in cluster_nodes.names:
                 free[self.names.index(PODS), :rows] = UNLIMITED
-            for place, amounts in zip(places, one.free, strict=True):
+            for place, amounts in zip(places, cluster_nodes.free, strict=True):
                 free[place, :rows] = amounts
                 known[place] = 1
-        counts[:rows] = one.counts
+        counts[:rows] = cluster_nodes.counts
         if rows:
-            self.kinds[at, :rows] = kinds[one.kinds]
-        self.used[at], self.most[at] = rows, one.most_rows
+            self.kinds[at, :rows] = kinds[cluster_nodes.kinds]
+        self.used[at], self.most[at] = rows, cluster_nodes.most_rows
 
     @property
     def position(self) -> int:
@@ -315,22 +316,27 @@ class Columns:
         self, shape: PodShape, at: Ints, row: Ints, taken: Ints, parts: tuple[Parts, ...]
     ) -> Charge:
         """Takes `taken` from each node of rows `row` of clusters `at`, and splits off the parts."""
-        split = [self._rows_of(one.at, one.row) for one in parts]
+        split = [self._rows_of(split_off.at, split_off.row) for split_off in parts]
         if at.size:
             before = self._rows_of(at, row)
             self.free[:, at, row] = before - taken
         need = nodes.need_in(self.names, shape)[:, None]
-        for one, free in zip(parts, split, strict=True):
-            fuller = free - (need * self.known[:, one.at] if self._partly else need) * one.copies
-            kinds = self._append(one, fuller)
+        for split_off, free in zip(parts, split, strict=True):
+            each = need * self.known[:, split_off.at] if self._partly else need
+            fuller = free - each * split_off.copies
+            kinds = self._append(split_off, fuller)
             if self.changes is not None:
-                self.changes.add(one.at, one.part, kinds, free, fuller)
+                self.changes.add(split_off.at, split_off.part, kinds, free, fuller)
         if at.size and self.changes is not None:
             here = (at, row)
             self.changes.add(at, self.counts[here], self.kinds[here], before, before - taken)
         merged: tuple[tuple[int, Ints, Ints, Ints], ...] = ()
         if parts:
-            touched = parts[0].at if len(parts) == 1 else np.concatenate([one.at for one in parts])
+            touched = (
+                parts[0].at
+                if len(parts) == 1
+                else np.concatenate([split_off.at for split_off in parts])
+            )
             over = touched[self.used[touched] > self.most[touched]]
             merged = tuple(map(self._merge, sorted(set(over.tolist())))) if over.size else ()
         return _charge(at, row, taken, parts, merged)
@@ -410,11 +416,11 @@ class Columns:
                 kinds,
             )
             self.used[at] = rows
-        for one in reversed(made.parts):
-            self.used[one.at] -= 1
-            last = self.used[one.at]
-            self.free[:, one.at, last], self.counts[one.at, last] = _NO_ROW, 0
-            self.counts[one.at, one.row] += one.part
+        for split_off in reversed(made.parts):
+            self.used[split_off.at] -= 1
+            last = self.used[split_off.at]
+            self.free[:, split_off.at, last], self.counts[split_off.at, last] = _NO_ROW, 0
+            self.counts[split_off.at, split_off.row] += split_off.part
         self.free[:, made.at, made.row] += made.taken
 
     def _spread(
@@ -453,19 +459,19 @@ class Columns:
         """The same clusters; as a slice, which copies nothing, where they are all."""
         return _ALL if not isinstance(at, slice) and at.size == self.used.size else at
 
-    def _append(self, one: Parts, free: Ints) -> Ints:
+    def _append(self, split_off: Parts, free: Ints) -> Ints:
         """Gives every split-off part a row of its own; returns their makes."""
-        slot = self.used[one.at]
+        slot = self.used[split_off.at]
         self._widen(int(slot.max()) + 1)
         rows = self.counts.shape[1]
-        former, mine = one.at * rows + one.row, one.at * rows + slot
+        former, mine = split_off.at * rows + split_off.row, split_off.at * rows + slot
         counts, kinds = self.counts.reshape(-1), self.kinds.reshape(-1)
         self.free.reshape(len(self.names), -1)[:, mine] = free
-        counts[mine] = one.part
-        counts[former] -= one.part
+        counts[mine] = split_off.part
+        counts[former] -= split_off.part
         of_former: Ints = kinds.take(former)
         kinds[mine] = of_former
-        self.used[one.at] = slot + 1
+        self.used[split_off.at] = slot + 1
         return of_former
 
     def _merge(self, at: int) -> tuple[int, Ints, Ints, Ints]:

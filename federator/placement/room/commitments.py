@@ -446,16 +446,16 @@ def _pods(shape: PodShape, copies: int) -> dict[PodShape, int]:
     """The pods of so many copies; those of a gang one by one."""
     if not shape.parts:
         return {shape: copies}
-    found: dict[PodShape, int] = {}
+    pods: dict[PodShape, int] = {}
     for pod, each in shape.pods:
-        found[pod] = found.get(pod, 0) + each * copies
-    return found
+        pods[pod] = pods.get(pod, 0) + each * copies
+    return pods
 
 
-def _same_report(one: ClusterView, other: ClusterView) -> bool:
+def _same_report(view: ClusterView, other: ClusterView) -> bool:
     """Whether both are opened alike, with the same charges."""
-    same = one.capacity is other.capacity and one.stale == other.stale
-    return same and one.usable_permille == other.usable_permille
+    same = view.capacity is other.capacity and view.stale == other.stale
+    return same and view.usable_permille == other.usable_permille
 
 
 def _alike(before: Mapping[str, ClusterView], now: Mapping[str, ClusterView]) -> bool:

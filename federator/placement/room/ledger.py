@@ -128,10 +128,10 @@ class Ledger:
 
     def trial(self, shape: PodShape) -> gangs.Trial:
         """Where all pods of a gang fit together now, and where which do not."""
-        found = self._trials.get(shape)
-        if found is None:
-            found = self._trials[shape] = gangs.trial(self.world, shape)
-        return found
+        trial = self._trials.get(shape)
+        if trial is None:
+            trial = self._trials[shape] = gangs.trial(self.world, shape)
+        return trial
 
     def room(self, cluster: str, shape: PodShape) -> int:
         """How many more copies fit in the cluster: 0 when it never reported or its report is stale,
@@ -175,9 +175,9 @@ class Ledger:
         if self._world is None:
             self._world = self.below.world(self.snapshot, self)
         self._trials.clear()
-        for one in given.pods():
-            self._due.append(one)
-            self._undo.append(operator.methodcaller("_take_back", one))
+        for pods_given in given.pods():
+            self._due.append(pods_given)
+            self._undo.append(operator.methodcaller("_take_back", pods_given))
 
     def _take_back(self, given: _Given) -> None:
         """Charges are taken back in reverse order, so one that is not made yet is the last."""
@@ -226,11 +226,12 @@ class Ledger:
         if not self.snapshot.quotas or self._uncovered(ask):
             return quota.UNBOUND
         own = self.commitment(ask.uid)
-        found = quota.admit(ask, wanted, held, self.uses, own=own, placed=self._placed_beside(own))
+        placed = self._placed_beside(own)
+        admission = quota.admit(ask, wanted, held, self.uses, own=own, placed=placed)
         ruling = self.rulings.get(ask.uid)
-        if ruling is None or ruling.copies > found.copies:
-            return found
-        return replace(ruling, unlimited=found.unlimited, generations=found.generations)
+        if ruling is None or ruling.copies > admission.copies:
+            return admission
+        return replace(ruling, unlimited=admission.unlimited, generations=admission.generations)
 
     def _uncovered(self, ask: Ask) -> bool:
         """Whether no account says anything of the project, and it is not refused for that."""

@@ -110,10 +110,8 @@ def packed(  # noqa: PLR0917 the columns of one step
             counts[at[here], : heights.shape[1]], heights[here], int(copies[here])
         )
         each[here] = bound.each
-        for found in bound.parts:
-            parts.append(
-                Parts(*(np.array([value], dtype=np.int64) for value in (at[here], *found)))
-            )
+        for part in bound.parts:
+            parts.append(Parts(*(np.array([value], dtype=np.int64) for value in (at[here], *part))))
     return tuple(parts)
 
 

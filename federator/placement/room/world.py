@@ -114,7 +114,9 @@ class World:
         self.at = {name: at for at, name in enumerate(every)}
         """name -> index in all columns."""
         self.opened = list(every.values())
-        self.nodes = Columns([_NO_NODES if one is None else one.nodes for one in self.opened])
+        self.nodes = Columns(
+            [_NO_NODES if opened is None else opened.nodes for opened in self.opened]
+        )
         count = len(self.opened)
         self._closed = np.zeros(count, dtype=np.bool_)
         self._packs = np.zeros(count, dtype=np.bool_)
@@ -179,13 +181,13 @@ class World:
         """What `count` gives for every cluster, counted again only for those that changed since.
         `followed`: it is what the nodes alone have room for."""
         key = nodes.shape_id(shape)
-        found = kept.get(key)
-        if found is None:
+        entry = kept.get(key)
+        if entry is None:
             if (len(kept) + 1) * self._stamps.size > _REMEMBERED:
                 kept.clear()
             counted = count(shape, key, _ALL)
         else:
-            counted, clock, position = found
+            counted, clock, position = entry
             if clock == self._clock:
                 return counted
             updated = self.nodes.updated(counted, shape, position) if followed else None

@@ -143,23 +143,23 @@ def number_of(policy: Policy) -> int:
 
 def _without_amounts(snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, ClusterView]:
     """The clusters by name as they are judged: what is kept of them outlives their reports."""
-    found: Mapping[str, ClusterView] | None = ledger.memo.get("clusters")
-    if found is None:
+    views: Mapping[str, ClusterView] | None = ledger.memo.get("clusters")
+    if views is None:
         clusters = snapshot.clusters
-        found = ledger.memo["clusters"] = {
+        views = ledger.memo["clusters"] = {
             name: clusters[name].without_amounts() for name in sorted(clusters)
         }
-    return found
+    return views
 
 
 def _closed_to_some(snapshot: FleetSnapshot, ledger: Ledger) -> bool:
     """Whether some cluster is open to some projects only."""
-    found: bool | None = ledger.memo.get("closed to some")
-    if found is None:
-        found = ledger.memo["closed to some"] = any(
+    closed: bool | None = ledger.memo.get("closed to some")
+    if closed is None:
+        closed = ledger.memo["closed to some"] = any(
             view.projects is not None for view in snapshot.clusters.values()
         )
-    return found
+    return closed
 
 
 def nodes_with_room(ask: Ask, ledger: Ledger) -> int:

@@ -107,10 +107,10 @@ class Field:
 def field_of(ask: Ask, eligible: Mapping[str, Place], ledger: Ledger) -> Field:
     """The field of the ask's policy, made once per ledger."""
     kept: dict[int, tuple[Mapping[str, Place], Field]] = ledger.memo.setdefault("fields", {})
-    found = kept.get(id(eligible))
-    if found is None:
-        found = kept[id(eligible)] = (eligible, Field(ask, eligible))
-    return found[1]
+    entry = kept.get(id(eligible))
+    if entry is None:
+        entry = kept[id(eligible)] = (eligible, Field(ask, eligible))
+    return entry[1]
 
 
 def simple(ask: Ask) -> bool:
@@ -204,8 +204,8 @@ class Crowd:
             cells = np.unique(self.field.cell[self.able]).tolist()
             parts = [self._first(self.able & (self.field.cell == cell), count) for cell in cells]
             chosen = np.sort(np.concatenate(parts)) if parts else np.zeros(0, dtype=np.int64)
-        found: list[int] = chosen.tolist()
-        return found
+        clusters: list[int] = chosen.tolist()
+        return clusters
 
     def _first(self, able: Bools, count: int) -> Ints:
         """The first `count` by level, weight, order and name; rising."""
@@ -249,7 +249,7 @@ class Crowd:
         )
         made = []
         for at, room, cap, weight, order, pending in zip(
-            chosen, *(one.tolist() for one in columns), strict=True
+            chosen, *(column.tolist() for column in columns), strict=True
         ):
             counts = (counted is None or counted > 0) and (not weighted or weight > 0)
             candidate = Candidate(
@@ -374,7 +374,8 @@ def _draw(job: Drawing, total: int) -> tuple[list[Candidate], Crowd] | None:
     crowd = Crowd.of(
         ask, field, job.ledger.rooms(ask.shape), apart, by_name=job.by_name, at_most=loose
     )
-    if crowd.reach(total) + sum(min(one.held, one.cap) for one in own if one.weight > 0) < total:
+    beside = sum(min(candidate.held, candidate.cap) for candidate in own if candidate.weight > 0)
+    if crowd.reach(total) + beside < total:
         return None
     pool = _pooled(crowd, own, total, by_domain=False)
     if ask.policy.spread and _breaks(pool, crowd, total, fresh=job.fresh):

@@ -83,10 +83,10 @@ class Class:
 def of(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
     """None where an ask of this kind needs more than the best clusters, or contradicts itself."""
     key = ("simple", ask.unit, candidates.likeness(ask, snapshot, ledger))
-    found: Class | str | None = ledger.memo.get(key, UNKNOWN)
-    if isinstance(found, str):
-        found = ledger.memo[key] = _made(ask, snapshot, ledger)
-    return found
+    ask_class: Class | str | None = ledger.memo.get(key, UNKNOWN)
+    if isinstance(ask_class, str):
+        ask_class = ledger.memo[key] = _made(ask, snapshot, ledger)
+    return ask_class
 
 
 def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:

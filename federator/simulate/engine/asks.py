@@ -60,7 +60,7 @@ class Asks:
         like = self._like.get(alike)
         if like is None:
             first = self._first(work)
-            names_of = (one.name for one in fields(first) if one.name not in _OWN)
+            names_of = (field.name for field in fields(first) if field.name not in _OWN)
             like = self._like[alike] = {name: getattr(first, name) for name in names_of}
         return _ask(**like, key=key_of(work), uid=work.id, created_s=float(work.submit_s))
 

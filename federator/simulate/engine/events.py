@@ -56,9 +56,9 @@ def happen(world: World, event: Event) -> int:
 
 def _scale(world: World, scaled: Scaled) -> int:
     named = set(scaled.works)
-    running = [one for one in world.live.values() if one.work.id in named and not one.is_job]
+    running = [live for live in world.live.values() if live.work.id in named and not live.is_job]
     times = scaled.times if scaled.copies is None else Fraction(1)
-    return sum(world.scale(one, scaled.copies, times) for one in running)
+    return sum(world.scale(service, scaled.copies, times) for service in running)
 
 
 def _empty(world: World, cluster: str) -> int:

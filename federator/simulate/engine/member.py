@@ -37,7 +37,9 @@ _seen, _capacity = quickly(ClusterView), quickly(Capacity)
 
 def _facts(view: ClusterView) -> dict[str, Any]:
     """Everything of the cluster but its capacity."""
-    return {one.name: getattr(view, one.name) for one in fields(view) if one.name != "capacity"}
+    return {
+        field.name: getattr(view, field.name) for field in fields(view) if field.name != "capacity"
+    }
 
 
 def _nobody_listens() -> None:
@@ -82,7 +84,7 @@ class Member:
         self._inverse = binding.inverse(self.allocatable[self._scored].tolist()).reshape(
             len(self._scored), self.free.shape[1]
         )
-        self._ones = np.ones(self.free.shape[1], dtype=np.int64)
+        self._one_each = np.ones(self.free.shape[1], dtype=np.int64)
         self._takes: dict[int, _Take] = {}
         """By the identity of the shape: hashing one costs more than all that is looked up."""
         self._at: list[_Row] = list(
@@ -156,10 +158,10 @@ class Member:
         if copies <= 0 or not heights.any():
             return _NONE
         if self._packs:
-            each = self._as_each(binding.packed(self._ones, heights, copies))
+            each = self._as_each(binding.packed(self._one_each, heights, copies))
         else:
             each = self._as_each(
-                binding.spread(self._ones, heights, copies, lambda n: self._openness(shape, n))
+                binding.spread(self._one_each, heights, copies, lambda n: self._openness(shape, n))
             )
         nodes = np.flatnonzero(each).tolist()
         bound = tuple(zip(nodes, each[nodes].tolist(), strict=True))
@@ -245,10 +247,10 @@ class Member:
         return binding.openness(self.free[self._scored], self._inverse, scored, copies)
 
     def _take(self, shape: PodShape) -> "_Take":
-        found = self._takes.get(id(shape))
-        if found is None:
-            found = self._takes[id(shape)] = self._taken(shape)
-        return found
+        take = self._takes.get(id(shape))
+        if take is None:
+            take = self._takes[id(shape)] = self._taken(shape)
+        return take
 
     def _taken(self, shape: PodShape) -> "_Take":
         requests = shape.requests

@@ -180,9 +180,9 @@ class Recording:
 
     def _stock(self, name: str, member: Member) -> _Stock:
         """Counted again where copies came or went since the last sample."""
-        found = self._stocks.get(name)
-        if found is not None and found.member is member and found.moves == member.moves:
-            return found
+        stock = self._stocks.get(name)
+        if stock is not None and stock.member is member and stock.moves == member.moves:
+            return stock
         capacity = tuple(member.total(each) // _UNITS[each] for each in self._resources)
         left = tuple(member.left(each) // _UNITS[each] for each in self._resources)
         used = tuple(size - free for size, free in zip(capacity, left, strict=True))
@@ -209,9 +209,11 @@ def _lacking(
     for running in short:
         gang = running.ask.policy.division.max_clusters == 1
         alike[running.ask.shape, running.missing if gang else 1] += running.missing
-    left = np.array([one.capacity for one in stocks]) - np.array([one.used for one in stocks])
-    found: Counter[str] = Counter()
-    for (shape, together), copies in sorted(alike.items(), key=lambda one: one[0][1]):
+    left = np.array([stock.capacity for stock in stocks]) - np.array(
+        [stock.used for stock in stocks]
+    )
+    lacking: Counter[str] = Counter()
+    for (shape, together), copies in sorted(alike.items(), key=lambda item: item[0][1]):
         need = [-(-shape.requests[name] * together // _UNITS[name]) for name in resources]
         asked = np.array(need) > 0
         if not asked.any():
@@ -219,8 +221,8 @@ def _lacking(
         parts = left[:, asked] / np.array(need)[asked]
         nearest = parts[parts.min(axis=1).argmax()]
         names = [_SHOWN[name] for name, amount in zip(resources, need, strict=True) if amount > 0]
-        found[names[int(nearest.argmin())] if nearest.min() < 1 else ONE_NODE] += copies
-    return dict(sorted(found.items()))
+        lacking[names[int(nearest.argmin())] if nearest.min() < 1 else ONE_NODE] += copies
+    return dict(sorted(lacking.items()))
 
 
 def _recorded(inputs: Inputs) -> tuple[str, ...]:

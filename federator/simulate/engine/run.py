@@ -79,7 +79,7 @@ class _Simulation:
             for work in inputs.works
             for scaling in work.curve
         ]
-        self._steps = sorted(scaled, key=lambda one: one[:2])
+        self._steps = sorted(scaled, key=lambda step: step[:2])
         """How services follow their curves."""
         self._submitted = self._scaled = 0
         """So many works are submitted, and so many steps of curves done."""

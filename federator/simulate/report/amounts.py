@@ -54,12 +54,12 @@ def share(part: float, of: float) -> str:
     return f"{100 * part / of:.1f} %" if of else "-"
 
 
-def counted(number: int, one: str, many: str = "") -> str:
+def counted(number: int, noun: str, many: str = "") -> str:
     """A count with its noun.
 
     (1, "work") -> 1 work; (2, "work") -> 2 works
     """
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    return f"{number:,} {noun if number == 1 else many or noun + 's'}"
 
 
 def percentile(ordered: list[int], percent: int) -> int:

@@ -76,13 +76,13 @@ def lines(
     marks: Sequence[Mark] = (),
 ) -> Markup:
     """Lines over time, or over a length of time. `logarithmic` is the x axis."""
-    shown = [one for one in series if one.points]
-    low = min((one.points[0][0] for one in shown), default=0.0)
-    high = max((one.points[-1][0] for one in shown), default=1.0)
+    shown = [line for line in series if line.points]
+    low = min((line.points[0][0] for line in shown), default=0.0)
+    high = max((line.points[-1][0] for line in shown), default=1.0)
     top = (
         y_max
         if y_max is not None
-        else _round_up(max((v for one in shown for _, v in one.points), default=1.0))
+        else _round_up(max((v for line in shown for _, v in line.points), default=1.0))
     )
     across = _log_scale(high) if logarithmic else _scale(low, high if high > low else low + 1)
 
@@ -90,10 +90,14 @@ def lines(
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * min(value / top, 1)
 
     parts = [_horizontals(top, down, y), _ticks(low, high, across, x, logarithmic=logarithmic)]
-    for number, one in enumerate(shown):
-        path = _path([(across(at), down(value)) for at, value in one.points], step=one.step)
-        if one.filled:
-            first, last, floor = across(one.points[0][0]), across(one.points[-1][0]), _text(down(0))
+    for number, line in enumerate(shown):
+        path = _path([(across(at), down(value)) for at, value in line.points], step=line.step)
+        if line.filled:
+            first, last, floor = (
+                across(line.points[0][0]),
+                across(line.points[-1][0]),
+                _text(down(0)),
+            )
             parts.append(
                 Markup('<path class="fill c{}" d="{}L{} {}L{} {}Z"/>').format(
                     number, path, _text(last), floor, _text(first), floor
@@ -101,7 +105,7 @@ def lines(
             )
         parts.append(
             Markup('<path class="line c{}" d="{}"><title>{}</title></path>').format(
-                number, path, one.name
+                number, path, line.name
             )
         )
     for mark in marks:
@@ -286,7 +290,7 @@ def scatter(
             x(dot.x),
             y(dot.y),
         )
-        for dot in sorted(dots, key=lambda one: (one.strong, one.x, one.y, one.text))
+        for dot in sorted(dots, key=lambda dot: (dot.strong, dot.x, dot.y, dot.text))
     ]
     return _svg(ident, title, description, HEIGHT, parts, drawn=len(dots))
 
@@ -336,7 +340,7 @@ def _ticks(
         ]
     else:
         step = next(
-            (one for one in _STEPS_S if (high - low) / one <= TICKS + 1),
+            (candidate for candidate in _STEPS_S if (high - low) / candidate <= TICKS + 1),
             max((high - low) / TICKS, 1),
         )
         first = math.ceil(low / step)

@@ -70,7 +70,7 @@ def shown(key: str, value: float) -> str:
 
 def figures(measures: Measures) -> tuple[Figure, ...]:
     """What a planner looks at first, in that order."""
-    found = measures.waiting
+    waiting = measures.waiting
     less, more, neither = Better.LESS, Better.MORE, Better.NEITHER
     rows: list[tuple[str, str, float, Better]] = [
         ("works", "works", measures.works, neither),
@@ -78,13 +78,13 @@ def figures(measures: Measures) -> tuple[Figure, ...]:
         ("running", "running at the end", measures.ends[End.RUNNING.value], neither),
         ("waiting", "waiting at the end", measures.ends[End.WAITING.value], less),
         ("unplaceable", "larger than any cluster", measures.ends[End.UNPLACEABLE.value], less),
-        ("never_started", "never started", found.never, less),
-        ("waited", "started late", found.waited, less),
-        ("wait_p50_s", "waiting, half within", found.p50_s, less),
-        ("wait_p90_s", "waiting, 90 of 100 within", found.p90_s, less),
-        ("wait_p99_s", "waiting, 99 of 100 within", found.p99_s, less),
-        ("wait_max_s", "longest wait", found.max_s, less),
-        ("wait_sum_s", "waiting, summed over works", found.sum_s, less),
+        ("never_started", "never started", waiting.never, less),
+        ("waited", "started late", waiting.waited, less),
+        ("wait_p50_s", "waiting, half within", waiting.p50_s, less),
+        ("wait_p90_s", "waiting, 90 of 100 within", waiting.p90_s, less),
+        ("wait_p99_s", "waiting, 99 of 100 within", waiting.p99_s, less),
+        ("wait_max_s", "longest wait", waiting.max_s, less),
+        ("wait_sum_s", "waiting, summed over works", waiting.sum_s, less),
         (
             "missing_copy_s",
             "missing copies times time",
@@ -127,7 +127,7 @@ def figures(measures: Measures) -> tuple[Figure, ...]:
 
 def values(measures: Measures) -> dict[str, Any]:
     """Figure -> number, for programs."""
-    return {one.key: one.value for one in figures(measures)}
+    return {figure.key: figure.value for figure in figures(measures)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +150,8 @@ def replay(outcome: Outcome) -> Replay | None:
     """How far the simulation of a recording decides as the federation did: which workload, and how
     many copies in which clusters, one decision after the other. None without a recording.
     """
-    recorded = [(one.work, dict(one.clusters)) for one in outcome.recorded]
-    made = [(one.work, dict(one.clusters)) for one in outcome.placed]
+    recorded = [(decision.work, dict(decision.clusters)) for decision in outcome.recorded]
+    made = [(decision.work, dict(decision.clusters)) for decision in outcome.placed]
     if not recorded:
         return None
     pairs = enumerate(zip(recorded, made, strict=False))
@@ -215,14 +215,18 @@ class Judged:
 
 def judged(measures: Measures) -> tuple[Judged, ...]:
     """The measures that the scenario names, in its order."""
-    return tuple(Judged(one, _value(measures, one)) for one in measures.outcome.wanted)
+    return tuple(Judged(wanted, _value(measures, wanted)) for wanted in measures.outcome.wanted)
 
 
 def _value(measures: Measures, wanted: Wanted) -> float | None:
     if not wanted.project and not wanted.tier:
-        return next((one.value for one in figures(measures) if one.key == wanted.figure), None)
+        return next(
+            (figure.value for figure in figures(measures) if figure.key == wanted.figure), None
+        )
     groups = measures.by_project if wanted.project else measures.by_tier
-    group = next((one for one in groups if one.group == (wanted.project or wanted.tier)), None)
+    group = next(
+        (group for group in groups if group.group == (wanted.project or wanted.tier)), None
+    )
     return float(getattr(group, _FIELDS[wanted.figure])) if group is not None else None
 
 
@@ -236,26 +240,28 @@ def named(measures: Measures) -> list[list[str]]:
     met.
     """
     return [
-        [one.wanted.name, one.shown, one.bounds or "-", "yes" if one.met else "no"]
-        for one in judged(measures)
+        [measure.wanted.name, measure.shown, measure.bounds or "-", "yes" if measure.met else "no"]
+        for measure in judged(measures)
     ]
 
 
 def missed(measures: Measures) -> tuple[Judged, ...]:
     """The measures that are out of their bounds."""
-    return tuple(one for one in judged(measures) if not one.met)
+    return tuple(measure for measure in judged(measures) if not measure.met)
 
 
 def verdict(measures: Measures) -> str:
     """What happened, in one sentence; before it whether the measures of the scenario are met."""
-    bounded = [one for one in judged(measures) if one.bounds]
+    bounded = [measure for measure in judged(measures) if measure.bounds]
     if not bounded:
         return _happened(measures)
-    out = [one for one in bounded if not one.met]
+    out = [measure for measure in bounded if not measure.met]
     if not out:
         met = f"All {len(bounded)} measures are met" if len(bounded) > 1 else "The measure is met"
         return f"{met}: {_happened(measures)}"
-    told = ", ".join(f"{one.wanted.name} is {one.shown}, {one.bounds} is wanted" for one in out)
+    told = ", ".join(
+        f"{measure.wanted.name} is {measure.shown}, {measure.bounds} is wanted" for measure in out
+    )
     return (
         f"{len(out)} of {amounts.counted(len(bounded), 'measure')} missed ({told}): "
         f"{_happened(measures)}"
@@ -263,11 +269,11 @@ def verdict(measures: Measures) -> str:
 
 
 def _happened(measures: Measures) -> str:
-    found = measures.waiting
+    waiting = measures.waiting
     if not measures.works:
         return "No work was submitted in the measured time, so there is nothing to judge."
     parts = [_placed(measures)]
-    if found.started:
+    if waiting.started:
         parts.append(_waited(measures))
     if measures.fleet:
         busiest = max(measures.fleet, key=lambda use: (use.mean, use.resource))
@@ -298,11 +304,11 @@ def _happened(measures: Measures) -> str:
 
 
 def _placed(measures: Measures) -> str:
-    found = measures.waiting
-    if not found.never:
+    waiting = measures.waiting
+    if not waiting.never:
         return (
-            f"All {amounts.counted(found.works, 'work')} started"
-            if found.works > 1
+            f"All {amounts.counted(waiting.works, 'work')} started"
+            if waiting.works > 1
             else "The only work started"
         )
     why = f", most for {measures.lacks[0].reason}" if measures.lacks else ""
@@ -310,7 +316,7 @@ def _placed(measures: Measures) -> str:
         why += f" ({measures.scarce[0].what})"
     large = measures.ends[End.UNPLACEABLE.value]
     wide = f" ({amounts.counted(large, 'is', 'are')} larger than any cluster)" if large else ""
-    return f"{found.never:,} of {amounts.counted(found.works, 'work')} never started{why}{wide}"
+    return f"{waiting.never:,} of {amounts.counted(waiting.works, 'work')} never started{why}{wide}"
 
 
 def _failed(measures: Measures) -> str:
@@ -321,14 +327,14 @@ def _failed(measures: Measures) -> str:
 
 
 def _waited(measures: Measures) -> str:
-    found = measures.waiting
-    if not found.waited:
+    waiting = measures.waiting
+    if not waiting.waited:
         return "no work that started had to wait"
     return (
-        f"{found.waited:,} of those that started waited "
-        f"({percent(found.waited / found.started)}), 99 of 100 were "
-        f"running within {amounts.length(found.p99_s)}, the last within "
-        f"{amounts.length(found.max_s)}"
+        f"{waiting.waited:,} of those that started waited "
+        f"({percent(waiting.waited / waiting.started)}), 99 of 100 were "
+        f"running within {amounts.length(waiting.p99_s)}, the last within "
+        f"{amounts.length(waiting.max_s)}"
     )
 
 
@@ -336,33 +342,33 @@ def differences(before: Measures, after: Measures) -> tuple[Difference, ...]:
     """How the second simulation differs from the first: what differs first, the largest relative
     change on top.
     """
-    old = {one.key: one for one in figures(before)}
-    new = {one.key: one for one in figures(after)}
-    found: list[tuple[float, Difference]] = []
+    old = {figure.key: figure for figure in figures(before)}
+    new = {figure.key: figure for figure in figures(after)}
+    ranked: list[tuple[float, Difference]] = []
     for key in [*new, *(key for key in old if key not in new)]:
         left, right = old.get(key), new.get(key)
-        one = right or left
-        assert one is not None
+        figure = right or left
+        assert figure is not None
         if left is None or right is None:
             given = "only in the second" if left is None else "only in the first"
             row = Difference(
                 key,
-                one.name,
+                figure.name,
                 left.shown if left else "-",
                 right.shown if right else "-",
                 given,
                 "other",
             )
-            found.append((float("inf"), row))
+            ranked.append((float("inf"), row))
             continue
         by = right.value - left.value
-        found.append(
+        ranked.append(
             (
                 abs(by) / max(abs(left.value), abs(right.value)) if by else 0.0,
                 _difference(left, right, by),
             )
         )
-    return tuple(row for _, row in sorted(found, key=lambda pair: -pair[0]))
+    return tuple(row for _, row in sorted(ranked, key=lambda pair: -pair[0]))
 
 
 def _difference(left: Figure, right: Figure, by: float) -> Difference:
@@ -381,14 +387,14 @@ def _difference(left: Figure, right: Figure, by: float) -> Difference:
 
 def comparison(before: Measures, after: Measures, names: tuple[str, str]) -> str:
     """How two simulations differ, in one sentence. `names`: what each is called."""
-    found = [one for one in differences(before, after) if one.verdict in ("better", "worse")]
-    if not found:
+    notable = [row for row in differences(before, after) if row.verdict in ("better", "worse")]
+    if not notable:
         return f"{names[1]} comes out as {names[0]} in every figure that matters."
     main = [
-        one
+        row
         for key in ("never_started", "wait_p99_s", "wait_sum_s", "cost", "moves")
-        for one in found
-        if one.key == key
-    ] or found
-    told = ", ".join(f"{one.name} {one.before} → {one.after} ({one.verdict})" for one in main[:3])
+        for row in notable
+        if row.key == key
+    ] or notable
+    told = ", ".join(f"{row.name} {row.before} → {row.after} ({row.verdict})" for row in main[:3])
     return f"{names[1]} against {names[0]}: {told}."

@@ -24,52 +24,53 @@ GROUPS_SHOWN: Final = 12
 
 def tables(measures: Measures) -> list[tuple[list[str], list[list[str]]]]:
     """(headers, rows) of each table that a terminal shows below the verdict."""
-    shown = [[one.name, one.shown] for one in figures.figures(measures)]
+    shown = [[figure.name, figure.shown] for figure in figures.figures(measures)]
     waiting = [
         [
-            one.group,
-            f"{one.works:,}",
-            f"{one.never:,}",
-            f"{one.waited:,}",
+            group.group,
+            f"{group.works:,}",
+            f"{group.never:,}",
+            f"{group.waited:,}",
             *(
-                amounts.length(value) if one.started else "-"
-                for value in (one.p50_s, one.p99_s, one.max_s)
+                amounts.length(value) if group.started else "-"
+                for value in (group.p50_s, group.p99_s, group.max_s)
             ),
         ]
-        for one in (*measures.by_tier, *measures.by_project[:GROUPS_SHOWN])
+        for group in (*measures.by_tier, *measures.by_project[:GROUPS_SHOWN])
     ]
-    use = [
+    uses = [
         [
-            one.cluster or "all",
-            one.resource,
-            f"{amounts.whole(one.capacity)} {amounts.unit(one.resource)}",
-            figures.percent(one.mean),
-            figures.percent(one.peak),
+            use.cluster or "all",
+            use.resource,
+            f"{amounts.whole(use.capacity)} {amounts.unit(use.resource)}",
+            figures.percent(use.mean),
+            figures.percent(use.peak),
         ]
-        for one in (*measures.fleet, *_busiest(measures))
+        for use in (*measures.fleet, *_busiest(measures))
     ]
-    found = (
+    sections = (
         [(["MEASURE", "VALUE", "WANTED", "MET"], named)]
         if (named := figures.named(measures))
         else []
     )
-    found += [
+    sections += [
         (["FIGURE", "VALUE"], shown),
         (["TIER OR PROJECT", "WORKS", "NEVER STARTED", "WAITED", "P50", "P99", "LONGEST"], waiting),
-        (["CLUSTER", "RESOURCE", "CAPACITY", "MEAN", "PEAK"], use),
+        (["CLUSTER", "RESOURCE", "CAPACITY", "MEAN", "PEAK"], uses),
     ]
     if measures.lacks:
         lacks = [
-            [one.reason, f"{one.works:,}", amounts.whole(one.copy_s / 3600)]
-            for one in measures.lacks
+            [lack.reason, f"{lack.works:,}", amounts.whole(lack.copy_s / 3600)]
+            for lack in measures.lacks
         ]
-        found.append((["SHORT FOR", "WORKS", "COPY-HOURS"], lacks))
+        sections.append((["SHORT FOR", "WORKS", "COPY-HOURS"], lacks))
     if measures.scarce:
         scarce = [
-            [one.what, amounts.whole(one.copy_s / 3600), f"{one.peak:,}"] for one in measures.scarce
+            [shortage.what, amounts.whole(shortage.copy_s / 3600), f"{shortage.peak:,}"]
+            for shortage in measures.scarce
         ]
-        found.append((["LACKS MOST", "COPY-HOURS", "COPIES AT ONCE"], scarce))
-    return found
+        sections.append((["LACKS MOST", "COPY-HOURS", "COPIES AT ONCE"], scarce))
+    return sections
 
 
 def _busiest(measures: Measures) -> list[Any]:
@@ -85,33 +86,33 @@ def document(
     0 to 1.
     """
     outcome = measures.outcome
-    found: dict[str, Any] = {
+    report: dict[str, Any] = {
         "name": outcome.name,
         "verdict": figures.verdict(measures),
         "figures": figures.values(measures),
         "waiting": {
             "all": _waiting(measures.waiting),
-            "projects": {one.group: _waiting(one) for one in measures.by_project},
-            "tiers": {one.group: _waiting(one) for one in measures.by_tier},
+            "projects": {group.group: _waiting(group) for group in measures.by_project},
+            "tiers": {group.group: _waiting(group) for group in measures.by_tier},
         },
-        "use": [_used(one) for one in (*measures.fleet, *measures.clusters)],
+        "use": [_used(use) for use in (*measures.fleet, *measures.clusters)],
         "shortfall": [
-            {"reason": one.reason, "works": one.works, "copySeconds": one.copy_s}
-            for one in measures.lacks
+            {"reason": lack.reason, "works": lack.works, "copySeconds": lack.copy_s}
+            for lack in measures.lacks
         ],
         "lacking": [
-            {"what": one.what, "copySeconds": one.copy_s, "peakCopies": one.peak}
-            for one in measures.scarce
+            {"what": shortage.what, "copySeconds": shortage.copy_s, "peakCopies": shortage.peak}
+            for shortage in measures.scarce
         ],
         "happened": [
             {
-                "atSeconds": one.at_s,
-                "kind": one.kind,
-                "subject": one.subject,
-                "copies": one.copies,
-                "askedCopies": one.asked,
+                "atSeconds": event.at_s,
+                "kind": event.kind,
+                "subject": event.subject,
+                "copies": event.copies,
+                "askedCopies": event.asked,
             }
-            for one in outcome.happened
+            for event in outcome.happened
         ],
         "pricePerHour": dict(sorted(outcome.price_per_hour.items())),
         "assumptions": list(outcome.assumptions),
@@ -128,32 +129,32 @@ def document(
         },
     }
     if outcome.wanted:
-        found["measures"] = [_judged(one) for one in figures.judged(measures)]
+        report["measures"] = [_judged(measure) for measure in figures.judged(measures)]
     if (replayed := figures.replay(outcome)) is not None:
-        found["replay"] = _replayed(replayed)
+        report["replay"] = _replayed(replayed)
     if other is not None:
-        found["comparedWith"] = _compared(other, measures)
-    return found
+        report["comparedWith"] = _compared(other, measures)
+    return report
 
 
-def _used(one: Use) -> dict[str, Any]:
+def _used(use: Use) -> dict[str, Any]:
     return {
-        "cluster": one.cluster,
-        "resource": one.resource,
-        "capacity": one.capacity,
-        "mean": one.mean,
-        "peak": one.peak,
+        "cluster": use.cluster,
+        "resource": use.resource,
+        "capacity": use.capacity,
+        "mean": use.mean,
+        "peak": use.peak,
     }
 
 
-def _judged(one: figures.Judged) -> dict[str, Any]:
+def _judged(measure: figures.Judged) -> dict[str, Any]:
     return {
-        "name": one.wanted.name,
-        "figure": one.wanted.figure,
-        "value": one.value,
-        "least": one.wanted.least,
-        "most": one.wanted.most,
-        "met": one.met,
+        "name": measure.wanted.name,
+        "figure": measure.wanted.figure,
+        "value": measure.value,
+        "least": measure.wanted.least,
+        "most": measure.wanted.most,
+        "met": measure.met,
     }
 
 
@@ -164,33 +165,33 @@ def _compared(other: tuple[str, Measures], measures: Measures) -> dict[str, Any]
         "figures": figures.values(other[1]),
         "differences": [
             {
-                "figure": one.key,
-                "before": one.before,
-                "after": one.after,
-                "change": one.change,
-                "verdict": one.verdict,
+                "figure": row.key,
+                "before": row.before,
+                "after": row.after,
+                "change": row.change,
+                "verdict": row.verdict,
             }
-            for one in rows
+            for row in rows
         ],
     }
 
 
-def _replayed(found: figures.Replay) -> dict[str, Any]:
-    return {"decisions": found.recorded, "same": found.same, "whole": found.whole}
+def _replayed(replay: figures.Replay) -> dict[str, Any]:
+    return {"decisions": replay.recorded, "same": replay.same, "whole": replay.whole}
 
 
-def _waiting(one: Waiting) -> dict[str, Any]:
+def _waiting(waiting: Waiting) -> dict[str, Any]:
     return {
-        "works": one.works,
-        "started": one.started,
-        "waited": one.waited,
-        "neverStarted": one.never,
-        "sumSeconds": one.sum_s,
-        "p50Seconds": one.p50_s,
-        "p90Seconds": one.p90_s,
-        "p99Seconds": one.p99_s,
-        "maxSeconds": one.max_s,
-        "curve": [list(point) for point in one.curve],
+        "works": waiting.works,
+        "started": waiting.started,
+        "waited": waiting.waited,
+        "neverStarted": waiting.never,
+        "sumSeconds": waiting.sum_s,
+        "p50Seconds": waiting.p50_s,
+        "p90Seconds": waiting.p90_s,
+        "p99Seconds": waiting.p99_s,
+        "maxSeconds": waiting.max_s,
+        "curve": [list(point) for point in waiting.curve],
     }
 
 
@@ -207,8 +208,8 @@ def files(
         "clusters.csv": _csv(
             ("cluster", "resource", "capacity", "mean", "peak"),
             (
-                (_safe(one.cluster), one.resource, one.capacity, one.mean, one.peak)
-                for one in measures.clusters
+                (_safe(use.cluster), use.resource, use.capacity, use.mean, use.peak)
+                for use in measures.clusters
             ),
         ),
         "waiting.csv": _csv(
@@ -228,19 +229,19 @@ def files(
             (
                 (
                     by,
-                    _safe(one.group),
-                    one.works,
-                    one.started,
-                    one.waited,
-                    one.never,
-                    one.sum_s,
-                    one.p50_s,
-                    one.p90_s,
-                    one.p99_s,
-                    one.max_s,
+                    _safe(group.group),
+                    group.works,
+                    group.started,
+                    group.waited,
+                    group.never,
+                    group.sum_s,
+                    group.p50_s,
+                    group.p90_s,
+                    group.p99_s,
+                    group.max_s,
                 )
                 for by, groups in (("project", measures.by_project), ("tier", measures.by_tier))
-                for one in groups
+                for group in groups
             ),
         ),
     }
@@ -333,17 +334,17 @@ def _samples(outcome: Outcome) -> bytes:
         headers,
         (
             (
-                one.at_s,
+                sample.at_s,
                 _safe(name),
                 resource,
-                one.used.get(name, empty)[at],
+                sample.used.get(name, empty)[at],
                 capacity[at],
-                one.waiting,
-                one.waiting_copies,
-                one.fragmented,
+                sample.waiting,
+                sample.waiting_copies,
+                sample.fragmented,
             )
-            for one in outcome.samples
-            for name, capacity in sorted(one.capacity.items())
+            for sample in outcome.samples
+            for name, capacity in sorted(sample.capacity.items())
             for at, resource in enumerate(outcome.resources)
         ),
     )

@@ -131,7 +131,7 @@ def measure(outcome: Outcome) -> Measures:
     """The numbers of a simulation's report."""
     begin = outcome.start_s + outcome.warm_up_s
     lives = [life for life in outcome.lives if life.work.submit_s >= begin]
-    kept = [at for at, one in enumerate(outcome.samples) if one.at_s >= begin]
+    kept = [at for at, sample in enumerate(outcome.samples) if sample.at_s >= begin]
     every = max(-(-len(kept) // POINTS_MAX), 1)
     groups = [kept[at : at + every] for at in range(0, len(kept), every)]
     times = tuple(outcome.samples[group[0]].at_s for group in groups)
@@ -194,8 +194,8 @@ def _grouped(lives: Sequence[Life], name: Callable[[Work], str]) -> tuple[Waitin
     groups: dict[str, list[Life]] = defaultdict(list)
     for life in lives:
         groups[name(life.work)].append(life)
-    found = [waits(group, of) for group, of in sorted(groups.items())]
-    return tuple(sorted(found, key=lambda one: (-one.never, -one.sum_s, one.group)))
+    rows = [waits(group, of) for group, of in sorted(groups.items())]
+    return tuple(sorted(rows, key=lambda row: (-row.never, -row.sum_s, row.group)))
 
 
 # -- use -------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ def _uses(outcome: Outcome, begin: int) -> tuple[tuple[Use, ...], tuple[Use, ...
 def _missing(outcome: Outcome) -> list[tuple[int, ...]]:
     """For each sample what works that wait lack of each resource."""
     return _over_time(
-        [one.at_s for one in outcome.samples],
+        [sample.at_s for sample in outcome.samples],
         len(outcome.resources),
         (
             (
@@ -303,13 +303,15 @@ def _over_time(
                     row[at] += sign * amount
     agenda = sorted(changes)
     total, position = [0] * width, 0
-    found: list[tuple[int, ...]] = []
+    totals: list[tuple[int, ...]] = []
     for at_s in times:
         while position < len(agenda) and agenda[position] <= at_s:
-            total = [one + more for one, more in zip(total, changes[agenda[position]], strict=True)]
+            total = [
+                amount + more for amount, more in zip(total, changes[agenda[position]], strict=True)
+            ]
             position += 1
-        found.append(tuple(total))
-    return found
+        totals.append(tuple(total))
+    return totals
 
 
 def _lines(
@@ -318,36 +320,37 @@ def _lines(
     """Demand, use and capacity by resource: of several samples the most that was asked and used,
     and the least that was there.
     """
-    found: dict[str, dict[str, Line]] = {"demand": {}, "used": {}, "capacity": {}}
+    lines: dict[str, dict[str, Line]] = {"demand": {}, "used": {}, "capacity": {}}
     for at, resource in enumerate(outcome.resources):
-        held = [sum(row[at] for row in one.used.values()) for one in outcome.samples]
-        there = [sum(row[at] for row in one.capacity.values()) for one in outcome.samples]
-        asked = [one + lacking[at] for one, lacking in zip(held, missing, strict=True)]
+        held = [sum(row[at] for row in sample.used.values()) for sample in outcome.samples]
+        there = [sum(row[at] for row in sample.capacity.values()) for sample in outcome.samples]
+        asked = [amount + lacking[at] for amount, lacking in zip(held, missing, strict=True)]
         for name, values, worst in (
             ("demand", asked, max),
             ("used", held, max),
             ("capacity", there, min),
         ):
             picked = tuple(
-                amounts.people(resource, worst(values[one] for one in group)) for group in groups
+                amounts.people(resource, worst(values[index] for index in group))
+                for group in groups
             )
-            found[name][resource] = Line(name, picked)
-    return found
+            lines[name][resource] = Line(name, picked)
+    return lines
 
 
 def _heat(outcome: Outcome, groups: Sequence[Sequence[int]]) -> dict[str, tuple[Line, ...]]:
-    names = sorted({name for one in outcome.samples for name in one.capacity})
+    names = sorted({name for sample in outcome.samples for name in sample.capacity})
 
-    def part(name: str, at: int, sample: int) -> float:
-        one = outcome.samples[sample]
-        capacity = one.capacity.get(name)
+    def part(name: str, at: int, index: int) -> float:
+        sample = outcome.samples[index]
+        capacity = sample.capacity.get(name)
         if capacity is None:
             return -1.0
-        return one.used[name][at] / capacity[at] if capacity[at] and name in one.used else 0.0
+        return sample.used[name][at] / capacity[at] if capacity[at] and name in sample.used else 0.0
 
     return {
         resource: tuple(
-            Line(name, tuple(max(part(name, at, sample) for sample in group) for group in groups))
+            Line(name, tuple(max(part(name, at, index) for index in group) for group in groups))
             for name in names
         )
         for at, resource in enumerate(outcome.resources)
@@ -377,7 +380,7 @@ def _by_reason(outcome: Outcome, times: Sequence[int]) -> tuple[Line, ...]:
 
 def _moved(outcome: Outcome, times: Sequence[int]) -> tuple[float, ...]:
     """Copies that started in another cluster after the work had run elsewhere, by point."""
-    found = [0.0] * len(times)
+    by_point = [0.0] * len(times)
     if not times:
         return ()
     moves = sorted(
@@ -394,8 +397,8 @@ def _moved(outcome: Outcome, times: Sequence[int]) -> tuple[float, ...]:
     for at_s, copies in moves:
         while position + 1 < len(times) and times[position] < at_s:
             position += 1
-        found[position] += copies
-    return tuple(found)
+        by_point[position] += copies
+    return tuple(by_point)
 
 
 def _over(end_s: int | None, at_s: int) -> bool:
@@ -405,11 +408,11 @@ def _over(end_s: int | None, at_s: int) -> bool:
 def _scarce(outcome: Outcome, begin_s: int) -> tuple[Scarce, ...]:
     copy_s: Counter[str] = Counter()
     peaks: dict[str, int] = {}
-    samples = [one for one in outcome.samples if one.at_s >= begin_s]
-    ends = [*(one.at_s for one in samples[1:]), outcome.end_s]
-    for one, end_s in zip(samples, ends, strict=False):
-        for what, copies in one.lacking.items():
-            copy_s[what] += copies * max(end_s - one.at_s, 0)
+    samples = [sample for sample in outcome.samples if sample.at_s >= begin_s]
+    ends = [*(sample.at_s for sample in samples[1:]), outcome.end_s]
+    for sample, end_s in zip(samples, ends, strict=False):
+        for what, copies in sample.lacking.items():
+            copy_s[what] += copies * max(end_s - sample.at_s, 0)
             peaks[what] = max(peaks.get(what, 0), copies)
     ordered = sorted(peaks, key=lambda what: (-copy_s[what], what))
     return tuple(Scarce(what, copy_s[what], peaks[what]) for what in ordered)
@@ -426,5 +429,5 @@ def _lacks(lives: Sequence[Life], end_s: int) -> tuple[Lack, ...]:
             )
     return tuple(
         Lack(reason, works[reason], copy_s[reason])
-        for reason in sorted(works, key=lambda one: (-copy_s[one], one))
+        for reason in sorted(works, key=lambda reason: (-copy_s[reason], reason))
     )

@@ -107,13 +107,13 @@ def render(
 
 def panels(measures: Measures, other: tuple[str, Measures] | None = None) -> list[Panel]:
     """The charts in the order of the page. What has nothing to show says so in its words."""
-    found = [_demand(measures, resource) for resource in measures.outcome.resources]
-    found += [_use(measures, resource) for resource in measures.outcome.resources]
+    all_panels = [_demand(measures, resource) for resource in measures.outcome.resources]
+    all_panels += [_use(measures, resource) for resource in measures.outcome.resources]
     if other is not None:
-        found.append(_both(measures, other))
-    found.append(_waiting("wait-project", "Waiting by project", measures.by_project))
-    found.append(_waiting("wait-tier", "Waiting by tier", measures.by_tier))
-    found += [
+        all_panels.append(_both(measures, other))
+    all_panels.append(_waiting("wait-project", "Waiting by project", measures.by_project))
+    all_panels.append(_waiting("wait-tier", "Waiting by tier", measures.by_tier))
+    all_panels += [
         _shortfall(measures),
         _reasons(measures),
         _scarce(measures),
@@ -121,8 +121,8 @@ def panels(measures: Measures, other: tuple[str, Measures] | None = None) -> lis
         _moves(measures),
     ]
     if measures.outcome.cost is not None:
-        found.append(_cost(measures))
-    return found
+        all_panels.append(_cost(measures))
+    return all_panels
 
 
 def _points(measures: Measures, line: Line) -> list[tuple[float, float]]:
@@ -135,8 +135,8 @@ def _points(measures: Measures, line: Line) -> list[tuple[float, float]]:
 def _marks(measures: Measures) -> list[Mark]:
     begin = measures.outcome.start_s
     return [
-        Mark(one.at_s - begin, f"{one.kind} {one.subject}")
-        for one in measures.outcome.happened[:50]
+        Mark(event.at_s - begin, f"{event.kind} {event.subject}")
+        for event in measures.outcome.happened[:50]
     ]
 
 
@@ -192,7 +192,12 @@ def _demand(measures: Measures, resource: str) -> Panel:
         ],
     )
     return Panel(
-        f"demand-{resource}", title, words, chart, table, charts.legend([one.name for one in drawn])
+        f"demand-{resource}",
+        title,
+        words,
+        chart,
+        table,
+        charts.legend([line.name for line in drawn]),
     )
 
 
@@ -239,15 +244,15 @@ def _whole_percent(part: float) -> str:
     return f"{100 * part:.0f} %"
 
 
-def _curve(name: str, found: Waiting, until_s: int) -> Series:
+def _curve(name: str, waiting: Waiting, until_s: int) -> Series:
     """It goes on to the right end, so that groups which started sooner are not cut off."""
-    last = (until_s, found.curve[-1][1]) if found.curve else (until_s, 0.0)
-    return Series(name, [*((float(at), share) for at, share in found.curve), last])
+    last = (until_s, waiting.curve[-1][1]) if waiting.curve else (until_s, 0.0)
+    return Series(name, [*((float(at), share) for at, share in waiting.curve), last])
 
 
 def _waiting(ident: str, title: str, groups: Sequence[Waiting]) -> Panel:
     drawn = groups[:GROUPS_DRAWN]
-    until = max((one.max_s for one in groups), default=0)
+    until = max((group.max_s for group in groups), default=0)
     words = (
         "Share of the works that had started after so long (a line that ends below 100 % has "
         "works that never "
@@ -262,7 +267,7 @@ def _waiting(ident: str, title: str, groups: Sequence[Waiting]) -> Panel:
         ident,
         title,
         words,
-        [_curve(one.group, one, max(until, 1)) for one in drawn],
+        [_curve(group.group, group, max(until, 1)) for group in drawn],
         y=_whole_percent,
         y_max=1.0,
         logarithmic=True,
@@ -280,30 +285,30 @@ def _waiting(ident: str, title: str, groups: Sequence[Waiting]) -> Panel:
         ],
         [
             [
-                one.group,
-                f"{one.works:,}",
-                f"{one.never:,}",
-                f"{one.waited:,}",
+                group.group,
+                f"{group.works:,}",
+                f"{group.never:,}",
+                f"{group.waited:,}",
                 *(
-                    amounts.length(value) if one.started else "-"
-                    for value in (one.p50_s, one.p90_s, one.p99_s, one.max_s)
+                    amounts.length(value) if group.started else "-"
+                    for value in (group.p50_s, group.p90_s, group.p99_s, group.max_s)
                 ),
             ]
-            for one in groups
+            for group in groups
         ],
     )
-    return Panel(ident, title, words, chart, table, charts.legend([one.group for one in drawn]))
+    return Panel(ident, title, words, chart, table, charts.legend([group.group for group in drawn]))
 
 
 def _both(measures: Measures, other: tuple[str, Measures]) -> Panel:
     sides = [("this one", measures.waiting), (other[0], other[1].waiting)]
-    until = max(1, *(found.max_s for _, found in sides))
+    until = max(1, *(waiting.max_s for _, waiting in sides))
     words = "Share of all works that had started after so long, in both simulations."
     chart = charts.lines(
         "wait-both",
         "Waiting, compared",
         words,
-        [_curve(name, found, until) for name, found in sides],
+        [_curve(name, waiting, until) for name, waiting in sides],
         y=_whole_percent,
         y_max=1.0,
         logarithmic=True,
@@ -313,11 +318,11 @@ def _both(measures: Measures, other: tuple[str, Measures]) -> Panel:
         [
             [
                 name,
-                f"{found.works:,}",
-                f"{found.never:,}",
-                *(amounts.length(value) for value in (found.p50_s, found.p99_s, found.max_s)),
+                f"{waiting.works:,}",
+                f"{waiting.never:,}",
+                *(amounts.length(value) for value in (waiting.p50_s, waiting.p99_s, waiting.max_s)),
             ]
-            for name, found in sides
+            for name, waiting in sides
         ],
     )
     return Panel(
@@ -364,13 +369,13 @@ def _reasons(measures: Measures) -> Panel:
         "reasons",
         "Shortfall by reason",
         words,
-        [(one.reason, one.copy_s / 3600) for one in measures.lacks],
+        [(lack.reason, lack.copy_s / 3600) for lack in measures.lacks],
     )
     table = _table(
         ["reason", "works", "copy-hours"],
         [
-            [one.reason, f"{one.works:,}", amounts.whole(one.copy_s / 3600)]
-            for one in measures.lacks
+            [lack.reason, f"{lack.works:,}", amounts.whole(lack.copy_s / 3600)]
+            for lack in measures.lacks
         ],
     )
     return Panel("reasons", "Shortfall by reason", words, chart, table)
@@ -388,11 +393,14 @@ def _scarce(measures: Measures) -> Panel:
         "lacking",
         "What was lacking",
         words,
-        [(one.what, one.copy_s / 3600) for one in measures.scarce],
+        [(shortage.what, shortage.copy_s / 3600) for shortage in measures.scarce],
     )
     table = _table(
         ["lacking most", "copy-hours", "copies at once, at most"],
-        [[one.what, amounts.whole(one.copy_s / 3600), f"{one.peak:,}"] for one in measures.scarce],
+        [
+            [shortage.what, amounts.whole(shortage.copy_s / 3600), f"{shortage.peak:,}"]
+            for shortage in measures.scarce
+        ],
     )
     return Panel("lacking", "What was lacking", words, chart, table)
 
@@ -457,12 +465,12 @@ def _happened(measures: Measures) -> Table:
         ],
         [
             [
-                amounts.length(one.at_s - begin),
-                one.kind,
-                one.subject,
-                f"{one.copies:,}",
-                f"{one.asked:+,}" if one.asked else "0",
+                amounts.length(event.at_s - begin),
+                event.kind,
+                event.subject,
+                f"{event.copies:,}",
+                f"{event.asked:+,}" if event.asked else "0",
             ]
-            for one in measures.outcome.happened
+            for event in measures.outcome.happened
         ],
     )

@@ -36,15 +36,15 @@ def shapes(works: Iterable[Work]) -> list[Resources]:
 def promises(views: Mapping[str, ClusterView], asked: Sequence[Resources]) -> list[Promise]:
     """Every pair of shape and cluster whose totals hold a copy. Shapes that ask for nothing are
     left out."""
-    found = []
+    pairs = []
     for name, view in views.items():
         rows = view.capacity.rows if view.capacity is not None else ()
         for shape in asked:
             by_totals = _whole(rows).fits(shape)
             if len(shape) and by_totals:
                 by_nodes = sum(row.count * row.allocatable.fits(shape) for row in rows)
-                found.append(Promise(name, shape, by_nodes, by_totals))
-    return found
+                pairs.append(Promise(name, shape, by_nodes, by_totals))
+    return pairs
 
 
 def _whole(rows: Sequence[NodeRow]) -> Resources:
@@ -56,26 +56,26 @@ def _whole(rows: Sequence[NodeRow]) -> Resources:
 
 def sentence(views: Mapping[str, ClusterView], works: Iterable[Work]) -> str:
     """The cost in one sentence, for a report."""
-    found = promises(views, shapes(works))
-    more = [one for one in found if one.by_totals > one.by_nodes]
+    pairs = promises(views, shapes(works))
+    more = [pair for pair in pairs if pair.by_totals > pair.by_nodes]
     begin = "Each cluster is one node of its totals, so that fragmentation is not seen"
     if not more:
         return (
             f"{begin}; for the shapes of this demand the totals of empty clusters promise what "
             "their nodes hold."
         )
-    promised, held = sum(one.by_totals for one in found), sum(one.by_nodes for one in found)
+    promised, held = sum(pair.by_totals for pair in pairs), sum(pair.by_nodes for pair in pairs)
     worst = max(
         more,
-        key=lambda one: (
-            (one.by_totals - one.by_nodes) / one.by_totals,
-            one.by_totals,
-            one.cluster,
+        key=lambda pair: (
+            (pair.by_totals - pair.by_nodes) / pair.by_totals,
+            pair.by_totals,
+            pair.cluster,
         ),
     )
     share = 100 * (promised - held) / promised
     return (
-        f"{begin}: of {len(found):,} pairs of a shape and an empty cluster {len(more):,} "
+        f"{begin}: of {len(pairs):,} pairs of a shape and an empty cluster {len(more):,} "
         "promise more copies than the "
         f"nodes hold, {share:.1f} % of all copies promised; the furthest from the truth is "
         f"{_words(worst.shape)} in "

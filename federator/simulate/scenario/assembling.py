@@ -49,7 +49,7 @@ class Files:
         if missing is not None:
             raise FieldError("", f"{text}: the variable {missing} is not set")
         return self.folder / os.path.expanduser(
-            _VARIABLE.sub(lambda found: self.variables[found[1]], text)
+            _VARIABLE.sub(lambda match: self.variables[match[1]], text)
         )
 
     def objects(
@@ -57,19 +57,21 @@ class Files:
     ) -> list[dict[str, Any]]:
         """Objects of these kinds, inline or from files, checked as an API server would. Raises
         FieldError with the field's path, or the file's."""
-        found = []
+        checked = []
         for at, obj in enumerate(given):
             here = f"{path}[{at}]"
-            for one, where in self._read(obj, here):
+            for manifest, where in self._read(obj, here):
                 try:
-                    kinds_read.check(one, where)
+                    kinds_read.check(manifest, where)
                 except kinds_read.InvalidObject as bad:
                     raise bad.errors[0] from None
-                if one.get("kind") not in kinds:
-                    message = f"{one.get('kind')} is not expected here: {' or '.join(kinds)} is"
+                if manifest.get("kind") not in kinds:
+                    message = (
+                        f"{manifest.get('kind')} is not expected here: {' or '.join(kinds)} is"
+                    )
                     raise FieldError(join(where, "kind"), message)
-                found.append(one)
-        return found
+                checked.append(manifest)
+        return checked
 
     def _read(self, obj: Object, here: str) -> Iterable[tuple[dict[str, Any], str]]:
         if set(obj) != {"file"}:
@@ -82,7 +84,7 @@ class Files:
             raise FieldError(f"{here}.file", f"{path} cannot be read: {why}") from None
         except kinds_read.InvalidObject as bad:
             raise FieldError(f"{path}", str(bad.errors[0])) from None
-        return [(one, f"{path}: [{at}]") for at, one in enumerate(objs)]
+        return [(manifest, f"{path}: [{at}]") for at, manifest in enumerate(objs)]
 
     def rules(self, given: Sequence[Object], path: str) -> tuple[Rule, ...]:
         return tuple(
@@ -91,8 +93,8 @@ class Files:
         )
 
     def quotas(self, given: Sequence[Object], path: str) -> tuple[QuotaAccount, ...]:
-        found = self.objects(given, path, ("FederatedQuota",))
-        return tuple(federatedquota.to_account(_with_uid(obj)) for obj in found)
+        objs = self.objects(given, path, ("FederatedQuota",))
+        return tuple(federatedquota.to_account(_with_uid(obj)) for obj in objs)
 
 
 def _with_uid(obj: dict[str, Any]) -> dict[str, Any]:
@@ -113,8 +115,8 @@ def inputs(scenario: Scenario, files: Files, name: str) -> Inputs:
         notes.append(aggregates.sentence(views, works))
         views = {name: fleet.aggregated(view) for name, view in views.items()}
         changes = tuple(
-            replace(one, view=fleet.aggregated(one.view)) if one.view is not None else one
-            for one in changes
+            replace(event, view=fleet.aggregated(event.view)) if event.view is not None else event
+            for event in changes
         )
     if scenario.until is not None and scenario.until <= scenario.warm_up:
         raise FieldError("warmUp", "leaves nothing to measure: it lasts until the end or longer")
@@ -151,7 +153,7 @@ def _works(
 ) -> tuple[tuple[Work, ...], int, list[str]]:
     """The works of all sources by submission, scaled; epoch seconds of second 0; notes."""
     given = scenario.demand
-    found: list[Work] = []
+    works: list[Work] = []
     notes: list[str] = []
     origin_s = 0
     if given.trace is not None:
@@ -170,32 +172,34 @@ def _works(
         if not kept:
             raise FieldError("demand.trace.begin", "no work was submitted between begin and end")
         origin_s = trace.origin_s + given.trace.begin if trace.origin_s else 0
-        found += kept
+        works += kept
     if given.recording is not None and replay is not None:
         origin_s = origin_s or given.recording.begin
         notes += replay.notes
-        found += replay.works
+        works += replay.works
     for at, stream in enumerate(given.generate):
         if any(other.name == stream.name for other in given.generate[:at]):
             raise FieldError(
                 f"demand.generate[{at}].name", f"{stream.name!r} is given twice; ids begin with it"
             )
         try:
-            found += drawing.works(stream, scenario.seed, at, scenario.until)
+            works += drawing.works(stream, scenario.seed, at, scenario.until)
         except FieldError as bad:
             raise FieldError(f"demand.generate[{at}].{bad.path}", bad.message) from None
     if given.checkpoint is not None:
-        found = [replace(one, checkpoint_s=one.checkpoint_s or given.checkpoint) for one in found]
+        works = [
+            replace(work, checkpoint_s=work.checkpoint_s or given.checkpoint) for work in works
+        ]
     limit = given.backoff_limit
     if limit is not None:
-        found = [
-            replace(one, failing=replace(one.failing, limit=limit))
-            if one.failing is not None and one.failing.limit is None
-            else one
-            for one in found
+        works = [
+            replace(work, failing=replace(work.failing, limit=limit))
+            if work.failing is not None and work.failing.limit is None
+            else work
+            for work in works
         ]
-    found.sort(key=lambda work: work.submit_s)
-    return tuple(_scaled(found, given.scale)), origin_s, notes
+    works.sort(key=lambda work: work.submit_s)
+    return tuple(_scaled(works, given.scale)), origin_s, notes
 
 
 def _window(trace: Trace, given: TraceFile) -> list[Work]:

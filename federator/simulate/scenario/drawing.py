@@ -264,6 +264,6 @@ def amounts(shard: PerShard) -> tuple[int | None, int | None, int | None]:
         for name, value in (("cpu", shard.cpu), ("memory", shard.memory))
         if value is not None
     }
-    found = quantity.vector(named, "shard")
-    memory = -(-found[MEMORY] // (1 << 20)) if MEMORY in named else None
-    return found[CPU] if CPU in named else None, memory, shard.gpus or None
+    resources = quantity.vector(named, "shard")
+    memory = -(-resources[MEMORY] // (1 << 20)) if MEMORY in named else None
+    return resources[CPU] if CPU in named else None, memory, shard.gpus or None

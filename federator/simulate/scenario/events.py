@@ -84,20 +84,20 @@ def _scaled(given: schema.Scaled, at_s: int, works: Sequence[Work], path: str) -
     """The services that are there at that time."""
     services = {work.id: work for work in works if work.kind == SERVICE}
     here = f"{path}.scaled.services"
-    found: dict[str, None] = {}
+    ids: dict[str, None] = {}
     for name in given.services:
         key, selects, value = name.partition("=")
         if selects:
             if key not in _TENANT:
                 raise FieldError(here, f"{name!r}: services are selected by {' or '.join(_TENANT)}")
             chosen = [
-                one.id
-                for one in services.values()
-                if getattr(one, key) == value and one.submit_s <= at_s
+                service.id
+                for service in services.values()
+                if getattr(service, key) == value and service.submit_s <= at_s
             ]
             if not chosen:
                 raise FieldError(here, f"there is no service of {name!r} at that time")
-            found |= dict.fromkeys(chosen)
+            ids |= dict.fromkeys(chosen)
             continue
         if name not in services:
             jobs = any(work.id == name for work in works)
@@ -109,10 +109,10 @@ def _scaled(given: schema.Scaled, at_s: int, works: Sequence[Work], path: str) -
             raise FieldError(here, f"{name!r} {why}")
         if services[name].submit_s > at_s:
             raise FieldError(here, f"{name!r} is submitted later, at {services[name].submit_s} s")
-        found[name] = None
+        ids[name] = None
     subject = f"{', '.join(given.services[:3])}{', ...' if len(given.services) > 3 else ''}"
     return Scaled(
-        subject, tuple(found), given.replicas, Fraction(1) if given.times is None else given.times
+        subject, tuple(ids), given.replicas, Fraction(1) if given.times is None else given.times
     )
 
 
@@ -140,7 +140,7 @@ def _selected(given: Sequence[str], known: Mapping[str, ClusterView], path: str)
         if not selects:
             yield _there(name, known, path)
             continue
-        found = [view.name for view in known.values() if view.labels.get(key) == value]
-        if not found:
+        matches = [view.name for view in known.values() if view.labels.get(key) == value]
+        if not matches:
             raise FieldError(path, f"no cluster has the label {name!r}")
-        yield from found
+        yield from matches

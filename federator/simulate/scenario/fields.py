@@ -25,12 +25,12 @@ def seconds(value: object) -> int:
     """`90s`, `10m`, `2h`, `3d`, `1w`, `1.5h` or a number of seconds as seconds. Raises
     ValueError.
     """
-    found = (
+    match = (
         _DURATION.fullmatch(str(value).strip()) if isinstance(value, str | int | float) else None
     )
-    if found is None or isinstance(value, bool):
+    if match is None or isinstance(value, bool):
         raise ValueError(f"{str(value)[:40]!r} is no duration: 90s, 10m, 2h, 3d and 1w are")
-    exact = Fraction(found[1]) * _SECONDS[found[2] or "s"]
+    exact = Fraction(match[1]) * _SECONDS[match[2] or "s"]
     if exact > DURATION_MAX_S:
         raise ValueError("is longer than a hundred years")
     return round(exact)
@@ -50,12 +50,12 @@ def fraction(value: object) -> Fraction:
         if isinstance(value, bool):
             raise ValueError
         percent = text.endswith("%")
-        found = Fraction(text.removesuffix("%").strip()) / (100 if percent else 1)
+        exact = Fraction(text.removesuffix("%").strip()) / (100 if percent else 1)
     except (ValueError, ZeroDivisionError):
         raise ValueError(f"{text[:40]!r} is no fraction: 1/2, 0.5 and 50% are") from None
-    if found < 0 or found > 1_000_000:
+    if exact < 0 or exact > 1_000_000:
         raise ValueError("must be at least 0 and at most 1000000")
-    return found
+    return exact
 
 
 def _checked(read: Any) -> Any:
@@ -101,9 +101,9 @@ def _near(name: str, known: Sequence[str]) -> str:
 
 def near(name: str, known: Sequence[str]) -> str:
     """` (is it 'b'?)` for a name that is close to a known one, else which are known."""
-    found = difflib.get_close_matches(name, known, 1, 0.5)
-    if found:
-        return f" (is it {found[0]!r}?)"
+    matches = difflib.get_close_matches(name, known, 1, 0.5)
+    if matches:
+        return f" (is it {matches[0]!r}?)"
     return f"; there are {', '.join(known[:8])}{', ...' if len(known) > 8 else ''}" if known else ""
 
 
@@ -130,7 +130,7 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
         return annotation if issubclass(annotation, BaseModel) else None
     return next(
-        (found for part in typing.get_args(annotation) if (found := _model_in(part)) is not None),
+        (model for part in typing.get_args(annotation) if (model := _model_in(part)) is not None),
         None,
     )
 

@@ -35,16 +35,16 @@ class Clusters:
 
 def assemble(given: Fleet, seed: int, path_of: Callable[[str], Path], objects: Objects) -> Clusters:
     """All clusters of a scenario, scaled, by nodes. Raises FieldError and TraceError."""
-    found = Clusters()
+    clusters = Clusters()
     for at, cluster in enumerate(given.clusters):
         _add(
-            found,
+            clusters,
             view_of(cluster, f"fleet.clusters[{at}]"),
             cluster.price,
             f"fleet.clusters[{at}].name",
         )
     if given.table is not None:
-        _from_table(found, given.table, path_of)
+        _from_table(clusters, given.table, path_of)
     for obj in objects(given.objects, "fleet.objects", ("MemberCluster",)):
         view = membercluster.to_view(obj, 0.0)
         if view.capacity is None:
@@ -52,29 +52,29 @@ def assemble(given: Fleet, seed: int, path_of: Callable[[str], Path], objects: O
                 "fleet.objects",
                 f"MemberCluster/{view.name} has no status.capacity: nothing fits there",
             )
-        _add(found, view if given.occupied else _all_free(view), None, "fleet.objects")
+        _add(clusters, view if given.occupied else _all_free(view), None, "fleet.objects")
     if given.generate is not None:
         for cluster in drawing.clusters(given.generate, seed):
-            _add(found, view_of(cluster, "fleet.generate.node"), cluster.price, "fleet.generate")
+            _add(clusters, view_of(cluster, "fleet.generate.node"), cluster.price, "fleet.generate")
     for name, labels in given.labels.items():
-        _known(name, found.views, f"fleet.labels.{name}")
-        found.views[name] = replace(
-            found.views[name], labels={**found.views[name].labels, **labels}
+        _known(name, clusters.views, f"fleet.labels.{name}")
+        clusters.views[name] = replace(
+            clusters.views[name], labels={**clusters.views[name].labels, **labels}
         )
     for name, price in given.prices.items():
-        _known(name, found.views, f"fleet.prices.{name}")
-        found.prices[name] = price
+        _known(name, clusters.views, f"fleet.prices.{name}")
+        clusters.prices[name] = price
     named = {
-        name for view in found.views.values() for row in _rows(view) for name in row.allocatable
+        name for view in clusters.views.values() for row in _rows(view) for name in row.allocatable
     }
-    found.recorded = frozenset(named)
-    for name, view in found.views.items():
+    clusters.recorded = frozenset(named)
+    for name, view in clusters.views.items():
         sized = scaled(view, given.capacity)
         if given.packs and sized.capacity is not None:
             sized = replace(sized, capacity=replace(sized.capacity, packs=True))
-        found.views[name] = sized
-    found.views = dict(sorted(found.views.items()))
-    return found
+        clusters.views[name] = sized
+    clusters.views = dict(sorted(clusters.views.items()))
+    return clusters
 
 
 def _known(name: str, views: Mapping[str, ClusterView], path: str) -> None:
@@ -82,20 +82,20 @@ def _known(name: str, views: Mapping[str, ClusterView], path: str) -> None:
         raise FieldError(path, f"there is no cluster {name!r}{near(name, list(views))}")
 
 
-def _add(found: Clusters, view: ClusterView, price: float | None, path: str) -> None:
-    if view.name in found.views:
+def _add(clusters: Clusters, view: ClusterView, price: float | None, path: str) -> None:
+    if view.name in clusters.views:
         raise FieldError(path, f"cluster {view.name!r} is given twice")
-    found.views[view.name] = view
+    clusters.views[view.name] = view
     if price is not None:
-        found.prices[view.name] = price
+        clusters.prices[view.name] = price
 
 
-def _from_table(found: Clusters, table: FleetTable, path_of: Callable[[str], Path]) -> None:
+def _from_table(clusters: Clusters, table: FleetTable, path_of: Callable[[str], Path]) -> None:
     names = columns.Columns(
         {str(name): column for name, column in table.columns.items()}, table.units.by_name()
     )
     nodes = loading.fleet(path_of(table.path), names, table.bad_rows)
-    found.assumptions += nodes.problems.lines()
+    clusters.assumptions += nodes.problems.lines()
     groups: dict[str, list[NodeGroup]] = {}
     for group in nodes.groups:
         groups.setdefault(group.cluster, []).append(group)
@@ -103,7 +103,7 @@ def _from_table(found: Clusters, table: FleetTable, path_of: Callable[[str], Pat
         rows = [row(group.count, vector_of(group), group.gpu_model) for group in its]
         labels = dict(pair for group in its for pair in group.labels)
         _add(
-            found,
+            clusters,
             ClusterView(name=name, labels=labels, capacity=Capacity(rows=tuple(rows))),
             None,
             "fleet.table",
@@ -130,7 +130,7 @@ def row(
 
 
 def taints_of(given: Sequence[Taint]) -> tuple[kubernetes_taints.Taint, ...]:
-    return tuple(kubernetes_taints.Taint(one.key, one.value, one.effect) for one in given)
+    return tuple(kubernetes_taints.Taint(taint.key, taint.value, taint.effect) for taint in given)
 
 
 def view_of(given: Cluster, path: str) -> ClusterView:
@@ -174,7 +174,7 @@ def _with(view: ClusterView, rows: Sequence[NodeRow]) -> ClusterView:
 
 
 def _all_free(view: ClusterView) -> ClusterView:
-    return _with(view, [replace(one, free=one.allocatable) for one in _rows(view)])
+    return _with(view, [replace(nodes, free=nodes.allocatable) for nodes in _rows(view)])
 
 
 def scaled(view: ClusterView, capacity: Fraction) -> ClusterView:
@@ -189,15 +189,17 @@ def scaled(view: ClusterView, capacity: Fraction) -> ClusterView:
             for name, amount in rows[0].allocatable.items()
         }
         return _with(view, [row(1, Resources(part), rows[0].model)])
-    counts = [max(1, one.count * capacity.numerator // capacity.denominator) for one in rows]
-    return _with(view, [replace(one, count=count) for one, count in zip(rows, counts, strict=True)])
+    counts = [max(1, nodes.count * capacity.numerator // capacity.denominator) for nodes in rows]
+    return _with(
+        view, [replace(nodes, count=count) for nodes, count in zip(rows, counts, strict=True)]
+    )
 
 
 def aggregated(view: ClusterView) -> ClusterView:
     """With one node of the totals of each GPU model."""
     totals: dict[str, Resources] = {}
-    for one in _rows(view):
-        totals[one.model] = totals.get(one.model, Resources()) + one.allocatable * one.count
+    for nodes in _rows(view):
+        totals[nodes.model] = totals.get(nodes.model, Resources()) + nodes.allocatable * nodes.count
     return _with(view, [row(1, total, model) for model, total in totals.items()])
 
 
@@ -215,4 +217,4 @@ def grown(view: ClusterView, by: int, more: NodeRow | None, path: str) -> Cluste
         rows[most] = replace(rows[most], count=left)
     if more is not None:
         rows.append(more)
-    return _with(view, [one for one in rows if one.count])
+    return _with(view, [nodes for nodes in rows if nodes.count])

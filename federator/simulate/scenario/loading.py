@@ -32,16 +32,16 @@ class InvalidScenario(ValueError):
 def document(path: Path) -> Document:
     """The document of a scenario file. Raises InvalidScenario."""
     try:
-        found = decoding.from_yaml(path.read_text(encoding="utf-8"), LIMITS)
+        documents = decoding.from_yaml(path.read_text(encoding="utf-8"), LIMITS)
     except FieldError as bad:
         raise InvalidScenario(str(path), [bad]) from None
     except (OSError, UnicodeDecodeError) as trouble:
         why = getattr(trouble, "strerror", None) or str(trouble)
         raise InvalidScenario(str(path), [FieldError("", f"cannot be read: {why}")]) from None
-    if len(found) != 1 or not isinstance(found[0], dict):
+    if len(documents) != 1 or not isinstance(documents[0], dict):
         message = "one document with fleet and demand is expected"
         raise InvalidScenario(str(path), [FieldError("", message)])
-    return found[0]
+    return documents[0]
 
 
 def of_folder(folder: Path) -> Document:

@@ -48,17 +48,17 @@ def replay(given: Recording, objects: Objects, clusters: Sequence[str]) -> Repla
     works: list[Work] = []
     seen: set[WorkloadKey] = set()
     loose = 0
-    for at, one in enumerate(given.works):
+    for at, entry in enumerate(given.works):
         path = f"{PATH}.works[{at}]"
-        work, dropped = _work(one, path, profiles)
+        work, dropped = _work(entry, path, profiles)
         assert work.recorded is not None
         if work.recorded.ask.key in seen:
             raise FieldError(f"{path}.workload", f"{work.id} is given twice")
         seen.add(work.recorded.ask.key)
-        _check_clusters(one, path, clusters)
+        _check_clusters(entry, path, clusters)
         works.append(work)
         loose += dropped
-        notes += _edits(one, work.id, work.recorded.ask.count)
+        notes += _edits(entry, work.id, work.recorded.ask.count)
     if loose:
         notes.append(
             f"{loose} of {len(works)} recorded workloads select nodes by labels; reports of "
@@ -71,8 +71,8 @@ def replay(given: Recording, objects: Objects, clusters: Sequence[str]) -> Repla
                 decided.seq,
                 Placed(int(decided.at), work.id, {k: n for k, n in decided.clusters.items() if n}),
             )
-            for one, work in zip(given.works, works, strict=True)
-            for decided in one.decisions
+            for entry, work in zip(given.works, works, strict=True)
+            for decided in entry.decisions
         ),
         key=lambda pair: pair[0],
     )
@@ -123,7 +123,7 @@ def _work(given: RecordedWork, path: str, profiles: Mapping[str, Any]) -> tuple[
             raise FieldError(join(path, "scalings"), f"{kind.kind} does not scale")
         first = ask.count if given.replicas is None else given.replicas
         ask = replace(ask, count=first, slots=first)
-    times = [given.submit, *(one.at for one in given.scalings)]
+    times = [given.submit, *(scaling.at for scaling in given.scalings)]
     if times != sorted(times):
         raise FieldError(
             join(path, "scalings"), "are not in the order of their times after the submission"
@@ -146,7 +146,9 @@ def _work(given: RecordedWork, path: str, profiles: Mapping[str, Any]) -> tuple[
         priority=ask.priority,
         recorded=Recorded(ask, _own(placement), str(placement.get("policyRef") or ""), given.cycle),
         failing=Failing(times=1, limit=0) if given.failed else None,
-        curve=tuple(Scaling(one.at, one.replicas, one.cycle) for one in given.scalings),
+        curve=tuple(
+            Scaling(scaling.at, scaling.replicas, scaling.cycle) for scaling in given.scalings
+        ),
     )
     return work, dropped
 
@@ -189,9 +191,13 @@ def _edits(given: RecordedWork, title: str, count: int) -> list[str]:
     """A sentence for a work that once asked for another number of copies than it is replayed
     with.
     """
-    replayed = {count, *(one.replicas for one in given.scalings)}
+    replayed = {count, *(scaling.replicas for scaling in given.scalings)}
     others = sorted(
-        {one.wanted for one in given.decisions if one.wanted and one.wanted not in replayed}
+        {
+            decision.wanted
+            for decision in given.decisions
+            if decision.wanted and decision.wanted not in replayed
+        }
     )
     if not others:
         return []

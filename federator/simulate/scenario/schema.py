@@ -315,7 +315,7 @@ class Curve(Model):
         )
 
     @model_validator(mode="after")
-    def _one(self) -> Self:
+    def _points_or_daily(self) -> Self:
         if (self.points is None) == (self.daily is None):
             raise _refuse("needs points or daily, and not both")
         if self.daily is not None and self.every is not None:
@@ -518,7 +518,7 @@ class Scaled(Model):
     """So many times what each asks for, and what its curve says later."""
 
     @model_validator(mode="after")
-    def _one(self) -> Self:
+    def _replicas_or_times(self) -> Self:
         if (self.replicas is None) == (self.times is None):
             raise _refuse("needs replicas or times, and not both")
         return self
@@ -552,7 +552,7 @@ class Event(Model):
         return name != "at" and getattr(self, name) is not None
 
     @model_validator(mode="after")
-    def _one(self) -> Self:
+    def _single_change(self) -> Self:
         if len(self.verbs) != 1:
             raise _refuse(f"says {' and '.join(self.verbs) or 'nothing'}; one change is expected")
         return self

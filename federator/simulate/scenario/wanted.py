@@ -22,7 +22,7 @@ def measures(
 ) -> tuple[Wanted, ...]:
     """The measures in their order. Raises FieldError."""
     projects = {work.project for work in works}
-    return tuple(_measure(name, one, priced, projects) for name, one in given.items())
+    return tuple(_measure(name, measure, priced, projects) for name, measure in given.items())
 
 
 def _measure(name: str, given: schema.Wanted, priced: bool, projects: set[str]) -> Wanted:
@@ -62,9 +62,9 @@ def _bound(figure: str, value: str | float | None, path: str) -> float | None:
     try:
         if figure.endswith("_s") and not figure.endswith("copy_s"):
             return float(fields.seconds(value))
-        found = float(fields.fraction(value))
+        bound = float(fields.fraction(value))
     except ValueError as bad:
         raise FieldError(path, str(bad)) from None
-    if not math.isfinite(found):
+    if not math.isfinite(bound):
         raise FieldError(path, "is not finite")
-    return found
+    return bound

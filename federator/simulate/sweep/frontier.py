@@ -38,7 +38,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Summary:
     """Everything that a sweep's report shows."""
 
     name: str
@@ -51,7 +51,7 @@ class Found:
     """On the frontier first, then by cost and waiting."""
 
 
-def found(plan: Plan, results: Mapping[str, Mapping[str, Any]]) -> Found:
+def summarize(plan: Plan, results: Mapping[str, Mapping[str, Any]]) -> Summary:
     """From the results of all tasks that have one."""
     groups: dict[tuple[tuple[str, str], ...], list[Mapping[str, float]]] = defaultdict(list)
     for task in plan.tasks:
@@ -67,17 +67,17 @@ def found(plan: Plan, results: Mapping[str, Mapping[str, Any]]) -> Found:
     order = sorted(
         marked, key=lambda row: (not row.best, *(row.figures[axis] for axis in axes), row.point)
     )
-    return Found(plan.name, sum(map(len, groups.values())), axes, tuple(order))
+    return Summary(plan.name, sum(map(len, groups.values())), axes, tuple(order))
 
 
 def _group(point: tuple[tuple[str, str], ...], runs: Sequence[Mapping[str, float]]) -> Group:
-    keys = [key for key in runs[0] if all(key in one for one in runs)]
+    keys = [key for key in runs[0] if all(key in run for run in runs)]
     return Group(
         point,
         len(runs),
-        {key: sum(one[key] for one in runs) / len(runs) for key in keys},
-        {key: min(one[key] for one in runs) for key in keys},
-        {key: max(one[key] for one in runs) for key in keys},
+        {key: sum(run[key] for run in runs) / len(runs) for key in keys},
+        {key: min(run[key] for run in runs) for key in keys},
+        {key: max(run[key] for run in runs) for key in keys},
     )
 
 
@@ -107,7 +107,7 @@ def frontier(points: Sequence[tuple[float, ...]]) -> set[int]:
     for at in sorted(range(len(points)), key=lambda number: points[number]):
         beaten = any(
             points[other] != points[at]
-            and all(one <= mine for one, mine in zip(points[other], points[at], strict=True))
+            and all(theirs <= mine for theirs, mine in zip(points[other], points[at], strict=True))
             for other in best
         )
         if not beaten:

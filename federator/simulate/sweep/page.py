@@ -10,7 +10,7 @@ from federator import __version__
 from federator.simulate.report import amounts, charts, figures
 from federator.simulate.report.charts import Dot
 from federator.simulate.report.page import Table, environment
-from federator.simulate.sweep.frontier import COST, MOVES, WAITING, Found, Group
+from federator.simulate.sweep.frontier import COST, MOVES, WAITING, Group, Summary
 from federator.simulate.sweep.plan import Plan
 
 PAGE: Final = "sweep.html"
@@ -30,17 +30,17 @@ def name(key: str) -> str:
     return NAMES.get(key, key.replace("_", " "))
 
 
-def verdict(found: Found) -> str:
+def verdict(summary: Summary) -> str:
     """What came out, in one sentence."""
-    best = [group for group in found.groups if group.best]
+    best = [group for group in summary.groups if group.best]
     if not best:
         return "Nothing was run."
-    first = found.axes[0]
+    first = summary.axes[0]
     cheap = min(best, key=lambda group: (group.figures[first], group.figures[WAITING], group.point))
     quick = min(best, key=lambda group: (group.figures[WAITING], group.figures[first], group.point))
     runs = (
-        f"{amounts.counted(found.runs, 'simulation')} of "
-        f"{amounts.counted(len(found.groups), 'combination')}"
+        f"{amounts.counted(summary.runs, 'simulation')} of "
+        f"{amounts.counted(len(summary.groups), 'combination')}"
     )
     if cheap is quick:
         return (
@@ -59,9 +59,9 @@ def _cell(group: Group, key: str) -> str:
     return figures.shown(key, group.figures[key])
 
 
-def table(found: Found, fields: Sequence[str]) -> Table:
+def table(summary: Summary, fields: Sequence[str]) -> Table:
     """A row for each combination: those that are not beaten first."""
-    keys = (*found.axes, *SHOWN)
+    keys = (*summary.axes, *SHOWN)
     headers = ["frontier", *fields, "seeds", *(name(key) for key in keys), "missing, by seed"]
     rows = [
         [
@@ -74,24 +74,26 @@ def table(found: Found, fields: Sequence[str]) -> Table:
                 f"{amounts.whole(group.most[WAITING] / HOUR_S)}"
             ),
         ]
-        for group in found.groups
+        for group in summary.groups
     ]
     return Table(headers, rows)
 
 
-def fields(found: Found) -> list[str]:
-    return list(dict.fromkeys(field for group in found.groups for field, _ in group.point))
+def fields(summary: Summary) -> list[str]:
+    return list(dict.fromkeys(field for group in summary.groups for field, _ in group.point))
 
 
-def files(plan: Plan, found: Found, results: Mapping[str, Mapping[str, Any]]) -> dict[str, bytes]:
+def files(
+    plan: Plan, summary: Summary, results: Mapping[str, Mapping[str, Any]]
+) -> dict[str, bytes]:
     """Name -> content; the same bytes for the same results, however often the sweep was
     interrupted.
     """
     document = {
-        "name": found.name,
-        "verdict": verdict(found),
+        "name": summary.name,
+        "verdict": verdict(summary),
         "version": __version__,
-        "axes": list(found.axes),
+        "axes": list(summary.axes),
         "combinations": [
             {
                 "point": dict(group.point),
@@ -101,11 +103,11 @@ def files(plan: Plan, found: Found, results: Mapping[str, Mapping[str, Any]]) ->
                 "least": dict(group.least),
                 "most": dict(group.most),
             }
-            for group in found.groups
+            for group in summary.groups
         ],
     }
     return {
-        PAGE: render(found).encode(),
+        PAGE: render(summary).encode(),
         "sweep.json": (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode(),
         "runs.csv": _runs(plan, results),
     }
@@ -127,9 +129,9 @@ def _runs(plan: Plan, results: Mapping[str, Mapping[str, Any]]) -> bytes:
     return file.getvalue().encode()
 
 
-def render(found: Found) -> str:
+def render(summary: Summary) -> str:
     """The page."""
-    first = found.axes[0]
+    first = summary.axes[0]
     dots = [
         Dot(
             group.figures[first],
@@ -138,7 +140,7 @@ def render(found: Found) -> str:
             group.title,
             strong=group.best,
         )
-        for group in found.groups
+        for group in summary.groups
     ]
     words = (
         "Each dot is a combination, averaged over its seeds: to the left is less "
@@ -158,12 +160,12 @@ def render(found: Found) -> str:
         environment()
         .get_template("sweep.html.j2")
         .render(
-            found=found,
-            verdict=verdict(found),
+            sweep=summary,
+            verdict=verdict(summary),
             version=__version__,
             words=words,
             chart=chart,
             axis=name(first),
-            table=table(found, fields(found)),
+            table=table(summary, fields(summary)),
         )
     )

@@ -58,7 +58,7 @@ class Task:
     @property
     def group(self) -> tuple[tuple[str, str], ...]:
         """The point without the seed."""
-        return tuple(one for one in self.point if one[0] != SEED)
+        return tuple(pair for pair in self.point if pair[0] != SEED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +111,8 @@ def _with(document: dict[str, Any], field: str, value: Any) -> dict[str, Any]:
     if field == ".":
         if not isinstance(value, dict):
             raise FieldError(field, "each value is a mapping of fields of the scenario")
-        for name, one in value.items():
-            document = _with(document, name, one)
+        for name, nested in value.items():
+            document = _with(document, name, nested)
         return document
     return loading.changed(document, [f"{field}={json.dumps(value)}"])
 
@@ -151,11 +151,11 @@ def _combination(
     axes: Sequence[Sequence[tuple[str, str, Any]]], number: int
 ) -> tuple[tuple[str, str, Any], ...]:
     """The combination of this number; the last axis changes fastest."""
-    found = []
+    chosen = []
     for axis in reversed(axes):
         number, at = divmod(number, len(axis))
-        found.append(axis[at])
-    return tuple(reversed(found))
+        chosen.append(axis[at])
+    return tuple(reversed(chosen))
 
 
 def _shown(value: Any) -> str:
@@ -174,28 +174,28 @@ def _id(text: str, document: Any, files: Files, digests: dict[Path, str]) -> str
 def _named(value: Any, files: Files) -> Iterator[Path]:
     """Files and folders that a scenario names, in whatever field."""
     if isinstance(value, Mapping):
-        for one in value.values():
-            yield from _named(one, files)
+        for nested in value.values():
+            yield from _named(nested, files)
     elif isinstance(value, list):
-        for one in value:
-            yield from _named(one, files)
+        for item in value:
+            yield from _named(item, files)
     elif isinstance(value, str) and value and "\n" not in value:
         try:
             path = files.path(value)
-            found = path.exists()
+            exists = path.exists()
         except (ValueError, OSError):
             return  # no name of a file
-        if found:
+        if exists:
             yield path
 
 
 def _content(path: Path) -> str:
     """Digest of a file, or of all files directly in a folder."""
     digest = hashlib.sha256()
-    for one in sorted(path.iterdir()) if path.is_dir() else [path]:
-        if one.is_file():
-            with one.open("rb") as file:
+    for entry in sorted(path.iterdir()) if path.is_dir() else [path]:
+        if entry.is_file():
+            with entry.open("rb") as file:
                 digest.update(
-                    f"{one.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode()
+                    f"{entry.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode()
                 )
     return digest.hexdigest()

@@ -34,26 +34,26 @@ class NoDask(Exception):
 
 def simulated(task: Task) -> Result:
     """The result of one task; what is wrong with its input is a result too. Runs anywhere."""
-    found: dict[str, Any] = {"id": task.id, "point": [list(one) for one in task.point]}
+    result: dict[str, Any] = {"id": task.id, "point": [list(pair) for pair in task.point]}
     try:
         outcome = engine.run(loading.inputs(json.loads(task.document), Path(task.file), os.environ))
     except (InvalidScenario, TraceError, FieldError, ValueError) as bad:
-        return {**found, "error": str(bad)}
+        return {**result, "error": str(bad)}
     measured = measures.measure(outcome)
-    return {**found, "verdict": figures.verdict(measured), "figures": figures.values(measured)}
+    return {**result, "verdict": figures.verdict(measured), "figures": figures.values(measured)}
 
 
 def done(folder: Path, tasks: Iterable[Task]) -> dict[str, Result]:
     """The results that are there, by task."""
-    found: dict[str, Result] = {}
+    results: dict[str, Result] = {}
     for task in tasks:
         try:
             result = json.loads(_file(folder, task.id).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
         if isinstance(result, dict) and result.get("id") == task.id and "figures" in result:
-            found[task.id] = {**result, "point": [list(one) for one in task.point]}
-    return found
+            results[task.id] = {**result, "point": [list(pair) for pair in task.point]}
+    return results
 
 
 def run(
@@ -63,17 +63,17 @@ def run(
     and are tried again next time. `progress` is told how many are done and how many there are.
     """
     (folder / RESULTS).mkdir(parents=True, exist_ok=True)
-    found = done(folder, tasks)
+    results = done(folder, tasks)
     failures: list[Result] = []
-    progress(len(found), len(tasks))
-    for result in runner([task for task in tasks if task.id not in found]):
+    progress(len(results), len(tasks))
+    for result in runner([task for task in tasks if task.id not in results]):
         if "error" in result:
             failures.append(result)
             continue
         _write(folder, result)
-        found[str(result["id"])] = result
-        progress(len(found), len(tasks))
-    return found, failures
+        results[str(result["id"])] = result
+        progress(len(results), len(tasks))
+    return results, failures
 
 
 def _file(folder: Path, ident: str) -> Path:

@@ -163,8 +163,8 @@ def numbers(rows: Rows, column: str, name: str, unit: str) -> list[int | None]:
         for at, cell in enumerate(cells):
             if cell in wrong:
                 rows.refuse(at, column, wrong[cell], shortened(cell))
-    found = {cell: None if isinstance(value, Bad) else value for cell, value in parsed.items()}
-    return [found[cell] for cell in cells]
+    values = {cell: None if isinstance(value, Bad) else value for cell, value in parsed.items()}
+    return [values[cell] for cell in cells]
 
 
 def _parser(number: Number, unit: str) -> Callable[[str], int | Bad | None]:
@@ -178,10 +178,10 @@ def _parser(number: Number, unit: str) -> Callable[[str], int | Bad | None]:
         if plain and cell.isdigit() and cell.isascii() and len(cell) < 19:
             value = int(cell)
         else:
-            found = _amount(cell, unit)
-            if found is None or isinstance(found, Bad):
-                return found
-            exact = found * size
+            amount = _amount(cell, unit)
+            if amount is None or isinstance(amount, Bad):
+                return amount
+            exact = amount * size
             value = math.ceil(exact) if up else round(exact)
         if value < number.least:
             return Bad("is negative" if value < 0 else f"is less than {number.least}")
@@ -221,10 +221,10 @@ def _timestamp(cell: str) -> int | Bad | None:
 def texts(table: Table, column: str) -> Sequence[str]:
     """The cells of a column without spaces around them; equal cells are one object."""
     cells = table.column(column)
-    one = {cell: cell.strip() for cell in set(cells)}
-    if len(one) == len(cells) and all(cell == text for cell, text in one.items()):
+    stripped = {cell: cell.strip() for cell in set(cells)}
+    if len(stripped) == len(cells) and all(cell == text for cell, text in stripped.items()):
         return cells
-    return [one[cell] for cell in cells]
+    return [stripped[cell] for cell in cells]
 
 
 def shortened(cell: str) -> str:

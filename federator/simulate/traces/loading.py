@@ -53,12 +53,16 @@ def fleet(
     """The nodes of a fleet. Of a scenario folder `nodes.csv` where there is one, else
     `clusters.csv`. `aggregates` makes one node of each cluster's totals. Raises TraceError."""
     if path.is_file() and form_of(path) == "swf":
-        found = NodeTable(swf.machine(path), Problems(), 1)
+        node_table = NodeTable(swf.machine(path), Problems(), 1)
     elif path.is_dir():
-        found = nodes.read(_in_folder(path, "nodes.csv", "clusters.csv"), columns, tolerated)
+        node_table = nodes.read(_in_folder(path, "nodes.csv", "clusters.csv"), columns, tolerated)
     else:
-        found = nodes.read(path, columns, tolerated)
-    return NodeTable(aggregated(found.groups), found.problems, found.read) if aggregates else found
+        node_table = nodes.read(path, columns, tolerated)
+    return (
+        NodeTable(aggregated(node_table.groups), node_table.problems, node_table.read)
+        if aggregates
+        else node_table
+    )
 
 
 def aggregated(groups: tuple[NodeGroup, ...]) -> tuple[NodeGroup, ...]:

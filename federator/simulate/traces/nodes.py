@@ -81,8 +81,8 @@ def read(path: Path, columns: Columns = OURS, tolerated: Fraction = TOLERATED) -
     for at, cluster in enumerate(clusters):
         if not cluster:
             rows.refuse(at, names.get("cluster", ""), "is missing")
-    one = "node" if "node" in names else "cluster"
-    rows.once(names[one], texts[one])
+    key = "node" if "node" in names else "cluster"
+    rows.once(names[key], texts[key])
     problems.check(table.file, table.read, tolerated)
     nothing: Sequence[int | None] = [None] * len(table.rows)
     per_row = _each(rows, names, amounts)
@@ -114,19 +114,19 @@ def read(path: Path, columns: Columns = OURS, tolerated: Fraction = TOLERATED) -
 
 def _names(table: Table, columns: Columns) -> dict[str, str]:
     """Field -> column. Raises TraceError when no cluster or no amount is named."""
-    found = dict(columns.names)
+    names = dict(columns.names)
     for name, known in COLUMNS.items():
-        column = next((one for one in known if one in table.header), None)
+        column = next((candidate for candidate in known if candidate in table.header), None)
         if column is not None:
-            found.setdefault(name, column)
-    for column in found.values():
+            names.setdefault(name, column)
+    for column in names.values():
         table.column(column)
-    if "cluster" not in found and not ("node" in found and "gpuModel" in found):
+    if "cluster" not in names and not ("node" in names and "gpuModel" in names):
         table.column("cluster")
-    if not {"cpu", "memory", "gpu"} & set(found):
-        known = ", ".join(one for name in ("cpu", "memory", "gpu") for one in COLUMNS[name])
+    if not {"cpu", "memory", "gpu"} & set(names):
+        known = ", ".join(column for name in ("cpu", "memory", "gpu") for column in COLUMNS[name])
         raise TraceError(table.file, 1, "", f"no column says what a node has; known are {known}")
-    return found
+    return names
 
 
 def _unit(column: str, name: str, columns: Columns) -> str:

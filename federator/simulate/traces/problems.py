@@ -81,20 +81,22 @@ class Problems:
     def lines(self) -> Iterator[str]:
         """One line for each kind of problem: how many rows, and the first of them."""
         for (file, name, kind, out), count in self.counts.items():
-            found = [
-                one
-                for one in self.named
-                if (one.file, one.field, one.kind, one.left_out) == (file, name, kind, out)
+            examples = [
+                problem
+                for problem in self.named
+                if (problem.file, problem.field, problem.kind, problem.left_out)
+                == (file, name, kind, out)
             ][:EXAMPLES_MAX]
-            if found and not found[0].row:
-                yield str(found[0])
+            if examples and not examples[0].row:
+                yield str(examples[0])
                 continue
             what = f": {name}" if name else ""
             fate = "left out" if out else "mended"
             first = ", ".join(
-                f"row {one.row}{f' ({one.detail})' if one.detail else ''}" for one in found
+                f"row {problem.row}{f' ({problem.detail})' if problem.detail else ''}"
+                for problem in examples
             )
-            more = ", ..." if count > len(found) else ""
+            more = ", ..." if count > len(examples) else ""
             yield f"{file}{what}: {kind}: {count} row{'s'[: count > 1]} {fate}: {first}{more}"
 
     def check(self, file: str, rows: int, tolerated: Fraction) -> None:
@@ -104,7 +106,7 @@ class Problems:
         bad = sum(1 for name, _ in self.bad_rows if name == file)
         if not bad or bad <= tolerated * rows:
             return
-        first = next(one for one in self.named if one.file == file and one.row)
+        first = next(problem for problem in self.named if problem.file == file and problem.row)
         share = f"{100 * bad / rows:.1f} %"
         message = (
             f"{bad} of {rows} rows are bad ({share}), more than the "

@@ -118,9 +118,9 @@ def machine(path: Path) -> tuple[NodeGroup, ...]:
 
 def _header(lines: Sequence[str]) -> Mapping[str, str]:
     return {
-        found[1]: found[2]
+        match[1]: match[2]
         for line in lines
-        if line.startswith(";") and (found := _HEADER.match(line))
+        if line.startswith(";") and (match := _HEADER.match(line))
     }
 
 

@@ -166,17 +166,17 @@ def _names(table: Table, columns: Columns) -> dict[str, str]:
         for name in FOLDER_NAMES.values():
             table.column(name)
         return dict(FOLDER_NAMES)
-    found = {name: column for name, column in FOLDER_NAMES.items() if column in table.header}
-    found |= columns.names
+    names = {name: column for name, column in FOLDER_NAMES.items() if column in table.header}
+    names |= columns.names
     if "end" in columns.names and "runtime" not in columns.names:
-        found.pop("runtime", None)
+        names.pop("runtime", None)
     for column in columns.names.values():
         table.column(column)
     for name in ("id", "submit"):
-        table.column(found.get(name, FOLDER_NAMES[name]))
-    if "runtime" not in found and "end" not in found:
+        table.column(names.get(name, FOLDER_NAMES[name]))
+    if "runtime" not in names and "end" not in names:
         table.column(FOLDER_NAMES["runtime"])
-    return found
+    return names
 
 
 def _values(
@@ -257,19 +257,19 @@ def _failing(
     _refuse_unknown(
         rows, names.get("exit", ""), exits, unknown, ("completed", "failed", "an exit code")
     )
-    found: list[Failing | None] = []
+    failing: list[Failing | None] = []
     for at, (times, after_s, limit, cell) in enumerate(
         zip(values["failures"], values["failsAfter"], values["backoffLimit"], exits, strict=True)
     ):
         failed = bool(over[cell])
         if not times and not failed:
-            found.append(None)
+            failing.append(None)
             continue
         if kinds[at] == "service":
             column = names["exit"] if failed else names["failures"]
             rows.refuse(at, column, "is of a service, which does not end")
-        found.append(Failing((times or 0) + failed, after_s, (times or 0) if failed else limit))
-    return found
+        failing.append(Failing((times or 0) + failed, after_s, (times or 0) if failed else limit))
+    return failing
 
 
 def _exit(cell: str) -> bool | None:

@@ -163,7 +163,8 @@ def test_what_is_done_is_not_run_again_and_half_a_file_is_not_done(tmp_path: Pat
     assert sorted(runs) == sorted(one.stem for one in files[:2])
     assert again == whole
     made = [
-        page.files(planned, frontier.found(planned, results), results) for results in (whole, again)
+        page.files(planned, frontier.summarize(planned, results), results)
+        for results in (whole, again)
     ]
     assert made[0] == made[1]
 
@@ -210,16 +211,19 @@ def test_combinations_are_averaged_over_seeds(tmp_path: Path) -> None:
         for task in planned.tasks
     }
 
-    found = frontier.found(planned, results)
+    summary = frontier.summarize(planned, results)
 
-    assert found.axes == ("cost", "missing_copy_s", "moves")
+    assert summary.axes == ("cost", "missing_copy_s", "moves")
     assert [
-        (group.title, group.seeds, group.figures["missing_copy_s"]) for group in found.groups
+        (group.title, group.seeds, group.figures["missing_copy_s"]) for group in summary.groups
     ] == [
         ("fleet.capacity=1", 2, 20.0),
         ("fleet.capacity=1/2", 2, 20.0),
     ]
-    assert (found.groups[0].least["missing_copy_s"], found.groups[0].most["missing_copy_s"]) == (
+    assert (
+        summary.groups[0].least["missing_copy_s"],
+        summary.groups[0].most["missing_copy_s"],
+    ) == (
         10.0,
         30.0,
     )
@@ -232,14 +236,14 @@ def test_without_prices_capacity_stands_for_cost(tmp_path: Path) -> None:
     planned = plan.read(written(tmp_path, {"vary": {"fleet.capacity": [1, "1/2"]}}, scenario))
     results, _ = running.run(tmp_path / "out", planned.tasks, _here, lambda *_: None)
 
-    found = frontier.found(planned, results)
+    summary = frontier.summarize(planned, results)
 
-    assert found.axes == ("capacity_cpu", "missing_copy_s", "moves")
-    assert {group.title: group.figures["capacity_cpu"] for group in found.groups} == {
+    assert summary.axes == ("capacity_cpu", "missing_copy_s", "moves")
+    assert {group.title: group.figures["capacity_cpu"] for group in summary.groups} == {
         "fleet.capacity=1": 12.0,
         "fleet.capacity=1/2": 6.0,
     }
-    assert "2 simulations of 2 combinations" in page.verdict(found)
+    assert "2 simulations of 2 combinations" in page.verdict(summary)
 
 
 def test_names_that_try_to_run_are_text(tmp_path: Path) -> None:
@@ -249,7 +253,7 @@ def test_names_that_try_to_run_are_text(tmp_path: Path) -> None:
     )
     results, _ = running.run(tmp_path / "out", planned.tasks, _here, lambda *_: None)
 
-    text = page.render(frontier.found(planned, results))
+    text = page.render(frontier.summarize(planned, results))
 
     assert "<script" not in text
     assert "&lt;script&gt;" in text
