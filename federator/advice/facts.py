@@ -305,8 +305,8 @@ def _recorded(situation: Situation, workload: Workload) -> dict[str, Any] | None
 def _moves(record: Record, clusters: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Which lost clusters it has left, oldest first; then what holds it in one. `clusters`:
     MemberCluster objects by name."""
-    told = [_left(left) for left in record.terms.failovers]
-    return [*told, *_held(record, clusters)]
+    failovers = [_left(left) for left in record.terms.failovers]
+    return [*failovers, *_held(record, clusters)]
 
 
 def _left(left: FailedOver) -> str:

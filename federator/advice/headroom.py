@@ -312,9 +312,9 @@ def _grown(
     for addition in additions:
         view = views.get(addition.cluster)
         if view is None:
-            known = ", ".join(views) or "none"
+            names = ", ".join(views) or "none"
             raise NoSuchCluster(
-                f"there is no cluster {addition.cluster!r} to add nodes to; the fleet has {known}"
+                f"there is no cluster {addition.cluster!r} to add nodes to; the fleet has {names}"
             )
         if view.capacity is None:
             raise ValueError(

@@ -89,13 +89,13 @@ def from_capacity(
 def highest(status: Obj) -> tuple[dict[str, int], int]:
     """The highest seq by uid of the workload, and that up to which others are forgotten."""
     marks = raw.mapping(status, "highest")
-    known = {uid: seqs.clamped(raw.integer(marks, uid)) for uid in list(marks)[:MAX_HIGHEST]}
-    return known, seqs.clamped(raw.integer(status, "forgottenSeq"))
+    by_uid = {uid: seqs.clamped(raw.integer(marks, uid)) for uid in list(marks)[:MAX_HIGHEST]}
+    return by_uid, seqs.clamped(raw.integer(status, "forgottenSeq"))
 
 
-def from_highest(known: Mapping[str, int], forgotten: int) -> dict[str, Any]:
+def from_highest(by_uid: Mapping[str, int], forgotten: int) -> dict[str, Any]:
     """The two fields of the status; None for what there is none of."""
-    return {"highest": dict(sorted(known.items())) or None, "forgottenSeq": forgotten or None}
+    return {"highest": dict(sorted(by_uid.items())) or None, "forgottenSeq": forgotten or None}
 
 
 def shapes(obj: Obj) -> tuple[PodShape, ...]:

@@ -282,12 +282,12 @@ class _Builder:
         path = self._here()
         if self._awaits_key():
             raise FieldError(path, "a key cannot be an alias")
-        known = self.anchors.get(anchor)
-        if known is None:
+        anchored = self.anchors.get(anchor)
+        if anchored is None:
             raise FieldError(path, f"alias {anchor[:40]!r} has no anchor, or stands within it")
-        self.budget.spend(known.nodes, path)
-        self._check_depth(len(self.stack) + known.height, path)
-        self._put(_copy(known.value), None, known.nodes, known.height)
+        self.budget.spend(anchored.nodes, path)
+        self._check_depth(len(self.stack) + anchored.height, path)
+        self._put(_copy(anchored.value), None, anchored.nodes, anchored.height)
 
     def _start(self, event: Any) -> None:
         path = self._here()

@@ -301,8 +301,8 @@ def drain_wish(obj: Obj) -> DrainWish | None:
     if not isinstance(asked, dict) or removal(obj) is not Removal.NONE:
         return None
     finish_s = asked.get("jobsFinishSeconds", DRAIN_JOBS_FINISH_S)
-    known = isinstance(finish_s, int) and not isinstance(finish_s, bool) and finish_s >= 0
-    return DrainWish(asked.get("force") is True, finish_s if known else DRAIN_JOBS_FINISH_S)
+    valid = isinstance(finish_s, int) and not isinstance(finish_s, bool) and finish_s >= 0
+    return DrainWish(asked.get("force") is True, finish_s if valid else DRAIN_JOBS_FINISH_S)
 
 
 def declared_dead(obj: Obj) -> bool:

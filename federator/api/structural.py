@@ -93,8 +93,8 @@ def _object(value: dict[str, Any], schema: Schema, path: str) -> Iterator[FieldE
             yield FieldError(here, f"unknown field{_guess(str(name), properties)}")
 
 
-def _guess(name: str, known: Mapping[str, Any]) -> str:
-    close = difflib.get_close_matches(name[:64], known, n=1)
+def _guess(name: str, candidates: Mapping[str, Any]) -> str:
+    close = difflib.get_close_matches(name[:64], candidates, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

@@ -36,8 +36,8 @@ def text(facts: Mapping[str, Any], *, cluster: str = "") -> str:
     lines += [f"  not kept: {violation}" for violation in facts["violations"]]
     lines += [f"  warning: {warning}" for warning in facts["warnings"]]
     lines += _short(facts)
-    if told := (facts["decision"] or {}).get("moves"):
-        lines += ["", "moves", *(f"  {line}" for line in told)]
+    if moves := (facts["decision"] or {}).get("moves"):
+        lines += ["", "moves", *(f"  {line}" for line in moves)]
     lines += ["", "sources", *(f"  {name}: {where}" for name, where in facts["sources"].items())]
     if facts["decision"] is not None:
         recorded = facts["decision"]

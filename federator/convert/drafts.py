@@ -171,7 +171,7 @@ class Drafts:
         """FederatedQuotas that were made, with all else that queues become."""
         self._became: dict[int, str] = {}
         self._joined: dict[int, str] = {}
-        self._told: list[Note] = []
+        self._quota_notes: list[Note] = []
 
     @property
     def distinct(self) -> Iterator[Item]:
@@ -208,7 +208,7 @@ class Drafts:
         self.quotas.append(quota)
         if item is not None:
             self._became[id(item)] = title
-        self._told += [Note(title, text) for text in notes]
+        self._quota_notes += [Note(title, text) for text in notes]
 
     def add(self, obj: dict[str, Any]) -> None:
         """Something that none of the input objects became alone."""
@@ -290,7 +290,7 @@ class Drafts:
         """Notes by workload, in the order of the workloads, with final titles."""
         order = {id(draft): index for index, draft in enumerate(self.made)}
         in_order = sorted(self._notes, key=lambda note: order[id(note[0])])
-        return (*self._told, *(Note(draft.title, text) for draft, text in in_order))
+        return (*self._quota_notes, *(Note(draft.title, text) for draft, text in in_order))
 
 
 def item_of(obj: Obj, origin: str) -> Item:

@@ -103,8 +103,8 @@ def draft_trainjob(item: Item, drafts: Drafts) -> Draft:
     if type(nodes) is not int or nodes < 1:
         problem = FieldError("spec.trainer.numNodes", "must be an integer, and not below 1")
         raise BadInput(item.origin, item.title, [problem])
-    told = _jax(item, raw.text(job, "name"), nodes) if "jax" in rule else []
-    _as_trainer(job, trainer, nodes, told)
+    variables = _jax(item, raw.text(job, "name"), nodes) if "jax" in rule else []
+    _as_trainer(job, trainer, nodes, variables)
     if raw.flag(spec, "suspend"):
         inner["suspend"] = True
     made = _draft(item, drafts, inner, fields, f"{runtime.title}: spec.template.spec")
@@ -313,7 +313,7 @@ def _component(  # noqa: PLR0917 what a component is told from
         raw.mapping(batch, "template"), f"{path}.template", notes.append, live=item.live
     )
     pod = template.get("spec") or {}
-    told = _with_coordinator(item, spec, template)
+    annotated = _with_coordinator(item, spec, template)
     for text in templates.texts(template):
         if _OTHER in text and not text.endswith("coordinator']"):
             raise LeftAlone(f"{path}.template: it reads what the JobSet controller writes ({text})")
@@ -335,7 +335,7 @@ def _component(  # noqa: PLR0917 what a component is told from
     if copies > 1:
         component["podsPerJob"] = size
     component |= {"restartPolicy": restart, "backoffLimit": min(limit, jobs.MAX_BACKOFF)}
-    return component | {"template": told}
+    return component | {"template": annotated}
 
 
 def _with_coordinator(item: Item, spec: Obj, template: dict[str, Any]) -> dict[str, Any]:

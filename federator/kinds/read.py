@@ -116,8 +116,8 @@ def _kind(obj: Any, path: str) -> Kind:
             f"must be {row.api_version} for a {row.kind}, not {str(obj.get('apiVersion'))[:80]!r}"
         )
         raise InvalidObject([FieldError(errors.join(path, "apiVersion"), wanted)])
-    known = ", ".join(sorted(registry.KINDS))
-    message = f"{str(obj.get('kind'))[:80]!r} is not a kind that is read here: {known}"
+    readable = ", ".join(sorted(registry.KINDS))
+    message = f"{str(obj.get('kind'))[:80]!r} is not a kind that is read here: {readable}"
     raise InvalidObject([FieldError(errors.join(path, "kind"), message)])
 
 

@@ -169,8 +169,8 @@ class WorkloadVerbs:
     """
     read_mark: Callable[[Obj], SliceMark | None]
     observe: Callable[[Obj, str, bool], SliceObservation]
-    """(slice, cluster, known) -> what was last seen of it. The slice of one that does not exist is
-    {}.
+    """(slice, cluster, reporting) -> what was last seen of it. The slice of one that does not exist
+    is {}.
     """
     slice_status: Callable[[SliceObservation, Sequence[Obj]], dict[str, Any] | None]
     """The `.status` that the member writes on a slice (`observe` reads it back); None where a

@@ -80,7 +80,7 @@ def is_ours(trouble: BaseException | None) -> bool:
 
 
 @contextlib.contextmanager
-def told(who: str) -> Iterator[None]:
+def translated(who: str) -> Iterator[None]:
     """Turns an OSError about this process into `errors.OwnShortage`; any other passes."""
     try:
         yield

@@ -139,7 +139,7 @@ def pause_s(attempts: int, uid: str) -> float:
     return base_s * (1 + names.stable_order(f"{uid}/{attempts}") % 1000 / 1000)
 
 
-def told(gang: Gang, uid: str) -> tuple[str, str]:
+def why_rolled_back(gang: Gang, uid: str) -> tuple[str, str]:
     """Why a gang that was rolled back does not run: reason and message; empty for any other."""
     if gang.phase is not Phase.ROLLED_BACK:
         return "", ""

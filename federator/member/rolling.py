@@ -195,9 +195,9 @@ class RollUp:
     def observe(self, row: SliceRow, result: Result, live: Mapping[str, Any]) -> SliceObservation:
         """What is to be said of the slice now. `live` is its present status."""
         natives = self._caches.natives_of(row.uid)
-        told = ("", "")
+        gang_trouble = ("", "")
         if row.verbs.gang is not None:
-            figures, told = self._gang_figures(row, result, natives, live)
+            figures, gang_trouble = self._gang_figures(row, result, natives, live)
         elif row.verbs.unit is Unit.SHARDS:
             figures = self._shard_figures(row, natives, live)
         else:
@@ -212,15 +212,15 @@ class RollUp:
         judgement = result.judgement
         if not native_reason and (refusal := self._refusal(natives)):
             native_reason, native_message = reasons.REFUSED, refusal
-        reason = judgement.reason or told[0] or finding.reason or native_reason
-        message = judgement.message or told[1] or finding.message or native_message
+        reason = judgement.reason or gang_trouble[0] or finding.reason or native_reason
+        message = judgement.message or gang_trouble[1] or finding.message or native_message
         observed = result.observed and result.generation == row.generation and _acted_on(natives)
         before = raw.integer(live, "observedGeneration")
         # No other cluster could run what a daemon's node has no room for.
         unschedulable = 0 if row.verbs.every_node else finding.unschedulable
         unbound_s = _epoch_s(finding.unschedulable_since)
         if row.verbs.gang is not None:  # all of it waits, or nothing does
-            unschedulable = int(bool(unschedulable or told[0]))
+            unschedulable = int(bool(unschedulable or gang_trouble[0]))
             unbound_s = unbound_s or figures["gang"].since_s
         figures |= _rollout(row, natives, live, observed)
         return SliceObservation(
@@ -303,7 +303,7 @@ class RollUp:
             "finished": ended,
             "enough": ended or runs,
             "gang": gang,
-        }, gangs.told(gang, moment.uid) if not ended else ("", "")
+        }, gangs.why_rolled_back(gang, moment.uid) if not ended else ("", "")
 
     def _refusal(self, natives: list[NativeRow]) -> str:
         """Why the API server takes no pods of a Job: no status of a Job says it."""
@@ -330,17 +330,17 @@ class RollUp:
         there is nothing to say."""
         live = self._newest(row).obj()
         finding, judgement = self.finding(row, complete=health.of(live).healthy), result.judgement
-        told: dict[str, Any] = {}
+        status: dict[str, Any] = {}
         if reason := judgement.reason or finding.reason:
             mark = self._expander.mark_of(row)
-            told = {"message": judgement.message or finding.message, "reason": reason}
-            told |= {"seq": mark.seq} if mark is not None else {}
+            status = {"message": judgement.message or finding.message, "reason": reason}
+            status |= {"seq": mark.seq} if mark is not None else {}
         if finding.unschedulable:
-            told["unschedulable"] = {
+            status["unschedulable"] = {
                 "count": finding.unschedulable,
                 "since": finding.unschedulable_since,
             }
-        text = json.dumps(told, sort_keys=True, separators=(",", ":")) if told else None
+        text = json.dumps(status, sort_keys=True, separators=(",", ":")) if status else None
         annotations = raw.mapping(live, "metadata", "annotations")
         if annotations.get(MEMBER_STATUS_ANNOTATION) == text:
             return None
@@ -393,15 +393,15 @@ def _on_nodes(natives: list[NativeRow]) -> dict[str, Any]:
         ready=sum(raw.figure(status, "numberReady") for status in own),
         updated=sum(raw.figure(status, "updatedNumberScheduled") for status in own),
     )
-    told = any("observedGeneration" in status for status in own)
+    observed = any("observedGeneration" in status for status in own)
     ready, updated = (
-        told and figure >= figures.desired for figure in (figures.ready, figures.updated)
+        observed and figure >= figures.desired for figure in (figures.ready, figures.updated)
     )
     return {
         "desired": 1,
         "ready": int(ready),
         "updated": int(updated),
-        "actual": int(told),
+        "actual": int(observed),
         "nodes": figures,
         "enough": ready and updated,
         "lacks": f"{figures.ready} of {figures.desired} nodes are ready.",

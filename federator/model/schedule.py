@@ -150,8 +150,8 @@ def _described(text: str) -> Schedule:
     if text in DESCRIPTORS:
         return parse(DESCRIPTORS[text])
     if not text.startswith(_EVERY):
-        known = ", ".join(DESCRIPTORS)
-        raise BadSchedule(f"{text[:40]!r} is none of {known} and @every DURATION")
+        descriptors = ", ".join(DESCRIPTORS)
+        raise BadSchedule(f"{text[:40]!r} is none of {descriptors} and @every DURATION")
     duration = text.removeprefix(_EVERY)
     spans = _DURATION.findall(duration)
     if not spans or "".join(number + unit for number, unit in spans) != duration:

@@ -68,17 +68,17 @@ def decide(
     staying = [part for part in parts if part.held is not None]
     joining = _in_order(ask, [part for part in parts if part.held is None])
     closed = _closed(ask)
-    known = sum(max(part.nodes, 0) for part in parts)
+    node_count = sum(max(part.nodes, 0) for part in parts)
     has = sum(copies_of(part.held) for part in staying if part.held is not None)
-    admission = ledger.admission(ask, known, held=has)
+    admission = ledger.admission(ask, node_count, held=has)
     for part in staying:
         part.got = True
     if closed is None:
-        _join(ask, joining, admission, known, taken=sum(part.nodes for part in staying))
+        _join(ask, joining, admission, node_count, taken=sum(part.nodes for part in staying))
     shares = _shares(parts, lambda name: seqs.above(mark(name), seq))
     _charge(ask, shares, mine, ledger)
     wanted = max(len(parts), 1)
-    reason, why = closed or _binding(ask, places, parts, admission, known)
+    reason, why = closed or _binding(ask, places, parts, admission, node_count)
     same = {share.cluster: share.seq for share in shares} == {
         name: holding.seq for name, holding in mine.items()
     }
@@ -165,12 +165,12 @@ def _closed(ask: Ask) -> tuple[Reason, str] | None:
 
 
 def _join(
-    ask: Ask, joining: Sequence[_Part], admission: Admission, known: int, *, taken: int
+    ask: Ask, joining: Sequence[_Part], admission: Admission, node_count: int, *, taken: int
 ) -> None:
     """Gives it to those whose nodes quota admits; to all or none with RequireAll."""
     left = admission.copies - taken
     able = [part for part in joining if part.nodes != PENDING]
-    if ask.policy.require_all and (len(able) < len(joining) or admission.copies < known):
+    if ask.policy.require_all and (len(able) < len(joining) or admission.copies < node_count):
         return
     if admission.reason is not Reason.CHOSEN and left <= 0:
         return  # not even on clusters that have no node for it at present
@@ -210,7 +210,7 @@ def _binding(
     places: Mapping[str, Place],
     parts: Sequence[_Part],
     admission: Admission,
-    known: int,
+    node_count: int,
 ) -> tuple[Reason, str]:
     """Why a cluster that is to have it does not get it; (CHOSEN, "") when each has it."""
     if kept := [part.name for part in parts if part.stays]:

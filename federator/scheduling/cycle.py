@@ -174,7 +174,7 @@ def _tried(
     decision = replace(decision, inputs_hash=hashed)
     if turn.leaves is None:
         return preempting.still(decision, entry)
-    return preempting.told(decision, entry, ask, turn.leaves)
+    return preempting.on_whole_ask(decision, entry, ask, turn.leaves)
 
 
 def _divided(

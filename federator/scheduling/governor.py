@@ -154,16 +154,16 @@ def step(
     short: bool = False,
 ) -> Fleet:
     """The fleet after another look. `short`: the hub lacks something of its own."""
-    held = {name: health(known, grace_s) for name, known in evidence.items()}
+    held = {name: health(seen, grace_s) for name, seen in evidence.items()}
     returns = _all_gone(before.clusters.values()) and not _all_gone(
         Watched(state, now_s) for state in held.values()
     )
     clusters: dict[str, Watched] = {}
     for name, state in held.items():
-        known = before.of(name)
-        goes_on = known is not None and known.health is state
+        watched = before.of(name)
+        goes_on = watched is not None and watched.health is state
         restarts = state is Health.UNREACHABLE and (returns or short)
-        since_s = known.since_s if known is not None and goes_on and not restarts else now_s
+        since_s = watched.since_s if watched is not None and goes_on and not restarts else now_s
         clusters[name] = Watched(state, since_s)
     return Fleet(clusters, Brake.OWN if short else brake(clusters.values()))
 

@@ -39,7 +39,7 @@ class Observed:
     """What is observed of one cluster's slice when actions are planned."""
 
     cluster: str
-    known: bool
+    readable: bool
     """False while the cluster is unreachable or does not serve the kind: nothing is written there,
     and it counts as not ready."""
     reported: bool = True
@@ -111,7 +111,7 @@ def plan(
 def _next(
     unit: Unit, cluster: str, share: Share | None, now: Observed, *, may_roll: bool, allowance: int
 ) -> Action:
-    if not now.known:
+    if not now.readable:
         kind = ActionKind.HOLD if share is not None or now.exists else ActionKind.NOTHING
         return Action(cluster, kind, why="the cluster is not heard, or does not serve this kind")
     if not now.exists:
@@ -189,8 +189,8 @@ def _shrink_allowance(
         return 0
     growing = any(_waited_for(observed[name], share.count) for name, share in wanted.items())
     if not growing or not wanted:
-        return sum(now.ready for now in observed.values() if now.known)
-    ready = sum(_counting(now) for now in observed.values() if now.known and now.reported)
+        return sum(now.ready for now in observed.values() if now.readable)
+    ready = sum(_counting(now) for now in observed.values() if now.readable and now.reported)
     floor = sum(share.count for share in wanted.values()) - max_unavailable
     return max(0, ready - floor)
 
@@ -199,9 +199,9 @@ def _waited_for(now: Observed, wanted: int) -> bool:
     """Whether copies of this cluster's share are not ready yet, or may not be. Where the slice
     still asks for more than the share, as after a scale-down in the middle of growing, only a
     report of too few ready copies says so."""
-    if now.known and now.exists and now.count > wanted:
+    if now.readable and now.exists and now.count > wanted:
         return now.reported and now.ready < wanted
-    return not (now.known and now.reported) or now.count < wanted or now.ready < wanted
+    return not (now.readable and now.reported) or now.count < wanted or now.ready < wanted
 
 
 def _counting(now: Observed) -> int:
@@ -227,12 +227,12 @@ def _rolled_out_to(
     busy = sum(
         1
         for name in reached
-        if observed[name].exists and not (observed[name].known and observed[name].healthy)
+        if observed[name].exists and not (observed[name].readable and observed[name].healthy)
     )
     for name in sorted(wanted.keys() - reached, key=lambda name: _turn(unit, wanted[name])):
         if busy >= max(1, at_once):
             break
-        if observed[name].known and observed[name].reported:
+        if observed[name].readable and observed[name].reported:
             reached.add(name)
             busy += 1
     return frozenset(reached)

@@ -52,7 +52,7 @@ class History:
 
 
 @dataclass(slots=True)
-class _Told:
+class _Workload:
     """One workload on its way into the recording. Times are epoch seconds."""
 
     key: WorkloadKey
@@ -94,21 +94,21 @@ def document(
     ]
     if silent:
         raise NothingToRecord(f"{', '.join(silent)} has not reported its capacity yet")
-    told = [
-        _told(kind, obj, histories)
+    workloads = [
+        _workload_of(kind, obj, histories)
         for kind in registry.WORKLOADS.values()
         for obj in by_kind.get(kind.kind, ())
         if raw.at(obj, "metadata", "deletionTimestamp") is None
     ]
-    if not told:
+    if not workloads:
         raise NothingToRecord("the federation has no workload, so there is nothing to replay")
-    begin_s = min(workload.created_s for workload in told)
-    for workload in told:
+    begin_s = min(workload.created_s for workload in workloads)
+    for workload in workloads:
         workload.scalings = list(_scalings(workload))
-    _submitted(told)
-    until_s = max(int(now_s) - begin_s, *(workload.submit_s - begin_s for workload in told), 1)
-    notes = [*_ours(told, histories), *_of_clusters(clusters)]
-    fleet, foreign = _fleet(clusters, by_kind, told, now_s)
+    _submitted(workloads)
+    until_s = max(int(now_s) - begin_s, *(workload.submit_s - begin_s for workload in workloads), 1)
+    notes = [*_ours(workloads, histories), *_of_clusters(clusters)]
+    fleet, foreign = _fleet(clusters, by_kind, workloads, now_s)
     return {
         "description": f"What federator record took from a live federation in {until_s:,} seconds.",
         "until": until_s,
@@ -122,7 +122,7 @@ def document(
                 "notes": [*notes, *foreign],
                 "levels": _levels(by_kind.get("Namespace", ())),
                 "profiles": [_bare(obj) for obj in by_kind.get("RuntimeProfile", ())],
-                "works": [_work(workload, begin_s) for workload in told],
+                "works": [_work(workload, begin_s) for workload in workloads],
                 "complete": True,
             }
         },
@@ -136,7 +136,7 @@ def key_of(kind: str, obj: Obj) -> WorkloadKey:
     )
 
 
-def _told(kind: Any, obj: Obj, histories: Mapping[WorkloadKey, History]) -> _Told:
+def _workload_of(kind: Any, obj: Obj, histories: Mapping[WorkloadKey, History]) -> _Workload:
     key = key_of(kind.kind, obj)
     entries = histories.get(key, History()).entries
     made = [
@@ -151,7 +151,7 @@ def _told(kind: Any, obj: Obj, histories: Mapping[WorkloadKey, History]) -> _Tol
     ]
     over = next((entry for entry in lived if str(entry.get("to", "")).startswith(_OVER)), None)
     decisions = [decision for decision in made if _number(decision, "at") >= born]
-    return _Told(
+    return _Workload(
         key,
         obj,
         born,
@@ -168,54 +168,56 @@ def _number(entry: Obj, name: str) -> float:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
 
 
-def _scalings(workload: _Told) -> Iterator[tuple[int, int, Obj]]:
+def _scalings(workload: _Workload) -> Iterator[tuple[int, int, Obj]]:
     """The edits of a service's replicas, as far as its decisions tell them; none where what they
     say is not the number of its object (strategy Duplicate gives each cluster that many).
     """
-    told = [entry for entry in workload.decisions if raw.integer(entry, "wanted")]
+    decisions = [entry for entry in workload.decisions if raw.integer(entry, "wanted")]
     if (
         workload.shards
         or workload.first_seq is None
-        or not told
-        or raw.integer(told[-1], "wanted") != workload.count
+        or not decisions
+        or raw.integer(decisions[-1], "wanted") != workload.count
     ):
         return
-    for before, entry in itertools.pairwise(told):
+    for before, entry in itertools.pairwise(decisions):
         if raw.integer(entry, "wanted") != raw.integer(before, "wanted"):
             yield int(_number(entry, "at")), raw.integer(entry, "wanted"), entry
 
 
-def _submitted(told: list[_Told]) -> None:
+def _submitted(workloads: list[_Workload]) -> None:
     """Sorts by submission, which is in whole seconds: no work before one that was first decided on
     sooner. So it is with scalings.
     """
-    for workload in told:
+    for workload in workloads:
         workload.submit_s = workload.created_s
-    known = [
+    arrivals = [
         (_issued(workload.decisions[0]), workload, -1)
-        for workload in told
+        for workload in workloads
         if workload.first_seq is not None
     ]
     # An edit that found no room leaves the shares and their number as they were: its place is that
     # of the newest number that had been issued by then.
-    written = sorted(_issued(entry) for workload in told for entry in workload.decisions)
+    written = sorted(_issued(entry) for workload in workloads for entry in workload.decisions)
     newest = list(
         itertools.accumulate((seq for _, seq in sorted((at, seq) for seq, at in written)), max)
     )
     times = sorted(at for _, at in written)
-    for workload in told:
+    for workload in workloads:
         for at, (_, _, entry) in enumerate(workload.scalings):
             seq, at_s = _issued(entry)
-            known.append(((max(seq, newest[bisect.bisect(times, at_s) - 1]), at_s), workload, at))
+            arrivals.append(
+                ((max(seq, newest[bisect.bisect(times, at_s) - 1]), at_s), workload, at)
+            )
     latest = 0
-    for _, workload, at in sorted(known, key=lambda arrival: arrival[0]):
+    for _, workload, at in sorted(arrivals, key=lambda arrival: arrival[0]):
         if at < 0:
             latest = workload.submit_s = max(workload.submit_s, latest)
         else:
             at_s, replicas, entry = workload.scalings[at]
             latest = max(at_s, latest)
             workload.scalings[at] = (latest, replicas, entry)
-    told.sort(key=lambda workload: (workload.submit_s, workload.first_seq or 0, workload.key))
+    workloads.sort(key=lambda workload: (workload.submit_s, workload.first_seq or 0, workload.key))
 
 
 def _issued(entry: Obj) -> tuple[int, float]:
@@ -223,7 +225,7 @@ def _issued(entry: Obj) -> tuple[int, float]:
     return raw.integer(entry, "seq"), _number(entry, "at")
 
 
-def _work(workload: _Told, begin_s: int) -> dict[str, Any]:
+def _work(workload: _Workload, begin_s: int) -> dict[str, Any]:
     decisions = [
         {
             "seq": raw.integer(entry, "seq"),
@@ -252,12 +254,12 @@ def _work(workload: _Told, begin_s: int) -> dict[str, Any]:
     return {**work, "workload": _bare(workload.obj), "decisions": decisions}
 
 
-def _is_over(workload: _Told, entry: Obj) -> bool:
+def _is_over(workload: _Workload, entry: Obj) -> bool:
     """Whether it is a decision about a work that had ended: it takes away what nothing runs in."""
     return workload.over_s is not None and _number(entry, "at") >= workload.over_s
 
 
-def _began_s(job: _Told) -> int:
+def _began_s(job: _Workload) -> int:
     """The second in which a job had a place for all its shards."""
     whole = (
         int(_number(entry, "at"))
@@ -277,15 +279,19 @@ def _counts(shares: object) -> dict[str, int]:
     }
 
 
-def _ours(told: Sequence[_Told], histories: Mapping[WorkloadKey, History]) -> Iterator[str]:
+def _ours(
+    workloads: Sequence[_Workload], histories: Mapping[WorkloadKey, History]
+) -> Iterator[str]:
     """What the history does not reach back to."""
     begins = max((history.begins or 0.0 for history in histories.values()), default=0.0)
     older = [
-        workload for workload in told if workload.first_seq is None or histories[workload.key].more
+        workload
+        for workload in workloads
+        if workload.first_seq is None or histories[workload.key].more
     ]
     if older:
         yield (
-            f"The history has no first decision of {len(older)} of {len(told)} workloads"
+            f"The history has no first decision of {len(older)} of {len(workloads)} workloads"
             f"{f'; it begins at epoch second {int(begins)}' if begins else ''}: what it "
             "lacks is not compared."
         )
@@ -316,10 +322,13 @@ def _of_clusters(clusters: Sequence[Obj]) -> Iterator[str]:
 
 
 def _fleet(
-    clusters: Sequence[Obj], by_kind: Mapping[str, list[Obj]], told: Sequence[_Told], now_s: float
+    clusters: Sequence[Obj],
+    by_kind: Mapping[str, list[Obj]],
+    workloads: Sequence[_Workload],
+    now_s: float,
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The clusters without what the recorded workloads hold, and what others hold as sentences."""
-    held = _held(by_kind, told, now_s)
+    held = _held(by_kind, workloads, now_s)
     fleet, notes = [], []
     for obj in clusters:
         view = membercluster.to_view(obj, 0.0)
@@ -347,7 +356,7 @@ def _fleet(
 
 
 def _held(
-    by_kind: Mapping[str, list[Obj]], told: Sequence[_Told], now_s: float
+    by_kind: Mapping[str, list[Obj]], workloads: Sequence[_Workload], now_s: float
 ) -> dict[str, Resources]:
     """Cluster -> what the recorded workloads hold, at most."""
     profiles = {raw.text(obj, "metadata", "name"): obj for obj in by_kind.get("RuntimeProfile", ())}
@@ -356,7 +365,7 @@ def _held(
         facts = decisionfacts.decision_facts(obj)
         shares[facts.key] = {share.cluster: share.slots for share in facts.shares}
     held: dict[str, Resources] = {}
-    for workload in told:
+    for workload in workloads:
         kind = registry.KINDS[workload.key.kind]
         assert kind.verbs is not None
         try:
@@ -373,7 +382,7 @@ def _held(
     return held
 
 
-def _lately(job: _Told, slots: int) -> dict[str, int]:
+def _lately(job: _Workload, slots: int) -> dict[str, int]:
     """What a job that has just ended may still hold by the reports of the clusters."""
     most: dict[str, int] = {}
     for entry in job.decisions:

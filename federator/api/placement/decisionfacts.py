@@ -226,11 +226,11 @@ _NO_TERMS: Final = frozenset(
 
 
 def _terms(spec: Obj) -> Terms:
-    told = {name: value for name, value in spec.items() if name not in _NO_TERMS}
+    terms = {name: value for name, value in spec.items() if name not in _NO_TERMS}
     try:
-        encoded = msgspec.json.encode(told)
+        encoded = msgspec.json.encode(terms)
     except UnicodeEncodeError:  # half a surrogate pair
-        return _read_terms(told)
+        return _read_terms(terms)
     return _shared_terms(encoded)
 
 

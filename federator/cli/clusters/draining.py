@@ -253,7 +253,7 @@ class _Watch:
         self.refused: set[str] = set()
         """Those whose wish was refused, or ended before it was done."""
         self.ended: set[str] = set()
-        self._told: dict[str, str] = {}
+        self._printed: dict[str, str] = {}
 
     async def look(self) -> bool:
         """Whether every drain has come to an end."""
@@ -283,8 +283,8 @@ class _Watch:
         return not self.open
 
     def _tell(self, name: str, line: str) -> None:
-        if self._told.get(name) != line:
-            self._told[name] = line
+        if self._printed.get(name) != line:
+            self._printed[name] = line
             common.say(f"{name}: {line}")
 
 

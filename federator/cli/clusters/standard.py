@@ -49,7 +49,9 @@ async def of_cluster(host: Client, labels: Mapping[str, str]) -> list[Standard]:
 async def compare(client: Client, standards: Sequence[Standard]) -> list[Finding]:
     """One finding for everything that the standards ask of this cluster."""
     client = _as_manager(client)
-    served = {(known.api_version, known.kind): known for known in await client.discover()}
+    served = {
+        (resource.api_version, resource.kind): resource for resource in await client.discover()
+    }
     findings: list[Finding] = []
     for standard in standards:
         for manifest in standard.manifests:
@@ -71,14 +73,14 @@ async def conform(client: Client, standards: Sequence[Standard]) -> AsyncIterato
     client = _as_manager(client)
     for standard in standards:
         for manifest in standard.manifests:
-            known = await _served(client, manifest)
-            ref = _ref(standard, manifest, known)
+            resource = await _served(client, manifest)
+            ref = _ref(standard, manifest, resource)
             live = await _live(client, ref)
             if live is not None and not _differences(live, await _apply(client, ref, manifest)):
                 continue
             await client.patch(ref, _named(manifest), kind="apply", force=True)
             yield _title(manifest)
-            if known.kind == "CustomResourceDefinition":
+            if resource.kind == "CustomResourceDefinition":
                 await _wait_served(client, manifest)
 
 
@@ -93,11 +95,11 @@ async def _object(
     served: Mapping[tuple[str, str], Resource],
 ) -> Finding:
     subject = f"{standard.name}: {_title(manifest)}"
-    known = served.get((raw.text(manifest, "apiVersion"), raw.text(manifest, "kind")))
-    if known is None:
+    resource = served.get((raw.text(manifest, "apiVersion"), raw.text(manifest, "kind")))
+    if resource is None:
         return Finding(subject, False, "its kind is not served")
     try:
-        ref = _ref(standard, manifest, known)
+        ref = _ref(standard, manifest, resource)
         live = await _live(client, ref)
         if live is None:
             return Finding(subject, False, await _why_missing(client, ref, manifest))
@@ -148,23 +150,23 @@ async def _probe(client: Client, standard: Standard, name: str, path: str) -> Fi
 async def _served(client: Client, manifest: Mapping[str, Any]) -> Resource:
     """The kind of a manifest; a definition that was applied a moment ago is served by now."""
     wanted = raw.text(manifest, "apiVersion"), raw.text(manifest, "kind")
-    for known in await client.discover():
-        if (known.api_version, known.kind) == wanted:
-            return known
+    for resource in await client.discover():
+        if (resource.api_version, resource.kind) == wanted:
+            return resource
     raise errors.NotFound(f"{_title(manifest)}: its kind is not served")
 
 
-def _ref(standard: Standard, manifest: Mapping[str, Any], known: Resource) -> ObjectRef:
+def _ref(standard: Standard, manifest: Mapping[str, Any], resource: Resource) -> ObjectRef:
     name = raw.text(manifest, "metadata", "name")
     namespace = raw.text(manifest, "metadata", "namespace")
     if not name:
         raise FieldError("metadata.name", f"{standard.name}: {_title(manifest)} has no name")
-    if known.namespaced != bool(namespace):
-        needs = "needs a namespace" if known.namespaced else "has no namespace"
+    if resource.namespaced != bool(namespace):
+        needs = "needs a namespace" if resource.namespaced else "has no namespace"
         raise FieldError(
             "metadata.namespace", f"{standard.name}: {_title(manifest)}: its kind {needs}"
         )
-    return ObjectRef(known.api_version, known.plural, namespace, name, known.kind)
+    return ObjectRef(resource.api_version, resource.plural, namespace, name, resource.kind)
 
 
 async def _live(client: Client, ref: ObjectRef) -> Mapping[str, Any] | None:
@@ -215,8 +217,8 @@ async def _wait_served(client: Client, manifest: Mapping[str, Any]) -> None:
     try:
         async with asyncio.timeout(SERVED_WITHIN_S):
             while not any(  # noqa: ASYNC110 - an API server has no event for it
-                known.kind == kind and known.api_version.startswith(f"{group}/")
-                for known in await client.discover()
+                resource.kind == kind and resource.api_version.startswith(f"{group}/")
+                for resource in await client.discover()
             ):
                 await asyncio.sleep(0.2)
     except TimeoutError:

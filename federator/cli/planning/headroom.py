@@ -87,13 +87,13 @@ def headroom(
     )
     if not situation.snapshot.clusters:
         common.fail("there is no MemberCluster, so there is nowhere to place anything")
-    known = asking.models(situation.snapshot)
+    models = asking.models(situation.snapshot)
     if model and not any(
-        asking.is_of(name, model) for name in (*known, *(name.gpu_model for name in additions))
+        asking.is_of(name, model) for name in (*models, *(name.gpu_model for name in additions))
     ):
         common.fail(
             f"no node has GPUs of model {model!r}; the fleet reports"
-            f" {', '.join(known) or 'no model'}"
+            f" {', '.join(models) or 'no model'}"
         )
     probe = asking.Probe(requests, model, project, namespace, Tier(tier))
     try:

@@ -79,7 +79,7 @@ def simulate(
     """
     asked = Changes(**{name: value or "" for name, value in changes.items()})
     missed = False
-    with simulating.told(), simulating.many_objects():
+    with simulating.failures_reported(), simulating.many_objects():
         if reference is not None:
             others = [option for option in asked.given if option != "--capacity"]
             if others or compare or out or opened:

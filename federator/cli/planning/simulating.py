@@ -23,7 +23,7 @@ Progress = Callable[[int, int | None, int, int], None]
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def failures_reported() -> Iterator[None]:
     """Bad input ends the command with a sentence for each problem, and exit 1."""
     from federator.model.errors import FieldError
     from federator.simulate.scenario.loading import InvalidScenario

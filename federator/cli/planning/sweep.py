@@ -89,11 +89,11 @@ def _title(result: Any) -> str:
 def _progress(*, quiet: bool) -> Any:
     shown = -1
 
-    def told(done: int, total: int) -> None:
+    def report(done: int, total: int) -> None:
         nonlocal shown
         tenth = done * 10 // max(total, 1)
         if not quiet and tenth != shown:
             shown = tenth
             common.say(f"{done:,} of {total:,} simulations are done", err=True)
 
-    return told
+    return report

@@ -82,7 +82,7 @@ class Hub:
     after the start, each once; those of the start were printed already."""
 
     client: "Client"
-    _told: frozenset[str] | None = None
+    _printed: frozenset[str] | None = None
     _looked_s: float = field(default=float("-inf"))
 
     async def look(self) -> None:
@@ -93,10 +93,10 @@ class Hub:
             return
         self._looked_s = time.monotonic()
         lines = await banner.lines(self.client)
-        for line in lines if self._told is not None else ():
-            if line not in (self._told or ()):
+        for line in lines if self._printed is not None else ():
+            if line not in (self._printed or ()):
                 common.say(line, err=True)
-        self._told = frozenset(lines)
+        self._printed = frozenset(lines)
 
 
 async def until(

@@ -112,22 +112,22 @@ class Mould:
 class Moulds:
     """One mould per owner, made anew when the owner's template changes."""
 
-    __slots__ = ("_known", "_resource", "_world")
+    __slots__ = ("_moulds", "_resource", "_world")
 
     def __init__(self, world: World, resource: ResourceInfo) -> None:
         self._world = world
         self._resource = resource
-        self._known: dict[str, Mould] = {}
+        self._moulds: dict[str, Mould] = {}
 
     def of(self, owner: JsonObject) -> Mould:
         uid = owner["metadata"]["uid"]
-        mould = self._known.get(uid)
+        mould = self._moulds.get(uid)
         if mould is None or mould.template is not owner["spec"]["template"]:
-            mould = self._known[uid] = Mould(self._world, self._resource, owner)
+            mould = self._moulds[uid] = Mould(self._world, self._resource, owner)
         return mould
 
     def forget(self, uid: str) -> None:
-        self._known.pop(uid, None)
+        self._moulds.pop(uid, None)
 
 
 def admitted(world: World, spec: dict[str, Any]) -> dict[str, Any]:

@@ -47,14 +47,18 @@ def counted(
 
 def counters(workload: Workload, record: Record | None, seen: SliceSeen) -> Mapping[str, int]:
     """The part of a carried native kind's counters that counts."""
-    share, told = _fitting(workload, record, seen), seen.observation
+    share, observed = _fitting(workload, record, seen), seen.observation
     count = share.count if share is not None else 0
     if share is None:
         given = allowed(workload, record, seen)
-        told, count = givens.cut(told, given)[0], given.count
-    most = {"replicas": told.actual, "readyReplicas": told.ready, "availableReplicas": told.ready}
+        observed, count = givens.cut(observed, given)[0], given.count
+    most = {
+        "replicas": observed.actual,
+        "readyReplicas": observed.ready,
+        "availableReplicas": observed.ready,
+    }
     return {
-        name: min(figure, most.get(name, max(told.actual, count)))
+        name: min(figure, most.get(name, max(observed.actual, count)))
         for name, figure in seen.native.items()
     }
 

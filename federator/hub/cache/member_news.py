@@ -56,8 +56,8 @@ class MemberNews:
             if member.note_bounds(now_s):
                 signals.member_changed(MemberChanged.DOUBTED, member)
             # otherwise only its spec has changed
-            if self._reports.get(name) != member.report.told:
-                self._reports[name] = member.report.told
+            if self._reports.get(name) != member.report.status_digest:
+                self._reports[name] = member.report.status_digest
                 self.state.commitments.reported(member.name, member.report.capacity.includes_seq)
         signals.member_changed(MemberChanged.ROOM, member)
 
@@ -124,8 +124,8 @@ class MemberNews:
         """Two MemberClusters of one real cluster: the one that joined first keeps it, the others
         get nothing (F36)."""
         members = self.state.members
-        known = self._identities.get(member.name)
-        if known == (member.identity, member.seniority) and len(self._identities) == len(members):
+        cached = self._identities.get(member.name)
+        if cached == (member.identity, member.seniority) and len(self._identities) == len(members):
             return
         self._identities = {
             other.name: (other.identity, other.seniority) for other in members.values()

@@ -21,8 +21,8 @@ def done(state: HubState, workload: Workload, record: Record | None) -> Ranges:
     if workload.verbs.unit is not Unit.SHARDS:
         return done
     for seen in state.slices_with_uid(workload.key, workload.uid):
-        told = cutting.counted(state, workload, record, seen)
-        done = shards.union(done, shards.union(told.completed, told.failed))
+        reported = cutting.counted(state, workload, record, seen)
+        done = shards.union(done, shards.union(reported.completed, reported.failed))
     return done
 
 

@@ -35,10 +35,10 @@ def overtaken(record: Record | None, seen: SliceSeen) -> bool:
         return False
     if record is None:
         return True
-    share, known = record.share_of(seen.cluster), record.mark(seen.cluster)
-    if is_stale(seen) and seen.mark.seq >= known:
+    share, decided_seq = record.share_of(seen.cluster), record.mark(seen.cluster)
+    if is_stale(seen) and seen.mark.seq >= decided_seq:
         return True
-    return seen.mark.seq > known and not (share is not None and slices.gives(seen, share))
+    return seen.mark.seq > decided_seq and not (share is not None and slices.gives(seen, share))
 
 
 def _believed(state: HubState, record: Record | None, seen: SliceSeen) -> bool:
@@ -60,8 +60,8 @@ def is_stale(seen: SliceSeen) -> bool:
 def mark(state: HubState, record: Record | None, cluster: str) -> int:
     """The highest seq in a cluster: a changed share there gets a higher one."""
     member = state.members.get(cluster)
-    known = record.mark(cluster) if record is not None else 0
-    return max(known, member.highest_seq if member is not None else 0)
+    decided_seq = record.mark(cluster) if record is not None else 0
+    return max(decided_seq, member.highest_seq if member is not None else 0)
 
 
 def refusing(state: HubState, workload: Workload) -> frozenset[str]:
@@ -88,7 +88,7 @@ def numbered(state: HubState, decision: Decision) -> None:
             state.members[share.cluster].heard_seq(share.seq)
 
 
-def told(state: HubState, workload: Workload, now_s: float) -> None:
+def count_overtaken(state: HubState, workload: Workload, now_s: float) -> None:
     """The workload is decided by its members' slices of later decisions. Counts that: a host is
     restored once, so a member with something new each time is not believed for a while."""
     for seen in state.slices_of(workload.key).values():

@@ -61,33 +61,33 @@ class RolloutView:
         member = self.state.holder(cluster)
         if member is None or not member.heard:
             return Observed(
-                cluster, known=False, exists=cluster in self.state.slices_of(workload.key)
+                cluster, readable=False, exists=cluster in self.state.slices_of(workload.key)
             )
         seen = member.slice_of(workload.key)
         if seen is None:
-            return Observed(cluster, known=member.knows(workload.key.kind))
+            return Observed(cluster, readable=member.knows(workload.key.kind))
         observed, share = seen.observation, record.share_of(cluster)
         given = cutting.allowed(workload, record, seen)
-        told = givens.cut(observed, given)[0]
+        counted = givens.cut(observed, given)[0]
         comparison = self.compared(member, workload, share, seen)
         speaks = member.speaks_of(workload.key.kind)
         return Observed(
             cluster,
-            known=True,
+            readable=True,
             reported=speaks,
             exists=True,
             ours=seen.ours(self.state.options.fleet),
             same_workload=self.is_this(seen, workload),
             going=seen.deleting,
             current=comparison.current,
-            template_current=comparison.content or not comparison.known,
+            template_current=comparison.content or not comparison.compared,
             count=observed.desired,
             # A cluster that left and joined again was given nothing by this decision, and still
             # runs copies that a deletion would lose.
             ready=min(observed.ready, observed.desired, given.ever or record.terms.wanted),
-            counts=min(told.ready, observed.desired),
+            counts=min(counted.ready, observed.desired),
             healthy=speaks and comparison.content and seen.rolled_out,
-            safe=self._safe(workload, told),
+            safe=self._safe(workload, counted),
         )
 
     def _safe(self, workload: Workload, observed: SliceObservation) -> bool:
@@ -144,19 +144,19 @@ class RolloutView:
             )
             return Comparison(True, content, current)
         # It was rendered from the former content: it need not be read to know that.
-        return Comparison(known=seen.plain and seen.live == self.state.former.get(workload.key))
+        return Comparison(compared=seen.plain and seen.live == self.state.former.get(workload.key))
 
     def was_given(self, workload: Workload, seen: SliceSeen) -> bool:
         """Whether a slice has what its workload says, or said before its last edit: by what this
         hub saw, or by what a sealed decision charged."""
         record = self.state.record_of(workload)
         charged = record.terms.charged if record is not None else None
-        known = (
+        contents = (
             workload.content,
             self.state.former.get(workload.key),
             charged.content if charged is not None else b"",
         )
-        return seen.plain and seen.live in filter(None, known)
+        return seen.plain and seen.live in filter(None, contents)
 
     def profile_of(self, workload: Workload) -> Profile:
         """Name and hash of the RuntimeProfile of this workload's pods; empty for none."""

@@ -157,8 +157,8 @@ class HubState:
         """
         most = transitions + TERM_LEAP if transitions > 1 else TERMS_WITHOUT_LEASE
         terms = {seqs.term(record.seq) for record in self.records.values()}
-        known = max((term for term in terms if term <= most), default=0)
-        self.term = min(max(self.term, transitions, known + 1), seqs.TERM_MAX)
+        highest_term = max((term for term in terms if term <= most), default=0)
+        self.term = min(max(self.term, transitions, highest_term + 1), seqs.TERM_MAX)
         self._counter = 0
         for name, record in list(self.records.items()):
             if record.seq > self.issued:
@@ -284,36 +284,36 @@ class HubState:
 
     def observe_status(self, key: WorkloadKey, uid: str, obj: Mapping[str, Any]) -> None:
         """Stores the response to our own status write, so that the next fold compares with it."""
-        known, version = self.workloads.get(key), obj["metadata"].get("resourceVersion", "")
-        if known is None or known.uid != uid:
+        cached, version = self.workloads.get(key), obj["metadata"].get("resourceVersion", "")
+        if cached is None or cached.uid != uid:
             return
-        if version_number(known.resource_version) < version_number(version):
+        if version_number(cached.resource_version) < version_number(version):
             status = packing.packed(obj.get("status") or {})
-            new = dataclasses.replace(known, status=status, resource_version=version)
+            new = dataclasses.replace(cached, status=status, resource_version=version)
             self.observe_workload(new)
 
     def observe_workload(self, new: Workload) -> None:
         """Stores a workload. Shards that its status records as done are no longer charged."""
-        known = self.workloads.get(new.key)
+        old = self.workloads.get(new.key)
         self.workloads[new.key] = new
         self._namespaces.setdefault(new.key.namespace, set()).add(new.key)
-        if known is not None and known.uid != new.uid:
-            self._forget_progress(known.uid, new.key)
+        if old is not None and old.uid != new.uid:
+            self._forget_progress(old.uid, new.key)
         sharded = new.verbs.unit is Unit.SHARDS
         if sharded and self.commitments.progressed(new.uid, new.progress().done):
             self.signals.freed()
 
     def forget_workload(self, key: WorkloadKey) -> None:
         """Removes a workload that is gone. While its decision stays, finished shards stay free."""
-        known = self.workloads.pop(key, None)
+        old = self.workloads.pop(key, None)
         self.evaluated.pop(key, None)
         self.former.pop(key, None)
-        if known is not None:
+        if old is not None:
             there = self._namespaces[key.namespace]
             there.discard(key)
             if not there:
                 del self._namespaces[key.namespace]
-            self._forget_progress(known.uid, key)
+            self._forget_progress(old.uid, key)
 
     def _forget_progress(self, uid: str, key: WorkloadKey) -> None:
         """Drops the progress once both the workload and its decision are gone."""
@@ -423,12 +423,12 @@ class HubState:
     def read_record(self, obj: Mapping[str, Any]) -> Record:
         """The record of a decision object. A version that is already known is not parsed again."""
         meta = obj["metadata"]
-        known = self.records.get((raw.text(meta, "namespace"), raw.text(meta, "name")))
+        cached = self.records.get((raw.text(meta, "namespace"), raw.text(meta, "name")))
         state = (meta.get("uid"), meta.get("resourceVersion"), raw.at(obj, "spec", "seq"))
-        if known is None or (known.uid, known.resource_version, known.seq) != state:
+        if cached is None or (cached.uid, cached.resource_version, cached.seq) != state:
             return decisions.summarise(obj, self.seals)
-        checked = known.sealed or not self.seals.known
-        return known if checked else decisions.summarise(obj, self.seals)
+        checked = cached.sealed or not self.seals.usable
+        return cached if checked else decisions.summarise(obj, self.seals)
 
     def observe_member(self, member: Member, answer: Mapping[str, Any]) -> None:
         """Stores the response to our own write of a MemberCluster, unless it is outdated."""
@@ -459,7 +459,7 @@ class HubState:
         """Whether a hub of this federation wrote the decision, as far as can be told."""
         if self.ready and self.leading and new.seq > self.issued:
             return False  # while this hub leads, no other hub issues seqs
-        if not self.seals.known:
+        if not self.seals.usable:
             return True
         if new.sealed:
             # An earlier decision of ours that somebody deleted and created again is not in force.
@@ -473,8 +473,8 @@ class HubState:
         """Stores a decision that is not obeyed; drops a record read before the key was known."""
         if old is not None and self.seals.complete and not (old.sealed or old.lost):
             self.forget_decision(*name, old.uid)
-        known = self.refused.get(name)
-        if known is None or (known.uid, known.resource_version) != (new.uid, new.resource_version):
+        last = self.refused.get(name)
+        if last is None or (last.uid, last.resource_version) != (new.uid, new.resource_version):
             log.warning("the decision %s/%s is not the hub's: %s", *name, self.objection(new))
             if self.metrics is not None:
                 self.metrics.child("federator_decisions_refused_total").inc()
@@ -502,12 +502,12 @@ class HubState:
         if refused is None or refused.uid != uid:
             return
         del self.refused[namespace, name]
-        known = self.records.get((namespace, name))
-        if known is not None and known.uid == uid:
-            workload = self.workloads.get(known.key)
-            self.records[namespace, name] = known.as_lost()
-            if workload is None or workload.uid != known.workload_uid or workload.deleting:
-                self.changed(Changed.ORPHANED, known.key)
+        record = self.records.get((namespace, name))
+        if record is not None and record.uid == uid:
+            workload = self.workloads.get(record.key)
+            self.records[namespace, name] = record.as_lost()
+            if workload is None or workload.uid != record.workload_uid or workload.deleting:
+                self.changed(Changed.ORPHANED, record.key)
         self.changed(Changed.LOST, refused.key)
 
     def lose_record(self, namespace: str, name: str, uid: str) -> bool:
@@ -550,16 +550,16 @@ class HubState:
         return old
 
     def _list(self, key: WorkloadKey, name: ObjectName) -> None:
-        known = self.by_workload.get(key, ())
-        if name not in known:
-            self.by_workload[key] = tuple(sorted((*known, name)))
+        decision_names = self.by_workload.get(key, ())
+        if name not in decision_names:
+            self.by_workload[key] = tuple(sorted((*decision_names, name)))
 
     def observe_slice(self, cluster: str, key: WorkloadKey) -> None:
         """An object of this key was seen in this member."""
         self.use_of(key.kind).set()
-        known = self.holders.get(key, ())
-        if cluster not in known:
-            self.holders[key] = interning.texts(sorted((*known, cluster)))
+        clusters = self.holders.get(key, ())
+        if cluster not in clusters:
+            self.holders[key] = interning.texts(sorted((*clusters, cluster)))
 
     def slices_of(self, key: WorkloadKey) -> dict[str, SliceSeen]:
         """The objects of this kind and name in all members, as last seen, in cluster order."""

@@ -72,7 +72,7 @@ class Removing:
         self.tidying = tidying
         self.clock = clock
         self.queue: WorkQueue[str] = WorkQueue("removing", rng=rng, metrics=state.metrics)
-        self._told: dict[str, str] = {}
+        self._event_reasons: dict[str, str] = {}
         """Uid of the MemberCluster -> the reason in its last Event."""
         self._given: dict[str, tuple[dict[str, int], float]] = {}
         """Uid of the MemberCluster -> its shares by decision uid, and since when."""
@@ -195,12 +195,12 @@ class Removing:
         keys = {record.key for record in named} | {
             key for key in present if key in self.state.workloads
         }
-        known = {
+        forgotten = {
             raw.text(entry, "workloadUID")
             for entry in raw.objects(member.obj, "status", "forgotten")
         }
         strange = [
-            key for key in present if key not in keys and not self._is_known(member, key, known)
+            key for key in present if key not in keys and not self._is_known(member, key, forgotten)
         ]
         if strange and not named:
             return "UnknownSlices", (
@@ -361,8 +361,8 @@ class Removing:
         member.vitals.removal = condition
         self.state.signals.member_changed(MemberChanged.SAID, member)
         uid = str(member.obj["metadata"].get("uid", ""))
-        if self._told.get(uid) != reason:
-            self._told[uid] = reason
+        if self._event_reasons.get(uid) != reason:
+            self._event_reasons[uid] = reason
             waits = reason not in ("Emptying", "LettingGo")
             self.events.about_cluster(
                 member, "RemovalWaits" if waits else "Removing", message, warning=waits
@@ -380,7 +380,7 @@ class Removing:
         self.events.about_cluster(member, reason, message, warning=warning)
         await self._write_finalizers(member, rest)
         uid = str(member.obj["metadata"].get("uid", ""))
-        self._told.pop(uid, None)
+        self._event_reasons.pop(uid, None)
         self._given.pop(uid, None)
         log.info("%s left the fleet: %s", member.name, message)
 

@@ -121,12 +121,12 @@ class Dispatching:
 
     def _note_drift(self, member: Member, key: WorkloadKey) -> None:
         """Drift in the first list is not reported: the former hub may have reported it."""
-        told = (
+        report = (
             self.state.signals.heeded
             and key.kind in member.stores
             and member.stores[key.kind].synced
         )
-        self.drift.heard(member, key, self.state.workloads.get(key), told=told)
+        self.drift.heard(member, key, self.state.workloads.get(key), report=report)
 
     def release(self, key: WorkloadKey) -> None:
         """The workload has made progress: clusters that wait for others plan again."""
@@ -168,7 +168,7 @@ class Dispatching:
         self, member: Member, workload: Workload, record: Record, seen: SliceSeen
     ) -> None:
         """Reads a slice whose content is unknown, and writes a RuntimeProfile that it misses."""
-        if not self.view.compared_now(member, workload, seen).known:
+        if not self.view.compared_now(member, workload, seen).compared:
             await self.writer.verify(member, workload, record, seen)
             # A status written before this could not say that the slice is up to date.
             self.state.changed(Changed.COMPARED, workload.key)
@@ -351,7 +351,7 @@ class Dispatching:
                 self.drift.tell(member, workload, wrote)
             if comparison is not None and comparison.current:
                 self.drift.in_place(member, workload, share, profile)
-            elif comparison is not None and comparison.known and _is_final(action, share):
+            elif comparison is not None and comparison.compared and _is_final(action, share):
                 return RequeueAfter(key, NO_EFFECT_S, "the member did not keep what was written")
         self._accepted(member, key)
         return None

@@ -59,10 +59,10 @@ class Drift:
         self._tell(member, workload, f"its slice {what}")
 
     def heard(
-        self, member: Member, key: WorkloadKey, workload: Workload | None, *, told: bool
+        self, member: Member, key: WorkloadKey, workload: Workload | None, *, report: bool
     ) -> None:
-        """A slice was read: reports what the member process has restored since. `told` is False for
-        the first list, which the former hub may have reported."""
+        """A slice was read: reports what the member process has restored since. `report` is False
+        for the first list, which the former hub may have reported."""
         seen = member.slice_of(key)
         text = seen.observation.drift if seen is not None else ""
         if text == member.put_back.get(key, ""):
@@ -77,7 +77,7 @@ class Drift:
         ):
             return
         member.put_back[key] = text
-        if told and not self._events.repeats(workload.uid, f"{RESTORED} natives {member.name}"):
+        if report and not self._events.repeats(workload.uid, f"{RESTORED} natives {member.name}"):
             self._tell(member, workload, text.rstrip("."))
 
     def _tell(self, member: Member, workload: Workload, what: str) -> None:

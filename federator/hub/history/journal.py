@@ -88,7 +88,7 @@ class Journal:
                 )
             )
 
-    def told(self, name: str, reason: str, evidence: str) -> None:
+    def member_event(self, name: str, reason: str, evidence: str) -> None:
         """Something happened to a member that leaves its readiness as it is."""
         if self.kept:
             key, at = f"MemberCluster/{name}", self._clock.now()

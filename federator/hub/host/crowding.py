@@ -93,14 +93,17 @@ class Crowding:
             " in force"
         )
         generation = raw.integer(meta, "generation")
-        told = (
+        too_many = (
             Condition(
                 placementpolicy.IN_FORCE, conditions.FALSE, "TooManyPolicies", message, generation
             ),
         )
-        known = raw.objects(live, "conditions")
+        live_conditions = raw.objects(live, "conditions")
         wanted = conditions.merge(
-            known, told if beyond else (), self.clock.rfc3339(), (placementpolicy.IN_FORCE,)
+            live_conditions,
+            too_many if beyond else (),
+            self.clock.rfc3339(),
+            (placementpolicy.IN_FORCE,),
         )
         if not (patch := diffs.replacement_patch(live, {**live, "conditions": wanted})):
             return

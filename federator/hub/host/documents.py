@@ -55,10 +55,10 @@ class Documents:
         meta = obj["metadata"]
         uid, generation = meta.get("uid", ""), meta.get("generation", 0)
         marks = (meta.get("labels"), meta.get("annotations"))
-        known = self._kept.get(key)
-        if known is None or (known.uid, known.generation, known.marks) != (uid, generation, marks):
-            if known is not None and known.uid == uid and known.generation < generation:
-                self._former[key] = known
+        kept = self._kept.get(key)
+        if kept is None or (kept.uid, kept.generation, kept.marks) != (uid, generation, marks):
+            if kept is not None and kept.uid == uid and kept.generation < generation:
+                self._former[key] = kept
                 self._former.move_to_end(key)
                 while len(self._former) > FORMER_MAX:
                     self._former.popitem(last=False)

@@ -38,7 +38,7 @@ class Events:
         self._host = host
         self._journal = journal
         self._clock = clock
-        self._told: OrderedDict[ObjectName, float] = OrderedDict()
+        self._reported_s: OrderedDict[ObjectName, float] = OrderedDict()
         """(uid, reason) -> when that problem was last reported, in monotonic seconds."""
         self._queue: asyncio.Queue[EmitEvent] = asyncio.Queue(WAITING_MAX)
         self.dropped = 0
@@ -119,11 +119,11 @@ class Events:
         """Whether this problem of this workload was reported recently: crashing pods come and
         go."""
         now_s = self._clock.monotonic()
-        told_s = self._told.pop((uid, reason), float("-inf"))
-        again = now_s - told_s < REPEAT_S
-        self._told[uid, reason] = told_s if again else now_s
-        while len(self._told) > WAITING_MAX:
-            self._told.popitem(last=False)
+        reported_s = self._reported_s.pop((uid, reason), float("-inf"))
+        again = now_s - reported_s < REPEAT_S
+        self._reported_s[uid, reason] = reported_s if again else now_s
+        while len(self._reported_s) > WAITING_MAX:
+            self._reported_s.popitem(last=False)
         return again
 
     def about_decision(self, name: ObjectName, record: Record, reason: str, note: str) -> None:
@@ -144,7 +144,7 @@ class Events:
         uid = str(member.obj["metadata"].get("uid", ""))
         regarding = registry.KINDS["MemberCluster"].ref("", member.name)
         self._enqueue(EmitEvent(regarding, uid, reason, note, warning=warning, action="Drain"))
-        self._journal.told(member.name, reason, note)
+        self._journal.member_event(member.name, reason, note)
 
     def member_went_back(self, member: Member) -> None:
         """An Event on a MemberCluster."""

@@ -176,12 +176,12 @@ class Hosting:
         """A standby that started before the first leader made a key waits for it, and then checks
         its decisions again, so that a new leader need not."""
         seals = self.state.seals
-        while not (seals.known or seals.off):
+        while not (seals.usable or seals.off):
             await asyncio.sleep(KEY_S * self.rng.uniform(0.8, 1.2))
-            if self.state.ready or seals.known:
+            if self.state.ready or seals.usable:
                 return
             await self._take_key()
-            if seals.known:
+            if seals.usable:
                 try:
                     await self.reread_decisions()
                 except errors.ApiError as trouble:
@@ -197,7 +197,7 @@ class Hosting:
         kind = registry.KINDS["PlacementDecision"]
         unseen, version = set(self.state.records), -1
 
-        def known(name: ObjectName) -> ObjectName:
+        def cached_version(name: ObjectName) -> ObjectName:
             unseen.discard(name)
             return self._decision_version(name)
 
@@ -205,7 +205,7 @@ class Hosting:
             version = version_number(page.metadata.resourceVersion)
             # Page by page, and only what is news: all of them at once would take several times the
             # hub's memory.
-            for name, obj in decode.changed_items(page, known):
+            for name, obj in decode.changed_items(page, cached_version):
                 self._record_changed(name, None, self.state.read_record(obj))
             await asyncio.sleep(0)
         for name in sorted(unseen):
@@ -218,7 +218,7 @@ class Hosting:
     def _decision_version(self, name: ObjectName) -> tuple[str, str]:
         """uid and resourceVersion of a decision as it is known."""
         record = self.state.records.get(name)
-        checked = record is not None and (record.sealed or not self.state.seals.known)
+        checked = record is not None and (record.sealed or not self.state.seals.usable)
         return (record.uid, record.resource_version) if checked and record is not None else ("", "")
 
     def _reflector(
@@ -287,8 +287,8 @@ class Hosting:
 
     def _projection(self, kind: str) -> Callable[[dict[str, Any]], Workload]:
         def project(obj: dict[str, Any]) -> Workload:
-            known = self._known(kind, obj)
-            return known if known is not None else self._summarised(kind, obj)
+            cached = self._cached(kind, obj)
+            return cached if cached is not None else self._summarised(kind, obj)
 
         return project
 
@@ -298,23 +298,23 @@ class Hosting:
         self.documents.offer(summary.key, obj, summary)
         return summary
 
-    def _known(self, kind: str, obj: Mapping[str, Any]) -> Workload | None:
+    def _cached(self, kind: str, obj: Mapping[str, Any]) -> Workload | None:
         """What is already known of this version of the object: all of it from the response to our
         own status write, or all but its status."""
         meta = obj["metadata"]
         key = WorkloadKey(kind, raw.text(meta, "namespace"), raw.text(meta, "name"))
-        known = self.state.workloads.get(key)
-        if known is not None and (known.uid, known.resource_version) == (
+        cached = self.state.workloads.get(key)
+        if cached is not None and (cached.uid, cached.resource_version) == (
             meta.get("uid"),
             meta.get("resourceVersion"),
         ):
-            return known
+            return cached
         return self.documents.renewed(key, obj)
 
     def _workload_changed(self, _: Any, old: Workload | None, new: Workload | None) -> None:
-        known = new if new is not None else old
-        assert known is not None
-        key = known.key
+        workload = new if new is not None else old
+        assert workload is not None
+        key = workload.key
         if new is not None and old is not None and self.state.workloads.get(key) is new:
             return  # our own status write, which was answered already
         if new is None:
@@ -372,14 +372,14 @@ class Hosting:
 
         def follow(key: ObjectName, old: Any, new: Any) -> None:
             if new is None:
-                told = self.state.forget_rule(key)
+                rules = self.state.forget_rule(key)
             elif (
                 old is not None and _generation(old) == _generation(new) and _uid(old) == _uid(new)
             ):
                 return
             else:
-                told = self.state.observe_rule(policying.rule_of(kind, new))
-            self.requeueing.policies_changed(told)
+                rules = self.state.observe_rule(policying.rule_of(kind, new))
+            self.requeueing.policies_changed(rules)
 
         return changed
 
@@ -396,8 +396,8 @@ class Hosting:
         if new is None:
             self.state.observe_profile(name, None)
         else:
-            content, known = runtimeprofile.content_hash(new), self.state.profiles.get(name)
-            if known is not None and known["hash"] == content:
+            content, cached = runtimeprofile.content_hash(new), self.state.profiles.get(name)
+            if cached is not None and cached["hash"] == content:
                 return
             copy = runtimeprofile.member_copy(new, self.state.options.fleet)
             self.state.observe_profile(name, {"object": new, "hash": content, "copy": copy})

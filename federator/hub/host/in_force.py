@@ -219,9 +219,9 @@ class SpecsInForce:
 
     async def _spec(self, workload: Workload, record: Record) -> Spec | None:
         key, name = workload.key, record.terms.revision
-        known = self._specs.get(key)
-        if known is not None and known[:2] == (workload.uid, name):
-            return known[2]
+        cached = self._specs.get(key)
+        if cached is not None and cached[:2] == (workload.uid, name):
+            return cached[2]
         kept: Spec | None = None
         if name:
             obj = await self._live(_ref(key, name))
@@ -276,9 +276,9 @@ class SpecsInForce:
             key = workload.key
             live = await member.client.get(registry.KINDS[key.kind].ref(key.namespace, key.name))
             candidate = _origin(slice_seen), _kept(raw.mapping(live, "spec"))
-            told = _proven(workload, record, live, candidate) if sealed else candidate
-            if told is not None:
-                return told
+            spec = _proven(workload, record, live, candidate) if sealed else candidate
+            if spec is not None:
+                return spec
             log.warning("%s: what %s holds is not what was admitted", key, slice_seen.cluster)
         return None
 

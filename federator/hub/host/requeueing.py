@@ -35,7 +35,7 @@ class Requeueing:
         self._all: set[str] = set()
         self._tell = False
         """Whether the status of all workloads may change, too."""
-        self._told = asyncio.Event()
+        self._wake = asyncio.Event()
         self._apis: dict[ClusterName, frozenset[str]] = {}
         """The kinds that each member served when it was last probed."""
         state.signals.on_member(MemberTurn.KINDS, self._kinds_changed)
@@ -49,12 +49,12 @@ class Requeueing:
             namespace = "" if rule.cluster_wide else rule.policy.namespace
             if namespace in self._all:
                 continue
-            known = self._rules.setdefault(namespace, [])
-            known.append(rule)
-            if len(known) > RULES_MAX:
+            queued = self._rules.setdefault(namespace, [])
+            queued.append(rule)
+            if len(queued) > RULES_MAX:
                 del self._rules[namespace]
                 self._all.add(namespace)
-        self._told.set()
+        self._wake.set()
 
     def everything(self, *, tell: bool = False) -> None:
         """Something changed that any decision may depend on. Workloads with unchanged inputs keep
@@ -62,7 +62,7 @@ class Requeueing:
         if self.state.signals.heeded:
             self._tell = self._tell or tell
             self._all.add("")
-            self._told.set()
+            self._wake.set()
 
     def _kinds_changed(self, member: Member) -> None:
         """Every decision may depend on which kinds a member serves."""
@@ -73,8 +73,8 @@ class Requeueing:
     async def run(self) -> None:
         """Follows changes up until cancelled."""
         while True:
-            await self._told.wait()
-            self._told.clear()
+            await self._wake.wait()
+            self._wake.clear()
             while self._all or self._rules:
                 if "" in self._all:
                     self._all.clear()

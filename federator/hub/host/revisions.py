@@ -69,8 +69,8 @@ class Revisions:
         turn = self._turns.setdefault(workload.key, asyncio.Lock())
         async with turn:
             generation = raw.integer(obj, "metadata", "generation")
-            newest, known = self._kept.get(workload.key, (0, ""))
-            if known == name or generation < newest:
+            newest, kept_name = self._kept.get(workload.key, (0, ""))
+            if kept_name == name or generation < newest:
                 return  # kept already, or another turn has read a later one meanwhile
             try:
                 await self._keep(workload, obj, parts, profile, live)

@@ -26,7 +26,7 @@ class CapacityReport:
     capacity: Capacity
     shapes: tuple[str, ...]
     """Ids of the shapes in its spec."""
-    told: bytes
+    status_digest: bytes
     """Digest of its status without `highest`, which the member keeps for itself; b"" without a
     status."""
     excess: str
@@ -49,7 +49,7 @@ def of(obj: Mapping[str, Any], fleet: str) -> CapacityReport:
         resource_version=raw.text(meta, "resourceVersion"),
         capacity=clustercapacity.to_capacity(status),
         shapes=tuple(raw.text(shape, "id")[:MAX_SHAPE_ID] for shape in asked[: MAX_ROWS + 1]),
-        told=_digest({name: value for name, value in status.items() if name != "highest"}),
+        status_digest=_digest({name: value for name, value in status.items() if name != "highest"}),
         excess=capacityfields.excess(status),
         host=claims.recorded(obj, fleet),
     )

@@ -358,7 +358,7 @@ class Connection:
             # An "ok" beside a page of HTML in place of kube-system is a portal's and no API
             # server's (F34): only an API server that is in trouble keeps its name for a while.
             stranger = isinstance(trouble, errors.Malformed) and self._identified_s != now
-            if answered and not stranger and self._known(now):
+            if answered and not stranger and self._still_identified(now):
                 log.info("member %s answers, but not everything: %s", member.name, trouble)
                 self._hear()
             elif isinstance(trouble, errors.OwnShortage):
@@ -371,14 +371,14 @@ class Connection:
         else:
             self._hear()
 
-    def _known(self, now_s: float) -> bool:
+    def _still_identified(self, now_s: float) -> bool:
         """Whether a ready member may count as reachable although the rest of a probe failed (429,
         failing discovery, F40 and F48): its identity and its kinds were read before."""
         member = self.member
         if not member.apis and self._identified_s == now_s:
             member.apis = frozenset(raw.texts(member.obj, "status", "apis"))
-        told_s = now_s - self._identified_s
-        return bool(member.apis) and told_s <= (
+        age_s = now_s - self._identified_s
+        return bool(member.apis) and age_s <= (
             IDENTITY_STANDS_S if member.reachability.trusted else 0.0
         )
 

@@ -163,10 +163,10 @@ class Member:
     def heard(self) -> bool:
         """The stores may be taken as its present state. Slices of a duplicate, or of another host,
         never are."""
-        return self.told and self.synced and not self.duplicate_of and not self.other_host
+        return self.is_current and self.synced and not self.duplicate_of and not self.other_host
 
     @property
-    def told(self) -> bool:
+    def is_current(self) -> bool:
         """Whether what was last seen of it may be taken as its present state."""
         return self.reachability.trusted and not self.unasked
 
@@ -516,7 +516,7 @@ class Member:
     def _capacity_changed(
         self, old: CapacityReport | None, new: CapacityReport | None, clock: Clock
     ) -> None:
-        if old is not None and new is not None and old.told != new.told:
+        if old is not None and new is not None and old.status_digest != new.status_digest:
             # Only the member process writes that: it lives, whatever the last probe saw of its
             # lease.
             self.process.report(clock.monotonic())
@@ -529,7 +529,7 @@ class Member:
         declared = membercluster.to_view(self.obj, now_s)
         ready, why = self.readiness()
         age = clock.monotonic() - self.report_heard_s if self.report is not None else 0.0
-        if self.told and self.process.speaks:
+        if self.is_current and self.process.speaks:
             age = 0.0  # it would have told of a change
         elif self.reachability.trusted and self.process.heard_s is not None:
             age = min(age, clock.monotonic() - self.process.heard_s)

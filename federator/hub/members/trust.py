@@ -41,8 +41,10 @@ class Trust:
     def recorded(self, condition: Mapping[str, Any]) -> None:
         """An earlier hub called it untrustworthy: a new hub does not end that sooner."""
         if condition.get("status") == TRUE and self.held_against is None:
-            told = raw.sentence(condition, "message").partition(" It takes nothing new")[0]
-            self.held_against = Contradiction(raw.word(condition, "reason") or UNTRUSTWORTHY, told)
+            message = raw.sentence(condition, "message").partition(" It takes nothing new")[0]
+            self.held_against = Contradiction(
+                raw.word(condition, "reason") or UNTRUSTWORTHY, message
+            )
 
     def note(self, subject: Hashable, contradiction: Contradiction | None, now_s: float) -> bool:
         """Takes the latest observation of one subject (a workload's key, or a kind); None for no
@@ -50,10 +52,13 @@ class Trust:
         if contradiction is None:
             self._standing.pop(subject, None)
             return False
-        known = self._standing.get(subject)
-        if known is not None or len(self._standing) < SUBJECTS_MAX:
-            self._standing[subject] = (contradiction, known[1] if known is not None else now_s)
-        return self._judge(now_s) if not contradiction.lasting or known is not None else False
+        standing = self._standing.get(subject)
+        if standing is not None or len(self._standing) < SUBJECTS_MAX:
+            self._standing[subject] = (
+                contradiction,
+                standing[1] if standing is not None else now_s,
+            )
+        return self._judge(now_s) if not contradiction.lasting or standing is not None else False
 
     def look(self, now_s: float) -> bool:
         """The member answered a probe. Returns whether the verdict changed."""

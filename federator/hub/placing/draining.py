@@ -444,8 +444,8 @@ class Draining:
         stays.sort(key=lambda waits: (-waits.copies, waits.key))
         held = [waits for waits in stays if waits.key not in self._granted]
         held_copies = sum(min(waits.copies, drained.copies[waits.key]) for waits in held)
-        known = member.vitals.drained or raw.mapping(member.obj, "status", "drain")
-        total = max(raw.integer(known, "copies"), left)
+        drain_status = member.vitals.drained or raw.mapping(member.obj, "status", "drain")
+        total = max(raw.integer(drain_status, "copies"), left)
         rate = max(sum(moved.copies for moved in self._history), 0)
         moving = left > held_copies
         figures: dict[str, Any] = {
@@ -501,9 +501,9 @@ class Draining:
         said = _condition(member, FALSE, reason, plaintext.clipped(message))
         if member.vitals.drain == said:
             return
-        told = member.vitals.drain is not None and member.vitals.drain.reason == reason
+        same_reason = member.vitals.drain is not None and member.vitals.drain.reason == reason
         member.vitals.drain, member.vitals.drained = said, None
-        if not told:
+        if not same_reason:
             self.events.drain(member, "DrainRefused", said.message, warning=True)
         self._tell(member)
 

@@ -57,7 +57,7 @@ class Drilling:
         outcome = await self.outcome(loss)
         before = self._outcomes.get(loss.name)
         self._outcomes = {
-            name: known for name, known in self._outcomes.items() if name in self._state.members
+            name: earlier for name, earlier in self._outcomes.items() if name in self._state.members
         } | {loss.name: outcome}
         self._publish()
         lacking = sum(unplaced.copies for unplaced in outcome.unplaced)

@@ -74,15 +74,15 @@ class Governing:
         now_s, grace_s = self.clock.monotonic(), self.state.options.unready_after_s
         still = self._looked_s is not None and now_s - self._looked_s > STOOD_STILL_S
         self._looked_s = now_s
-        known = {
+        evidence = {
             name: evidence_of(member, now_s, grace_s)
             for name, member in sorted(self.state.members.items())
             if _counts(member)
         }
         short = self._short() or still
-        self.fleet = governor.step(self.fleet, known, now_s=now_s, grace_s=grace_s, short=short)
-        lost = {name for name in known if self.state.members[name].health is Health.UNREACHABLE}
-        for name in known:
+        self.fleet = governor.step(self.fleet, evidence, now_s=now_s, grace_s=grace_s, short=short)
+        lost = {name for name in evidence if self.state.members[name].health is Health.UNREACHABLE}
+        for name in evidence:
             self._hold(self.state.members[name], self.fleet.clusters[name].health)
         self._tell_brake()
         self._measure()

@@ -196,8 +196,8 @@ class Placing:
         """The standing of a workload, or of an edit of one, for a trial in another thread: a copy
         that no longer changes."""
         standing = self.standing(workload, self.state.record_of(workload))
-        known = self.state.workloads.get(workload.key)
-        pods_as_they_are = known is not None and known.content == workload.content
+        cached = self.state.workloads.get(workload.key)
+        pods_as_they_are = cached is not None and cached.content == workload.content
         return dataclasses.replace(
             standing, mark=no_mark, capped=standing.capped if pods_as_they_are else {}
         )
@@ -208,7 +208,7 @@ class Placing:
         for decided in made.decided:
             item = due[decided.key]
             if decided.entry.standing.overtaken:
-                restored.told(self.state, item.workload, now_s)
+                restored.count_overtaken(self.state, item.workload, now_s)
                 if (in_s := restored.believe_again(self.state, decided.key, now_s)) > 0:
                     self.queue.add_after(decided.key, in_s)
             restored.numbered(self.state, decided.decision)
@@ -388,8 +388,8 @@ class Placing:
             return item.workload.content
         admitted = self._admitted(item.workload, item.record)
         charged = item.record.terms.charged if item.record is not None else None
-        known = [entry for entry in (admitted, charged) if entry is not None]
-        return next((entry.content for entry in known if entry.generation == generation), b"")
+        entries = [entry for entry in (admitted, charged) if entry is not None]
+        return next((entry.content for entry in entries if entry.generation == generation), b"")
 
     def overtaken(self, key: WorkloadKey) -> bool:
         """Whether members hold slices of later decisions: the host was restored from a backup."""

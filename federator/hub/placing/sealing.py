@@ -37,7 +37,7 @@ class Sealing:
     async def run(self) -> None:
         """Runs until every decision of ours is sealed, and the Secret says so."""
         seals = self.state.seals
-        while seals.known and not seals.complete:
+        while seals.usable and not seals.complete:
             due = [
                 record
                 for record in self.state.records.values()

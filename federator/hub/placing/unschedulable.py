@@ -100,14 +100,16 @@ class UnschedulableCaps:
         caps[cluster] = _Cap(most, now + self.state.options.unschedulable_decay_s)
         return 0.0
 
-    def _waits_since(self, key: WorkloadKey, cluster: str, told_s: float, now_s: float) -> float:
+    def _waits_since(
+        self, key: WorkloadKey, cluster: str, reported_s: float, now_s: float
+    ) -> float:
         """Monotonic time since which the waiting replicas are known. A later stamp is of other
         replicas: those before found a node."""
         waits = self._waiting.setdefault(key, {})
-        known = waits.get(cluster)
-        if known is None or told_s > known[0]:
-            known = waits[cluster] = (told_s, now_s)
-        return known[1]
+        recorded = waits.get(cluster)
+        if recorded is None or reported_s > recorded[0]:
+            recorded = waits[cluster] = (reported_s, now_s)
+        return recorded[1]
 
     def _waits_no_more(self, key: WorkloadKey, cluster: str) -> None:
         waits = self._waiting.get(key)

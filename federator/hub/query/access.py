@@ -64,7 +64,7 @@ class Access:
     def __init__(self, reviews: Client, *, clock: Clock) -> None:
         self._reviews = reviews
         self._clock = clock
-        self._known: OrderedDict[bytes, tuple[float, User | None]] = OrderedDict()
+        self._cached_users: OrderedDict[bytes, tuple[float, User | None]] = OrderedDict()
         self._gate = asyncio.Semaphore(REVIEWS_AT_ONCE)
         self._waiting = 0
 
@@ -94,12 +94,12 @@ class Access:
 
     async def _of_token(self, token: str) -> User:
         digest, now = hashlib.sha256(token.encode()).digest(), self._clock.monotonic()
-        cached = self._known.get(digest)
+        cached = self._cached_users.get(digest)
         if cached is None or cached[0] <= now:
             user = await self._review(token)
-            self._known[digest] = (now + REMEMBERED_S, user)
-            while len(self._known) > REMEMBERED_MAX:
-                self._known.popitem(last=False)
+            self._cached_users[digest] = (now + REMEMBERED_S, user)
+            while len(self._cached_users) > REMEMBERED_MAX:
+                self._cached_users.popitem(last=False)
         else:
             user = cached[1]
         if user is None:

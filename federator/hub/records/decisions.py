@@ -191,7 +191,7 @@ def summarise(obj: Mapping[str, Any], seals: Seals | None = None) -> Record:
         given_up,
         annotations.get(REBALANCE_ANNOTATION, ""),
         sealed,
-        "" if sealed or seals is None or not seals.known else author(obj),
+        "" if sealed or seals is None or not seals.usable else author(obj),
     )
 
 

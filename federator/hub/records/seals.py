@@ -52,9 +52,9 @@ def author(obj: Mapping[str, Any]) -> str:
 
 def signed_text(namespace: str, name: str, spec: Mapping[str, Any]) -> bytes | None:
     """What a seal is made of; None for what no API server can hold."""
-    told = {part: value for part, value in spec.items() if part not in FREE}
+    covered = {part: value for part, value in spec.items() if part not in FREE}
     try:
-        return msgspec.json.encode([namespace, name, told], order="sorted")
+        return msgspec.json.encode([namespace, name, covered], order="sorted")
     except UnicodeEncodeError:  # half a surrogate pair
         return None
 
@@ -71,13 +71,13 @@ class Seals:
         """Why no seals are made or asked for, "" while they are."""
 
     @property
-    def known(self) -> bool:
+    def usable(self) -> bool:
         """Whether seals can be made and checked."""
         return bool(self._key) and not self.off
 
     def of(self, namespace: str, name: str, spec: Mapping[str, Any]) -> str:
         """The seal of a decision that is to be written; "" while there is no key."""
-        text = signed_text(namespace, name, spec) if self.known else None
+        text = signed_text(namespace, name, spec) if self.usable else None
         return (
             hashlib.blake2b(text, key=self._key, digest_size=24).hexdigest()
             if text is not None
@@ -96,7 +96,7 @@ class Seals:
     def kept(self, answer: Mapping[str, Any]) -> None:
         """Looks at the answer to our own write: an older CRD prunes the seal, or something that it
         covers, and then none can be asked for."""
-        if self.known and not self.is_ours(answer):
+        if self.usable and not self.is_ours(answer):
             what = "not all that it seals" if raw.text(answer, "spec", "seal") else "no spec.seal"
             self.off = f"the CRD of PlacementDecisions is older than this hub and keeps {what}"
             log.error(

@@ -156,14 +156,14 @@ PIECE_BYTES = 130
 def weight(seen: SliceSeen) -> int:
     """What a row takes in memory, in bytes, about: nothing that a member can make long is left
     out."""
-    told, mark = seen.observation, seen.mark
-    pieces = len(told.completed) + len(told.failed)
+    observed, mark = seen.observation, seen.mark
+    pieces = len(observed.completed) + len(observed.failed)
     texts = (
         len(seen.uid)
         + len(seen.resource_version)
-        + len(told.message)
-        + len(told.drift)
-        + len(told.template)
+        + len(observed.message)
+        + len(observed.drift)
+        + len(observed.template)
     )
     if mark is not None:
         pieces += len(mark.ranges)
@@ -243,7 +243,7 @@ Profile = tuple[str, str]
 class Comparison:
     """What is known of a slice beside what it should be."""
 
-    known: bool = False
+    compared: bool = False
     """False: it has to be read and compared first."""
     content: bool = False
     """Its content (everything but the share) is what the workload now says."""

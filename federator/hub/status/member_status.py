@@ -296,7 +296,7 @@ class Reporting:
         if not (self.state.ready and member.heard) or now < self._look_due.get(member.name, now):
             return
         self._look_due[member.name] = now + LOOK_S - SETTLE_S
-        known = {
+        forgotten = {
             raw.text(entry, "workloadUID")
             for entry in raw.objects(member.obj, "status", "forgotten")
         }
@@ -305,7 +305,11 @@ class Reporting:
             if number % LOOK_BATCH == LOOK_BATCH - 1:
                 await asyncio.sleep(0)
             seen = member.slice_of(key)
-            if seen is not None and seen.mark is not None and seen.mark.workload_uid not in known:
+            if (
+                seen is not None
+                and seen.mark is not None
+                and seen.mark.workload_uid not in forgotten
+            ):
                 strangers += [key] if restored.is_stranger(self.state, member, key) else []
         member.vitals.note_strangers(strangers)
 
@@ -380,9 +384,9 @@ class Reporting:
         before the governor looks again, which looks at no cluster that is being removed; until it
         has looked first, what a former leader set stands."""
         has = bool(raw.objects(live, "taints"))
-        if member.health is Health.UNREACHABLE and not has and not member.told:
+        if member.health is Health.UNREACHABLE and not has and not member.is_current:
             return {"taints": membercluster.hub_taint(self.clock.rfc3339())}
-        return {"taints": []} if has and member.told else {}
+        return {"taints": []} if has and member.is_current else {}
 
     def _tell_turn(self, member: Member, live: Mapping[str, Any], want: Mapping[str, Any]) -> None:
         was, now = (
@@ -405,13 +409,13 @@ class Reporting:
     def _last_heard(self, member: Member, live: Mapping[str, Any]) -> str | None:
         """When a member that is silent, or whose member process is, was last heard; None while
         neither is."""
-        if member.told:
+        if member.is_current:
             return member.process.silent_since or None
         if (
-            isinstance(known := live.get("lastHeard"), str)
+            isinstance(last_heard := live.get("lastHeard"), str)
             or member.reachability.heard_at_s is None
         ):
-            return known
+            return last_heard
         return clocks.stamp(
             self.clock.now() - (self.clock.monotonic() - member.reachability.heard_at_s)
         )
@@ -445,8 +449,8 @@ class Reporting:
         ):
             return
         spec = clustercapacity.to_spec(self.state.shapes.values())
-        known = member.report.shapes if member.report is not None else ()
-        news = {"spec": spec} if {shape["id"] for shape in spec["shapes"]} - set(known) else {}
+        asked = member.report.shapes if member.report is not None else ()
+        news = {"spec": spec} if {shape["id"] for shape in spec["shapes"]} - set(asked) else {}
         if member.claimed and not news:
             return
         kind = registry.KINDS["ClusterCapacity"]

@@ -334,11 +334,11 @@ class StatusAggregation:
             # What this slice says is what the present generation says: it needs no write to have
             # caught up.
             origin = workload.generation
-        told, against = cutting.heard(self.state, workload, record, seen)
+        observed, against = cutting.heard(self.state, workload, record, seen)
         contradiction = against[0] if against and member.heard else None
         self.state.hold_against(member, workload.key, contradiction, self.clock.monotonic())
         return dataclasses.replace(
-            told,
+            observed,
             uid=seen.uid,
             seq=mark.seq if mark is not None else 0,
             origin_generation=origin,
@@ -414,13 +414,17 @@ class StatusAggregation:
     def _tell_transitions(self, workload: Workload, live: Mapping[str, Any], result: Fold) -> None:
         was = raw.objects(live, "conditions")
         self.events.changed(workload.key, was, result.conditions, self.state.record_of(workload))
-        for told in transitions.of(live, result):
+        for transition in transitions.of(live, result):
             if not (
-                told.reason in transitions.TROUBLES
-                and self.events.repeats(workload.uid, told.reason)
+                transition.reason in transitions.TROUBLES
+                and self.events.repeats(workload.uid, transition.reason)
             ):
                 self.events.tell(
-                    workload.key, workload.uid, told.reason, told.note, warning=told.warning
+                    workload.key,
+                    workload.uid,
+                    transition.reason,
+                    transition.note,
+                    warning=transition.warning,
                 )
 
     def settled(self) -> tuple[bool, list[str]]:

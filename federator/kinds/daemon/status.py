@@ -18,9 +18,9 @@ from federator.status.fold import Fold
 NONE: Final = NodeFigures()
 
 
-def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
+def observe(obj: Obj, cluster: str, reporting: bool) -> SliceObservation:
     status = raw.mapping(obj, "status")
-    seen = workloads.observed(obj, cluster, known, desired=count(obj) if obj else 0)
+    seen = workloads.observed(obj, cluster, reporting, desired=count(obj) if obj else 0)
     seen |= {"unschedulable": 0, "unschedulable_since_s": 0.0}
     if "desired" not in status:
         return SliceObservation(**seen | {"ready": 0})

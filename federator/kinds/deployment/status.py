@@ -18,10 +18,10 @@ from federator.model.observation import SliceObservation
 from federator.status.fold import Fold
 
 
-def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
+def observe(obj: Obj, cluster: str, reporting: bool) -> SliceObservation:
     mark = verbs.mark_of_annotation(obj)
     meta, status = raw.mapping(obj, "metadata"), raw.mapping(obj, "status")
-    member_status = _told(obj)
+    member_status = _member_status(obj)
     reason, message = _native_trouble(obj) if "conditions" in status else ("", "")
     unschedulable, since_s = 0, 0.0
     # A new seq makes no new generation here, so the member says of which seq it speaks.
@@ -42,7 +42,7 @@ def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
     late = raw.condition(obj, "Progressing").get("status") == "False"
     return SliceObservation(
         cluster=cluster,
-        known=known,
+        known=reporting,
         exists=bool(obj),
         uid=raw.text(meta, "uid"),
         generation=generation,
@@ -96,7 +96,7 @@ def host_status(
     return status
 
 
-def _told(obj: Obj) -> Obj:
+def _member_status(obj: Obj) -> Obj:
     """What the member added, {} for anything that is not an object."""
     text = raw.text(obj, "metadata", "annotations", MEMBER_STATUS_ANNOTATION)
     try:

@@ -15,7 +15,7 @@ from federator.model.shards import Ranges
 from federator.status.fold import Fold
 
 
-def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
+def observe(obj: Obj, cluster: str, reporting: bool) -> SliceObservation:
     status = raw.mapping(obj, "status")
     mark = workloads.read_mark(obj)
     desired = shards.size(mark.ranges) if mark else 0
@@ -23,7 +23,7 @@ def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
     failed = workloads.indexes(status, "failedIndexes")
     running = raw.figure(status, "running")
     return SliceObservation(
-        **workloads.observed(obj, cluster, known, desired=desired),
+        **workloads.observed(obj, cluster, reporting, desired=desired),
         actual=running,
         active=running,
         completed=completed,
@@ -37,8 +37,8 @@ def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
 def _broken(obj: Obj) -> str:
     """What the slice tells of a pod by which its failure policy ends the whole job set."""
     condition = raw.condition(obj, "Failed")
-    known = condition.get("status") == "True" and condition.get("reason") == FAILURE_POLICY
-    return raw.sentence(condition, "message") if known else ""
+    by_policy = condition.get("status") == "True" and condition.get("reason") == FAILURE_POLICY
+    return raw.sentence(condition, "message") if by_policy else ""
 
 
 def slice_status(seen: SliceObservation, conditions: Sequence[Obj]) -> dict[str, Any]:

@@ -134,26 +134,29 @@ def _metadata(template: Obj, support: Obj) -> dict[str, Any]:
 
 
 def _check_parameters(support: Obj, sidecars: Obj, profile: str) -> None:
-    known: dict[str, Mapping[str, Obj]] = {}
+    containers: dict[str, Mapping[str, Obj]] = {}
     for field in ("initContainers", "sidecars"):
         for entry in raw.objects(support, field):
-            known[raw.text(entry, "name")] = {
+            containers[raw.text(entry, "name")] = {
                 raw.text(parameter, "name"): parameter
                 for parameter in raw.objects(entry, "parameters")
             }
     for name in sorted(sidecars):
-        if name not in known:
+        if name not in containers:
             raise FieldError(
                 f"{SIDECARS}.{name}",
-                f"RuntimeProfile {profile!r} has no container of this name, only {_names(known)}",
+                (
+                    f"RuntimeProfile {profile!r} has no container of this name, only"
+                    f" {_names(containers)}"
+                ),
             )
         for key in sorted(raw.mapping(sidecars, name)):
-            if key not in known[name]:
+            if key not in containers[name]:
                 raise FieldError(
                     f"{SIDECARS}.{name}.{key}",
                     (
                         f"container {name!r} of RuntimeProfile {profile!r} knows "
-                        f"{_names(known[name])}, not this parameter"
+                        f"{_names(containers[name])}, not this parameter"
                     ),
                 )
     for field in ("initContainers", "sidecars"):

@@ -64,8 +64,8 @@ def _of_template(obj: Obj, template: Obj, verbs: WorkloadVerbs, profile: Obj | N
     named = raw.text(spec, "priorityClassName")
     baseline = [violation for violation in strict if violation.level is Level.BASELINE]
     return Privileges(
-        baseline=_told(baseline, source),
-        restricted=_told(strict, source),
+        baseline=_summary(baseline, source),
+        restricted=_summary(strict, source),
         nodes=_nodes(spec),
         service_account=_account(obj, spec, carried=verbs.carried),
         iam_role=interning.text(raw.text(obj, "spec", "iamRole")) if not verbs.carried else "",
@@ -137,7 +137,7 @@ class _Source:
         return f"RuntimeProfile {raw.text(self._profile, 'metadata', 'name')}:"
 
 
-def _told(violations: list[Violation], source: _Source) -> str:
+def _summary(violations: list[Violation], source: _Source) -> str:
     """The first violation with its path and its control, and how many more there are; "" for
     none.
     """

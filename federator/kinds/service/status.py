@@ -14,9 +14,9 @@ from federator.model.observation import SliceObservation
 from federator.status.fold import Fold
 
 
-def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
+def observe(obj: Obj, cluster: str, reporting: bool) -> SliceObservation:
     status = raw.mapping(obj, "status")
-    seen = workloads.observed(obj, cluster, known, desired=count(obj) if obj else 0)
+    seen = workloads.observed(obj, cluster, reporting, desired=count(obj) if obj else 0)
     actual = raw.figure(status, "replicas")
     # A member that claims more ready copies than it has would hide what others lack.
     seen["ready"] = min(seen["ready"], actual)

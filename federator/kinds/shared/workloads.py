@@ -75,14 +75,14 @@ def slice_spec(obj: Obj, mark: SliceMark, defaults: Mapping[str, Any]) -> dict[s
     return spec
 
 
-def observed(obj: Obj, cluster: str, known: bool, *, desired: int) -> dict[str, Any]:
+def observed(obj: Obj, cluster: str, reporting: bool, *, desired: int) -> dict[str, Any]:
     """The fields of a SliceObservation that all our kinds read alike."""
     mark = read_mark(obj)
     status = raw.mapping(obj, "status")
     healthy = status.get("healthy")
     return {
         "cluster": cluster,
-        "known": known,
+        "known": reporting,
         "exists": bool(obj),
         "uid": raw.text(obj, "metadata", "uid"),
         "generation": raw.integer(obj, "metadata", "generation"),

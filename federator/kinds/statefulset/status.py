@@ -17,9 +17,9 @@ BLOCKS_TOLD: Final = 256
 """Blocks of one slice whose figures travel to the hub."""
 
 
-def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
+def observe(obj: Obj, cluster: str, reporting: bool) -> SliceObservation:
     status = raw.mapping(obj, "status")
-    seen = workloads.observed(obj, cluster, known, desired=count(obj) if obj else 0)
+    seen = workloads.observed(obj, cluster, reporting, desired=count(obj) if obj else 0)
     actual = raw.figure(status, "replicas")
     # A member that claims more ready copies than it has would hide what others lack.
     seen["ready"] = min(seen["ready"], actual)
@@ -53,12 +53,12 @@ def slice_status(seen: SliceObservation, conditions: Sequence[Obj]) -> dict[str,
         "desired": seen.desired,
         "replicas": seen.actual,
         "updatedReplicas": seen.updated,
-        "blocks": [_told(block) for block in seen.blocks[:BLOCKS_TOLD]],
+        "blocks": [_block_status(block) for block in seen.blocks[:BLOCKS_TOLD]],
         "summary": f"{seen.ready}/{seen.desired} ready",
     }
 
 
-def _told(block: BlockFigures) -> dict[str, Any]:
+def _block_status(block: BlockFigures) -> dict[str, Any]:
     return {
         "ordinals": shards.text(((block.low, block.high),)),
         "replicas": block.actual,
@@ -79,7 +79,7 @@ def host_status(
             "updated": row.updated,
             "actual": row.actual,
         }
-        | raw.present({"blocks": [_told(block) for block in row.blocks]})
+        | raw.present({"blocks": [_block_status(block) for block in row.blocks]})
         | workloads.trouble(row)
         for row in fold.rows
     ]

@@ -134,7 +134,9 @@ def _template(  # noqa: PLR0917 what a Job's pods are made from
         pod["volumes"] = [*others, checkpoints]
     for field in ("initContainers", "containers"):
         if field in pod:
-            made = [_told(c, variables) if c.get("name") in own else c for c in pod[field]]
+            made = [
+                _with_variables(c, variables) if c.get("name") in own else c for c in pod[field]
+            ]
             mount = {"name": CHECKPOINT, "mountPath": path}
             pod[field] = [
                 parts.mounted(c, mount) if stored and c.get("name") in own else c for c in made
@@ -142,7 +144,7 @@ def _template(  # noqa: PLR0917 what a Job's pods are made from
     return {**template, "spec": pod}
 
 
-def _told(container: Obj, variables: list[dict[str, Any]]) -> dict[str, Any]:
+def _with_variables(container: Obj, variables: list[dict[str, Any]]) -> dict[str, Any]:
     """With our variables, which no variable of the same name in the template may hide."""
     ours = {entry["name"] for entry in variables}
     own = [entry for entry in raw.objects(container, "env") if entry.get("name") not in ours]

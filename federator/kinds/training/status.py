@@ -20,7 +20,7 @@ _FIGURES: Final = ("wanted", "active", "ready", "succeeded", "failed")
 _PHASES: Final = {str(phase): phase for phase in Phase}
 
 
-def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
+def observe(obj: Obj, cluster: str, reporting: bool) -> SliceObservation:
     status, mark = raw.mapping(obj, "status"), workloads.read_mark(obj)
     desired = shards.size(mark.ranges) if mark else 0
     completed = workloads.indexes(status, "completedIndexes")
@@ -28,7 +28,7 @@ def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
     gang = _gang(status)
     active = int(bool(gang.roles) and all(_runs(role) for role in gang.roles))
     done = shards.union(completed, failed)
-    seen = workloads.observed(obj, cluster, known, desired=desired)
+    seen = workloads.observed(obj, cluster, reporting, desired=desired)
     active = 0 if done else active
     return SliceObservation(
         **seen | {"ready": min(seen["ready"], active)},

@@ -78,7 +78,7 @@ def for_member(
 ) -> HttpTransport:
     """The API server of a member. `denied` names networks that no member lives in. Raises
     ValueError for bad PEM, `errors.OwnShortage`."""
-    with shortage.told(access.server):
+    with shortage.translated(access.server):
         context = tls.client_context(
             ca_pem=access.ca_pem, cert_pem=access.cert_pem, key_pem=access.key_pem
         )

@@ -280,8 +280,8 @@ def items(page: Page, api_version: str) -> Iterator[dict[str, Any]]:
 def changed_items(
     page: Page, stored: Callable[[tuple[str, str]], tuple[str, str]]
 ) -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
-    """Those of a page's objects of which `known` has another (uid, resourceVersion), by (namespace,
-    name).
+    """Those of a page's objects of which `stored` has another (uid, resourceVersion), by
+    (namespace, name).
 
     Raises `errors.Malformed` for what is no object.
     """

@@ -225,7 +225,7 @@ class Caches:
     def natives_synced(self) -> bool:
         """Everything that expansion compares with has been listed in this process's life."""
         stores: list[Store[Any]] = [*self.natives.values(), *self.referenced.values()]
-        return all(store.synced for store in stores) and _known(
+        return all(store.synced for store in stores) and _listed_or_absent(
             self.profiles, self.reflectors["RuntimeProfile"]
         )
 
@@ -240,7 +240,7 @@ class Caches:
             self.natives["Job"],
         ]
         slices = [
-            _known(store, self.reflectors[f"slices of {kind}"])
+            _listed_or_absent(store, self.reflectors[f"slices of {kind}"])
             for kind, store in self.slices.items()
         ]
         return (
@@ -253,7 +253,7 @@ class Caches:
     @property
     def answered(self) -> bool:
         """Whether it is known what the ClusterCapacity says, or that there is none."""
-        return _known(self.questions, self.reflectors["ClusterCapacity"])
+        return _listed_or_absent(self.questions, self.reflectors["ClusterCapacity"])
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Waits for one of those above."""
@@ -332,14 +332,14 @@ class Caches:
         yield _Watched(
             "Pod", ("v1", "pods"), self.pods, lambda obj: rows.pod_row(obj, shapes), self._on_pod
         )
-        told = "FailedMount"
+        reason = "FailedMount"
         yield _Watched(
-            told,
+            reason,
             ("v1", "events"),
             self.mounts,
             _mounts_of,
             self._on_mount,
-            field_selector=f"reason={told}",
+            field_selector=f"reason={reason}",
         )
         refused = ("v1", "events"), self.refusals, _refusals_of, self._on_refusal
         yield _Watched(reasons.REFUSED, *refused, field_selector=f"reason={reasons.REFUSED}")
@@ -373,8 +373,8 @@ class Caches:
         if new is not None and _is_slice(new):
             self._slice_keys[new.uid] = new.key
             if new.mark is not None:
-                known = old is not None and old.mark is not None and old.mark.seq == new.mark.seq
-                if not known and new.mark.seq < self.highest_seq:
+                same_seq = old is not None and old.mark is not None and old.mark.seq == new.mark.seq
+                if not same_seq and new.mark.seq < self.highest_seq:
                     self.late_slices += 1
                 self.highest_seq = max(self.highest_seq, new.mark.seq)
                 if new.mark.fleet == self._fleet:
@@ -461,12 +461,12 @@ class Caches:
 
     def mount_troubles(self, namespace: str, crews: Container[str]) -> Iterator[Trouble]:
         """What keeps pods of these controllers from starting, by what their kubelets told last."""
-        told = {
+        latest = {
             row.pod: row
             for _, mounts in self.mounts.by_index("namespace", namespace)
             for row in mounts
         }
-        for name, row in sorted(told.items()):
+        for name, row in sorted(latest.items()):
             pod = self.pods.get(name)
             if (
                 pod is not None
@@ -487,13 +487,13 @@ class Caches:
     def refusal(self, job_uid: str, since_s: float) -> str:
         """Why the API server takes no pods of a Job, by the last that was said of it since then; ""
         for no word."""
-        told = [
+        recent = [
             row
             for _, refusals in self.refusals.by_index("job", job_uid)
             for row in refusals
             if row.at_s >= since_s
         ]
-        return max(told, key=lambda row: (row.at_s, row.message)).message if told else ""
+        return max(recent, key=lambda row: (row.at_s, row.message)).message if recent else ""
 
     def _on_node(self, _: Key, old: Node | None, new: Node | None) -> None:
         if old != new:
@@ -508,7 +508,7 @@ class Caches:
         return changed
 
 
-def _known(store: Store[Any], reflector: Reflector[Any]) -> bool:
+def _listed_or_absent(store: Store[Any], reflector: Reflector[Any]) -> bool:
     """Listed, or known not to be served at all."""
     return store.synced or isinstance(reflector.trouble, errors.NotFound)
 

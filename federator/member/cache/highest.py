@@ -41,9 +41,9 @@ class Highest:
         if self.loaded:
             return
         self.loaded = True
-        known, self._forgotten = clustercapacity.highest(status)
-        self._seqs = OrderedDict(sorted(known.items(), key=lambda entry: (entry[1], entry[0])))
-        self._shown = (0, clustercapacity.from_highest(known, self._forgotten))
+        recorded, self._forgotten = clustercapacity.highest(status)
+        self._seqs = OrderedDict(sorted(recorded.items(), key=lambda entry: (entry[1], entry[0])))
+        self._shown = (0, clustercapacity.from_highest(recorded, self._forgotten))
         early, self._early = self._early, []
         for uid, seq, obeyed in early:
             self.hear(uid, seq, obeyed=obeyed)
@@ -64,9 +64,9 @@ class Highest:
     def newer(self, uid: str, seq: int, *, obeyed: bool) -> int:
         """The seq for which a slice with this one must be taken for a stale one; 0 for one to be
         obeyed."""
-        known = self._seqs.get(uid)
-        if known is not None:
-            return known if seq < known else 0
+        highest_seq = self._seqs.get(uid)
+        if highest_seq is not None:
+            return highest_seq if seq < highest_seq else 0
         return 0 if obeyed or seq > self._forgotten or seq >= seqs.MAX else self._forgotten
 
     def fields(self) -> dict[str, Any]:

@@ -33,8 +33,8 @@ def failed(job: NativeRow) -> Ranges:
 def broken(job: NativeRow) -> str:
     """Which pod made the Job fail by a rule of its failure policy, as a sentence; "" for none."""
     failure = conditions.find(raw.items(job.status, "conditions"), "Failed") or raw.NO_FIELDS
-    known = failure.get("status") == "True" and failure.get("reason") == FAILURE_POLICY
-    return raw.sentence(failure, "message") or FAILURE_POLICY if known else ""
+    by_policy = failure.get("status") == "True" and failure.get("reason") == FAILURE_POLICY
+    return raw.sentence(failure, "message") or FAILURE_POLICY if by_policy else ""
 
 
 def stopping(job: NativeRow) -> bool:

@@ -236,7 +236,7 @@ class Shapes:
 
     def __init__(self, limit: int = 4096) -> None:
         self._limit = limit
-        self._known: OrderedDict[str, PodShape] = OrderedDict()
+        self._shapes: OrderedDict[str, PodShape] = OrderedDict()
 
     def of(self, spec: Obj) -> PodShape:
         """The shape of a pod's spec; one that cannot be read asks for nothing but its pod slot."""
@@ -256,7 +256,7 @@ class Shapes:
                 ],
             )
         )
-        shape = self._known.get(key)
+        shape = self._shapes.get(key)
         if shape is None:
             try:
                 shape = PodShape(
@@ -266,9 +266,9 @@ class Shapes:
                 )
             except FieldError:
                 shape = PodShape(Resources({PODS: 1}))
-            self._known[key] = shape
-            if len(self._known) > self._limit:
-                self._known.popitem(last=False)
+            self._shapes[key] = shape
+            if len(self._shapes) > self._limit:
+                self._shapes.popitem(last=False)
         return shape
 
 

@@ -28,22 +28,22 @@ class Entitlements:
     def __init__(self, caches: Caches, expander: Expander) -> None:
         self._caches = caches
         self._expander = expander
-        self._known: dict[WorkloadKey, tuple[tuple[str, str, bool], Owed | None]] = {}
+        self._cached: dict[WorkloadKey, tuple[tuple[str, str, bool], Owed | None]] = {}
 
     def __call__(self, row: SliceRow) -> Owed | None:
         mark = self._expander.mark_of(row)
         if mark is None or row.deleting:
-            self._known.pop(row.key, None)
+            self._cached.pop(row.key, None)
             return None
         profile = None
         # it is counted without its support until the profile is here
         with contextlib.suppress(Refused):
             profile = self._expander.profile_of(mark)
         state = (row.uid, row.content, profile is not None)
-        known = self._known.get(row.key)
-        if known is None or known[0] != state:
-            known = self._known[row.key] = (state, self._compute(row, mark.ranges, profile))
-        return known[1]
+        cached = self._cached.get(row.key)
+        if cached is None or cached[0] != state:
+            cached = self._cached[row.key] = (state, self._compute(row, mark.ranges, profile))
+        return cached[1]
 
     def _compute(
         self, row: SliceRow, ranges: shards.Ranges, profile: dict[str, Any] | None

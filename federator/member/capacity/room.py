@@ -34,7 +34,7 @@ class Masks:
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
-        self._known: dict[tuple[Any, ...], Mask] = {}
+        self._masks: dict[tuple[Any, ...], Mask] = {}
         self.inverse = binding.inverse(
             [[node.allocatable[name] for node in nodes] for name in binding.SCORED]
         )
@@ -43,7 +43,7 @@ class Masks:
     def of(self, shape: PodShape) -> Mask:
         """True for each node that tolerations and node selector of the shape admit."""
         key = (shape.node_selector, shape.tolerations)
-        mask = self._known.get(key)
+        mask = self._masks.get(key)
         if mask is None:
             selector, affinity = parse_selector(shape.node_selector)
             mask = np.array(
@@ -54,7 +54,7 @@ class Masks:
                 ],
                 dtype=np.bool_,
             )
-            self._known[key] = mask
+            self._masks[key] = mask
         return mask
 
 

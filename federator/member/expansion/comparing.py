@@ -116,35 +116,38 @@ class Verdicts:
     def holds(self, row: NativeRow, want: str, now_s: float) -> bool:
         """Whether this very state was found good for this very wish, and is not to be tried again
         by now."""
-        known = self._verdicts.get(row.key)
-        judged = known is not None and (known.uid, known.live, known.want) == (
+        verdict = self._verdicts.get(row.key)
+        judged = verdict is not None and (verdict.uid, verdict.live, verdict.want) == (
             row.uid,
             row.live,
             want,
         )
-        if judged and known is not None:
-            known.shown = True
+        if judged and verdict is not None:
+            verdict.shown = True
         return judged and now_s < self.again_s(row.key)
 
     def surely_differs(self, row: NativeRow, want: str) -> bool:
         """Whether this state was good for another wish, or is not what was wished: then there is a
         difference, no need to look for it."""
-        known = self._verdicts.get(row.key)
-        if known is None or (known.uid, known.live) != (row.uid, row.live):
+        verdict = self._verdicts.get(row.key)
+        if verdict is None or (verdict.uid, verdict.live) != (row.uid, row.live):
             return False
-        return known.want != want or known.again_s < math.inf
+        return verdict.want != want or verdict.again_s < math.inf
 
     def was_good(self, key: NativeKey, want: str) -> bool:
         """Whether the caches last showed the object just as this very wish makes it."""
-        known = self._verdicts.get(key)
+        verdict = self._verdicts.get(key)
         return (
-            known is not None and known.shown and known.want == want and known.again_s == math.inf
+            verdict is not None
+            and verdict.shown
+            and verdict.want == want
+            and verdict.again_s == math.inf
         )
 
     def again_s(self, key: NativeKey) -> float:
         """When the object is to be written again though nothing changes; infinity for never."""
-        known = self._verdicts.get(key)
-        return known.again_s if known is not None else math.inf
+        verdict = self._verdicts.get(key)
+        return verdict.again_s if verdict is not None else math.inf
 
     def accept(
         self, row: NativeRow, want: str, again_s: float = math.inf, *, shown: bool = True
@@ -171,22 +174,24 @@ class Verdicts:
     def ahead(self, row: NativeRow) -> str | None:
         """The wish that our last write has fulfilled, when the caches show an older state than
         that; None when they show the newest that is known."""
-        known = self._verdicts.get(row.key)
-        behind = known is not None and known.uid == row.uid and known.version > _version(row)
-        return known.want if known is not None and behind else None
+        verdict = self._verdicts.get(row.key)
+        behind = verdict is not None and verdict.uid == row.uid and verdict.version > _version(row)
+        return verdict.want if verdict is not None and behind else None
 
     def shown(self, row: NativeRow | None) -> bool:
         """Whether the caches show the state that was last accepted."""
-        known = self._verdicts.get(row.key) if row is not None else None
+        verdict = self._verdicts.get(row.key) if row is not None else None
         return (
-            row is not None and known is not None and (known.uid, known.live) == (row.uid, row.live)
+            row is not None
+            and verdict is not None
+            and (verdict.uid, verdict.live) == (row.uid, row.live)
         )
 
     def owner_of(self, key: NativeKey) -> str:
         """uid of the slice that the object of this name was last known to belong to; "" when
         nothing is known of it."""
-        known = self._verdicts.get(key)
-        return known.owner if known is not None else ""
+        verdict = self._verdicts.get(key)
+        return verdict.owner if verdict is not None else ""
 
     def release(self, key: NativeKey) -> None:
         """The object is gone, and so is its slice. Tries stay for as long as they count: deleting

@@ -168,9 +168,10 @@ class Expander:
         if row.verbs.expand is None:
             return ()
         if mark.expander != verbs.EXPANDER:
-            known = f"this member process knows version {verbs.EXPANDER}"
+            supported = f"this member process knows version {verbs.EXPANDER}"
             raise Refused(
-                "ExpansionFailed", f"It was made for expander version {mark.expander!r}; {known}."
+                "ExpansionFailed",
+                f"It was made for expander version {mark.expander!r}; {supported}.",
             )
         obj = row.obj()
         if row.verbs.unit is Unit.SHARDS:

@@ -245,14 +245,16 @@ def _by_resources(asked: _Asked, account: str, uses: Uses) -> Admission | None:
             tightest = fit, name
     if tightest is None:
         return None
-    reason, message = _told(asked, account, tightest, uses)
+    reason, message = _refusal(asked, account, tightest, uses)
     fit = tightest[0]
     if ask.whole and not 0 < ask.least <= fit:
         fit = asked.held
     return Admission(max(fit, asked.held), reason, message)
 
 
-def _told(asked: _Asked, account: str, tightest: tuple[int, str], uses: Uses) -> tuple[Reason, str]:
+def _refusal(
+    asked: _Asked, account: str, tightest: tuple[int, str], uses: Uses
+) -> tuple[Reason, str]:
     """Why not all are admitted. `tightest`: the copies that fit, and the resource."""
     ask, wanted, (fit, name) = asked.ask, asked.wanted, tightest
     need = ask.shape.requests[name]

@@ -70,9 +70,9 @@ class Columns:
         "counts",
         "free",
         "kinds",
-        "known",
         "makes",
         "most",
+        "named",
         "names",
         "used",
     )
@@ -92,7 +92,7 @@ class Columns:
         self.used: Ints = np.zeros(clusters, dtype=np.int64)
         self.most: Ints = np.zeros(clusters, dtype=np.int64)
         """[C]: rows that a cluster may have before rows are merged."""
-        self.known: Ints = np.zeros((len(self.names), clusters), dtype=np.int64)
+        self.named: Ints = np.zeros((len(self.names), clusters), dtype=np.int64)
         """[R, C]: 1 where the cluster's rows name the resource."""
         self._partly: set[int] = set()
         """The clusters whose rows do not name every resource."""
@@ -103,11 +103,11 @@ class Columns:
 
     def copy(self) -> "Columns":
         made = Columns.__new__(Columns)
-        made.names, made.makes, made.most, made.known = (
+        made.names, made.makes, made.most, made.named = (
             self.names,
             self.makes,
             self.most.copy(),
-            self.known.copy(),
+            self.named.copy(),
         )
         made.free, made.counts = self.free.copy(), self.counts.copy()
         made.kinds, made.used = self.kinds.copy(), self.used.copy()
@@ -117,8 +117,8 @@ class Columns:
 
     def holds(self, cluster_nodes: Nodes) -> bool:
         """Whether `put` can take these nodes: no new resource, and no new make of nodes."""
-        known = nodes.names_in(cluster_nodes.names, self.names) is not None
-        return known and nodes.places_in(cluster_nodes.makes, self.makes) is not None
+        all_named = nodes.names_in(cluster_nodes.names, self.names) is not None
+        return all_named and nodes.places_in(cluster_nodes.makes, self.makes) is not None
 
     def put(self, at: int, cluster_nodes: Nodes) -> None:
         """Sets the rows of one cluster."""
@@ -131,10 +131,10 @@ class Columns:
         )
         assert places is not None
         assert kinds is not None
-        free, counts, known, before = (
+        free, counts, named, before = (
             self.free[:, at],
             self.counts[at],
-            self.known[:, at],
+            self.named[:, at],
             int(self.used[at]),
         )
         if rows < before:
@@ -143,16 +143,16 @@ class Columns:
             self.kinds[at, rows:before] = 0
         if len(places) == len(self.names):
             free[:, :rows] = cluster_nodes.free
-            known[:] = 1
+            named[:] = 1
             self._partly.discard(at)
         else:
             self._partly.add(at)
-            free[:, :rows], known[:] = 0, 0
+            free[:, :rows], named[:] = 0, 0
             if PODS not in cluster_nodes.names:
                 free[self.names.index(PODS), :rows] = UNLIMITED
             for place, amounts in zip(places, cluster_nodes.free, strict=True):
                 free[place, :rows] = amounts
-                known[place] = 1
+                named[place] = 1
         counts[:rows] = cluster_nodes.counts
         if rows:
             self.kinds[at, :rows] = kinds[cluster_nodes.kinds]
@@ -171,7 +171,7 @@ class Columns:
 
     def nodes(self, at: int) -> Nodes:
         """The rows of one cluster as a value."""
-        rows, named = int(self.used[at]), np.flatnonzero(self.known[:, at])
+        rows, named = int(self.used[at]), np.flatnonzero(self.named[:, at])
         return Nodes(
             tuple(self.names[index] for index in named),
             self.counts[at, :rows].copy(),
@@ -280,7 +280,7 @@ class Columns:
         self._counted = None
         needs: Ints = nodes.need_in(self.names, shape)[:, None]
         if self._partly:
-            needs = needs * self.known[:, at]
+            needs = needs * self.named[:, at]
             heights = np.where(needs.any(axis=0, keepdims=True).T, heights, 0)
         shallow = None
         if not packs.any():
@@ -322,7 +322,7 @@ class Columns:
             self.free[:, at, row] = before - taken
         need = nodes.need_in(self.names, shape)[:, None]
         for split_off, free in zip(parts, split, strict=True):
-            each = need * self.known[:, split_off.at] if self._partly else need
+            each = need * self.named[:, split_off.at] if self._partly else need
             fuller = free - each * split_off.copies
             kinds = self._append(split_off, fuller)
             if self.changes is not None:
@@ -350,8 +350,8 @@ class Columns:
     def charge_one(self, shape: PodShape, at: int, copies: int, *, packs: bool) -> Charge:
         """As `charge`, for one cluster: with one dimension less."""
         self._counted = None
-        top, known = int(self.used[at]), self.known[:, at]
-        need = nodes.need_in(self.names, shape) * known
+        top, named = int(self.used[at]), self.named[:, at]
+        need = nodes.need_in(self.names, shape) * named
         heights = self.heights_of(shape, at)
         if not need.any():
             heights[:] = 0

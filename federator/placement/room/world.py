@@ -360,7 +360,7 @@ class World:
         )
         every = range(size) if isinstance(at, slice) else at.tolist()
         places = {here: place for place, here in enumerate(every)} if self._counting else {}
-        known = fit != PENDING
+        evaluated = fit != PENDING
         for here in self._counting & places.keys():
             opened = self.opened[here]
             if opened is not None and (exact := opened.base.capacity.copies.get(key)) is not None:
@@ -373,10 +373,10 @@ class World:
                     lost = sum(
                         _destroyed(shape, other, copies) for other, copies in charged.items()
                     )
-                fit[place], known[place] = exact - lost, True
+                fit[place], evaluated[place] = exact - lost, True
         if self._headroom is not None:
-            fit = np.where(known, np.minimum(fit, self._bound(shape, at)), fit)
-        fit = np.where(known, np.maximum(fit, 0), fit)
+            fit = np.where(evaluated, np.minimum(fit, self._bound(shape, at)), fit)
+        fit = np.where(evaluated, np.maximum(fit, 0), fit)
         fit[self._closed[at]] = 0
         return fit
 

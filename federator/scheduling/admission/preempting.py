@@ -77,7 +77,7 @@ def shrunk(entry: Entry, leaves: Leaves) -> Ask:
     return replace(ask, count=max(min(held, ask.count) - leaves.copies, 0))
 
 
-def told(decision: Decision, entry: Entry, ask: Ask, leaves: Leaves) -> Decision:
+def on_whole_ask(decision: Decision, entry: Entry, ask: Ask, leaves: Leaves) -> Decision:
     """The decision under the shrunk ask, as one on the whole ask that says why copies are
     missing."""
     more = entry.ask.count - ask.count

@@ -265,9 +265,9 @@ class _Tree:
         account, assignment = self.round.books.account[want.node], verdict.assignment
         if verdict.victims:
             count = len(verdict.victims)
-            told = "1 other workload was" if count == 1 else f"{count} other workloads were"
+            victims = "1 other workload was" if count == 1 else f"{count} other workloads were"
             return (
-                f"FederatedQuota {account} takes back what it lacks for it: {told} told to leave"
+                f"FederatedQuota {account} takes back what it lacks for it: {victims} told to leave"
                 " (spec.preemption)"
             )
         if verdict.later:

@@ -254,7 +254,7 @@ class Member:
 
     def _taken(self, shape: PodShape) -> "_Take":
         requests = shape.requests
-        known = all(
+        all_named = all(
             name in self.names or name == PODS or not need for name, need in requests.items()
         )
         each = [max(requests[name], 1) if name == PODS else requests[name] for name in self.names]
@@ -268,7 +268,7 @@ class Member:
         return _Take(
             shape=shape,
             each=each,
-            need=np.array(each, dtype=np.int64) if known else None,
+            need=np.array(each, dtype=np.int64) if all_named else None,
             scored=np.array(scored, dtype=np.int64).reshape(len(scored), 1),
             admitted=None if all(admitted) else np.array(admitted, dtype=np.bool_)[self._make_of],
         )

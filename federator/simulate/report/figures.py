@@ -259,11 +259,11 @@ def verdict(measures: Measures) -> str:
     if not out:
         met = f"All {len(bounded)} measures are met" if len(bounded) > 1 else "The measure is met"
         return f"{met}: {_happened(measures)}"
-    told = ", ".join(
+    misses = ", ".join(
         f"{measure.wanted.name} is {measure.shown}, {measure.bounds} is wanted" for measure in out
     )
     return (
-        f"{len(out)} of {amounts.counted(len(bounded), 'measure')} missed ({told}): "
+        f"{len(out)} of {amounts.counted(len(bounded), 'measure')} missed ({misses}): "
         f"{_happened(measures)}"
     )
 
@@ -396,5 +396,7 @@ def comparison(before: Measures, after: Measures, names: tuple[str, str]) -> str
         for row in notable
         if row.key == key
     ] or notable
-    told = ", ".join(f"{row.name} {row.before} → {row.after} ({row.verdict})" for row in main[:3])
-    return f"{names[1]} against {names[0]}: {told}."
+    changes = ", ".join(
+        f"{row.name} {row.before} → {row.after} ({row.verdict})" for row in main[:3]
+    )
+    return f"{names[1]} against {names[0]}: {changes}."

@@ -31,27 +31,27 @@ def assemble(
     works: Sequence[Work],
 ) -> tuple[Event, ...]:
     """The events by time. Raises FieldError."""
-    known = dict(views)
+    clusters = dict(views)
     made: list[Event] = []
     for at, event in sorted(enumerate(given), key=lambda pair: pair[1].at):
         path = f"events[{at}]"
         for name, kind in _ABOUT:
             subjects = getattr(event, name)
-            for cluster in _selected(subjects or (), known, f"{path}.{name}"):
+            for cluster in _selected(subjects or (), clusters, f"{path}.{name}"):
                 made.append(Event(event.at, kind, cluster))
         if event.added is not None:
             view = fleet.view_of(event.added, f"{path}.added")
-            if view.name in known:
+            if view.name in clusters:
                 raise FieldError(
                     f"{path}.added.name",
                     f"cluster {view.name!r} is there already; `grown` changes it",
                 )
-            known[view.name] = view
+            clusters[view.name] = view
             made.append(Event(event.at, EventKind.ADDED, view.name, view, event.added.price or 0.0))
         if event.grown is not None:
-            made.append(_grown(event, event.grown, known, path))
+            made.append(_grown(event, event.grown, clusters, path))
         if event.price_changed is not None:
-            name = _there(event.price_changed.cluster, known, f"{path}.priceChanged.cluster")
+            name = _there(event.price_changed.cluster, clusters, f"{path}.priceChanged.cluster")
             made.append(
                 Event(
                     event.at,
@@ -117,30 +117,32 @@ def _scaled(given: schema.Scaled, at_s: int, works: Sequence[Work], path: str) -
 
 
 def _grown(
-    event: schema.Event, given: schema.Grown, known: dict[str, ClusterView], path: str
+    event: schema.Event, given: schema.Grown, clusters: dict[str, ClusterView], path: str
 ) -> Event:
-    name = _there(given.cluster, known, f"{path}.grown.cluster")
+    name = _there(given.cluster, clusters, f"{path}.grown.cluster")
     if not given.by and given.nodes is None:
         raise FieldError(f"{path}.grown", "changes nothing: give by or nodes")
     more = fleet.row_of(given.nodes, f"{path}.grown.nodes") if given.nodes is not None else None
-    known[name] = fleet.grown(known[name], given.by, more, f"{path}.grown.by")
-    return Event(event.at, EventKind.GROWN, name, known[name])
+    clusters[name] = fleet.grown(clusters[name], given.by, more, f"{path}.grown.by")
+    return Event(event.at, EventKind.GROWN, name, clusters[name])
 
 
-def _there(name: str, known: Mapping[str, ClusterView], path: str) -> str:
-    if name not in known:
-        raise FieldError(path, f"there is no cluster {name!r}{near(name, list(known))}")
+def _there(name: str, clusters: Mapping[str, ClusterView], path: str) -> str:
+    if name not in clusters:
+        raise FieldError(path, f"there is no cluster {name!r}{near(name, list(clusters))}")
     return name
 
 
-def _selected(given: Sequence[str], known: Mapping[str, ClusterView], path: str) -> Iterator[str]:
+def _selected(
+    given: Sequence[str], clusters: Mapping[str, ClusterView], path: str
+) -> Iterator[str]:
     """Clusters by name, or by a label that they have."""
     for name in given:
         key, selects, value = name.partition("=")
         if not selects:
-            yield _there(name, known, path)
+            yield _there(name, clusters, path)
             continue
-        matches = [view.name for view in known.values() if view.labels.get(key) == value]
+        matches = [view.name for view in clusters.values() if view.labels.get(key) == value]
         if not matches:
             raise FieldError(path, f"no cluster has the label {name!r}")
         yield from matches

@@ -94,17 +94,17 @@ def problems(model: type[BaseModel], bad: ValidationError) -> Iterator[FieldErro
         yield FieldError(path, message)
 
 
-def _near(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, known, 1, 0.5)
-    return f"; is it {near[0]!r}?" if near else f"; known are {', '.join(known)}" if known else ""
+def _near(name: str, names: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, names, 1, 0.5)
+    return f"; is it {near[0]!r}?" if near else f"; known are {', '.join(names)}" if names else ""
 
 
-def near(name: str, known: Sequence[str]) -> str:
+def near(name: str, names: Sequence[str]) -> str:
     """` (is it 'b'?)` for a name that is close to a known one, else which are known."""
-    matches = difflib.get_close_matches(name, known, 1, 0.5)
+    matches = difflib.get_close_matches(name, names, 1, 0.5)
     if matches:
         return f" (is it {matches[0]!r}?)"
-    return f"; there are {', '.join(known[:8])}{', ...' if len(known) > 8 else ''}" if known else ""
+    return f"; there are {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}" if names else ""
 
 
 def _fields_at(model: type[BaseModel], loc: Sequence[str | int]) -> Sequence[str]:

@@ -57,12 +57,12 @@ def assemble(given: Fleet, seed: int, path_of: Callable[[str], Path], objects: O
         for cluster in drawing.clusters(given.generate, seed):
             _add(clusters, view_of(cluster, "fleet.generate.node"), cluster.price, "fleet.generate")
     for name, labels in given.labels.items():
-        _known(name, clusters.views, f"fleet.labels.{name}")
+        _check_exists(name, clusters.views, f"fleet.labels.{name}")
         clusters.views[name] = replace(
             clusters.views[name], labels={**clusters.views[name].labels, **labels}
         )
     for name, price in given.prices.items():
-        _known(name, clusters.views, f"fleet.prices.{name}")
+        _check_exists(name, clusters.views, f"fleet.prices.{name}")
         clusters.prices[name] = price
     named = {
         name for view in clusters.views.values() for row in _rows(view) for name in row.allocatable
@@ -77,7 +77,7 @@ def assemble(given: Fleet, seed: int, path_of: Callable[[str], Path], objects: O
     return clusters
 
 
-def _known(name: str, views: Mapping[str, ClusterView], path: str) -> None:
+def _check_exists(name: str, views: Mapping[str, ClusterView], path: str) -> None:
     if name not in views:
         raise FieldError(path, f"there is no cluster {name!r}{near(name, list(views))}")
 

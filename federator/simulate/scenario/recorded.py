@@ -112,12 +112,12 @@ def _work(given: RecordedWork, path: str, profiles: Mapping[str, Any]) -> tuple[
             join(here, "kind"), f"{kind.kind} is no workload: {', '.join(registry.WORKLOADS)} are"
         )
     try:
-        told = ask_of(kind.verbs, obj, profiles)
+        recorded_ask = ask_of(kind.verbs, obj, profiles)
     except FieldError as bad:
         raise FieldError(here, str(bad)) from None
     placement = kind.verbs.placement(obj) or raw.NO_FIELDS
-    shape, dropped = _simulated(told.shape)
-    ask = replace(told, shape=shape, uid=told.uid or str(told.key))
+    shape, dropped = _simulated(recorded_ask.shape)
+    ask = replace(recorded_ask, shape=shape, uid=recorded_ask.uid or str(recorded_ask.key))
     if given.replicas is not None or given.scalings:
         if ask.unit is not Unit.REPLICAS:
             raise FieldError(join(path, "scalings"), f"{kind.kind} does not scale")

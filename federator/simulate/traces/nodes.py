@@ -115,8 +115,8 @@ def read(path: Path, columns: Columns = OURS, tolerated: Fraction = TOLERATED) -
 def _names(table: Table, columns: Columns) -> dict[str, str]:
     """Field -> column. Raises TraceError when no cluster or no amount is named."""
     names = dict(columns.names)
-    for name, known in COLUMNS.items():
-        column = next((candidate for candidate in known if candidate in table.header), None)
+    for name, candidates in COLUMNS.items():
+        column = next((candidate for candidate in candidates if candidate in table.header), None)
         if column is not None:
             names.setdefault(name, column)
     for column in names.values():
@@ -124,8 +124,10 @@ def _names(table: Table, columns: Columns) -> dict[str, str]:
     if "cluster" not in names and not ("node" in names and "gpuModel" in names):
         table.column("cluster")
     if not {"cpu", "memory", "gpu"} & set(names):
-        known = ", ".join(column for name in ("cpu", "memory", "gpu") for column in COLUMNS[name])
-        raise TraceError(table.file, 1, "", f"no column says what a node has; known are {known}")
+        accepted = ", ".join(
+            column for name in ("cpu", "memory", "gpu") for column in COLUMNS[name]
+        )
+        raise TraceError(table.file, 1, "", f"no column says what a node has; known are {accepted}")
     return names
 
 

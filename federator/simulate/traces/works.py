@@ -197,30 +197,34 @@ def _kinds(rows: Rows, column: str | None) -> Sequence[str]:
     if column is None:
         return ["job"] * len(rows.table.rows)
     cells = columns_module.texts(rows.table, column)
-    known = {cell: KINDS.get(cell.lower(), "") for cell in set(cells)}
-    _refuse_unknown(rows, column, cells, {cell for cell, kind in known.items() if not kind}, KINDS)
-    return [known[cell] for cell in cells]
+    kinds = {cell: KINDS.get(cell.lower(), "") for cell in set(cells)}
+    _refuse_unknown(rows, column, cells, {cell for cell, kind in kinds.items() if not kind}, KINDS)
+    return [kinds[cell] for cell in cells]
 
 
 def _tiers(rows: Rows, column: str | None, by: TierBy) -> Sequence[Tier]:
     if column is not None:
         cells = columns_module.texts(rows.table, column)
-        known = {"": by.otherwise, **{str(tier): tier for tier in Tier}}
-        _refuse_unknown(rows, column, cells, set(cells) - set(known), list(Tier))
-        return [known.get(cell, by.otherwise) for cell in cells]
+        tiers = {"": by.otherwise, **{str(tier): tier for tier in Tier}}
+        _refuse_unknown(rows, column, cells, set(cells) - set(tiers), list(Tier))
+        return [tiers.get(cell, by.otherwise) for cell in cells]
     if not by.column:
         return [by.otherwise] * len(rows.table.rows)
     return [by.of.get(cell, by.otherwise) for cell in columns_module.texts(rows.table, by.column)]
 
 
 def _refuse_unknown(
-    rows: Rows, column: str, cells: Sequence[str], unknown: Collection[str], known: Collection[str]
+    rows: Rows,
+    column: str,
+    cells: Sequence[str],
+    unknown: Collection[str],
+    allowed: Collection[str],
 ) -> None:
     if unknown:
         for at, cell in enumerate(cells):
             if cell in unknown:
                 rows.refuse(
-                    at, column, f"is none of {', '.join(known)}", columns_module.shortened(cell)
+                    at, column, f"is none of {', '.join(allowed)}", columns_module.shortened(cell)
                 )
 
 

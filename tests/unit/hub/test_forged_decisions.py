@@ -251,7 +251,7 @@ def test_a_seal_covers_what_is_obeyed_and_is_worth_nothing_elsewhere() -> None:
 def test_a_key_that_is_none_is_made_anew(data: str) -> None:
     found = Seals()
     found._take({"metadata": {"annotations": {seals.ALL_SEALED: "t"}}, "data": {"key": data}})
-    assert not found.known
+    assert not found.usable
     assert not found.complete
 
 

@@ -21,7 +21,7 @@ def observed(cluster: str, count: int = 0, ready: int | None = None, **facts: ob
     """
     base = Observed(
         cluster,
-        known=True,
+        readable=True,
         exists=count > 0,
         current=False,
         template_current=True,
@@ -58,7 +58,9 @@ def test_a_current_slice_is_left_alone() -> None:
 
 
 def test_nothing_is_done_in_a_cluster_that_is_not_heard() -> None:
-    actions = plan({"a": 3, "b": 2}, observed("a", known=False), observed("b", 2, known=False))
+    actions = plan(
+        {"a": 3, "b": 2}, observed("a", readable=False), observed("b", 2, readable=False)
+    )
 
     assert {action.kind for action in actions.values()} == {ActionKind.HOLD}
 
@@ -185,8 +187,8 @@ def test_shards_leave_a_cluster_only_when_what_they_completed_is_safe() -> None:
 
 
 SLICES = st.builds(
-    lambda cluster, count, lost, known, current: observed(
-        cluster, count, ready=max(count - lost, 0), known=known, current=current
+    lambda cluster, count, lost, readable, current: observed(
+        cluster, count, ready=max(count - lost, 0), readable=readable, current=current
     ),
     st.sampled_from("abcde"),
     st.integers(0, 20),
@@ -209,13 +211,15 @@ def test_a_move_never_takes_more_ready_copies_than_may_be_missing(
     for cluster in shares:
         slices.setdefault(cluster, observed(cluster))
     actions = plan(shares, *slices.values(), max_unavailable=max_unavailable)
-    ready = sum(one.ready for one in slices.values() if one.known)
+    ready = sum(one.ready for one in slices.values() if one.readable)
     taken = sum(
         max(0, slices[name].ready - action.count)
         for name, action in actions.items()
         if action.kind in (ActionKind.UPDATE, ActionKind.DELETE)
     )
-    grows = any(slices[name].count < count for name, count in shares.items() if slices[name].known)
+    grows = any(
+        slices[name].count < count for name, count in shares.items() if slices[name].readable
+    )
 
     if grows:
         assert taken <= max(0, ready - (sum(shares.values()) - max_unavailable))

@@ -174,11 +174,11 @@ def test_unknown_is_not_gone_deletions_go_on_and_shards_stay_where_they_are() ->
 def test_copies_elsewhere_are_held_while_nobody_says_a_silent_cluster_has_ready_ones() -> None:
     shares = (Share("b", 4, 4),)
     leaving = Observed(
-        "a", known=True, exists=True, current=False, template_current=True, count=4, ready=4
+        "a", readable=True, exists=True, current=False, template_current=True, count=4, ready=4
     )
     silent = Observed(
         "b",
-        known=True,
+        readable=True,
         reported=False,
         exists=True,
         current=True,

@@ -31,7 +31,7 @@ class Garbage:
         self._resources = resources
         self._kinds: set[tuple[str, str]] = set()
         self._infos: dict[tuple[str, str], ResourceInfo] = {}
-        self._known: dict[str, _Item] = {}
+        self._items: dict[str, _Item] = {}
         self._dependents: dict[str, dict[_Item, None]] = {}
         self._waiting: set[str] = set()
         """Uids of objects being deleted in the foreground."""
@@ -52,13 +52,13 @@ class Garbage:
             self._gone(item, metadata["uid"], references)
             return
         if event.type is ADDED:
-            self._known[metadata["uid"]] = item
+            self._items[metadata["uid"]] = item
         if references is not before and references != before:
             self._unlink(item, before)
             self._released(before)
             for reference in references or ():
                 self._dependents.setdefault(reference["uid"], {})[item] = None
-                if reference["uid"] not in self._known or before is not None:
+                if reference["uid"] not in self._items or before is not None:
                     self._checks.add(item)
         if "deletionTimestamp" in metadata:
             finalizers = metadata.get("finalizers") or ()
@@ -74,7 +74,7 @@ class Garbage:
             self._checks.add(item)
 
     def _gone(self, item: _Item, uid: str, references: list[dict[str, Any]] | None) -> None:
-        self._known.pop(uid, None)
+        self._items.pop(uid, None)
         self._waiting.discard(uid)
         for dependent in self._dependents.pop(uid, ()):
             self._checks.add(dependent)
@@ -85,7 +85,7 @@ class Garbage:
         """Owners that are deleted in the foreground may have waited for the object that had these
         references."""
         for reference in references or ():
-            owner = self._known.get(reference["uid"])
+            owner = self._items.get(reference["uid"])
             if owner is not None and reference["uid"] in self._waiting:
                 self._owners.add(owner)
 
@@ -194,7 +194,7 @@ class Garbage:
 
     def _state_of(self, reference: dict[str, Any], key: Key) -> str:
         """solid, waiting (its owner is being deleted in the foreground) or absent."""
-        owner = self._known.get(reference["uid"])
+        owner = self._items.get(reference["uid"])
         if owner is None:
             group = reference["apiVersion"].rpartition("/")[0]
             return "absent" if self._serves(group, reference["kind"]) else "solid"

@@ -176,15 +176,15 @@ class Neighbours:
             return None
         return Rules(
             others=others,
-            apart=[(term.topology_key, self._known(term).matching) for term in wanted.apart],
+            apart=[(term.topology_key, self._counts_of(term).matching) for term in wanted.apart],
             together=[
-                (term.topology_key, self._known(term).matching, term.matches(pod))
+                (term.topology_key, self._counts_of(term).matching, term.matches(pod))
                 for term in wanted.together
             ],
             spread=[
                 (
                     rule,
-                    self._known(rule.term).matching,
+                    self._counts_of(rule.term).matching,
                     domains.get(rule.term.topology_key, frozenset()),
                 )
                 for rule in wanted.spread
@@ -198,7 +198,7 @@ class Neighbours:
         entries: list[tuple[collections.Counter[str], str]] = []
         affinity = pod.obj["spec"].get("affinity") or {}
         for term in terms_of(pod.obj, affinity.get("podAntiAffinity")):
-            counts = self._known(term)
+            counts = self._counts_of(term)
             value = node.labels.get(term.topology_key)
             if value is not None:
                 entries.append((counts.having, value))
@@ -220,7 +220,7 @@ class Neighbours:
             if term.matches(pod):
                 yield term
 
-    def _known(self, term: Term) -> _Counts:
+    def _counts_of(self, term: Term) -> _Counts:
         counts = self._counts.get(term)
         if counts is not None:
             return counts

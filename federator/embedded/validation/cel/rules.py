@@ -154,8 +154,8 @@ def _failure(error: Exception, rule: Rule) -> str:
             " rule"
         )
         return f"'no such overload': {text}: {about}"
-    told = _FUNCTION_FAILED.search(str(error))
-    return f"{told[1] if told else error} evaluating rule: {about}"
+    match = _FUNCTION_FAILED.search(str(error))
+    return f"{match[1] if match else error} evaluating rule: {about}"
 
 
 def _refused(rule: Rule, variables: dict[str, Any], obj: Any, kind: str, path: str) -> FieldError:
