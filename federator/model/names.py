@@ -76,19 +76,11 @@ def is_system_namespace(namespace: str) -> bool:
     return namespace.startswith("kube-") or namespace in ("federator-system", "federator-clusters")
 
 
-def encoded(part: str) -> bytes:
-    """A part of `short_hash` as it is hashed."""
-    return part.encode("utf-8", "surrogatepass")
-
-
-def short_hash(*parts: str | bytes, length: int = 8) -> str:
-    """A stable lower-case hexadecimal hash of the parts; the same in every process. A part that is
-    hashed often may be given `encoded`."""
-    digest = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        digest.update(part if isinstance(part, bytes) else encoded(part))
-        digest.update(b"\x00")
-    return digest.hexdigest()[:length]
+def short_hash(*parts: str, length: int = 8) -> str:
+    """A stable lower-case hexadecimal hash of the parts; the same in every process."""
+    text = "\x00".join((*parts, ""))
+    data = text.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(data, digest_size=16).hexdigest()[:length]
 
 
 def stable_order(*parts: str) -> int:

@@ -21,33 +21,29 @@ from federator.placement.selection import filters
 from federator.placement.selection.candidates import domains_of, number_of
 
 _Names = TypeVar("_Names", Weight, Group)
-Texts: TypeAlias = tuple[str, bytes]
-"""Of a policy, and of the fleet under it: the latter is long, and hashed for every decision."""
+Texts: TypeAlias = tuple[str, str]
+"""Of a policy, and a hash of the fleet under it: its text grows with every cluster, and an ask is
+hashed for every decision."""
 
 
 def inputs_hash(
-    ask: Ask,
-    snapshot: FleetSnapshot,
-    memo: MutableMapping[Any, Any] | None = None,
-    *,
-    as_written: bool = False,
+    ask: Ask, snapshot: FleetSnapshot, memo: MutableMapping[Any, Any] | None = None
 ) -> str:
     """Sixteen hexadecimal digits over the ask, the content of its policy, and the clusters that the
     policy admits with the facts read of them (group, domains, weight).
 
-    `memo` (one per snapshot) caches the parts that are equal for equal policies. `as_written` keeps
-    lists in the order in which they are written (see `unchanged`).
+    `memo` (one per snapshot) caches the parts that are equal for equal policies.
     """
-    rules, fleet = texts(ask, snapshot, memo)
-    return hash_of(ask, (policy_text(ask.policy) if as_written else rules, fleet))
+    return hash_of(ask, texts(ask, snapshot, memo))
 
 
 def texts(ask: Ask, snapshot: FleetSnapshot, memo: MutableMapping[Any, Any] | None = None) -> Texts:
-    """The texts of the policy and of the fleet under it."""
+    """The text of the policy, and the hash of the fleet under it."""
     key = ("inputs", number_of(ask.policy))
     cached: Texts | None = memo.get(key) if memo is not None else None
     if cached is None:
-        cached = policy_text(normal(ask.policy)), names.encoded(fleet_text(ask, snapshot))
+        fleet = names.short_hash(fleet_text(ask, snapshot), length=32)
+        cached = policy_text(normal(ask.policy)), fleet
         if memo is not None:
             memo[key] = cached
     return cached
@@ -62,14 +58,26 @@ def hash_of(ask: Ask, texts: Texts) -> str:
 def unchanged(
     previous: str, present: str, ask: Ask, snapshot: FleetSnapshot, memo: MutableMapping[Any, Any]
 ) -> bool:
-    """Whether a decision with hash `previous` was made for the inputs that now hash to `present`.
+    """Whether a decision with hash `previous` was made for the inputs that now hash to `present`:
+    in an older release too, since an upgrade must not cause a new decision."""
+    if previous in (present, ""):
+        return previous == present
+    return previous in formerly(ask, snapshot, memo)
 
-    Older releases included the order of a policy's lists in the hash. A decision recorded then was
-    made for the same inputs, and an upgrade must not cause a new decision.
-    """
-    return previous == present or (
-        previous != "" and previous == inputs_hash(ask, snapshot, memo, as_written=True)
-    )
+
+def formerly(
+    ask: Ask, snapshot: FleetSnapshot, memo: MutableMapping[Any, Any] | None = None
+) -> tuple[str, str]:
+    """The hashes that older releases gave to these inputs: over the whole text of the fleet, and
+    before that with the lists of a policy in the order in which they are written."""
+    key = ("formerly", number_of(ask.policy))
+    fleet: str | None = memo.get(key) if memo is not None else None
+    if fleet is None:
+        fleet = fleet_text(ask, snapshot)
+        if memo is not None:
+            memo[key] = fleet
+    rules = texts(ask, snapshot, memo)[0]
+    return hash_of(ask, (rules, fleet)), hash_of(ask, (policy_text(ask.policy), fleet))
 
 
 def ask_text(ask: Ask, rules: str) -> str:

@@ -275,11 +275,16 @@ class Placing:
         for component in ask.components:
             if not component.shape.plain and self.state.want_shape(component.shape):
                 self.state.signals.ask_members()
-        inputs_hash = inputs.inputs_hash(ask, snapshot, memo)
+        present = inputs_hash = inputs.inputs_hash(ask, snapshot, memo)
         record = self.state.record_of(workload)
+        recorded = record.facts.inputs_hash if record is not None else ""
+        if inputs.unchanged(recorded, present, ask, snapshot, memo):
+            inputs_hash = recorded  # an older release may have hashed the same inputs otherwise
         self._judge(workload, record, inputs_hash, refused)
         if due_rule.is_settled(self._compared(ask, workload, record, inputs_hash, refused)):
             return None
+        if inputs_hash != present:
+            self.state.judge(key, present)  # which is what the new decision is made for
         return Due(workload, ask, record, inputs_hash, refused)
 
     def _presence(self, key: WorkloadKey, workload: Workload | None) -> due_rule.Presence:
