@@ -17,10 +17,10 @@ from federator.model.kubernetes import taints
 from federator.model.quickly import quickly
 from federator.model.resources import PODS, UNLIMITED
 from federator.placement.room import binding, manybinding, nodes
-from federator.placement.room.binding import Floats, Ints
+from federator.placement.room.binding import Bound, Floats, Ints
 from federator.placement.room.changes import Changes
-from federator.placement.room.manybinding import Parts
-from federator.placement.room.nodes import MOST_PER_NODE, Nodes
+from federator.placement.room.manybinding import OneEach, Parts
+from federator.placement.room.nodes import MOST_PER_NODE, Asked, Nodes
 
 Bools = NDArray[np.bool_]
 _SPARE: Final = 8
@@ -30,6 +30,8 @@ _FOLLOWED: Final = 64
 """With fewer clusters room is counted anew rather than followed."""
 _NO_ROW: Final = -1
 """Free amount in places without a row: no copy fits."""
+_ASKED: Final = 4096
+"""Shapes of which is kept what they ask for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +49,11 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """The heights of one shape as they are now."""
+    """The heights of one shape in all clusters as they are now."""
 
-    shape: PodShape
-    at: Ints | slice
-    """The clusters, rising; a slice stands for all."""
+    asked: Asked
     heights: Ints
+    """[C, S]"""
 
 
 _charge, _counted = quickly(Charge), quickly(_Counted)
@@ -64,7 +65,10 @@ class Columns:
     rows."""
 
     __slots__ = (
+        "_asked",
         "_counted",
+        "_least_most",
+        "_open_end",
         "_partly",
         "changes",
         "counts",
@@ -74,6 +78,7 @@ class Columns:
         "most",
         "named",
         "names",
+        "top",
         "used",
     )
 
@@ -92,10 +97,18 @@ class Columns:
         self.used: Ints = np.zeros(clusters, dtype=np.int64)
         self.most: Ints = np.zeros(clusters, dtype=np.int64)
         """[C]: rows that a cluster may have before rows are merged."""
+        self._least_most = UNLIMITED
+        """No cluster may have fewer."""
+        self.top = 0
+        """No cluster has more rows."""
         self.named: Ints = np.zeros((len(self.names), clusters), dtype=np.int64)
         """[R, C]: 1 where the cluster's rows name the resource."""
         self._partly: set[int] = set()
         """The clusters whose rows do not name every resource."""
+        self._open_end = False
+        """Some row is overdrawn, or takes more copies than a node can have: heights are cut."""
+        self._asked: dict[int, tuple[PodShape, Asked]] = {}
+        """By the identity of the shape, which is kept so that it stays its own."""
         self._counted: _Counted | None = None
         self.changes = Changes(len(self.names)) if clusters >= _FOLLOWED else None
         for at, cluster_nodes in enumerate(every):
@@ -112,6 +125,8 @@ class Columns:
         made.free, made.counts = self.free.copy(), self.counts.copy()
         made.kinds, made.used = self.kinds.copy(), self.used.copy()
         made._partly, made._counted = self._partly.copy(), self._counted
+        made._least_most, made.top = self._least_most, self.top
+        made._open_end, made._asked = self._open_end, self._asked
         made.changes = None if self.changes is None else self.changes.copy()
         return made
 
@@ -156,7 +171,20 @@ class Columns:
         counts[:rows] = cluster_nodes.counts
         if rows:
             self.kinds[at, :rows] = kinds[cluster_nodes.kinds]
+            pods = free[self.names.index(PODS), :rows]
+            self._open_end |= bool(free[:, :rows].min() < 0 or pods.max() > MOST_PER_NODE)
         self.used[at], self.most[at] = rows, cluster_nodes.most_rows
+        self._least_most = min(self._least_most, cluster_nodes.most_rows)
+        self.top = max(self.top, rows) if rows >= before else int(self.used.max())
+
+    def asked(self, shape: PodShape) -> Asked:
+        """What one copy takes here."""
+        kept = self._asked.get(id(shape))
+        if kept is None or kept[0] is not shape:
+            if len(self._asked) >= _ASKED:
+                self._asked.clear()
+            kept = self._asked[id(shape)] = (shape, nodes.asked_of(self.names, shape))
+        return kept[1]
 
     @property
     def position(self) -> int:
@@ -182,35 +210,37 @@ class Columns:
         )
 
     def heights(self, shape: PodShape, at: Ints | slice) -> Ints:
-        """[c, S]: copies that fit per node, for the clusters `at`."""
-        top, here = int(self.used.max(initial=0)), self._which(at)
-        return self._heights_in(shape, here, top, lambda index: self.free[index, here, :top])
-
-    def _heights_in(
-        self, shape: PodShape, at: Ints | slice, top: int, free_of: Callable[[int], Ints]
-    ) -> Ints:
-        heights = self._fitting(shape, free_of)
+        """[c, S]: copies that fit per node, for the clusters `at`; in places without a row 0 or
+        less."""
+        top, here = self.top, self._which(at)
+        heights = self._fitting(
+            self.asked(shape), shape, lambda index: self.free[index, here, :top]
+        )
         if heights is None:
             return np.zeros((self.used[at].size, top), dtype=np.int64)
         if self.makes.tainted:
-            self._keep_off(shape, heights, self.kinds[at, :top])
+            self._keep_off(shape, heights, self.kinds[here, :top])
         return heights
 
-    def _fitting(self, shape: PodShape, free_of: Callable[[int], Ints]) -> Ints | None:
+    def _fitting(
+        self, asked: Asked, shape: PodShape, free_of: Callable[[int], Ints]
+    ) -> Ints | None:
         """Copies that fit per node by its free amounts; None where some resource is not there at
         all. `free_of(index)`: what is free of one resource."""
-        needs = nodes.needs_of(self.names, shape)
-        if needs is None:
+        if asked.needs is None:
             return None
-        most = 1 if shape.one_per_node else MOST_PER_NODE
         heights: Ints | None = None
-        for index, need in needs:
-            fit = free_of(index) // need if need > 1 else free_of(index)
-            heights = (
-                np.minimum(fit, most) if heights is None else np.minimum(heights, fit, out=heights)
-            )
-        assert heights is not None  # pods are always named
-        return np.maximum(heights, 0, out=heights)
+        for index, need in asked.needs:  # pods are always among them
+            if heights is None:
+                heights = free_of(index) // need
+            else:
+                fit = free_of(index) // need if need > 1 else free_of(index)
+                np.minimum(heights, fit, out=heights)
+        assert heights is not None
+        if self._open_end:
+            np.minimum(heights, MOST_PER_NODE, out=heights)
+            np.maximum(heights, 0, out=heights)
+        return np.minimum(heights, 1, out=heights) if shape.one_per_node else heights
 
     def updated(self, counted: Ints, shape: PodShape, position: int) -> Ints | None:
         """`copies` of all clusters as they are now, of those as they were at a position of
@@ -218,11 +248,11 @@ class Columns:
         changes = self.changes
         if changes is None or position < changes.start:
             return None
-        if 2 * (changes.position - position) > self.used.size * int(self.used.max(initial=0)):
+        if 2 * (changes.position - position) > self.used.size * self.top:
             return None
         at, count, kinds, free = changes.since(position)
         made = counted.copy()
-        heights = self._fitting(shape, lambda index: free[index])
+        heights = self._fitting(self.asked(shape), shape, lambda index: free[index])
         if heights is not None:
             if self.makes.tainted:
                 self._keep_off(shape, heights, np.broadcast_to(kinds, heights.shape))
@@ -233,105 +263,131 @@ class Columns:
         """Nodes with a taint that keeps the pods off hold none. `kinds`: the makes of the nodes of
         `heights`.
         """
-        open_to = [
-            taints.untolerated(make.taints, shape.tolerations) is None for make in self.makes.every
-        ]
-        if not all(open_to):
-            heights[~np.array(open_to)[kinds]] = 0
+        open_to = self._open_to(shape)
+        if not open_to.all():
+            heights[~open_to[kinds]] = 0
+
+    def _open_to(self, shape: PodShape) -> Bools:
+        """[m]: whether no taint of a make keeps the pods off."""
+        every, tolerated = self.makes.every, shape.tolerations
+        return np.array(
+            [taints.untolerated(make.taints, tolerated) is None for make in every], dtype=np.bool_
+        )
 
     def admitting(self, at: int, shape: PodShape) -> int:
         """How many nodes of one cluster have no taint that keeps the pods off."""
         rows = int(self.used[at])
-        open_to = [
-            taints.untolerated(make.taints, shape.tolerations) is None for make in self.makes.every
-        ]
-        return int(
-            self.counts[at, :rows][np.array(open_to, dtype=np.bool_)[self.kinds[at, :rows]]].sum()
-        )
+        return int(self.counts[at, :rows][self._open_to(shape)[self.kinds[at, :rows]]].sum())
 
     def copies(self, shape: PodShape, at: Ints | slice) -> Ints:
         """[c]: how many copies fit now, for the clusters `at`."""
         here = self._which(at)
         heights = self.heights(shape, here)
         fit: Ints = np.vecdot(heights, self.counts[here, : heights.shape[1]])
-        self._counted = _counted(shape, here, heights)
-        return np.minimum(fit, UNLIMITED, out=fit)
+        if isinstance(here, slice):
+            self._counted = _counted(self.asked(shape), heights)
+        return np.minimum(fit, UNLIMITED, out=fit) if self._open_end else fit
 
-    def _heights_again(self, shape: PodShape, at: Ints) -> Ints | None:
-        """`heights` where they were just counted, as often of what is charged."""
-        counted = self._counted
-        if counted is None or counted.shape is not shape:
-            return None
-        if isinstance(counted.at, slice):
-            return counted.heights if at.size == self.used.size else counted.heights[at]
-        where = counted.at.searchsorted(at)
-        if where.max(initial=0) < counted.at.size and (counted.at[where] == at).all():
-            return counted.heights[where]
-        return None
-
-    def charge(self, shape: PodShape, at: Ints, copies: Ints, packs: Bools) -> Charge:
+    def charge(self, shape: PodShape, at: Ints, copies: Ints, packs: Bools | None) -> Charge:
         """Binds `copies[i]` more copies in cluster `at[i]`, each cluster once, as `Nodes.charge`.
-        `packs[i]`: its scheduler fills nodes."""
-        top, here = int(self.used.max(initial=0)), self._which(at)
-        free_of = self._reader(here, top)
-        heights = self._heights_again(shape, at)
-        if heights is None:
-            heights = self._heights_in(shape, here, top, free_of)
+        `packs[i]`: its scheduler fills nodes; None where none does."""
+        shallow = self._one_each(shape, at, copies) if packs is None else None
         self._counted = None
+        if shallow is not None:
+            row, parts, need = shallow.row, shallow.parts, self.asked(shape).need
+            return self._taken(shape, shallow.at, row, need, parts)
+        packs = np.zeros(at.size, dtype=np.bool_) if packs is None else packs
         needs: Ints = nodes.need_in(self.names, shape)[:, None]
+        heights = np.maximum(self.heights(shape, at), 0)
         if self._partly:
             needs = needs * self.named[:, at]
             heights = np.where(needs.any(axis=0, keepdims=True).T, heights, 0)
-        shallow = None
-        if not packs.any():
-            kinds = self.kinds[here, :top]
-            scores = self._openness(shape, kinds, free_of, 1)
-            shallow = manybinding.one_each(at, self.counts, heights, copies, scores)
-        if shallow is not None:
-            where, row, parts = shallow
-            taken = needs[:, where] if self._partly else needs
-        else:
-            each, parts = self._spread(shape, at, heights, np.where(packs, 0, copies), free_of)
-            if packs.any():
-                parts += manybinding.packed(
-                    at, self.counts, heights, copies, np.flatnonzero(packs), each
-                )
-            where, row = np.nonzero(each)
-            taken = (needs[:, where] if self._partly else needs) * each[where, row]
+        each, parts = self._spread(shape, at, heights, np.where(packs, 0, copies))
+        if packs.any():
+            filling = np.flatnonzero(packs)
+            parts += manybinding.packed(at, self.counts, heights, copies, filling, each)
+        where, row = np.nonzero(each)
+        taken = (needs[:, where] if self._partly else needs) * each[where, row]
         return self._taken(shape, at[where], row, taken, parts)
 
-    def _reader(self, at: Ints | slice, top: int) -> Callable[[int], Ints]:
-        """What is free of one resource in the clusters `at`, collected once."""
-        collected: dict[int, Ints] = {}
+    def _one_each(self, shape: PodShape, at: Ints, copies: Ints) -> OneEach | None:
+        """Which nodes get the copies where no cluster gets more than it has nodes for; None where
+        one does, or its rows do not name every resource.
 
-        def free_of(index: int) -> Ints:
-            amounts = collected.get(index)
-            if amounts is None:
-                amounts = collected[index] = self.free[index, at, :top]
-            return amounts
+        The emptiest row of a cluster nearly always has room for a copy, so only that one is asked.
+        """
+        asked, counted, top = self.asked(shape), self._counted, self.top
+        if asked.needs is None or self._partly:
+            return None
+        every = 2 * at.size > self.used.size  # looking at all of them copies nothing
+        if every:
+            free, kinds = self.free[:, :, :top], self.kinds[:, :top]
+        else:
+            free = self.free.take(at, axis=1)[:, :, :top]
+            kinds = self.kinds.take(at, axis=0)[:, :top]
+        scores = self._emptiness(asked, free, kinds)
+        best = scores.argmax(axis=1)
+        first = best.take(at) if every else best
+        there = self.counts[at, first]
+        if not self.makes.tainted and (copies < there).all():
+            before = self._rows_of(at * self.counts.shape[1] + first)
+            if not (before < asked.need).any():
+                return manybinding.one_split(at, first, copies)
+        heights = counted.heights if counted is not None and counted.asked is asked else None
+        if heights is None:
+            closed = self._closed(asked, shape, free, kinds)
+        else:
+            closed = (heights if every else heights.take(at, axis=0)) <= 0
+        lines = at if every else np.arange(at.size)
+        if closed[lines, first].any():
+            np.putmask(scores, closed, manybinding.CLOSED)
+            best = scores.argmax(axis=1)
+            first = best.take(at) if every else best
+        return manybinding.one_each(at, lines, self.counts, copies, first, scores, closed)
 
-        return free_of
+    def _closed(self, asked: Asked, shape: PodShape, free: Ints, kinds: Ints) -> Bools:
+        """On which nodes no copy fits."""
+        assert asked.needs is not None
+        closed: Bools | None = None
+        for index, need in asked.needs:
+            short: Bools = free[index] < need
+            closed = short if closed is None else np.logical_or(closed, short, out=closed)
+        assert closed is not None  # pods are always named
+        if self.makes.tainted:
+            closed |= ~self._open_to(shape)[kinds]
+        return closed
+
+    def _emptiness(self, asked: Asked, free: Ints, kinds: Ints) -> Floats:
+        """As `binding.openness` with one copy on each node."""
+        left = (free[asked.places] - asked.scored) * self.makes.inverse.take(kinds, axis=1)
+        total: Floats = left[0]
+        for part in left[1:]:
+            total = total + part
+        return total
 
     def _taken(
         self, shape: PodShape, at: Ints, row: Ints, taken: Ints, parts: tuple[Parts, ...]
     ) -> Charge:
         """Takes `taken` from each node of rows `row` of clusters `at`, and splits off the parts."""
-        split = [self._rows_of(split_off.at, split_off.row) for split_off in parts]
+        width, need = self.counts.shape[1], self.asked(shape).need
+        split = [self._rows_of(split_off.at * width + split_off.row) for split_off in parts]
         if at.size:
-            before = self._rows_of(at, row)
-            self.free[:, at, row] = before - taken
-        need = nodes.need_in(self.names, shape)[:, None]
+            here = at * width + row
+            before = self._rows_of(here)
+            self.free.reshape(len(self.names), -1)[:, here] = before - taken
         for split_off, free in zip(parts, split, strict=True):
-            each = need * self.named[:, split_off.at] if self._partly else need
-            fuller = free - each * split_off.copies
+            fuller = (
+                free
+                - (need * self.named[:, split_off.at] if self._partly else need) * split_off.copies
+            )
             kinds = self._append(split_off, fuller)
             if self.changes is not None:
                 self.changes.add(split_off.at, split_off.part, kinds, free, fuller)
         if at.size and self.changes is not None:
-            here = (at, row)
-            self.changes.add(at, self.counts[here], self.kinds[here], before, before - taken)
+            rows = (at, row)
+            self.changes.add(at, self.counts[rows], self.kinds[rows], before, before - taken)
         merged: tuple[tuple[int, Ints, Ints, Ints], ...] = ()
-        if parts:
+        if parts and self.top > self._least_most:
             touched = (
                 parts[0].at
                 if len(parts) == 1
@@ -341,29 +397,35 @@ class Columns:
             merged = tuple(map(self._merge, sorted(set(over.tolist())))) if over.size else ()
         return _charge(at, row, taken, parts, merged)
 
-    def _rows_of(self, at: Ints, row: Ints) -> Ints:
-        """[R, n]: what is free in these rows."""
-        flat = at * self.counts.shape[1] + row
+    def _rows_of(self, flat: Ints) -> Ints:
+        """[R, n]: what is free in these rows, which are counted over all clusters."""
         amounts: Ints = self.free.reshape(len(self.names), -1).take(flat, axis=1)
         return amounts
 
     def charge_one(self, shape: PodShape, at: int, copies: int, *, packs: bool) -> Charge:
         """As `charge`, for one cluster: with one dimension less."""
         self._counted = None
-        top, named = int(self.used[at]), self.named[:, at]
-        need = nodes.need_in(self.names, shape) * named
-        heights = self.heights_of(shape, at)
-        if not need.any():
-            heights[:] = 0
+        asked, top, named = self.asked(shape), int(self.used[at]), self.named[:, at]
         counts = self.counts[at, :top]
-        if packs:
-            bound = binding.packed(counts, heights, copies)
-        else:
-            bound = binding.spread(
-                counts, heights, copies, lambda level: self._openness_of(shape, at, level)
+        bound: Bound | None = None
+        if not packs and asked.needs is not None and at not in self._partly:
+            free, kinds = self.free[:, at, :top], self.kinds[at, :top]
+            scores = self._emptiness(asked, free[:, None], kinds[None])[0]
+            np.putmask(scores, self._closed(asked, shape, free, kinds), manybinding.CLOSED)
+            bound = manybinding.best_rows(counts, copies, scores)
+        if bound is None:
+            heights = self.heights_of(shape, at)
+            if not (asked.need[:, 0] * named).any():
+                heights[:] = 0
+            bound = (
+                binding.packed(counts, heights, copies)
+                if packs
+                else binding.spread(
+                    counts, heights, copies, lambda level: self._openness_of(shape, at, level)
+                )
             )
         (rows,) = bound.each.nonzero()
-        taken: Ints = need[:, None] * bound.each[rows]
+        taken: Ints = (asked.need[:, 0] * named)[:, None] * bound.each[rows]
         parts = tuple(
             Parts(*(np.array([value]) for value in (at, row, part, each)))
             for row, part, each in bound.parts
@@ -424,32 +486,25 @@ class Columns:
         self.free[:, made.at, made.row] += made.taken
 
     def _spread(
-        self,
-        shape: PodShape,
-        at: Ints,
-        heights: Ints,
-        copies: Ints,
-        free_of: Callable[[int], Ints],
+        self, shape: PodShape, at: Ints, heights: Ints, copies: Ints
     ) -> tuple[Ints, tuple[Parts, ...]]:
         counts, kinds = self.counts[at, : heights.shape[1]], self.kinds[at, : heights.shape[1]]
         each, parts = manybinding.spread(
             counts,
             heights,
             copies,
-            lambda level: self._openness(shape, kinds, free_of, level[:, None]),
+            lambda level: self._openness(shape, at, kinds, level[:, None]),
         )
         return each, (
             Parts(at[parts.at], parts.row, parts.part, parts.copies),
         ) if parts.at.size else ()
 
-    def _openness(
-        self, shape: PodShape, kinds: Ints, free_of: Callable[[int], Ints], copies: Ints | int
-    ) -> Floats:
-        """[c, S]: as `binding.openness`, with `copies` on each node, [c, 1] or for all."""
+    def _openness(self, shape: PodShape, at: Ints, kinds: Ints, copies: Ints) -> Floats:
+        """[c, S]: as `binding.openness`, with `copies` [c, 1] on each node."""
         places, needs = nodes.scored_of(self.names, shape)
         total: Floats | None = None
         for index, place in enumerate(places):
-            left = free_of(place) - needs[index, 0] * copies
+            left = self.free[place, at, : kinds.shape[1]] - needs[index, 0] * copies
             part = left * self.makes.inverse[index].take(kinds)
             total = part if total is None else np.add(total, part, out=total)
         assert total is not None
@@ -461,7 +516,7 @@ class Columns:
 
     def _append(self, split_off: Parts, free: Ints) -> Ints:
         """Gives every split-off part a row of its own; returns their makes."""
-        slot = self.used[split_off.at]
+        slot = self.used.take(split_off.at)
         self._widen(int(slot.max()) + 1)
         rows = self.counts.shape[1]
         former, mine = split_off.at * rows + split_off.row, split_off.at * rows + slot
@@ -492,10 +547,12 @@ class Columns:
             kinds,
         )
         self.used[at] = joined
+        self.top = int(self.used.max())
         return at, before[1], before[0], before[2]
 
     def _widen(self, rows: int) -> None:
         """Makes place for so many rows per cluster."""
+        self.top = max(self.top, rows)
         more = rows - self.counts.shape[1]
         if more <= 0:
             return

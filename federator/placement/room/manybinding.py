@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from federator.model.quickly import quickly
 from federator.placement.room import binding
-from federator.placement.room.binding import Floats, Ints
+from federator.placement.room.binding import Bound, Floats, Ints
 
 Bools = NDArray[np.bool_]
-_CLOSED: Final = -np.inf
+CLOSED: Final = -np.inf
 """The score of rows whose nodes admit no copy."""
 
 
@@ -27,7 +27,17 @@ class Parts:
     copies: Ints
 
 
-_parts = quickly(Parts)
+@dataclass(frozen=True, slots=True)
+class OneEach:
+    """Rows `row` of clusters `at` whose nodes all get one copy, and the parts of others."""
+
+    at: Ints
+    row: Ints
+    parts: tuple[Parts, ...]
+
+
+_parts, _one_each = quickly(Parts), quickly(OneEach)
+_NONE: Final = np.zeros(0, dtype=np.int64)
 
 
 def spread(
@@ -115,37 +125,75 @@ def packed(  # noqa: PLR0917 the columns of one step
     return tuple(parts)
 
 
-def one_each(
-    at: Ints, counts: Ints, heights: Ints, copies: Ints, scores: Floats
-) -> tuple[Ints, Ints, tuple[Parts, ...]] | None:
-    """As `spread` where no cluster gets more copies than it has nodes for: one for each node of its
-    best rows. `counts` are those of all clusters, all else that of the clusters `at`; `scores`,
-    with one copy on each node, is changed.
+def one_split(at: Ints, row: Ints, copies: Ints) -> OneEach:
+    """Where every cluster splits one row."""
+    return _one_each(_NONE, _NONE, (_parts(at, row, copies, np.ones_like(copies)),))
 
-    Returns the positions in `at` and the rows whose nodes all get one, and the parts; None where
-    some cluster gets more.
+
+def one_each(  # noqa: PLR0917 the columns of one step
+    at: Ints,
+    lines: Ints,
+    counts: Ints,
+    copies: Ints,
+    first: Ints,
+    scores: Floats,
+    closed: Bools,
+) -> OneEach | None:
+    """As `spread` where no cluster gets more copies than it has nodes for: one for each node of its
+    best rows, of which `first` are the best. `counts` are those of all clusters. `scores`, with one
+    copy on each node, are changed, and `closed` is where none fits; `lines` are the clusters in
+    both. None where some cluster gets more.
     """
-    np.putmask(scores, heights <= 0, _CLOSED)
-    best = scores.argmax(axis=1)
-    whole: list[tuple[int, int]] = []
+    whole_at: list[int] = []
+    whole_row: list[int] = []
     split: list[tuple[int, int, int]] = []
-    columns = (at.tolist(), best.tolist(), counts[at, best].tolist(), copies.tolist())
-    for place, (cluster, first, there, wanted) in enumerate(zip(*columns, strict=True)):
-        row, has, left = first, there, wanted
-        while left:
-            if scores[place, row] == _CLOSED:
-                return None
-            if left < has:
+    columns = (lines, at, first, counts[at, first], copies)
+    for line, cluster, best, there, wanted in zip(
+        *(column.tolist() for column in columns), strict=True
+    ):
+        row, has, left = best, there, wanted
+        own, shut, many = scores[line], closed[line], counts[cluster]
+        while True:
+            if shut[row]:
+                if own[row] == CLOSED:
+                    return None
+                own[row] = CLOSED
+            elif left < has:
                 split.append((cluster, row, left))
                 break
-            whole.append((place, row))
-            left -= has
-            if left:
-                scores[place, row] = _CLOSED
-                row = int(scores[place].argmax())
-                has = int(counts[cluster, row])
-    where, which = np.array(whole, dtype=np.int64).reshape(-1, 2).T
+            else:
+                whole_at.append(cluster)
+                whole_row.append(row)
+                left -= has
+                if not left:
+                    break
+                own[row] = CLOSED
+                shut[row] = True
+            row = int(own.argmax())
+            has = many.item(row)
+    whole = np.array(whole_at, dtype=np.int64), np.array(whole_row, dtype=np.int64)
     if not split:
-        return where, which, ()
+        return _one_each(*whole, ())
     parts_at, parts_row, part = np.array(split, dtype=np.int64).T
-    return where, which, (_parts(parts_at, parts_row, part, np.ones_like(part)),)
+    return _one_each(*whole, (_parts(parts_at, parts_row, part, np.ones_like(part)),))
+
+
+def best_rows(counts: Ints, copies: int, scores: Floats) -> Bound | None:
+    """As `one_each`, for the rows of one cluster."""
+    order = (-scores).argsort(kind="stable")[:copies]  # each has a node or more
+    each = np.zeros_like(counts)
+    left, whole = copies, 0
+    for row, has, score in zip(
+        order.tolist(), counts.take(order).tolist(), scores.take(order).tolist(), strict=True
+    ):
+        if score == CLOSED:
+            return None
+        if left < has:
+            each[order[:whole]] = 1
+            return Bound(each, ((row, left, 1),) if left else ())
+        whole += 1
+        left -= has
+    if left:
+        return None
+    each[order[:whole]] = 1
+    return Bound(each)

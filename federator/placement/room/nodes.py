@@ -319,6 +319,37 @@ def scored_of(names: tuple[str, ...], shape: PodShape) -> tuple[list[int], bindi
     return places, np.array([[shape.requests[name]] for name in binding.SCORED], dtype=np.int64)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """What one copy of a shape takes of nodes with certain resources: read several times by every
+    decision, worked out once."""
+
+    id: str
+    plain: bool
+    needs: tuple[tuple[int, int], ...] | None
+    """As `needs_of`."""
+    need: binding.Ints
+    """[R, 1]: as `need_in`."""
+    places: list[int] | slice
+    """As `scored_of`; a slice where the resources stand side by side."""
+    scored: binding.Ints
+    """[2, 1, 1]: as `scored_of`."""
+
+
+@lru_cache(maxsize=1 << 14)
+def asked_of(names: tuple[str, ...], shape: PodShape) -> Asked:
+    places, scored = scored_of(names, shape)
+    beside = places == list(range(places[0], places[-1] + 1))
+    return Asked(
+        shape_id(shape),
+        shape.plain,
+        needs_of(names, shape),
+        need_in(names, shape)[:, None],
+        slice(places[0], places[-1] + 1) if beside else places,
+        scored[:, :, None],
+    )
+
+
 def make_of(row: NodeRow) -> Make:
     return _make_of(row.taints, row.allocatable)
 

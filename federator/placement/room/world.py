@@ -102,6 +102,7 @@ class World:
         "_headroom",
         "_packs",
         "_rooms",
+        "_some_pack",
         "_stamps",
         "_with_room",
         "at",
@@ -120,6 +121,8 @@ class World:
         count = len(self.opened)
         self._closed = np.zeros(count, dtype=np.bool_)
         self._packs = np.zeros(count, dtype=np.bool_)
+        self._some_pack = False
+        """Whether the scheduler of some cluster fills, or filled, nodes."""
         self._counting: frozenset[int] = frozenset()
         """Clusters that report exact counts of some shapes."""
         self._charged: dict[int, Mapping[PodShape, int]] = {}
@@ -158,7 +161,7 @@ class World:
             self._packs.copy(),
             self._counting,
         )
-        made._charged = dict(self._charged)
+        made._some_pack, made._charged = self._some_pack, dict(self._charged)
         made._headroom = None if self._headroom is None else self._headroom.copy()
         made._rooms, made._with_room = dict(self._rooms), dict(self._with_room)
         made._clock, made._stamps = self._clock, self._stamps.copy()
@@ -180,7 +183,7 @@ class World:
     ) -> Ints:
         """What `count` gives for every cluster, counted again only for those that changed since.
         `followed`: it is what the nodes alone have room for."""
-        key = nodes.shape_id(shape)
+        key = self.nodes.asked(shape).id
         entry = kept.get(key)
         if entry is None:
             if (len(kept) + 1) * self._stamps.size > _REMEMBERED:
@@ -266,12 +269,14 @@ class World:
 
     def charge_at(self, shape: PodShape, clusters: list[int], grown: list[int]) -> Charge:
         """Charges some copies each in clusters with a report, which rise."""
-        at, copies = np.array((clusters, grown), dtype=np.int64)
+        at = np.array(clusters, dtype=np.int64)
+        copies = np.array(grown, dtype=np.int64)
         if len(clusters) == 1:
-            packs = bool(self._packs[clusters[0]])
-            made = self.nodes.charge_one(shape, clusters[0], grown[0], packs=packs)
+            fills = bool(self._packs[clusters[0]])
+            made = self.nodes.charge_one(shape, clusters[0], grown[0], packs=fills)
         else:
-            made = self.nodes.charge(shape, at, copies, self._packs[at])
+            packs = self._packs[at] if self._some_pack else None
+            made = self.nodes.charge(shape, at, copies, packs)
         taken = None
         if self._headroom is not None:
             needs = np.array([shape.requests[name] for name in self.nodes.names], dtype=np.int64)
@@ -314,6 +319,7 @@ class World:
         opened = self.opened[at]
         self._closed[at] = opened is None
         self._packs[at] = opened is not None and opened.base.capacity.packs
+        self._some_pack = self._some_pack or bool(self._packs[at])
         if at in self._counting:
             self._counting -= {at}
         if opened is not None and opened.base.capacity.copies:
@@ -339,21 +345,16 @@ class World:
 
     def _plainly(self, shape: PodShape) -> bool:
         """Whether nothing but the nodes bounds the room."""
-        return shape.plain and not self._counting and self._headroom is None
+        return self._headroom is None and not self._counting and self.nodes.asked(shape).plain
 
     def _count(self, shape: PodShape, key: str, at: Ints | slice) -> Ints:
         """[c]: the room of the clusters `at`."""
         plainly = self._plainly(shape)
         if plainly and not isinstance(at, slice) and at.size <= _FEW:
-            few = [
-                0 if self._closed[here] else self.nodes.copies_of(shape, here)
-                for here in at.tolist()
-            ]
+            few = [self.nodes.copies_of(shape, here) for here in at.tolist()]
             return np.array(few, dtype=np.int64)
         if plainly:
-            known_by_nodes = self.nodes.copies(shape, at)
-            known_by_nodes[self._closed[at]] = 0
-            return known_by_nodes
+            return self.nodes.copies(shape, at)  # 0 without a report: there are no nodes
         size = self._stamps[at].size
         fit = (
             self.nodes.copies(shape, at) if shape.plain else np.full(size, PENDING, dtype=np.int64)
