@@ -4,7 +4,7 @@ It is written to the host before any member is written, compared with what membe
 to people.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, overload
@@ -108,10 +108,35 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True)
+class Chosen:
+    """The verdicts of the chosen clusters in columns: every decision records them, and dozens of
+    objects would be made only to be written."""
+
+    clusters: Sequence[str]
+    got: Sequence[int]
+    fit: Sequence[int]
+    scores: Sequence[int]
+    messages: Sequence[str]
+    terms: Sequence[Mapping[str, int]]
+
+    @classmethod
+    def of(cls, verdicts: Iterable[Verdict]) -> "Chosen":
+        every = tuple(verdicts)
+        return cls(
+            [verdict.cluster for verdict in every],
+            [verdict.got for verdict in every],
+            [verdict.fit for verdict in every],
+            [verdict.score for verdict in every],
+            [verdict.message for verdict in every],
+            [dict(verdict.terms) for verdict in every],
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Grouped:
     """Verdicts as they are recorded: the chosen one by one, the others by reason."""
 
-    chosen: tuple[Verdict, ...]
+    chosen: Chosen
     rejected: tuple[Rejected, ...]
 
 
@@ -185,10 +210,13 @@ def grouped(verdicts: Sequence[Verdict]) -> Grouped:
         )
         for reason, members in groups.items()
     ]
-    return Grouped(tuple(verdict for verdict in in_order if verdict.chosen), by_frequency(rejected))
+    chosen = Chosen.of(verdict for verdict in in_order if verdict.chosen)
+    return Grouped(chosen, by_frequency(rejected))
 
 
 def by_frequency(rejected: Sequence[Rejected]) -> tuple[Rejected, ...]:
+    if len(rejected) < 2:
+        return tuple(rejected)
     return tuple(sorted(rejected, key=lambda group: (-group.count, str(group.reason))))
 
 
@@ -272,4 +300,5 @@ class Decision:
 
 
 quick_share, quick_verdict, quick_decision = quickly(Share), quickly(Verdict), quickly(Decision)
+quick_chosen, quick_grouped, quick_rejected = quickly(Chosen), quickly(Grouped), quickly(Rejected)
 """What is made for every decision, as its classes would."""

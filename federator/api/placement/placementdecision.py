@@ -350,19 +350,27 @@ def to_spec(
     left lately."""
     ask = decision.under or ask
     unit = _unit(decision, ask)
+    counts = [share.count for share in decision.shares]
     spec: dict[str, Any] = {
         "workload": {"kind": decision.key.kind, "name": decision.key.name, "uid": decision.uid},
         "seq": decision.seq,
         "unit": str(unit),
         "wanted": decision.wanted,
-        "placed": sum(share.count for share in decision.shares),
+        "placed": sum(counts),
         "shortfall": decision.shortfall,
-        "clusters": sum(1 for share in decision.shares if share.count),
+        "clusters": len(counts) - counts.count(0),
         "reason": str(decision.reason),
         "message": plaintext.clipped(decision.message),
         "shares": [_share_fields(share, unit) for share in decision.shares],
         "given": [_given_fields(share, unit) for share in given],
-        "policy": _policy_ref(decision),
+        "policy": _policy_ref(
+            decision.policy_name,
+            decision.policy_generation,
+            decision.policy_namespace,
+            decision.policy_uid,
+            decision.policy_origin,
+            decision.required,
+        ).copy(),
         "quotaGenerations": dict(sorted(decision.quota_generations.items())),
         "asOf": _moment(decision.as_of),
         "inputsHash": decision.inputs_hash,
@@ -385,9 +393,17 @@ def _now_and_then(
     decision: Decision, leaving: Sequence[str], rebalanced: str, failovers: Sequence[FailedOver]
 ) -> dict[str, Any]:
     """The fields that most decisions do not have."""
-    moves = {"toMove": decision.to_move, "moved": decision.moved, "rebalanced": rebalanced}
-    everywhere = {"perCluster": decision.per_cluster, "surplus": decision.surplus}
-    spec: dict[str, Any] = {name: value for name, value in (moves | everywhere).items() if value}
+    spec: dict[str, Any] = {}
+    if decision.to_move:
+        spec["toMove"] = decision.to_move
+    if decision.moved:
+        spec["moved"] = decision.moved
+    if rebalanced:
+        spec["rebalanced"] = rebalanced
+    if decision.per_cluster:
+        spec["perCluster"] = decision.per_cluster
+    if decision.surplus:
+        spec["surplus"] = decision.surplus
     if decision.tolerated:
         spec["tolerated"] = {
             cluster: list(taints[:64]) for cluster, taints in sorted(decision.tolerated.items())
@@ -399,9 +415,12 @@ def _now_and_then(
         ]
     if decision.marks:
         spec["marks"] = dict(sorted(decision.marks.items()))
-    optional: dict[str, Any] = {"held": decision.held, "unlimitedQuota": decision.unlimited_quota}
-    optional |= {"preempted": _preempted_fields(decision.preempted)}
-    spec |= {name: value for name, value in optional.items() if value}
+    if decision.held:
+        spec["held"] = decision.held
+    if decision.unlimited_quota:
+        spec["unlimitedQuota"] = True
+    if decision.preempted is not None:
+        spec["preempted"] = _preempted_fields(decision.preempted)
     if leaving:
         spec["leaving"] = list(leaving)
     if failovers:
@@ -413,9 +432,7 @@ _moment = functools.lru_cache(maxsize=16)(raw.rfc3339)
 """All decisions of a cycle are as of one moment."""
 
 
-def _preempted_fields(gone: Preempted | None) -> dict[str, Any]:
-    if gone is None:
-        return {}
+def _preempted_fields(gone: Preempted) -> dict[str, Any]:
     by = {"kind": gone.by.kind, "namespace": gone.by.namespace, "name": gone.by.name}
     return by | {"project": gone.project, "reason": gone.why, "copies": gone.copies}
 
@@ -462,16 +479,16 @@ def _failover_fields(left: FailedOver) -> dict[str, Any]:
     return {"cluster": left.cluster, **since, "at": at, "copies": left.copies, **back}
 
 
-def _policy_ref(decision: Decision) -> dict[str, Any]:
-    required = [
-        {"name": name, "generation": generation} for name, generation in decision.required[:64]
-    ]
-    named = {
-        "namespace": decision.policy_namespace,
-        "uid": decision.policy_uid,
-        "origin": decision.policy_origin,
-        "required": required,
-    }
-    return {"name": decision.policy_name, "generation": decision.policy_generation} | raw.present(
-        named
-    )
+@functools.lru_cache(maxsize=1024)
+def _policy_ref(  # noqa: PLR0917 the fields
+    name: str,
+    generation: int,
+    namespace: str,
+    uid: str,
+    origin: str,
+    required: tuple[tuple[str, int], ...],
+) -> dict[str, Any]:
+    """Of all decisions under one policy."""
+    demands = [{"name": demand, "generation": written} for demand, written in required[:64]]
+    named = {"namespace": namespace, "uid": uid, "origin": origin, "required": demands}
+    return {"name": name, "generation": generation} | raw.present(named)

@@ -4,7 +4,6 @@ Models and the making.
 Used by `placementdecision` only. Full tables are recomputed on demand by explain.
 """
 
-import itertools
 import json
 import operator
 from collections.abc import Sequence
@@ -14,10 +13,14 @@ from pydantic import Field
 
 from federator.api.common import ATOMIC, Amount, ClusterName, Int64, Model, Sentence, ShortText
 from federator.model import decision, plaintext
-from federator.model.decision import NAMES_SHOWN, Rejected, Verdict
+from federator.model.decision import NAMES_SHOWN, Chosen, Rejected, Verdict
 
 MAX_BYTES: Final = 32 * 1024
 """Of the verdicts of one decision, as JSON."""
+_ROW: Final = 200
+"""More bytes than the names and numbers of one row take, but for its terms."""
+_TERM: Final = 100
+"""More than one term of a score takes: `scorers` names them."""
 
 
 class ChosenCluster(Model):
@@ -72,15 +75,17 @@ def summarise(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """At most 32 KiB as JSON: when there are too many chosen clusters, terms go first, then
     sentences, then the smallest."""
     groups = decision.grouped(verdicts)
-    chosen = sorted(groups.chosen, key=_got, reverse=True)  # equal ones stay in order of name
     rejected = [_rejected(group) for group in groups.rejected]
-    body: dict[str, Any]
-    plain = _plain(chosen)
-    for detail in (2, 1, 0):
-        body = {"chosen": [_chosen(v, detail, plain=plain) for v in chosen], "rejected": rejected}
-        if _at_most(body) <= MAX_BYTES or _size(body) <= MAX_BYTES:
+    plain = _plain(groups.chosen)
+    rows = _plain_rows(groups.chosen) if plain else _rows(groups.chosen)
+    rows.sort(key=_got, reverse=True)  # equal ones stay in order of name
+    if plain and _at_most(groups.chosen, rejected) <= MAX_BYTES:
+        return {"chosen": rows, "rejected": rejected}
+    for gone in ((), ("terms",), ("terms", "message")):
+        rows = [_without(row, gone) for row in rows]
+        body = {"chosen": rows, "rejected": rejected}
+        if _size(body) <= MAX_BYTES:
             return body
-    rows = [_chosen(v, 0, plain=plain) for v in chosen]
     room = MAX_BYTES - _size({"chosen": [], "chosenNotShown": len(rows), "rejected": rejected})
     shown = 0
     while shown < len(rows) and room >= _size(rows[shown]) + 1:
@@ -89,38 +94,53 @@ def summarise(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     return {"chosen": rows[:shown], "chosenNotShown": len(rows) - shown, "rejected": rejected}
 
 
-_got = operator.attrgetter("got")
+_got = operator.itemgetter("got")
 
 
-def _plain(chosen: Sequence[Verdict]) -> bool:
-    """Whether no message needs to be clipped."""
-    messages = [verdict.message for verdict in chosen]
-    text = "".join(messages)
-    short = max(map(len, messages), default=0) <= plaintext.SENTENCE_MAX
-    return short and text.isascii() and text.isprintable()
+def _plain(chosen: Chosen) -> bool:
+    """Whether all have a message and terms, and no message needs to be clipped: nearly always."""
+    text = "".join(chosen.messages)
+    short = max(map(len, chosen.messages), default=0) <= plaintext.SENTENCE_MAX
+    complete = all(chosen.messages) and all(chosen.terms)
+    return complete and short and text.isascii() and text.isprintable()
 
 
-def _chosen(verdict: Verdict, detail: int, *, plain: bool) -> dict[str, Any]:
-    if detail > 1 and plain and verdict.message and verdict.terms:  # nearly always
-        return {
-            "cluster": verdict.cluster,
-            "got": verdict.got,
-            "fit": verdict.fit,
-            "score": verdict.score,
-            "message": verdict.message,
-            "terms": dict(verdict.terms),
+def _plain_rows(chosen: Chosen) -> list[dict[str, Any]]:
+    return [
+        {
+            "cluster": cluster,
+            "got": got,
+            "fit": fit,
+            "score": score,
+            "message": message,
+            "terms": terms,
         }
-    row: dict[str, Any] = {
-        "cluster": verdict.cluster,
-        "got": verdict.got,
-        "fit": verdict.fit,
-        "score": verdict.score,
-    }
-    if detail > 0 and verdict.message:
-        row["message"] = plaintext.clipped(verdict.message)
-    if detail > 1 and verdict.terms:
-        row["terms"] = dict(verdict.terms)
-    return row
+        for cluster, got, fit, score, message, terms in zip(
+            chosen.clusters,
+            chosen.got,
+            chosen.fit,
+            chosen.scores,
+            chosen.messages,
+            chosen.terms,
+            strict=True,
+        )
+    ]
+
+
+def _rows(chosen: Chosen) -> list[dict[str, Any]]:
+    """As `_plain_rows`, of any messages and terms."""
+    made = []
+    for row in _plain_rows(chosen):
+        message = plaintext.clipped(row["message"])
+        stated = {
+            name: what for name, what in (("message", message), ("terms", row["terms"])) if what
+        }
+        made.append({**_without(row, ("message", "terms")), **stated})
+    return made
+
+
+def _without(row: dict[str, Any], gone: Sequence[str]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in gone}
 
 
 def _rejected(group: Rejected) -> dict[str, Any]:
@@ -134,16 +154,15 @@ def _rejected(group: Rejected) -> dict[str, Any]:
     return row
 
 
-def _at_most(body: dict[str, Any]) -> int:
-    """An upper bound of `_size`, without writing it: six bytes per character, two in ASCII."""
-    chosen, rows = body["chosen"], (*body["chosen"], *body["rejected"])
-    messages = "".join([row["message"] for row in rows if "message" in row])
-    terms = [row["terms"] for row in chosen if "terms" in row]
-    named = len("".join([row["cluster"] for row in chosen]))
-    named += len("".join(itertools.chain.from_iterable(terms)))
-    named += 253 * NAMES_SHOWN * len(body["rejected"])
-    size = (2 if messages.isascii() else 6) * len(messages) + 6 * named
-    return size + 32 * sum(map(len, terms)) + 200 * (len(rows) + 1)
+def _at_most(chosen: Chosen, rejected: Sequence[dict[str, Any]]) -> int:
+    """An upper bound of `_size` for plain rows, without writing it. A character of their messages
+    takes two bytes at most, any other one six."""
+    others = len("".join(chosen.clusters))
+    for row in rejected:
+        others += len(row.get("message", "")) + len("".join(row["clusters"]))
+    size = 2 * len("".join(chosen.messages)) + 6 * others
+    size += _TERM * sum(map(len, chosen.terms))
+    return size + _ROW * (len(chosen.clusters) + len(rejected) + 1)
 
 
 def _size(value: Any) -> int:

@@ -28,7 +28,7 @@ NOBODY: Final[Mapping[str, int]] = MappingProxyType({})
 """No cluster is capped by its scheduler."""
 MIX: Final = 0x9E3779B97F4A7C15
 """Spreads the bits of a tie-break."""
-_MASK: Final = (1 << 64) - 1
+MASK: Final = (1 << 64) - 1
 _NUMBERED: Final = 4096
 """Policies whose numbers are kept."""
 _numbers: dict[Policy, int] = {}
@@ -277,7 +277,7 @@ def cap_by_shards(
 def tie_break(place: Place, workload: int, *, by_name: bool) -> int:
     """The last tie-break between clusters for one workload (given its stable hash); favours no
     cluster name."""
-    return 0 if by_name else (place.mark ^ workload) * MIX & _MASK
+    return 0 if by_name else (place.mark ^ workload) * MIX & MASK
 
 
 def _keeps(refusal: Refusal) -> bool:

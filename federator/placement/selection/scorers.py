@@ -59,6 +59,11 @@ def of_room(room: int, most: int) -> int:
     return 1000 * room // most if most else 0
 
 
+def of_rooms(rooms: Sequence[int], most: int) -> list[int]:
+    """As `of_room`, of several clusters."""
+    return [1000 * room // most for room in rooms] if most else [0] * len(rooms)
+
+
 SCORERS: Final[Mapping[str, Scorer]] = {"home": home, "preference": preference, "room": roominess}
 
 
@@ -66,14 +71,14 @@ _ROOM: Final = "room"
 assert list(SCORERS)[-1] == _ROOM  # so that its term can be added to the others
 
 
-def beside_room(terms: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
-    """The terms that do not depend on room."""
-    return terms[:-1]
+def beside_room(terms: tuple[tuple[str, int], ...]) -> dict[str, int]:
+    """The terms that do not depend on room, by name."""
+    return dict(terms[:-1])
 
 
-def with_room(terms: tuple[tuple[str, int], ...], points: int) -> tuple[tuple[str, int], ...]:
-    """The terms beside room, with these points for it."""
-    return (*terms, (_ROOM, points))
+def with_room(every: Sequence[Mapping[str, int]], points: Sequence[int]) -> list[dict[str, int]]:
+    """The terms beside room of several clusters, each with its points for room."""
+    return [{**terms, _ROOM: more} for terms, more in zip(every, points, strict=True)]
 
 
 def score(ask: Ask, clusters: Sequence[Facts]) -> list[tuple[tuple[str, int], ...]]:

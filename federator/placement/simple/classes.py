@@ -56,6 +56,10 @@ class Class:
     """Of the policy and the fleet, for the inputs hash."""
     levels: tuple[crowd.Bools, ...]
     """[C] each: the open clusters of one level, the best level first."""
+    members: tuple[tuple[int, ...], ...]
+    """The same clusters as numbers."""
+    marks: tuple[int, ...]
+    """[C]: the marks of the field as Python's integers."""
     all_open: bool
     alike: bool
     """All clusters are open, and of one level."""
@@ -66,8 +70,10 @@ class Class:
     rules: tuple[Rule, ...]
     preference: Ints
     """[C]: what the score of a cluster has beside its room."""
-    terms: tuple[tuple[tuple[str, int], ...], ...]
-    """[C]: the terms of the score beside room."""
+    points: tuple[int, ...]
+    """The same as Python's integers."""
+    terms: tuple[Mapping[str, int], ...]
+    """[C]: the terms of the score beside room, by name."""
     distinct: bool
     """No two clusters have the same mark."""
     tainted: frozenset[int]
@@ -126,12 +132,15 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
         names=tuple(place.view.name for place in field.places),
         texts=inputs.texts(ask, snapshot, ledger.memo),
         levels=levels,
+        members=tuple(tuple(np.flatnonzero(level).tolist()) for level in levels),
+        marks=tuple(field.marks.tolist()),
         all_open=bool(field.open.all()),
         alike=len(levels) == 1 and bool(field.open.all()),
         together=clusters == 1,
         most=UNLIMITED if most is None else most,
         rules=rules,
         preference=preference,
+        points=tuple(preference.tolist()),
         terms=tuple(map(scorers.beside_room, terms)),
         distinct=np.unique(field.marks).size == field.marks.size,
         tainted=frozenset(at for at, place in enumerate(field.places) if place.view.taints),

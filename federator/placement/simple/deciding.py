@@ -46,9 +46,10 @@ def decide(
     chosen, copies = given
     clusters = [like.names[at] for at in chosen]
     ranges = ((0, total - 1),) if shards else ()
+    numbers = [seqs.above(mark(name), seq) for name in clusters]
     shares = [
-        quick_share(name, count, count, seqs.above(mark(name), seq), ranges)
-        for name, count in zip(clusters, copies, strict=True)
+        quick_share(name, count, count, number, ranges)
+        for name, count, number in zip(clusters, copies, numbers, strict=True)
     ]
     ledger.commit_at(Commitment.of(ask, shares), chosen, copies)
     reason, why = Reason.CHOSEN, ""

@@ -12,7 +12,7 @@ second seat of a cluster comes after the first of all others.
 import functools
 import heapq
 from collections.abc import Callable
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,10 @@ from federator.placement.simple.classes import Class
 
 _MIX: Final = np.uint64(candidates.MIX)
 _NARROW: Final = 1 << 31
+_FEW: Final = 64
+"""Up to this number of clusters Python's integers are faster than columns."""
+_SPARSE: Final = 8
+"""Clusters are looked at in blocks where there are this many times as many as are to be chosen."""
 _MANY: Final = 4
 """With more copies per cluster left `division` divides, which gives most of them at once."""
 
@@ -36,23 +40,16 @@ def divided(
 ) -> tuple[list[int], list[int]] | None:
     """(clusters, copies of each), rising, of the missing ones; None where not all find room, or a
     rule is broken."""
-    offered = np.maximum(rooms, 0)
-    weights = like.field.weights
-    if weights is not None:
-        offered = np.where(rooms > 0, weights, 0)
+    order = _Order(ask, like, by_name=by_name)
+    level_of = (_few if rooms.size <= _FEW else _crowded)(like, rooms, order)
     chosen: list[int] = []
     copies: list[int] = []
-    for level in like.levels:
-        ranked = offered if like.alike else np.where(level, offered, 0)
-        size = np.count_nonzero(ranked)
-        if not size:
+    for at in range(len(like.levels)):
+        here, weights, caps = level_of(at, missing)
+        if not here:
             continue
-        order = _Order(ask, like, by_name=by_name)
-        here = _first(ranked, missing, order) if size > missing else np.flatnonzero(ranked)
-        caps = [min(room, like.most) for room in rooms[here].tolist()]
-        keys = functools.partial(order.listed, here)
-        seats = seats_of(ranked[here].tolist(), caps, missing, keys)
-        chosen += here.tolist()
+        seats = seats_of(weights, caps, missing, functools.partial(order.listed, here))
+        chosen += here
         copies += seats
         missing -= sum(seats)
         if not missing:
@@ -67,13 +64,50 @@ def divided(
     return chosen, copies
 
 
+_Level: TypeAlias = Callable[[int, int], tuple[list[int], list[int], list[int]]]
+"""(level, copies to give) -> the first so many clusters of the level, rising; their weights, and
+the most copies that each can have."""
+
+
+def _few(like: Class, rooms: Ints, order: "_Order") -> _Level:
+    """With lists: of few clusters."""
+    room, most = rooms.tolist(), like.most
+    weigh = room if like.field.weights is None else like.field.weights.tolist()
+
+    def level(which: int, count: int) -> tuple[list[int], list[int], list[int]]:
+        here = [at for at in like.members[which] if room[at] > 0 and weigh[at] > 0]
+        if len(here) > count:
+            ranked = zip([-weigh[at] for at in here], order.listed(here), here, strict=True)
+            here = sorted([at for _, _, at in sorted(ranked)[:count]])
+        weights = [weigh[at] for at in here]
+        return here, weights, [room[at] if room[at] < most else most for at in here]
+
+    return level
+
+
+def _crowded(like: Class, rooms: Ints, order: "_Order") -> _Level:
+    """With columns: of many clusters."""
+    offered, most = np.maximum(rooms, 0), like.most
+    if like.field.weights is not None:
+        offered = np.where(rooms > 0, like.field.weights, 0)
+
+    def level(which: int, count: int) -> tuple[list[int], list[int], list[int]]:
+        ranked = offered if like.alike else np.where(like.levels[which], offered, 0)
+        here = _first(ranked, count, order)
+        caps = [room if room < most else most for room in rooms[here].tolist()]
+        return here.tolist(), ranked[here].tolist(), caps
+
+    return level
+
+
 class _Order:
     """The last tie-break between clusters."""
 
-    __slots__ = ("_ask", "_by_name", "_kind", "_marks")
+    __slots__ = ("_ask", "_by_name", "_kind", "_listed_marks", "_marks")
 
     def __init__(self, ask: Ask, like: Class, *, by_name: bool) -> None:
         self._ask, self._marks, self._by_name = ask, like.field.marks, by_name
+        self._listed_marks = like.marks
         self._kind: Literal["quicksort", "stable"] = (
             "stable" if by_name or not like.distinct else "quicksort"
         )
@@ -85,9 +119,12 @@ class _Order:
             return np.zeros(here.size, dtype=np.uint64)
         return (self._marks[here] ^ np.uint64(names.stable_order(self._ask.uid))) * _MIX
 
-    def listed(self, here: Ints) -> list[int]:
-        made: list[int] = self.keys(here).tolist()
-        return made
+    def listed(self, here: list[int]) -> list[int]:
+        """The keys of these clusters."""
+        if self._by_name:
+            return [0] * len(here)
+        marks, mine = self._listed_marks, names.stable_order(self._ask.uid)
+        return [(marks[at] ^ mine) * candidates.MIX & candidates.MASK for at in here]
 
     def ranked(self, here: Ints) -> Ints:
         """Positions in `here`, which rises: the first to get a copy first."""
@@ -95,22 +132,36 @@ class _Order:
 
 
 def _first(ranked: Ints, count: int, order: _Order) -> Ints:
-    """The first `count` of more clusters by weight, which is 0 for those that get nothing, and
-    tie-break; rising."""
-    least = top = ranked.max()
-    if count > 1:
-        place = ranked.size - count
-        narrow = ranked.astype(np.int32) if top < _NARROW else ranked  # sorted faster
-        least = np.partition(narrow, place)[place]
-    enough = np.flatnonzero(ranked >= least)
-    if enough.size == count:
+    """The first `count` clusters by weight, which is 0 for those that get nothing, and tie-break,
+    or all with a weight where these are fewer; rising."""
+    least = max(_bar(ranked, count), 1)
+    enough: Ints = np.flatnonzero(ranked >= least)
+    if enough.size <= count:
         return enough
-    ahead = ranked[enough] > least
+    weights = ranked[enough]
+    least = weights.max() if count == 1 else np.partition(weights, -count)[-count]
+    if least > weights.min():
+        above = weights >= least
+        enough, weights = enough[above], weights[above]
+        if enough.size == count:
+            return enough
+    ahead = weights > least
     equal = enough[~ahead]
     spare = equal[order.ranked(equal)[: count - enough.size + equal.size]]
     merged: Ints = np.concatenate([enough[ahead], spare])
     merged.sort()
     return merged
+
+
+def _bar(ranked: Ints, count: int) -> int:
+    """A weight that at least `count` clusters have, if so many have any: nearly all others are
+    below it. The largest weight of each block stands for a cluster of its own."""
+    blocks = count + count // 2 + 2
+    long = ranked.size // blocks
+    if long < _SPARSE:
+        return 1
+    tops = ranked[: blocks * long].reshape(blocks, long).max(axis=1)
+    return int(np.partition(tops, -count)[-count])
 
 
 def seats_of(
@@ -123,6 +174,8 @@ def seats_of(
     seats = _safe(weights, caps, missing)
     missing -= sum(seats)
     if not missing:
+        return seats
+    if missing <= len(weights) and _one_more(weights, caps, seats, missing):
         return seats
     order = keys()
     if missing > _MANY * len(weights):  # most clusters are full
@@ -153,6 +206,25 @@ def _safe(weights: list[int], caps: list[int], missing: int) -> list[int]:
         min((weight * twice + total) // (2 * total), cap)
         for weight, cap in zip(weights, caps, strict=True)
     ]
+
+
+def _one_more(weights: list[int], caps: list[int], seats: list[int], missing: int) -> bool:
+    """Gives what is missing where that is at most one more seat for each, and no tie decides who
+    gets the last one; False, and nothing given, where it is not."""
+    scale = division.SCALE
+    able = [at for at, has in enumerate(seats) if has < caps[at]]
+    ranked = sorted(((weights[at] << scale) // (2 * seats[at] + 1), at) for at in able)
+    ranked.reverse()
+    if len(ranked) < missing:
+        return False
+    first, least = ranked[:missing], ranked[missing - 1][0]
+    if len(ranked) > missing and ranked[missing][0] == least:
+        return False
+    if any((weights[at] << scale) // (2 * seats[at] + 3) >= least for _, at in first):
+        return False
+    for _, at in first:
+        seats[at] += 1
+    return True
 
 
 def _grow(

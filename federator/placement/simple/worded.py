@@ -12,13 +12,16 @@ import numpy as np
 from federator.model.ask import Ask, Unit
 from federator.model.decision import (
     NAMES_SHOWN,
+    Chosen,
     Grouped,
     Reason,
     Rejected,
     Verdict,
     Verdicts,
     by_frequency,
-    quick_verdict,
+    quick_chosen,
+    quick_grouped,
+    quick_rejected,
 )
 from federator.model.quickly import quickly
 from federator.model.resources import UNLIMITED
@@ -58,25 +61,26 @@ class Worded:
             spared = self._spared()
             rejected = (*spared, *self.like.refused)
             if len({group.reason for group in rejected}) == len(rejected):
-                return Grouped(self._chosen(top), by_frequency(rejected))
+                return quick_grouped(self._chosen(top), by_frequency(rejected))
         return self._of_crowd().grouped()
 
-    def _chosen(self, top: int) -> tuple[Verdict, ...]:
+    def _chosen(self, top: int) -> Chosen:
         """`top`: the most room of an open cluster."""
-        like, things = self.like, verdicts.noun(self.ask)
-        most, bounded = min(like.most, self._at_most), ""
+        like, chosen, most = self.like, self.chosen, min(self.like.most, self._at_most)
+        names = [like.names[at] for at in chosen]
+        rooms: list[int] = self.rooms[chosen].tolist()
+        fit = rooms if top <= most else [min(room, most) for room in rooms]
+        messages = verdicts.given_each(names, self.copies, verdicts.noun(self.ask), fit)
         if most == like.most < top:
-            bounded = f" ({enforcing.bound(self.ask.policy, 'maxPerCluster')})"
-        made = []
-        rooms, preferred = self.rooms[self.chosen].tolist(), like.preference[self.chosen].tolist()
-        for at, got, room, points in zip(self.chosen, self.copies, rooms, preferred, strict=True):
-            name, cap, roomy = like.names[at], min(room, most), scorers.of_room(room, top)
-            message = verdicts.given(name, got, things, cap, bounded if most < room else "")
-            terms = scorers.with_room(like.terms[at], roomy)
-            made.append(
-                quick_verdict(name, Reason.CHOSEN, message, cap, got, points + roomy, terms)
-            )
-        return tuple(made)
+            bound = f" ({enforcing.bound(self.ask.policy, 'maxPerCluster')})"
+            messages = [
+                text + bound if most < room else text
+                for text, room in zip(messages, rooms, strict=True)
+            ]
+        roomy = scorers.of_rooms(rooms, top)
+        scores = [like.points[at] + more for at, more in zip(chosen, roomy, strict=True)]
+        terms = scorers.with_room([like.terms[at] for at in chosen], roomy)
+        return quick_chosen(names, self.copies, fit, scores, messages, terms)
 
     def _spared(self) -> tuple[Rejected, ...]:
         """The open clusters that got nothing, where each could have taken copies."""
@@ -95,7 +99,9 @@ class Worded:
         names = tuple(like.names[at] for at in shown)
         left_out = Reason.AT_MAXIMUM if like.together else None
         reason, why = verdicts.spared(self.ask.policy, left_out, self.facts)
-        return (Rejected(reason, names, count, f"cluster {first} could take {cap} {things}{why}"),)
+        return (
+            quick_rejected(reason, names, count, f"cluster {first} could take {cap} {things}{why}"),
+        )
 
     @property
     def _at_most(self) -> int:

@@ -345,7 +345,8 @@ def _softly(rng: random.Random, policy: Policy) -> Policy:
 
 
 @pytest.mark.parametrize(
-    ("seed", "clusters"), [(seed, size) for seed in range(4) for size in (5, 30)]
+    ("seed", "clusters"),
+    [(seed, size) for seed in range(4) for size in (5, 30)] + [(4, 150), (5, 150)],
 )
 def test_what_several_clusters_share_is_decided_as_by_the_oracle(seed: int, clusters: int) -> None:
     rng, simply = random.Random(1000 * seed + clusters), 0
