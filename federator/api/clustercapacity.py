@@ -8,7 +8,16 @@ from pydantic import ConfigDict, Field
 
 from federator.api import capacityfields, raw
 from federator.api.capacityfields import MAX_ROWS, CapacityFields, Shape
-from federator.api.common import Amount, Conditions, Metadata, Model, Seq, list_map, rules
+from federator.api.common import (
+    Amount,
+    Conditions,
+    Expander,
+    Metadata,
+    Model,
+    Seq,
+    list_map,
+    rules,
+)
 from federator.api.raw import Obj
 from federator.model import seq as seqs
 from federator.model.ask import PodShape
@@ -45,6 +54,9 @@ class Status(CapacityFields):
     forgotten_seq: Seq = 0
     """Slices of workloads that highest does not name are refused up to this seq, unless they were
     obeyed before."""
+    expander: Expander = ""
+    """Newest version of the rules of expansion that the member process knows; the first one where
+    it does not say."""
     conditions: Conditions = Field(default_factory=list)
     """What keeps the figures from being exact."""
 

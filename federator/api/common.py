@@ -144,6 +144,9 @@ IndexSet = Annotated[
     str, Field(max_length=INDEXES_MAX, pattern=r"^([0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)?$")
 ]
 """Shard indexes in the spelling of a Job's completedIndexes: 0-3,7."""
+EXPANDER_MAX: Final = 16
+Expander = Annotated[str, Field(max_length=EXPANDER_MAX)]
+"""Version of the rules by which kinds are expanded."""
 Moment = Annotated[str, Field(max_length=40, json_schema_extra={"format": "date-time"})]
 AnyObject = Annotated[
     dict[str, Any], Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})
@@ -212,6 +215,15 @@ class Condition(Model):
 Conditions = Annotated[list[Condition], Field(max_length=32, json_schema_extra=list_map("type"))]
 
 
+class Owner(Model):
+    """Whom to ask."""
+
+    team: Annotated[str, Field(min_length=1, max_length=63)]
+    """The team."""
+    contact: Annotated[str, Field(max_length=128)] = ""
+    """How to reach it, such as a mail address or a channel."""
+
+
 class ProfilePin(Model):
     """The RuntimeProfile that a slice's pods are given, by content."""
 
@@ -219,6 +231,19 @@ class ProfilePin(Model):
     """Name of the RuntimeProfile."""
     hash: Annotated[str, Field(max_length=64)]
     """Hash of the content of its spec."""
+
+
+class SliceEnvironment(Model):
+    """Whose the pods of a slice are, and where they run, as they are told."""
+
+    project: ShortText = ""
+    """Quota account."""
+    owner: ShortText = ""
+    """Team that the account names."""
+    region: ShortText = ""
+    """Region of the cluster."""
+    zone: ShortText = ""
+    """Zone of the cluster."""
 
 
 class SliceBlock(Model):
@@ -242,8 +267,11 @@ class SliceBlock(Model):
     """Pods of each component, for a gang that got fewer than it asks for."""
     profile: ProfilePin | None = None
     """RuntimeProfile in force."""
-    expander: Annotated[str, Field(max_length=16)] = ""
+    expander: Expander = ""
     """Version of the rules by which native objects are made from this slice."""
+    environment: SliceEnvironment | None = None
+    """What its pods are told of project, owner, region and zone; renewed when they are made anew.
+    """
 
 
 SEQ_RULE = (

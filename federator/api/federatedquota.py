@@ -19,6 +19,7 @@ from federator.api.common import (
     Metadata,
     Model,
     ObjectName,
+    Owner,
     ShortText,
     rules,
 )
@@ -224,6 +225,9 @@ class Spec(Model):
         )
     )
 
+    owner: Owner | None = None
+    """Whom to ask about this account; pods of its projects, and of accounts below it that name
+    nobody, are told the team."""
     parent: ObjectName | None = None
     """Account that this one is a part of. Its limits hold for all accounts below it together, and
     what one of them has idle the others may borrow."""
@@ -383,6 +387,7 @@ def to_account(obj: Obj) -> QuotaAccount:
         max_priority=spec["maxPriority"] if _is_integer(spec.get("maxPriority")) else None,
         max_concurrent=maximum if maximum >= 0 else None,
         parent=raw.text(spec, "parent"),
+        owner=raw.text(spec, "owner", "team"),
         weight=max(raw.integer(spec, "weight", default=1), 0),
         unknown_projects={"Allow": True, "Refuse": False}.get(raw.text(spec, "unknownProjects")),
         defaults=vector(defaults) if isinstance(defaults, dict) else None,

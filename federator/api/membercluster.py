@@ -351,6 +351,11 @@ def process_silent_since(obj: Obj) -> str:
     return raw.text(obj, "status", "lastHeard") if silent else ""
 
 
+def labels(obj: Obj) -> dict[str, str]:
+    """Its labels, such as region and zone."""
+    return raw.text_map(obj, "metadata", "labels")
+
+
 def to_view(obj: Obj, as_of: float) -> ClusterView:
     """The cluster as placement sees it, from the object alone (the hub lays what it knows better
     over it).
@@ -373,7 +378,7 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
     tiers = frozenset(tier for tier in Tier if tier in raw.texts(obj, "spec", "tiers"))
     return ClusterView(
         name=raw.text(obj, "metadata", "name"),
-        labels=raw.text_map(obj, "metadata", "labels"),
+        labels=labels(obj),
         taints=capacityfields.taints_of(raw.at(obj, "spec", "taints")),
         cordoned=raw.flag(obj, "spec", "cordoned"),
         ready=verdict == "True" or (verdict is None and capacity is not None),

@@ -8,7 +8,7 @@ change their argument.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -25,16 +25,38 @@ from federator.model.observation import SliceObservation
 from federator.model.shards import Range, Ranges
 from federator.status.fold import Fold
 
-EXPANDER: Final = "1"
+EXPANDER: Final = "2"
 """Version of the rules by which kinds are expanded; a slice names the one that its natives must be
 made by.
 """
+BARE: Final = "1"
+"""The rules without the standard environment: of slices that an earlier release wrote."""
+EXPANDERS: Final = (BARE, EXPANDER)
+"""The versions that a member process of this release knows, the newest last."""
 DEFAULT_PROFILE: Final = "default"
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _PRIVATE_PREFIXES: Final = (f"{names.FEDERATION}/", "deployment.kubernetes.io/")
 """Annotations and labels under these stay where they are: ours, and what a member's own controllers
 write.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What the pods of a slice are told of whose they are and where they run, beyond what the rest
+    of the slice says. Texts are empty where nothing is known.
+
+    It stays with the slice until its pods are made anew: a relabelled cluster, or an account with
+    another owner, is no reason to restart a pod.
+    """
+
+    project: str = ""
+    owner: str = ""
+    region: str = ""
+    zone: str = ""
+
+
+NO_ENVIRONMENT: Final = Environment()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +79,7 @@ class SliceMark:
     expander: str = EXPANDER
     pods: tuple[int, ...] = ()
     """Pods of each component of a gang that got fewer than it asks for."""
+    environment: Environment = NO_ENVIRONMENT
 
 
 class HostStatus(Protocol):
@@ -219,7 +242,32 @@ def encode_mark(mark: SliceMark) -> dict[str, Any]:
         block["pods"] = list(mark.pods)
     if mark.profile_name:
         block["profile"] = {"name": mark.profile_name, "hash": mark.profile_hash}
+    if mark.environment != NO_ENVIRONMENT:
+        texts = ((name, getattr(mark.environment, name)) for name in _ENVIRONMENT_FIELDS)
+        block["environment"] = {name: text for name, text in texts if text}
     return block
+
+
+ENVIRONMENT_TEXT_MAX: Final = 256
+"""Characters of each text that are read: members may hold anything."""
+_ENVIRONMENT_FIELDS: Final = tuple(field.name for field in fields(Environment))
+
+
+def _environment(block: object) -> Environment:
+    written = raw.mapping(block, "environment")
+    if not written:
+        return NO_ENVIRONMENT
+    texts = {name: raw.text(written, name)[:ENVIRONMENT_TEXT_MAX] for name in _ENVIRONMENT_FIELDS}
+    return interning.value(Environment(**texts))
+
+
+def newest_common(theirs: str) -> str:
+    """The newest version of the rules that both sides know. `theirs` is the newest that a member
+    process knows, "" for one that does not say: those before there was a second one.
+    """
+    if not theirs:
+        return BARE
+    return theirs if theirs in EXPANDERS else EXPANDER
 
 
 def decode_mark(block: object) -> SliceMark | None:
@@ -239,6 +287,7 @@ def decode_mark(block: object) -> SliceMark | None:
         profile_hash=shared(raw.text(block, "profile", "hash")),
         expander=shared(raw.text(block, "expander")),
         pods=raw.integers(block, "pods"),
+        environment=_environment(block),
     )
 
 

@@ -333,6 +333,8 @@ class QuotaAccount:
     max_priority: int | None = None
     max_concurrent: int | None = None
     parent: str = ""
+    owner: str = ""
+    """The team that it names; "" where it names none."""
     weight: int = 1
     """Of its projects in fair ordering: with 2, twice the use counts like that of others."""
     unknown_projects: bool | None = None

@@ -39,6 +39,7 @@ PARTS: Final[Mapping[tuple[str, str], Callable[[], str]]] = {
     ("docs/reference/conditions.md", "reasons"): tables.reasons,
     ("docs/reference/conditions.md", "placement reasons"): tables.placement_reasons,
     ("docs/concepts.md", "reachability"): tables.reachability,
+    ("docs/using/environment.md", "variables"): tables.variables,
 }
 """(page, name of the part): what stands between its markers."""
 

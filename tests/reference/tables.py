@@ -8,6 +8,7 @@ from federator import settings as program_settings
 from federator.cli import config as config_command
 from federator.hub.members.reachability import TRANSITIONS
 from federator.kinds import acts, registry
+from federator.kinds.shared import environment
 from federator.kube import metrics as program_metrics
 from federator.model.decision import Reason
 from federator.placement import invariants as rules
@@ -140,3 +141,11 @@ def reasons() -> str:
     )
     rows += [(place, ", ".join(code(one) for one in sorted(names))) for place, names in borrowed]
     return table(("where", "reasons"), rows)
+
+
+def variables() -> str:
+    rows = [
+        (code(environment.PREFIX + name), meaning)
+        for name, meaning in environment.VARIABLES.items()
+    ]
+    return table(("variable", "what it says"), rows)

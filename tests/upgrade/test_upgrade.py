@@ -122,10 +122,37 @@ def test_an_upgrade_writes_nothing_into_members_and_moves_nothing(
             assert (await world.condition("PinterestService", "feed", "web", "Ready"))[
                 "status"
             ] == "True"
+            await _new_pods_get_the_environment(world, new_definitions=new_definitions)
         finally:
             await federation.stop()
 
     virtual_time.run(scenario())
+
+
+async def _new_pods_get_the_environment(world: World, *, new_definitions: bool) -> None:
+    """A copy more is one of the kind that runs; pods that are made anew are told where they are,
+    as far as the definitions of the members can say so."""
+    federation = world.federation
+    before = {name: _templates(one) for name, one in federation.members.items()}
+    await world.patch("PinterestService", "feed", "web", {"spec": {"replicas": 12}})
+    await asyncio.sleep(120)
+    assert await world.shares("feed", "web") == {"a": 4, "b": 4, "c": 4}
+    assert {name: _templates(one) for name, one in federation.members.items()} == before
+    await world.patch("PinterestService", "feed", "web", {"spec": {"config": {"a": "b"}}})
+    await asyncio.sleep(600)
+    for name, cluster in federation.members.items():
+        (container,) = _templates(cluster)["web"]["containers"]
+        told = {entry["name"]: entry.get("value") for entry in container.get("env", ())}
+        assert (told.get("PINTEREST_CLUSTER") == name) == new_definitions
+        assert (told.get("PINTEREST_PROJECT") == "feed") == new_definitions
+
+
+def _templates(cluster: EmbeddedCluster) -> dict[str, Any]:
+    """The pods of Deployments, by name."""
+    resource = cluster.registry.get("apps", "deployments")
+    return {
+        row.key[1]: row.obj["spec"]["template"]["spec"] for row in cluster.store.items(resource)
+    }
 
 
 def test_there_is_a_release_to_upgrade_from() -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from federator.api import placementfields, raw
-from federator.api.common import LIST_SET, Conditions, DnsLabel, Labels, Metadata, Model
+from federator.api.common import LIST_SET, Conditions, DnsLabel, Labels, Metadata, Model, Owner
 from federator.api.placementfields import PolicyFields
 from federator.api.raw import Obj
 from federator.model.ask import Demand, Policy
@@ -54,15 +54,6 @@ class ClusterWorkloads(Workloads):
         Field(default_factory=list)
     )
     """Only workloads of these namespaces."""
-
-
-class Owner(Model):
-    """Whom to ask about a policy: refusals name it."""
-
-    team: Annotated[str, Field(min_length=1, max_length=63)]
-    """The team."""
-    contact: Annotated[str, Field(max_length=128)] = ""
-    """How to reach it, such as a mail address or a channel."""
 
 
 class Spec(PolicyFields):

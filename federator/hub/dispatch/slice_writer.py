@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from federator.api import runtimeprofile
+from federator.api import membercluster, runtimeprofile
 from federator.hub.cache.rollout_view import RolloutView
 from federator.hub.cache.state import HubState
 from federator.hub.dispatch import drift
@@ -21,9 +21,11 @@ from federator.hub.host.revisions import Revisions
 from federator.hub.members.member import Member
 from federator.hub.records import slices, workloads
 from federator.hub.records.decisions import Record
-from federator.hub.records.slices import SliceSeen
+from federator.hub.records.slices import PodRules, SliceSeen
 from federator.hub.records.workloads import Workload
-from federator.kinds import registry
+from federator.kinds import registry, verbs
+from federator.kinds.shared import environment
+from federator.kinds.verbs import SliceMark
 from federator.kube import errors
 from federator.model import names
 from federator.model.ask import Unit
@@ -113,7 +115,8 @@ class SliceWriter:
             share = dataclasses.replace(share, count=action.count, slots=action.count)
         await self._ensure_profile(member, self.view.profile_of(workload))
         if action.kind is ActionKind.CREATE:
-            live = await self._create(member, workload, self._rendered(workload, obj, share))
+            want = self._rendered(workload, obj, share, self._new_rules(member, workload))
+            live = await self._create(member, workload, want)
             seen = member.made(workload.key.kind, live)
         else:
             updated = await self._update(
@@ -151,12 +154,40 @@ class SliceWriter:
         )
 
     def _rendered(
-        self, workload: Workload, obj: Mapping[str, Any], share: Share, origin: int | None = None
+        self,
+        workload: Workload,
+        obj: Mapping[str, Any],
+        share: Share,
+        pod_rules: PodRules,
+        origin: int | None = None,
     ) -> dict[str, Any]:
         fleet, profile = self.state.options.fleet, self.view.profile_of(workload)
         return slices.render(
-            workload.verbs, obj, share, fleet=fleet, profile=profile, origin=origin
+            workload.verbs,
+            obj,
+            share,
+            fleet=fleet,
+            profile=profile,
+            origin=origin,
+            pod_rules=pod_rules,
         )
+
+    def _new_rules(self, member: Member, workload: Workload) -> PodRules:
+        """By which rules pods are made there from now on, and what they are told. A kind that is
+        carried as it is has no rules."""
+        report = member.report
+        rules = verbs.newest_common(report.expander) if report is not None else verbs.BARE
+        if workload.verbs.carried or rules == verbs.BARE:
+            return verbs.BARE, verbs.NO_ENVIRONMENT
+        project = workload.ask.project if workload.ask is not None else ""
+        owner, labels = self.state.bindings().owner(project), membercluster.labels(member.obj)
+        return rules, environment.of_cluster(project, owner, labels)
+
+    def _is_old(self, workload: Workload, mark: SliceMark) -> bool:
+        """Whether the workload or its profile has changed since a slice was written."""
+        pinned = (mark.profile_name, mark.profile_hash)
+        old = mark.origin_generation < workload.generation
+        return old or pinned != self.view.profile_of(workload)
 
     def _proven(self, member: Member, workload: Workload, share: Share, seen: SliceSeen) -> bool:
         """Whether digest, mark and count of a live slice show that it is as it should be: then it
@@ -183,8 +214,10 @@ class SliceWriter:
         """Compares the live object with what it should be, records the verdict, and returns what to
         write. `answered`: it is the response to our own write."""
         mark = workload.verbs.read_mark(live)
+        fresh = self._new_rules(member, workload)
+        same = fresh if mark is None else _present_rules(mark)
         kept = self._rendered(
-            workload, obj, share, mark.origin_generation if mark is not None else None
+            workload, obj, share, same, mark.origin_generation if mark is not None else None
         )
         difference = slices.difference(live, kept, answered=answered)
         part = slices.share_part(difference, kept, workloads.neutral(workload.verbs, obj))
@@ -202,7 +235,9 @@ class SliceWriter:
             )
         if not difference:
             return Difference({}, {})
-        return Difference(slices.difference(live, self._rendered(workload, obj, share)), part)
+        anew = mark is None or revisions.rolls_out(self._is_old(workload, mark), difference)
+        want = self._rendered(workload, obj, share, fresh if anew else same)
+        return Difference(slices.difference(live, want), part)
 
     async def _update(
         self,
@@ -227,11 +262,7 @@ class SliceWriter:
         if not patch:
             return None
         mark, profile = seen.mark, self.view.profile_of(workload)
-        if mark is not None and revisions.rolls_out(
-            mark.origin_generation < workload.generation
-            or (mark.profile_name, mark.profile_hash) != profile,
-            patch,
-        ):
+        if mark is not None and revisions.rolls_out(self._is_old(workload, mark), patch):
             proven = self.view.was_given(workload, seen)
             await self.history.before_roll_out(workload, obj, profile, live if proven else None)
         meta = live["metadata"]
@@ -313,6 +344,12 @@ class SliceWriter:
         ref = registry.KINDS["RuntimeProfile"].ref("", body["metadata"]["name"])
         await _done_or_there(member, Create(ref, body))
         member.profiles.add(name)
+
+
+def _present_rules(mark: SliceMark) -> PodRules:
+    """What a slice says already: its pods stay as they are."""
+    rules = mark.expander if mark.expander in verbs.EXPANDERS else verbs.EXPANDER
+    return rules, mark.environment
 
 
 def _ref(key: WorkloadKey) -> ObjectRef:

@@ -13,7 +13,9 @@ import msgspec
 
 from federator.api import capacityfields, clustercapacity, raw
 from federator.api.capacityfields import MAX_ROWS, MAX_SHAPE_ID
+from federator.api.common import EXPANDER_MAX
 from federator.hub.members import claims
+from federator.model import interning
 from federator.model.fleet import Capacity
 
 
@@ -33,6 +35,8 @@ class CapacityReport:
     """Figures beyond what any cluster can have, as a part of a sentence; "" for none."""
     host: str
     """The host that its slices belong to, from its annotation; "" for none."""
+    expander: str
+    """The newest rules of expansion that its member process knows; "" where it does not say."""
 
 
 def only(obj: Mapping[str, Any], fleet: str) -> CapacityReport | None:
@@ -52,6 +56,7 @@ def of(obj: Mapping[str, Any], fleet: str) -> CapacityReport:
         status_digest=_digest({name: value for name, value in status.items() if name != "highest"}),
         excess=capacityfields.excess(status),
         host=claims.recorded(obj, fleet),
+        expander=interning.text(raw.text(status, "expander")[:EXPANDER_MAX]),
     )
 
 

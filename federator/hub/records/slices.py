@@ -8,6 +8,7 @@ fields) it is read and compared once, and the verdict is remembered by digest, s
 noticed.
 """
 
+import dataclasses
 import functools
 import operator
 from collections.abc import Mapping
@@ -20,7 +21,15 @@ from federator.api import raw
 from federator.hub.records import workloads
 from federator.hub.records.workloads import Workload
 from federator.kinds import registry
-from federator.kinds.verbs import SliceMark, WorkloadVerbs, is_as_written
+from federator.kinds.verbs import (
+    EXPANDER,
+    EXPANDERS,
+    NO_ENVIRONMENT,
+    Environment,
+    SliceMark,
+    WorkloadVerbs,
+    is_as_written,
+)
 from federator.kube import client as clients
 from federator.kube.store import Bound, Store, own_version
 from federator.kube.wire import decode
@@ -169,6 +178,7 @@ def weight(seen: SliceSeen) -> int:
         pieces += len(mark.ranges)
         texts += len(mark.fleet) + len(mark.workload_uid) + len(mark.cluster)
         texts += len(mark.profile_name) + len(mark.profile_hash) + len(mark.expander)
+        texts += len("".join(dataclasses.astuple(mark.environment)))
     return ROW_BYTES + PIECE_BYTES * pieces + texts
 
 
@@ -237,6 +247,8 @@ def _whole_digest(obj: Mapping[str, Any]) -> bytes:
 
 Profile = tuple[str, str]
 """Name and hash of the RuntimeProfile that a slice pins; empty where there is none."""
+PodRules = tuple[str, Environment]
+"""Version of the rules by which a slice is expanded, and what its pods are told by them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +316,8 @@ def carries(
     """Whether mark and amount are those that a slice rendered for this share has. The generation
     that it is marked with is whatever it is: one that changed nothing for this cluster was not
     worth a write. Nor is a seq that is only higher: it was raised in the member, and fences off
-    earlier writes only."""
+    earlier writes only. Nor are other rules of expansion and another environment: both come with
+    the next roll-out."""
     mark = seen.mark
     if mark is None or seen.amount != (
         share.slots if workload.verbs.unit is Unit.SHARDS else share.count
@@ -319,7 +332,9 @@ def carries(
         ranges=share.ranges,
         profile_name=profile[0],
         profile_hash=profile[1],
+        expander=mark.expander if mark.expander in EXPANDERS else EXPANDER,
         pods=share.pods,
+        environment=mark.environment,
     )
 
 
@@ -343,9 +358,10 @@ def render(
     fleet: str,
     profile: Profile,
     origin: int | None = None,
+    pod_rules: PodRules = (EXPANDER, NO_ENVIRONMENT),
 ) -> dict[str, Any]:
     """The complete slice of `obj` for the share's cluster. `profile` is (name, hash), empty strings
-    for none.
+    for none. `pod_rules`: by which rules its pods are made, and what they are told.
 
     `origin` replaces the generation it is marked with: a generation that changed nothing for this
     cluster is not worth a write.
@@ -360,7 +376,9 @@ def render(
         ranges=share.ranges,
         profile_name=profile[0],
         profile_hash=profile[1],
+        expander=pod_rules[0],
         pods=share.pods,
+        environment=pod_rules[1],
     )
     return verbs.render_slice(obj, share, mark)
 

@@ -20,6 +20,7 @@ from federator.kinds.labels import (
 )
 from federator.kinds.pods import inject as injection
 from federator.kinds.pods import priorities
+from federator.kinds.shared import environment, workloads
 from federator.model import names
 from federator.model.kubernetes import selectors
 
@@ -44,6 +45,7 @@ def metadata(obj: Obj, mark: verbs.SliceMark | None, name: str, component: str) 
     if mark is not None:
         labels[names.FLEET_LABEL] = mark.fleet
         labels[names.WORKLOAD_UID_LABEL] = mark.workload_uid
+        labels |= environment.labels(mark)
     return {
         "name": name,
         "namespace": raw.text(obj, "metadata", "namespace"),
@@ -99,7 +101,13 @@ def pod_template(
         if key in ("labels", "annotations")
     }
     suggested = {"app.kubernetes.io/name": name_of(obj), MANAGED_BY_LABEL: MANAGED_BY}
-    meta["labels"] = {**suggested, **raw.text_map(meta, "labels"), **selector}
+    mark = workloads.read_mark(obj)
+    meta["labels"] = {
+        **suggested,
+        **raw.text_map(meta, "labels"),
+        **environment.labels(mark),
+        **selector,
+    }
     config = raw.text_map(obj, "spec", "config")
     if config:
         pod = _with_config(pod, config_map_name(name_of(obj)), own_containers(obj))
@@ -113,7 +121,7 @@ def pod_template(
         pod["serviceAccountName"] = account
     if not raw.text(pod, "priorityClassName") and "priority" not in pod:
         pod["priorityClassName"] = priorities.class_name(raw.tier(obj, "spec", "tier"))
-    return {"metadata": meta, "spec": pod}
+    return {"metadata": meta, "spec": environment.with_variables(obj, mark, pod)}
 
 
 def own_containers(obj: Obj) -> frozenset[str]:

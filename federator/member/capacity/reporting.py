@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from federator.api import clustercapacity, raw
-from federator.kinds import registry
+from federator.kinds import registry, verbs
 from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
@@ -63,6 +63,7 @@ class CapacityReporter:
         self._written: Mapping[str, Any] | None = None
         """What the last write led to, until the watch has caught up."""
         self._written_at_s: float | None = None
+        self._tells_rules = True
         self.surveys = 0
         caches.signals.to_survey.append(self._dirty.set)
 
@@ -106,6 +107,7 @@ class CapacityReporter:
         status = (
             clustercapacity.from_capacity(capacity, observed_generation=generation, error=error)
             | kept
+            | self._rules()
         )
         if self._written_at_s is None:
             # A process that has just started does not know when the report was written: a small
@@ -120,7 +122,7 @@ class CapacityReporter:
         status = clustercapacity.from_capacity(
             capacity, observed_generation=generation, error=error, as_of_s=self._clock.now()
         )
-        await self._write(question, live, status | kept)
+        await self._write(question, live, status | kept | self._rules())
         self._late_told, self._kept_version = late, version
         return 0.0
 
@@ -179,6 +181,12 @@ class CapacityReporter:
             raise outcome.error
         self._written = outcome.obj
         self._written_at_s = self._clock.monotonic()
+        self._tells_rules = raw.at(outcome.obj or {}, "status", "expander") is not None
+
+    def _rules(self) -> dict[str, Any]:
+        """The rules of expansion that this process knows; none where the definition of before does
+        not keep them, or the report would differ for ever."""
+        return {"expander": verbs.EXPANDER} if self._tells_rules else {}
 
     async def survey(self, asked: Mapping[str, PodShape]) -> tuple[Capacity, str]:
         """The report as of now, and a sentence on what rounding hides ("" when nothing).

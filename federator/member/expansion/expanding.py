@@ -105,6 +105,7 @@ class Expander:
             seq=0,
             ranges=((0, count - 1),) if by_shards and count else (),
             profile_name=row.verbs.profile(obj),
+            expander=verbs.BARE,
         )
 
     def profile_of(self, mark: SliceMark) -> dict[str, Any] | None:
@@ -167,8 +168,8 @@ class Expander:
         """The native objects of the slice. Raises `Refused`."""
         if row.verbs.expand is None:
             return ()
-        if mark.expander != verbs.EXPANDER:
-            supported = f"this member process knows version {verbs.EXPANDER}"
+        if mark.expander not in verbs.EXPANDERS:
+            supported = f"this member process knows versions {', '.join(verbs.EXPANDERS)}"
             raise Refused(
                 "ExpansionFailed",
                 f"It was made for expander version {mark.expander!r}; {supported}.",

@@ -7,6 +7,7 @@ few of them. Per namespace only the oldest ones are in force.
 """
 
 import bisect
+import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -15,6 +16,7 @@ from federator.model.ask import DEFAULT_POLICY, Demand, Policy
 from federator.model.errors import FieldError
 from federator.model.fleet import QuotaAccount
 from federator.placement.quota import quota
+from federator.placement.quota.tree import Tree
 
 IN_FORCE_MAX: Final = 200
 """PlacementPolicies in force per namespace, unless a setting changes it."""
@@ -333,6 +335,20 @@ class Bindings:
             for project in account.projects:
                 self._accounts[project] = (*self._accounts.get(project, ()), account)
         self._unknown = quota.allows_unknown(accounts)
+        self._every = tuple(accounts)
+
+    @functools.cached_property
+    def _tree(self) -> Tree:
+        return Tree(self._every)
+
+    def owner(self, project: str) -> str:
+        """The team of the account that a project is charged to, or of the nearest above it that
+        names one; "" where none does."""
+        for name in self._tree.charged(project):
+            for above in self._tree.line(name):
+                if team := self._tree.accounts[above].owner:
+                    return team
+        return ""
 
     def of(self, namespace: str) -> frozenset[str]:
         """The projects that the namespace is bound to."""

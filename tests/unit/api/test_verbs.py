@@ -287,6 +287,10 @@ MARKS = st.builds(
     ranges=st.sampled_from([(), ((0, 3),), ((0, 3), (4, 4)), ((1, 1), (7, 9))]),
     profile_name=st.sampled_from(["", "default"]),
     profile_hash=st.just(""),
+    expander=st.sampled_from(["", *verbs.EXPANDERS]),
+    environment=st.builds(
+        verbs.Environment, *(st.sampled_from(["", "a", "\x00é"]) for _ in range(4))
+    ),
 )
 
 
