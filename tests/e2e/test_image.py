@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.soak, pytest.mark.timeout(1800)]
 
 SUITE, PARTS = "bookworm", "python3,python3-venv,ca-certificates"
 BASE, IMAGE = "localhost/federator-base", "localhost/federator"
+AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
 STEP_S = 900
 SIZE_MAX_MB = 400
 """Half of it is Debian; with caches, compiled files and tests of libraries it was 536 MB."""
@@ -53,7 +54,8 @@ def buildah(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Buildah]:
     container = made("from", "scratch")
     made("add", container, str(base), "/")
     made("commit", container, BASE)
-    settings = [path for path in ("/etc/pip.conf",) if Path(path).exists()]
+    # The index and the authorities of this machine, for the build only: a volume leaves no layer.
+    settings = [path for path in ("/etc/pip.conf", AUTHORITIES) if Path(path).exists()]
     volumes = [f"--volume={path}:{path}:ro" for path in settings]
     build = ("bud", "--isolation", "chroot", "--network", "host", *volumes)
     made(*build, "--build-arg", f"PYTHON={BASE}", "-t", IMAGE, str(ROOT))
