@@ -35,6 +35,8 @@ FIGURE_KEYS: Final = (
     "moves",
     "restarts",
     "lost_s",
+    "preempted",
+    "preempted_s",
     "failures",
     "failed",
     "failed_s",
@@ -114,6 +116,10 @@ class Life:
     """How often it began again because it lost its cluster."""
     lost_s: int = 0
     """Run time that was lost with clusters, since the last check-point."""
+    preempted: int = 0
+    """How often it gave up places so that another got its quota."""
+    preempted_s: int = 0
+    """Run time that was lost with these, since the last check-point."""
     failures: int = 0
     """Attempts that failed."""
     failed_s: int = 0

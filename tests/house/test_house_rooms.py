@@ -145,7 +145,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("shapes",),
         ("asks", "member"),
         ("fleet", "running"),
-        ("drains",),
+        ("backlog", "drains"),
         ("world",),
         ("events", "recording"),
         ("run",),

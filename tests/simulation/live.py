@@ -178,7 +178,8 @@ def _note(found: Played, heard: Sequence[Obj]) -> None:
         if work not in before and reason != Reason.CHOSEN:
             found.lacking[work] = reason
         # A job that is over holds nothing: that is no decision about where it is to run.
-        if before.get(work, {}) != given and (given or facts.key.kind != "PinterestJobSet"):
+        over = not given and facts.key.kind == "PinterestJobSet" and reason != Reason.PREEMPTED
+        if before.get(work, {}) != given and not over:
             numbered.append((facts.seq, work, given))
         before[work] = given
     found.decided = [(work, given) for _, work, given in sorted(numbered, key=lambda one: one[0])]

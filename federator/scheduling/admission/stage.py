@@ -18,12 +18,13 @@ from federator.placement.quota import quota
 from federator.placement.quota.quota import Admission
 from federator.placement.quota.tree import Tree
 from federator.placement.room.commitments import Commitments
-from federator.placement.room.ledger import Ledger
+from federator.placement.room.ledger import PENDING, Ledger
 from federator.placement.selection import candidates
+from federator.scheduling.admission import domains
 from federator.scheduling.admission.admitting import Outcome, Round, Verdict, age
 from federator.scheduling.admission.books import leaf
 from federator.scheduling.admission.domains import Mode, Want
-from federator.scheduling.admission.holders import Holder, Victim
+from federator.scheduling.admission.holders import Holder, Victim, Winner
 from federator.scheduling.entry import Entry
 
 
@@ -135,7 +136,11 @@ class _Tree:
     def run(self, staged: Staged) -> None:
         queues: dict[str, list[tuple[str, Want]]] = {}
         wants = ((uid, self._want(entry)) for uid, entry in self.heads.items())
-        growing = [(uid, want) for uid, want in wants if want is not None]
+        growing = [
+            (uid, want)
+            for uid, want in wants
+            if want is not None and not self._lacks_only_room(self.heads[uid], want)
+        ]
         for uid, want in sorted(growing, key=lambda pair: age(pair[1], pair[0])):
             queues.setdefault(want.node, []).append((uid, want))
         while queues:
@@ -170,6 +175,28 @@ class _Tree:
             copies,
             least,
             partial(self._allowed, entry, {}),
+        )
+
+    def _lacks_only_room(self, entry: Entry, want: Want) -> bool:
+        """Whether it has quota and no cluster has room for it. Then nobody need leave for it, and
+        it uses up nothing for those after it, for whom others would be told to leave: they would
+        come back in the next cycle, and leave again. In a strict account it holds up the others.
+        """
+        ask, node = entry.ask, want.node
+        if self.tree.accounts[self.round.books.account[node]].strict:
+            return False
+        judged = candidates.places(ask, self.ledger.snapshot, self.ledger)
+        rooms = [
+            self.ledger.room(name, ask.shape)
+            for name, place in judged.items()
+            if place.refusal is None
+        ]
+        if PENDING in rooms:
+            return False
+        together = ask.policy.division.max_clusters == 1
+        room = max(rooms, default=0) if together else sum(rooms)
+        return room < want.least and (
+            domains.assign(want, want.least, self.round.books, _nobody).mode is Mode.FREE
         )
 
     @staticmethod
@@ -287,6 +314,10 @@ class _Tree:
             f"FederatedQuota {account} has less than {need} {resource_of(name)} for it in"
             f" {domain_of(name)} (spec.domains)"
         )
+
+
+def _nobody(_: Winner) -> None:
+    """Nobody is asked to leave."""
 
 
 def _domains(tree: Tree, root: str) -> dict[str, Domain]:

@@ -101,6 +101,8 @@ class Member:
         self._reported: ClusterView | None = None
         self.moves = 0
         """How often copies were bound or unbound."""
+        self._rooms: dict[int, tuple[int, int]] = {}
+        """Identity of a shape -> (moves, copies that it had room for then)."""
         self._tell()
 
     @staticmethod
@@ -145,6 +147,13 @@ class Member:
         admitted = take.admitted
         heights = np.maximum(heights, 0)
         return heights if admitted is None else np.where(admitted, heights, 0)
+
+    def room(self, shape: PodShape) -> int:
+        """Copies of the shape that there is room for now."""
+        counted = self._rooms.get(id(shape))
+        if counted is None or counted[0] != self.moves:
+            counted = self._rooms[id(shape)] = (self.moves, int(self.heights(shape).sum()))
+        return counted[1]
 
     def could_hold(self, shape: PodShape, copies: int) -> bool:
         """Whether so many copies would fit if the cluster were empty."""

@@ -149,6 +149,8 @@ class Recording:
             waits=tuple(running.waits),
             restarts=running.restarts,
             lost_s=running.lost_s,
+            preempted=running.preempted,
+            preempted_s=running.preempted_s,
             failures=running.failures,
             failed_s=running.failed_s,
             backoff_s=running.backoff_s,

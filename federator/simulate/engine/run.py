@@ -35,6 +35,8 @@ Progress = Callable[[int, int | None, int, int], None]
 _entry = quickly(Entry)
 HEADS_MAX: Final = 256
 """Works of one cycle at most: the hub's default `batch_size`."""
+TOGETHER_MAX: Final = 4
+"""So many works that wait for the same as others are decided on in one cycle; more in turn."""
 _Step = tuple[int, float, Work, Scaling]
 """(second, cycle of the recording, service, what it asks for)."""
 PROGRESS_EVERY: Final = 256
@@ -101,7 +103,7 @@ class _Simulation:
                 self.recording.happen(changes[changed], events.happen(world, changes[changed]))
                 changed += 1
             self._arrive()
-            for key in world.drains.give(world.live, now_s):
+            for key in (*world.drains.give(world.live, now_s), *world.come_back()):
                 world.put(key)
             self._decide()
             if world.is_held:
@@ -118,8 +120,9 @@ class _Simulation:
         """The next instant at which something happens; None when nothing is left."""
         works, changes = self.inputs.works, self.inputs.events
         times = [self._ends[0][0]] if self._ends else []
-        if (turn_s := self.world.drains.next_s) is not None:
-            times.append(turn_s)
+        times += [
+            at_s for at_s in (self.world.drains.next_s, self.world.back_s) if at_s is not None
+        ]
         if self._submitted < len(works):
             times.append(works[self._submitted].submit_s)
         if self._scaled < len(self._steps):
@@ -198,32 +201,59 @@ class _Simulation:
 
     def _decide(self) -> None:
         """Cycles, until nothing is due."""
-        while len(self.world.due):
-            if heads := self.world.heads(HEADS_MAX):
+        world = self.world
+        while len(world.due):
+            heads = world.heads(HEADS_MAX)
+            backlog = world.inadmissible
+            if backlog.thinned and sum(map(backlog.replaceable, heads)) > TOGETHER_MAX:
+                self._in_turn(heads)
+            elif heads:
                 self._cycle(heads)
+        world.inadmissible.at_rest()
+
+    def _in_turn(self, heads: Sequence[Running]) -> None:
+        """Many wait for little: in the order of one cycle, but each in a cycle of its own, so that
+        nobody is asked for any more when nothing is left.
+        """
+        world = self.world
+        asks = [head.ask for head in heads]
+        for ask in cycle.order(asks, world.snapshot(), world.commitments):
+            if not world.inadmissible.hopeless(running := world.live[ask.key]):
+                self._cycle([running])
+
+    def _entry(self, running: Running) -> Entry:
+        world = self.world
+        return _entry(
+            ask=running.ask,
+            standing=running.standing(),
+            refused=permitted.refusal(running.ask, world.levels, world.quotas),
+            leave=world.drains.leave(running.ask.key, world.now_s),
+        )
+
+    def _other(self, key: WorkloadKey) -> Entry | None:
+        """The entry of a work that may have to leave for another's quota; None while its own turn
+        is near.
+        """
+        running = self.world.live.get(key)
+        return None if running is None or self.world.is_due(key) else self._entry(running)
 
     def _cycle(self, heads: Sequence[Running]) -> None:
         world = self.world
-        levels, quotas, now_s = world.levels, world.quotas, world.now_s
-        entries = [
-            _entry(
-                ask=head.ask,
-                standing=head.standing(),
-                refused=permitted.refusal(head.ask, levels, quotas),
-                leave=world.drains.leave(head.ask.key, now_s),
-            )
-            for head in heads
-        ]
         made = cycle.run(
-            entries, world.inadmissible, world.snapshot(), world.commitments, seq=world.next_seq
+            list(map(self._entry, heads)),
+            world.inadmissible,
+            world.snapshot(),
+            world.commitments,
+            seq=world.next_seq,
+            others=self._other,
         )
         for bug in made.failed.values():
             raise bug
         self.recording.cycles += 1
-        world.inadmissible.settle([decided.key for decided in made.decided], made.inadmissible)
         hints = list(made.hints)
         for decided in made.decided:
             hints += self._apply(decided)
+        world.inadmissible.settle([decided.key for decided in made.decided], made.inadmissible)
         world.requeue(hints)
 
     def _apply(self, decided: Decided) -> list[Hint]:
@@ -235,8 +265,12 @@ class _Simulation:
         given = {share.cluster: share.slots for share in decision.shares}
         if running.work.recorded is not None:
             self.recording.placed(running, decision.shares, world.now_s)
+        made_way = decided.sake != decided.key
+        if made_way:
+            running.make_way(world.now_s)
+            world.bar(running)
         if running.is_job and given.keys() != running.bound.keys():
-            running.break_off(world.now_s)
+            running.break_off(world.now_s, made_way=made_way)
         hints = []
         for name in [name for name in running.bound if given.get(name, 0) < running.copies(name)]:
             gone = running.shrink(name, given.get(name, 0), world.now_s)

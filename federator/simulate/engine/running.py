@@ -11,6 +11,7 @@ from federator.model.ask import Admitted, Ask, Unit
 from federator.model.decision import Decision, Reason, Share
 from federator.model.fleet import Holding
 from federator.model.quickly import quickly
+from federator.scheduling import queueing_hints
 from federator.scheduling.entry import Recorded, Standing
 from federator.simulate.demand import BACKOFF_LIMIT, Failing, Work
 from federator.simulate.engine.member import Bound
@@ -49,6 +50,10 @@ class Running:
     start_s: int | None = None
     restarts: int = 0
     lost_s: int = 0
+    preempted: int = 0
+    preempted_s: int = 0
+    barred_s: int = 0
+    """It is not decided on before."""
     failures: int = 0
     failed_s: int = 0
     ready_s: int = 0
@@ -68,6 +73,12 @@ class Running:
     _waiting: Wait | None = None
     _idle_s: int | None = None
     """Since when its copies wait in their places for the next attempt."""
+    _made_way_s: int | None = None
+    """When it made way for another last."""
+    _back: bool = False
+    """Whether it has come back since."""
+    _in_vain: int = 0
+    """How often it came back at the instant at which it had made way, and had to go again."""
     _under: Ask | None = None
     """The ask that the decision in force charges."""
     _base: int | None = None
@@ -98,7 +109,7 @@ class Running:
     def standing(self) -> Standing:
         """What the next decision reads of it."""
         decision = self.decision
-        if decision is None or not self.shares:
+        if decision is None or not (self.shares or decision.preempted):
             return _NOTHING
         holdings = tuple(
             Holding(
@@ -121,6 +132,7 @@ class Running:
             per_cluster=decision.per_cluster,
             surplus=decision.surplus,
             to_move=decision.to_move,
+            preempted=decision.preempted,
         )
         return Standing(held=holdings, recorded=recorded, admitted=self._admitted())
 
@@ -162,6 +174,7 @@ class Running:
         """Copies were bound in a cluster, beside those that are there."""
         if not bound:
             return
+        self._back = True
         self._leave_off(cluster, now_s)
         here = dict(self.bound.get(cluster, ()))
         for node, copies in bound:
@@ -225,12 +238,29 @@ class Running:
             return left_s
         return failing.after_s if left_s is None else min(failing.after_s, left_s)
 
-    def break_off(self, now_s: int) -> None:
-        """A job loses its attempt: it begins again from its last check-point, if it has any."""
+    def break_off(self, now_s: int, *, made_way: bool = False) -> None:
+        """A job loses its attempt: it begins again from its last check-point, if it has any.
+        `made_way`: not because of its cluster, but for another's quota.
+        """
         self._end_idling(now_s)
-        if self.running:
-            self.lost_s += self._stop(now_s)
+        if not self.running:
+            return
+        lost_s = self._stop(now_s)
+        if made_way:
+            self.preempted_s += lost_s
+        else:
+            self.lost_s += lost_s
             self.restarts += 1
+
+    def make_way(self, now_s: int) -> None:
+        """It gives up places so that another gets its quota. If it had just come back, the other
+        could not use them: then it stays away for a while, as with back-off in the hub's queue.
+        """
+        self.preempted += 1
+        if self._made_way_s == now_s and self._back:
+            self.barred_s = now_s + int(queueing_hints.retry_after_s(self._in_vain))
+            self._in_vain += 1
+        self._made_way_s, self._back = now_s, False
 
     def fail(self, now_s: int) -> bool:
         """The attempt is over; whether it has failed. Then the job waits in its places before it

@@ -7,14 +7,17 @@ from fractions import Fraction
 
 from federator.kube.control.fair_queue import FairQueue
 from federator.model import names
-from federator.model.fleet import Commitment, FleetSnapshot
+from federator.model.ask import Ask
+from federator.model.fleet import Commitment, FleetSnapshot, QuotaAccount
 from federator.model.names import WorkloadKey
+from federator.model.resources import UNLIMITED
 from federator.placement import inputs as placement_inputs
 from federator.placement.policy.policies import Bindings, Policies
 from federator.placement.room.commitments import Commitments
-from federator.scheduling.queue import Queue
+from federator.scheduling.admission import stage
 from federator.scheduling.queueing_hints import Hint, HintKind
 from federator.simulate.engine.asks import Asks
+from federator.simulate.engine.backlog import Backlog, Room
 from federator.simulate.engine.drains import Drains
 from federator.simulate.engine.fleet import Fleet
 from federator.simulate.engine.running import Running
@@ -30,11 +33,14 @@ class World:
         self.shapes = Shapes()
         self.fleet = Fleet(inputs.clusters.values(), self.shapes, inputs.price_per_hour)
         self.commitments = Commitments()
-        self.inadmissible = Queue()
         self.due: FairQueue[WorkloadKey] = FairQueue(names.namespace_of)
         self._queued: set[WorkloadKey] = set()
+        self._barred: dict[WorkloadKey, int] = {}
+        """Work -> when it may be put again."""
         self.live: dict[WorkloadKey, Running] = {}
         """Works that were submitted and have not completed."""
+        room = Room(self._in_cluster, self._of_quota, self.judged_together)
+        self.inadmissible = Backlog(self.live, room)
         self.waiting: dict[WorkloadKey, Running] = {}
         """Those that lacked copies after the last decision about them."""
         self.drains = Drains()
@@ -42,7 +48,8 @@ class World:
         """Of the last decision."""
         self.rules = inputs.rules
         self.levels = inputs.levels
-        self.quotas = inputs.quotas
+        self.quotas: tuple[QuotaAccount, ...] = inputs.quotas
+        self._accounts = _Accounts(self.commitments, self.quotas)
         self.asks = self._asks()
         self._held: FleetSnapshot | None = None
         self._late: set[str] = set()
@@ -94,11 +101,32 @@ class World:
         for name in clusters:
             self.commitments.reported(name, self.seq)
 
+    def bar(self, running: Running) -> None:
+        """The work is not put before its time has come, if it has one."""
+        if running.barred_s > self.now_s:
+            self._barred[running.ask.key] = running.barred_s
+
+    @property
+    def back_s(self) -> int | None:
+        """When the first work that is barred may be put again."""
+        return min(self._barred.values(), default=None)
+
+    def come_back(self) -> list[WorkloadKey]:
+        """The works that are not barred any more."""
+        back = [key for key, at_s in self._barred.items() if at_s <= self.now_s]
+        for key in back:
+            del self._barred[key]
+        return back
+
     def put(self, key: WorkloadKey) -> None:
-        """The work is due to be decided."""
-        if key not in self._queued:
+        """The work is due to be decided, unless it is barred."""
+        if key not in self._queued and key not in self._barred:
             self._queued.add(key)
             self.due.append(key)
+
+    def is_due(self, key: WorkloadKey) -> bool:
+        """Whether the work waits for its turn."""
+        return key in self._queued
 
     def heads(self, most: int) -> list[Running]:
         """The next works that are due, namespaces in turns."""
@@ -107,7 +135,7 @@ class World:
             key = self.due.popleft()
             self.due.ended(key)
             self._queued.discard(key)
-            if key in self.live:
+            if key in self.live and key not in self._barred:
                 heads.append(self.live[key])
         return heads
 
@@ -132,6 +160,7 @@ class World:
         """The work is over."""
         key = running.ask.key
         del self.live[key]
+        self._barred.pop(key, None)
         self.waiting.pop(key, None)
         self.inadmissible.forget(key)
 
@@ -165,9 +194,31 @@ class World:
 
     def _sharing(self, project: str) -> frozenset[str]:
         """The projects that may have what this one gives up: all of its tree of quotas."""
-        tree = self.commitments.tree(self.quotas)
-        roots = {tree.line(name)[-1] for name in tree.charged(project)}
-        return frozenset({project, *(other for root in roots for other in tree.under(root))})
+        return self._of_accounts().sharing(project)
+
+    def judged_together(self, project: str) -> bool:
+        """Whether the works of a project are judged with each other: by order, domains or
+        preemption of its tree of accounts."""
+        return self._of_accounts().managed(project)
+
+    def _of_accounts(self) -> "_Accounts":
+        if self._accounts.quotas is not self.quotas:
+            self._accounts = _Accounts(self.commitments, self.quotas)
+        return self._accounts
+
+    def _in_cluster(self, cluster: str, ask: Ask) -> int:
+        """As `backlog.Room`; while reports are held nothing is known of rooms."""
+        if self._held is not None:
+            return UNLIMITED
+        member = self.fleet.members.get(cluster)
+        together = ask.whole and ask.policy.division.max_clusters == 1
+        return member.room(ask.shape) // (ask.count if together else 1) if member else 0
+
+    def _of_quota(self, ask: Ask) -> int:
+        """As `backlog.Room`."""
+        if self._held is not None:
+            return UNLIMITED
+        return self._of_accounts().admits(ask, self.snapshot())
 
     def changed(self) -> None:
         """Clusters, policies or quotas are others: works whose inputs are others are due, as in the
@@ -179,3 +230,58 @@ class World:
             running.ask = self.asks.of(running.work, running.wanted, running.scalings)
             if running.inputs != placement_inputs.inputs_hash(running.ask, snapshot, memo):
                 self.put(key)
+
+
+class _Accounts:
+    """What one set of quotas says of projects, remembered."""
+
+    def __init__(self, commitments: Commitments, quotas: tuple[QuotaAccount, ...]) -> None:
+        self.quotas = quotas
+        self._commitments = commitments
+        self._sharing: dict[str, frozenset[str]] = {}
+        self._managed: dict[str, bool] = {}
+        self._admits: dict[object, int] = {}
+        self._version = -1
+        """Of the commitments, for which it is known how much is admitted."""
+
+    def sharing(self, project: str) -> frozenset[str]:
+        """The projects of its tree."""
+        projects = self._sharing.get(project)
+        if projects is None:
+            tree = self._commitments.tree(self.quotas)
+            roots = {tree.line(name)[-1] for name in tree.charged(project)}
+            others = (other for root in roots for other in tree.under(root))
+            projects = self._sharing[project] = frozenset({project, *others})
+        return projects
+
+    def managed(self, project: str) -> bool:
+        """Whether its tree says anything of order, domains or preemption."""
+        managed = self._managed.get(project)
+        if managed is None:
+            tree = self._commitments.tree(self.quotas)
+            roots = {tree.line(name)[-1] for name in tree.charged(project)}
+            managed = self._managed[project] = any(stage.managed(tree, root) for root in roots)
+        return managed
+
+    def admits(self, ask: Ask, snapshot: FleetSnapshot) -> int:
+        """How many such works may be admitted at most."""
+        if self._version != self._commitments.version:
+            self._version = self._commitments.version
+            self._admits.clear()
+        key = (ask.project, ask.key.namespace, ask.tier, id(ask.shape), ask.count)
+        most = self._admits.get(key)
+        if most is None:
+            most = self._admits[key] = self._admitted(ask, snapshot)
+        return most
+
+    def _admitted(self, ask: Ask, snapshot: FleetSnapshot) -> int:
+        ledger = self._commitments.open(snapshot)
+        copies, _ = ledger.quota_room(ask.project, ask.key.namespace, ask.tier, ask.shape.requests)
+        most = UNLIMITED if copies is None else copies // (ask.count if ask.whole else 1)
+        tree = self._commitments.tree(self.quotas)
+        for name in tree.above(ask.project):
+            account = tree.accounts[name]
+            if account.max_concurrent is not None:
+                placed = sum(map(self._commitments.placed, {*account.projects, *tree.under(name)}))
+                most = min(most, max(account.max_concurrent - placed, 0))
+        return most

@@ -100,6 +100,8 @@ def figures(measures: Measures) -> tuple[Figure, ...]:
         ("moves", "copies moved", measures.outcome.moves, less),
         ("restarts", "restarts after lost clusters", measures.restarts, less),
         ("lost_s", "run time lost with clusters", measures.lost_s, less),
+        ("preempted", "made way for another's quota", measures.preempted, less),
+        ("preempted_s", "run time lost by making way", measures.preempted_s, less),
         ("failures", "attempts that failed", measures.failures, less),
         ("failed", "failed for good", measures.ends[End.FAILED.value], less),
         ("failed_s", "run time lost with failures", measures.failed_s, less),
@@ -286,6 +288,12 @@ def _happened(measures: Measures) -> str:
         parts.append(
             f"{amounts.counted(measures.restarts, 'restart')} after lost clusters cost "
             f"{amounts.length(measures.lost_s)} of run time"
+        )
+    if measures.preempted:
+        times = "once" if measures.preempted == 1 else f"{measures.preempted:,} times"
+        parts.append(
+            f"works made way for another's quota {times} and lost "
+            f"{amounts.length(measures.preempted_s)} of run time"
         )
     if measures.failures:
         parts.append(_failed(measures))

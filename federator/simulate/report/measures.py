@@ -119,6 +119,9 @@ class Measures:
     """The most copy-hours first."""
     restarts: int = 0
     lost_s: int = 0
+    preempted: int = 0
+    """How often works gave up places so that others got their quota."""
+    preempted_s: int = 0
     failures: int = 0
     """Attempts of jobs that failed."""
     failed_s: int = 0
@@ -160,6 +163,8 @@ def measure(outcome: Outcome) -> Measures:
         scarce=_scarce(outcome, begin),
         restarts=sum(life.restarts for life in lives),
         lost_s=sum(life.lost_s for life in lives),
+        preempted=sum(life.preempted for life in lives),
+        preempted_s=sum(life.preempted_s for life in lives),
         failures=sum(life.failures for life in lives),
         failed_s=sum(life.failed_s for life in lives),
         scalings=sum(life.scalings for life in lives),

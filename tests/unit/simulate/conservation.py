@@ -1,7 +1,8 @@
-"""An independent check of an outcome: no work is lost, and no cluster ever holds more than it has.
+"""An independent check of an outcome: no work is lost, no cluster ever holds more than it has, a
+gang stands whole, and nobody takes more than the quotas say.
 
-It adds up stays and compares them with the nodes that the inputs describe. It calls neither the
-engine nor the placement core, so an error there is not repeated here.
+It adds up stays and compares them with the nodes and quotas that the inputs describe. It calls
+neither the engine nor the placement core, so an error there is not repeated here.
 """
 
 import itertools
@@ -14,6 +15,7 @@ from federator.model.fleet import ClusterView
 from federator.simulate.demand import Work
 from federator.simulate.inputs import EventKind, Inputs
 from federator.simulate.outcome import End, Life, Outcome
+from tests.unit.simulate import quotas
 
 MIB: Final = 1 << 20
 _Amounts = tuple[int, int, int]
@@ -27,6 +29,7 @@ def broken(inputs: Inputs, outcome: Outcome) -> list[str]:
         *_lives(outcome),
         *_room(inputs, outcome),
         *_scaled(inputs, outcome),
+        *quotas.broken(inputs, outcome),
     ]
 
 
@@ -52,6 +55,8 @@ def _lives(outcome: Outcome) -> Iterator[str]:
         elif work.kind != "service" and life.end is End.RUNNING and not life.stays:
             yield f"{work.id} runs nowhere"
         for stay in life.stays:
+            if work.kind != "service" and work.recorded is None and stay.copies != work.shards:
+                yield f"{work.id} stands in {stay.cluster} with {stay.copies} of {work.shards}"
             if stay.end_s is not None and stay.end_s < stay.start_s:
                 yield f"{work.id} leaves {stay.cluster} before it comes"
 
@@ -73,7 +78,7 @@ def _completed(life: Life) -> Iterator[str]:
         for stay in life.stays
         if stay.copies == work.shards
     )
-    lost = life.lost_s + life.failed_s
+    lost = life.lost_s + life.preempted_s + life.failed_s
     if ran - life.backoff_s != useful + lost:
         yield (
             f"{work.id} ran {ran - life.backoff_s} s, and has {useful} s of work and {lost} s lost"

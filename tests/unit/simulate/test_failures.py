@@ -170,8 +170,10 @@ def test_the_report_tells_what_failures_cost() -> None:
         1,
     )
     rows = forms.files(measures, Provenance("1", "test", "", {}))["works.csv"].decode().splitlines()
-    assert rows[0].endswith("restarts,lost_s,failures,failed_s,scalings,scaled_late,last_reason")
-    assert rows[1].endswith(",Failed,a,0,0,2,80,0,0,")
+    assert rows[0].endswith(
+        "lost_s,preempted,preempted_s,failures,failed_s,scalings,scaled_late,last_reason"
+    )
+    assert rows[1].endswith(",Failed,a,0,0,0,0,2,80,0,0,")
 
 
 # -- where it comes from ---------------------------------------------------------------------------
