@@ -22,6 +22,10 @@ from federator.model.resources import PODS, ZERO, Resources
 
 HOSTNAME = "kubernetes.io/hostname"
 POD = f"{injection.TEMPLATE}.spec"
+CLAIMS = (
+    "devices of ResourceClaims are not counted in the room of clusters, so nothing can be placed by"
+    " them; request an extended resource, such as nvidia.com/gpu, in resources.requests"
+)
 
 
 def pod_shape(
@@ -34,6 +38,8 @@ def pod_shape(
     Objects that were passed must not be changed afterwards.
     """
     pod = raw.mapping(template, "spec")
+    if raw.items(pod, "resourceClaims"):
+        raise FieldError(f"{POD}.resourceClaims", CLAIMS)
     facts = [pod.get(field) for field in _DECISIVE]
     containers = [
         (c.get("name"), c.get("resources"), c.get("ports"), c.get("restartPolicy"))

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from tests.unit.hub.world import World, play
+from tests.unit.hub.world import World, play, service
 
 KIND = "PinterestTrainingJob"
 RUN_SECONDS = "embedded.federator/run-seconds"
@@ -172,20 +172,25 @@ def test_pods_that_never_end_are_stopped_when_the_others_have_completed() -> Non
     play(scenario)
 
 
+def half(**more: Any) -> dict[str, Any]:
+    """The spec of a gang of which a scheduler binds one pod: no two of them on machines of one
+    system. Only the scheduler knows of this rule."""
+    spec = training(**more)
+    spec["template"]["metadata"]["labels"] = {"apart": "yes"}
+    rule = {
+        "topologyKey": "kubernetes.io/os",
+        "labelSelector": {"matchLabels": {"apart": "yes"}},
+    }
+    spec["template"]["spec"]["affinity"] = {
+        "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}
+    }
+    return spec
+
+
 def test_a_gang_whose_pods_find_no_nodes_together_gives_all_back_until_it_is_tried_again() -> None:
     async def scenario(world: World) -> None:
         await world.settle()
-        spec = training(gangTimeoutSeconds=30)
-        spec["template"]["metadata"]["labels"] = {"apart": "yes"}
-        # Only the scheduler knows of this rule: no two of them on machines of one system.
-        rule = {
-            "topologyKey": "kubernetes.io/os",
-            "labelSelector": {"matchLabels": {"apart": "yes"}},
-        }
-        spec["template"]["spec"]["affinity"] = {
-            "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}
-        }
-        await world.create(KIND, "ml", "ranker", spec)
+        await world.create(KIND, "ml", "ranker", half(gangTimeoutSeconds=30))
         told = await until(world, running(4))
         assert phase(told) == "Released"
         told = await until(world, lambda told: phase(told) == "RolledBack")
@@ -199,6 +204,49 @@ def test_a_gang_whose_pods_find_no_nodes_together_gives_all_back_until_it_is_tri
         await until(world, running(4), within_s=400)
 
     play(scenario)
+
+
+def test_a_gang_half_released_leaves_as_a_whole_when_others_need_its_quota() -> None:
+    """Its bound pod goes with those that wait for a node, and nothing is released again: it holds
+    nothing while it waits for quota, and the other has what was guaranteed."""
+
+    async def scenario(world: World) -> None:
+        for name, spec in ACCOUNTS.items():
+            await world.create("FederatedQuota", "", name, spec)
+        await world.settle()
+        await world.create(KIND, "ml", "ranker", half(project="ads", gangTimeoutSeconds=3600))
+        (cluster,) = rows(await until(world, running(4)))
+        assert phase(await status(world)) == "Released"
+        bound = [pod for pod in await pods(world, cluster) if pod["spec"].get("nodeName")]
+        assert len(bound) == 1, "half of it is there"
+
+        await world.create("PinterestService", "feed", "api", service(4, "2", project="feed"))
+        await until(world, running(0))
+        await world.settle()
+
+        assert await jobs(world, cluster) == {}
+        assert await pods(world, cluster) == []
+        placed = await world.condition(KIND, "ml", "ranker", "Placed")
+        assert (placed["status"], placed["reason"]) == ("False", "Preempted")
+        assert "left for PinterestService/feed/api" in placed["message"]
+        assert sum((await world.shares("feed", "api")).values()) == 4
+        await asyncio.sleep(600)
+        assert await pods(world, cluster) == [], "nobody tries it again before it has quota"
+
+    play(scenario)
+
+
+ACCOUNTS: dict[str, dict[str, Any]] = {
+    "company": {"tiers": {"OnDemand": {"guaranteed": {"cpu": "8"}}}},
+    "ads": {"parent": "company", "projects": ["ads"]},
+    "feed": {
+        "parent": "company",
+        "projects": ["feed"],
+        "tiers": {"OnDemand": {"guaranteed": {"cpu": "8"}}},
+        "preemption": {"reclaim": "Any"},
+    },
+}
+"""What ads uses is lent to it by feed."""
 
 
 def phase(told: dict[str, Any]) -> str:

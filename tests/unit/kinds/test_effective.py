@@ -104,6 +104,10 @@ WRONG = {
         pod(containers=[], tolerations=[{"operator": "Equal"}]),
         "spec.template.spec.tolerations[0].operator",
     ),
+    "claims of devices": (
+        pod(containers=[container()], resourceClaims=[{"name": "gpu"}]),
+        "spec.template.spec.resourceClaims",
+    ),
     "overhead": (pod(containers=[], overhead={"cpu": True}), "spec.template.spec.overhead.cpu"),
 }
 
