@@ -126,6 +126,7 @@ def query_server(
         compute=Threads(options.computed_at_once, options.compute_timeout_s),
         standing=process.placing.as_now,
         journal=process.journal,
+        for_room=process.placing.inadmissible.for_room,
     )
     leader, clock = election.leader, process.clock
     return QueryServer(

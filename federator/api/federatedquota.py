@@ -261,9 +261,10 @@ class Spec(Model):
     ordering: Literal["Priority", "FairShare", "BorrowLast"] | None = None
     """Of an account without a parent: who is first in its tree; then the higher priority, then the
     older. BorrowLast when left out: those that borrow less."""
-    queueing: Literal["BestEffort", "StrictFIFO"] | None = None
+    queueing: Literal["BestEffort", "StrictFIFO", "Backfilling"] | None = None
     """StrictFIFO: while the first of its waiting workloads does not fit, none after it is admitted.
-    BestEffort when left out."""
+    Backfilling: room is kept for the first of them, here or below, that waits for room in one
+    cluster; others may use it that have ended by then. BestEffort when left out."""
     fair_sharing: FairSharing | None = None
     """Of an account without a parent: rules under ordering FairShare."""
     max_priority: Int32 | None = None
@@ -399,6 +400,7 @@ def to_account(obj: Obj) -> QuotaAccount:
         fungibility=_fungibility(raw.mapping(spec, "domainChoice")),
         ordering=_ORDERINGS.get(raw.text(spec, "ordering")),
         strict=raw.text(spec, "queueing") == "StrictFIFO",
+        backfills=raw.text(spec, "queueing") == "Backfilling",
         strategies=raw.texts(spec, "fairSharing", "preemptionStrategies"),
         unread=(
             *_unread(tiers, "spec.tiers"),

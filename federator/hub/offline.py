@@ -33,6 +33,7 @@ from federator.scheduling import cycle
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Entry, Standing
 from federator.scheduling.queue import Queue
+from federator.scheduling.queueing_hints import FOR_ROOM, Waiting
 from federator.status import reasons
 
 NAMESPACE = ("v1", "Namespace")
@@ -59,6 +60,8 @@ class Situation:
     """The objects it was made from."""
     standings: dict[WorkloadKey, Standing] = field(default_factory=dict)
     """From the leading hub's memory; all others come from the objects."""
+    for_room: tuple[Ask, ...] | None = None
+    """Those that hold nothing and wait for room, from its memory; None: by the objects."""
 
     def ask_of(self, workload: Workload) -> Ask | None:
         """The workload's ask under the policies in force; None when it cannot be read."""
@@ -104,7 +107,7 @@ class Situation:
         )
         made = cycle.run(
             entries,
-            Queue(),
+            self._queue(),
             snapshot,
             self.commitments,
             seq=numbers.__next__,
@@ -113,6 +116,25 @@ class Situation:
         for bug in made.failed.values():
             raise bug
         return made
+
+    def _queue(self) -> Queue:
+        """The queue with those for whom room may be kept."""
+        queue = Queue()
+        if not any(account.backfills for account in self.snapshot.quotas):
+            return queue
+        if self.for_room is None:
+            asks = (
+                self.ask_of(self.workloads[key])
+                for key, record in self.records.items()
+                if record.terms.reason in FOR_ROOM and not record.shares
+            )
+            self.for_room = tuple(ask for ask in asks if ask is not None)
+        waiting = {
+            ask.key: Waiting(ask.key, ask.project, Reason.INSUFFICIENT_CAPACITY, ask=ask)
+            for ask in self.for_room
+        }
+        queue.settle(waiting, waiting)
+        return queue
 
     def _other(self, key: WorkloadKey) -> Entry | None:
         """The entry of a workload that may have to leave for another."""
@@ -266,7 +288,10 @@ def _book(situation: Situation, decisions: Iterable[Mapping[str, Any]]) -> None:
         if (charged := record.commitment(of)) is not None:
             situation.commitments.record(charged)
         elif workload is not None and ours and workload.ask is not None:
-            situation.commitments.record(Commitment.of(workload.ask, record.shares))
+            began_s = record.facts.as_of or None
+            situation.commitments.record(
+                Commitment.of(workload.ask, record.shares, began_s=began_s)
+            )
 
 
 def _with_uid(obj: Mapping[str, Any]) -> Mapping[str, Any]:

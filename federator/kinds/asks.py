@@ -64,8 +64,16 @@ def ask(
         privileges=privileges.of(obj, verbs, profile),
         overlaps=verbs.overlaps,
         ordinals=verbs.ordinals.of(obj) if verbs.ordinals is not None else None,
+        run_s=_run_s(obj, verbs),
         own=None if own == shape.requests else interning.value(own),
     )
+
+
+def _run_s(obj: Obj, verbs: WorkloadVerbs) -> int | None:
+    """The deadline of what ends, which is the only run time that is certain."""
+    if verbs.unit is not Unit.SHARDS:
+        return None
+    return max(raw.integer(obj, "spec", "activeDeadlineSeconds"), 0) or None
 
 
 def shape_of(obj: Obj, verbs: WorkloadVerbs, profile: Obj | None) -> PodShape:

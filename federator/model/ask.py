@@ -375,6 +375,8 @@ class Ask:
     None: same as the shape."""
     ordinals: Ordinals | None = None
     """Of copies with numbers; None for interchangeable ones and for shards."""
+    run_s: int | None = None
+    """Seconds after its beginning by which it has ended; None when that is not known: never."""
 
     @property
     def in_one(self) -> bool:

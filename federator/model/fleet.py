@@ -174,9 +174,15 @@ class Commitment:
     whole: bool = field(default=True, compare=False)
     """Fewer of its copies are of no use: when it leaves, all of it does. These three are not part
     of what is charged."""
+    run_s: int | None = field(default=None, compare=False)
+    """As in the ask."""
+    began_s: float | None = field(default=None, compare=False)
+    """When it was given its first copies, in epoch seconds. These two are no part of it either."""
 
     @staticmethod
-    def of(ask: Ask, shares: Sequence[Share], done: Ranges = ()) -> "Commitment":
+    def of(
+        ask: Ask, shares: Sequence[Share], done: Ranges = (), *, began_s: float | None = None
+    ) -> "Commitment":
         """What the workload holds by these shares; finished shards hold neither room nor quota."""
         shape = charged_shape(ask.shape, shares)
         made = _commitment(
@@ -190,6 +196,8 @@ class Commitment:
             ask.priority,
             ask.created_s,
             ask.in_one,
+            ask.run_s,
+            began_s,
         )
         return made.without(done)
 
@@ -201,6 +209,13 @@ class Commitment:
     @property
     def usage(self) -> Resources:
         return self.shape.requests * self.copies
+
+    @property
+    def ends_s(self) -> float | None:
+        """When it has ended at the latest, in epoch seconds; None when that is not known."""
+        if self.run_s is None or self.began_s is None:
+            return None
+        return self.began_s + self.run_s
 
     def without(self, done: Ranges) -> "Commitment":
         """The commitment when exactly these shards are done: they hold neither room nor quota."""
@@ -354,6 +369,8 @@ class QuotaAccount:
     """Of an account without a parent: the order in its tree; None where it does not say."""
     strict: bool = False
     """Its first waiting workload lets none of its others go before it (queueing: StrictFIFO)."""
+    backfills: bool = False
+    """What of it waits for room is kept room (queueing: Backfilling), also below it."""
     strategies: tuple[str, ...] = ()
     """The rules of fair sharing, of an account without a parent; none for the usual ones."""
     unread: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ since its pods have found each other by then.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from federator.model import decision as decisions
 from federator.model.ask import Ask, PodShape
@@ -19,6 +20,8 @@ from federator.placement import inputs
 from federator.placement.room.gangs import Trial
 from federator.placement.room.ledger import Ledger
 from federator.placement.selection import candidates
+
+KEPT: Final = "has the room, which is kept for others"
 
 
 def decide(  # noqa: PLR0917 what the engine is given
@@ -71,7 +74,7 @@ def _counts(
         tried = replace(ask, shape=ask.shape.granted(_with(extra, most, least)))
         if ledger.admission(tried, 1, held=0).copies < 1:
             return False
-        fits = ledger.trial(tried.shape).fits
+        fits = ledger.rooms(tried.shape)
         return any(fits[at] != 0 for at in open_to)
 
     low, high = 0, sum(most) - sum(least)
@@ -111,13 +114,15 @@ class Shortage:
         best = max(full, key=self._nearness)
         pods = sum(count for _, count in self.shape.pods)
         message = (
-            f"no cluster has room for all {pods} pods at once; nearest: {best} {self.why(best)}"
+            f"no cluster has room for all {pods} pods at once; nearest: {best}"
+            f" {self.why(best) or KEPT}"
         )
         every = tuple(
-            replace(verdict, message=f"cluster {verdict.cluster} {self.why(verdict.cluster)}")
+            replace(verdict, message=f"cluster {name} {self.why(name) or KEPT}")
             if verdict.reason is Reason.INSUFFICIENT_CAPACITY
             else verdict
             for verdict in made.verdicts
+            for name in (verdict.cluster,)
         )
         return replace(made, message=message, verdicts=every)
 
@@ -129,7 +134,7 @@ class Shortage:
         def said(verdict: Verdict) -> Verdict:
             if verdict.reason is not Reason.INSUFFICIENT_CAPACITY:
                 return verdict
-            text = self._component(places[verdict.cluster])
+            text = self._component(places[verdict.cluster]) or KEPT
             return replace(verdict, message=f"cluster {verdict.cluster} {text}")
 
         def grouped() -> Grouped:

@@ -8,7 +8,7 @@ hold (`Decided.after`) in the commitments.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from federator.model import seq as seqs
 from federator.model import shards
@@ -28,6 +28,7 @@ from federator.scheduling.entry import Entry, Standing
 from federator.scheduling.queue import Queue
 from federator.scheduling.queueing_hints import Hint, HintKind, Waiting
 from federator.scheduling.refusals import Made
+from federator.scheduling.waiting.reservations import Reservation, Reservations
 from federator.scheduling.write_order import Decided, Effect
 
 _decided = quickly(Decided)
@@ -46,6 +47,10 @@ class Cycle:
     failed: Mapping[WorkloadKey, Exception]
     """Entries without a decision because of a bug. Each failure is rolled back and affects no other
     entry."""
+    kept: Mapping[str, Reservation] = field(default_factory=dict)
+    """By cluster: for whom room is kept there."""
+    unkept: tuple[str, ...] = ()
+    """Clusters in which room is no longer kept for the workload for which it was."""
 
     @property
     def write_order(self) -> Sequence[tuple[Effect, Sequence[Decided]]]:
@@ -57,6 +62,16 @@ class Cycle:
     def hints(self) -> tuple[Hint, ...]:
         """Hints for other workloads once the decisions have been written."""
         return (Hint(HintKind.QUOTA),) if any(map(write_order.gives_up, self.decided)) else ()
+
+    @property
+    def unkept_hints(self) -> tuple[Hint, ...]:
+        """Hints for those who may have room that was kept from them."""
+        return tuple(Hint(HintKind.ROOM, name) for name in self.unkept)
+
+    @property
+    def keys(self) -> tuple[WorkloadKey, ...]:
+        """Of the workloads that were decided."""
+        return tuple(decided.key for decided in self.decided)
 
 
 def order(asks: Sequence[Ask], snapshot: FleetSnapshot, commitments: Commitments) -> list[Ask]:
@@ -75,6 +90,7 @@ def run(
 ) -> Cycle:
     """Decides on the heads of the queue, in order, above what all workloads hold already; and
     before them on those that leave for one of them, which `others` finds when they are not due.
+    Others of the queue may have room kept for them, from those that come after them in the order.
 
     `seq` returns the number of the next decision. The queue and the commitments are only read.
     """
@@ -86,18 +102,27 @@ def run(
     numbers: dict[str, int] = {}
     decided: list[Decided] = []
     failed: dict[WorkloadKey, Exception] = {}
-    asks = ordering.order([turn.entry.charged for turn in turns.values()], commitments, ledger)
-    for turn in (*leaving, *(turns[ask.key] for ask in asks)):
+    kept = Reservations(queue.for_room(), turns.keys(), commitments, ledger)
+    due = [turn.entry.charged for turn in turns.values()]
+    asks = ordering.order([*due, *kept.waiting], commitments, ledger)
+    for turn in (*leaving, *(turns.get(ask.key, ask) for ask in asks)):
+        if isinstance(turn, Ask):
+            kept.reserve(turn, now=True)
+            continue
         entry, ask, mark = turn.entry, turn.entry.charged, ledger.mark()
         try:
+            kept.keep_from(entry.ask, leaves=turn.leaves is not None)
             inside = replace(turn, within=staged.clusters.get(ask.uid))
             decision = _decide(inside, snapshot, ledger, numbers, seq())
         except Exception as bug:
             ledger.rollback(mark)
             failed[ask.key] = bug
             continue
-        after = commitments.counted(Commitment.of(decision.under or ask, decision.shares))
+        after = commitments.counted(
+            Commitment.of(decision.under or ask, decision.shares, began_s=snapshot.as_of)
+        )
         ledger.hold(after)
+        decision = kept.decided(entry.ask, decision, after)
         before = commitments.commitment(ask.uid)
         decided.append(
             _decided(entry=entry, decision=decision, before=before, after=after, sake=turn.sake)
@@ -108,7 +133,7 @@ def run(
         if (waiting := _lacking(decided_entry)) is not None
     }
     requeues = {key: queue.retry_after_s(key) for key in inadmissible}
-    return Cycle(tuple(decided), inadmissible, requeues, failed)
+    return Cycle(tuple(decided), inadmissible, requeues, failed, kept.made, kept.ended(queue.kept))
 
 
 def _lacking(decided: Decided) -> Waiting | None:

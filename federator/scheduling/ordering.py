@@ -98,6 +98,11 @@ def _places(asks: Iterable[Ask], ledger: Ledger) -> dict[str, int]:
     return places
 
 
+def standing(ask: Ask) -> tuple[int, int, float, WorkloadKey, str]:
+    """The order without regard to room and shares."""
+    return (*_standing(ask), *_age(ask))
+
+
 def _standing(ask: Ask) -> tuple[int, int]:
     return _RANK[ask.tier], -ask.priority
 

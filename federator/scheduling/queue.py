@@ -2,10 +2,17 @@
 one. It has no task and no clock; the caller keeps the time."""
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
 
+from federator.model.ask import Ask
 from federator.model.names import WorkloadKey
 from federator.scheduling import queueing_hints
-from federator.scheduling.queueing_hints import Hint, Waiting
+from federator.scheduling.queueing_hints import Hint, HintKind, Waiting
+from federator.scheduling.waiting.reservations import Reservation
+
+NOTHING: Final[Mapping[str, Reservation]] = MappingProxyType({})
+"""No room is kept for anybody."""
 
 
 class Queue:
@@ -16,6 +23,9 @@ class Queue:
         self._inadmissible: dict[WorkloadKey, Waiting] = {}
         self._attempts: dict[WorkloadKey, int] = {}
         """How often each was decided since it began to wait."""
+        self._for_room: dict[WorkloadKey, Ask] = {}
+        self.kept: Mapping[str, Reservation] = NOTHING
+        """By cluster: for whom the last cycle kept room there."""
 
     def __contains__(self, key: WorkloadKey) -> bool:
         return key in self._inadmissible
@@ -23,8 +33,14 @@ class Queue:
     def __len__(self) -> int:
         return len(self._inadmissible)
 
+    def for_room(self) -> Iterable[Ask]:
+        """Those that hold nothing and wait for room, in any order."""
+        return self._for_room.values()
+
     def requeued_by(self, *hints: Hint) -> list[WorkloadKey]:
         """The workloads that one of these hints may help, in order."""
+        if not hints:
+            return []
         return queueing_hints.requeued(hints, self._inadmissible.values())
 
     def retry_after_s(self, key: WorkloadKey) -> float:
@@ -32,17 +48,31 @@ class Queue:
         return queueing_hints.retry_after_s(self._attempts.get(key, 0))
 
     def settle(
-        self, decided: Iterable[WorkloadKey], inadmissible: Mapping[WorkloadKey, Waiting]
+        self,
+        decided: Iterable[WorkloadKey],
+        inadmissible: Mapping[WorkloadKey, Waiting],
+        kept: Mapping[str, Reservation] = NOTHING,
     ) -> None:
-        """Records the result of a cycle for the workloads that it decided."""
+        """Records the result of a cycle for the workloads that it decided, and for which of all it
+        kept room."""
+        self.kept = kept
         for key in decided:
-            if key in inadmissible:
-                self._attempts[key] = self._attempts.get(key, 0) + 1
-                self._inadmissible[key] = inadmissible[key]
-            else:
+            if key not in inadmissible:
                 self.forget(key)
+                continue
+            self._attempts[key] = self._attempts.get(key, 0) + 1
+            waiting = self._inadmissible[key] = inadmissible[key]
+            if waiting.ask is not None:
+                self._for_room[key] = waiting.ask
+            else:
+                self._for_room.pop(key, None)
 
-    def forget(self, key: WorkloadKey) -> None:
-        """The workload is gone, or lacks nothing."""
+    def forget(self, key: WorkloadKey) -> tuple[Hint, ...]:
+        """The workload is gone, suspended, or lacks nothing. Returns whom that may help: those who
+        may have the room that was kept for it."""
         self._inadmissible.pop(key, None)
         self._attempts.pop(key, None)
+        self._for_room.pop(key, None)
+        return tuple(
+            Hint(HintKind.ROOM, name) for name, kept in self.kept.items() if kept.ask.key == key
+        )

@@ -50,6 +50,8 @@ class Waiting:
     project: str
     reason: Reason
     clusters: frozenset[str] | None = None
+    ask: Ask | None = None
+    """Of one that holds nothing and waits for room: some may be kept for it."""
 
 
 _NEVER: Final = frozenset(
@@ -59,6 +61,11 @@ _NEVER: Final = frozenset(
 of these requeues it anyway."""
 _CLOSED: Final = frozenset({Reason.NOT_SELECTED, Reason.NOT_ALLOWED, Reason.API_NOT_AVAILABLE})
 """Verdicts of clusters where room alone changes nothing."""
+
+FOR_ROOM: Final = frozenset(
+    {Reason.INSUFFICIENT_CAPACITY, Reason.AT_MAXIMUM, Reason.GANG_INCOMPLETE}
+)
+"""What holds nothing waits for room in one cluster: AtMaximum where it may be in one only."""
 
 
 def for_all(ask: Ask) -> bool:
@@ -88,8 +95,13 @@ def waits(ask: Ask, decision: Decision, capped: Mapping[str, int] = NOBODY) -> W
     hopeful = frozenset(
         verdict.cluster for verdict in decision.verdicts if verdict.reason not in _CLOSED
     )
+    for_room = decision.reason in FOR_ROOM and not decision.shares
     return Waiting(
-        decision.key, ask.project, decision.reason, hopeful if decision.verdicts else None
+        decision.key,
+        ask.project,
+        decision.reason,
+        hopeful if decision.verdicts else None,
+        ask if for_room else None,
     )
 
 

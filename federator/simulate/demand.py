@@ -80,3 +80,5 @@ class Work:
     """None: every attempt completes."""
     curve: tuple[Scaling, ...] = ()
     """How a service is scaled after its submission, by time."""
+    deadline_s: int | None = None
+    """By which it says to have ended, counted from its start; None: it does not say."""

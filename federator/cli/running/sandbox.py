@@ -246,6 +246,7 @@ async def query_port(federation: Any) -> "QueryServer":
             hub.placing.as_now,
             hub.journal,
             gates,
+            hub.placing.inadmissible.for_room,
         )
 
     server = QueryServer(

@@ -106,9 +106,9 @@ class Placing:
             at_once=options.batches_at_once,
         )
 
-    def requeue(self, hint: Hint) -> None:
+    def requeue(self, *hints: Hint) -> None:
         """Room, quota or membership changed: queues the workloads that this could help."""
-        for key in self.inadmissible.requeued_by(hint):
+        for key in self.inadmissible.requeued_by(*hints):
             self.queue.add(key)
 
     def _note_unschedulable(self, member: Member, key: WorkloadKey) -> None:
@@ -193,8 +193,7 @@ class Placing:
         )
 
     def as_now(self, workload: Workload) -> Standing:
-        """The standing of a workload, or of an edit of one, for a trial in another thread: a copy
-        that no longer changes."""
+        """A copy of the standing of a workload, or of an edit, for a trial in another thread."""
         standing = self.standing(workload, self.state.record_of(workload))
         cached = self.state.workloads.get(workload.key)
         pods_as_they_are = cached is not None and cached.content == workload.content
@@ -214,7 +213,7 @@ class Placing:
             restored.numbered(self.state, decided.decision)
             self.state.commitments.assume(decided.after)
             self.moves.note(decided.entry.ask, decided.decision)
-        self.inadmissible.settle((decided.key for decided in made.decided), made.inadmissible)
+        self.inadmissible.settle(made.keys, made.inadmissible, made.kept)
         for key, in_s in made.requeues.items():
             self.queue.add_after(key, in_s)
 
@@ -242,6 +241,7 @@ class Placing:
                     ]
                 complete = all(task.result() for task in written)
             pledge.settle(kept=complete)
+        self.requeue(*made.unkept_hints)
         if made.hints:
             self.state.signals.freed()
         else:
@@ -254,8 +254,7 @@ class Placing:
 
     def _due(self, key: WorkloadKey, snapshot: FleetSnapshot, memo: dict[Any, Any]) -> Due | None:
         """What has to be decided for a key; None when the decision in force is still right. `memo`
-        caches what the batch has computed from the snapshot. The rule is `scheduling.due`; this
-        method collects its inputs and stores the result."""
+        caches what the batch has computed from the snapshot. The rule is `scheduling.due`."""
         workload = self.state.workloads.get(key)
         self._forget_unheard(key, workload)
         verdict = due_rule.look(self._presence(key, workload))
@@ -263,6 +262,7 @@ class Placing:
             self._forget(key, workload)
             return None
         if verdict is Verdict.LEAVE:
+            self.requeue(*self.inadmissible.forget(key))
             return None
         if (in_s := self.caps.refresh(key)) is not None:
             self.queue.add_after(key, in_s)
@@ -305,7 +305,7 @@ class Placing:
 
     def _forget(self, key: WorkloadKey, workload: Workload | None) -> None:
         """A workload is gone or being deleted, or cannot be read."""
-        self.inadmissible.forget(key)
+        self.requeue(*self.inadmissible.forget(key))
         self._vetted.pop(key, None)
         self.moves.forget(key)
         if workload is not None:

@@ -8,7 +8,7 @@ thread, few at once, and stops when the caller has gone.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
@@ -26,6 +26,7 @@ from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.threads import Overloaded, Stop
 from federator.model import plaintext
+from federator.model.ask import Ask
 from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef
 from federator.placement.policy.policies import Policies
@@ -55,6 +56,8 @@ class Inputs:
     standing: Callable[[Workload], Standing]
     """What a workload has, as the hub knows it now."""
     timeout_s: float
+    for_room: Callable[[], Iterable[Ask]] = tuple
+    """Those that hold nothing and wait for room."""
 
     async def read(self, ref: ObjectRef) -> dict[str, Any] | None:
         """An object of the host; None where there is none. Raises `Refused`."""
@@ -230,6 +233,7 @@ def _taken(inputs: Inputs, workload: Workload) -> Situation:
         for name, view in snapshot.clusters.items()
         if view.capacity
     }
+    backfills = any(account.backfills for account in snapshot.quotas)
     rules = (
         rule for rule in state.rules if rule.cluster_wide or rule.policy.namespace == key.namespace
     )
@@ -238,6 +242,7 @@ def _taken(inputs: Inputs, workload: Workload) -> Situation:
         rules=Policies(rules, in_force_max=state.rules.in_force_max),
         workloads={key: workload},
         records={key: record} if record is not None else {},
-        commitments=state.commitments.as_now(workload.uid, counted),
+        commitments=state.commitments.as_now(workload.uid, counted, ends=backfills),
         standings={key: inputs.standing(workload)},
+        for_room=tuple(inputs.for_room()) if backfills else (),
     )

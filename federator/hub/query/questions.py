@@ -6,7 +6,7 @@ controller.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.threads import Overloaded
+from federator.model.ask import Ask
 from federator.model.errors import FieldError
 from federator.model.kubernetes import selectors
 from federator.model.names import WorkloadKey
@@ -54,6 +55,8 @@ class Sources:
     journal: Journal
     gates: dict[str, asyncio.Semaphore] = field(default_factory=dict)
     """By member: bounds what all callers together ask of it at once."""
+    for_room: Callable[[], Iterable[Ask]] = tuple
+    """Those that hold nothing and wait for room."""
 
     def gate(self, cluster: str) -> asyncio.Semaphore:
         return self.gates.setdefault(
@@ -145,6 +148,7 @@ def _inputs(sources: Sources) -> Inputs:
         sources.compute,
         sources.standing,
         sources.options.member_timeout_s,
+        sources.for_room,
     )
 
 

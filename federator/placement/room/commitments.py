@@ -15,6 +15,7 @@ import itertools
 import operator
 import weakref
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from federator.model.ask import PodShape, Tier
@@ -57,6 +58,8 @@ class Commitments:
         self._tree: tuple[tuple[QuotaAccount, ...], Tree] | None = None
         self._trails: dict[str, dict[str, _Trail]] = {}
         self._recent: dict[str, list[_Place]] = {}
+        self._ending: dict[str, dict[str, Commitment]] = {}
+        """cluster -> uid -> what holds something there and says how long it runs."""
         self._unsorted: set[str] = set()
         """Clusters whose `_recent` must be sorted before it is read."""
         self._leaving: dict[str, set[str]] = {}
@@ -92,7 +95,15 @@ class Commitments:
         an equal commitment changes nothing."""
         commitment = self.counted(commitment)
         before = self._commitments.get(commitment.uid)
+        if before is not None and before.began_s is not None and before.copies:
+            began_s = before.began_s
+            if commitment.began_s is None or began_s < commitment.began_s:
+                commitment = replace(commitment, began_s=began_s)
         if before == commitment:
+            if (before.run_s, before.began_s) != (commitment.run_s, commitment.began_s):
+                self._note_end(before, there=False)
+                self._commitments[commitment.uid] = commitment
+                self._note_end(commitment, there=True)
             return
         if before is not None:
             self._account(before, -1)
@@ -210,6 +221,12 @@ class Commitments:
             self._touch(cluster)
             self._missed[cluster] = missed
 
+    def ends(self, cluster: str) -> Iterator[Commitment]:
+        """What holds something in the cluster and is known to end, by uid."""
+        here = self._ending.get(cluster, {})
+        for uid in sorted(here):
+            yield here[uid]
+
     def usage(self, project: str, tier: Tier) -> Resources:
         """What the project's workloads of one tier hold, over all clusters."""
         return self._usage.get((project, tier), ZERO)
@@ -303,10 +320,11 @@ class Commitments:
                 charges[shape] = charges.get(shape, 0) + copies
         return list(charges.items())
 
-    def as_now(self, uid: str, counted: Mapping[str, int]) -> "Commitments":
+    def as_now(self, uid: str, counted: Mapping[str, int], *, ends: bool = False) -> "Commitments":
         """A copy for deciding about this one workload elsewhere, even in another thread: what it
         holds, the use of all projects, and what the summaries up to the given seq (`counted`, by
-        cluster) do not include. Later changes are not in it."""
+        cluster) do not include. With `ends` also what is known to end. Later changes are not in it.
+        """
         made = Commitments()
         made._commitments = {uid: own} if (own := self._commitments.get(uid)) is not None else {}
         made._done = {uid: done} if (done := self._done.get(uid)) else {}
@@ -315,6 +333,8 @@ class Commitments:
             dict(self._placed),
             dict(self._bases),
         )
+        if ends:
+            made._ending = {cluster: dict(here) for cluster, here in self._ending.items()}
         for cluster, includes_seq in counted.items():
             self._tidy(cluster, includes_seq)
             recent = self._recent_of(cluster)
@@ -339,6 +359,7 @@ class Commitments:
         made._trails = {cluster: dict(trails) for cluster, trails in self._trails.items()}
         made._recent = {cluster: list(places) for cluster, places in self._recent.items()}
         made._unsorted = set(self._unsorted)
+        made._ending = {cluster: dict(here) for cluster, here in self._ending.items()}
         made._leaving = {cluster: set(uids) for cluster, uids in self._leaving.items()}
         made._sent = {cluster: dict(seqs) for cluster, seqs in self._sent.items()}
         made._missed = {cluster: dict(seqs) for cluster, seqs in self._missed.items()}
@@ -364,6 +385,17 @@ class Commitments:
             del self._usage[key]
         if commitment.copies:
             self._placed[commitment.project] = self._placed.get(commitment.project, 0) + sign
+        self._note_end(commitment, there=sign > 0)
+
+    def _note_end(self, commitment: Commitment, *, there: bool) -> None:
+        if commitment.run_s is None:
+            return
+        for holding in commitment.holdings:
+            here = self._ending.setdefault(holding.cluster, {})
+            if there and copies_of(holding):
+                here[commitment.uid] = commitment
+            else:
+                here.pop(commitment.uid, None)
 
     def _heard_of(self, cluster: str, uid: str) -> None:
         """Nothing of the workload is in flight to this cluster any more."""

@@ -96,6 +96,9 @@ class Ledger:
         self.rulings: Mapping[str, quota.Admission] = {}
         """uid -> the most that it may get in this cycle, by what was decided before on who gets
         quota."""
+        self.keep: Callable[[PodShape, Ints], Ints] | None = None
+        """What of the rooms for a shape is left when something is kept for others; None where
+        nothing is."""
         self._undo: list[Callable[[Ledger], object]] = []
         """What takes back what was given. The ledger is an argument: it ends with its cycle, and
         not when the collector finds it.
@@ -124,7 +127,8 @@ class Ledger:
 
     def rooms(self, shape: PodShape) -> Ints:
         """As `room`, for all clusters of the snapshot in the order of their names."""
-        return self.trial(shape).fits if shape.parts else self.world.rooms(shape)
+        rooms = self.trial(shape).fits if shape.parts else self.world.rooms(shape)
+        return rooms if self.keep is None else self.keep(shape, rooms)
 
     def trial(self, shape: PodShape) -> gangs.Trial:
         """Where all pods of a gang fit together now, and where which do not."""

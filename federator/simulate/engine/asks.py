@@ -21,7 +21,7 @@ SERVICE: Final = "service"
 KIND_OF: Final = {SERVICE: "PinterestService"}
 JOB_KIND: Final = "PinterestJobSet"
 GENERATION: Final = 1
-_OWN: Final = frozenset({"key", "uid", "created_s"})
+_OWN: Final = frozenset({"key", "uid", "created_s", "run_s"})
 """Fields that differ between asks of works that are alike."""
 
 
@@ -62,7 +62,13 @@ class Asks:
             first = self._first(work)
             names_of = (field.name for field in fields(first) if field.name not in _OWN)
             like = self._like[alike] = {name: getattr(first, name) for name in names_of}
-        return _ask(**like, key=key_of(work), uid=work.id, created_s=float(work.submit_s))
+        return _ask(
+            **like,
+            key=key_of(work),
+            uid=work.id,
+            created_s=float(work.submit_s),
+            run_s=work.deadline_s,
+        )
 
     def _recorded(self, work: Work, recorded: Recorded) -> Ask:
         ask = recorded.ask

@@ -15,8 +15,9 @@ from typing import Final
 from federator.model.ask import Ask
 from federator.model.names import WorkloadKey
 from federator.placement.quota.quota import BY_QUOTA
-from federator.scheduling.queue import Queue
+from federator.scheduling.queue import NOTHING, Queue
 from federator.scheduling.queueing_hints import Hint, HintKind, Waiting, may_help
+from federator.scheduling.waiting.reservations import Reservation
 from federator.simulate.engine.running import Running
 
 FEW: Final = 32
@@ -75,17 +76,21 @@ class Backlog(Queue):
         """Whether works were left out since then."""
 
     def settle(
-        self, decided: Iterable[WorkloadKey], inadmissible: Mapping[WorkloadKey, Waiting]
+        self,
+        decided: Iterable[WorkloadKey],
+        inadmissible: Mapping[WorkloadKey, Waiting],
+        kept: Mapping[str, Reservation] = NOTHING,
     ) -> None:
         if not inadmissible and not len(self):
+            self.kept = kept
             return
-        super().settle(decided, inadmissible)
+        super().settle(decided, inadmissible, kept)
         for key, waiting in inadmissible.items():
             self._line_up(key, waiting)
 
-    def forget(self, key: WorkloadKey) -> None:
-        super().forget(key)
+    def forget(self, key: WorkloadKey) -> tuple[Hint, ...]:
         self._leave(key)
+        return super().forget(key)
 
     def requeued_by(self, *hints: Hint) -> list[WorkloadKey]:
         """The works that one of these hints may help, first come first."""
@@ -197,6 +202,7 @@ def _likeness(running: Running, waiting: Waiting) -> object:
         ask.project,
         ask.tier,
         ask.priority,
+        ask.run_s,
         waiting.reason,
         waiting.clusters,
     )

@@ -250,10 +250,10 @@ class _Simulation:
         for bug in made.failed.values():
             raise bug
         self.recording.cycles += 1
-        hints = list(made.hints)
+        hints = [*made.hints, *made.unkept_hints]
         for decided in made.decided:
             hints += self._apply(decided)
-        world.inadmissible.settle([decided.key for decided in made.decided], made.inadmissible)
+        world.inadmissible.settle(made.keys, made.inadmissible, made.kept)
         world.requeue(hints)
 
     def _apply(self, decided: Decided) -> list[Hint]:

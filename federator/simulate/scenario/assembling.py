@@ -5,6 +5,7 @@ What sources leave open (a resource that nobody recorded, rows that were left ou
 sentence of the inputs' assumptions.
 """
 
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,6 +22,7 @@ from federator.model.fleet import QuotaAccount
 from federator.model.resources import CPU, GPU, MEMORY
 from federator.placement.policy.policies import Rule
 from federator.simulate.demand import Work
+from federator.simulate.engine.asks import SERVICE
 from federator.simulate.inputs import Inputs
 from federator.simulate.scenario import aggregates, drawing, events, fleet, recorded, wanted
 from federator.simulate.scenario.fields import near
@@ -198,8 +200,16 @@ def _works(
             else work
             for work in works
         ]
+    if given.deadlines is not None:
+        works = [replace(work, deadline_s=_deadline(work, given.deadlines)) for work in works]
     works.sort(key=lambda work: work.submit_s)
     return tuple(_scaled(works, given.scale)), origin_s, notes
+
+
+def _deadline(work: Work, times: Fraction) -> int | None:
+    if work.runtime_s is None or work.failing is not None or work.kind == SERVICE:
+        return None
+    return math.ceil(work.runtime_s * times)
 
 
 def _window(trace: Trace, given: TraceFile) -> list[Work]:

@@ -480,6 +480,9 @@ class Demand(Model):
     """Time between check-points of works that name none; without it a lost work begins again."""
     backoff_limit: Annotated[int, Field(ge=0, le=1000)] | None = None
     """Of jobs that fail and name none."""
+    deadlines: Annotated[Portion, Field(ge=1)] | None = None
+    """Jobs say how long they run at most (activeDeadlineSeconds): so many times their run time. Not
+    those that fail."""
 
     @model_validator(mode="after")
     def _some(self) -> Self:

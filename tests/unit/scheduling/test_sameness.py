@@ -20,7 +20,6 @@ from federator.model.decision import Decision, Reason
 from federator.model.names import WorkloadKey
 from federator.scheduling import cycle
 from federator.scheduling.entry import Entry
-from federator.scheduling.queue import Queue
 from tests.unit.hub.test_unschedulable_caps import befriend, choosy
 from tests.unit.hub.world import World, jobset, play, service, small_fleet
 from tests.unit.query.asking import at_once
@@ -88,7 +87,11 @@ def by_hub(world: World, key: WorkloadKey) -> Decision:
     entry = Entry(ask=ask, standing=standing, refused=state.refusal(workload))
     numbers = itertools.count(1)
     made = cycle.run(
-        [entry], Queue(), state.snapshot(placing.clock), state.commitments, seq=numbers.__next__
+        [entry],
+        placing.inadmissible,
+        state.snapshot(placing.clock),
+        state.commitments,
+        seq=numbers.__next__,
     )
     return made.decided[0].decision
 
@@ -103,7 +106,13 @@ async def by_port(world: World, key: WorkloadKey) -> Decision:
 def inputs_of(world: World) -> Inputs:
     hub = world.federation.hub
     return Inputs(
-        hub.state, hub.host, world.federation.clock, at_once, hub.placing.as_now, timeout_s=5.0
+        hub.state,
+        hub.host,
+        world.federation.clock,
+        at_once,
+        hub.placing.as_now,
+        timeout_s=5.0,
+        for_room=hub.placing.inadmissible.for_room,
     )
 
 
@@ -165,6 +174,43 @@ def test_whoever_asks_gets_the_decision_of_the_hub(seed: int) -> None:
         assert len({one.reason for one in found.values()}) > 1
 
     play(scenario, fleet=small_fleet(3, nodes=2), seed=seed)
+
+
+def alone_on_it(cpu: str, run_s: int, deadline_s: int | None = None) -> dict[str, Any]:
+    """A job set of one shard."""
+    spec = jobset(1, 1, cpu, {"embedded.federator/run-seconds": str(run_s)})
+    return spec | ({"activeDeadlineSeconds": deadline_s} if deadline_s else {})
+
+
+def test_room_that_is_kept_for_wide_work_is_kept_by_all() -> None:
+    """One node of 8 cpus: the wide job waits for 7 of them, small work passes it only if it has
+    ended by then, or into the cpu that is left."""
+
+    async def scenario(world: World) -> None:
+        keeps = {"projects": ["feed"], "queueing": "Backfilling"}
+        await world.create("FederatedQuota", "", "feed", keeps)
+        await world.create(PJS, "feed", "runs", alone_on_it("5", 120, 200))
+        await asyncio.sleep(20)
+        await world.create(PJS, "feed", "wide", alone_on_it("7", 30))
+        await asyncio.sleep(10)
+        await world.create(PJS, "feed", "late", alone_on_it("2", 5))
+        await world.create(PSVC, "feed", "web", service(2, "1", project="feed"))
+        await world.create(PJS, "feed", "brief", alone_on_it("2", 20, 60))
+        await asyncio.sleep(10)
+
+        found = {key.name: decision for key, decision in (await compared(world)).items()}
+        placed = {name: sum(one.slots for one in made.shares) for name, made in found.items()}
+        assert placed == {"runs": 1, "wide": 0, "late": 0, "web": 1, "brief": 1}
+        waits = await world.condition(PSVC, "feed", "web", "Placed")
+        assert waits["reason"] == "InsufficientCapacity"
+        assert "room is kept" in found["web"].message
+        assert "wide" not in found["web"].message
+
+        await asyncio.sleep(110)
+        assert await world._by_cluster("feed", "wide", "slots") == {"a": 1}
+        assert await world.shares("feed", "web") == {"a": 1}, "what is beside it"
+
+    play(scenario, fleet=small_fleet(1, nodes=1))
 
 
 def test_a_cluster_that_the_hub_has_capped_is_chosen_by_nobody() -> None:

@@ -1,0 +1,219 @@
+"""The room of one cluster later on, by the ends that are known: when those have ended that say how
+long they run at most, and nothing new has begun.
+
+Copies give their room back on the nodes that have most of it, since a summary does not say where
+they are. So room is expected rather too early than too late: what is kept for somebody until then
+is kept long enough. Pure.
+"""
+
+import bisect
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from federator.model.ask import PodShape
+from federator.model.fleet import Capacity
+from federator.model.kubernetes import taints
+from federator.model.resources import PODS, UNLIMITED, ZERO, Resources
+from federator.placement.room import nodes as nodes_module
+from federator.placement.room.binding import Ints
+from federator.placement.room.nodes import Make, Nodes
+
+Pods = Sequence[tuple[PodShape, int]]
+"""Single pods and how many there are of each, the largest first."""
+_ROUNDED: Final = 1 - 1e-9
+"""Sums over nodes are rounded: what is wanted is taken for a trifle less."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Single pods that are gone at `at_s`, in epoch seconds."""
+
+    at_s: float
+    shape: PodShape
+    copies: int
+
+
+class Future:
+    """One cluster from now on. `nodes`: what is free now."""
+
+    def __init__(
+        self, capacity: Capacity, nodes: Nodes, headroom: Resources | None, ends: Iterable[End]
+    ) -> None:
+        self._nodes, self._headroom = nodes, headroom
+        self._packs = capacity.packs
+        self._unbound = PODS not in capacity.allocatable
+        self._limits = _limits(capacity, nodes)
+        self._ends = sorted(ends, key=lambda end: end.at_s)
+        self._times = sorted({end.at_s for end in self._ends})
+        self._later: dict[int, tuple[Nodes, Resources | None]] = {}
+
+    def earliest(self, pods: Pods) -> float | None:
+        """When all these pods have room together for the first time, not counting now; None where
+        no end that is known makes it."""
+        low = self._possible(pods)
+        if low is None:
+            return None
+        step, high = 1, low
+        while not self._fits(high, pods):  # later there is never less room
+            if high == len(self._times):
+                return None
+            low, high, step = high + 1, min(high + step, len(self._times)), step * 2
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._fits(middle, pods) else (middle + 1, high)
+        return self._times[low - 1]
+
+    def beside(self, at_s: float, reserved: Pods, pods: Pods, most: int) -> int:
+        """How many times `pods` fit at this time when `reserved` has its room, `most` at most."""
+        nodes, headroom = self._at(bisect.bisect_right(self._times, at_s))
+        for shape, count in reserved:
+            nodes = nodes.charge(shape, count, packs=self._packs)
+        if headroom is not None:
+            headroom = headroom - _sum(reserved)
+            most = min(most, self._times_in(headroom, pods))
+        if len(pods) == 1:
+            shape, count = pods[0]
+            return max(min(nodes.copies(shape) // count, most), 0)
+        fits = 0
+        while fits < most and (left := _taken(nodes, pods, packs=self._packs)) is not None:
+            nodes, fits = left, fits + 1
+        return fits
+
+    def _possible(self, pods: Pods) -> int | None:
+        """After how many instants of ends the sums would do, at least one; None for never."""
+        names, wanted = self._nodes.names, _sum(pods)
+        if any(amount > 0 and name not in (*names, PODS) for name, amount in wanted.items()):
+            return None
+        want = np.array([wanted[name] for name in names], dtype=np.float64) * _ROUNDED
+        free = self._nodes.free.astype(np.float64) @ self._nodes.counts
+        back = np.zeros((len(self._times), len(names)), dtype=np.float64)
+        at = -1
+        for index, end in enumerate(self._ends):
+            at += not index or end.at_s != self._ends[index - 1].at_s
+            back[at] += nodes_module.need_in(names, end.shape) * end.copies
+        enough = (free + back.cumsum(axis=0) >= want).all(axis=1)
+        return int(enough.argmax()) + 1 if enough.any() else None
+
+    def _fits(self, after: int, pods: Pods) -> bool:
+        nodes, headroom = self._at(after)
+        if headroom is not None and not self._times_in(headroom, pods):
+            return False
+        return _taken(nodes, pods, packs=self._packs) is not None
+
+    def _times_in(self, headroom: Resources, pods: Pods) -> int:
+        """How many times the pods fit into what spec.usable leaves."""
+        wanted = {
+            name: amount
+            for name, amount in _sum(pods).items()
+            if not (name == PODS and self._unbound)
+        }
+        return headroom.fits(Resources(wanted))
+
+    def _at(self, after: int) -> tuple[Nodes, Resources | None]:
+        """What is free after so many instants of ends."""
+        known = self._later.get(after)
+        if known is not None:
+            return known
+        until = self._times[after - 1] if after else -1.0
+        back: dict[PodShape, int] = {}
+        for end in self._ends:
+            if after and end.at_s <= until:
+                back[end.shape] = back.get(end.shape, 0) + end.copies
+        nodes, headroom = self._nodes, self._headroom
+        for shape, copies in back.items():
+            nodes = returned(nodes, shape, copies, self._limits)
+            headroom = None if headroom is None else headroom + shape.requests * copies
+        self._later[after] = nodes, headroom
+        return nodes, headroom
+
+
+def returned(nodes: Nodes, shape: PodShape, copies: int, limits: Ints) -> Nodes:
+    """The nodes after so many copies have gone, from those nodes that are emptiest and may have had
+    them. A copy may be charged what its pod does not request, so what it gives back is cut to what
+    a node has (`limits`, as of `_limits`)."""
+    need = nodes_module.need_in(nodes.names, shape)
+    used = np.flatnonzero(need)
+    if copies <= 0 or not used.size or not nodes.counts.size:
+        return nodes
+    most = limits[:, nodes.kinds]
+    gaps = np.where(most == UNLIMITED, UNLIMITED, most - nodes.free)[used] // need[used, None]
+    counted = np.array([nodes.names[index] == PODS for index in used])
+    heights = np.maximum(gaps[~counted].max(axis=0, initial=0), 0)
+    if counted.all():
+        heights = np.maximum(gaps.min(axis=0), 0)
+    elif counted.any():
+        heights = np.minimum(heights, np.maximum(gaps[counted][0], 0))
+    makes = nodes.makes
+    if makes.tainted:
+        open_to = [
+            taints.untolerated(make.taints, shape.tolerations) is None for make in makes.every
+        ]
+        heights[~np.array(open_to)[nodes.kinds]] = 0
+    bounded = np.maximum(most[used], 1)
+    emptiness = (nodes.free[used] / bounded).sum(axis=0)
+    each = np.zeros(nodes.counts.size, dtype=np.int64)
+    parts: list[tuple[int, int, int]] = []
+    for row in np.argsort(-emptiness, kind="stable").tolist():
+        height, count = int(heights[row]), int(nodes.counts[row])
+        if not height or not copies:
+            continue
+        if copies >= height * count:
+            each[row] = height
+            copies -= height * count
+            continue
+        whole, rest = divmod(copies, height)
+        parts += [(row, number, took) for number, took in ((whole, height), (1, rest)) if number]
+        copies = 0
+    return _given(nodes, need, each, [part for part in parts if part[2]], most)
+
+
+def _given(
+    nodes: Nodes, need: Ints, each: Ints, parts: list[tuple[int, int, int]], most: Ints
+) -> Nodes:
+    most = np.maximum(most, nodes.free)
+    free = np.minimum(nodes.free + need[:, None] * each, most)
+    counts, kinds = nodes.counts, nodes.kinds
+    if parts:
+        emptier = [
+            np.minimum(nodes.free[:, row] + need * took, most[:, row]) for row, _, took in parts
+        ]
+        free = np.concatenate([free, np.array(emptier).T], axis=1)
+        counts = np.concatenate([counts, [number for _, number, _ in parts]])
+        for row, number, _ in parts:
+            counts[row] -= number
+        kinds = np.concatenate([kinds, kinds.take([row for row, _, _ in parts])])
+    return Nodes(nodes.names, counts, free, kinds, makes=nodes.makes, most_rows=nodes.most_rows)
+
+
+def _limits(capacity: Capacity, nodes: Nodes) -> Ints:
+    """[R, m]: what a node of each make has of each resource; UNLIMITED where nothing bounds it."""
+    most: dict[Make, dict[str, int]] = {}
+    for row in capacity.rows:
+        has = most.setdefault(nodes_module.make_of(row), {})
+        for name in nodes.names:
+            unbound = name == PODS and name not in row.allocatable and not row.podless
+            amount = UNLIMITED if unbound else row.allocatable[name]
+            has[name] = max(has.get(name, 0), amount)
+    made = [most.get(make, {}) for make in nodes.makes.every]
+    return np.array(
+        [[has.get(name, 0) for has in made] for name in nodes.names], dtype=np.int64
+    ).reshape(len(nodes.names), len(made))
+
+
+def _taken(nodes: Nodes, pods: Pods, *, packs: bool) -> Nodes | None:
+    """What is left when all these have their room; None where not all have."""
+    for shape, count in pods:
+        if nodes.copies(shape) < count:
+            return None
+        nodes = nodes.charge(shape, count, packs=packs)
+    return nodes
+
+
+def _sum(pods: Pods) -> Resources:
+    total = ZERO
+    for shape, count in pods:
+        total = total + shape.requests * count
+    return total

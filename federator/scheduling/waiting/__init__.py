@@ -1,0 +1,1 @@
+"""Workloads that wait: what is kept for them, and when they may be expected to start."""

@@ -1,0 +1,244 @@
+"""Reservations of one cycle (EASY backfilling): small work does not starve wide work.
+
+Where an account says `queueing: Backfilling`, the first of its workloads that wait for room in one
+cluster reserves it: in the cluster where it may be expected to start first, by the ends that are
+known. Workloads after it in the order start there only if they have ended by then, or if they have
+room beside it. One reservation a cluster; those who come after in the order reserve in others. A
+workload without a known run time never ends: it delays nobody whom it leaves room, and where too
+little is known to end nothing is kept.
+
+    cluster a, 8 free of 10:   big wants 10; the other 2 end at 12:00, and big reserves from then on
+      a job of 4 until 11:50   starts: it has ended by then
+      a job of 4 until 13:00   waits: big lacks 4 at 12:00
+
+After D. Lifka, The ANL/IBM SP scheduling system (1995). Pure.
+"""
+
+import functools
+import heapq
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from federator.model.ask import Ask, PodShape, Unit
+from federator.model.decision import Decision
+from federator.model.fleet import Commitment, copies_of
+from federator.model.names import WorkloadKey
+from federator.placement.quota.tree import Tree
+from federator.placement.room.binding import Ints
+from federator.placement.room.commitments import Commitments
+from federator.placement.room.futures import End, Future, Pods
+from federator.placement.room.ledger import Ledger
+from federator.placement.selection import candidates
+from federator.scheduling import ordering
+from federator.scheduling.queueing_hints import FOR_ROOM
+
+Bools = NDArray[np.bool_]
+MOST: Final = 64
+"""Of those that wait and are not due, so many may reserve: the first by tier, priority and age."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Room that is kept in one cluster."""
+
+    ask: Ask
+    cluster: str
+    start_s: float
+    """When it is expected to be there, in epoch seconds."""
+
+    @property
+    def pods(self) -> Pods:
+        return wanted(self.ask)
+
+
+def reserves(ask: Ask, tree: Tree) -> bool:
+    """Whether room is kept for the workload while it waits: its account wants that, and it starts
+    in one cluster or not at all."""
+    if ask.suspended or ask.shape.every_node or not _in_one_cluster(ask):
+        return False
+    lines = (tree.line(name) for name in tree.charged(ask.project))
+    return any(tree.accounts[name].backfills for line in lines for name in line)
+
+
+def _in_one_cluster(ask: Ask) -> bool:
+    if ask.shape.parts:
+        return True
+    copies = min(ask.slots, ask.count) if ask.unit is Unit.SHARDS else ask.count
+    division = ask.policy.division
+    if division.max_per_cluster is not None and division.max_per_cluster < copies:
+        return False
+    alone = ask.policy.require_all and division.max_clusters == 1
+    return alone or (copies == 1 and ask.whole)
+
+
+def wanted(ask: Ask) -> Pods:
+    """The pods with which it would start."""
+    if ask.shape.parts:
+        return ask.shape.granted([part.min for part in ask.shape.parts]).pods
+    copies = min(ask.slots, ask.count) if ask.unit is Unit.SHARDS else ask.count
+    return ((ask.shape, copies),)
+
+
+class Reservations:
+    """What is kept in one cycle. Mutable, as its ledger."""
+
+    def __init__(
+        self,
+        waiting: Iterable[Ask],
+        due: Container[WorkloadKey],
+        commitments: Commitments,
+        ledger: Ledger,
+    ) -> None:
+        """`waiting`: those that waited for room when they were decided last; some are due now."""
+        self._commitments, self._ledger = commitments, ledger
+        self._tree: Tree | None = None
+        self.waiting: tuple[Ask, ...] = ()
+        """Those that are not due, and wait in the order among those that are."""
+        self._made: dict[str, Reservation] = {}
+        self._decided: dict[str, Commitment] = {}
+        self._futures: dict[str, Future | None] = {}
+        quotas = ledger.snapshot.quotas
+        if any(account.backfills for account in quotas):
+            tree = self._tree = commitments.tree(quotas)
+            some = (ask for ask in waiting if ask.key not in due and reserves(ask, tree))
+            self.waiting = tuple(heapq.nsmallest(MOST, some, key=ordering.standing))
+
+    @property
+    def made(self) -> Mapping[str, Reservation]:
+        """By cluster."""
+        return self._made
+
+    def ended(self, before: Mapping[str, Reservation]) -> tuple[str, ...]:
+        """The clusters in which room is no longer kept for the one for whom it was."""
+        return tuple(
+            name
+            for name, was in before.items()
+            if name not in self._made or self._made[name].ask.key != was.ask.key
+        )
+
+    def keep_from(self, ask: Ask, *, leaves: bool) -> None:
+        """Until the next call the ledger has no room for this workload that is kept for others.
+        `leaves`: it only gives up what it has."""
+        self._ledger.keep = None
+        if leaves or not self._made:
+            return
+        late = {
+            self._ledger.world.at[kept.cluster]: kept
+            for kept in self._made.values()
+            if ask.run_s is None or self._ledger.snapshot.as_of + ask.run_s > kept.start_s
+        }
+        if late:
+            self._ledger.keep = functools.partial(self._left, late)
+
+    def _left(self, late: Mapping[int, Reservation], shape: PodShape, rooms: Ints) -> Ints:
+        left = rooms
+        for at, kept in late.items():
+            if rooms[at] <= 0:
+                continue
+            future = self._future(kept.cluster)
+            most = 0
+            if future is not None:
+                most = future.beside(kept.start_s, kept.pods, shape.pods, int(rooms[at]))
+            if most < rooms[at]:
+                left = left if left is not rooms else np.array(rooms)
+                left[at] = most
+        return left
+
+    def decided(self, ask: Ask, decision: Decision, after: Commitment) -> Decision:
+        """The decision, which says what is kept for the workload, or from it."""
+        if self._tree is None:
+            return decision
+        before = self._commitments.commitment(after.uid)
+        for holding in (*after.holdings, *(before.holdings if before is not None else ())):
+            self._futures.pop(holding.cluster, None)
+        self._decided[after.uid] = after
+        if decision.reason not in FOR_ROOM:
+            return decision
+        if not after.copies and reserves(ask, self._tree):
+            kept = self.reserve(ask, now=False)
+            if kept is not None:
+                return replace(decision, message=f"{decision.message}; {_sentence(kept)}")
+        late = self._ledger.keep is not None
+        others = [kept for kept in self._made.values() if late and kept.ask.uid != ask.uid]
+        if not others:
+            return decision
+        first, more = others[0], len(others) - 1
+        also = f" (and {more} more)" if more else ""
+        return replace(
+            decision,
+            message=f"{decision.message}; in {first.cluster}{also} room is kept, from"
+            f" {moment(first.start_s)} on, for what is before it in the order (queueing:"
+            " Backfilling)",
+        )
+
+    def reserve(self, ask: Ask, *, now: bool) -> Reservation | None:
+        """Keeps room for a workload that waits, where it is there first. `now`: also where it has
+        room already."""
+        snapshot, ledger = self._ledger.snapshot, self._ledger
+        best: Reservation | None = None
+        rooms = self._rooms(ask) if now else None
+        for name, place in candidates.places(ask, snapshot, ledger).items():
+            if place.refusal is not None or name in self._made:
+                continue
+            start_s: float | None
+            if rooms is not None and rooms[ledger.world.at[name]]:
+                start_s = snapshot.as_of
+            else:
+                future = self._future(name)
+                start_s = None if future is None else future.earliest(wanted(ask))
+            if start_s is not None and (best is None or start_s < best.start_s):
+                best = Reservation(ask, name, start_s)
+        if best is not None:
+            self._made[best.cluster] = best
+        return best
+
+    def _rooms(self, ask: Ask) -> Bools:
+        """[C]: where it has room now."""
+        self._ledger.keep = None
+        if ask.shape.parts:
+            least = ask.shape.granted([part.min for part in ask.shape.parts])
+            return self._ledger.rooms(least) > 0
+        ((shape, count),) = wanted(ask)
+        return self._ledger.rooms(shape) >= count
+
+    def _future(self, cluster: str) -> Future | None:
+        """The cluster from now on, after what this cycle has given."""
+        if cluster not in self._futures:
+            self._futures[cluster] = self._made_future(cluster)
+        return self._futures[cluster]
+
+    def _made_future(self, cluster: str) -> Future | None:
+        nodes, headroom = self._ledger.left(cluster)
+        capacity = self._ledger.snapshot.clusters[cluster].capacity
+        if nodes is None or capacity is None:
+            return None
+        running = {held.uid: held for held in self._commitments.ends(cluster)} | self._decided
+        return Future(capacity, nodes, headroom, self._ends(running.values(), cluster))
+
+    def _ends(self, running: Iterable[Commitment], cluster: str) -> Iterable[End]:
+        now_s = self._ledger.snapshot.as_of
+        for commitment in running:
+            if commitment.ends_s is None:
+                continue
+            at_s = max(commitment.ends_s, now_s)
+            for holding in commitment.holdings:
+                if holding.cluster == cluster and (copies := copies_of(holding)):
+                    for pod, each in commitment.shape.pods:
+                        yield End(at_s, pod, each * copies)
+
+
+def _sentence(kept: Reservation) -> str:
+    return (
+        f"room is kept for it in {kept.cluster}, where it starts by {moment(kept.start_s)} if"
+        " others end as they say (queueing: Backfilling)"
+    )
+
+
+def moment(epoch_s: float) -> str:
+    """UTC in whole seconds, as people read it."""
+    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
