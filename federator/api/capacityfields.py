@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -235,15 +235,25 @@ def _answer(question: _Question) -> PodShape:
     return interning.value(to_shape(question.shape))
 
 
-@lru_cache(maxsize=1024)
-def _rendered(shape: PodShape) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Its id, and its requests as quantities: every decision records them."""
-    return shape.id, tuple(quantity.render(shape.requests).items())
+_SHAPES: Final = 4096
+_rendered_shapes: dict[int, tuple[PodShape, str, dict[str, str]]] = {}
+
+
+def _rendered(shape: PodShape) -> tuple[PodShape, str, dict[str, str]]:
+    """Its id, and its requests as quantities: every decision records them. Kept by the identity of
+    the shape, since its hash takes longer than all else of it."""
+    kept = _rendered_shapes.get(id(shape))
+    if kept is None or kept[0] is not shape:
+        if len(_rendered_shapes) >= _SHAPES:
+            _rendered_shapes.clear()
+        kept = shape, shape.id, dict(quantity.render(shape.requests))
+        _rendered_shapes[id(shape)] = kept
+    return kept
 
 
 def from_shape(shape: PodShape) -> dict[str, Any]:
-    name, requests = _rendered(shape)
-    body: dict[str, Any] = {"id": name, "requests": dict(requests)}
+    _, name, requests = _rendered(shape)
+    body: dict[str, Any] = {"id": name, "requests": requests.copy()}
     if shape.node_selector:
         body["selector"] = shape.node_selector
     if shape.tolerations:

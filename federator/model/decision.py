@@ -118,6 +118,9 @@ class Chosen:
     scores: Sequence[int]
     messages: Sequence[str]
     terms: Sequence[Mapping[str, int]]
+    plain: bool = False
+    """Whoever made them knows that all have terms and a message, and that each message is of
+    printable ASCII and as short as it is recorded."""
 
     @classmethod
     def of(cls, verdicts: Iterable[Verdict]) -> "Chosen":

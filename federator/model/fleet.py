@@ -199,12 +199,12 @@ class Commitment:
             ask.run_s,
             began_s,
         )
-        return made.without(done)
+        return made.without(done) if any(share.ranges for share in shares) else made
 
     @property
     def copies(self) -> int:
         """Pods that may run at once, over all clusters."""
-        return sum(copies_of(holding) for holding in self.holdings)
+        return sum([copies_of(holding) for holding in self.holdings])
 
     @property
     def usage(self) -> Resources:

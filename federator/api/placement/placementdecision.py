@@ -361,7 +361,7 @@ def to_spec(
         "clusters": len(counts) - counts.count(0),
         "reason": str(decision.reason),
         "message": plaintext.clipped(decision.message),
-        "shares": [_share_fields(share, unit) for share in decision.shares],
+        "shares": _shares_fields(decision.shares, unit),
         "given": [_given_fields(share, unit) for share in given],
         "policy": _policy_ref(
             decision.policy_name,
@@ -449,6 +449,17 @@ def _charge_fields(ask: Ask, content: bytes) -> dict[str, Any]:
     fields: dict[str, Any] = {"project": ask.project, "tier": str(ask.tier), "shape": shape}
     fields |= {"generation": ask.generation, "priority": ask.priority, "count": max(ask.slots, 0)}
     return fields | ({"content": content.hex()} if content else {})
+
+
+def _shares_fields(shares: Sequence[Share], unit: Unit) -> list[dict[str, Any]]:
+    if unit is Unit.SHARDS:
+        return [_share_fields(share, unit) for share in shares]
+    return [
+        {"cluster": share.cluster, "seq": share.seq, "replicas": share.count}
+        if not share.ranges and share.nodes is None
+        else _share_fields(share, unit)
+        for share in shares
+    ]
 
 
 def _share_fields(share: Share, unit: Unit) -> dict[str, Any]:

@@ -99,6 +99,8 @@ _got = operator.itemgetter("got")
 
 def _plain(chosen: Chosen) -> bool:
     """Whether all have a message and terms, and no message needs to be clipped: nearly always."""
+    if chosen.plain:
+        return True
     text = "".join(chosen.messages)
     short = max(map(len, chosen.messages), default=0) <= plaintext.SENTENCE_MAX
     complete = all(chosen.messages) and all(chosen.terms)

@@ -5,6 +5,7 @@ the same for one cluster, as a value; both give the same numbers (a property tes
 Amounts are integers below 2^62. A charge is made in place and can be taken back.
 """
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -17,7 +18,7 @@ from federator.model.kubernetes import taints
 from federator.model.quickly import quickly
 from federator.model.resources import PODS, UNLIMITED
 from federator.placement.room import binding, manybinding, nodes
-from federator.placement.room.binding import Bound, Floats, Ints
+from federator.placement.room.binding import Floats, Ints
 from federator.placement.room.changes import Changes
 from federator.placement.room.manybinding import OneEach, Parts
 from federator.placement.room.nodes import MOST_PER_NODE, Asked, Nodes
@@ -288,14 +289,18 @@ class Columns:
             self._counted = _counted(self.asked(shape), heights)
         return np.minimum(fit, UNLIMITED, out=fit) if self._open_end else fit
 
-    def charge(self, shape: PodShape, at: Ints, copies: Ints, packs: Bools | None) -> Charge:
-        """Binds `copies[i]` more copies in cluster `at[i]`, each cluster once, as `Nodes.charge`.
+    def charge(self, shape: PodShape, at: Ints, grown: list[int], packs: Bools | None) -> Charge:
+        """Binds `grown[i]` more copies in cluster `at[i]`, which rise, as `Nodes.charge`.
         `packs[i]`: its scheduler fills nodes; None where none does."""
-        shallow = self._one_each(shape, at, copies) if packs is None else None
+        shallow = self._one_each(shape, at, grown) if packs is None else None
         self._counted = None
         if shallow is not None:
-            row, parts, need = shallow.row, shallow.parts, self.asked(shape).need
-            return self._taken(shape, shallow.at, row, need, parts)
+            need = self.asked(shape).need
+            return self._taken(shape, shallow.at, shallow.row, need, shallow.parts)
+        if at.size == 1:
+            fills = packs is not None and bool(packs[0])
+            return self._charge_one(shape, int(at[0]), grown[0], packs=fills)
+        copies: Ints = np.array(grown, dtype=np.int64)
         packs = np.zeros(at.size, dtype=np.bool_) if packs is None else packs
         needs: Ints = nodes.need_in(self.names, shape)[:, None]
         heights = np.maximum(self.heights(shape, at), 0)
@@ -310,11 +315,12 @@ class Columns:
         taken = (needs[:, where] if self._partly else needs) * each[where, row]
         return self._taken(shape, at[where], row, taken, parts)
 
-    def _one_each(self, shape: PodShape, at: Ints, copies: Ints) -> OneEach | None:
+    def _one_each(self, shape: PodShape, at: Ints, grown: list[int]) -> OneEach | None:
         """Which nodes get the copies where no cluster gets more than it has nodes for; None where
         one does, or its rows do not name every resource.
 
-        The emptiest row of a cluster nearly always has room for a copy, so only that one is asked.
+        The emptiest row of a cluster nearly always has room for a copy, so only that one is asked
+        at first.
         """
         asked, counted, top = self.asked(shape), self._counted, self.top
         if asked.needs is None or self._partly:
@@ -328,22 +334,30 @@ class Columns:
         scores = self._emptiness(asked, free, kinds)
         best = scores.argmax(axis=1)
         first = best.take(at) if every else best
-        there = self.counts[at, first]
-        if not self.makes.tainted and (copies < there).all():
-            before = self._rows_of(at * self.counts.shape[1] + first)
-            if not (before < asked.need).any():
-                return manybinding.one_split(at, first, copies)
+        there = self.counts[at, first].tolist()
         heights = counted.heights if counted is not None and counted.asked is asked else None
+        if heights is not None:
+            fit = min(heights[at, first].tolist()) > 0
+        else:
+            rows = self._rows_of(at * self.counts.shape[1] + first)
+            fit = not self.makes.tainted and bool((rows >= asked.need).all())
+        if fit and all(map(operator.lt, grown, there)):
+            return manybinding.one_split(at, first, np.array(grown, dtype=np.int64))
         if heights is None:
             closed = self._closed(asked, shape, free, kinds)
         else:
             closed = (heights if every else heights.take(at, axis=0)) <= 0
-        lines = at if every else np.arange(at.size)
-        if closed[lines, first].any():
+        if not fit:
             np.putmask(scores, closed, manybinding.CLOSED)
             best = scores.argmax(axis=1)
             first = best.take(at) if every else best
-        return manybinding.one_each(at, lines, self.counts, copies, first, scores, closed)
+            there = self.counts[at, first].tolist()
+        clusters = at.tolist()
+        lines = clusters if every else range(at.size)
+        if not fit and closed[lines, first].any():
+            return None
+        columns = zip(lines, clusters, first.tolist(), there, grown, strict=True)
+        return manybinding.one_each(columns, self.counts, scores, closed)
 
     def _closed(self, asked: Asked, shape: PodShape, free: Ints, kinds: Ints) -> Bools:
         """On which nodes no copy fits."""
@@ -369,18 +383,20 @@ class Columns:
         self, shape: PodShape, at: Ints, row: Ints, taken: Ints, parts: tuple[Parts, ...]
     ) -> Charge:
         """Takes `taken` from each node of rows `row` of clusters `at`, and splits off the parts."""
+        self._widen(self.top + len(parts))
         width, need = self.counts.shape[1], self.asked(shape).need
-        split = [self._rows_of(split_off.at * width + split_off.row) for split_off in parts]
+        formers = [split_off.at * width + split_off.row for split_off in parts]
+        split = list(map(self._rows_of, formers))
         if at.size:
             here = at * width + row
             before = self._rows_of(here)
             self.free.reshape(len(self.names), -1)[:, here] = before - taken
-        for split_off, free in zip(parts, split, strict=True):
+        for split_off, former, free in zip(parts, formers, split, strict=True):
             fuller = (
                 free
                 - (need * self.named[:, split_off.at] if self._partly else need) * split_off.copies
             )
-            kinds = self._append(split_off, fuller)
+            kinds = self._append(split_off, former, fuller)
             if self.changes is not None:
                 self.changes.add(split_off.at, split_off.part, kinds, free, fuller)
         if at.size and self.changes is not None:
@@ -402,30 +418,22 @@ class Columns:
         amounts: Ints = self.free.reshape(len(self.names), -1).take(flat, axis=1)
         return amounts
 
-    def charge_one(self, shape: PodShape, at: int, copies: int, *, packs: bool) -> Charge:
+    def _charge_one(self, shape: PodShape, at: int, copies: int, *, packs: bool) -> Charge:
         """As `charge`, for one cluster: with one dimension less."""
-        self._counted = None
-        asked, top, named = self.asked(shape), int(self.used[at]), self.named[:, at]
+        top, named = int(self.used[at]), self.named[:, at]
+        need = nodes.need_in(self.names, shape) * named
+        heights = self.heights_of(shape, at)
+        if not need.any():
+            heights[:] = 0
         counts = self.counts[at, :top]
-        bound: Bound | None = None
-        if not packs and asked.needs is not None and at not in self._partly:
-            free, kinds = self.free[:, at, :top], self.kinds[at, :top]
-            scores = self._emptiness(asked, free[:, None], kinds[None])[0]
-            np.putmask(scores, self._closed(asked, shape, free, kinds), manybinding.CLOSED)
-            bound = manybinding.best_rows(counts, copies, scores)
-        if bound is None:
-            heights = self.heights_of(shape, at)
-            if not (asked.need[:, 0] * named).any():
-                heights[:] = 0
-            bound = (
-                binding.packed(counts, heights, copies)
-                if packs
-                else binding.spread(
-                    counts, heights, copies, lambda level: self._openness_of(shape, at, level)
-                )
+        if packs:
+            bound = binding.packed(counts, heights, copies)
+        else:
+            bound = binding.spread(
+                counts, heights, copies, lambda level: self._openness_of(shape, at, level)
             )
         (rows,) = bound.each.nonzero()
-        taken: Ints = (asked.need[:, 0] * named)[:, None] * bound.each[rows]
+        taken: Ints = need[:, None] * bound.each[rows]
         parts = tuple(
             Parts(*(np.array([value]) for value in (at, row, part, each)))
             for row, part, each in bound.parts
@@ -514,19 +522,19 @@ class Columns:
         """The same clusters; as a slice, which copies nothing, where they are all."""
         return _ALL if not isinstance(at, slice) and at.size == self.used.size else at
 
-    def _append(self, split_off: Parts, free: Ints) -> Ints:
-        """Gives every split-off part a row of its own; returns their makes."""
-        slot = self.used.take(split_off.at)
-        self._widen(int(slot.max()) + 1)
-        rows = self.counts.shape[1]
-        former, mine = split_off.at * rows + split_off.row, split_off.at * rows + slot
+    def _append(self, split_off: Parts, former: Ints, free: Ints) -> Ints:
+        """Gives every split-off part a row of its own; returns their makes. `former`: the rows that
+        they are split off, counted over all clusters."""
+        at, slot = split_off.at, self.used.take(split_off.at)
+        self.top = max(self.top, int(slot.max()) + 1)
+        mine = at * self.counts.shape[1] + slot
         counts, kinds = self.counts.reshape(-1), self.kinds.reshape(-1)
         self.free.reshape(len(self.names), -1)[:, mine] = free
         counts[mine] = split_off.part
         counts[former] -= split_off.part
         of_former: Ints = kinds.take(former)
         kinds[mine] = of_former
-        self.used[split_off.at] = slot + 1
+        self.used[at] = slot + 1
         return of_former
 
     def _merge(self, at: int) -> tuple[int, Ints, Ints, Ints]:
@@ -552,7 +560,6 @@ class Columns:
 
     def _widen(self, rows: int) -> None:
         """Makes place for so many rows per cluster."""
-        self.top = max(self.top, rows)
         more = rows - self.counts.shape[1]
         if more <= 0:
             return

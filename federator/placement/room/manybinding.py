@@ -1,6 +1,6 @@
 """`binding` for many clusters at once, in columns: c clusters, S rows of equal nodes for each."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,11 +9,14 @@ from numpy.typing import NDArray
 
 from federator.model.quickly import quickly
 from federator.placement.room import binding
-from federator.placement.room.binding import Bound, Floats, Ints
+from federator.placement.room.binding import Floats, Ints
 
 Bools = NDArray[np.bool_]
 CLOSED: Final = -np.inf
 """The score of rows whose nodes admit no copy."""
+_NO_ROW: Final = -1
+_SORTED: Final = 4
+"""With so many rows to find, all are sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,47 +133,35 @@ def one_split(at: Ints, row: Ints, copies: Ints) -> OneEach:
     return _one_each(_NONE, _NONE, (_parts(at, row, copies, np.ones_like(copies)),))
 
 
-def one_each(  # noqa: PLR0917 the columns of one step
-    at: Ints,
-    lines: Ints,
-    counts: Ints,
-    copies: Ints,
-    first: Ints,
-    scores: Floats,
-    closed: Bools,
+def one_each(
+    clusters: Iterable[tuple[int, int, int, int, int]], counts: Ints, scores: Floats, closed: Bools
 ) -> OneEach | None:
     """As `spread` where no cluster gets more copies than it has nodes for: one for each node of its
-    best rows, of which `first` are the best. `counts` are those of all clusters. `scores`, with one
-    copy on each node, are changed, and `closed` is where none fits; `lines` are the clusters in
-    both. None where some cluster gets more.
+    best rows. None where some cluster gets more.
+
+    `clusters`: (line in `scores` and `closed`, cluster, its best row, which is open, nodes of that,
+    copies). `scores`, with one copy on each node, are changed; `closed` is where none fits.
     """
     whole_at: list[int] = []
     whole_row: list[int] = []
     split: list[tuple[int, int, int]] = []
-    columns = (lines, at, first, counts[at, first], copies)
-    for line, cluster, best, there, wanted in zip(
-        *(column.tolist() for column in columns), strict=True
-    ):
+    for line, cluster, best, there, wanted in clusters:
         row, has, left = best, there, wanted
-        own, shut, many = scores[line], closed[line], counts[cluster]
-        while True:
-            if shut[row]:
-                if own[row] == CLOSED:
-                    return None
-                own[row] = CLOSED
-            elif left < has:
-                split.append((cluster, row, left))
+        if left > has:
+            many = counts[cluster]
+            further = _behind(row, scores[line], closed[line], left - has)
+        while left >= has:
+            whole_at.append(cluster)
+            whole_row.append(row)
+            left -= has
+            if not left:
                 break
-            else:
-                whole_at.append(cluster)
-                whole_row.append(row)
-                left -= has
-                if not left:
-                    break
-                own[row] = CLOSED
-                shut[row] = True
-            row = int(own.argmax())
+            row = next(further, _NO_ROW)
+            if row == _NO_ROW:
+                return None
             has = many.item(row)
+        else:
+            split.append((cluster, row, left))
     whole = np.array(whole_at, dtype=np.int64), np.array(whole_row, dtype=np.int64)
     if not split:
         return _one_each(*whole, ())
@@ -178,22 +169,19 @@ def one_each(  # noqa: PLR0917 the columns of one step
     return _one_each(*whole, (_parts(parts_at, parts_row, part, np.ones_like(part)),))
 
 
-def best_rows(counts: Ints, copies: int, scores: Floats) -> Bound | None:
-    """As `one_each`, for the rows of one cluster."""
-    order = (-scores).argsort(kind="stable")[:copies]  # each has a node or more
-    each = np.zeros_like(counts)
-    left, whole = copies, 0
-    for row, has, score in zip(
-        order.tolist(), counts.take(order).tolist(), scores.take(order).tolist(), strict=True
-    ):
-        if score == CLOSED:
-            return None
-        if left < has:
-            each[order[:whole]] = 1
-            return Bound(each, ((row, left, 1),) if left else ())
-        whole += 1
-        left -= has
-    if left:
-        return None
-    each[order[:whole]] = 1
-    return Bound(each)
+def _behind(first: int, scores: Floats, closed: Bools, count: int) -> Iterator[int]:
+    """The open rows of one cluster behind the first, the best first; about so many are asked
+    for."""
+    scores[first] = CLOSED
+    if count >= _SORTED:
+        for row in (-scores).argsort(kind="stable").tolist():
+            if row != first and not closed[row]:
+                yield row
+        return
+    while True:
+        row = int(scores.argmax())
+        if scores[row] == CLOSED:
+            return
+        scores[row] = CLOSED
+        if not closed[row]:
+            yield row

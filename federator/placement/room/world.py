@@ -198,7 +198,9 @@ class World:
                 counted = updated
             else:
                 (stale,) = (self._stamps > clock).nonzero()
-                if stale.size == self._stamps.size:
+                if stale.size == self._stamps.size or (
+                    followed and 4 * stale.size > 3 * counted.size
+                ):
                     counted = count(shape, key, _ALL)
                 else:
                     counted = counted.copy()
@@ -270,17 +272,14 @@ class World:
     def charge_at(self, shape: PodShape, clusters: list[int], grown: list[int]) -> Charge:
         """Charges some copies each in clusters with a report, which rise."""
         at = np.array(clusters, dtype=np.int64)
-        copies = np.array(grown, dtype=np.int64)
-        if len(clusters) == 1:
-            fills = bool(self._packs[clusters[0]])
-            made = self.nodes.charge_one(shape, clusters[0], grown[0], packs=fills)
-        else:
-            packs = self._packs[at] if self._some_pack else None
-            made = self.nodes.charge(shape, at, copies, packs)
+        packs = self._packs[at] if self._some_pack else None
+        made = self.nodes.charge(shape, at, grown, packs)
         taken = None
         if self._headroom is not None:
             needs = np.array([shape.requests[name] for name in self.nodes.names], dtype=np.int64)
-            taken = np.where(self._headroom[:, at] == UNLIMITED, 0, needs[:, None] * copies)
+            taken = np.where(
+                self._headroom[:, at] == UNLIMITED, 0, needs[:, None] * np.array(grown)
+            )
             self._headroom[:, at] -= taken
         before = self._note(shape, clusters, grown) if self._counting else ()
         self._changed(at)

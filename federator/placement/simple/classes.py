@@ -20,9 +20,12 @@ from federator.placement.division.domains import Domains
 from federator.placement.room.binding import Ints
 from federator.placement.room.ledger import Ledger
 from federator.placement.selection import candidates, crowd, scorers
+from federator.placement.selection.candidates import Place
 from federator.placement.selection.crowd import Field
 
 UNKNOWN: Final = "unknown"
+_SHORT: Final = 253
+"""The longest name that an API server takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,8 @@ class Class:
     """The same clusters as numbers."""
     marks: tuple[int, ...]
     """[C]: the marks of the field as Python's integers."""
+    plain: bool
+    """Every name is printable ASCII, and short: so are sentences that say only it and figures."""
     all_open: bool
     alike: bool
     """All clusters are open, and of one level."""
@@ -134,6 +139,7 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
         levels=levels,
         members=tuple(tuple(np.flatnonzero(level).tolist()) for level in levels),
         marks=tuple(field.marks.tolist()),
+        plain=all(map(_plainly_named, field.places)),
         all_open=bool(field.open.all()),
         alike=len(levels) == 1 and bool(field.open.all()),
         together=clusters == 1,
@@ -148,6 +154,11 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
         refused=tuple(_refused(field, reason, group) for reason, group in field.refused.items()),
         record=record,
     )
+
+
+def _plainly_named(place: Place) -> bool:
+    name = place.view.name
+    return len(name) <= _SHORT and name.isascii() and name.isprintable()
 
 
 def _refused(field: Field, reason: Reason, group: list[int]) -> Rejected:

@@ -46,7 +46,10 @@ def decide(
     chosen, copies = given
     clusters = [like.names[at] for at in chosen]
     ranges = ((0, total - 1),) if shards else ()
-    numbers = [seqs.above(mark(name), seq) for name in clusters]
+    if max(map(mark, clusters), default=0) < seq:
+        numbers = [seq] * len(clusters)
+    else:
+        numbers = [seqs.above(mark(name), seq) for name in clusters]
     shares = [
         quick_share(name, count, count, number, ranges)
         for name, count, number in zip(clusters, copies, numbers, strict=True)

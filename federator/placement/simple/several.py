@@ -12,10 +12,9 @@ second seat of a cluster comes after the first of all others.
 import functools
 import heapq
 from collections.abc import Callable
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from federator.model import names
 from federator.model.ask import Ask
@@ -29,8 +28,6 @@ _MIX: Final = np.uint64(candidates.MIX)
 _NARROW: Final = 1 << 31
 _FEW: Final = 64
 """Up to this number of clusters Python's integers are faster than columns."""
-_SPARSE: Final = 8
-"""Clusters are looked at in blocks where there are this many times as many as are to be chosen."""
 _MANY: Final = 4
 """With more copies per cluster left `division` divides, which gives most of them at once."""
 
@@ -77,12 +74,23 @@ def _few(like: Class, rooms: Ints, order: "_Order") -> _Level:
     def level(which: int, count: int) -> tuple[list[int], list[int], list[int]]:
         here = [at for at in like.members[which] if room[at] > 0 and weigh[at] > 0]
         if len(here) > count:
-            ranked = zip([-weigh[at] for at in here], order.listed(here), here, strict=True)
-            here = sorted([at for _, _, at in sorted(ranked)[:count]])
+            here = sorted(_heaviest(here, weigh, count, order))
         weights = [weigh[at] for at in here]
         return here, weights, [room[at] if room[at] < most else most for at in here]
 
     return level
+
+
+def _heaviest(here: list[int], weigh: list[int], count: int, order: "_Order") -> list[int]:
+    """The first `count` of more clusters by weight and tie-break, which is only asked where it
+    decides."""
+    ranked = sorted([(-weigh[at], at) for at in here])
+    least = ranked[count - 1][0]
+    if least < ranked[count][0]:
+        return [at for _, at in ranked[:count]]
+    ahead = [at for weight, at in ranked if weight < least]
+    equal = [at for weight, at in ranked if weight == least]
+    return ahead + order.first(equal, count - len(ahead))
 
 
 def _crowded(like: Class, rooms: Ints, order: "_Order") -> _Level:
@@ -95,73 +103,60 @@ def _crowded(like: Class, rooms: Ints, order: "_Order") -> _Level:
         ranked = offered if like.alike else np.where(like.levels[which], offered, 0)
         here = _first(ranked, count, order)
         caps = [room if room < most else most for room in rooms[here].tolist()]
-        return here.tolist(), ranked[here].tolist(), caps
+        return here, ranked[here].tolist(), caps
 
     return level
+
+
+def _first(ranked: Ints, count: int, order: "_Order") -> list[int]:
+    """The first `count` clusters by weight, which is 0 for those that get nothing, and tie-break,
+    or all with a weight where these are fewer; rising."""
+    top = int(ranked.max())
+    best = np.flatnonzero(ranked == top)
+    if top > 0 and best.size >= count:  # clusters that are still alike
+        return sorted(order.first(best.tolist(), count))
+    narrow = ranked.astype(np.int32) if top < _NARROW else ranked  # sorted faster
+    least = int(np.partition(narrow, -count)[-count]) if count < ranked.size else 0
+    if least <= 0:
+        return _listed(np.flatnonzero(ranked))
+    enough = np.flatnonzero(ranked >= least)
+    if enough.size == count:
+        return _listed(enough)
+    ahead = ranked[enough] > least
+    before = _listed(enough[ahead])
+    return sorted(before + order.first(_listed(enough[~ahead]), count - len(before)))
+
+
+def _listed(here: Ints) -> list[int]:
+    listed: list[int] = here.tolist()
+    return listed
 
 
 class _Order:
     """The last tie-break between clusters."""
 
-    __slots__ = ("_ask", "_by_name", "_kind", "_listed_marks", "_marks")
+    __slots__ = ("_ask", "_by_name", "_like")
 
     def __init__(self, ask: Ask, like: Class, *, by_name: bool) -> None:
-        self._ask, self._marks, self._by_name = ask, like.field.marks, by_name
-        self._listed_marks = like.marks
-        self._kind: Literal["quicksort", "stable"] = (
-            "stable" if by_name or not like.distinct else "quicksort"
-        )
-
-    def keys(self, here: Ints) -> NDArray[np.uint64]:
-        """Of the clusters `here`: the smallest gets a copy first, of equal ones the first by
-        name."""
-        if self._by_name:
-            return np.zeros(here.size, dtype=np.uint64)
-        return (self._marks[here] ^ np.uint64(names.stable_order(self._ask.uid))) * _MIX
+        self._ask, self._like, self._by_name = ask, like, by_name
 
     def listed(self, here: list[int]) -> list[int]:
-        """The keys of these clusters."""
+        """The keys of clusters: the smallest gets a copy first, of equal ones the first by name."""
         if self._by_name:
             return [0] * len(here)
-        marks, mine = self._listed_marks, names.stable_order(self._ask.uid)
+        marks, mine = self._like.marks, names.stable_order(self._ask.uid)
         return [(marks[at] ^ mine) * candidates.MIX & candidates.MASK for at in here]
 
-    def ranked(self, here: Ints) -> Ints:
-        """Positions in `here`, which rises: the first to get a copy first."""
-        return self.keys(here).argsort(kind=self._kind)
-
-
-def _first(ranked: Ints, count: int, order: _Order) -> Ints:
-    """The first `count` clusters by weight, which is 0 for those that get nothing, and tie-break,
-    or all with a weight where these are fewer; rising."""
-    least = max(_bar(ranked, count), 1)
-    enough: Ints = np.flatnonzero(ranked >= least)
-    if enough.size <= count:
-        return enough
-    weights = ranked[enough]
-    least = weights.max() if count == 1 else np.partition(weights, -count)[-count]
-    if least > weights.min():
-        above = weights >= least
-        enough, weights = enough[above], weights[above]
-        if enough.size == count:
-            return enough
-    ahead = weights > least
-    equal = enough[~ahead]
-    spare = equal[order.ranked(equal)[: count - enough.size + equal.size]]
-    merged: Ints = np.concatenate([enough[ahead], spare])
-    merged.sort()
-    return merged
-
-
-def _bar(ranked: Ints, count: int) -> int:
-    """A weight that at least `count` clusters have, if so many have any: nearly all others are
-    below it. The largest weight of each block stands for a cluster of its own."""
-    blocks = count + count // 2 + 2
-    long = ranked.size // blocks
-    if long < _SPARSE:
-        return 1
-    tops = ranked[: blocks * long].reshape(blocks, long).max(axis=1)
-    return int(np.partition(tops, -count)[-count])
+    def first(self, here: list[int], count: int) -> list[int]:
+        """The first `count` of more clusters, which rise."""
+        if len(here) == count:
+            return here
+        if len(here) <= _FEW or self._by_name or not self._like.distinct:
+            return [at for _, at in sorted(zip(self.listed(here), here, strict=True))[:count]]
+        clusters = np.array(here, dtype=np.int64)
+        mine = np.uint64(names.stable_order(self._ask.uid))
+        keys = (self._like.field.marks[clusters] ^ mine) * _MIX
+        return _listed(clusters[np.argpartition(keys, count)[:count]])
 
 
 def seats_of(

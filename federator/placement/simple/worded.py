@@ -71,7 +71,9 @@ class Worded:
         rooms: list[int] = self.rooms[chosen].tolist()
         fit = rooms if top <= most else [min(room, most) for room in rooms]
         messages = verdicts.given_each(names, self.copies, verdicts.noun(self.ask), fit)
+        plain = like.plain
         if most == like.most < top:
+            plain = False
             bound = f" ({enforcing.bound(self.ask.policy, 'maxPerCluster')})"
             messages = [
                 text + bound if most < room else text
@@ -80,7 +82,7 @@ class Worded:
         roomy = scorers.of_rooms(rooms, top)
         scores = [like.points[at] + more for at, more in zip(chosen, roomy, strict=True)]
         terms = scorers.with_room([like.terms[at] for at in chosen], roomy)
-        return quick_chosen(names, self.copies, fit, scores, messages, terms)
+        return quick_chosen(names, self.copies, fit, scores, messages, terms, plain)
 
     def _spared(self) -> tuple[Rejected, ...]:
         """The open clusters that got nothing, where each could have taken copies."""
