@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from federator.convert import (
+    autoscalers,
     configmaps,
     deployments,
     ingresses,
@@ -44,6 +45,7 @@ _PARTS: Final = (
     ("networking.k8s.io/v1", "Ingress"),
     ("v1", "ConfigMap"),
     ("v1", "ServiceAccount"),
+    (autoscalers.API_VERSION, autoscalers.KIND),
 )
 
 _OTHER_KINDS: Final[Mapping[str, str]] = {
@@ -58,9 +60,6 @@ _OTHER_KINDS: Final[Mapping[str, str]] = {
     "Pod": "a pod alone is restarted by nobody; write a Deployment or Job",
     "Secret": "secrets are kept in each cluster; apply it in the members",
     "PersistentVolumeClaim": "storage belongs to one cluster; apply it there",
-    "HorizontalPodAutoscaler": (
-        "autoscalers are not converted; one on the host may scale the PinterestService"
-    ),
     "PodDisruptionBudget": "apply it in the members: the pods there keep their labels",
     "NetworkPolicy": "apply it in the members: the pods there keep their labels",
 }
@@ -84,6 +83,7 @@ def convert(objs: Iterable[tuple[str, Mapping[str, Any]]]) -> Conversion:
     kueue.absorb(drafts)
     _draft_all(drafts)
     kueue.assign(drafts)
+    autoscalers.absorb(drafts)
     services.absorb(drafts)
     ingresses.absorb(drafts)
     ingresses.place(drafts)
@@ -186,6 +186,7 @@ _SOURCES: Final = (
     ("spec.config", "ConfigMap", "data"),
     ("spec.loadBalancers", "Ingress", "spec.rules"),
     ("spec.iamRole", "ServiceAccount", "metadata.annotations"),
+    ("spec.autoscaling", autoscalers.KIND, "spec"),
 )
 """Field of a workload -> the part it was made from, and its path there."""
 
@@ -198,7 +199,7 @@ def _source(path: str, draft: Draft) -> tuple[Item, str]:
         return draft.item, path.replace("updateStrategy", "strategy.rollingUpdate")
     for prefix, kind, origin in _SOURCES:
         if path.startswith(prefix):
-            rest = path.removeprefix(prefix) if kind != "Ingress" else ""
+            rest = path.removeprefix(prefix) if kind not in ("Ingress", autoscalers.KIND) else ""
             for item in draft.parts:
                 if item.kind == kind:
                     return item, origin + rest

@@ -19,12 +19,22 @@ SHARDS_ANNOTATION: Final = "pinterest.com/shards"
 """On a Job of a job set: the shards it runs, such as 100-199; its completion index 0 is the first
 of them.
 """
+AUTOSCALED_ANNOTATION: Final = "pinterest.com/autoscaled"
+"""On a Deployment whose copies an autoscaler chooses: between which bounds, such as 3-30. Its
+`replicas` are written when it is made, and then left alone."""
 COMPONENT_LABEL: Final = "pinterest.com/component"
 """On Jobs and pods of a training job: the component that they belong to."""
 MEMBER_STATUS_ANNOTATION: Final = f"{names.FEDERATION}/member-status"
 """On a carried native object, JSON {reason, message, seq, unschedulable: {count, since}}: what the
 member saw beyond the native status.
 """
+
+
+def bounds_of(annotations: Obj) -> tuple[int, int] | None:
+    """Between which numbers of copies an autoscaler chooses; None where none does."""
+    low, dash, high = raw.text(annotations, AUTOSCALED_ANNOTATION).partition("-")
+    numbers = all(part.isascii() and part.isdecimal() and len(part) < 10 for part in (low, high))
+    return (int(low), int(high)) if dash and numbers else None
 
 
 def piece_of(annotations: Obj) -> Range | None:

@@ -28,6 +28,7 @@ NATIVES: Final[Mapping[str, NativeKind]] = {
     "PodDisruptionBudget": NativeKind("policy/v1", "poddisruptionbudgets"),
     "ConfigMap": NativeKind("v1", "configmaps"),
     "ServiceAccount": NativeKind("v1", "serviceaccounts"),
+    "HorizontalPodAutoscaler": NativeKind("autoscaling/v2", "horizontalpodautoscalers"),
     "PersistentVolumeClaim": NativeKind("v1", "persistentvolumeclaims"),
 }
 RUNS_PODS: Final = tuple(kind for kind, row in NATIVES.items() if row.runs_pods)

@@ -213,6 +213,9 @@ class WorkloadVerbs:
     """
     ordinals: OrdinalVerbs | None = None
     """For copies with numbers; None for interchangeable ones and for shards."""
+    bounds: Callable[[Obj], tuple[int, int] | None] | None = None
+    """(slice) -> between how many copies an autoscaler of the member chooses; None where it runs
+    just its own. None for kinds without autoscaling."""
     end_rules: Callable[[Obj], EndRules] | None = None
     """When it ends, and what becomes of it then. None for what does not end."""
     expand: Expand | None = None

@@ -354,8 +354,12 @@ def _phase(seen: SliceObservation) -> Phase:
 
 def _copies(row: SliceRow, natives: list[NativeRow]) -> dict[str, Any]:
     """Copies, as the slice's Deployment or its StatefulSets count them."""
-    desired = row.verbs.count(row.obj())
+    obj = row.obj()
+    desired = row.verbs.count(obj)
     own = [native.status for native in natives if native.key[0] in ("Deployment", "StatefulSet")]
+    if row.verbs.bounds is not None and (bounds := row.verbs.bounds(obj)) is not None:
+        chosen = [native.spec for native in natives if native.key[0] == "Deployment"]
+        desired = sum(raw.integer(spec, "replicas") for spec in chosen) or bounds[0]
     ready = sum(raw.integer(status, "readyReplicas") for status in own)
     updated = sum(raw.integer(status, "updatedReplicas") for status in own)
     return {

@@ -103,6 +103,9 @@ class SliceObservation:
     """Copies that exist, ready or not."""
     active: int = 0
     """Running shards."""
+    idle: int = 0
+    """Copies of the share that an autoscaler of the member does not ask for now. `ready`, `updated`
+    and `actual` contain them: they are not missing."""
     completed: Ranges = ()
     failed: Ranges = ()
     healthy: bool | None = None

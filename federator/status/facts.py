@@ -134,6 +134,8 @@ class Row:
     """Copies of the present generation's template."""
     actual: int = 0
     active: int = 0
+    idle: int = 0
+    """As in its observation: among ready, updated and actual."""
     completed: int = 0
     """Completed shards in its share."""
     failed: int = 0
@@ -164,6 +166,8 @@ class Tally:
     old: int
     """Copies of an earlier template, in clusters that report."""
     unknown: int
+    idle: int
+    """Copies that autoscalers do not ask for now, in clusters that report."""
     need: int
     """Ready (or busy, or finished) copies at which the workload is complete."""
     completed: Ranges

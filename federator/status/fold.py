@@ -39,6 +39,8 @@ class Fold:
     ready_lo: int
     ready_hi: int
     unknown: int
+    idle: int
+    """Copies that autoscalers do not ask for now; the other figures contain them."""
     updated: int
     actual: int
     active: int
@@ -64,7 +66,7 @@ class Fold:
     @property
     def ready(self) -> int:
         """The number shown as ready: the certain ones."""
-        return self.ready_lo
+        return max(self.ready_lo - self.idle, 0)
 
 
 def fold(
@@ -130,6 +132,7 @@ def _folded(facts: Facts) -> Fold:
         ready_lo=tally.ready_lo,
         ready_hi=tally.ready_hi,
         unknown=tally.unknown,
+        idle=tally.idle,
         updated=sum(row.updated for row in rows),
         actual=sum(row.actual for row in rows),
         active=sum(row.active for row in rows),
@@ -172,7 +175,7 @@ def _replicas(
 ) -> Tally:
     """Interchangeable copies. A cluster that is being left still serves, so it counts until its
     slice is gone. `kept`: running copies are left unchanged."""
-    low = high = current = maybe = old = 0
+    low = high = current = maybe = old = idle = 0
     exact = True
     for seen in held:
         share = shares[seen.cluster].count if seen.cluster in shares else 0
@@ -183,9 +186,10 @@ def _replicas(
             continue
         low += seen.ready
         high += seen.ready
+        idle += seen.idle
         updated = _updated(wanted, seen)
         current += seen.updated_ready if updated else 0
-        old += max(seen.actual - updated, 0)
+        old += max(seen.actual - max(updated, seen.idle), 0)
         # A workload that is left alone, or whose edit is held back, keeps what it has: it is
         # complete when all of that runs.
         rolled = (seen.updated if kept or wanted.in_force else updated) >= share
@@ -197,6 +201,7 @@ def _replicas(
         current_hi=current + maybe,
         old=old,
         unknown=high - low,
+        idle=idle,
         need=wanted.count,
         completed=(),
         failed=(),
@@ -276,6 +281,7 @@ def _shards(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceObs
         current_hi=high,
         old=0,
         unknown=high - low,
+        idle=0,
         need=need,
         completed=completed,
         failed=failed,
@@ -330,6 +336,7 @@ def _row(
         updated=_updated(wanted, seen),
         actual=seen.actual,
         active=seen.active,
+        idle=seen.idle if seen.known else 0,
         completed=shards.size(shards.intersect(ranges, tally.completed)),
         failed=shards.size(shards.intersect(ranges, tally.failed)),
         reason=reason,

@@ -125,6 +125,7 @@ def cut(seen: SliceObservation, given: Given) -> tuple[SliceObservation, tuple[C
         actual=actual,
         updated=min(seen.updated, actual),
         active=min(seen.active, most),
+        idle=min(seen.idle, most),
         unschedulable=min(seen.unschedulable, most),
     )
     # What the slice itself asks for is from us, or drift that is restored: its copies are

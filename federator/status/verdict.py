@@ -198,7 +198,8 @@ def _available(facts: Facts) -> list[Condition]:
         False: "MinimumReplicasUnavailable",
         None: "ClusterUnknown",
     }[status]
-    message = f"{tally.ready_lo} ready copies of at least {floor}."
+    ready, least = (max(n - tally.idle, 0) for n in (tally.ready_lo, floor))
+    message = f"{ready} ready copies of at least {least}."
     return [Condition("Available", truth(status), reason, message, facts.observed_generation)]
 
 
@@ -477,7 +478,8 @@ def _progress(facts: Facts) -> str:
             f"{done}/{facts.wanted.count} completed{failed}, {tally.ready_lo} running{unknown} in"
             f" {where}"
         )
-    return f"{tally.ready_lo}/{facts.wanted.count} ready{old}{unknown} in {where}"
+    ready, count = (max(n - tally.idle, 0) for n in (tally.ready_lo, facts.wanted.count))
+    return f"{ready}/{count} ready{old}{unknown} in {where}"
 
 
 def _on_nodes(facts: Facts) -> str:

@@ -13,6 +13,7 @@ from federator.kinds.kind import Kind
 from tests.contract.crds import DEFINITIONS
 from tests.contract.speaking import Object, Speaker
 from tests.house.sources import ROOT
+from tests.unit.kinds.test_autoscaling import REFUSED
 
 TEMPLATE = {"spec": {"containers": [{"name": "app", "image": "app:1"}]}}
 
@@ -68,6 +69,19 @@ async def test_every_definition_of_ours_is_taken_strictly_and_served(ours: Speak
 
         assert conditions["Established"] == "True"
         assert conditions.get("NonStructuralSchema") != "True"
+
+
+@pytest.mark.parametrize("autoscaling", [wish for wish, _ in REFUSED])
+async def test_bounds_and_metrics_that_make_no_sense_are_refused(
+    ours: Speaker, autoscaling: Object
+) -> None:
+    kind = registry.KINDS["PinterestService"]
+    answer = await ours.post(url(ours, kind), service(autoscaling=autoscaling))
+    assert answer.status == 422, answer.json
+    good = {"min": 1, "max": 2, "metrics": [{"resource": "cpu", "averageUtilization": 50}]}
+    (await ours.post(url(ours, kind), service(autoscaling=good), fieldValidation="Strict")).object(
+        201
+    )
 
 
 async def test_a_seq_never_falls_on_a_slice(ours: Speaker) -> None:

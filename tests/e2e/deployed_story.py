@@ -52,7 +52,7 @@ def tell(deployed: Deployed) -> None:
     _what_runs_is_looked_into(fleet)
     _ten_revisions_are_kept(fleet)
     _drift_is_repaired(fleet)
-    _drains_of_nodes_are_orderly(fleet)
+    _budgets_and_autoscalers_come_and_go(fleet)
     _what_a_service_gives_up_goes(fleet)
     _a_namespace_has_another_level(fleet)
     _an_edit_is_held_back(fleet)
@@ -247,20 +247,25 @@ def _drift_is_repaired(fleet: Fleet) -> None:
         shell("wait", f"--for=jsonpath={{.spec.replicas}}={share}", what, *SPACE, "--timeout=60s")
 
 
-def _drains_of_nodes_are_orderly(fleet: Fleet) -> None:
-    """A budget for disruptions comes, changes and goes in every member."""
-    for wish, state in (
-        ({"maxUnavailable": 1}, "--for=jsonpath={.spec.maxUnavailable}=1"),
-        ({"maxUnavailable": "10%"}, "--for=jsonpath={.spec.maxUnavailable}=10%"),
-        (None, "--for=delete"),
+def _budgets_and_autoscalers_come_and_go(fleet: Fleet) -> None:
+    """A budget for disruptions, and an autoscaler, of which only the bounds count without metrics:
+    each comes, changes and goes in every member.
+    """
+    bounds, memory = {"min": 6, "max": 12}, [{"resource": "memory", "averageUtilization": 70}]
+    percent, measured = "{.spec.maxUnavailable}=10%", "{.spec.metrics[0].resource.name}=memory"
+    for field, native, wish, state in (
+        ("disruptionBudget", "pdb/web", {"maxUnavailable": 1}, "--for=create"),
+        ("disruptionBudget", "pdb/web", {"maxUnavailable": "10%"}, f"--for=jsonpath={percent}"),
+        ("disruptionBudget", "pdb/web", None, "--for=delete"),
+        ("autoscaling", "hpa/web", bounds, "--for=create"),
+        ("autoscaling", "hpa/web", {**bounds, "metrics": memory}, f"--for=jsonpath={measured}"),
+        ("autoscaling", "hpa/web", None, "--for=delete"),
     ):
-        body = _json({"spec": {"disruptionBudget": wish}})
+        body = _json({"spec": {field: wish}})
         fleet.host("patch", "psvc", "web", *SPACE, "--type=merge", "-p", body)
         for name in fleet.spread("psvc", "feed", "web"):
-            shell = fleet.members[name]
-            if wish == {"maxUnavailable": 1}:
-                shell("wait", "--for=create", "pdb/web", *SPACE, "--timeout=60s")
-            shell("wait", state, "pdb/web", *SPACE, "--timeout=60s")
+            fleet.members[name]("wait", state, native, *SPACE, "--timeout=60s")
+    fleet.ready("feed", "psvc/web")
 
 
 def _what_a_service_gives_up_goes(fleet: Fleet) -> None:

@@ -135,6 +135,11 @@ AROUND = {
         ),
         "kubectl delete pjs train -n ads; federator cluster trust us-east-1a",
     ),
+    "docs/using/autoscaling.md": Around(
+        f"mkdir -p config; cp -r {ROOT}/config/examples config/",
+        "kubectl delete psvc typeahead -n search; federator wait psvc/typeahead -n search "
+        "--for=deleted; kubectl delete fq search",
+    ),
     "docs/using/daemons.md": Around(
         f"mkdir -p config; cp -r {ROOT}/config/examples config/",
         "kubectl delete pdm node-agent -n infra; federator wait pdm/node-agent -n infra "

@@ -30,7 +30,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("asks", "crds"),
         ("read",),
     ),
-    "kinds/service": _KIND,
+    "kinds/service": (("schema", "scaling"), ("ask",), ("natives", "status")),
     "kinds/jobset": (("endfields",), ("schema", "failures"), ("ask",), ("natives", "status")),
     "kinds/daemon": _KIND,
     "kinds/deployment": _KIND,

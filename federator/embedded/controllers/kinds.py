@@ -31,6 +31,7 @@ class Kinds:
     endpointslices: ResourceInfo
     priorityclasses: ResourceInfo
     claims: ResourceInfo
+    autoscalers: ResourceInfo
 
 
 @functools.cache
@@ -55,4 +56,5 @@ def load() -> Kinds:
         endpointslices=info("discovery.k8s.io", "endpointslices"),
         priorityclasses=info("scheduling.k8s.io", "priorityclasses"),
         claims=info("", "persistentvolumeclaims"),
+        autoscalers=info("autoscaling", "horizontalpodautoscalers"),
     )

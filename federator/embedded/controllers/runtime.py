@@ -24,6 +24,7 @@ from federator.embedded.controllers.pods import PodIndex
 from federator.embedded.controllers.scheduling.neighbours import Neighbours
 from federator.embedded.controllers.scheduling.scheduler import Scheduler
 from federator.embedded.controllers.services import Ingresses, Services
+from federator.embedded.controllers.workloads.autoscalers import Autoscalers
 from federator.embedded.controllers.workloads.daemonsets import DaemonSets
 from federator.embedded.controllers.workloads.deployments import Deployments
 from federator.embedded.controllers.workloads.jobs import Jobs
@@ -101,11 +102,13 @@ class Controllers:
         daemons = DaemonSets(world, pods, fleet)
         life = NodeLife(world, pods, fleet)
         services, ingresses = Services(world, pods), Ingresses(world)
+        autoscalers = Autoscalers(world)
         self._routes |= {
             kinds.nodes.key: [fleet.notice, kubelet.notice, life.notice, daemons.notice],
             kinds.pods.key: [pods.notice],
             kinds.replicasets.key: [deployments.notice, sets.notice],
-            kinds.deployments.key: [deployments.notice],
+            kinds.deployments.key: [deployments.notice, autoscalers.notice],
+            kinds.autoscalers.key: [autoscalers.notice],
             kinds.jobs.key: [jobs.notice],
             kinds.statefulsets.key: [stateful.notice],
             kinds.daemonsets.key: [daemons.notice],
@@ -115,7 +118,7 @@ class Controllers:
             kinds.ingresses.key: [ingresses.notice],
         }
         self._controllers += [life, deployments, sets, jobs, stateful, daemons]
-        self._controllers += [scheduler, kubelet, services, ingresses, claims]
+        self._controllers += [scheduler, kubelet, services, ingresses, claims, autoscalers]
 
     def trust(self, root_ca: str) -> None:
         """Puts these PEM certificates into every kube-root-ca.crt and every token Secret."""

@@ -229,7 +229,9 @@ def neutral(verbs: WorkloadVerbs, obj: Mapping[str, Any]) -> dict[str, Any]:
     return verbs.render_slice(obj, Share("", 0, 0), NEUTRAL_MARK)
 
 
-TAKEN_AT_ONCE = frozenset({"placement", "suspend", "replicas", "shards", "parallelism"})
+TAKEN_AT_ONCE = frozenset(
+    {"placement", "suspend", "replicas", "autoscaling", "shards", "parallelism"}
+)
 """Fields of spec that are obeyed although an edit of others is held back: a decision has judged
 them."""
 

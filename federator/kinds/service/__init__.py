@@ -35,6 +35,7 @@ VERBS: Final = WorkloadVerbs(
     host_status=status.host_status,
     lookup=PodLookup(lookup.by_label(schema.SELECTOR_LABEL), lookup.of_replica_set),
     overlaps=True,
+    bounds=ask.bounds,
     expand=natives.expand,
 )
 
@@ -44,7 +45,12 @@ KIND: Final = workload(
     schema.PinterestService,
     VERBS,
     (
-        Column("Desired", ".spec.replicas", "integer", description="Copies asked for."),
+        Column(
+            "Desired",
+            ".status.desired",
+            "integer",
+            description="Copies asked for, by the service or by its autoscalers.",
+        ),
         Column("Ready", ".status.ready", "integer", description="Copies that are certainly ready."),
         Column("Clusters", ".status.clusters", "integer", description="Clusters with a share."),
         Column(

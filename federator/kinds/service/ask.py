@@ -5,6 +5,7 @@ from typing import Any, Final
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds import verbs
+from federator.kinds.service import scaling
 from federator.kinds.service.schema import API_VERSION, KIND
 from federator.kinds.shared import workloads
 from federator.kinds.verbs import SliceMark
@@ -15,7 +16,17 @@ DEFAULT_MAX_UNAVAILABLE_PERCENT: Final = 25
 
 
 def count(obj: Obj) -> int:
+    """Copies that are placed and charged; of a slice, those of its cluster."""
+    scaled = scaling.of(obj)
+    if scaled and not raw.integer(obj, "spec", "slice", "seq"):  # no hub has divided it
+        return scaling.charged(scaled)
     return max(raw.integer(obj, "spec", "replicas", default=1), 0)
+
+
+def bounds(obj: Obj) -> tuple[int, int] | None:
+    """Between which an autoscaler chooses for a slice; None where it has just its copies."""
+    scaled = scaling.of(obj)
+    return scaling.bounds(scaled, count(obj)) if scaled else None
 
 
 def max_unavailable(obj: Obj) -> int:

@@ -1,5 +1,5 @@
-"""PinterestService -> ServiceAccount, ConfigMap, PodDisruptionBudget, Deployment, Service,
-Ingress.
+"""PinterestService -> ServiceAccount, ConfigMap, PodDisruptionBudget, Deployment,
+HorizontalPodAutoscaler, Service, Ingress.
 """
 
 from typing import Any, Final
@@ -7,7 +7,8 @@ from typing import Any, Final
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds import verbs
-from federator.kinds.service import ask
+from federator.kinds.labels import AUTOSCALED_ANNOTATION
+from federator.kinds.service import ask, scaling
 from federator.kinds.service.schema import SELECTOR_LABEL
 from federator.kinds.shared import parts, ports, workloads
 
@@ -27,6 +28,7 @@ def expand(obj: Obj, profile: Obj | None) -> tuple[dict[str, Any], ...]:
         *parts.config_map(obj, mark, COMPONENT),
         *_disruption_budget(obj, mark),
         _deployment(obj, mark, profile),
+        *_autoscaler(obj, mark),
         *_services(obj, mark),
         *_ingress(obj, mark, profile),
     )
@@ -86,12 +88,25 @@ def _deployment(obj: Obj, mark: verbs.SliceMark | None, profile: Obj | None) -> 
     for field in ("minReadySeconds", "progressDeadlineSeconds"):
         if field in strategy:
             spec[field] = raw.integer(strategy, field)
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": _metadata(obj, mark),
-        "spec": spec,
-    }
+    meta = _metadata(obj, mark)
+    if (bounds := ask.bounds(obj)) is not None:
+        spec["replicas"] = bounds[0]
+        meta["annotations"] = {AUTOSCALED_ANNOTATION: f"{bounds[0]}-{bounds[1]}"}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
+
+
+def _autoscaler(obj: Obj, mark: verbs.SliceMark | None) -> list[dict[str, Any]]:
+    scaled = scaling.of(obj)
+    if not scaled or raw.text(scaled, "owner") == scaling.BY_MEMBER:
+        return []
+    return [
+        {
+            "apiVersion": "autoscaling/v2",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": _metadata(obj, mark),
+            "spec": scaling.spec_of(scaled, ask.count(obj), parts.name_of(obj)),
+        }
+    ]
 
 
 def _services(obj: Obj, mark: verbs.SliceMark | None) -> list[dict[str, Any]]:

@@ -8,13 +8,17 @@ from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from federator.api.common import (
+    ATOMIC,
     SEQ_RULE,
     Amount,
     Count,
+    DnsLabel,
     IntOrPercent,
+    Labels,
     Metadata,
     Model,
     Port,
+    Quantity,
     list_map,
     rules,
 )
@@ -136,6 +140,113 @@ class DisruptionBudget(Model):
     """
 
 
+METRIC_RULES = (
+    (
+        "(has(self.resource) ? 1 : 0) + (has(self.pods) ? 1 : 0)"
+        " + (has(self.external) ? 1 : 0) == 1",
+        "a metric names one of resource, pods and external",
+    ),
+    (
+        "has(self.averageUtilization) != has(self.averageValue)",
+        "a metric has one of averageUtilization and averageValue",
+    ),
+    (
+        "!has(self.averageUtilization) || has(self.resource)",
+        "averageUtilization is of a resource that containers request",
+    ),
+    ("!has(self.container) || has(self.resource)", "a container is named for a resource only"),
+    (
+        "!has(self.matchLabels) || !has(self.resource)",
+        "a resource has no labels; matchLabels select among metrics of pods and external ones",
+    ),
+)
+SCALING_RULES = (
+    ("self.min <= self.max", "min is not above max"),
+    (
+        "!has(self.owner) || self.owner != 'Member'"
+        " || (!has(self.metrics) && !has(self.scaleDownStabilizationSeconds))",
+        "with owner Member, metrics and stabilization are said by the cluster's own autoscaler",
+    ),
+)
+
+
+class Metric(Model):
+    """What the autoscaler of each cluster keeps near a target, averaged over the pods there."""
+
+    model_config = ConfigDict(json_schema_extra=rules(*METRIC_RULES))
+
+    resource: Literal["cpu", "memory"] | None = None
+    """Use of a resource, by the pods or by one container of each."""
+    container: DnsLabel | None = None
+    """The container whose use counts; all of them when left out."""
+    pods: Annotated[str, Field(min_length=1, max_length=253)] | None = None
+    """Name of a metric that each pod has, of the custom metrics API."""
+    external: Annotated[str, Field(min_length=1, max_length=253)] | None = None
+    """Name of a metric of the external metrics API."""
+    match_labels: Labels | None = None
+    """Labels of the metric."""
+    average_utilization: (
+        Annotated[int, Field(ge=1, le=1000, json_schema_extra={"format": "int32"})] | None
+    ) = None
+    """Percent of what the containers request."""
+    average_value: Quantity | None = None
+    """Amount for each pod, such as 100 or 500m."""
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> "Metric":
+        named = [self.resource, self.pods, self.external]
+        met = (
+            sum(name is not None for name in named) == 1,
+            (self.average_utilization is None) != (self.average_value is None),
+            self.average_utilization is None or self.resource is not None,
+            self.container is None or self.resource is not None,
+            self.match_labels is None or self.resource is None,
+        )
+        for holds, (_, message) in zip(met, METRIC_RULES, strict=True):
+            if not holds:
+                raise PydanticCustomError("metric", "{problem}", {"problem": message})
+        return self
+
+
+class Autoscaling(Model):
+    """How many copies run is decided by an autoscaler in each cluster, between bounds."""
+
+    model_config = ConfigDict(json_schema_extra=rules(*SCALING_RULES))
+
+    min: Annotated[int, Field(ge=1, le=1_000_000, json_schema_extra={"format": "int32"})]
+    """At least so many copies over all clusters, and one in each that has a share."""
+    max: Annotated[int, Field(ge=1, le=1_000_000, json_schema_extra={"format": "int32"})]
+    """At most so many copies over all clusters."""
+    owner: Literal["Federation", "Member"] | None = None
+    """Federation (when left out): each cluster gets a HorizontalPodAutoscaler with its part of min
+    and max, which follow the shares. Member: an autoscaler that is already there (such as KEDA)
+    owns the copies; the federation makes none, and places and charges the service.
+    """
+    metrics: (
+        Annotated[list[Metric], Field(min_length=1, max_length=16, json_schema_extra=ATOMIC)] | None
+    ) = None
+    """What is kept near its target; 80% of the requested cpu when left out."""
+    charge_percent: (
+        Annotated[int, Field(ge=0, le=100, json_schema_extra={"format": "int32"})] | None
+    ) = None
+    """How far from min to max quota and room are taken: 100 (max) when left out. With less, copies
+    above that find room only where the clusters have some left.
+    """
+    scale_down_stabilization_seconds: (
+        Annotated[int, Field(ge=0, le=3600, json_schema_extra={"format": "int32"})] | None
+    ) = None
+    """Copies go only when so few were enough for so long; 300 when left out."""
+
+    @model_validator(mode="after")
+    def _bounded(self) -> "Autoscaling":
+        says = self.metrics is not None or self.scale_down_stabilization_seconds is not None
+        if self.min > self.max:
+            raise PydanticCustomError("bounds", SCALING_RULES[0][1])
+        if self.owner == "Member" and says:
+            raise PydanticCustomError("owner", SCALING_RULES[1][1])
+        return self
+
+
 OTHER_NAMES_RULE = (
     (
         "!has(self.spec.additionalServices) || self.spec.additionalServices.all(s, s.name != "
@@ -161,7 +272,11 @@ class Spec(WorkloadSpec):
     model_config = ConfigDict(json_schema_extra=rules(SEQ_RULE, PORTS_RULE, RESTART_RULE))
 
     replicas: Count = 1
-    """Copies over all clusters; on a slice, those of this cluster."""
+    """Copies over all clusters; on a slice, those of this cluster. With autoscaling it says nothing
+    on the host, and on a slice how many of the charged copies are this cluster's.
+    """
+    autoscaling: Autoscaling | None = None
+    """Leaves the number of copies to autoscalers in the clusters."""
     service: ServiceFields | None = None
     """The Service in front of the pods, under the workload's name; none when left out."""
     additional_services: Annotated[

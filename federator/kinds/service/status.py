@@ -7,7 +7,7 @@ from typing import Any
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.kinds.service.ask import count
+from federator.kinds.service import ask
 from federator.kinds.service.schema import SELECTOR_LABEL
 from federator.kinds.shared import workloads
 from federator.model.observation import SliceObservation
@@ -16,16 +16,29 @@ from federator.status.fold import Fold
 
 def observe(obj: Obj, cluster: str, reporting: bool) -> SliceObservation:
     status = raw.mapping(obj, "status")
-    seen = workloads.observed(obj, cluster, reporting, desired=count(obj) if obj else 0)
+    seen = workloads.observed(obj, cluster, reporting, desired=ask.count(obj) if obj else 0)
     actual = raw.figure(status, "replicas")
     # A member that claims more ready copies than it has would hide what others lack.
     seen["ready"] = min(seen["ready"], actual)
+    idle = _idle(obj, status)
     updated = (
         min(raw.figure(status, "updatedReplicas"), actual)
         if workloads.counts_present_template(obj)
         else 0
     )
-    return SliceObservation(**seen, updated=updated, actual=actual)
+    seen["ready"] += idle
+    return SliceObservation(**seen, updated=updated + idle, actual=actual + idle, idle=idle)
+
+
+def _idle(obj: Obj, status: Obj) -> int:
+    """Copies of the slice's share that its autoscaler does not ask for now. They count as if they
+    were there: nothing is missing, and nothing has to be waited for."""
+    bounds = ask.bounds(obj)
+    if bounds is None or "desired" not in status:
+        return 0
+    low, high = bounds
+    share = ask.count(obj)
+    return max(share - min(max(raw.figure(status, "desired"), low), high), 0)
 
 
 def slice_status(seen: SliceObservation, conditions: Sequence[Obj]) -> dict[str, Any]:
@@ -45,18 +58,18 @@ def host_status(
         {
             "cluster": row.cluster,
             "replicas": row.share,
-            "ready": row.ready,
-            "updated": row.updated,
-            "actual": row.actual,
+            "ready": max(row.ready - row.idle, 0),
+            "updated": max(row.updated - row.idle, 0),
+            "actual": max(row.actual - row.idle, 0),
         }
         | workloads.trouble(row)
         for row in fold.rows
     ]
     status = workloads.base_host_status(fold, conditions, policy)
     status |= {
-        "desired": fold.desired,
-        "replicas": fold.actual,
-        "updatedReplicas": fold.updated,
+        "desired": max(fold.desired - fold.idle, 0),
+        "replicas": max(fold.actual - fold.idle, 0),
+        "updatedReplicas": max(fold.updated - fold.idle, 0),
         "unknownReplicas": fold.unknown,
         "selector": f"{SELECTOR_LABEL}={raw.text(obj, 'metadata', 'name')}",
         "clusterStatuses": rows,

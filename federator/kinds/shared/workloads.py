@@ -148,7 +148,7 @@ def base_host_status(fold: Fold, conditions: Sequence[Obj], policy: str) -> dict
         "observedGeneration": fold.observed_generation,
         "clusters": fold.clusters,
         "placed": fold.placed,
-        "ready": fold.ready_lo,
+        "ready": fold.ready,
         "summary": fold.summary,
         "conditions": [dict(condition) for condition in conditions],
     }

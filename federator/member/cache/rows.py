@@ -140,6 +140,9 @@ class NativeRow:
     """The component of a gang that a Job runs pods of, "" for none."""
     shape: PodShape | None = None
     """What a DaemonSet's pods take, None for anything else."""
+    replicas_ours: bool = False
+    """Whether its `spec.replicas` is as member processes applied it last: no autoscaler, and nobody
+    else, has changed it since."""
     applied: bytes | None = None
     """The fields that member processes applied (FieldsV1, as JSON); dropped together with
     `document`."""
@@ -163,6 +166,7 @@ def native_row(kind: str, obj: Obj) -> NativeRow:
     document = msgspec.json.encode(desired)
     spec = raw.mapping(obj, "spec")
     labels = raw.mapping(meta, "labels")
+    applied = owned_fields.of(meta, FIELD_MANAGER, "Apply")
     return NativeRow(
         key=(kind, raw.text(meta, "namespace"), raw.text(meta, "name")),
         uid=raw.text(meta, "uid"),
@@ -179,7 +183,8 @@ def native_row(kind: str, obj: Obj) -> NativeRow:
         shards=piece_of(raw.mapping(meta, "annotations")) if kind == "Job" else None,
         workload_uid=raw.text(labels, names.WORKLOAD_UID_LABEL),
         role=raw.text(labels, COMPONENT_LABEL) if kind == "Job" else "",
-        applied=msgspec.json.encode(owned_fields.of(meta, FIELD_MANAGER, "Apply")),
+        replicas_ours="f:replicas" in raw.mapping(applied, "f:spec"),
+        applied=msgspec.json.encode(applied),
     )
 
 

@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
+from federator.api import raw
+from federator.kinds.labels import bounds_of
 from federator.kube.control.write_fights import WriteFightDetector
 from federator.member.cache import jobs, rows
 from federator.member.cache.caches import native_ref
@@ -282,7 +284,9 @@ def plan(wanted: Sequence[Mapping[str, Any]], owned: Iterable[NativeRow], scene:
 
 
 def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, plan_so_far: Plan) -> None:
-    want, row = rows.digest(body), scene.live(key)
+    row = scene.live(key)
+    body = _left_to_autoscaler(body, row)
+    want = rows.digest(body)
     if row is None:
         if (wait_s := scene.verdicts.remake_wait_s(key, want, scene.now_s)) > 0:
             plan_so_far.postponed[key] = wait_s
@@ -335,6 +339,24 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, plan_so_far:
             and (changed := _changed(row, body))
         ):
             plan_so_far.drifted[key] = changed
+
+
+def _left_to_autoscaler(body: Mapping[str, Any], row: NativeRow | None) -> Mapping[str, Any]:
+    """The wish for a Deployment whose copies an autoscaler chooses. It begins with the fewest; once
+    it is there, its number of copies is left out.
+
+    Not while we are the only one who ever set it: an apply without a field that nobody else owns
+    takes the field away, and a Deployment without replicas has one. Such a number is kept, within
+    the bounds.
+    """
+    bounds = bounds_of(raw.mapping(body, "metadata", "annotations"))
+    if bounds is None or row is None:
+        return body
+    spec = {name: value for name, value in body["spec"].items() if name != "replicas"}
+    if row.replicas_ours:
+        low, high = bounds
+        spec["replicas"] = min(max(raw.integer(row.spec, "replicas", default=low), low), high)
+    return {**body, "spec": spec}
 
 
 def _changed(row: NativeRow, body: Mapping[str, Any]) -> str:

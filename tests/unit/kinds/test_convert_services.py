@@ -488,3 +488,53 @@ def test_old_api_versions_are_named() -> None:
     old = {**deployment(), "apiVersion": "extensions/v1beta1"}
 
     assert "only apps/v1" in left(converted(old))["Deployment/web"]
+
+
+def autoscaler(**spec: Any) -> dict[str, Any]:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    full = {"scaleTargetRef": target, "minReplicas": 3, "maxReplicas": 30, **spec}
+    made = native("HorizontalPodAutoscaler", "web", spec=full)
+    return {**made, "apiVersion": "autoscaling/v2"}
+
+
+def test_an_autoscaler_becomes_bounds_over_all_clusters() -> None:
+    cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60}}
+    lag = {
+        "metric": {"name": "lag", "selector": {"matchLabels": {"topic": "a"}}},
+        "target": {"type": "AverageValue", "averageValue": "30"},
+    }
+    metrics = [{"type": "Resource", "resource": cpu}, {"type": "External", "external": lag}]
+    behavior = {"scaleDown": {"stabilizationWindowSeconds": 60}}
+    result = converted(deployment(replicas=7), autoscaler(metrics=metrics, behavior=behavior))
+    spec = only(result)["spec"]
+    assert "replicas" not in spec
+    assert spec["autoscaling"] == {
+        "min": 3,
+        "max": 30,
+        "metrics": [
+            {"resource": "cpu", "averageUtilization": 60},
+            {"external": "lag", "matchLabels": {"topic": "a"}, "averageValue": "30"},
+        ],
+        "scaleDownStabilizationSeconds": 60,
+    }
+    assert "over all clusters" in notes(result)
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"minReplicas": 0}, "spec.minReplicas"),
+        ({"metrics": [{"type": "Object", "object": {}}]}, "spec.metrics[0].type: Object"),
+        (
+            {"metrics": [{"type": "External", "external": {"target": {"value": "3"}}}]},
+            "spec.metrics[0].external.target",
+        ),
+        ({"behavior": {"scaleUp": {"policies": [{}]}}}, "spec.behavior.scaleUp"),
+        ({"behavior": {"scaleDown": {"policies": [{}]}}}, "spec.behavior.scaleDown.policies"),
+        ({"scaleTargetRef": {"kind": "Deployment", "name": "other"}}, "Deployment/other"),
+    ],
+)
+def test_an_autoscaler_that_says_more_is_left(spec: dict[str, Any], why: str) -> None:
+    result = converted(deployment(), autoscaler(**spec))
+    assert why in left(result)["HorizontalPodAutoscaler/web"]
+    assert "autoscaling" not in only(result)["spec"]

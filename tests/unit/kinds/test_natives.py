@@ -54,6 +54,24 @@ spec:
   template:
     spec: {serviceAccountName: shared, priorityClassName: own, containers: [{name: app, image: "app:1"}]}
 """
+SCALED_SERVICE = """
+apiVersion: pinterest.com/v1beta1
+kind: PinterestService
+metadata: {name: scaled, namespace: feed, uid: host-uid}
+spec:
+  autoscaling:
+    min: 12
+    max: 120
+    chargePercent: 50
+    metrics:
+    - {resource: cpu, averageUtilization: 60}
+    - {resource: memory, container: app, averageValue: 2Gi}
+    - {pods: requests, averageValue: 100, matchLabels: {verb: GET}}
+    - {external: lag, averageValue: "30"}
+    scaleDownStabilizationSeconds: 60
+  template:
+    spec: {containers: [{name: app, image: "app:1", resources: {requests: {cpu: 100m}}}]}
+"""
 JOBS = """
 apiVersion: pinterest.com/v1beta1
 kind: PinterestJobSet
@@ -201,6 +219,7 @@ spec:
 CASES = {
     "jobset-ending": (ENDING_JOBS, Share("east", 10, 5, 9, ((10, 19),)), False),
     "service": (SERVICE, Share("east", 12, 12, 9), True),
+    "service-autoscaled": (SCALED_SERVICE, Share("east", 30, 30, 9), False),
     "service-plain": (PLAIN_SERVICE, Share("east", 2, 2, 9), False),
     "daemon": (DAEMON, Share("east", 1, 1, 9, nodes=12), True),
     "daemon-plain": (PLAIN_DAEMON, Share("east", 1, 1, 9, nodes=12), False),

@@ -231,6 +231,7 @@ _NATIVE = {
     "Job": ("batch/v1", "jobs", True),
     "Ingress": ("networking.k8s.io/v1", "ingresses", True),
     "PodDisruptionBudget": ("policy/v1", "poddisruptionbudgets", True),
+    "HorizontalPodAutoscaler": ("autoscaling/v2", "horizontalpodautoscalers", True),
     "PriorityClass": ("scheduling.k8s.io/v1", "priorityclasses", False),
     "DaemonSet": ("apps/v1", "daemonsets", True),
     "Lease": ("coordination.k8s.io/v1", "leases", True),

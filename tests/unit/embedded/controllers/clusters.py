@@ -34,6 +34,7 @@ RESOURCES: dict[str, ResourceInfo] = {
     "ReplicaSet": builtins.info("apps", "replicasets"),
     "StatefulSet": builtins.info("apps", "statefulsets"),
     "PersistentVolumeClaim": builtins.info("", "persistentvolumeclaims"),
+    "HorizontalPodAutoscaler": builtins.info("autoscaling", "horizontalpodautoscalers"),
     "DaemonSet": builtins.info("apps", "daemonsets"),
     "Job": builtins.info("batch", "jobs"),
     "Ingress": builtins.info("networking.k8s.io", "ingresses"),
