@@ -55,6 +55,6 @@ def test_every_kind_meets_every_verb_it_has() -> None:
 
 
 def test_there_are_few_exceptions_and_each_says_why() -> None:
-    assert len(exceptions.ROWS) <= exceptions.AT_MOST
+    assert sum(not row.older for row in exceptions.ROWS) <= exceptions.AT_MOST
     assert all(len(row.reason) > 40 for row in exceptions.ROWS)
     assert len({row.name for row in exceptions.ROWS}) == len(exceptions.ROWS)
