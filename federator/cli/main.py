@@ -90,7 +90,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "cluster": ("federator.cli.clusters.cluster", "Join, check, cordon, drain and remove members."),
     "rebalance": (
-        "federator.cli.rollouts.rebalance",
+        "federator.cli.planning.rebalance",
         "Move running copies to the clusters that their policy wants now.",
     ),
     "crd": ("federator.cli.files.crd", "Install or print the CustomResourceDefinitions."),

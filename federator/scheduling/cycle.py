@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from federator.model import seq as seqs
 from federator.model import shards
-from federator.model.ask import Ask
+from federator.model.ask import Ask, Unit
 from federator.model.decision import Decision, Share
 from federator.model.fleet import Commitment, FleetSnapshot
 from federator.model.names import WorkloadKey
@@ -207,7 +207,7 @@ def _divided(
 ) -> Decision:
     standing = entry.standing
     decision = editing.decide(
-        _as_new(entry.ask) if entry.anew else entry.ask,
+        _as_new(entry.ask) if _is_anew(entry) else entry.ask,
         standing.held,
         snapshot,
         ledger,
@@ -222,11 +222,19 @@ def _divided(
         blocks=standing.recorded.blocks if standing.recorded is not None else {},
         empty=standing.empty,
     )
-    if not entry.anew:
+    if not _is_anew(entry):
         return decision
     # what it depends on is what it asks for
     hashed = inputs.inputs_hash(entry.ask, snapshot, ledger.memo)
     return replace(decision, inputs_hash=hashed)
+
+
+def _is_anew(entry: Entry) -> bool:
+    """Whether what it holds gets no preference: it may go home, or somebody asked for a rebalance.
+    Shards and ordinals keep theirs: what moves of them begins again, or leaves its data."""
+    recorded, ask = entry.standing.recorded, entry.ask
+    asked = recorded is not None and recorded.rebalance
+    return entry.anew or (asked and ask.unit is Unit.REPLICAS and ask.ordinals is None)
 
 
 def _as_new(ask: Ask) -> Ask:
@@ -239,7 +247,7 @@ def _as_new(ask: Ask) -> Ask:
 def _previous(entry: Entry, snapshot: FleetSnapshot, ledger: Ledger) -> str:
     """The inputs hash for which held copies were divided; "" when the division must be repeated."""
     recorded, policy = entry.standing.recorded, entry.ask.policy
-    if entry.anew:
+    if _is_anew(entry):
         return ""
     if (
         recorded is not None

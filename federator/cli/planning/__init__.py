@@ -1,1 +1,2 @@
-"""Commands of the capacity planner: simulate, sweep, headroom."""
+"""Commands that ask the engine about the whole fleet: simulate, sweep, headroom, drill,
+rebalance."""

@@ -1,1 +1,1 @@
-"""Commands that follow and change running workloads: rollout, wait, rebalance, pause."""
+"""Commands that follow and change running workloads: rollout, wait, pause."""

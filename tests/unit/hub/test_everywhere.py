@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from federator.cli.rollouts import rebalance
+from federator.cli.planning import rebalance
 from federator.kinds import registry
+from federator.model.names import WorkloadKey
 from tests.unit.hub.world import World, play, service
 
 PSVC = "PinterestService"
@@ -154,8 +155,7 @@ def test_copies_of_a_policy_that_duplicated_go_when_a_person_says_so(way: str) -
         if way == "count":
             await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 5}})
         else:
-            asked = await rebalance.ask(world.host, registry.KINDS[PSVC], "feed", "web")
-            assert asked == [("PinterestService/feed/web", 0, 8)]
+            await rebalance.ask(world.host, {WorkloadKey(PSVC, "feed", "web")})
         await world.settle()
         assert await running(world) == (5 if way == "count" else 4)
         (after,) = await world.decisions()

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from federator.cli.rollouts import rebalance
+from federator.cli.planning import rebalance
 from federator.hub.options import HubOptions
 from federator.kinds import registry
 from federator.kube import errors
+from federator.model.names import WorkloadKey
 from federator.sandbox.fleetfile import FleetSpec
 from tests.unit.hub.world import World, jobset, play, service, small_fleet
 
@@ -201,10 +202,7 @@ def test_lazy_leaves_what_runs_and_obeys_for_what_is_new_until_a_rebalance_is_as
         await world.settle()
         assert await world.shares("feed", "web") == {"a": 10, "b": 4}
 
-        kind = registry.KINDS[CPP]
-        assert await rebalance.ask(world.host, kind, "", "where") == [
-            ("PinterestService/feed/web", 10, 0)
-        ]
+        await rebalance.ask(world.host, {WorkloadKey(PSVC, "feed", "web")})
         await asyncio.sleep(30)
         assert await world.shares("feed", "web") == {"b": 14}
         assert (await decision(world))["rebalanced"]
