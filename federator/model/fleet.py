@@ -199,7 +199,7 @@ class Commitment:
             ask.run_s,
             began_s,
         )
-        return made.without(done) if any(share.ranges for share in shares) else made
+        return made.without(done)
 
     @property
     def copies(self) -> int:
@@ -219,6 +219,8 @@ class Commitment:
 
     def without(self, done: Ranges) -> "Commitment":
         """The commitment when exactly these shards are done: they hold neither room nor quota."""
+        if not any(holding.ranges for holding in self.holdings):
+            return self
         left = [remaining(holding, done) for holding in self.holdings]
         if all(map(operator.is_, left, self.holdings)):
             return self

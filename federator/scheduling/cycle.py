@@ -112,7 +112,8 @@ def run(
         entry, ask, mark = turn.entry, turn.entry.charged, ledger.mark()
         try:
             kept.keep_from(entry.ask, leaves=turn.leaves is not None)
-            inside = replace(turn, within=staged.clusters.get(ask.uid))
+            within = staged.clusters.get(ask.uid)
+            inside = turn if within is None else replace(turn, within=within)
             decision = _decide(inside, snapshot, ledger, numbers, seq())
         except Exception as bug:
             ledger.rollback(mark)

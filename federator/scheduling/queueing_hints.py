@@ -92,6 +92,8 @@ def waits(ask: Ask, decision: Decision, capped: Mapping[str, int] = NOBODY) -> W
         return None
     if decision.reason is Reason.NO_CLUSTER_ADMITTED:
         return Waiting(decision.key, ask.project, decision.reason, frozenset())
+    if decision.reason in BY_QUOTA:  # room helps nobody, wherever it is
+        return Waiting(decision.key, ask.project, decision.reason)
     hopeful = frozenset(
         verdict.cluster for verdict in decision.verdicts if verdict.reason not in _CLOSED
     )
