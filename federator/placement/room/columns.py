@@ -31,6 +31,8 @@ _FOLLOWED: Final = 64
 """With fewer clusters room is counted anew rather than followed."""
 _NO_ROW: Final = -1
 """Free amount in places without a row: no copy fits."""
+_NOBODY_ASKS: Final[Bools] = np.zeros((0, 0), dtype=np.bool_)
+"""Which nodes are closed, where no cluster needs more than its best row."""
 _ASKED: Final = 4096
 """Shapes of which is kept what they ask for."""
 
@@ -172,8 +174,7 @@ class Columns:
         counts[:rows] = cluster_nodes.counts
         if rows:
             self.kinds[at, :rows] = kinds[cluster_nodes.kinds]
-            pods = free[self.names.index(PODS), :rows]
-            self._open_end |= bool(free[:, :rows].min() < 0 or pods.max() > MOST_PER_NODE)
+            self._open_end |= not cluster_nodes.bounded or PODS not in cluster_nodes.names
         self.used[at], self.most[at] = rows, cluster_nodes.most_rows
         self._least_most = min(self._least_most, cluster_nodes.most_rows)
         self.top = max(self.top, rows) if rows >= before else int(self.used.max())
@@ -212,11 +213,11 @@ class Columns:
 
     def heights(self, shape: PodShape, at: Ints | slice) -> Ints:
         """[c, S]: copies that fit per node, for the clusters `at`; in places without a row 0 or
-        less."""
-        top, here = self.top, self._which(at)
-        heights = self._fitting(
-            self.asked(shape), shape, lambda index: self.free[index, here, :top]
-        )
+        less. Not to be changed."""
+        top, here, asked, counted = self.top, self._which(at), self.asked(shape), self._counted
+        if counted is not None and counted.asked is asked and isinstance(here, slice):
+            return counted.heights
+        heights = self._fitting(asked, shape, lambda index: self.free[index, here, :top])
         if heights is None:
             return np.zeros((self.used[at].size, top), dtype=np.int64)
         if self.makes.tainted:
@@ -343,7 +344,9 @@ class Columns:
             fit = not self.makes.tainted and bool((rows >= asked.need).all())
         if fit and all(map(operator.lt, grown, there)):
             return manybinding.one_split(at, first, np.array(grown, dtype=np.int64))
-        if heights is None:
+        if fit and all(map(operator.le, grown, there)):
+            closed = _NOBODY_ASKS
+        elif heights is None:
             closed = self._closed(asked, shape, free, kinds)
         else:
             closed = (heights if every else heights.take(at, axis=0)) <= 0

@@ -5,6 +5,7 @@ both in one step. Charges can be taken back (`mark`, `rollback`), which trials a
 placements use. The ledger never changes the commitments.
 """
 
+import itertools
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -87,6 +88,12 @@ class Ledger:
         self._commitments: dict[str, Commitment | None] = {}
         self._uncounted: set[str] = set()
         """Workloads whose difference to the commitments must be counted again."""
+        self._set_aside: set[str] = set()
+        """The same of projects that no account names: counted when somebody asks for one."""
+        self._named = frozenset(
+            itertools.chain.from_iterable(account.projects for account in snapshot.quotas)
+        )
+        """The projects that accounts name."""
         self._deltas: dict[str, list[tuple[Commitment, int]]] = {}
         self._usage: dict[tuple[str, Tier], Resources] = {}
         self._placed: dict[str, int] = {}
@@ -217,12 +224,12 @@ class Ledger:
         return self._commitments[uid] if uid in self._commitments else self.below.commitment(uid)
 
     def usage(self, project: str, tier: Tier) -> Resources:
-        self._recount()
+        self._recount(everything=project not in self._named)
         return self.below.usage(project, tier) + self._usage.get((project, tier), ZERO)
 
     def placed(self, project: str) -> int:
         """Workloads of the project that hold anything."""
-        self._recount()
+        self._recount(everything=project not in self._named)
         return self.below.placed(project) + self._placed.get(project, 0)
 
     def admission(self, ask: Ask, wanted: int, held: int) -> quota.Admission:
@@ -301,31 +308,42 @@ class Ledger:
         before = (uid in self._commitments, self._commitments.get(uid))
         self._undo.append(operator.methodcaller("_hold_again", uid, *before))
         self._commitments[uid] = commitment
-        self._uncounted.add(uid)
+        self._to_count(uid, commitment, before[1])
 
     def _hold_again(self, uid: str, held: bool, before: Commitment | None) -> None:
+        self._to_count(uid, self._commitments.get(uid), before)
         if held:
             self._commitments[uid] = before
         else:
             self._commitments.pop(uid, None)
-        self._uncounted.add(uid)
 
-    def _recount(self) -> None:
+    def _to_count(self, uid: str, *commitments: Commitment | None) -> None:
+        """The workload has one of these commitments now, had another, or the one below."""
+        for commitment in (*commitments, self._below.commitment(uid)):
+            if commitment is not None and commitment.project in self._named:
+                self._uncounted.add(uid)
+                return
+        self._set_aside.add(uid)
+
+    def _recount(self, *, everything: bool = False) -> None:
         """Updates the difference between holdings here and in the commitments.
 
         web held 4 cpu and got 6 here, others of its project hold 10: the difference is -4 + 6,
         and `usage` says 14 + 2 = 16. A workload is subtracted first, or it would count twice.
         """
+        if everything:
+            self._uncounted |= self._set_aside
+            self._set_aside.clear()
+        below = self.below
         for uid in self._uncounted:
             for commitment, sign in self._deltas.pop(uid, ()):
                 self._count(commitment, -sign)
             if uid not in self._commitments:
                 continue
-            delta = [(self.below.commitment(uid), -1), (self._commitments[uid], +1)]
-            self._deltas[uid] = [
-                (commitment, sign) for commitment, sign in delta if commitment is not None
-            ]
-            for commitment, sign in self._deltas[uid]:
+            both = ((below.commitment(uid), -1), (self._commitments[uid], +1))
+            delta = [(commitment, sign) for commitment, sign in both if commitment is not None]
+            self._deltas[uid] = delta
+            for commitment, sign in delta:
                 self._count(commitment, sign)
         self._uncounted.clear()
 

@@ -140,7 +140,8 @@ def one_each(
     best rows. None where some cluster gets more.
 
     `clusters`: (line in `scores` and `closed`, cluster, its best row, which is open, nodes of that,
-    copies). `scores`, with one copy on each node, are changed; `closed` is where none fits.
+    copies). `scores`, with one copy on each node, are changed; `closed` is where none fits, and
+    read where a cluster gets more copies than its best row has nodes.
     """
     whole_at: list[int] = []
     whole_row: list[int] = []

@@ -102,7 +102,17 @@ class Nodes:
     nodes always have one, and a node with 0 takes no pod.
     """
 
-    __slots__ = ("_heights", "_with_room", "counts", "free", "kinds", "makes", "most_rows", "names")
+    __slots__ = (
+        "_heights",
+        "_with_room",
+        "bounded",
+        "counts",
+        "free",
+        "kinds",
+        "makes",
+        "most_rows",
+        "names",
+    )
 
     def __init__(
         self,
@@ -113,11 +123,15 @@ class Nodes:
         *,
         makes: Makes,
         most_rows: int,
+        bounded: bool = False,
     ) -> None:
         self.names, self.counts, self.free, self.kinds = names, counts, free, kinds
         self.makes = makes
         """`kinds[r]` is the index of row r's make."""
         self.most_rows = most_rows
+        self.bounded = bounded
+        """It is known that no amount is negative, and that no node takes more pods than
+        MOST_PER_NODE."""
         self._heights: dict[str, binding.Ints] = {}
         self._with_room: dict[str, int] = {}
 
@@ -148,6 +162,9 @@ class Nodes:
             np.array([index_of[make] for make in made], dtype=np.int64),
             makes=makes,
             most_rows=len(every) + MAX_ROWS_KEPT,
+            bounded=all(min(amounts, default=0) >= 0 for amounts in free)
+            and PODS in names
+            and max(free[names.index(PODS)], default=0) <= MOST_PER_NODE,
         )
 
     @property
@@ -249,6 +266,7 @@ class Nodes:
             kinds,
             makes=self.makes,
             most_rows=self.most_rows,
+            bounded=self.bounded,
         )
 
 

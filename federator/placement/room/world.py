@@ -248,8 +248,10 @@ class World:
 
     def _count_nodes(self, shape: PodShape, _: str, at: Ints | slice) -> Ints:
         """[c]: `nodes_with_room` of the clusters `at`."""
+        if isinstance(at, slice):
+            self.rooms(shape)  # decisions on what is ordered by nodes read it next
         heights = self.nodes.heights(shape, at)
-        fit: Ints = (self.nodes.counts[at, : heights.shape[1]] * (heights > 0)).sum(axis=1)
+        fit: Ints = np.vecdot(heights > 0, self.nodes.counts[at, : heights.shape[1]])
         if self._headroom is not None or self._counting:
             every = range(fit.size) if isinstance(at, slice) else at.tolist()
             for place, here in enumerate(every):

@@ -90,7 +90,7 @@ def _heaviest(here: list[int], weigh: list[int], count: int, order: "_Order") ->
         return [at for _, at in ranked[:count]]
     ahead = [at for weight, at in ranked if weight < least]
     equal = [at for weight, at in ranked if weight == least]
-    return ahead + order.first(equal, count - len(ahead))
+    return ahead + order.few(equal, count - len(ahead))
 
 
 def _crowded(like: Class, rooms: Ints, order: "_Order") -> _Level:
@@ -114,7 +114,7 @@ def _first(ranked: Ints, count: int, order: "_Order") -> list[int]:
     top = int(ranked.max())
     best = np.flatnonzero(ranked == top)
     if top > 0 and best.size >= count:  # clusters that are still alike
-        return sorted(order.first(best.tolist(), count))
+        return sorted(order.first(best, count))
     narrow = ranked.astype(np.int32) if top < _NARROW else ranked  # sorted faster
     least = int(np.partition(narrow, -count)[-count]) if count < ranked.size else 0
     if least <= 0:
@@ -124,7 +124,7 @@ def _first(ranked: Ints, count: int, order: "_Order") -> list[int]:
         return _listed(enough)
     ahead = ranked[enough] > least
     before = _listed(enough[ahead])
-    return sorted(before + order.first(_listed(enough[~ahead]), count - len(before)))
+    return sorted(before + order.first(enough[~ahead], count - len(before)))
 
 
 def _listed(here: Ints) -> list[int]:
@@ -147,16 +147,19 @@ class _Order:
         marks, mine = self._like.marks, names.stable_order(self._ask.uid)
         return [(marks[at] ^ mine) * candidates.MIX & candidates.MASK for at in here]
 
-    def first(self, here: list[int], count: int) -> list[int]:
-        """The first `count` of more clusters, which rise."""
+    def few(self, here: list[int], count: int) -> list[int]:
+        """The first `count` of clusters, which rise."""
         if len(here) == count:
             return here
-        if len(here) <= _FEW or self._by_name or not self._like.distinct:
-            return [at for _, at in sorted(zip(self.listed(here), here, strict=True))[:count]]
-        clusters = np.array(here, dtype=np.int64)
+        return [at for _, at in sorted(zip(self.listed(here), here, strict=True))[:count]]
+
+    def first(self, here: Ints, count: int) -> list[int]:
+        """As `few`, of many."""
+        if here.size <= _FEW or self._by_name or not self._like.distinct:
+            return self.few(_listed(here), count)
         mine = np.uint64(names.stable_order(self._ask.uid))
-        keys = (self._like.field.marks[clusters] ^ mine) * _MIX
-        return _listed(clusters[np.argpartition(keys, count)[:count]])
+        keys = (self._like.field.marks[here] ^ mine) * _MIX
+        return _listed(here[np.argpartition(keys, count - 1)[:count]])
 
 
 def seats_of(

@@ -7,8 +7,6 @@ the crowd that the chosen are the best of (`verdicts.of_crowd`).
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from federator.model.ask import Ask, Unit
 from federator.model.decision import (
     NAMES_SHOWN,
@@ -52,16 +50,14 @@ class Worded:
 
     def grouped(self) -> Grouped:
         like, weights = self.like, self.like.field.weights
-        able = self.rooms > 0 if weights is None else (self.rooms > 0) & (weights > 0)
-        if not like.all_open:
-            able &= like.field.open
-        if np.count_nonzero(able) == len(like.opened):
-            rooms = self.rooms if like.all_open else self.rooms[like.field.open]
-            top = int(rooms.max(initial=0))
-            spared = self._spared()
-            rejected = (*spared, *self.like.refused)
+        rooms = self.rooms if like.all_open else self.rooms[like.field.open]
+        able = bool(rooms.size) and int(rooms.min()) > 0
+        if able and weights is not None:
+            able = bool((weights if like.all_open else weights[like.field.open]).min() > 0)
+        if able:  # each open cluster could have taken copies
+            rejected = (*self._spared(), *like.refused)
             if len({group.reason for group in rejected}) == len(rejected):
-                return quick_grouped(self._chosen(top), by_frequency(rejected))
+                return quick_grouped(self._chosen(int(rooms.max())), by_frequency(rejected))
         return self._of_crowd().grouped()
 
     def _chosen(self, top: int) -> Chosen:
