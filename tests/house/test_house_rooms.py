@@ -31,7 +31,12 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("read",),
     ),
     "kinds/service": (("schema", "scaling"), ("ask",), ("natives", "status")),
-    "kinds/jobset": (("endfields",), ("schema", "failures"), ("ask",), ("natives", "status")),
+    "kinds/jobset": (
+        ("endfields", "shardparts"),
+        ("schema", "failures"),
+        ("ask",),
+        ("natives", "status"),
+    ),
     "kinds/daemon": _KIND,
     "kinds/deployment": _KIND,
     "kinds/training": (("schema",), ("ask",), ("rendezvous",), ("natives", "status")),

@@ -10,7 +10,7 @@ from typing import Any, Final
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds import verbs
-from federator.kinds.jobset import failures
+from federator.kinds.jobset import failures, shardparts
 from federator.kinds.jobset.schema import API_VERSION, EXCLUSIVE, KIND
 from federator.kinds.shared import workloads
 from federator.kinds.verbs import SliceMark
@@ -51,7 +51,7 @@ def refusal(obj: Obj) -> FieldError | None:
         _success(obj)
     except FieldError as bad:
         return bad
-    return None
+    return shardparts.refusal(obj)
 
 
 def end_rules(obj: Obj) -> EndRules:

@@ -1,4 +1,5 @@
-"""PinterestJobSet -> ServiceAccount, ConfigMap, and one Indexed Job per range of shards.
+"""PinterestJobSet -> ServiceAccount, ConfigMap, claims, and for each range of shards a ConfigMap of
+their files and an Indexed Job.
 
 A container finds its shard as SHARD_BASE + JOB_COMPLETION_INDEX, and the total in SHARD_COUNT.
 """
@@ -10,7 +11,7 @@ from typing import Any, Final
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds import verbs
-from federator.kinds.jobset import ask, failures
+from federator.kinds.jobset import ask, failures, shardparts
 from federator.kinds.jobset.schema import SELECTOR_LABEL
 from federator.kinds.labels import SHARDS_ANNOTATION
 from federator.kinds.shared import parts, workloads
@@ -29,11 +30,27 @@ def expand(obj: Obj, profile: Obj | None) -> tuple[dict[str, Any], ...]:
     mark = workloads.read_mark(obj)
     allowed = parallelism(obj)
     template = _template(obj, profile)
+    if (problem := shardparts.refusal(obj)) is not None:
+        raise problem
+    shardparts.check_size(obj, pieces(obj), ask.count(obj))
     return (
         *parts.service_account(obj, mark, COMPONENT),
         *parts.config_map(obj, mark, COMPONENT),
-        *(_job(obj, mark, piece, template, allowed[piece]) for piece in pieces(obj)),
+        *shardparts.claims(obj, mark, COMPONENT),
+        *(
+            native
+            for piece in pieces(obj)
+            for native in (
+                *_files(obj, mark, piece),
+                _job(obj, mark, piece, template, allowed[piece]),
+            )
+        ),
     )
+
+
+def _files(obj: Obj, mark: verbs.SliceMark | None, piece: Range) -> list[dict[str, Any]]:
+    job = job_name(parts.name_of(obj), piece)
+    return shardparts.files(obj, mark, COMPONENT, job, piece, ask.count(obj))
 
 
 def pieces(obj: Obj) -> Ranges:
@@ -105,29 +122,11 @@ def _template(obj: Obj, profile: Obj | None) -> dict[str, Any]:
     template = parts.pod_template(obj, profile, selector, batch=True, config_hash=False)
     pod = template["spec"]
     pod["restartPolicy"] = "Never"
-    claims = [_claim(claim) for claim in raw.objects(obj, "spec", "volumeClaimTemplates")]
-    if claims:
+    if claims := shardparts.volumes(obj):
         taken = {claim["name"] for claim in claims}
         own = [volume for volume in raw.objects(pod, "volumes") if volume.get("name") not in taken]
         pod["volumes"] = [*own, *claims]
     return template
-
-
-def _claim(claim: Obj) -> dict[str, Any]:
-    """A volume of the pod's own: the claim is made with the pod, named after it, and goes
-    with it.
-    """
-    meta = raw.present(
-        {
-            "labels": raw.text_map(claim, "metadata", "labels"),
-            "annotations": raw.text_map(claim, "metadata", "annotations"),
-        }
-    )
-    template = {**({"metadata": meta} if meta else {}), "spec": dict(raw.mapping(claim, "spec"))}
-    return {
-        "name": raw.text(claim, "metadata", "name"),
-        "ephemeral": {"volumeClaimTemplate": template},
-    }
 
 
 def _job(
@@ -144,8 +143,13 @@ def _job(
     for field in ("initContainers", "containers"):
         if field in pod:
             pod[field] = [
-                _numbered(c, variables) if c.get("name") in own else c for c in pod[field]
+                shardparts.with_own_paths(obj, _numbered(c, variables))
+                if c.get("name") in own
+                else c
+                for c in pod[field]
             ]
+    if files := shardparts.files_volume(obj, meta["name"]):
+        pod["volumes"] = [*raw.objects(pod, "volumes"), *files]
     spec = {
         "completionMode": "Indexed",
         "completions": high - low + 1,

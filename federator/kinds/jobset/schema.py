@@ -15,12 +15,13 @@ from federator.api.common import (
     Moment,
     rules,
 )
-from federator.kinds.jobset import endfields
+from federator.kinds.jobset import endfields, shardparts
 from federator.kinds.jobset.endfields import FailurePolicy, Seconds, SuccessPolicy
 from federator.kinds.shared.claims import ClaimMetadata, ClaimSpec
 from federator.kinds.shared.workloadfields import (
     NAME_RULE,
     ClusterRow,
+    FileName,
     WorkloadSpec,
     WorkloadStatus,
     rows_of,
@@ -33,6 +34,8 @@ SELECTOR_LABEL: Final = "pinterest.com/jobset"
 MAX_SHARDS: Final = 100_000
 """Above this, a Job with a limit per index needs other settings; one Job may hold all shards."""
 
+ShardFileName = Annotated[FileName, Field(max_length=240)]
+"""Its key in a ConfigMap begins with the number of the shard."""
 ShardCount = Annotated[int, Field(ge=1, le=MAX_SHARDS, json_schema_extra={"format": "int32"})]
 FIXED_SHARDS = rules(
     (
@@ -47,12 +50,41 @@ EXCLUSIVE = (
 
 
 class ClaimTemplate(Model):
-    """A volume of its own for each shard's pod; it is made with the pod and goes with it."""
+    """A volume for each shard."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                "!has(self.retention) || (has(self.lifetime) && self.lifetime == 'Shard')",
+                shardparts.GOES_WITH_POD,
+            )
+        )
+    )
 
     metadata: ClaimMetadata
     """Name of the volume; labels and annotations of the claims."""
     spec: ClaimSpec
     """The claim: access modes, size, storage class."""
+    lifetime: Literal["Pod", "Shard"] | None = None
+    """Pod (when left out): a claim for each pod, made with it and gone with it. Shard: a shard that
+    is tried again finds its data. The shards of a cluster share one claim of access mode
+    ReadWriteMany, and each sees a directory of its own.
+    """
+    retention: Literal["Delete", "Retain"] | None = None
+    """Of a claim with lifetime Shard: Delete (when left out) with the job set, or when the cluster
+    has no part of it any more. Retain: it stays, and the next job set of this name finds it.
+    """
+
+    @model_validator(mode="after")
+    def _kept(self) -> "ClaimTemplate":
+        # Checked here and where it is placed: a CEL rule over a list without a bound exceeds the
+        # cost that API servers allow.
+        modes = self.spec.get("accessModes") or []
+        if self.lifetime == "Shard" and shardparts.SHARED_ACCESS not in modes:
+            raise PydanticCustomError("lifetime", shardparts.NEEDS_SHARED)
+        if self.lifetime != "Shard" and self.retention is not None:
+            raise PydanticCustomError("retention", shardparts.GOES_WITH_POD)
+        return self
 
 
 SPEC_RULES = (
@@ -125,7 +157,14 @@ class Spec(WorkloadSpec):
         list[ClaimTemplate],
         Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
     ] = Field(default_factory=list)
-    """A volume of its own for each shard's pod."""
+    """A volume for each shard."""
+    shard_config: Annotated[
+        dict[ShardFileName, Annotated[str, Field(max_length=131072)]], Field(max_length=16)
+    ] = Field(default_factory=dict)
+    """Files that are rendered for each shard, mounted at /etc/pinterest/shard: {shard} is its
+    number, {index} its number in its Job, {count} the number of all. At most 512 KiB for the shards
+    of one cluster.
+    """
 
     @model_validator(mode="after")
     def _offered(self) -> "Spec":

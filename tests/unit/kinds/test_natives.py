@@ -216,7 +216,32 @@ spec:
       initContainers: [{name: fetch, image: "fetch:1"}]
       containers: [{name: work, image: "work:1"}]
 """
+OWN_PARTS = """
+apiVersion: pinterest.com/v1beta1
+kind: PinterestJobSet
+metadata: {name: own, namespace: ads, uid: host-uid}
+spec:
+  shards: 20
+  shardConfig: {part.json: '{"shard": {shard}, "of": {count}, "index": {index}}'}
+  volumeClaimTemplates:
+  - metadata: {name: data, labels: {a: b}}
+    spec: {accessModes: [ReadWriteMany], resources: {requests: {storage: 10Gi}}}
+    lifetime: Shard
+    retention: Retain
+  - metadata: {name: scratch}
+    spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+  template:
+    spec:
+      containers:
+      - name: work
+        image: "work:1"
+        volumeMounts:
+        - {name: data, mountPath: /data}
+        - {name: data, mountPath: /logs, subPath: logs}
+        - {name: scratch, mountPath: /scratch}
+"""
 CASES = {
+    "jobset-own-parts": (OWN_PARTS, Share("east", 3, 3, 9, ((4, 5), (9, 9))), False),
     "jobset-ending": (ENDING_JOBS, Share("east", 10, 5, 9, ((10, 19),)), False),
     "service": (SERVICE, Share("east", 12, 12, 9), True),
     "service-autoscaled": (SCALED_SERVICE, Share("east", 30, 30, 9), False),
@@ -299,6 +324,8 @@ def test_every_native_is_marked_and_owned_but_for_a_service_account_that_may_be_
             if meta["name"] == "shared":
                 assert "ownerReferences" not in meta
                 assert names.WORKLOAD_UID_LABEL not in meta["labels"]
+            elif meta["name"] == "own-data":  # retained
+                assert "ownerReferences" not in meta
             else:
                 assert meta["labels"][names.WORKLOAD_UID_LABEL] == "host-uid"
                 (owner,) = meta["ownerReferences"]
