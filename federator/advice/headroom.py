@@ -121,7 +121,8 @@ def _fleet_binds(
     """(what binds first, why in a sentence) over the whole fleet."""
     if after.reason not in (Reason.INSUFFICIENT_CAPACITY, Reason.UNSCHEDULABLE):
         head, separator, why = after.message.partition(" are missing: ")
-        return _named(after.reason), why if separator else head
+        limit = why.partition(f": {MORE_THAN_FITS} copies of ")[0]  # nobody asked for so many
+        return _named(after.reason), limit if separator else head
     binds = _most(freed, None)
     gain = sum(freed[binds].values()) if binds in freed else 0
     if not any(row.ever for row in rows):

@@ -62,6 +62,44 @@ def test_headroom_is_what_the_federation_then_places(fleet: Fleet) -> None:
     assert min(found.values()) > 0
 
 
+def test_headroom_of_a_project_is_what_its_quota_admits(fleet: Fleet) -> None:
+    fleet.host("create", "ns", "ads-rooms")
+    limit = {"apiVersion": "federation.pinterest.com/v1alpha1", "kind": "FederatedQuota"}
+    fleet.host(
+        "apply",
+        "-f",
+        fleet.manifest(
+            {
+                **limit,
+                "metadata": {"name": "ads-rooms"},
+                "spec": {
+                    "projects": ["ads-rooms"],
+                    "namespaces": ["ads-rooms"],
+                    "unknownProjects": "Allow",
+                    "tiers": {"OnDemand": {"max": {"cpu": "1"}}},
+                },
+            }
+        ),
+    )
+    try:
+        asked = ("headroom", "--project", "ads-rooms", "--shape")
+        answer = fleet.federator.json(*asked, "300mcpu,64Mi")
+        more = fleet.federator.json(*asked, "2cpu,64Mi")
+        reserved = fleet.federator.json(*asked, "300mcpu,64Mi", "--tier", "Reserved")
+
+        assert 0 < answer["now"] <= 3, "what the default profile adds to a pod counts"
+        assert (answer["binds"], more["now"], more["binds"]) == ("quota", 0, "quota")
+        assert answer["because"].startswith("FederatedQuota ads-rooms allows 1 cpu")
+        assert reserved["now"] > answer["now"], "the quota limits one tier"
+        template = {"spec": {"containers": [_container("300m", "64Mi")]}}
+        spec = {"replicas": answer["now"], "project": "ads-rooms", "template": template}
+        probe = {**workloads.service("all", "ads-rooms", 1), "spec": spec}
+        done = fleet.federator.run("place", "--live", "-f", fleet.manifest(probe), "-o", "json")
+        assert done.code == 0, json.loads(done.out)["items"][0]["spec"]
+    finally:
+        fleet.host("delete", "federatedquota", "ads-rooms")
+
+
 def _container(cpu: str, memory: str) -> dict[str, Any]:
     requests = {"cpu": cpu, "memory": memory}
     return {"name": "main", "image": "registry.example/app:1", "resources": {"requests": requests}}

@@ -80,7 +80,7 @@ def test_the_resource_that_binds_is_named(tmp_path: Path) -> None:
 def test_a_quota_binds_before_the_nodes(tmp_path: Path) -> None:
     limit = quota(OnDemand={"max": {"cpu": "3"}})
 
-    found = asked(tmp_path, member("a"), limit, options=("--shape", "1cpu", "--project", "feed"))
+    mine = asked(tmp_path, member("a"), limit, options=("--shape", "1cpu", "--project", "feed"))
     other = asked(
         tmp_path,
         member("a"),
@@ -88,9 +88,12 @@ def test_a_quota_binds_before_the_nodes(tmp_path: Path) -> None:
         options=("--shape", "1cpu", "--project", "feed", "--tier", "Reserved"),
     )
 
-    assert (found["now"], found["binds"]) == (3, "quota")
-    assert found["clusters"][0]["binds"] == "quota", "it has room that the quota leaves empty"
+    assert (mine["now"], mine["binds"]) == (3, "quota")
+    assert mine["clusters"][0]["binds"] == "quota", "it has room that the quota leaves empty"
     assert (other["now"], other["binds"]) == (8, "cpu")
+    assert mine["because"] == ("FederatedQuota feed allows 3 cpu (spec.tiers.OnDemand.max.cpu)"), (
+        "of the copies that are asked for by way of trial nothing is said"
+    )
 
 
 def test_a_project_alone_is_asked_for_in_a_namespace_that_may_use_it(tmp_path: Path) -> None:

@@ -1,0 +1,42 @@
+"""The scenarios that are shipped: each adds up, and shows what it is there for."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from federator.simulate.engine import run
+from federator.simulate.outcome import Outcome
+from federator.simulate.scenario import loading
+from tests.house.sources import ROOT
+from tests.unit.simulate import conservation
+
+FOLDER = ROOT / "simulations"
+SHIPPED = sorted(path.name for path in FOLDER.glob("*.yaml") if path.name != "philly.yaml")
+
+
+def played(name: str, **changes: Any) -> Outcome:
+    """The outcome of the first week, after everything in it was found to add up."""
+    path: Path = FOLDER / name
+    document: Mapping[str, Any] = {**loading.document(path), "until": "7d", **changes}
+    inputs = loading.inputs(dict(document), path, {})
+    outcome = run.run(inputs)
+    assert conservation.broken(inputs, outcome) == []
+    return outcome
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_everything_adds_up(name: str) -> None:
+    outcome = played(name)
+
+    assert len(outcome.lives) > 100
+    assert any(life.waits for life in outcome.lives)
+
+
+def test_the_rehearsal_of_quotas_lends_and_takes_back() -> None:
+    outcome = played("quota-rehearsal.yaml")
+
+    made_way = [life for life in outcome.lives if life.preempted]
+    assert len(made_way) > 3
+    assert any(wait.reason == "Preempted" for life in made_way for wait in life.waits)
