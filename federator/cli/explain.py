@@ -39,7 +39,8 @@ def explain(
     workload: str, name: str, cluster: str, at: str, output: str, namespace: str, **connection: str
 ) -> None:
     """Explain why a workload (psvc/NAME, pjs/NAME, deploy/NAME) is where it is: the verdict of each
-    cluster, the split, what is short and what would help."""
+    cluster, the split, what is short and what would help. Of a cron job (pcj/NAME): when it makes
+    runs, what keeps it from making one, and where its runs went."""
     from federator.cli import explaining, views
     from federator.cli.leader import asking
     from federator.cli.leader import history as histories
@@ -59,12 +60,17 @@ def explain(
     named, slash, after = workload.partition("/")
     kind = views.kind_named(named)
     chosen = after if slash else name
-    if kind.verbs is None:
+    if kind.verbs is None and kind.recurring is None:
         common.fail(f"a {kind.kind} is not placed; explain a {views.WORKLOADS}")
     if not chosen:
         common.fail("name a workload, such as psvc/web")
     kubeconfig, context = connection["kubeconfig"], connection["context"]
     where = namespace or common.default_namespace(kubeconfig, context)
+    if kind.recurring is not None:
+        if cluster:
+            common.fail(f"a {kind.kind} is in no cluster; explain one of its runs")
+        _show_runs(kind, where, chosen, output, connection)
+        return
 
     async def work(client: "Client") -> dict[str, Any]:
         leader = asking.Leader(kubeconfig, context, connection["leader_address"])
@@ -81,6 +87,21 @@ def explain(
         if cluster:
             facts["clusters"] = [row for row in rows if row["cluster"] == cluster]
         common.show(common.dump(facts, output))
+
+
+def _show_runs(
+    kind: "Kind", namespace: str, name: str, output: str, connection: dict[str, str]
+) -> None:
+    """What is to be said of an object that is not placed itself, and makes workloads."""
+    from federator.cli import recurrences
+
+    async def work(client: "Client") -> dict[str, Any]:
+        return await recurrences.gathered(client, kind, namespace, name)
+
+    facts = common.run(
+        common.with_federation(connection["kubeconfig"], connection["context"], work)
+    )
+    common.show(recurrences.text(facts) if output == "text" else common.dump(facts, output))
 
 
 async def gathered(

@@ -127,7 +127,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "cli": (
         ("banner", "jsonpath", "uncarried"),
         ("common",),
-        ("explaining", "views"),
+        ("explaining", "recurrences", "views"),
         ("leader",),
         ("files",),
         ("rollouts", "running"),

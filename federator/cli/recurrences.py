@@ -1,0 +1,66 @@
+"""`federator explain` of an object that makes workloads again and again: reading its runs, and the
+text of its facts (`advice.recurrences`).
+"""
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from federator.cli import common
+from federator.model import plaintext
+
+if TYPE_CHECKING:
+    from federator.kinds.kind import Kind
+    from federator.kube.client import Client
+
+
+async def gathered(client: "Client", kind: "Kind", namespace: str, name: str) -> dict[str, Any]:
+    """The facts about one recurring object, from the host's objects of its namespace."""
+    from federator.advice import recurrences
+    from federator.kinds import registry
+    from federator.kube import errors
+
+    assert kind.recurring is not None
+    try:
+        obj = await client.get(kind.ref(namespace, name))
+    except errors.NotFound:
+        common.fail(f'{kind.plural} "{name}" not found in namespace {namespace}')
+    run_kind = registry.KINDS[kind.recurring.run_kind]
+    listing = await client.list(
+        run_kind.api_version,
+        run_kind.plural,
+        namespace,
+        label_selector=f"{kind.recurring.run_label}={name}",
+    )
+    return recurrences.facts(kind, obj, listing.items, time.time())
+
+
+def text(facts: Mapping[str, Any]) -> str:
+    """The facts as lines of text."""
+    facts = plaintext.every(facts)
+    identity, ready = facts["workload"], facts["ready"]
+    reason = f" ({ready['reason']})" if ready["reason"] else ""
+    deadline = facts["deadlineSeconds"]
+    late = "however late" if deadline is None else f"at most {deadline} s late"
+    lines = [
+        f"{identity['kind']}/{identity['name']}  Ready={ready['status']}{reason}",
+        f"  {ready['message']}",
+        f"  concurrencyPolicy {facts['concurrency']}; a run is made {late}",
+    ]
+    if facts["now"] and facts["now"] != ready["message"]:
+        lines.append(f"  {facts['now']}")
+    lines.append(f"  next: {', '.join(facts['next']) or 'none'}")
+    if facts["missed"]:
+        lines.append(f"  missed: {facts['missed']}, the last of {facts['lastMissed']}")
+    if not facts["runs"]:
+        return "\n".join([*lines, "", "It has no runs now."])
+    rows = [
+        [run["name"], run["due"], run["state"], ", ".join(run["clusters"]) or "-", run["summary"]]
+        for run in facts["runs"]
+    ]
+    lines += ["", common.table(["RUN", "DUE", "STATE", "CLUSTERS", "STATUS"], rows)]
+    waiting = [run for run in facts["runs"] if "waits" in run]
+    for run in waiting:
+        lines.append(f"  {run['name']}: {run['waits']}")
+        lines.append(f"    federator explain pjs/{run['name']} -n {identity['namespace']}")
+    return "\n".join(lines)
