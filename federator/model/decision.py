@@ -4,10 +4,10 @@ It is written to the host before any member is written, compared with what membe
 to people.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, overload
+from typing import Any, TypedDict, overload
 
 from federator.model.ask import Ask
 from federator.model.names import WorkloadKey
@@ -107,40 +107,38 @@ class Rejected:
     """What is said of the first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """The verdicts of the chosen clusters in columns: every decision records them, and dozens of
-    objects would be made only to be written."""
+class ChosenRow(TypedDict):
+    """The verdict of a chosen cluster as it is recorded: every decision makes some, and an object
+    of each would be made only to be written."""
 
-    clusters: Sequence[str]
-    got: Sequence[int]
-    fit: Sequence[int]
-    scores: Sequence[int]
-    messages: Sequence[str]
-    terms: Sequence[Mapping[str, int]]
-    plain: bool = False
-    """Whoever made them knows that all have terms and a message, and that each message is of
-    printable ASCII and as short as it is recorded."""
+    cluster: str
+    got: int
+    fit: int
+    score: int
+    message: str
+    terms: dict[str, int]
 
-    @classmethod
-    def of(cls, verdicts: Iterable[Verdict]) -> "Chosen":
-        every = tuple(verdicts)
-        return cls(
-            [verdict.cluster for verdict in every],
-            [verdict.got for verdict in every],
-            [verdict.fit for verdict in every],
-            [verdict.score for verdict in every],
-            [verdict.message for verdict in every],
-            [dict(verdict.terms) for verdict in every],
-        )
+
+def chosen_row(verdict: Verdict) -> ChosenRow:
+    return {
+        "cluster": verdict.cluster,
+        "got": verdict.got,
+        "fit": verdict.fit,
+        "score": verdict.score,
+        "message": verdict.message,
+        "terms": dict(verdict.terms),
+    }
 
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
     """Verdicts as they are recorded: the chosen one by one, the others by reason."""
 
-    chosen: Chosen
+    chosen: list[ChosenRow]
     rejected: tuple[Rejected, ...]
+    plain: bool = False
+    """Whoever made them knows that all the chosen have terms and a message, and that each message
+    is of printable ASCII and as short as it is recorded."""
 
 
 NAMES_SHOWN = 3
@@ -213,7 +211,7 @@ def grouped(verdicts: Sequence[Verdict]) -> Grouped:
         )
         for reason, members in groups.items()
     ]
-    chosen = Chosen.of(verdict for verdict in in_order if verdict.chosen)
+    chosen = [chosen_row(verdict) for verdict in in_order if verdict.chosen]
     return Grouped(chosen, by_frequency(rejected))
 
 
@@ -303,5 +301,5 @@ class Decision:
 
 
 quick_share, quick_verdict, quick_decision = quickly(Share), quickly(Verdict), quickly(Decision)
-quick_chosen, quick_grouped, quick_rejected = quickly(Chosen), quickly(Grouped), quickly(Rejected)
+quick_grouped, quick_rejected = quickly(Grouped), quickly(Rejected)
 """What is made for every decision, as its classes would."""

@@ -10,13 +10,13 @@ import numpy as np
 from federator.model.ask import Ask, Policy, SpreadRule, Strategy, Unit
 from federator.model.decision import (
     NAMES_SHOWN,
-    Chosen,
     Grouped,
     Reason,
     Rejected,
     Verdict,
     Verdicts,
     by_frequency,
+    chosen_row,
     quick_verdict,
 )
 from federator.model.kubernetes import quantity
@@ -130,7 +130,8 @@ class _Crowded:
         for group, head in zip((group for group in groups if group), heads, strict=True):
             by_reason.setdefault(head.reason, []).append((group, head))
         rejected = [self._rejected(reason, parts) for reason, parts in by_reason.items()]
-        return Grouped(Chosen.of(map(self._verdict, chosen)), by_frequency(rejected))
+        rows = [chosen_row(self._verdict(at)) for at in chosen]
+        return Grouped(rows, by_frequency(rejected))
 
     def _rejected(self, reason: Reason, parts: Sequence[tuple[list[int], Verdict]]) -> Rejected:
         first = min(parts, key=lambda part: part[0][0])[1]
@@ -223,16 +224,6 @@ def given(  # noqa: PLR0917 the parts of a sentence
     """The verdict of a cluster that gets copies, of which it had those in `kept`; `limited` says
     what else than room bounds them."""
     return f"cluster {name} gets {got} {things}{kept}; at most {cap} are possible there{limited}"
-
-
-def given_each(
-    names: Sequence[str], got: Sequence[int], things: str, caps: Sequence[int]
-) -> list[str]:
-    """As `given`, of clusters that had no copies and that only room bounds."""
-    return [
-        f"cluster {name} gets {copies} {things}; at most {cap} are possible there"
-        for name, copies, cap in zip(names, got, caps, strict=True)
-    ]
 
 
 def _spared(

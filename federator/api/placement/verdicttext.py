@@ -13,7 +13,7 @@ from pydantic import Field
 
 from federator.api.common import ATOMIC, Amount, ClusterName, Int64, Model, Sentence, ShortText
 from federator.model import decision, plaintext
-from federator.model.decision import NAMES_SHOWN, Chosen, Rejected, Verdict
+from federator.model.decision import NAMES_SHOWN, ChosenRow, Rejected, Verdict
 
 MAX_BYTES: Final = 32 * 1024
 """Of the verdicts of one decision, as JSON."""
@@ -76,10 +76,10 @@ def summarise(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     sentences, then the smallest."""
     groups = decision.grouped(verdicts)
     rejected = [_rejected(group) for group in groups.rejected]
-    plain = _plain(groups.chosen)
-    rows = _plain_rows(groups.chosen) if plain else _rows(groups.chosen)
+    plain = groups.plain or _plain(groups.chosen)
+    rows: list[Any] = list(groups.chosen) if plain else _rows(groups.chosen)
     rows.sort(key=_got, reverse=True)  # equal ones stay in order of name
-    if plain and _at_most(groups.chosen, rejected) <= MAX_BYTES:
+    if plain and _at_most(rows, rejected) <= MAX_BYTES:
         return {"chosen": rows, "rejected": rejected}
     for gone in ((), ("terms",), ("terms", "message")):
         rows = [_without(row, gone) for row in rows]
@@ -97,47 +97,21 @@ def summarise(verdicts: Sequence[Verdict]) -> dict[str, Any]:
 _got = operator.itemgetter("got")
 
 
-def _plain(chosen: Chosen) -> bool:
+def _plain(chosen: Sequence[ChosenRow]) -> bool:
     """Whether all have a message and terms, and no message needs to be clipped: nearly always."""
-    if chosen.plain:
-        return True
-    text = "".join(chosen.messages)
-    short = max(map(len, chosen.messages), default=0) <= plaintext.SENTENCE_MAX
-    complete = all(chosen.messages) and all(chosen.terms)
+    messages = [row["message"] for row in chosen]
+    text = "".join(messages)
+    short = max(map(len, messages), default=0) <= plaintext.SENTENCE_MAX
+    complete = all(messages) and all(row["terms"] for row in chosen)
     return complete and short and text.isascii() and text.isprintable()
 
 
-def _plain_rows(chosen: Chosen) -> list[dict[str, Any]]:
-    return [
-        {
-            "cluster": cluster,
-            "got": got,
-            "fit": fit,
-            "score": score,
-            "message": message,
-            "terms": terms,
-        }
-        for cluster, got, fit, score, message, terms in zip(
-            chosen.clusters,
-            chosen.got,
-            chosen.fit,
-            chosen.scores,
-            chosen.messages,
-            chosen.terms,
-            strict=True,
-        )
-    ]
-
-
-def _rows(chosen: Chosen) -> list[dict[str, Any]]:
-    """As `_plain_rows`, of any messages and terms."""
+def _rows(chosen: Sequence[ChosenRow]) -> list[dict[str, Any]]:
+    """The rows without what is empty, and with messages that may be written."""
     made = []
-    for row in _plain_rows(chosen):
-        message = plaintext.clipped(row["message"])
-        stated = {
-            name: what for name, what in (("message", message), ("terms", row["terms"])) if what
-        }
-        made.append({**_without(row, ("message", "terms")), **stated})
+    for given in chosen:
+        row = {**given, "message": plaintext.clipped(given["message"])}
+        made.append(_without(row, [name for name in ("message", "terms") if not row[name]]))
     return made
 
 
@@ -156,15 +130,15 @@ def _rejected(group: Rejected) -> dict[str, Any]:
     return row
 
 
-def _at_most(chosen: Chosen, rejected: Sequence[dict[str, Any]]) -> int:
+def _at_most(chosen: Sequence[dict[str, Any]], rejected: Sequence[dict[str, Any]]) -> int:
     """An upper bound of `_size` for plain rows, without writing it. A character of their messages
     takes two bytes at most, any other one six."""
-    others = len("".join(chosen.clusters))
+    others = len("".join([row["cluster"] for row in chosen]))
     for row in rejected:
         others += len(row.get("message", "")) + len("".join(row["clusters"]))
-    size = 2 * len("".join(chosen.messages)) + 6 * others
-    size += _TERM * sum(map(len, chosen.terms))
-    return size + _ROW * (len(chosen.clusters) + len(rejected) + 1)
+    size = 2 * len("".join([row["message"] for row in chosen])) + 6 * others
+    size += _TERM * sum([len(row["terms"]) for row in chosen])
+    return size + _ROW * (len(chosen) + len(rejected) + 1)
 
 
 def _size(value: Any) -> int:

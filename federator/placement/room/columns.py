@@ -297,7 +297,8 @@ class Columns:
         self._counted = None
         if shallow is not None:
             need = self.asked(shape).need
-            return self._taken(shape, shallow.at, shallow.row, need, shallow.parts)
+            parts, read = shallow.parts, shallow.read
+            return self._taken(shape, shallow.at, shallow.row, need, parts, read=read, single=True)
         if at.size == 1:
             fills = packs is not None and bool(packs[0])
             return self._charge_one(shape, int(at[0]), grown[0], packs=fills)
@@ -337,13 +338,14 @@ class Columns:
         first = best.take(at) if every else best
         there = self.counts[at, first].tolist()
         heights = counted.heights if counted is not None and counted.asked is asked else None
+        rows: Ints | None = None
         if heights is not None:
             fit = min(heights[at, first].tolist()) > 0
         else:
             rows = self._rows_of(at * self.counts.shape[1] + first)
             fit = not self.makes.tainted and bool((rows >= asked.need).all())
         if fit and all(map(operator.lt, grown, there)):
-            return manybinding.one_split(at, first, np.array(grown, dtype=np.int64))
+            return manybinding.one_split(at, first, np.array(grown, dtype=np.int64), rows)
         if fit and all(map(operator.le, grown, there)):
             closed = _NOBODY_ASKS
         elif heights is None:
@@ -383,22 +385,30 @@ class Columns:
         return total
 
     def _taken(
-        self, shape: PodShape, at: Ints, row: Ints, taken: Ints, parts: tuple[Parts, ...]
+        self,
+        shape: PodShape,
+        at: Ints,
+        row: Ints,
+        taken: Ints,
+        parts: tuple[Parts, ...],
+        *,
+        read: Ints | None = None,
+        single: bool = False,
     ) -> Charge:
-        """Takes `taken` from each node of rows `row` of clusters `at`, and splits off the parts."""
+        """Takes `taken` from each node of rows `row` of clusters `at`, and splits off the parts,
+        each node of which gets one copy (`single`) or several. `read`: what is free in the rows of
+        the only part."""
         self._widen(self.top + len(parts))
         width, need = self.counts.shape[1], self.asked(shape).need
         formers = [split_off.at * width + split_off.row for split_off in parts]
-        split = list(map(self._rows_of, formers))
+        split = list(map(self._rows_of, formers)) if read is None else [read]
         if at.size:
             here = at * width + row
             before = self._rows_of(here)
             self.free.reshape(len(self.names), -1)[:, here] = before - taken
         for split_off, former, free in zip(parts, formers, split, strict=True):
-            fuller = (
-                free
-                - (need * self.named[:, split_off.at] if self._partly else need) * split_off.copies
-            )
+            each = need * self.named[:, split_off.at] if self._partly else need
+            fuller = free - (each if single else each * split_off.copies)
             kinds = self._append(split_off, former, fuller)
             if self.changes is not None:
                 self.changes.add(split_off.at, split_off.part, kinds, free, fuller)

@@ -32,11 +32,14 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class OneEach:
-    """Rows `row` of clusters `at` whose nodes all get one copy, and the parts of others."""
+    """Rows `row` of clusters `at` whose nodes all get one copy, and the parts of others, each with
+    one copy on its nodes."""
 
     at: Ints
     row: Ints
     parts: tuple[Parts, ...]
+    read: Ints | None = None
+    """[R, n]: what is free in the rows of the parts, where that was read already."""
 
 
 _parts, _one_each = quickly(Parts), quickly(OneEach)
@@ -128,9 +131,9 @@ def packed(  # noqa: PLR0917 the columns of one step
     return tuple(parts)
 
 
-def one_split(at: Ints, row: Ints, copies: Ints) -> OneEach:
+def one_split(at: Ints, row: Ints, copies: Ints, read: Ints | None) -> OneEach:
     """Where every cluster splits one row."""
-    return _one_each(_NONE, _NONE, (_parts(at, row, copies, np.ones_like(copies)),))
+    return _one_each(_NONE, _NONE, (_parts(at, row, copies, np.ones_like(copies)),), read)
 
 
 def one_each(

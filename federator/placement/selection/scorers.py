@@ -67,18 +67,12 @@ def of_rooms(rooms: Sequence[int], most: int) -> list[int]:
 SCORERS: Final[Mapping[str, Scorer]] = {"home": home, "preference": preference, "room": roominess}
 
 
-_ROOM: Final = "room"
-assert list(SCORERS)[-1] == _ROOM  # so that its term can be added to the others
+assert list(SCORERS)[-1] == "room"  # so that its term can be added to the others
 
 
 def beside_room(terms: tuple[tuple[str, int], ...]) -> dict[str, int]:
     """The terms that do not depend on room, by name."""
     return dict(terms[:-1])
-
-
-def with_room(every: Sequence[Mapping[str, int]], points: Sequence[int]) -> list[dict[str, int]]:
-    """The terms beside room of several clusters, each with its points for room."""
-    return [{**terms, _ROOM: more} for terms, more in zip(every, points, strict=True)]
 
 
 def score(ask: Ask, clusters: Sequence[Facts]) -> list[tuple[tuple[str, int], ...]]:

@@ -5,7 +5,7 @@ clusters are enough (`crowd.simple`) for workloads that hold nothing; all others
 C clusters, in the order of their names.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -147,13 +147,22 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
         rules=rules,
         preference=preference,
         points=tuple(preference.tolist()),
-        terms=tuple(map(scorers.beside_room, terms)),
+        terms=_shared(terms),
         distinct=np.unique(field.marks).size == field.marks.size,
         tainted=frozenset(at for at, place in enumerate(field.places) if place.view.taints),
         opened=tuple(np.flatnonzero(field.open).tolist()),
         refused=tuple(_refused(field, reason, group) for reason, group in field.refused.items()),
         record=record,
     )
+
+
+def _shared(
+    terms: Sequence[tuple[tuple[str, int], ...]],
+) -> tuple[Mapping[str, int], ...]:
+    """The terms beside room of each cluster: one table for all clusters for which they are equal,
+    which is nearly always all. A thousand would not stay near the processor."""
+    tables: dict[tuple[tuple[str, int], ...], Mapping[str, int]] = {}
+    return tuple(tables.setdefault(each, scorers.beside_room(each)) for each in terms)
 
 
 def _plainly_named(place: Place) -> bool:

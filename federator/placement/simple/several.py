@@ -38,6 +38,8 @@ def divided(
     """(clusters, copies of each), rising, of the missing ones; None where not all find room, or a
     rule is broken."""
     order = _Order(ask, like, by_name=by_name)
+    if not ask.shape.plain:
+        rooms = np.maximum(rooms, 0)  # of some it is not known
     level_of = (_few if rooms.size <= _FEW else _crowded)(like, rooms, order)
     chosen: list[int] = []
     copies: list[int] = []
@@ -95,7 +97,7 @@ def _heaviest(here: list[int], weigh: list[int], count: int, order: "_Order") ->
 
 def _crowded(like: Class, rooms: Ints, order: "_Order") -> _Level:
     """With columns: of many clusters."""
-    offered, most = np.maximum(rooms, 0), like.most
+    offered, most = rooms, like.most
     if like.field.weights is not None:
         offered = np.where(rooms > 0, like.field.weights, 0)
 

@@ -5,19 +5,19 @@ Where some open cluster has no room or no weight, or all copies go to one, the o
 the crowd that the chosen are the best of (`verdicts.of_crowd`).
 """
 
+import itertools
 from dataclasses import dataclass
 
 from federator.model.ask import Ask, Unit
 from federator.model.decision import (
     NAMES_SHOWN,
-    Chosen,
+    ChosenRow,
     Grouped,
     Reason,
     Rejected,
     Verdict,
     Verdicts,
     by_frequency,
-    quick_chosen,
     quick_grouped,
     quick_rejected,
 )
@@ -57,49 +57,47 @@ class Worded:
         if able:  # each open cluster could have taken copies
             rejected = (*self._spared(), *like.refused)
             if len({group.reason for group in rejected}) == len(rejected):
-                return quick_grouped(self._chosen(int(rooms.max())), by_frequency(rejected))
+                top = int(rooms.max())
+                plain = like.plain and like.most >= top  # else a sentence names a policy
+                return quick_grouped(self._chosen(top), by_frequency(rejected), plain)
         return self._of_crowd().grouped()
 
-    def _chosen(self, top: int) -> Chosen:
-        """`top`: the most room of an open cluster."""
-        like, chosen, most = self.like, self.chosen, min(self.like.most, self._at_most)
-        names = [like.names[at] for at in chosen]
-        rooms: list[int] = self.rooms[chosen].tolist()
-        fit = rooms if top <= most else [min(room, most) for room in rooms]
-        messages = verdicts.given_each(names, self.copies, verdicts.noun(self.ask), fit)
-        plain = like.plain
-        if most == like.most < top:
-            plain = False
+    def _chosen(self, top: int) -> list[ChosenRow]:
+        """As `decision.chosen_row` of their verdicts. `top`: the most room of an open cluster."""
+        names, points, terms = self.like.names, self.like.points, self.like.terms
+        things, most, bound = verdicts.noun(self.ask), min(self.like.most, self._at_most), ""
+        if most == self.like.most < top:
             bound = f" ({enforcing.bound(self.ask.policy, 'maxPerCluster')})"
-            messages = [
-                text + bound if most < room else text
-                for text, room in zip(messages, rooms, strict=True)
-            ]
+        rooms: list[int] = self.rooms[self.chosen].tolist()
         roomy = scorers.of_rooms(rooms, top)
-        scores = [like.points[at] + more for at, more in zip(chosen, roomy, strict=True)]
-        terms = scorers.with_room([like.terms[at] for at in chosen], roomy)
-        return quick_chosen(names, self.copies, fit, scores, messages, terms, plain)
+        given = verdicts.given
+        return [
+            {
+                "cluster": (name := names[at]),
+                "got": got,
+                "fit": (cap := room if room < most else most),
+                "score": points[at] + more,
+                "message": given(name, got, things, cap, bound if most < room else ""),
+                "terms": {**terms[at], "room": more},
+            }
+            for at, got, room, more in zip(self.chosen, self.copies, rooms, roomy, strict=True)
+        ]
 
     def _spared(self) -> tuple[Rejected, ...]:
         """The open clusters that got nothing, where each could have taken copies."""
-        like, taken = self.like, set(self.chosen)
+        like, taken = self.like, frozenset(self.chosen)
         count = len(like.opened) - len(taken)
         if not count:
             return ()
-        shown: list[int] = []
-        for at in like.opened:
-            if at not in taken:
-                shown.append(at)
-                if len(shown) == NAMES_SHOWN:
-                    break
-        cap = min(int(self.rooms[shown[0]]), like.most, self._at_most)
-        first, things = like.names[shown[0]], verdicts.noun(self.ask)
-        names = tuple(like.names[at] for at in shown)
+        others = (at for at in like.opened if at not in taken)
+        shown = tuple(itertools.islice(others, NAMES_SHOWN))
+        cap = min(self.rooms.item(shown[0]), like.most, self._at_most)
+        things = verdicts.noun(self.ask)
+        names = tuple([like.names[at] for at in shown])
         left_out = Reason.AT_MAXIMUM if like.together else None
         reason, why = verdicts.spared(self.ask.policy, left_out, self.facts)
-        return (
-            quick_rejected(reason, names, count, f"cluster {first} could take {cap} {things}{why}"),
-        )
+        could = f"cluster {names[0]} could take {cap} {things}{why}"
+        return (quick_rejected(reason, names, count, could),)
 
     @property
     def _at_most(self) -> int:
