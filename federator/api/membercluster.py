@@ -126,6 +126,10 @@ class Spec(Model):
     declared_dead: Moment | None = None
     """The `status.lastHeard` of a silent cluster in which nothing runs any more, as a person knows:
     its copies get another place. It ends when the cluster is heard again."""
+    fenced: Moment | None = None
+    """The same word, which also holds for the shards of Exclusive job sets: a person vouches that
+    nothing runs there any more, because its machines are off, or cut off from all that shards
+    write to. It ends when the cluster is heard again."""
     drain: Drain | None = None
     """Moves what is there to other clusters, at a pace, and keeps new work away."""
     tiers: Annotated[list[TierName], Field(max_length=3, json_schema_extra=LIST_SET)] = Field(
@@ -308,7 +312,17 @@ def drain_wish(obj: Obj) -> DrainWish | None:
 def declared_dead(obj: Obj) -> bool:
     """Whether a person declared it dead in its present silence, by the object alone. A silent
     member process beside an API server that answers is no silence of the cluster."""
-    word, ready = raw.text(obj, "spec", "declaredDead"), raw.condition(obj, "Ready")
+    return _is_of_this_silence(obj, "declaredDead") or fenced(obj)
+
+
+def fenced(obj: Obj) -> bool:
+    """Whether a person fenced it in its present silence: it is dead, and they vouch for that even
+    where no shard may run twice."""
+    return _is_of_this_silence(obj, "fenced")
+
+
+def _is_of_this_silence(obj: Obj, field: str) -> bool:
+    word, ready = raw.text(obj, "spec", field), raw.condition(obj, "Ready")
     if not word or removal(obj) is not Removal.NONE or ready.get("status") == "True":
         return False
     return word == raw.text(obj, "status", "lastHeard") and ready.get("reason") not in (
@@ -385,6 +399,7 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
         unready_reason="" if verdict == "True" else _unready(ready, capacity),
         removing=raw.at(obj, "metadata", "deletionTimestamp") is not None,
         dead=declared_dead(obj),
+        fenced=fenced(obj),
         unreachable=unreachable(obj),
         draining=drain_wish(obj) is not None
         and raw.condition(obj, DRAINING).get("status") != "False",

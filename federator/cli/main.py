@@ -89,6 +89,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Convert Kubernetes manifests to Pinterest workloads.",
     ),
     "cluster": ("federator.cli.clusters.cluster", "Join, check, cordon, drain and remove members."),
+    "fence": (
+        "federator.cli.clusters.draining",
+        "Vouch that nothing runs any more in a silent cluster: Exclusive shards leave it too.",
+    ),
     "rebalance": (
         "federator.cli.planning.rebalance",
         "Move running copies to the clusters that their policy wants now.",

@@ -92,6 +92,7 @@ class Situation:
             capped=self._capped(workload),
             done=workload.progress().done,
             ended=workload.progress().ending is not None,
+            may_run=record.facts.may_run if record is not None else {},
         )
 
     def entry(self, workload: Workload, ask: Ask, snapshot: FleetSnapshot) -> Entry:

@@ -151,6 +151,10 @@ class OrdinalVerbs:
     """(workload's name, blocks of the slice) -> name of the native StatefulSet -> its block."""
 
 
+def _never_exclusive(obj: Obj) -> bool:
+    return False
+
+
 def _nothing_refused(obj: Obj) -> FieldError | None:
     return None
 
@@ -211,6 +215,8 @@ class WorkloadVerbs:
     """Two copies of the same may run for a while without harm: only such kinds leave a cluster that
     is merely silent, where the former copies may be running on.
     """
+    exclusive: Callable[[Obj], bool] = _never_exclusive
+    """Whether none of its shards may run in two clusters at once."""
     ordinals: OrdinalVerbs | None = None
     """For copies with numbers; None for interchangeable ones and for shards."""
     bounds: Callable[[Obj], tuple[int, int] | None] | None = None

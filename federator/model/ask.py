@@ -370,6 +370,9 @@ class Ask:
     overlaps: bool = False
     """Two copies of the same may run for a while without harm: only then it leaves a cluster that
     is merely silent."""
+    exclusive: bool = False
+    """No shard may run in two clusters at once: it begins elsewhere only when it is known to have
+    ended where it was."""
     own: Resources | None = None
     """What the template's containers request, where a profile's additions raise the shape above it;
     None: same as the shape."""

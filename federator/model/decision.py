@@ -39,6 +39,7 @@ class Reason(StrEnum):
     EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
     QUOTA_EXCEEDED = "QuotaExceeded"
     PREEMPTED = "Preempted"
+    MAY_STILL_RUN = "MayStillRun"
     INSUFFICIENT_CAPACITY = "InsufficientCapacity"
     UNSCHEDULABLE = "Unschedulable"
     SPREAD_UNSATISFIABLE = "SpreadUnsatisfiable"
@@ -291,6 +292,9 @@ class Decision:
     preempted: Preempted | None = None
     """Set while copies are missing that left for another workload."""
 
+    may_run: Mapping[str, Ranges] = field(default_factory=dict)
+    """For shards that may not run twice: cluster -> those that it may still run although they were
+    taken from it. No other cluster gets them."""
     blocks: Mapping[str, Ranges] = field(default_factory=dict)
     """For copies with numbers: cluster -> the ordinals that began there, in blocks. Disjoint over
     the clusters; a block stays recorded when its ordinals are scaled away, so that they come back

@@ -94,6 +94,8 @@ class ClusterView:
     dead: bool = False
     """It is silent, and a person said that nothing runs there any more: its copies get another
     place, at the same pace."""
+    fenced: bool = False
+    """It is dead, and a person vouches for that even where no shard may run twice."""
     unreachable: bool = False
     """It is silent, and the hub has tainted it for that: what may leave gets another place, when
     its time has come and at the same pace."""

@@ -95,9 +95,10 @@ def ask_text(ask: Ask, rules: str) -> str:
         ask.whole,
         ask.suspended,
     )
-    # Without ordinals the text is the one of releases that had none.
+    # Without ordinals, and without Exclusive, the text is the one of releases that had none.
     numbered = "" if ask.ordinals is None else f", {ask.ordinals!r}"
-    return f"({wants!r}{numbered}, {rules})"
+    alone = ", Exclusive" if ask.exclusive else ""
+    return f"({wants!r}{numbered}{alone}, {rules})"
 
 
 def policy_text(policy: Policy) -> str:

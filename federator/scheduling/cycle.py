@@ -9,6 +9,7 @@ hold (`Decided.after`) in the commitments.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from federator.model import seq as seqs
 from federator.model import shards
@@ -32,6 +33,9 @@ from federator.scheduling.waiting.reservations import Reservation, Reservations
 from federator.scheduling.write_order import Decided, Effect
 
 _decided = quickly(Decided)
+STOPS_S: Final = 60.0
+"""What waits for shards to stop elsewhere is looked at again after this: nothing tells that a write
+which was under way has not arrived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +138,8 @@ def run(
         if (waiting := _lacking(decided_entry)) is not None
     }
     requeues = {key: queue.retry_after_s(key) for key in inadmissible}
+    for key in (entry.key for entry in decided if entry.decision.may_run):
+        requeues[key] = min(requeues.get(key, STOPS_S), STOPS_S)
     return Cycle(tuple(decided), inadmissible, requeues, failed, kept.made, kept.ended(queue.kept))
 
 
@@ -222,6 +228,7 @@ def _divided(
         per_cluster=_per_cluster(entry),
         blocks=standing.recorded.blocks if standing.recorded is not None else {},
         empty=standing.empty,
+        may_run=standing.may_run,
     )
     if not _is_anew(entry):
         return decision

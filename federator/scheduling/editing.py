@@ -16,7 +16,7 @@ from federator.model.decision import Decision, Reason
 from federator.model.fleet import FleetSnapshot, Holding, copies_of, remaining
 from federator.model.resources import PODS, Resources
 from federator.model.shards import Ranges
-from federator.placement import engine, inputs, ordinals
+from federator.placement import engine, exclusive, inputs, ordinals
 from federator.placement.quota import quota
 from federator.placement.quota.quota import Edit
 from federator.placement.room.ledger import PENDING, Ledger
@@ -51,9 +51,12 @@ def decide(
     per_cluster: int = 0,
     blocks: ordinals.Blocks = ordinals.NO_BLOCKS,
     empty: Collection[str] = (),
+    may_run: exclusive.MayRun = exclusive.NOWHERE,
 ) -> Decision:
-    """`engine.decide`, or `ordinals.decide` for copies with numbers, but under the ask that was
-    admitted last when the edit asks for more than allowed. `blocks` and `empty` as there.
+    """`engine.decide`, or `ordinals.decide` for copies with numbers, or `exclusive.decide` for
+    shards that may not run twice, but under the ask that was
+    admitted last when the edit asks for more than allowed. `blocks`, `empty`
+    and `may_run` as there.
 
     `admitted`: what the decision in force charges; None without one. The admitted generation itself
     is never refused: what is new in it comes from an operator (a RuntimeProfile, a default of a
@@ -73,6 +76,10 @@ def decide(
             leave=leave,
             per_cluster=per_cluster,
         )
+        if judged.under.exclusive:
+            decided = functools.partial(
+                exclusive.decide, may_run=may_run, finished=finished, divide=decided
+            )
     decision = decided(judged.under, held, snapshot, ledger, seq=seq, mark=mark, capped=capped)
     if judged.under is ask:
         return decision

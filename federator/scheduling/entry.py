@@ -67,6 +67,9 @@ class Standing:
     """Clusters that refuse their slice because they have seen a later seq: only a new seq helps."""
     marks: Mapping[str, int] = field(default_factory=dict)
     """Cluster -> the highest seq of the workload's slices that are or were there."""
+    may_run: Mapping[str, Ranges] = field(default_factory=dict)
+    """Of a workload whose shards may not run twice: cluster -> shards that it may still run beside
+    those of its share."""
     empty: frozenset[str] = frozenset()
     """Of the clusters whose ordinals a person gives up: those in which nothing is left of it."""
 

@@ -213,6 +213,17 @@ class Move:
     one move."""
 
 
+ONLY_DEAD: Final = (
+    "no two of its copies may ever overlap, and they may be running on there: only federator"
+    " cluster declare-dead moves it"
+)
+ONLY_FENCED: Final = (
+    "none of its shards may run twice (execution Exclusive), and they may be running on there: only"
+    " federator fence moves it"
+)
+"""Why a workload stays on a silent cluster whatever its policy says, as parts of sentences."""
+
+
 def holds(policy: Policy, lost: Watched, silence: str, last: Move | None, now_s: float) -> str:
     """Why a workload stays on a cluster that is Unreachable, as a part of a sentence; "" when it
     may leave now."""

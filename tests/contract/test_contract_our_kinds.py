@@ -212,8 +212,8 @@ async def test_an_account_that_cannot_be_meant_is_refused(ours: Speaker) -> None
         ({"timeZone": "+01:00"}, "a time zone is named as by IANA"),
         ({"startingDeadlineSeconds": -1}, "startingDeadlineSeconds"),
         (
-            {"jobTemplate": {"spec": {"execution": "Exclusive", "template": TEMPLATE}}},
-            "Exclusive is not offered",
+            {"jobTemplate": {"spec": {"execution": "Once", "template": TEMPLATE}}},
+            "MayOverlap",
         ),
     ],
 )

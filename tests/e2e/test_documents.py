@@ -188,6 +188,8 @@ NOT_RUN = {
     "federator get ptj -n ml": GPUS,
     "federator cluster declare-dead us-east-1a --timeout 30m": EMPTIES,
     "federator cluster declare-dead us-east-1a --undo": EMPTIES,
+    "federator fence us-east-1a --timeout 30m": EMPTIES,
+    "federator fence us-east-1a --undo": EMPTIES,
     "federator cluster drain us-east-1a --dry-run": EMPTIES,
     "federator cluster drain us-east-1a --timeout 30m": EMPTIES,
     "federator cluster undrain us-east-1a": EMPTIES,

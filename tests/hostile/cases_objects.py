@@ -241,11 +241,11 @@ FIELDS: tuple[ObjectCase, ...] = (
     ObjectCase("no shards", "F62", pjs("evil", 0), "spec.shards", "at least 1"),
     ObjectCase("too many shards", "F62", pjs("evil", 100_001), "spec.shards", "at most 100000"),
     ObjectCase(
-        "execution that is not offered",
+        "execution that is unknown",
         "F62",
-        pjs("evil", 1, execution="Exclusive"),
-        "spec",
-        "comes later",
+        pjs("evil", 1, execution="Once"),
+        "spec.execution",
+        "must be one of MayOverlap",
     ),
 )
 

@@ -114,7 +114,10 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("contradictions", "inputs", "verdicts", "invariants"),
         ("simple", "everynode", "gangs", "placing", "sharing"),
         ("engine", "explain"),
-        ("ordinals",),
+        (
+            "exclusive",
+            "ordinals",
+        ),
     ),
     "model": (
         ("errors", "plaintext", "quickly", "schedule", "seq", "interning", "shards", "steps"),

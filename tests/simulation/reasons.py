@@ -101,7 +101,8 @@ OWN: Mapping[str, frozenset[str]] = {
             "Completed",
         }
     )
-    | {"FailedOver", "FailedBack", "DeclaredDead", "FailingOver", "Moved", "HeardAgain"}
+    | {"FailedOver", "FailedBack", "DeclaredDead", "Fenced"}
+    | {"FailingOver", "Moved", "HeardAgain"}
     | {"FailoverHeld", "FailoverReleased"}
     | {"Drained", "Draining", "DrainRefused", "Emptied", "DrainEnded"}
     | {
@@ -172,6 +173,7 @@ _CLIENT = (
     "meeting of faults."
 )
 _DEAD = "No script declares a cluster dead; tests/unit/hub/test_declared_dead.py does."
+_EXCLUSIVE = "No job set of these worlds is Exclusive: tests/unit/hub/test_exclusive.py has it."
 _SILENT = (
     "Episodes end before anything fails over (300 s of being Unreachable), and a hub that restarts"
     " begins to count anew; tests/unit/hub/test_failover.py has it."
@@ -255,6 +257,8 @@ ELSEWHERE: Mapping[str, str] = {
     **{f"MemberCluster Draining: {one}": _DRAINED for one in sorted(OWN["MemberCluster Draining"])},
     **{f"MemberCluster Dead: {one}": _DEAD for one in sorted(OWN["MemberCluster Dead"])},
     **{f"Event: {one}": _DEAD for one in ("DeclaredDead", "Moved")},
+    "Event: Fenced": _EXCLUSIVE,
+    "anywhere: MayStillRun": _EXCLUSIVE,
     **{
         f"MemberCluster FailingOver: {one}": _SILENT
         for one in sorted(OWN["MemberCluster FailingOver"])

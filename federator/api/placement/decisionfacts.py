@@ -120,6 +120,8 @@ class DecisionFacts:
     """What clusters had by earlier decisions and have no more."""
     blocks: Mapping[str, Ranges] = field(default_factory=dict)
     """Where ordinals began, for copies with numbers."""
+    may_run: Mapping[str, Ranges] = field(default_factory=dict)
+    """Where shards that may not run twice may run beside the shares."""
     records_given: bool = False
     """Whether it says so at all: decisions of earlier versions do not."""
 
@@ -154,7 +156,8 @@ def decision_facts(obj: Obj) -> DecisionFacts:
         terms=_terms(spec),
         marks=_marks(spec),
         given=_shares_in(obj, "given"),
-        blocks=_blocks(spec) if "blocks" in spec else _NO_BLOCKS,
+        blocks=_blocks(spec, "blocks") if "blocks" in spec else _NO_BLOCKS,
+        may_run=_blocks(spec, "mayStillRun") if "mayStillRun" in spec else _NO_BLOCKS,
         records_given="given" in spec,
     )
 
@@ -168,8 +171,8 @@ def _marks(spec: Obj) -> Mapping[str, int]:
     )
 
 
-def _blocks(spec: Obj) -> Mapping[str, Ranges]:
-    listed = raw.objects(spec, "blocks")
+def _blocks(spec: Obj, field: str) -> Mapping[str, Ranges]:
+    listed = raw.objects(spec, field)
     blocks = {
         interning.text(raw.text(entry, "cluster")): raw.ranges(entry, "ranges") for entry in listed
     }
@@ -220,7 +223,7 @@ _NO_TERMS: Final = frozenset(
         "verdicts",
         "quotaGenerations",
     }
-    | {"marks", "blocks", "seal"}
+    | {"marks", "blocks", "mayStillRun", "seal"}
 )
 """What decisions do not have in common, or nobody reads back."""
 

@@ -110,6 +110,15 @@ class BlockFields(Model):
     clusters."""
 
 
+class LeftFields(Model):
+    """Shards that one cluster may still run."""
+
+    cluster: ClusterName
+    """Name of the member cluster."""
+    ranges: IndexSet
+    """The shards: 0-4,9-11."""
+
+
 class RequiredRef(Model):
     """A Required ClusterPlacementPolicy that was in force."""
 
@@ -267,6 +276,11 @@ class Spec(Model):
         list[BlockFields], Field(max_length=1000, json_schema_extra=list_map("cluster"))
     ] = Field(default_factory=list)
     """For stateful sets: where each ordinal began, and comes back to."""
+    may_still_run: Annotated[
+        list[LeftFields], Field(max_length=1000, json_schema_extra=list_map("cluster"))
+    ] = Field(default_factory=list)
+    """For Exclusive job sets: shards that were taken from a cluster and that it may still run. No
+    other cluster gets them before nothing is left there, or before it is fenced."""
     leaving: Annotated[list[ClusterName], Field(max_length=1000, json_schema_extra=ATOMIC)] = Field(
         default_factory=list
     )
@@ -412,6 +426,11 @@ def _now_and_then(
         spec["blocks"] = [
             {"cluster": cluster, "ranges": shards.text(ranges)}
             for cluster, ranges in sorted(decision.blocks.items())
+        ]
+    if decision.may_run:
+        spec["mayStillRun"] = [
+            {"cluster": cluster, "ranges": shards.text(ranges)}
+            for cluster, ranges in sorted(decision.may_run.items())
         ]
     if decision.marks:
         spec["marks"] = dict(sorted(decision.marks.items()))

@@ -1,5 +1,6 @@
-"""`federator cluster drain` and `undrain`: the wish is a field of the MemberCluster, the hub does
-the work, and this command watches. Ctrl-C ends the watching and nothing else.
+"""`federator cluster drain`, `undrain` and `declare-dead`, and `federator fence`: the wish is a
+field of the MemberCluster, the hub does the work, and this command watches. Ctrl-C ends the
+watching and nothing else.
 
 `--dry-run` asks the same function as the hub does (`scheduling.evacuation`), with what the host's
 objects say of the fleet.
@@ -7,6 +8,7 @@ objects say of the fleet.
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -139,26 +141,64 @@ def declare_dead(
     place, at the pace of drains. It stays a member. When it is heard again, nothing more moves, and
     what got another place is removed there."""
 
+    word = _Word("declaredDead", "declared dead", "federator cluster declare-dead")
+    _say_lost(word, name, undo, timeout, no_wait, kubeconfig, context)
+
+
+@click.command()
+@click.argument("name")
+@click.option("--undo", is_flag=True, help="Take the word back: nothing more moves.")
+@_watching("failover")
+@common.connection_options
+def fence(
+    name: str, undo: bool, timeout: float, no_wait: bool, kubeconfig: str, context: str
+) -> None:
+    """Fence a cluster that is not heard: vouch that nothing runs there any more, because its
+    machines are off, or cut off from all that work there writes to. Everything that was there gets
+    another place, as with `cluster declare-dead`, and so do the shards of Exclusive job sets, which
+    nothing else moves. If the word is wrong, they run twice. It ends when the cluster is heard
+    again."""
+    word = _Word("fenced", "fenced", "federator fence")
+    _say_lost(word, name, undo, timeout, no_wait, kubeconfig, context)
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """What a person says of a silent cluster."""
+
+    field: str
+    said: str
+    command: str
+
+
+def _say_lost(
+    word: _Word,
+    name: str,
+    undo: bool,
+    timeout: float,
+    no_wait: bool,
+    kubeconfig: str,
+    context: str,
+) -> None:
+    """Writes the word, or takes it back, and watches the failover."""
+
     async def work(host: "Client") -> bool:
         from federator.cli.clusters import removal
         from federator.kinds import registry
 
         obj = await removal.find(host, name)
-        word = None if undo else _silence(obj)
+        since = None if undo else _silence(obj)
         ref = registry.KINDS["MemberCluster"].ref("", name)
-        body = {"metadata": {"uid": obj["metadata"]["uid"]}, "spec": {"declaredDead": word}}
+        body = {"metadata": {"uid": obj["metadata"]["uid"]}, "spec": {word.field: since}}
         asked = await host.patch(ref, body)
         if undo or no_wait:
-            said = "is declared dead no more" if undo else f"is declared dead since {word}"
+            said = f"is {word.said} no more" if undo else f"is {word.said} since {since}"
             common.say(f"membercluster.federation.pinterest.com/{name} {said}")
             return True
-        watch = _Watch(
-            host, {name: asked["metadata"]["generation"]}, "Dead", ("declaredDead", "Moved")
-        )
+        watch = _Watch(host, {name: asked["metadata"]["generation"]}, "Dead", (word.field, "Moved"))
         if not await waiting.until(waiting.Hub(host), timeout, watch.look):
             common.say(
-                f"the failover from {name} goes on; to end it: federator cluster declare-dead"
-                f" {name} --undo",
+                f"the failover from {name} goes on; to end it: {word.command} {name} --undo",
                 err=True,
             )
             return False

@@ -5,6 +5,8 @@ The host's status is the durable record; what it records as done frees room and 
 shards are not run again elsewhere, but free nothing yet. Reads memory; called by placing.
 """
 
+from typing import Final
+
 from federator.hub.cache import cutting
 from federator.hub.cache.state import HubState
 from federator.hub.records.decisions import Record
@@ -12,6 +14,10 @@ from federator.hub.records.workloads import Workload
 from federator.model import shards
 from federator.model.ask import Unit
 from federator.model.shards import Ranges
+
+LATE_WRITE_S: Final = 60.0
+"""An API server serves no request for longer (kube-apiserver: --request-timeout), and ours are
+given up sooner."""
 
 
 def done(state: HubState, workload: Workload, record: Record | None) -> Ranges:
@@ -59,3 +65,29 @@ def emptied(state: HubState, workload: Workload) -> frozenset[str]:
         for name in (ordinals.released if ordinals is not None else ())
         if (member := state.holder(name)) is not None and member.lacks(workload.key)
     )
+
+
+def may_run(
+    state: HubState, workload: Workload, record: Record | None, now_s: float
+) -> dict[str, Ranges]:
+    """Cluster -> shards of an exclusive workload that may run there beside those of its share: what
+    the decision in force says of that, without clusters in which nothing is left, and what slices
+    there still name. `now_s` is epoch seconds.
+
+    A cluster without a slice may get one yet, by a write that was sent before the decision and
+    whose answer was lost: it is believed after `LATE_WRITE_S`."""
+    if workload.ask is None or not workload.ask.exclusive:
+        return {}
+    there: dict[str, Ranges] = {}
+    if record is not None:
+        late = now_s < record.facts.as_of + LATE_WRITE_S
+        for name, ranges in record.facts.may_run.items():
+            member = state.holder(name)
+            if late or member is None or not member.lacks(workload.key):
+                there[name] = ranges
+    for seen in state.slices_with_uid(workload.key, workload.uid):
+        if seen.mark is not None and seen.mark.ranges:
+            there[seen.cluster] = shards.union(
+                there.get(seen.cluster, ()), shards.normal(seen.mark.ranges)
+            )
+    return there

@@ -101,7 +101,7 @@ class SliceWriter:
         """Creates, updates or deletes one slice. Returns the changed fields, none for a created
         slice, and None when nothing was written into it. Raises ApiErrors."""
         if action.kind is ActionKind.DELETE:
-            await self._delete(member, workload.key)
+            await self._delete(member, workload)
             return None
         obj = await self.documents.fetch(workload)
         if obj is None or obj["metadata"].get("generation", 0) != workload.generation:
@@ -290,7 +290,8 @@ class SliceWriter:
             )
         return await _done(member, step, key)
 
-    async def _delete(self, member: Member, key: WorkloadKey) -> None:
+    async def _delete(self, member: Member, workload: Workload) -> None:
+        key = workload.key
         seen = member.slice_of(key)
         if seen is None or not member.synced:
             return
@@ -306,9 +307,11 @@ class SliceWriter:
         try:
             # What its shards completed since it was heard of would be lost with it, and run again
             # elsewhere.
-            await _done(
-                member, Delete(_ref(key), seen.uid, resource_version=seen.resource_version), key
-            )
+            step = Delete(_ref(key), seen.uid, resource_version=seen.resource_version)
+            if workload.ask is not None and workload.ask.exclusive:
+                # As above: until its pods are gone no other cluster may run its shards.
+                step = dataclasses.replace(step, propagation="Foreground")
+            await _done(member, step, key)
         except errors.Conflict:
             if member.client is not None:
                 member.note(

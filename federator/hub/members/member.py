@@ -540,6 +540,7 @@ class Member:
             untrustworthy=self.trust.why,
             draining=self.draining,
             dead=self.dead,
+            fenced=self.dead and declared.fenced,
             unreachable=self.unreachable,
             apis=self.apis,
             capacity=self.report.capacity if self.report is not None else None,

@@ -43,7 +43,7 @@ from federator.model.ask import Ask, FailoverWhen, Unit
 from federator.model.fleet import copies_of, remaining
 from federator.model.names import WorkloadKey
 from federator.model.steps import RequeueAfter
-from federator.scheduling import evacuation
+from federator.scheduling import evacuation, governor
 from federator.scheduling.entry import Entry
 from federator.scheduling.evacuation import Moved, Occupant, Pace, Rehearsed, Waits
 from federator.scheduling.governor import Health
@@ -348,13 +348,12 @@ class Draining:
             return ""
         if ask.policy.failover.when is FailoverWhen.NEVER:
             return "its policy lets it leave no lost cluster (failover.when is Never)"
+        if ask.exclusive and not membercluster.fenced(member.obj):
+            return governor.ONLY_FENCED
         if member.dead:
             return ""
         if not ask.overlaps:
-            return (
-                "no two of its copies may ever overlap, and they may be running on there: only"
-                " federator cluster declare-dead moves it"
-            )
+            return governor.ONLY_DEAD
         return self.governing.holds(ask, workload.key, member)
 
     # -- turns ----------------------------------------------------------------
@@ -494,6 +493,7 @@ class Draining:
             or (said.type != DRAINING and reason == "Moving")
         ):
             begins = "DeclaredDead" if said.type == DEAD else "FailingOver"
+            begins = "Fenced" if membercluster.fenced(member.obj) else begins
             self.events.drain(member, begins if reason == "Moving" else reason, message)
         self._tell(member)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from federator.api import raw
+from federator.api import membercluster, raw
 from federator.api.placement.decisionfacts import FailedOver
 from federator.api.placement.placementdecision import MAX_FAILOVERS
 from federator.hub.cache.state import HubState
@@ -326,6 +326,8 @@ class MoveBuckets:
 def _named(member: Member) -> str:
     """A lost cluster with the evidence for it."""
     since = raw.text(member.obj, "status", "lastHeard")
+    if member.dead and membercluster.fenced(member.obj):
+        return f"{member.name}, fenced"
     return member.name if member.dead else f"{member.name}, not heard since {since}"
 
 

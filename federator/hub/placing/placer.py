@@ -189,6 +189,7 @@ class Placing:
             overtaken=overtaken,
             refusing=restored.refusing(state, workload) if overtaken else frozenset(),
             marks=restored.marks(state, workload, record),
+            may_run=progress.may_run(state, workload, record, self.clock.now()),
             empty=progress.emptied(state, workload),
         )
 
@@ -473,8 +474,7 @@ class Placing:
         return None
 
     async def _revision(self, item: Due, decision: Decision) -> str:
-        """Name of the object that keeps the spec in force while an edit is held back; ""
-        otherwise."""
+        """Names the object that keeps the spec in force while an edit is held back; "" for none."""
         if not decision.held_back or item.record is None:
             return ""
         return await self.in_force.keep(item.workload, item.record)

@@ -225,6 +225,7 @@ def says(record: Record, decision: Decision) -> bool:
         record.facts.inputs_hash == decision.inputs_hash
         and record.shares == decision.shares
         and record.facts.blocks == decision.blocks
+        and record.facts.may_run == decision.may_run
         and record.terms.shortfall == decision.shortfall
         and record.terms.held == decision.held
         and record.terms.held_back == decision.held_back

@@ -33,6 +33,7 @@ VERBS: Final = WorkloadVerbs(
     host_status=status.host_status,
     lookup=PodLookup(lookup.by_label(schema.SELECTOR_LABEL), lookup.of_job, natives.shards_of_pods),
     overlaps=True,
+    exclusive=ask.exclusive,
     end_rules=ask.end_rules,
     expand=natives.expand,
     refusal=ask.refusal,

@@ -11,7 +11,7 @@ from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds import verbs
 from federator.kinds.jobset import failures, shardparts
-from federator.kinds.jobset.schema import API_VERSION, EXCLUSIVE, KIND
+from federator.kinds.jobset.schema import API_VERSION, KIND
 from federator.kinds.shared import workloads
 from federator.kinds.verbs import SliceMark
 from federator.model import shards
@@ -44,14 +44,16 @@ def bound(obj: Obj, *path: str) -> int | None:
 
 def refusal(obj: Obj) -> FieldError | None:
     """Old objects may hold what the schema now refuses, and some things no schema can see."""
-    if raw.text(obj, "spec", "execution") == "Exclusive":
-        return FieldError("spec.execution", EXCLUSIVE)
     try:
         failures.rules(obj)
         _success(obj)
     except FieldError as bad:
         return bad
     return shardparts.refusal(obj)
+
+
+def exclusive(obj: Obj) -> bool:
+    return raw.text(obj, "spec", "execution") == "Exclusive"
 
 
 def end_rules(obj: Obj) -> EndRules:

@@ -162,6 +162,9 @@ def _job(
     }
     if (deadline_s := ask.bound(obj, "activeDeadlineSeconds")) is not None:
         spec["activeDeadlineSeconds"] = deadline_s
+    if ask.exclusive(obj):
+        # A pod that still terminates is not replaced before it has ended.
+        spec["podReplacementPolicy"] = "Failed"
     if rules := failures.rules(obj):
         spec["podFailurePolicy"] = {"rules": rules}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}

@@ -43,10 +43,6 @@ FIXED_SHARDS = rules(
         "the number of shards is fixed: shards that ran were cut for it; make a new job set",
     )
 )
-EXCLUSIVE = (
-    "execution Exclusive is not offered yet: it needs the fence between clusters, which comes "
-    "later; use MayOverlap"
-)
 
 
 class ClaimTemplate(Model):
@@ -88,7 +84,6 @@ class ClaimTemplate(Model):
 
 
 SPEC_RULES = (
-    ("self.execution != 'Exclusive'", EXCLUSIVE),
     (
         "!has(self.template.spec) || !has(self.template.spec.restartPolicy)"
         " || self.template.spec.restartPolicy == 'Never'",
@@ -104,6 +99,10 @@ SPEC_RULES = (
 FIXED_RULES = (
     *map(endfields.fixed, ("successPolicy", "failurePolicy")),
     ("self.completion == oldSelf.completion", "completion is fixed; make a new job set"),
+    (
+        "self.execution == oldSelf.execution",
+        "execution is fixed: shards that run began under it; make a new job set",
+    ),
     endfields.DEADLINE_RULE,
 )
 """Rules on a change of a job set that exists."""
@@ -146,8 +145,9 @@ class Spec(WorkloadSpec):
     when left out.
     """
     execution: Literal["MayOverlap", "Exclusive"] = "MayOverlap"
-    """MayOverlap: after the loss of a cluster a shard may run twice for a while. Exclusive is not
-    offered yet.
+    """MayOverlap: after the loss of a cluster a shard may run twice for a while. Exclusive: no
+    shard runs in two clusters at once; those of a silent cluster stay its own until it is heard
+    again, or until a person fences it.
     """
     backoff_limit_per_shard: Annotated[
         int, Field(ge=0, le=1000, json_schema_extra={"format": "int32"})
@@ -168,8 +168,6 @@ class Spec(WorkloadSpec):
 
     @model_validator(mode="after")
     def _offered(self) -> "Spec":
-        if self.execution == "Exclusive":
-            raise PydanticCustomError("execution", EXCLUSIVE)
         policy = self.success_policy
         if (self.completion == "SuccessPolicy") != (policy is not None):
             raise PydanticCustomError("completion", endfields.SUCCESS_RULE[1])

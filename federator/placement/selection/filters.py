@@ -118,9 +118,14 @@ def refuses_draining(ask: Ask, cluster: ClusterView) -> str | None:
 
 
 def refuses_dead(ask: Ask, cluster: ClusterView) -> str | None:
-    """It is silent and was declared dead (`spec.declaredDead`)."""
+    """It is silent and was declared dead (`spec.declaredDead`), or fenced (`spec.fenced`), without
+    which the shards of an Exclusive job set stay."""
     if not cluster.dead or ask.policy.failover.when is FailoverWhen.NEVER:
         return None
+    if ask.exclusive and not cluster.fenced:
+        return None
+    if cluster.fenced:
+        return "is silent and was fenced (spec.fenced)"
     return "is silent and was declared dead (spec.declaredDead)"
 
 

@@ -278,7 +278,7 @@ MISTAKES = {
         "spec.placement.clusters.selector.matchExpressions[0]",
         "values are needed",
     ),
-    "exclusive": (jobs(execution="Exclusive"), "spec", "comes later"),
+    "unknown execution": (jobs(execution="Once"), "spec.execution", "must be one of MayOverlap"),
     "no shards": (jobs(shards=0), "spec.shards", "at least 1"),
     "too many shards": (jobs(shards=100_001), "spec.shards", "at most 100000"),
     "unknown completion": (jobs(completion="Some"), "spec.completion", "must be one of All"),

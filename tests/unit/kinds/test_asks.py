@@ -91,10 +91,11 @@ def test_a_daemon_asks_for_one_of_it_whose_pods_go_to_every_node() -> None:
     assert once.shape.id != found.shape.id
 
 
-def test_exclusive_execution_is_refused_with_the_reason_that_it_comes_later() -> None:
-    obj = workload("PinterestJobSet", shards=4, execution="Exclusive")
-    with pytest.raises(FieldError, match=r"spec\.execution: .* comes later"):
-        asks.ask(obj, registry.verbs_of("PinterestJobSet"), DEFAULT_POLICY)
+@pytest.mark.parametrize(("execution", "exclusive"), [("Exclusive", True), ("MayOverlap", False)])
+def test_what_may_not_run_twice_may_not_overlap(execution: str, exclusive: bool) -> None:
+    obj = workload("PinterestJobSet", shards=4, execution=execution)
+    found = asks.ask(obj, registry.verbs_of("PinterestJobSet"), DEFAULT_POLICY)
+    assert (found.exclusive, found.overlaps) == (exclusive, not exclusive)
 
 
 def test_a_parameter_that_the_profile_does_not_know_is_refused_before_anything_is_placed() -> None:
