@@ -18,6 +18,7 @@ class Act(StrEnum):
     FAILOVER = "failover"
     DECLARED_DEAD = "declared dead"
     REBALANCE = "rebalance"
+    PREEMPT = "preempt"
     ROLL_OUT = "roll out"
 
 
@@ -28,6 +29,12 @@ class Outcome(StrEnum):
     MOVES_WHOLE = "moves: what one cluster has goes together, and begins again elsewhere"
     LEAVES = "leaves the cluster; no other could run its pods instead"
     STAYS = "stays where it is, and says so"
+    GIVES_COPIES = "gives up as many copies as are needed; they come back when there is quota again"
+    GIVES_ORDINALS = (
+        "gives up its highest ordinals, as many as are needed; they come back to their claims"
+    )
+    STOPS = "stops as a whole, and begins again when there is quota; completed shards stay so"
+    KEEPS = "keeps what it has; others are told to leave"
     AS_BOUND = "in as many clusters at once as the policy says, in all when it says nothing"
     IN_TURN = "in one cluster after the other, in more at once when the policy says so"
     NEVER = "never: what has begun keeps its template, what begins later has the new one"
@@ -54,6 +61,14 @@ def _rebalance(verbs: WorkloadVerbs) -> Outcome:
     return _drain(verbs)
 
 
+def _preempt(verbs: WorkloadVerbs) -> Outcome:
+    if verbs.every_node:
+        return Outcome.KEEPS
+    if verbs.unit is Unit.SHARDS:
+        return Outcome.STOPS
+    return Outcome.GIVES_COPIES if verbs.ordinals is None else Outcome.GIVES_ORDINALS
+
+
 def _roll_out(verbs: WorkloadVerbs) -> Outcome:
     if verbs.unit is Unit.SHARDS:
         return Outcome.NEVER
@@ -66,6 +81,7 @@ ACTS: Final[Mapping[Act, Callable[[WorkloadVerbs], Outcome]]] = {
     Act.FAILOVER: _failover,
     Act.DECLARED_DEAD: _declared_dead,
     Act.REBALANCE: _rebalance,
+    Act.PREEMPT: _preempt,
     Act.ROLL_OUT: _roll_out,
 }
 MEANING: Final[Mapping[Act, str]] = {
@@ -73,5 +89,6 @@ MEANING: Final[Mapping[Act, str]] = {
     Act.FAILOVER: "The cluster is silent for longer than the policy's `failover` bears.",
     Act.DECLARED_DEAD: "A person says that nothing runs in the silent cluster any more.",
     Act.REBALANCE: "The policy does not admit the cluster any more, and moves are asked for.",
+    Act.PREEMPT: "Another workload is to have its quota (`spec.preemption` of a FederatedQuota).",
     Act.ROLL_OUT: "What the pods are made from changes.",
 }

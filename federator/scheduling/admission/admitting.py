@@ -69,7 +69,8 @@ class Round:
         books, held = Books(tree, root, tier), dict[str, list[Holder]]()
         for holder in sorted(holders, key=lambda entrant: (entrant.node, entrant.uid)):
             books.add(holder.node, scaled(holder.each, holder.copies))
-            held.setdefault(holder.node, []).append(holder)
+            if not holder.stays:
+                held.setdefault(holder.node, []).append(holder)
         return Round(books, held)
 
     def run(self, wants: Mapping[str, Want]) -> dict[str, Verdict]:

@@ -39,6 +39,9 @@ class Holder:
     each: Amounts
     """What one of them uses."""
     copies: int = 1
+    stays: bool = False
+    """It counts as holding, and is never told to leave: a daemon, on whose nodes all others
+    depend."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,6 +235,7 @@ class _Tree:
             priority=commitment.priority,
             created_s=commitment.created_s,
             seq=seq,
+            stays=commitment.shape.every_node,
         )
         requests = commitment.shape.requests
         if commitment.whole:

@@ -1,5 +1,6 @@
 """The table of kinds and acts, cell by cell: what the engine does is what it says."""
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -8,14 +9,26 @@ import pytest
 from federator.kinds import acts, asks, registry
 from federator.kinds.acts import Act, Outcome
 from federator.model.ask import Ask, Policy, Unit
-from federator.model.decision import Decision
-from federator.model.fleet import ClusterView, Holding
+from federator.model.decision import Decision, Reason, Share
+from federator.model.fleet import (
+    ClusterView,
+    Commitment,
+    Holding,
+    Preemption,
+    QuotaAccount,
+    Take,
+    TierQuota,
+    copies_of,
+)
 from federator.model.kubernetes.taints import Taint
+from federator.model.resources import Resources
 from federator.model.seq import above
 from federator.placement import everynode, ordinals
-from federator.scheduling import editing
+from federator.scheduling import cycle, editing
+from federator.scheduling.entry import Entry, Recorded, Standing
+from federator.scheduling.queue import Queue
 from tests.unit.api.test_verbs import OBJECTS
-from tests.unit.placement.fleets import cluster, commitment, commitments_with, fleet
+from tests.unit.placement.fleets import cluster, commitment, commitments_with, fleet, service
 
 KINDS = sorted(registry.WORKLOADS)
 AFTER_S = 300.0
@@ -81,6 +94,59 @@ def test_the_engine_does_what_the_table_says(kind: str, act: Act) -> None:
         held=held,
     )
     assert outcome(ask, held, made) is acts.ACTS[act](registry.verbs_of(kind))
+
+
+def preempted(kind: str) -> tuple[Ask, tuple[Holding, ...], cycle.Cycle]:
+    """A cycle in which a workload of higher priority lacks quota for one pod, and all quota is
+    held.
+    """
+    ask = asked(kind, Policy())
+    held = begun(kind, ask)
+    shares = tuple(
+        Share(one.cluster, one.count, one.slots, 1, one.ranges, nodes=one.nodes) for one in held
+    )
+    charged = Commitment.of(ask, shares)
+    pods = sum(copies_of(holding) for holding in charged.holdings) * charged.shape.requests["pods"]
+    account = QuotaAccount(
+        "account",
+        projects=frozenset({ask.project, "winner"}),
+        tiers={ask.tier: TierQuota(Resources({"pods": pods}))},
+        preemption=Preemption(within=Take.LOWER_PRIORITY),
+    )
+    winner = replace(
+        service(1, name="winner"), project="winner", tier=ask.tier, priority=ask.priority + 1
+    )
+    loser = Entry(
+        ask=ask,
+        standing=Standing(held=held, recorded=Recorded(seq=1, inputs_hash="", shares=shares)),
+    )
+    made = cycle.run(
+        [Entry(ask=winner)],
+        Queue(),
+        fleet(cluster("a", 1000, nodes=4), quotas=[account]),
+        commitments_with(charged),
+        seq=itertools.count(above(1, 1)).__next__,
+        others=lambda key: loser if key == ask.key else None,
+    )
+    return ask, held, made
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_is_to_give_up_quota_does_what_the_table_says(kind: str) -> None:
+    ask, held, made = preempted(kind)
+    said = acts.ACTS[Act.PREEMPT](registry.verbs_of(kind))
+    decisions = [decided.decision for decided in made.decided if decided.key == ask.key]
+    if said is Outcome.KEEPS:
+        assert not decisions
+        (lacking,) = (decided.decision for decided in made.decided)
+        assert "told to leave" not in lacking.message
+        return
+    (decision,) = decisions
+    assert decision.reason is Reason.PREEMPTED
+    before, now = (sum(share.count for share in shares) for shares in (held, decision.shares))
+    assert now == (0 if said is Outcome.STOPS else before - 1)
+    if said is Outcome.GIVES_ORDINALS:
+        assert [share.ranges for share in decision.shares] == [((0, now - 1),)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
