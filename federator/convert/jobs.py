@@ -205,6 +205,8 @@ def _draft(
     out |= _endings(item, spec, path, shards, copies)
     out["template"] = template
     meta = deployments.metadata(item)
+    if least := _least(meta, slots):
+        out["minParallelism"] = least
     queue = raw.text(meta, "labels", "kueue.x-k8s.io/queue-name")
     if queue:
         notes.append(
@@ -217,6 +219,20 @@ def _draft(
         drafts.note(made, text)
     deployments.note_annotations(made, drafts)
     return made
+
+
+MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
+
+
+def _least(meta: dict[str, Any], slots: int) -> int:
+    """Takes Kueue's annotation on partial admission; 0 where it says nothing, or nothing less."""
+    text = raw.text(meta, "annotations", MIN_PARALLELISM)
+    if not (text.isascii() and text.isdecimal() and 0 < int(text[:9]) < slots):
+        return 0
+    kept = {key: value for key, value in meta["annotations"].items() if key != MIN_PARALLELISM}
+    meta.pop("annotations")
+    meta |= {"annotations": kept} if kept else {}
+    return int(text[:9])
 
 
 def _count(item: Item, spec: Obj, name: str, path: str, *, default: int) -> int:

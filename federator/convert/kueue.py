@@ -71,7 +71,8 @@ def absorb(drafts: Drafts) -> None:
 
 
 def assign(drafts: Drafts) -> None:
-    """Workloads that name a LocalQueue which is given get the project of its account."""
+    """Workloads that name a LocalQueue which is given get the project of its account. Whatever
+    names a queue is not suspended for a person's sake."""
     projects = {
         (item.namespace or "default", item.name): fitting(
             raw.text(item.obj, "spec", "clusterQueue")
@@ -83,6 +84,12 @@ def assign(drafts: Drafts) -> None:
         queue = raw.text(draft.item.obj, "metadata", "labels", QUEUE_LABEL)
         if project := projects.get((draft.namespace or "default", queue)):
             draft.spec["project"] = project
+        if queue and draft.spec.pop("suspend", False):
+            drafts.note(
+                draft,
+                "spec.suspend is left out: it is how Kueue holds the jobs of its queues until it"
+                " admits them; the federation places it once its account has quota",
+            )
 
 
 def _workloads(

@@ -310,3 +310,23 @@ def test_a_job_that_one_pod_completes_becomes_completion_any() -> None:
     made = only(converted(job(completions=4, completionMode="Indexed", successPolicy=policy)))
     assert made["spec"]["completion"] == "Any"
     assert "successPolicy" not in made["spec"]
+
+
+def test_a_job_that_kueue_holds_and_may_admit_in_part_is_placed_with_its_quota() -> None:
+    labels = {"kueue.x-k8s.io/queue-name": "team"}
+    annotations = {"kueue.x-k8s.io/job-min-parallelism": "2", "team": "a"}
+    metadata = {"labels": labels, "annotations": annotations}
+    made = converted(job(suspend=True, parallelism=5, completions=9, metadata=metadata))
+    obj = only(made)
+    assert "suspend" not in obj["spec"]
+    assert obj["spec"]["minParallelism"] == 2
+    assert obj["metadata"]["annotations"] == {"team": "a"}
+    assert "until it admits them" in notes(made)
+
+
+@pytest.mark.parametrize("least", ["", "0", "5", "many", "-1", "9" * 20])
+def test_a_least_that_says_nothing_less_is_carried_as_it_is(least: str) -> None:
+    annotations = {"kueue.x-k8s.io/job-min-parallelism": least}
+    obj = only(converted(job(parallelism=5, completions=9, metadata={"annotations": annotations})))
+    assert "minParallelism" not in obj["spec"]
+    assert obj["metadata"]["annotations"] == annotations
