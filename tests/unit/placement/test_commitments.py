@@ -348,3 +348,22 @@ def _answers(ledger: Ledger, ask: Ask) -> tuple[object, ...]:
         ledger.usage("feed", Tier.ON_DEMAND),
         ledger.placed("feed"),
     )
+
+
+def test_what_a_project_without_an_account_is_given_counts_once_somebody_asks() -> None:
+    account = QuotaAccount("q", projects=frozenset({"feed"}))
+    snapshot = fleet(cluster("a", 50), quotas=[account])
+    ledger = Commitments().open(snapshot)
+    free, mine = service(4, name="free", project="free"), service(2, name="mine")
+    mark = ledger.mark()
+    ledger.commit(commitment(free, held(a=4)), {"a": 4})
+    ledger.commit(commitment(mine, held(a=2)), {"a": 2})
+    assert ledger.placed("feed") == 1
+    assert ledger.usage("free", free.tier) == free.shape.requests * 4
+    assert ledger.placed("free") == 1
+    ledger.commit(commitment(dataclasses.replace(free, project="feed"), held(a=4)), {})
+    assert ledger.placed("feed") == 2
+    assert ledger.usage("free", free.tier) == Resources()
+    ledger.rollback(mark)
+    assert ledger.usage("feed", mine.tier) == ledger.usage("free", free.tier) == Resources()
+    assert (ledger.placed("feed"), ledger.placed("free")) == (0, 0)

@@ -4,6 +4,7 @@ stay valid.
 
 import dataclasses
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,9 +21,9 @@ from federator.model.ask import (
     Tier,
     Weight,
 )
-from federator.model.decision import Reason
+from federator.model.decision import Reason, Verdicts
 from federator.model.errors import FieldError
-from federator.model.fleet import Capacity, FleetSnapshot, NodeRow
+from federator.model.fleet import Capacity, FleetSnapshot, NodeRow, QuotaAccount, TierQuota
 from federator.model.kubernetes.taints import Taint, Toleration
 from federator.model.resources import Resources
 from federator.placement import inputs
@@ -250,6 +251,20 @@ def test_quota_wakes_only_those_of_its_projects_who_lack_it() -> None:
     assert queueing_hints.may_help(Hint(HintKind.QUOTA, projects=frozenset({"feed"})), short)
     assert not queueing_hints.may_help(Hint(HintKind.QUOTA, projects=frozenset({"ads"})), short)
     assert not queueing_hints.may_help(Hint(HintKind.ROOM, "a"), short)
+
+
+def test_who_waits_for_quota_waits_for_no_cluster_and_none_is_asked() -> None:
+    limit = TierQuota(maximum=Resources({"cpu": 1000}))
+    account = QuotaAccount("q", projects=frozenset({"feed"}), tiers={Tier.ON_DEMAND: limit})
+    made = decide(service(9), fleet(*SNAPSHOT.clusters.values(), quotas=[account]))
+
+    def worded() -> Any:
+        raise AssertionError("a sentence for every cluster")
+
+    made = dataclasses.replace(made, verdicts=Verdicts(2, worded, worded))
+    entry = queueing_hints.waits(service(9), made)
+    assert entry is not None
+    assert (entry.reason, entry.clusters) == (Reason.EXCEEDS_MAX_QUOTA, None)
 
 
 def test_retries_without_news_back_off_to_a_ceiling() -> None:
