@@ -114,7 +114,7 @@ def facts(
         "violations": list(decision.violations),
         "unlimitedQuota": decision.unlimited_quota,
         "decision": _recorded(situation, workload),
-        "sources": _sources(ask),
+        "sources": _sources(ask, scaled=_scaled(obj, workload)),
     }
 
 
@@ -175,11 +175,19 @@ def _given(share: Share) -> int:
     return share.count if share.nodes is None else share.nodes
 
 
+def _scaled(obj: Mapping[str, Any], workload: Workload) -> bool:
+    """Whether autoscalers choose how many copies of it run."""
+    bounds = workload.verbs.bounds
+    return bounds is not None and bounds(obj) is not None
+
+
 def _verdict(obj: Mapping[str, Any], situation: Situation, workload: Workload) -> dict[str, Any]:
     verbs, record = workload.verbs, situation.records.get(workload.key)
     placed = raw.condition(obj, "Placed")
+    counted_there = verbs.every_node or _scaled(obj, workload)
     verdict: dict[str, Any] = {
-        "desired": raw.integer(obj, "status", "desired") if verbs.every_node else verbs.count(obj),
+        "desired": raw.integer(obj, "status", "desired") if counted_there else verbs.count(obj),
+        **({"charged": verbs.count(obj)} if _scaled(obj, workload) else {}),
         "placed": sum(map(_given, record.shares)) if record is not None else 0,
     }
     if verbs.unit is Unit.SHARDS:
@@ -339,12 +347,13 @@ def _why(obj: Mapping[str, Any], key: WorkloadKey, condition: Mapping[str, Any])
     return "their turn comes, at the pace of hub.evacuated_copies_a_minute"
 
 
-def _sources(ask: Ask) -> dict[str, str]:
+def _sources(ask: Ask, *, scaled: bool) -> dict[str, str]:
     """Where each number comes from."""
     jobs = ask.unit is Unit.SHARDS
     counted = "spec.shards" if jobs else "spec.replicas"
     return {
-        "desired": "status.desired" if ask.shape.every_node else counted,
+        "desired": "status.desired" if ask.shape.every_node or scaled else counted,
+        **({"charged": "spec.autoscaling: max, or what chargePercent says"} if scaled else {}),
         "placed": "PlacementDecision spec.shares",
         "ready": "status.clusterStatuses[].running" if jobs else "status.clusterStatuses[].ready",
         "fit": "MemberCluster status.capacity and spec.usable, less what newer decisions took",

@@ -92,3 +92,23 @@ async def test_a_scale_can_be_applied_and_conflicts_like_any_field(api: Speaker)
     again = await api.apply(path, deployment(replicas=4), "one")
     whose = 'conflict with "two" with subresource "scale"'
     again.refused(409, "Conflict", f"Apply failed with 1 conflict: {whose}: .spec.replicas")
+
+
+async def test_an_applier_that_leaves_the_number_out_keeps_it_once_another_has_scaled(
+    api: Speaker,
+) -> None:
+    """What the member process relies on: an autoscaler takes the number over; before it did, an
+    apply without the number would take it away.
+    """
+    path, silent = api.url("deployments", "web"), deployment(replicas=None)
+    (await api.apply(path, deployment(), "one", force="true")).object(201)
+    (await api.patch(f"{path}/scale", {"spec": {"replicas": 5}}, fieldManager="scaler")).object()
+    live = (await api.get(path)).object()
+    assert "f:replicas" not in owned_by(live, "one")["f:spec"]
+    kept = (await api.apply(path, silent, "one", force="true")).object()
+    assert kept["spec"]["replicas"] == 5
+
+    alone = api.url("deployments", "alone")
+    (await api.apply(alone, deployment("alone"), "one", force="true")).object(201)
+    lost = await api.apply(alone, deployment("alone", replicas=None), "one", force="true")
+    assert lost.object()["spec"]["replicas"] == 1

@@ -88,6 +88,17 @@ def test_job_sets_show_what_runs_and_what_is_done() -> None:
     assert {one["ranges"] for one in found["clusters"]} == {"0-2", "3-5"}
 
 
+def test_what_autoscalers_ask_for_is_told_beside_what_is_charged() -> None:
+    scaled = psvc()
+    scaled["spec"]["autoscaling"] = {"min": 2, "max": 6}
+    found = facts(with_status(scaled, desired=3, ready=3), member("a"), member("b"))
+
+    assert explaining.first_line(found).startswith(
+        "PinterestService/web  desired 3  charged 6  placed 6  ready 3"
+    )
+    assert found["sources"]["charged"].startswith("spec.autoscaling")
+
+
 def test_every_cluster_has_a_row_whose_numbers_add_up() -> None:
     found = facts(psvc(replicas=6), member("a", 1), member("b", 2))
 
