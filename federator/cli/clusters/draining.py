@@ -93,7 +93,7 @@ def drain(
             for obj in asked:
                 common.say(f"membercluster.federation.pinterest.com/{_name(obj)} is to be drained")
             return True
-        watch = _Watch(host, {_name(obj): obj["metadata"]["generation"] for obj in asked})
+        watch = Watch(host, {_name(obj): obj["metadata"]["generation"] for obj in asked})
         ended = await waiting.until(waiting.Hub(host), timeout, watch.look)
         for name in sorted(watch.refused - watch.ended):
             await _take_back(host, next(obj for obj in chosen if _name(obj) == name))
@@ -195,7 +195,7 @@ def _say_lost(
             said = f"is {word.said} no more" if undo else f"is {word.said} since {since}"
             common.say(f"membercluster.federation.pinterest.com/{name} {said}")
             return True
-        watch = _Watch(host, {name: asked["metadata"]["generation"]}, "Dead", (word.field, "Moved"))
+        watch = Watch(host, {name: asked["metadata"]["generation"]}, "Dead", (word.field, "Moved"))
         if not await waiting.until(waiting.Hub(host), timeout, watch.look):
             common.say(
                 f"the failover from {name} goes on; to end it: {word.command} {name} --undo",
@@ -274,7 +274,7 @@ async def _take_back(host: "Client", obj: Mapping[str, Any]) -> None:
     await host.patch(ref, {"metadata": {"uid": obj["metadata"]["uid"]}, "spec": {"drain": before}})
 
 
-class _Watch:
+class Watch:
     """Prints how far drains are, or a failover is, each line when it changes."""
 
     def __init__(
@@ -311,6 +311,9 @@ class _Watch:
                 self.ended.add(name)
                 del self.open[name]
                 continue
+            if self.condition == "Draining" and (lost := _loss(obj)):
+                self._tell(name, f"it is lost, and is drained once it is heard again. {lost}")
+                continue
             if raw.integer(said, "observedGeneration") < generation:
                 continue  # said of an earlier wish
             reason, message = raw.text(said, "reason"), raw.text(said, "message")
@@ -326,6 +329,18 @@ class _Watch:
         if self._printed.get(name) != line:
             self._printed[name] = line
             common.say(f"{name}: {line}")
+
+
+def _loss(obj: Mapping[str, Any]) -> str:
+    """What is said of a cluster that is held to be lost, whose copies leave without a drain; ""
+    for one that is not."""
+    from federator.api import raw
+
+    for kind in ("FailingOver", "Dead"):
+        said = raw.condition(obj, kind)
+        if raw.text(said, "status") == "True":
+            return f"{kind}, {raw.text(said, 'reason')}: {raw.text(said, 'message')}"
+    return ""
 
 
 def _figures(obj: Mapping[str, Any]) -> str:

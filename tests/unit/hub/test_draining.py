@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from federator.cli.clusters import draining
 from federator.hub.options import HubOptions
 from federator.model.steps import ObjectRef
 from federator.sandbox.fleetfile import FleetSpec, MemberSpec, Pool
@@ -272,3 +273,26 @@ def test_a_fleet_without_a_drain_writes_nothing_for_it() -> None:
             members=[MemberSpec(name="a", nodes=[Pool(count=2, cpu="8", memory="32Gi")])]
         ),
     )
+
+
+def test_the_watch_of_a_drain_says_that_the_cluster_is_lost(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(12))
+        await world.settle()
+        await world.cut("a")
+        await asyncio.sleep(60)
+        await drain(world, "a")
+        await asyncio.sleep(10)
+        watch = draining.Watch(world.host, {"a": 1})
+        assert not await watch.look()
+        world.heal()
+        await asyncio.sleep(60)
+        await watch.look()
+
+    play(scenario)
+
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert first.startswith("a: it is lost, and is drained once it is heard again. FailingOver, ")
+    assert second.startswith(("a: Emptying: ", "a: Emptied: "))
