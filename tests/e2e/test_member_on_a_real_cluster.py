@@ -20,7 +20,15 @@ from federator.model.steps import ObjectRef
 from federator.sandbox.faults.lives import Life
 from tests.controlplane import nodes
 from tests.controlplane.plane import ControlPlane
-from tests.unit.member.memberworld import FLEET, MemberWorld, jobset, service, template
+from tests.unit.member.memberworld import (
+    FLEET,
+    MemberWorld,
+    block,
+    jobset,
+    labels,
+    service,
+    template,
+)
 from tests.worlds import Ledger, Wire
 
 pytestmark = [pytest.mark.e2e, pytest.mark.real, pytest.mark.xdist_group("real servers with nodes")]
@@ -149,3 +157,46 @@ async def test_slices_are_expanded_rolled_up_and_then_left_alone(world: RealWorl
     await world.until(repaired)
     managers = json.dumps((await world.get("Deployment", "web"))["metadata"]["managedFields"])
     assert '"manager": "federator-member", "operation": "Apply"' in managers
+
+
+async def test_a_gang_whose_pods_find_no_nodes_together_is_rolled_back(world: RealWorld) -> None:
+    """Three of its four pods are bound to the three nodes, the fourth finds none: after the
+    time-out none of them holds a node any more."""
+    pods = template("0.25", {"embedded.federator/run-seconds": "600"})
+    pods["metadata"]["labels"] = {"apart": "yes"}
+    rule = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": {"apart": "yes"}},
+    }
+    pods["spec"]["affinity"] = {
+        "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}
+    }
+    gang = {
+        "apiVersion": "pinterest.com/v1beta1",
+        "kind": "PinterestTrainingJob",
+        "metadata": {"name": "ranker", "namespace": "feed", "labels": labels()},
+        "spec": {
+            "components": [{"name": "master"}, {"name": "worker", "replicas": 3}],
+            "template": pods,
+            "gangTimeoutSeconds": 10,
+            "slice": block(ranges="0-0"),
+        },
+    }
+    await world.client.create(MemberWorld.ref("PinterestTrainingJob", "ranker"), gang)
+
+    async def bound() -> int:
+        found = await world.client.list("v1", "pods", namespace="feed")
+        return sum(bool(pod["spec"].get("nodeName")) for pod in found.items)
+
+    async def half_there() -> bool:
+        return await bound() == 3
+
+    async def given_back() -> bool:
+        jobs = (await world.client.list("batch/v1", "jobs", namespace="feed")).items
+        return await bound() == 0 and all(job["spec"]["suspend"] for job in jobs)
+
+    await world.until(half_there)
+    await world.until(given_back)
+    status = (await world.get("PinterestTrainingJob", "ranker"))["status"]
+    assert (status["gang"]["phase"], status["gang"]["attempts"]) == ("RolledBack", 1)
+    assert "GangTimedOut" in json.dumps(status)
