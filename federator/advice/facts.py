@@ -9,7 +9,7 @@ of a workload may know.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from federator.advice import search, trials
+from federator.advice import quotas, search, trials
 from federator.advice.trials import Stop, never
 from federator.api import raw
 from federator.api.membercluster import DEAD, DRAINING, FAILING_OVER
@@ -29,6 +29,7 @@ from federator.placement import explain as split
 from federator.placement.explain import Explanation
 from federator.placement.policy import mentions
 from federator.placement.selection import filters
+from federator.scheduling.waiting import reservations
 
 HINTS: Final[Mapping[Reason, str]] = {
     Reason.MISCONFIGURED: "correct the field that the message names",
@@ -87,7 +88,7 @@ def facts(
     advice = search.advise(situation, workload.key, decision, missing, stop)
     shares = {share.cluster: share for share in (record.shares if record is not None else ())}
     return answer | {
-        "missing": missing,
+        **_waits(situation, workload, missing),
         "reason": str(decision.reason),
         "message": decision.message,
         "policy": _policy(ask.policy),
@@ -116,6 +117,19 @@ def facts(
         "decision": _recorded(situation, workload),
         "sources": _sources(ask, scaled=_scaled(obj, workload)),
     }
+
+
+def _waits(situation: Situation, workload: Workload, missing: int) -> dict[str, Any]:
+    """What it lacks, its position in the queue, and when it may be expected to have it."""
+    place: dict[str, Any] | None = None
+    for position, waiter in quotas.queue(situation) if missing else ():
+        if waiter.ask.key == workload.key:
+            expected = waiter.expected
+            place = {"position": position, "from": "", "to": ""}
+            if expected is not None:
+                place["from"] = reservations.moment(expected.low_s)
+                place["to"] = reservations.moment(expected.high_s)
+    return {"missing": missing, "waits": place}
 
 
 def _unplaced(record: Mapping[str, Any], reason: Reason, message: str) -> dict[str, Any]:

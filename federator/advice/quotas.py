@@ -2,11 +2,11 @@
 queue of those who lack copies, in the order in which the next cycle takes them. Pure."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from federator.api import raw
 from federator.hub.offline import Situation
-from federator.model.ask import Ask, Tier
+from federator.model.ask import Ask, Tier, Unit
 from federator.model.decision import Reason
 from federator.model.fleet import Balance, Commitment, QuotaAccount
 from federator.model.resources import ZERO, Resources
@@ -16,6 +16,9 @@ from federator.placement.quota.quota import BY_QUOTA
 from federator.placement.quota.tree import Tree
 from federator.placement.quota.uses import Uses
 from federator.scheduling import cycle
+from federator.scheduling.queueing_hints import FOR_ROOM
+from federator.scheduling.waiting.releases import Ran, Releases
+from federator.scheduling.waiting.starts import Interval
 
 PLACED = "Placed"
 
@@ -49,6 +52,9 @@ class Waiter:
     message: str
     since: str
     """When it last began to lack copies, as its status says; "" where that is not known."""
+    expected: Interval | None = None
+    """When it may be expected to have all it lacks; None where too little is known, or where it
+    waits for something else than room."""
 
 
 def tree(situation: Situation) -> list[Account]:
@@ -86,9 +92,48 @@ def queue(situation: Situation, project: str = "") -> list[tuple[int, Waiter]]:
         )
         if lacks and (ask := situation.ask_of(workload)) is not None and not ask.suspended:
             asks.append(ask)
+    asks += [ask for ask in situation.for_room or () if ask.key not in situation.workloads]
     ordered = cycle.order(asks, situation.snapshot, situation.commitments)
-    waiters = ((at, _waiter(situation, ask)) for at, ask in enumerate(ordered, start=1))
-    return [(at, waiter) for at, waiter in waiters if project in {"", waiter.ask.project}]
+    waiters = {
+        ask.uid: _waiter(situation, ask) for ask in ordered if ask.key in situation.workloads
+    }
+    lacking = {
+        ask.uid: waiters[ask.uid].missing if ask.uid in waiters else ask.slots
+        for ask in ordered
+        if ask.uid not in waiters or _for_room(waiters[ask.uid])
+    }
+    starts = cycle.expected(
+        [ask for ask in ordered if ask.uid in lacking],
+        situation.snapshot,
+        situation.commitments,
+        lacking,
+        Releases(_ended(situation)),
+    )
+    return [
+        (at, replace(waiters[ask.uid], expected=starts.get(ask.uid)))
+        for at, ask in enumerate(ordered, start=1)
+        if ask.uid in waiters and project in {"", ask.project}
+    ]
+
+
+def _ended(situation: Situation) -> Iterator[Ran]:
+    """The jobs that have ended and are still on the host."""
+    for workload in situation.workloads.values():
+        ask, record = workload.ask, situation.records.get(workload.key)
+        if ask is None or record is None or ask.unit is not Unit.SHARDS:
+            continue
+        status = {"status": workload.live_status()}
+        begun_s = raw.epoch_s(raw.text(status, "status", "startTime")) or record.facts.as_of
+        for kind in ("Complete", "Failed"):
+            condition = raw.condition(status, kind)
+            ended_s = raw.epoch_s(raw.text(condition, "lastTransitionTime"))
+            if condition.get("status") == "True" and begun_s and ended_s > begun_s:
+                yield Ran(ask.project, ended_s - begun_s, ask.run_s)
+
+
+def _for_room(waiter: Waiter) -> bool:
+    """Whether it waits for room, or for its first decision."""
+    return not waiter.reason or waiter.reason in FOR_ROOM
 
 
 def _waiter(situation: Situation, ask: Ask) -> Waiter:

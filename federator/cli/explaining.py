@@ -19,6 +19,7 @@ def text(facts: Mapping[str, Any], *, cluster: str = "") -> str:
         lines.append(f"  {facts['message']}")
         if "fix" in facts:
             lines.append(f"  fix: {facts['fix']}")
+        lines += _waits(facts.get("waits"))
     placed = facts["verdict"]["Placed"]
     if placed["status"] == "True" and placed["reason"] != "Placed":
         lines.append(f"  {placed['message']}")
@@ -46,6 +47,14 @@ def text(facts: Mapping[str, Any], *, cluster: str = "") -> str:
             f" {recorded['asOf']}"
         )
     return "\n".join(lines)
+
+
+def _waits(waits: Mapping[str, Any] | None) -> list[str]:
+    """Its place in the queue."""
+    if waits is None:
+        return []
+    start = f", expected to start {waits['from']} to {waits['to']}" if waits["from"] else ""
+    return [f"  position {waits['position']} in the queue{start}"]
 
 
 def _policy_lines(facts: Mapping[str, Any]) -> list[str]:

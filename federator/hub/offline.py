@@ -289,7 +289,7 @@ def _book(situation: Situation, decisions: Iterable[Mapping[str, Any]]) -> None:
         if (charged := record.commitment(of)) is not None:
             situation.commitments.record(charged)
         elif workload is not None and ours and workload.ask is not None:
-            began_s = record.facts.as_of or None
+            began_s = record.facts.as_of
             situation.commitments.record(
                 Commitment.of(workload.ask, record.shares, began_s=began_s)
             )

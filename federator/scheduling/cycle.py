@@ -29,6 +29,8 @@ from federator.scheduling.entry import Entry, Standing
 from federator.scheduling.queue import Queue
 from federator.scheduling.queueing_hints import Hint, HintKind, Waiting
 from federator.scheduling.refusals import Made
+from federator.scheduling.waiting import starts
+from federator.scheduling.waiting.releases import Releases
 from federator.scheduling.waiting.reservations import Reservation, Reservations
 from federator.scheduling.write_order import Decided, Effect
 
@@ -81,6 +83,17 @@ class Cycle:
 def order(asks: Sequence[Ask], snapshot: FleetSnapshot, commitments: Commitments) -> list[Ask]:
     """These asks in the order in which one cycle would decide them."""
     return ordering.order(asks, commitments, commitments.open(snapshot))
+
+
+def expected(
+    ordered: Sequence[Ask],
+    snapshot: FleetSnapshot,
+    commitments: Commitments,
+    missing: Mapping[str, int],
+    releases: Releases,
+) -> dict[str, starts.Interval]:
+    """As `waiting.starts.expected`, above what all workloads hold now."""
+    return starts.expected(ordered, commitments, commitments.open(snapshot), missing, releases)
 
 
 def run(

@@ -225,6 +225,24 @@ ROWS: tuple[Row, ...] = (
         "MB",
         preview=True,
     ),
+    Row(
+        "X1",
+        "expected",
+        "starts outside the interval that was expected (Philly, half of its capacity)",
+        Against.MOST,
+        15.0,
+        "%",
+    ),
+    Row("X1w", "expected", "width of that interval by the wait, median", Against.MOST, 2.0, "x"),
+    Row(
+        "X1h",
+        "expected",
+        "as X1 where no job says how long it runs",
+        Against.MOST,
+        15.0,
+        "%",
+        preview=True,
+    ),
 )
 
 

@@ -107,6 +107,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("workloads",),
         ("runtime",),
     ),
+    "scheduling/waiting": (("releases", "reservations"), ("starts",)),
     "placement": (
         ("quota",),
         ("policy", "room", "division"),

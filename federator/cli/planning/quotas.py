@@ -66,7 +66,7 @@ def quota(names: tuple[str, ...], files: tuple[str, ...], output: str, **given: 
 @common.connection_options
 def queue(project: str, files: tuple[str, ...], output: str, **given: str) -> None:
     """List the workloads that lack copies, in the order in which the next cycle takes them:
-    position, why, and since when."""
+    position, why, since when, and when they may be expected to have them."""
     from federator.advice import quotas
 
     waiters = quotas.queue(situations.read(files, "default", given, INSTEAD), project)
@@ -77,7 +77,7 @@ def queue(project: str, files: tuple[str, ...], output: str, **given: str) -> No
     if not waiters:
         common.show(f"No workload{f' of project {project}' if project else ''} lacks copies.")
         return
-    headers = ["POSITION", "WORKLOAD", "PROJECT", "TIER", "PRIORITY", "LACKS", "SINCE", "REASON"]
+    headers = ["POSITION", "WORKLOAD", "PROJECT", "TIER", "PRIORITY", "LACKS", "SINCE"]
     table = [
         [
             str(at),
@@ -87,11 +87,12 @@ def queue(project: str, files: tuple[str, ...], output: str, **given: str) -> No
             str(waiter.ask.priority),
             str(waiter.missing),
             waiter.since or "-",
+            _expected(waiter),
             waiter.reason or "not decided yet",
         ]
         for at, waiter in waiters
     ]
-    common.show(common.table(headers, table))
+    common.show(common.table([*headers, "EXPECTED", "REASON"], table))
     for _, waiter in waiters:
         if waiter.message:
             common.show(f"\n{_key(waiter.ask.key)}: {waiter.message}")
@@ -204,6 +205,8 @@ def _account(account: "Account") -> dict[str, Any]:
 
 
 def _waiter(at: int, waiter: "Waiter") -> dict[str, Any]:
+    from federator.scheduling.waiting import reservations
+
     ask = waiter.ask
     return {
         "position": at,
@@ -213,9 +216,22 @@ def _waiter(at: int, waiter: "Waiter") -> dict[str, Any]:
         "priority": ask.priority,
         "lacks": waiter.missing,
         "since": waiter.since,
+        "expected": None
+        if waiter.expected is None
+        else {
+            "from": reservations.moment(waiter.expected.low_s),
+            "to": reservations.moment(waiter.expected.high_s),
+        },
         "reason": waiter.reason,
         "message": waiter.message,
     }
+
+
+def _expected(waiter: "Waiter") -> str:
+    """The interval as a cell."""
+    from federator.scheduling.waiting import starts
+
+    return "-" if waiter.expected is None else starts.text(waiter.expected)
 
 
 def _parts(key: Any) -> Mapping[str, str]:

@@ -233,7 +233,8 @@ def _taken(inputs: Inputs, workload: Workload) -> Situation:
         for name, view in snapshot.clusters.items()
         if view.capacity
     }
-    backfills = any(account.backfills for account in snapshot.quotas)
+    waits = record is None or record.terms.shortfall > 0
+    waits = waits or any(account.backfills for account in snapshot.quotas)
     rules = (
         rule for rule in state.rules if rule.cluster_wide or rule.policy.namespace == key.namespace
     )
@@ -242,7 +243,7 @@ def _taken(inputs: Inputs, workload: Workload) -> Situation:
         rules=Policies(rules, in_force_max=state.rules.in_force_max),
         workloads={key: workload},
         records={key: record} if record is not None else {},
-        commitments=state.commitments.as_now(workload.uid, counted, ends=backfills),
+        commitments=state.commitments.as_now(workload.uid, counted, ends=waits),
         standings={key: inputs.standing(workload)},
-        for_room=tuple(inputs.for_room()) if backfills else (),
+        for_room=tuple(inputs.for_room()) if waits else (),
     )

@@ -155,7 +155,7 @@ class Record:
             created_s=ask.created_s if ask is not None else 0.0,
             whole=terms.unit is Unit.SHARDS or (ask is not None and ask.in_one),
             run_s=ask.run_s if ask is not None else None,
-            began_s=self.facts.as_of or None,
+            began_s=self.facts.as_of,
         )
 
 

@@ -45,7 +45,7 @@ class Future:
         self._nodes, self._headroom = nodes, headroom
         self._packs = capacity.packs
         self._unbound = PODS not in capacity.allocatable
-        self._limits = _limits(capacity, nodes)
+        self._limits = limits_of(capacity, nodes)
         self._ends = sorted(ends, key=lambda end: end.at_s)
         self._times = sorted({end.at_s for end in self._ends})
         self._later: dict[int, tuple[Nodes, Resources | None]] = {}
@@ -72,19 +72,19 @@ class Future:
         for shape, count in reserved:
             nodes = nodes.charge(shape, count, packs=self._packs)
         if headroom is not None:
-            headroom = headroom - _sum(reserved)
+            headroom = headroom - requested(reserved)
             most = min(most, self._times_in(headroom, pods))
         if len(pods) == 1:
             shape, count = pods[0]
             return max(min(nodes.copies(shape) // count, most), 0)
         fits = 0
-        while fits < most and (left := _taken(nodes, pods, packs=self._packs)) is not None:
+        while fits < most and (left := taken(nodes, pods, packs=self._packs)) is not None:
             nodes, fits = left, fits + 1
         return fits
 
     def _possible(self, pods: Pods) -> int | None:
         """After how many instants of ends the sums would do, at least one; None for never."""
-        names, wanted = self._nodes.names, _sum(pods)
+        names, wanted = self._nodes.names, requested(pods)
         if any(amount > 0 and name not in (*names, PODS) for name, amount in wanted.items()):
             return None
         want = np.array([wanted[name] for name in names], dtype=np.float64) * _ROUNDED
@@ -101,13 +101,13 @@ class Future:
         nodes, headroom = self._at(after)
         if headroom is not None and not self._times_in(headroom, pods):
             return False
-        return _taken(nodes, pods, packs=self._packs) is not None
+        return taken(nodes, pods, packs=self._packs) is not None
 
     def _times_in(self, headroom: Resources, pods: Pods) -> int:
         """How many times the pods fit into what spec.usable leaves."""
         wanted = {
             name: amount
-            for name, amount in _sum(pods).items()
+            for name, amount in requested(pods).items()
             if not (name == PODS and self._unbound)
         }
         return headroom.fits(Resources(wanted))
@@ -133,7 +133,7 @@ class Future:
 def returned(nodes: Nodes, shape: PodShape, copies: int, limits: Ints) -> Nodes:
     """The nodes after so many copies have gone, from those nodes that are emptiest and may have had
     them. A copy may be charged what its pod does not request, so what it gives back is cut to what
-    a node has (`limits`, as of `_limits`)."""
+    a node has (`limits`, as of `limits_of`)."""
     need = nodes_module.need_in(nodes.names, shape)
     used = np.flatnonzero(need)
     if copies <= 0 or not used.size or not nodes.counts.size:
@@ -188,7 +188,7 @@ def _given(
     return Nodes(nodes.names, counts, free, kinds, makes=nodes.makes, most_rows=nodes.most_rows)
 
 
-def _limits(capacity: Capacity, nodes: Nodes) -> Ints:
+def limits_of(capacity: Capacity, nodes: Nodes) -> Ints:
     """[R, m]: what a node of each make has of each resource; UNLIMITED where nothing bounds it."""
     most: dict[Make, dict[str, int]] = {}
     for row in capacity.rows:
@@ -203,7 +203,7 @@ def _limits(capacity: Capacity, nodes: Nodes) -> Ints:
     ).reshape(len(nodes.names), len(made))
 
 
-def _taken(nodes: Nodes, pods: Pods, *, packs: bool) -> Nodes | None:
+def taken(nodes: Nodes, pods: Pods, *, packs: bool) -> Nodes | None:
     """What is left when all these have their room; None where not all have."""
     for shape, count in pods:
         if nodes.copies(shape) < count:
@@ -212,7 +212,7 @@ def _taken(nodes: Nodes, pods: Pods, *, packs: bool) -> Nodes | None:
     return nodes
 
 
-def _sum(pods: Pods) -> Resources:
+def requested(pods: Pods) -> Resources:
     total = ZERO
     for shape, count in pods:
         total = total + shape.requests * count

@@ -59,13 +59,13 @@ class Reservation:
 def reserves(ask: Ask, tree: Tree) -> bool:
     """Whether room is kept for the workload while it waits: its account wants that, and it starts
     in one cluster or not at all."""
-    if ask.suspended or ask.shape.every_node or not _in_one_cluster(ask):
+    if ask.suspended or ask.shape.every_node or not in_one_cluster(ask):
         return False
     lines = (tree.line(name) for name in tree.charged(ask.project))
     return any(tree.accounts[name].backfills for line in lines for name in line)
 
 
-def _in_one_cluster(ask: Ask) -> bool:
+def in_one_cluster(ask: Ask) -> bool:
     if ask.shape.parts:
         return True
     copies = min(ask.slots, ask.count) if ask.unit is Unit.SHARDS else ask.count

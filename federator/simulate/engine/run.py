@@ -17,6 +17,7 @@ from federator.model.names import WorkloadKey
 from federator.model.quickly import quickly
 from federator.placement.policy import permitted
 from federator.scheduling import cycle
+from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Entry
 from federator.scheduling.queueing_hints import Hint, HintKind
 from federator.scheduling.write_order import Decided
@@ -32,6 +33,9 @@ from federator.simulate.outcome import Outcome
 Progress = Callable[[int, int | None, int, int], None]
 """(simulated second, last second if it is known, works submitted, works in all)."""
 
+Watch = Callable[[World, Cycle], None]
+"""Reads only."""
+
 _entry = quickly(Entry)
 HEADS_MAX: Final = 256
 """Works of one cycle at most: the hub's default `batch_size`."""
@@ -43,14 +47,15 @@ PROGRESS_EVERY: Final = 256
 """Instants between two calls of the progress callback."""
 
 
-def run(inputs: Inputs, progress: Progress | None = None) -> Outcome:
-    """The outcome of one simulation; the same inputs give an equal outcome.
+def run(inputs: Inputs, progress: Progress | None = None, watch: Watch | None = None) -> Outcome:
+    """The outcome of one simulation; the same inputs give an equal outcome. `watch` is shown the
+    world after each cycle.
 
     Raises ValueError for inputs that are not in the order they are to be in, or name the same work
     twice.
     """
     _check(inputs)
-    return _Simulation(inputs).play(progress)
+    return _Simulation(inputs, watch).play(progress)
 
 
 def _check(inputs: Inputs) -> None:
@@ -67,8 +72,8 @@ def _check(inputs: Inputs) -> None:
 class _Simulation:
     """One run. `play` may be called once."""
 
-    def __init__(self, inputs: Inputs) -> None:
-        self.inputs = inputs
+    def __init__(self, inputs: Inputs, watch: Watch | None = None) -> None:
+        self.inputs, self._watch = inputs, watch
         self.world = World(inputs)
         self.recording = Recording(inputs)
         self._ends: list[tuple[int, int, WorkloadKey, int]] = []
@@ -255,6 +260,8 @@ class _Simulation:
             hints += self._apply(decided)
         world.inadmissible.settle(made.keys, made.inadmissible, made.kept)
         world.requeue(hints)
+        if self._watch is not None:
+            self._watch(world, made)
 
     def _apply(self, decided: Decided) -> list[Hint]:
         """The decision is in force, and the members have what it gives at once. Returns what that

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.unit.cli.files import member, psvc, quota, run, write
+from tests.unit.cli.files import member, pjs, psvc, quota, run, write
 
 
 def account(name: str, parent: str = "", **limits: str) -> dict[str, Any]:
@@ -166,3 +166,24 @@ def test_headroom_and_place_follow_the_tree(tmp_path: Path) -> None:
     placed = json.loads(run("place", *files, "-o", "json").stdout)["items"]
     got = {one["metadata"]["name"].split("-")[1]: one["spec"]["placed"] for one in placed}
     assert got == {"web": 5, "page": 1, "free": 0}
+
+
+def test_the_queue_says_when_what_waits_for_room_may_start(tmp_path: Path) -> None:
+    """A job runs for an hour at most on all there is; the next one starts when it has ended."""
+    runs = pjs("runs", 1)
+    for job in (runs, waits := pjs("waits", 1)):
+        container = job["spec"]["template"]["spec"]["containers"][0]
+        container["resources"] = {"requests": {"cpu": "6"}}
+    runs["spec"]["activeDeadlineSeconds"] = 3600
+    fleet = write(tmp_path, "fleet.yaml", member("a", 1, cpu="8"), runs)
+    decisions = tmp_path / "decisions.yaml"
+    decisions.write_text(run("place", "-f", fleet, "-o", "yaml").stdout, encoding="utf-8")
+    files = ("-f", fleet, "-f", str(decisions), "-f", write(tmp_path, "more.yaml", waits))
+
+    (waiting,) = json.loads(run("queue", *files, "-o", "json").stdout)["waiting"]
+
+    assert waiting["name"] == "waits"
+    assert waiting["expected"]["from"] < waiting["expected"]["to"]
+    assert f"{waiting['expected']['from']} to {waiting['expected']['to']}" in (
+        run("queue", *files).stdout
+    )
