@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 
 class ReferencePolicy(StrEnum):
@@ -38,6 +38,9 @@ class ReferencePolicy(StrEnum):
     """The same, but the job's home cluster is taken when the job fits there."""
 
 
+_AT_HOME: Final = (ReferencePolicy.HOME_FIFO, ReferencePolicy.HOME_BACKFILL)
+
+
 @dataclass(frozen=True, slots=True)
 class ReferenceJob:
     """One job of a trace, in the order of the trace."""
@@ -47,7 +50,7 @@ class ReferenceJob:
     units: int
     """Of the one resource that counts: GPUs or cores, of all shards."""
     home: str
-    """The cluster in which it really ran."""
+    """The cluster in which it really ran; "" for none: then only policies of one queue take it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ def run(
     # Sorting is stable: jobs of one instant stay in the order of the trace.
     ordered = sorted(jobs, key=lambda job: job.submit_s)
     for job in ordered:
-        _check(job, capacity)
+        _check(job, capacity, policy)
     scaled = {
         name: max(1, units * scale.numerator // scale.denominator)
         for name, units in sorted(capacity.items())
@@ -123,10 +126,12 @@ def run(
     )
 
 
-def _check(job: ReferenceJob, capacity: Mapping[str, int]) -> None:
-    if job.home not in capacity:
+def _check(job: ReferenceJob, capacity: Mapping[str, int], policy: ReferencePolicy) -> None:
+    if job.home not in capacity and (job.home or policy in _AT_HOME):
         raise ValueError(
             f"a job submitted at {job.submit_s} s has the home {job.home!r}, which is no cluster"
+            if job.home
+            else f"a job submitted at {job.submit_s} s has no home, and {policy} needs one"
         )
     if job.submit_s < 0 or job.runtime_s < 0 or job.units < 0:
         raise ValueError(f"a job has a negative number: {job}")
@@ -225,7 +230,7 @@ def _scan_of_federation(run_: _Run, *, home_first: bool) -> _Scan:
     widest = max(run_.capacity.values())
 
     def target(job: ReferenceJob) -> str | None:
-        if home_first and job.units <= run_.free[job.home]:
+        if home_first and job.home and job.units <= run_.free[job.home]:
             return job.home
         # The first of equals, since clusters are in the order of their names.
         roomiest = max(run_.free, key=run_.free.__getitem__)

@@ -187,9 +187,12 @@ def _referred(path: Path, policy: str, capacity: str, output: str) -> None:
     archive = pools.read(path)
     for sentence in archive.notes:
         common.say(f"note: {sentence}", err=True)
-    result = reference.run(
-        archive.jobs, archive.capacity, reference.ReferencePolicy(policy), scale
-    ).as_dict()
+    try:
+        result = reference.run(
+            archive.jobs, archive.capacity, reference.ReferencePolicy(policy), scale
+        ).as_dict()
+    except ValueError as bad:
+        common.fail(f"{path}: {bad}")
     if output == "json":
         common.data(json.dumps(result, indent=2) + "\n")
         return

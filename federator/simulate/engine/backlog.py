@@ -20,7 +20,7 @@ from federator.scheduling.queueing_hints import Hint, HintKind, Waiting, may_hel
 from federator.scheduling.waiting.reservations import Reservation
 from federator.simulate.engine.running import Running
 
-FEW: Final = 32
+FEW: Final = 8
 """So many works are all decided on again."""
 _Age = tuple[float, WorkloadKey]
 

@@ -44,7 +44,11 @@ class Drains:
         while self._history and self._history[0].at_s <= now_s - evacuation.MINUTE_S:
             self._history.popleft()
         paced = evacuation.pace(
-            (self._occupant(running, now_s) for running in live.values()),
+            (
+                self._occupant(running, now_s)
+                for running in live.values()
+                if not self.since_s.keys().isdisjoint(running.bound)
+            ),
             A_MINUTE,
             self._history,
             now_s,

@@ -50,6 +50,21 @@ class _Stock:
     capacity: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """Works that lack the same number of the same copies."""
+
+    shape: PodShape
+    missing: int
+    """Of each work."""
+    together: int
+    """Of these so many need a place at once."""
+    for_room: bool
+    """Whether more capacity would help them."""
+    copies: int
+    """That all of them lack."""
+
+
 class Recording:
     """Takes notes while a simulation runs."""
 
@@ -168,17 +183,19 @@ class Recording:
             capacity = self._samples[
                 -1
             ].capacity  # one for all samples between which no cluster changed
-        waiting = world.waiting.values()
-        copies = sum(running.missing for running in waiting)
-        alike = Counter((running.ask.shape, running.missing) for running in waiting)
-        short = [running for running in waiting if running.waiting_for in FOR_CAPACITY]
+        groups = _grouped(world.waiting.values())
         fragmented = sum(
-            missing * works
-            for (shape, missing), works in alike.items()
-            if _is_fragmented(shape, missing, world)
+            group.copies for group in groups if _is_fragmented(group.shape, group.missing, world)
         )
-        lacking = _lacking(short, list(stocks.values()), self._resources)
-        return Sample(0, used, capacity, len(waiting), copies, fragmented, lacking)
+        return Sample(
+            0,
+            used,
+            capacity,
+            waiting=len(world.waiting),
+            waiting_copies=sum(group.copies for group in groups),
+            fragmented=fragmented,
+            lacking=_lacking(groups, list(stocks.values()), self._resources),
+        )
 
     def _stock(self, name: str, member: Member) -> _Stock:
         """Counted again where copies came or went since the last sample."""
@@ -199,18 +216,36 @@ class Recording:
         self._step_s *= 2
 
 
+def _grouped(waiting: Iterable[Running]) -> list[_Waiting]:
+    """Thousands may wait, of few kinds: shapes are told apart by identity, which costs less than
+    their hashes.
+    """
+    works: Counter[tuple[int, int, bool, bool]] = Counter()
+    shapes: dict[int, PodShape] = {}
+    for running in waiting:
+        ask = running.ask
+        gang = ask.policy.division.max_clusters == 1
+        shapes[id(ask.shape)] = ask.shape
+        for_room = running.waiting_for in FOR_CAPACITY
+        works[id(ask.shape), running.missing, gang, for_room] += 1
+    return [
+        _Waiting(shapes[shape], missing, missing if gang else 1, for_room, missing * count)
+        for (shape, missing, gang, for_room), count in works.items()
+    ]
+
+
 def _lacking(
-    short: Sequence[Running], stocks: Sequence[_Stock], resources: Sequence[str]
+    waiting: Iterable[_Waiting], stocks: Sequence[_Stock], resources: Sequence[str]
 ) -> Mapping[str, int]:
     """What works that wait for capacity lack most, by copies. A gang is looked at as a whole, of
     others the next copy.
     """
-    if not short or not stocks or not resources:
-        return _NOTHING
     alike: Counter[tuple[PodShape, int]] = Counter()
-    for running in short:
-        gang = running.ask.policy.division.max_clusters == 1
-        alike[running.ask.shape, running.missing if gang else 1] += running.missing
+    for group in waiting:
+        if group.for_room:
+            alike[group.shape, group.together] += group.copies
+    if not alike or not stocks or not resources:
+        return _NOTHING
     left = np.array([stock.capacity for stock in stocks]) - np.array(
         [stock.used for stock in stocks]
     )

@@ -104,7 +104,10 @@ class Running:
 
     def copies(self, cluster: str) -> int:
         """Copies that are bound in a cluster."""
-        return sum(copies for _, copies in self.bound.get(cluster, ()))
+        here = self.bound.get(cluster)
+        if here is None:
+            return 0
+        return here[0][1] if len(here) == 1 else sum(copies for _, copies in here)
 
     def standing(self) -> Standing:
         """What the next decision reads of it."""

@@ -113,6 +113,8 @@ class World:
 
     def come_back(self) -> list[WorkloadKey]:
         """The works that are not barred any more."""
+        if not self._barred:
+            return []
         back = [key for key, at_s in self._barred.items() if at_s <= self.now_s]
         for key in back:
             del self._barred[key]

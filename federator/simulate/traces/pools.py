@@ -1,4 +1,4 @@
-"""A folder for the reference policies: one resource, whole units, every job with a home.
+"""A folder for the reference policies: one resource, whole units.
 
 The unit is the GPU where clusters and jobs have some, else the core.
 """
@@ -50,7 +50,7 @@ def _job(work: Work, capacity: dict[str, int], file: str, *, gpu: bool) -> Refer
         raise TraceError(
             file, 0, "runtime_s", f"{work.id} runs to the end; a reference policy needs run times"
         )
-    if work.home_cluster not in capacity:
+    if work.home_cluster and work.home_cluster not in capacity:
         message = f"{work.id} has the home {work.home_cluster!r}, which is no cluster"
         raise TraceError(file, 0, "home_cluster", message)
     each = (work.gpu or 0) if gpu else -(-(work.cpu_milli or 0) // 1000)

@@ -65,6 +65,16 @@ def test_a_federation_takes_the_cluster_with_most_free_and_of_equals_the_first_b
     assert reference.run(jobs, capacity, FED_HOME_FIRST).started_in_home_cluster == 1
 
 
+def test_jobs_without_a_home_are_for_policies_of_one_queue() -> None:
+    jobs, capacity = [job(0, 10, 2, home=""), job(1, 10, 2, home="")], {"a": 2, "b": 1}
+
+    for policy in (FED_FIFO, FED_HOME_FIRST):
+        result = reference.run(jobs, capacity, policy)
+        assert (result.started, result.wait_sum_s, result.started_in_home_cluster) == (2, 9, 0)
+    with pytest.raises(ValueError, match="has no home, and home-fifo needs one"):
+        reference.run(jobs, capacity, HOME_FIFO)
+
+
 @pytest.mark.parametrize(
     ("policy", "rejected"), [(HOME_FIFO, 1), (HOME_BACKFILL, 1), (FED_FIFO, 0)]
 )
