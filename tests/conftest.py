@@ -8,12 +8,14 @@ from hypothesis import HealthCheck, settings
 
 from tests.controlplane import build
 from tests.controlplane.plane import ControlPlane
+from tests.examples import LEAST
 from tests.processor import pytest_runtest_call  # noqa: F401 - a hook is there by its name
 
 # Properties are decided by what they say, never by how fast a loaded machine is; a failure prints
 # how to repeat it.
 settings.register_profile(
     "house",
+    max_examples=max(100, LEAST),
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

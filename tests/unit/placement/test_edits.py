@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from federator.model.ask import DEFAULT_POLICY, Admitted, Ask, Division, Strategy, Tier, Unit
@@ -15,6 +15,7 @@ from federator.model.fleet import Commitment, FleetSnapshot, Holding, QuotaAccou
 from federator.model.resources import Resources
 from federator.placement.room.commitments import Commitments
 from federator.scheduling import editing
+from tests.examples import examples
 from tests.unit.placement.fleets import (
     POD,
     cluster,
@@ -251,7 +252,7 @@ STEP = st.one_of(
 )
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.lists(STEP, max_size=14), st.sampled_from(list(Unit)))
 @example(
     [("two", {"count": 5}), ("two", {"cpu": 100, "count": 3})], Unit.SHARDS

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from federator.model import shards
@@ -16,6 +16,7 @@ from federator.model.shards import Ranges
 from federator.placement import exclusive, inputs
 from federator.placement.room.commitments import Commitments
 from federator.placement.selection import filters
+from tests.examples import examples
 from tests.unit.placement.fleets import cluster, fleet, holdings, jobs
 
 SILENT: Mapping[str, Any] = {"ready": False, "unready_reason": "no answer", "unreachable": True}
@@ -200,7 +201,7 @@ ACTS = st.lists(
 
 
 @given(acts=ACTS)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_no_shard_runs_twice_and_none_is_forgotten(acts: list[tuple[str, str]]) -> None:
     running = Running()
     for what, name in acts:

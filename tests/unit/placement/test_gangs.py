@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from federator.model.ask import Ask, Component, PodShape, Tier, Unit
@@ -20,6 +20,7 @@ from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
 from federator.placement import engine
 from federator.placement.room.commitments import Commitments
+from tests.examples import examples
 
 
 def pod(cpu: int, gpu: int = 0) -> PodShape:
@@ -121,7 +122,7 @@ def fleets_and_gangs(draw: st.DrawFn) -> tuple[FleetSnapshot, list[Ask]]:
 
 
 @given(fleets_and_gangs())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_all_or_nothing_within_bounds_and_never_more_than_there_is(
     case: tuple[FleetSnapshot, list[Ask]],
 ) -> None:
@@ -161,7 +162,7 @@ def test_all_or_nothing_within_bounds_and_never_more_than_there_is(
 
 
 @given(fleets_and_gangs())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_what_is_taken_back_leaves_the_room_as_it_was(
     case: tuple[FleetSnapshot, list[Ask]],
 ) -> None:

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from federator.model.ask import DEFAULT_POLICY, Division, Policy, Strategy, Weight
 from federator.model.kubernetes import selectors
 from federator.placement.division import division
 from federator.placement.division.division import Party
+from tests.examples import examples
 from tests.unit.placement.fleets import cluster
 
 Rows = Sequence[tuple[int, int, int, int]]
@@ -33,7 +34,7 @@ def _seats(parties: Sequence[Party]) -> list[int]:
     return [party.seats for party in parties]
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(ROWS, st.integers(0, 300))
 def test_growing_at_once_is_growing_one_by_one(rows: Rows, missing: int) -> None:
     at_once, single = _parties(rows), _parties(rows)
@@ -42,7 +43,7 @@ def test_growing_at_once_is_growing_one_by_one(rows: Rows, missing: int) -> None
     assert _seats(at_once) == _seats(single)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(ROWS, st.integers(0, 300), st.booleans())
 def test_taking_at_once_is_taking_one_by_one(rows: Rows, surplus: int, floors_too: bool) -> None:
     at_once, single = _parties(rows), _parties(rows)

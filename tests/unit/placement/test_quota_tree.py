@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from federator.api import federatedquota
@@ -18,6 +18,7 @@ from federator.placement.quota.tree import Tree
 from federator.placement.quota.uses import Uses
 from federator.placement.room.commitments import Commitments
 from tests import casetables
+from tests.examples import examples
 from tests.unit.placement.fleets import (
     cluster,
     commitment,
@@ -393,7 +394,7 @@ def admitted(accounts: list[QuotaAccount], asked: list[tuple[str, int, Tier]]) -
 
 
 @given(trees(), wishes)
-@settings(max_examples=150)
+@examples(150)
 def test_no_account_grows_beyond_a_limit_and_what_is_lent_is_what_is_borrowed(
     accounts: list[QuotaAccount], asked: list[tuple[str, int, Tier]]
 ) -> None:
@@ -411,7 +412,7 @@ def test_no_account_grows_beyond_a_limit_and_what_is_lent_is_what_is_borrowed(
 
 
 @given(trees(), wishes, st.sampled_from(NAMES))
-@settings(max_examples=150)
+@examples(150)
 def test_what_an_account_does_not_lend_always_fits(
     accounts: list[QuotaAccount], asked: list[tuple[str, int, Tier]], mine: str
 ) -> None:
@@ -427,7 +428,7 @@ def test_what_an_account_does_not_lend_always_fits(
 
 
 @given(trees())
-@settings(max_examples=150)
+@examples(150)
 def test_all_guarantees_fit_together_when_nobody_borrows(accounts: list[QuotaAccount]) -> None:
     """Whoever takes what is guaranteed, and no more, gets it, in any order."""
     tree = Tree(accounts)
@@ -450,7 +451,7 @@ def test_all_guarantees_fit_together_when_nobody_borrows(accounts: list[QuotaAcc
 
 
 @given(trees(), wishes, st.randoms(use_true_random=False))
-@settings(max_examples=100)
+@examples(100)
 def test_what_is_left_depends_on_no_order(
     accounts: list[QuotaAccount], asked: list[Any], chance: Any
 ) -> None:

@@ -1,11 +1,12 @@
 """Copies of a simple ask are divided as `division` divides them."""
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from federator.placement.division import division
 from federator.placement.division.division import Party
 from federator.placement.simple import several
+from tests.examples import examples
 
 ROWS = st.lists(
     st.tuples(st.integers(1, 40), st.sampled_from((1, 2, 5, 30, 900)), st.integers(0, 3)),
@@ -14,7 +15,7 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(ROWS, st.integers(1, 2000))
 @example([(3, 900, 0), (1, 900, 1), (1, 900, 1)], 3)
 @example([(3, 900, 1), (1, 900, 0)], 2)

@@ -4,7 +4,7 @@ search in tiny ones."""
 import itertools
 from collections.abc import Sequence
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from federator.model.ask import Tier
@@ -15,6 +15,7 @@ from federator.placement.quota.tree import Tree
 from federator.scheduling.admission import reclaim
 from federator.scheduling.admission.admitting import Round
 from federator.scheduling.admission.holders import Holder, Victim, Why, Winner, scaled
+from tests.examples import examples
 
 TIER = Tier.ON_DEMAND
 ANY = Preemption(within=Take.LOWER_PRIORITY, reclaim=Take.ANY)
@@ -88,7 +89,7 @@ def fits_without(round_: Round, winner: Winner, gone: Sequence[tuple[Holder, int
     return fits
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(worlds)
 def test_the_winner_fits_and_nothing_can_be_left_out(
     world: tuple[list[int], bool, list[tuple[str, int, int, int]], int, int],
@@ -105,7 +106,7 @@ def test_the_winner_fits_and_nothing_can_be_left_out(
         assert not fits_without(round_, winner, fewer)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(worlds)
 def test_no_guarantee_is_taken(
     world: tuple[list[int], bool, list[tuple[str, int, int, int]], int, int],
@@ -130,7 +131,7 @@ def test_no_guarantee_is_taken(
             assert victim.why is Why.WITHIN
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(worlds, st.randoms(use_true_random=False))
 def test_the_order_of_the_input_does_not_matter(
     world: tuple[list[int], bool, list[tuple[str, int, int, int]], int, int],
@@ -144,7 +145,7 @@ def test_the_order_of_the_input_does_not_matter(
     assert told(other, need, priority)[1] == told(round_, need, priority)[1]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(worlds)
 def test_tiny_worlds_agree_with_exhaustive_search(
     world: tuple[list[int], bool, list[tuple[str, int, int, int]], int, int],
