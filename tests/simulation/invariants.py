@@ -141,7 +141,11 @@ def rising_seq(step: Step) -> Iterator[str]:
         return
     if step.kind == "PlacementDecision":
         old, new = decision_facts(step.old), decision_facts(step.new)
-        if new.seq < old.seq or (new.seq == old.seq and new.shares != old.shares):
+        # the nodes of a daemon's share are what it is charged for, and no part of its slice
+        before, after = (
+            [replace(share, nodes=None) for share in facts.shares] for facts in (old, new)
+        )
+        if new.seq < old.seq or (new.seq == old.seq and after != before):
             yield (
                 f"{step.name}: seq goes from {old.seq} to {new.seq}, shares from {old.shares} to "
                 f"{new.shares}"
