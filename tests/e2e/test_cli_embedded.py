@@ -169,8 +169,11 @@ async def test_rows_that_are_watched_stand_under_their_headers(shell: Shell) -> 
         header = (await asyncio.wait_for(process.stdout.readline(), DEADLINE_S)).decode()
         await asyncio.wait_for(process.stdout.readline(), DEADLINE_S)
         await shell.create(psvc("b", 1, labels={"team": "aligned"}))
-        row = (await asyncio.wait_for(process.stdout.readline(), DEADLINE_S)).decode()
-        assert row.startswith("b ")
+        row = ""
+        async with asyncio.timeout(DEADLINE_S):
+            while "1/1 ready" not in row:  # before, its figures are not known
+                row = (await process.stdout.readline()).decode()
+                assert row.startswith("b ")
         assert row.index("1") == header.index("DESIRED")
     finally:
         with contextlib.suppress(ProcessLookupError):
