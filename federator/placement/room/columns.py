@@ -539,7 +539,7 @@ class Columns:
         """Gives every split-off part a row of its own; returns their makes. `former`: the rows that
         they are split off, counted over all clusters."""
         at, slot = split_off.at, self.used.take(split_off.at)
-        self.top = max(self.top, int(slot.max()) + 1)
+        self.top = max(self.top, max(slot.tolist()) + 1)
         mine = at * self.counts.shape[1] + slot
         counts, kinds = self.counts.reshape(-1), self.kinds.reshape(-1)
         self.free.reshape(len(self.names), -1)[:, mine] = free

@@ -44,6 +44,12 @@ class OneEach:
 
 _parts, _one_each = quickly(Parts), quickly(OneEach)
 _NONE: Final = np.zeros(0, dtype=np.int64)
+_COPY_EACH: Final = np.ones(1024, dtype=np.int64)
+"""Not to be changed."""
+
+
+def _each_gets(count: int) -> Ints:
+    return _COPY_EACH[:count] if count <= _COPY_EACH.size else np.ones(count, dtype=np.int64)
 
 
 def spread(
@@ -133,7 +139,7 @@ def packed(  # noqa: PLR0917 the columns of one step
 
 def one_split(at: Ints, row: Ints, copies: Ints, read: Ints | None) -> OneEach:
     """Where every cluster splits one row."""
-    return _one_each(_NONE, _NONE, (_parts(at, row, copies, np.ones_like(copies)),), read)
+    return _one_each(_NONE, _NONE, (_parts(at, row, copies, _each_gets(at.size)),), read)
 
 
 def one_each(
@@ -170,7 +176,7 @@ def one_each(
     if not split:
         return _one_each(*whole, ())
     parts_at, parts_row, part = np.array(split, dtype=np.int64).T
-    return _one_each(*whole, (_parts(parts_at, parts_row, part, np.ones_like(part)),))
+    return _one_each(*whole, (_parts(parts_at, parts_row, part, _each_gets(part.size)),))
 
 
 def _behind(first: int, scores: Floats, closed: Bools, count: int) -> Iterator[int]:

@@ -69,10 +69,19 @@ def names_in(names: tuple[str, ...], every: tuple[str, ...]) -> tuple[int, ...] 
     return tuple(map(every.index, names)) if set(names) <= set(every) else None
 
 
-@lru_cache(maxsize=8192)
+_SHAPES: Final = 8192
+_ids: dict[int, tuple[PodShape, str]] = {}
+
+
 def shape_id(shape: PodShape) -> str:
-    """`shape.id`, cached: every decision reads it."""
-    return shape.id
+    """`shape.id`: every decision reads it. Kept by the identity of the shape, since its hash takes
+    longer than all else of it."""
+    kept = _ids.get(id(shape))
+    if kept is None or kept[0] is not shape:
+        if len(_ids) >= _SHAPES:
+            _ids.clear()
+        kept = _ids[id(shape)] = (shape, shape.id)
+    return kept[1]
 
 
 def row_key(row: NodeRow) -> tuple[object, ...]:

@@ -114,14 +114,17 @@ def _first(ranked: Ints, count: int, order: "_Order") -> list[int]:
     """The first `count` clusters by weight, which is 0 for those that get nothing, and tie-break,
     or all with a weight where these are fewer; rising."""
     top = int(ranked.max())
-    best = np.flatnonzero(ranked == top)
+    (best,) = (ranked == top).nonzero()
     if top > 0 and best.size >= count:  # clusters that are still alike
         return sorted(order.first(best, count))
-    narrow = ranked.astype(np.int32) if top < _NARROW else ranked  # sorted faster
-    least = int(np.partition(narrow, -count)[-count]) if count < ranked.size else 0
+    narrow = ranked.astype(np.int32 if top < _NARROW else np.int64)  # sorted faster, and a copy
+    least = 0
+    if count < ranked.size:
+        narrow.partition(-count)
+        least = int(narrow[-count])
     if least <= 0:
-        return _listed(np.flatnonzero(ranked))
-    enough = np.flatnonzero(ranked >= least)
+        return _listed(ranked.nonzero()[0])
+    (enough,) = (ranked >= least).nonzero()
     if enough.size == count:
         return _listed(enough)
     ahead = ranked[enough] > least
@@ -161,7 +164,7 @@ class _Order:
             return self.few(_listed(here), count)
         mine = np.uint64(names.stable_order(self._ask.uid))
         keys = (self._like.field.marks[here] ^ mine) * _MIX
-        return _listed(here[np.argpartition(keys, count - 1)[:count]])
+        return _listed(here[keys.argpartition(count - 1)[:count]])
 
 
 def seats_of(
