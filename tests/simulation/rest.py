@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from federator.api import federatedquota, membercluster
+from federator.api import federatedquota, membercluster, raw
 from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
 from federator.embedded.controllers.nodes import Node
 from federator.embedded.controllers.scheduling.fit import node_matches
@@ -229,6 +229,12 @@ def room_is_used(world: World) -> Iterator[str]:
         policy = _policy(world, facts, alive[facts.workload_uid][1])
         for cluster in all_of(host, "MemberCluster"):
             member = world.federation.members.get(cluster["metadata"]["name"])
+            share = next(
+                (s for s in facts.shares if s.cluster == cluster["metadata"]["name"]), None
+            )
+            whole = terms.per_cluster and share is not None and share.count >= terms.per_cluster
+            if whole or raw.condition(cluster, "Untrustworthy").get("status") == "True":
+                continue  # Duplicate gives it no more, or what it says of its room counts no more
             closed = any(
                 feasibility.refusals(cluster, policy, terms.project, terms.tier, grows=True)
             )
