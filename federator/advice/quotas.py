@@ -12,6 +12,7 @@ from federator.model.fleet import Balance, Commitment, QuotaAccount
 from federator.model.resources import ZERO, Resources
 from federator.placement.quota import accounts
 from federator.placement.quota.accounts import Trouble
+from federator.placement.quota.domains import usage_with_domains
 from federator.placement.quota.quota import BY_QUOTA
 from federator.placement.quota.tree import Tree
 from federator.placement.quota.uses import Uses
@@ -60,9 +61,12 @@ class Waiter:
 def tree(situation: Situation) -> list[Account]:
     """All accounts, each followed by those below it."""
     commitments, whole = situation.commitments, Tree(situation.snapshot.quotas)
-    uses = Uses(whole, commitments.usage)
+    clusters = {name: view.labels for name, view in situation.snapshot.clusters.items()}
+    uses = Uses(whole, usage_with_domains(commitments.usage, commitments, whole, clusters))
     capacity = _capacity(situation)
-    short = [record.terms for record in situation.records.values() if record.terms.shortfall > 0]
+    short = [
+        record.terms for record in situation.records.values() if record.terms.reason in BY_QUOTA
+    ]
     made = []
     for name in _in_order(whole):
         account, under = whole.accounts[name], whole.under(name)
@@ -73,7 +77,7 @@ def tree(situation: Situation) -> list[Account]:
                 len(whole.line(name)) - 1,
                 {tier: kept for tier in Tier if (kept := _balances(uses, account, tier))},
                 sum(map(commitments.placed, under)),
-                sum(terms.reason in BY_QUOTA and terms.project in under for terms in short),
+                sum(terms.project in under for terms in short),
                 _holders(situation, set(whole.own(name))),
                 accounts.troubles(account, whole, capacity),
             )

@@ -35,9 +35,10 @@ from federator.model.names import WorkloadKey
 from federator.model.resources import ZERO, Resources
 from federator.model.steps import RequeueAfter
 from federator.placement.quota import accounts
+from federator.placement.quota.domains import usage_with_domains
 from federator.placement.quota.quota import BY_QUOTA
 from federator.placement.quota.tree import Tree
-from federator.placement.quota.uses import Uses
+from federator.placement.quota.uses import Usage, Uses
 from federator.scheduling.governor import Health
 from federator.status import conditions
 from federator.status.conditions import Condition
@@ -88,6 +89,7 @@ class Reporting:
         self._offered: dict[str, Resources] = {}
         """Member -> what its nodes have for the federation, as last reported."""
         self._short: Mapping[str, int] | None = None
+        self._usage: Usage | None = None
         """Project -> workloads that lack copies because of a quota; None: to be counted."""
         self._figures_due: dict[str, float] = {}
         self._claim_due: dict[str, float] = {}
@@ -104,7 +106,7 @@ class Reporting:
 
     def count_all(self) -> None:
         """Decisions changed, and perhaps what accounts use."""
-        self._short = None
+        self._short = self._usage = None
         for name in sorted(self.state.quotas):
             self.accounts.add_after(name, ACCOUNT_S)
 
@@ -121,7 +123,7 @@ class Reporting:
             return
         every = tuple(account for _, account in sorted(self.state.quotas.items()))
         tree = self.state.commitments.tree(every)
-        uses, projects = Uses(tree, self.state.commitments.usage), tree.under(name)
+        uses, projects = Uses(tree, self._usage_in(tree)), tree.under(name)
         usage = {
             tier: {
                 resource: balances[name]
@@ -150,12 +152,24 @@ class Reporting:
             body = {"metadata": {"uid": account.uid, "resourceVersion": version}, "status": patch}
             await self.host.patch(ref, body, subresource="status")
 
+    def _usage_in(self, tree: Tree) -> Usage:
+        """What projects use, in the domains of their trees too: summed once until decisions
+        change."""
+        if self._usage is None:
+            clusters = {
+                name: raw.text_map(member.obj, "metadata", "labels")
+                for name, member in self.state.members.items()
+            }
+            held = self.state.commitments
+            self._usage = usage_with_domains(held.usage, held, tree, clusters)
+        return self._usage
+
     def _short_of_quota(self) -> Mapping[str, int]:
         if self._short is None:
             self._short = Counter(
                 record.terms.project
                 for record in self.state.records.values()
-                if record.terms.reason in BY_QUOTA and record.terms.shortfall > 0
+                if record.terms.reason in BY_QUOTA
             )
         return self._short
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from federator.model import errors
 from federator.model.errors import FieldError
-from federator.model.resources import CPU, UNLIMITED, Resources
+from federator.model.resources import CPU, UNLIMITED, Resources, resource_of
 
 NANO: Final = 10**9
 MAX_BINARY: Final = (1 << 63) - 1
@@ -184,7 +184,9 @@ def render(resources: Resources) -> dict[str, str]:
 
 
 def render_amount(name: str, amount: int) -> str:
-    """One amount of a vector as text: `cpu` from milli, memory and storage with binary suffixes."""
+    """One amount of a vector as text: `cpu` from milli, memory and storage with binary suffixes; in
+    a domain of clusters as over all."""
+    name = resource_of(name)
     if name == CPU:
         return str(Quantity(amount * (NANO // 1000)))
     binary = name in _BINARY_NAMES or name.startswith("hugepages-")

@@ -285,3 +285,35 @@ def test_what_a_profile_puts_beside_a_copy_is_no_request_of_its_own(held_back: b
         assert found["status"]["usage"][0]["used"]["cpu"] == "960m"
 
     play(scenario)
+
+
+def test_use_in_a_part_of_the_fleet_is_shown_beside_its_limit() -> None:
+    async def scenario(world: World) -> None:
+        parts = [
+            {
+                "name": name,
+                "selector": {"matchLabels": {"zone": zone}},
+                "tiers": {"OnDemand": {"guaranteed": {"cpu": "4"}}},
+            }
+            for name, zone in (("first", "z-a"), ("second", "z-b"))
+        ]
+        await world.create("FederatedQuota", "", "ads", {"projects": ["ads"], "domains": parts})
+        for name, cluster, count in (("web", "a", 3), ("api", "b", 2)):
+            placement = {"clusters": {"names": [cluster]}}
+            asked = service(count, "500m", project="ads", placement=placement)
+            await world.create("PinterestService", "ads", name, asked)
+        await world.settle()
+        await asyncio.sleep(30)
+        account = await world.get("FederatedQuota", "", "ads")
+        assert account is not None
+        (row,) = account["status"]["usage"]
+        assert row["used"]["cpu"] == "2500m"
+        assert (row["used"]["cpu in first"], row["used"]["cpu in second"]) == ("1500m", "1")
+        await world.patch("PinterestService", "ads", "web", {"spec": {"replicas": 1}})
+        await asyncio.sleep(60)
+        account = await world.get("FederatedQuota", "", "ads")
+        assert account is not None
+        (row,) = account["status"]["usage"]
+        assert row["used"]["cpu in first"] == "500m"
+
+    play(scenario)
