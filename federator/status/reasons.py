@@ -12,6 +12,8 @@ from typing import Any, Final
 
 UNSCHEDULABLE: Final = "Unschedulable"
 MISSING: Final = "MissingDependency"
+PREEMPTED: Final = "Preempted"
+"""What its member's scheduler did: the same word as where the federation does it."""
 ABSENT: Final = re.compile(r'(?:secret|configmap|persistentvolumeclaim) "[^"]+" not found')
 """How kubelets and schedulers report that an object which a pod references does not exist."""
 
@@ -73,7 +75,11 @@ NOTHING: Final = Finding()
 def of_pod(pod: Mapping[str, Any]) -> Trouble | None:
     """The trouble of one pod object; None when there is none (yet)."""
     status = pod.get("status")
-    if not isinstance(status, Mapping) or _get(pod, "metadata", "deletionTimestamp"):
+    if not isinstance(status, Mapping):
+        return None
+    if (preempted := _preempted(status)) is not None:
+        return preempted
+    if _get(pod, "metadata", "deletionTimestamp"):
         return None
     troubles = [*_container_troubles(status)]
     if status.get("phase") == "Pending":
@@ -94,6 +100,21 @@ def of_pod(pod: Mapping[str, Any]) -> Trouble | None:
         troubles.append(Trouble(_RANK_FAILED, reason, _text(status.get("message"))))
         return replace(min(troubles), over=True)
     return min(troubles, default=None)
+
+
+def _preempted(status: Mapping[str, Any]) -> Trouble | None:
+    """Of a pod that its scheduler evicted for one of a higher priority: that is no failure of its
+    own, however it ends."""
+    for condition in _list(status.get("conditions")):
+        if (
+            _get(condition, "type") == "DisruptionTarget"
+            and _get(condition, "status") == "True"
+            and _get(condition, "reason") == "PreemptionByScheduler"
+        ):
+            since = str(_get(condition, "lastTransitionTime") or "")
+            detail = _text(_get(condition, "message"))
+            return Trouble(_RANK_UNSCHEDULABLE, PREEMPTED, detail, since, over=True)
+    return None
 
 
 def of_mount(message: str) -> Trouble | None:
