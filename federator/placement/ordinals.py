@@ -25,6 +25,7 @@ from federator.model.fleet import Commitment, FleetSnapshot, Holding
 from federator.model.shards import Range, Ranges
 from federator.placement import engine, inputs
 from federator.placement.contradictions import contradiction
+from federator.placement.quota.quota import Admission
 from federator.placement.room.ledger import Ledger
 from federator.placement.selection import candidates, filters
 from federator.placement.selection.candidates import Place
@@ -102,7 +103,9 @@ class _Plan:
     given: dict[str, Ranges] = field(default_factory=dict)
     """cluster -> ordinals, sorted and joined."""
     waiting: dict[str, Ranges] = field(default_factory=dict)
-    """cluster -> ordinals that began there and find no room."""
+    """cluster -> ordinals that began there and find no room, or no quota."""
+    by_quota: Admission | None = None
+    """Why some have no quota."""
 
     @property
     def all_given(self) -> Ranges:
@@ -193,7 +196,9 @@ def _return_and_extend(
         back = shards.intersect(missing, shards.normal(plan.blocks[name]))
         if not back:
             continue
-        taken, waiting = shards.take(back, min(_room(plan, name, ledger, capped), left))
+        room = min(_room(plan, name, ledger, capped), shards.size(back))
+        taken, waiting = shards.take(back, min(room, left))
+        plan.by_quota = admission if room > left else plan.by_quota
         left -= _charged(plan, name, taken, ledger)
         plan.give(name, taken)
         if waiting:
@@ -354,7 +359,7 @@ def _why_waiting(plan: _Plan) -> Reason:
         refusal = plan.places[name].refusal
         if refusal is not None:
             return refusal.reason
-    return Reason.INSUFFICIENT_CAPACITY
+    return Reason.INSUFFICIENT_CAPACITY if plan.by_quota is None else plan.by_quota.reason
 
 
 def _waits(plan: _Plan, universe: Ranges) -> list[str]:
@@ -374,6 +379,8 @@ def _waits(plan: _Plan, universe: Ranges) -> list[str]:
             )
             continue
         why = refusal.message if refusal is not None else f"cluster {name} has no room for more"
+        if refusal is None and plan.by_quota is not None:
+            why = plan.by_quota.message
         sentences.append(f"ordinals {shards.text(left)} wait for {name}, where their {what}: {why}")
     return sentences
 
