@@ -53,6 +53,7 @@ BAD: Final[Mapping[str, tuple[str, ...]]] = {
     "Healthy": ("False", "Unknown"),
     "Reconciling": ("True",),
     "Stalled": ("True",),
+    "Reclaiming": ("True",),
 }
 """Conditions that are shown -> the values that mean something is wrong."""
 

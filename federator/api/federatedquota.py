@@ -171,6 +171,9 @@ class PreemptionRules(Model):
     whatever their priority."""
     while_borrowing: WhileBorrowing | None = None
     """When the account borrows itself. Nobody when left out."""
+    room: Literal["Never", "Preemptible"] = "Never"
+    """Preemptible: work of that tier leaves when a workload of another tier has quota and finds no
+    room, as far as its account holds more than is guaranteed to it there."""
 
 
 class FairSharing(Model):
@@ -258,6 +261,11 @@ class Spec(Model):
     """How one of several domains is taken."""
     preemption: PreemptionRules | None = None
     """Who leaves when a workload of this account lacks quota. Nobody when left out."""
+    reclaim_notice_seconds: (
+        Annotated[int, Field(ge=0, le=86_400, json_schema_extra={"format": "int32"})] | None
+    ) = None
+    """Others that leave for a workload of this account are told so long before, except in tier
+    Preemptible. They leave at once when left out."""
     ordering: Literal["Priority", "FairShare", "BorrowLast"] | None = None
     """Of an account without a parent: who is first in its tree; then the higher priority, then the
     older. BorrowLast when left out: those that borrow less."""
@@ -397,6 +405,7 @@ def to_account(obj: Obj) -> QuotaAccount:
         priority_classes=raw.texts(spec, "priorityClasses"),
         domains=tuple(_domain(entry) for entry in raw.objects(spec, "domains")),
         preemption=_preemption(raw.mapping(spec, "preemption")),
+        notice_s=max(raw.integer(spec, "reclaimNoticeSeconds"), 0),
         fungibility=_fungibility(raw.mapping(spec, "domainChoice")),
         ordering=_ORDERINGS.get(raw.text(spec, "ordering")),
         strict=raw.text(spec, "queueing") == "StrictFIFO",
@@ -467,6 +476,7 @@ def _preemption(rules: Obj) -> Preemption:
         reclaim=_take(raw.text(rules, "reclaim")),
         while_borrowing=_take(raw.text(borrowing, "policy")),
         threshold=threshold if _is_integer(threshold) else None,
+        room=raw.text(rules, "room") == "Preemptible",
     )
 
 

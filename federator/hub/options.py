@@ -74,6 +74,9 @@ class HubOptions:
     evacuated_copies_a_minute: int = 300
     """Copies that get another place in a minute because their clusters are drained, over all
     clusters: fewer is gentler to what they start beside."""
+    preempted_copies_a_minute: Annotated[int, Field(ge=1)] = 600
+    """Copies that are told in a minute to leave for accounts that take back what is theirs; those
+    of tier Preemptible and of the same account do not count."""
     batch_size: int = 256
     """Workloads decided on one snapshot at most; a larger batch would hold the event loop for too
     long."""

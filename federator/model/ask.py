@@ -383,9 +383,9 @@ class Ask:
 
     @property
     def in_one(self) -> bool:
-        """Whether it leaves as a whole when others need its quota: jobs, daemons, and what is
-        placed with RequireAll. Replicas leave one by one."""
-        return self.unit is Unit.SHARDS or self.shape.every_node or self.policy.require_all
+        """Whether it leaves as a whole when others need its quota: gangs, daemons, and what is
+        placed with RequireAll. Replicas and shards leave one by one."""
+        return bool(self.shape.parts) or self.shape.every_node or self.policy.require_all
 
     @property
     def components(self) -> tuple[Component, ...]:

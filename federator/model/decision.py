@@ -7,7 +7,7 @@ to people.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypedDict, overload
+from typing import Any, Final, TypedDict, overload
 
 from federator.model.ask import Ask
 from federator.model.names import WorkloadKey
@@ -222,6 +222,12 @@ def by_frequency(rejected: Sequence[Rejected]) -> tuple[Rejected, ...]:
     return tuple(sorted(rejected, key=lambda group: (-group.count, str(group.reason))))
 
 
+ROOM: Final = "Room"
+"""By which right copies leave for a workload that has quota and no room."""
+TAKES: Final = " takes what it lacks"
+"""In the message of a decision for which others leave."""
+
+
 @dataclass(frozen=True, slots=True)
 class Preempted:
     """Copies that left so that another workload gets its quota, and have not come back."""
@@ -232,6 +238,11 @@ class Preempted:
     why: str
     """By which right: `scheduling.admission.holders.Why`."""
     copies: int
+
+    @property
+    def of_room(self) -> bool:
+        """Whether they left for their room, and not for their quota."""
+        return self.why == ROOM
 
 
 @dataclass(frozen=True, slots=True)

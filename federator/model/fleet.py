@@ -301,6 +301,8 @@ class Preemption:
     """LOWER_PRIORITY: of those, with a lower priority, also when the account borrows itself."""
     threshold: int | None = None
     """Of those, only with a priority up to this."""
+    room: bool = False
+    """Work of tier Preemptible leaves for workloads that have quota and no room."""
 
     @property
     def any(self) -> bool:
@@ -368,6 +370,9 @@ class QuotaAccount:
     domains: tuple[Domain, ...] = ()
     """In the order in which they are tried: a workload gets all that they limit in one of them."""
     preemption: Preemption = Preemption()
+    notice_s: int = 0
+    """Between telling others that they leave for a workload of it, and their leaving; tier
+    Preemptible leaves at once."""
     fungibility: Fungibility = Fungibility()
     ordering: Ordering | None = None
     """Of an account without a parent: the order in its tree; None where it does not say."""

@@ -7,6 +7,7 @@ Charges made here end with the cycle: a caller that wants its decisions to count
 hold (`Decided.after`) in the commitments.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -23,7 +24,8 @@ from federator.placement import contradictions, inputs
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
 from federator.scheduling import editing, ordering, queueing_hints, refusals, write_order
-from federator.scheduling.admission import preempting, stage
+from federator.scheduling.admission import preempting, rooms, stage
+from federator.scheduling.admission.notice import AT_ONCE, Notice, Pace
 from federator.scheduling.admission.preempting import Turn
 from federator.scheduling.entry import Entry, Standing
 from federator.scheduling.queue import Queue
@@ -57,6 +59,14 @@ class Cycle:
     """By cluster: for whom room is kept there."""
     unkept: tuple[str, ...] = ()
     """Clusters in which room is no longer kept for the workload for which it was."""
+    notices: tuple[Notice, ...] = ()
+    """Who will leave for one of those that were decided on. Earlier notices for these are void."""
+    unsure: frozenset[WorkloadKey] = frozenset()
+    """Of those, the ones for which earlier notices stand."""
+    preempted: int = 0
+    """Copies that leave and count for the pace."""
+    room_takers: frozenset[WorkloadKey] = frozenset()
+    """For whom others leave because they have no room."""
 
     @property
     def write_order(self) -> Sequence[tuple[Effect, Sequence[Decided]]]:
@@ -104,9 +114,11 @@ def run(
     *,
     seq: Callable[[], int],
     others: preempting.Find = preempting.nobody,
+    pace: Pace = AT_ONCE,
 ) -> Cycle:
     """Decides on the heads of the queue, in order, above what all workloads hold already; and
-    before them on those that leave for one of them, which `others` finds when they are not due.
+    before them on those that leave for one of them, which `others` finds when they are not due, as
+    many as `pace` allows.
     Others of the queue may have room kept for them, from those that come after them in the order.
 
     `seq` returns the number of the next decision. The queue and the commitments are only read.
@@ -114,46 +126,98 @@ def run(
     ledger = commitments.open(snapshot)
     turns = {entry.key: Turn(entry, entry.key) for entry in heads}
     staged = stage.run(heads, commitments, ledger)
-    leaving = preempting.turns(staged, turns, commitments, others)
+    terms = preempting.Terms(ledger.uses.tree, snapshot.as_of, pace)
+    leaving = preempting.turns(staged, turns, commitments, others, terms)
     ledger.rulings = staged.rulings
-    numbers: dict[str, int] = {}
-    decided: list[Decided] = []
-    failed: dict[WorkloadKey, Exception] = {}
     kept = Reservations(queue.for_room(), turns.keys(), commitments, ledger)
+    batch = _Batch(snapshot, commitments, ledger, kept, staged.clusters, seq)
     due = [turn.entry.charged for turn in turns.values()]
     asks = ordering.order([*due, *kept.waiting], commitments, ledger)
-    for turn in (*leaving, *(turns.get(ask.key, ask) for ask in asks)):
+    for turn in (*leaving.turns, *(turns.get(ask.key, ask) for ask in asks)):
         if isinstance(turn, Ask):
             kept.reserve(turn, now=True)
-            continue
-        entry, ask, mark = turn.entry, turn.entry.charged, ledger.mark()
+        else:
+            batch.decide(turn)
+    room_takers = batch.take_room(others)
+    inadmissible = {
+        decided.key: waiting
+        for decided in batch.decided
+        if (waiting := _lacking(decided)) is not None
+    }
+    requeues = {
+        key: min(queue.retry_after_s(key), leaving.later.get(key, math.inf)) for key in inadmissible
+    }
+    for key in (entry.key for entry in batch.decided if entry.decision.may_run):
+        requeues[key] = min(requeues.get(key, STOPS_S), STOPS_S)
+    return Cycle(
+        tuple(batch.decided),
+        inadmissible,
+        requeues,
+        batch.failed,
+        kept.made,
+        kept.ended(queue.kept),
+        tuple(leaving.notices),
+        frozenset(leaving.unsure),
+        leaving.counted,
+        room_takers,
+    )
+
+
+@dataclass(slots=True)
+class _Batch:
+    """The decisions of one cycle, as they are made."""
+
+    snapshot: FleetSnapshot
+    commitments: Commitments
+    ledger: Ledger
+    kept: Reservations
+    within: Mapping[str, tuple[str, ...]]
+    """uid -> the clusters in which it gets quota, for those that do not everywhere."""
+    seq: Callable[[], int]
+    decided: list[Decided] = field(default_factory=list)
+    failed: dict[WorkloadKey, Exception] = field(default_factory=dict)
+    _numbers: dict[str, int] = field(default_factory=dict)
+
+    def decide(self, turn: Turn) -> None:
+        entry, ask, mark = turn.entry, turn.entry.charged, self.ledger.mark()
         try:
-            kept.keep_from(entry.ask, leaves=turn.leaves is not None)
-            within = staged.clusters.get(ask.uid)
+            self.kept.keep_from(entry.ask, leaves=turn.leaves is not None)
+            within = self.within.get(ask.uid)
             inside = turn if within is None else replace(turn, within=within)
-            decision = _decide(inside, snapshot, ledger, numbers, seq())
+            decision = _decide(inside, self.snapshot, self.ledger, self._numbers, self.seq())
         except Exception as bug:
-            ledger.rollback(mark)
-            failed[ask.key] = bug
-            continue
-        after = commitments.counted(
-            Commitment.of(decision.under or ask, decision.shares, began_s=snapshot.as_of)
-        )
-        ledger.hold(after)
-        decision = kept.decided(entry.ask, decision, after)
-        before = commitments.commitment(ask.uid)
-        decided.append(
+            self.ledger.rollback(mark)
+            self.failed[ask.key] = bug
+            return
+        under, began_s = decision.under or ask, self.snapshot.as_of
+        after = self.commitments.counted(Commitment.of(under, decision.shares, began_s=began_s))
+        self.ledger.hold(after)
+        decision = self.kept.decided(entry.ask, decision, after)
+        before = self.commitments.commitment(ask.uid)
+        self.decided.append(
             _decided(entry=entry, decision=decision, before=before, after=after, sake=turn.sake)
         )
-    inadmissible = {
-        decided_entry.key: waiting
-        for decided_entry in decided
-        if (waiting := _lacking(decided_entry)) is not None
-    }
-    requeues = {key: queue.retry_after_s(key) for key in inadmissible}
-    for key in (entry.key for entry in decided if entry.decision.may_run):
-        requeues[key] = min(requeues.get(key, STOPS_S), STOPS_S)
-    return Cycle(tuple(decided), inadmissible, requeues, failed, kept.made, kept.ended(queue.kept))
+
+    def take_room(self, others: preempting.Find) -> frozenset[WorkloadKey]:
+        """Lets others leave for those that have quota and no room. Nobody that was decided on in
+        this cycle leaves: what it holds is not known yet. Returns for whom others leave."""
+        takers: set[WorkloadKey] = set()
+        for at, decided in enumerate([*self.decided]):
+            ask, lacks = decided.entry.ask, rooms.lacking(decided.entry.ask, decided.decision)
+            if not lacks or not rooms.may(ask, self.ledger.uses.tree):
+                continue
+            if not decided.entry.takes_room:
+                spared = {other.decision.uid for other in self.decided}
+                found = rooms.victims(ask, lacks, self.commitments, self.ledger, spared)
+                turns = preempting.room_turns(found, self.commitments, others)
+                if not turns:
+                    continue
+                for turn in turns:
+                    self.decide(turn)
+                takers.add(decided.key)
+            told = preempting.takes_room(decided.decision)
+            self.decided[at] = replace(decided, decision=told)
+        return frozenset(takers)
 
 
 def _lacking(decided: Decided) -> Waiting | None:
@@ -214,6 +278,7 @@ def _tried(
     ask = entry.ask if within is None else stage.restricted(entry.ask, within)
     if turn.leaves is not None:
         ask = preempting.shrunk(replace(entry, ask=ask), turn.leaves)
+        entry = preempting.where(entry, turn.leaves)
     decision = _divided(replace(entry, ask=ask), snapshot, ledger, mark, seq)
     hashed = inputs.inputs_hash(entry.ask, snapshot, ledger.memo)
     decision = replace(decision, inputs_hash=hashed)

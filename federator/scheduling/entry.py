@@ -74,6 +74,20 @@ class Standing:
     """Of the clusters whose ordinals a person gives up: those in which nothing is left of it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Noticed:
+    """Copies that will leave for another workload, unless that gets its quota otherwise."""
+
+    by: WorkloadKey
+    project: str
+    """Of that workload."""
+    why: str
+    """By which right."""
+    copies: int
+    due_s: float
+    """When, in epoch seconds."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """`ask` is under the policies in force. `leave` limits how many running copies an edit may move
@@ -87,6 +101,10 @@ class Entry:
     anew: bool = False
     """What it holds gets no preference this once, as for a workload that is new: copies go back to
     a cluster that they left because it was lost."""
+    noticed: Noticed | None = None
+    """Which of its copies will leave, as it was told."""
+    takes_room: bool = False
+    """Others left lately for its want of room, which may not be seen free yet."""
     native: bool = False
     """The host would run it itself, so members must not run it too."""
 

@@ -97,11 +97,13 @@ def waits(ask: Ask, decision: Decision, capped: Mapping[str, int] = NOBODY) -> W
     hopeful = frozenset(
         verdict.cluster for verdict in decision.verdicts if verdict.reason not in _CLOSED
     )
+    gone = decision.preempted
+    reason = Reason.INSUFFICIENT_CAPACITY if gone is not None and gone.of_room else decision.reason
     for_room = decision.reason in FOR_ROOM and not decision.shares
     return Waiting(
         decision.key,
         ask.project,
-        decision.reason,
+        reason,
         hopeful if decision.verdicts else None,
         ask if for_room else None,
     )

@@ -78,6 +78,9 @@ class DecisionInput:
     """Why it may take nothing more for its project, as a sentence; what it has stays."""
     surplus: int = 0
     """Copies beyond the count that stay where strategy Duplicate placed them."""
+    notice: str = ""
+    """Which copies will leave for another workload, for whom and when, as a sentence; "" for
+    none."""
 
     @property
     def unreadable(self) -> bool:
@@ -94,6 +97,12 @@ class DecisionInput:
     def short(self) -> bool:
         """Less is placed than wanted; `reason` says why."""
         return self.shortfall > 0 or self.unreadable
+
+    @property
+    def slower(self) -> bool:
+        """Every shard has a cluster, and fewer run at once because some left for another
+        workload."""
+        return self.reason is Reason.PREEMPTED and not self.shortfall
 
     @property
     def misplaced(self) -> bool:

@@ -50,6 +50,7 @@ OWNED: Final = (
     "Stalled",
     "QuotaUnlimited",
     "ProjectRefused",
+    "Reclaiming",
     "DecisionRefused",
     "SpreadViolated",
     "Suspended",
@@ -215,7 +216,7 @@ def _placed(facts: Facts) -> Condition:
     if placing.short:
         message = placing.message if placing.unreadable else _shortfall(facts, placing)
         return Condition("Placed", conditions.FALSE, placing.reason.value, message, generation)
-    if placing.misplaced:
+    if placing.misplaced or placing.slower:
         return Condition(
             "Placed", conditions.FALSE, placing.reason.value, placing.message, generation
         )
@@ -363,6 +364,9 @@ def _notices(facts: Facts) -> list[Condition]:
                 "ProjectRefused", conditions.TRUE, Reason.NOT_ALLOWED.value, message, generation
             )
         )
+    if facts.placing is not None and facts.placing.notice:
+        message = f"{facts.placing.notice}."
+        notices.append(Condition("Reclaiming", conditions.TRUE, "NoticeGiven", message, generation))
     if facts.placing is not None and facts.placing.violations:
         message = " ".join(facts.placing.violations)
         notices.append(
@@ -432,6 +436,8 @@ def _summary(facts: Facts) -> str:
         return f"{text} ({reason})"
     if placing.misplaced:
         return f"{text}, {placing.held} held there ({placing.reason})"
+    if placing.slower:
+        return f"{text}; {placing.message}"
     if placing.to_move:
         return f"{text}, {placing.to_move} still to move"
     if placing.surplus:

@@ -11,6 +11,7 @@ from typing import Any
 
 from federator.api import raw
 from federator.hub.cache.deletion_budget import DeletionBudget
+from federator.hub.cache.notices import Notices
 from federator.hub.cache.pauses import Pause
 from federator.hub.cache.router import ROUTES, Changed, MemberChanged, Turn
 from federator.hub.cache.signals import Signals
@@ -74,9 +75,8 @@ class HubState:
     former: dict[WorkloadKey, bytes] = field(default_factory=dict)
     """`Workload.content` before its last change."""
     rules: Policies = field(init=False)
-    """All placement policies."""
+    notices: Notices = field(default_factory=Notices)
     _namespaces: dict[str, set[WorkloadKey]] = field(default_factory=dict)
-    """Workloads by namespace."""
     _bindings: Bindings | None = None
     seals: Seals = field(default_factory=Seals)
     """Signatures by which the hub recognises its own decisions."""

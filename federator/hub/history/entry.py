@@ -150,6 +150,6 @@ def _evidence(decision: Decision) -> str:
     )
     return (
         f"{said}; {decision.message}"
-        if decision.shortfall or decision.held or decision.surplus
+        if decision.shortfall or decision.held or decision.surplus or decision.preempted
         else said
     )

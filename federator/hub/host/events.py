@@ -13,6 +13,7 @@ from typing import Any
 
 from federator.hub.history.journal import Journal
 from federator.hub.members.member import Member
+from federator.hub.records import decisions
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
 from federator.kinds import registry
@@ -56,7 +57,7 @@ class Events:
         was = {share.cluster: share.count for share in before.shares} if before is not None else {}
         reason, why = evacuated or (_named(was, now, before, decision), "")
         self._journal.decided(workload.key, before, decision, reason, why)
-        if now != was:
+        if now != was and reason != "Preempted":
             where = (
                 ", ".join(f"{cluster} {count}" for cluster, count in sorted(now.items()))
                 or "nowhere"
@@ -67,7 +68,8 @@ class Events:
             )
             self.tell(workload.key, workload.uid, reason, note, action="Place")
         short_before = before.terms.shortfall if before is not None else 0
-        if decision.shortfall and (decision.shortfall != short_before or before is None):
+        fewer = decision.shortfall and (decision.shortfall != short_before or before is None)
+        if fewer or decisions.left(before, decision):
             self.tell(
                 workload.key,
                 workload.uid,
@@ -190,10 +192,12 @@ class Events:
 def _named(
     was: Mapping[str, int], now: Mapping[str, int], before: Record | None, decision: Decision
 ) -> str:
-    """The reason of an Event on shares: Placed, Scaled (a user changed the count), or Rebalanced
-    (replicas moved)."""
+    """The reason of an Event on shares: Placed, Preempted, Scaled (a user changed the count), or
+    Rebalanced (replicas moved)."""
     if before is None:
         return "Placed"
+    if decisions.left(before, decision):
+        return "Preempted"
     if before.terms.wanted != decision.wanted:
         return "Scaled"
     return "Placed" if sum(now.values()) > sum(was.values()) else "Rebalanced"

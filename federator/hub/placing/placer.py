@@ -23,7 +23,7 @@ from federator.hub.host.events import Events
 from federator.hub.host.in_force import SpecsInForce
 from federator.hub.members.member import Member
 from federator.hub.metering import figures
-from federator.hub.placing import move_budget
+from federator.hub.placing import former, move_budget
 from federator.hub.placing.dues import Due
 from federator.hub.placing.move_budget import MoveBuckets
 from federator.hub.placing.pledges import Pledges
@@ -36,8 +36,8 @@ from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
 from federator.kube.control.work_queue import Batch, WorkQueue
 from federator.model import names
-from federator.model.ask import Admitted, Ask, Unit
-from federator.model.decision import Decision, Reason, Share
+from federator.model.ask import Admitted, Ask
+from federator.model.decision import Decision, Reason
 from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.names import WorkloadKey
 from federator.placement import inputs
@@ -50,7 +50,6 @@ from federator.scheduling.entry import Entry, Standing, no_mark
 from federator.scheduling.queue import Queue
 from federator.scheduling.queueing_hints import Hint, HintKind
 from federator.scheduling.write_order import Decided, Effect
-from federator.status import given as givens
 
 log = logging.getLogger(__name__)
 
@@ -140,6 +139,7 @@ class Placing:
             self.state.commitments,
             seq=self.state.next_seq,
             others=functools.partial(self._victim, snapshot, due, batch),
+            pace=self.state.notices.pace(self.clock.monotonic(), self.state.options),
         )
         self._assume(made, due)
         for key, bug in made.failed.items():
@@ -168,6 +168,8 @@ class Placing:
             leave=self.moves.leave(item.asked, item.record),
             anew=self.moves.goes_home(item.asked.key),
             refused=item.refused,
+            noticed=self.state.notices.of(item.workload),
+            takes_room=self.state.notices.takes_room(item.asked.key, self.clock.monotonic()),
             native=self.state.refuses_native(item.asked.key.kind),
         )
 
@@ -215,6 +217,8 @@ class Placing:
             self.state.commitments.assume(decided.after)
             self.moves.note(decided.entry.ask, decided.decision)
         self.inadmissible.settle(made.keys, made.inadmissible, made.kept)
+        for key in self.state.notices.settle(made):
+            self.state.changed(Changed.STANDS, key)
         for key, in_s in made.requeues.items():
             self.queue.add_after(key, in_s)
 
@@ -305,8 +309,9 @@ class Placing:
         )
 
     def _forget(self, key: WorkloadKey, workload: Workload | None) -> None:
-        """A workload is gone or being deleted, or cannot be read."""
         self.requeue(*self.inadmissible.forget(key))
+        for other in self.state.notices.forget(key):
+            self.state.changed(Changed.STANDS, other)
         self._vetted.pop(key, None)
         self.moves.forget(key)
         if workload is not None:
@@ -490,8 +495,7 @@ class Placing:
             self.state.commitments.record(heard)
 
     def _forget_unheard(self, key: WorkloadKey, workload: Workload | None) -> None:
-        """Releases the charge of a workload that is gone. If its decision turns up after all, it is
-        charged again until it is finalized."""
+        """Releases the charge of a workload that is gone, until its decision turns up after all."""
         uid = self._unheard.pop(key, "")
         gone = uid and (workload is None or workload.uid != uid)
         if gone and all(record.workload_uid != uid for record in self.state.records_of(key)):
@@ -499,7 +503,7 @@ class Placing:
             self.state.signals.freed()
 
     async def _write(self, item: Due, decision: Decision, revision: str) -> Mapping[str, Any]:
-        leaving = self._leaving(item.record, decision)
+        leaving = former.leaving(self.state, item.record, decision)
         record = item.record
         decision = dataclasses.replace(
             decision, moved=move_budget.moved(record, decision, decision.as_of)
@@ -510,11 +514,11 @@ class Placing:
             rebalanced = record.terms.rebalanced if unfinished else record.rebalance
         spec = placementdecision.to_spec(
             decision,
-            self._causes(item),
+            self._causes(item, decision),
             item.ask,
             leaving,
             rebalanced=rebalanced,
-            given=self._given(record, decision),
+            given=former.given(self.state, record, decision),
             revision=revision,
             content=self._content(item, (decision.under or item.ask).generation),
             failovers=self.moves.failovers(record, decision),
@@ -526,44 +530,7 @@ class Placing:
         seals.kept(written)
         return written
 
-    def _leaving(self, record: Record | None, decision: Decision) -> tuple[str, ...]:
-        """Clusters without a share that may still hold something. Clusters that left the fleet
-        count too: their slices must be known when they join again."""
-        if record is None:
-            return ()
-        staying = {share.cluster for share in decision.shares}
-        return tuple(
-            cluster
-            for cluster in sorted(record.clusters - staying)
-            if (member := self.state.members.get(cluster)) is None
-            or not (member.abandoned or member.lacks(decision.key))
-        )
-
-    def _given(self, record: Record | None, decision: Decision) -> tuple[Share, ...]:
-        """What clusters had before this decision and have no longer, while their reports may still
-        count it: shards as long as the workload exists, replicas until the slice is as small as its
-        share."""
-        if record is None:
-            return ()
-        now = {share.cluster: share.count for share in decision.shares}
-        given = {share.cluster: share for share in record.facts.given}
-        sharded = record.terms.unit is Unit.SHARDS
-        gone = {
-            name
-            for name in {*record.clusters, *given}
-            if (member := self.state.members.get(name)) is not None
-            and (
-                member.abandoned
-                or (not sharded and self._is_as_small(member, record.key, now.get(name, 0)))
-            )
-        }
-        return givens.former(given, record.shares, decision.shares, gone, by_index=sharded)
-
-    def _is_as_small(self, member: Member, key: WorkloadKey, count: int) -> bool:
-        seen = member.slice_of(key)
-        return member.lacks(key) if seen is None else seen.observation.desired <= count
-
-    def _causes(self, item: Due) -> tuple[str, ...]:
+    def _causes(self, item: Due, decision: Decision) -> tuple[str, ...]:
         """What led to this decision, in a few words, after the causes of the earlier ones."""
         record = item.record
         if self.overtaken(item.workload.key):
@@ -573,6 +540,8 @@ class Placing:
             )
         if record is None:
             return ("created",)
+        if decision.preempted is not None and decisions.left(record, decision):
+            return (*record.terms.causes, f"copies left for {decision.preempted.by}")
         if item.refused is not None:
             return (*record.terms.causes, f"generation {item.workload.generation} may not run")
         if (evacuated := self.moves.evacuated(record)) is not None:

@@ -17,7 +17,7 @@ from federator.hub.records.seals import Seals, author
 from federator.kinds import registry
 from federator.model import names, plaintext
 from federator.model.ask import Ask, Unit
-from federator.model.decision import REFUSALS, Decision, Share
+from federator.model.decision import REFUSALS, TAKES, Decision, Share
 from federator.model.fleet import Commitment, Holding, charged_shape
 from federator.model.names import (
     DECISION_FINALIZER,
@@ -153,7 +153,7 @@ class Record:
             holdings=self.shares,
             priority=(terms.charged.priority or 0) if terms.charged is not None else 0,
             created_s=ask.created_s if ask is not None else 0.0,
-            whole=terms.unit is Unit.SHARDS or (ask is not None and ask.in_one),
+            whole=ask.in_one if ask is not None else terms.unit is Unit.SHARDS,
             run_s=ask.run_s if ask is not None else None,
             began_s=self.facts.as_of,
         )
@@ -208,6 +208,11 @@ def _then(message: str) -> str:
     return message.partition(" are still to move")[2]
 
 
+def _takes(message: str) -> str:
+    """The part of a decision's message about those who leave for it: when they do may change."""
+    return message.partition(TAKES)[2]
+
+
 def _charges_alike(record: Record, decision: Decision) -> bool:
     """Whether the charge for what stays in force while an edit is held back is unchanged. The hash
     of the inputs does not cover a RuntimeProfile that only the former spec names."""
@@ -215,6 +220,12 @@ def _charges_alike(record: Record, decision: Decision) -> bool:
     if not decision.held_back or charged is None or under is None:
         return True
     return charged.shape.requests == under.shape.requests
+
+
+def left(record: Record | None, decision: Decision) -> bool:
+    """Whether copies leave for another workload by this very decision."""
+    before = record.terms.preempted if record is not None else None
+    return decision.preempted is not None and decision.preempted != before
 
 
 def says(record: Record, decision: Decision) -> bool:
@@ -232,6 +243,7 @@ def says(record: Record, decision: Decision) -> bool:
         and _charges_alike(record, decision)
         and record.terms.to_move == decision.to_move
         and _then(record.terms.message) == _then(decision.message)
+        and _takes(record.terms.message) == _takes(decision.message)
         and record.terms.tolerated == decision.tolerated
         and record.terms.per_cluster == decision.per_cluster
         and record.terms.surplus == decision.surplus

@@ -275,6 +275,7 @@ class StatusAggregation:
             held_back=record.terms.held_back > 0,
             project_refused=refused,
             surplus=record.terms.surplus,
+            notice=self.state.notices.text(workload),
         )
 
     def _gathered(

@@ -15,6 +15,7 @@ from fractions import Fraction
 
 from federator.model.ask import Tier
 from federator.model.fleet import Ordering, QuotaAccount, Take
+from federator.model.resources import domain_of
 from federator.placement.quota.tree import Tree
 from federator.scheduling.admission import domains, fairness, reclaim
 from federator.scheduling.admission.books import Amounts, Books, Share
@@ -112,6 +113,13 @@ class Round:
         return reclaim.victims(winner, self.books, self.held, account.preemption)
 
     def _nominated(self, uid: str, want: Want) -> _Nominee:
+        """With as many copies as can be had; while the order is by borrowing, only with those that
+        the guarantee of its account holds, if there are any."""
+        own = self._own(want)
+        if want.least <= own < want.copies:
+            assignment, chosen = self._tried(want, own)
+            if assignment.mode is Mode.FREE or chosen:
+                return _Nominee(uid, want, assignment, chosen)
         assignment, chosen = self._tried(want, want.copies)
         if assignment.mode is Mode.FREE or chosen or want.least >= want.copies:
             return _Nominee(uid, want, assignment, chosen)
@@ -125,6 +133,21 @@ class Round:
                 high = middle - 1
         assignment, chosen = best or (assignment, chosen)
         return _Nominee(uid, want, assignment, chosen)
+
+    def _own(self, want: Want) -> int:
+        """Of its copies, those that the guarantee of its account holds; all where that does not
+        decide the order, or where domains do."""
+        books = self.books
+        _, root = self._rules(want.node)
+        by_borrowing = root.ordering in (None, Ordering.BORROW_LAST)
+        if not by_borrowing or any(map(domain_of, books.bounds)):
+            return want.copies
+        left = (
+            max(-books.excess(want.node, name), 0) // each
+            for name, each in want.each.items()
+            if each and name in books.bounds
+        )
+        return min(want.copies, min(left, default=want.copies))
 
     def _tried(self, want: Want, copies: int) -> tuple[Assignment, tuple[Victim, ...]]:
         assignment = domains.assign(want, copies, self.books, self._victims)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from federator.model import decision
 from federator.model.fleet import Take
 from federator.model.names import WorkloadKey
 from federator.scheduling.admission.books import Amounts, Books
@@ -20,6 +21,8 @@ class Why(StrEnum):
     FAIR_SHARE = "InCohortFairSharing"
     """Its account has borrowed more, by its weight, than that of the winner: `ordering:
     FairShare`."""
+    ROOM = decision.ROOM
+    """The winner has quota and no room, and it is of tier Preemptible: `room`."""
     WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
     """Both borrow, and its priority is lower: `whileBorrowing`."""
 

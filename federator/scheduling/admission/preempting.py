@@ -4,18 +4,26 @@ They are made first in a cycle. What they free is the winner's in the next cycle
 once it is seen free.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
 
+from federator.api import raw
 from federator.model.ask import Ask, Unit
-from federator.model.decision import Decision, Preempted, Reason
+from federator.model.decision import TAKES, Decision, Preempted, Reason
 from federator.model.fleet import copies_of, remaining
 from federator.model.names import WorkloadKey
 from federator.placement.quota.quota import BY_QUOTA
+from federator.placement.quota.tree import Tree
 from federator.placement.room.commitments import Commitments
+from federator.scheduling.admission import notice
+from federator.scheduling.admission.notice import Notice, Pace
 from federator.scheduling.admission.stage import Leaves, Staged
 from federator.scheduling.entry import Entry
 
+BUSY: Final = "one of those that would leave is being decided on, or leaves for another"
+MOMENT_S: Final = 1.0
+"""The least wait of a winner that waits for a moment."""
 Find = Callable[[WorkloadKey], Entry | None]
 """The entry of a workload that is not due; None when no decision may be made on it now."""
 
@@ -37,29 +45,103 @@ def nobody(_: WorkloadKey) -> Entry | None:
     return None
 
 
+@dataclass(slots=True)
+class Leaving:
+    """Who leaves in this cycle, and who will."""
+
+    turns: list[Turn] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+    later: dict[WorkloadKey, float] = field(default_factory=dict)
+    """Winners that wait for a moment -> seconds until then."""
+    unsure: set[WorkloadKey] = field(default_factory=set)
+    """Winners of which nothing can be said now: notices for them stand."""
+    counted: int = 0
+    """Copies that leave and count for the pace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What says when somebody may be told to leave."""
+
+    tree: Tree
+    now_s: float
+    pace: Pace
+
+
 def turns(
-    staged: Staged, due: dict[WorkloadKey, Turn], commitments: Commitments, find: Find
-) -> list[Turn]:
-    """The turns of all that leave; those that are due lose their own. A winner for which not all
-    can be told now waits, and nobody leaves for it."""
+    staged: Staged,
+    due: dict[WorkloadKey, Turn],
+    commitments: Commitments,
+    find: Find,
+    terms: Terms,
+) -> Leaving:
+    """The turns of all that leave; those that are due lose their own. Nobody leaves for two in one
+    cycle. A winner for which not all can be told now waits, and nobody leaves for it."""
+    entries = _entries(staged, due, commitments, find)
+    told: dict[str, Leaves] = {}
+    leaving, pace = Leaving(), terms.pace
+    for winner in dict.fromkeys(leaves.by.uid for leaves in staged.leaving):
+        victims = _together(leaves for leaves in staged.leaving if leaves.by.uid == winner)
+        key, count = next(iter(victims.values())).by.key, notice.counted(victims.values())
+        if any(uid in told or uid not in entries for uid in victims):
+            leaving.unsure.add(key)
+            if find is not nobody:
+                _wait(winner, staged, f"not now: {BUSY}")
+        elif pending := notice.pending(victims, entries, terms.tree, terms.now_s):
+            leaving.notices += pending
+            leaving.later[key] = max(notice.until(pending) - terms.now_s, MOMENT_S)
+            at = raw.rfc3339(notice.until(pending))
+            _wait(winner, staged, f"at {at}, after their notice (spec.reclaimNoticeSeconds)")
+        elif not pace.allows(count):
+            leaving.unsure.add(key)
+            leaving.later[key] = max(pace.next_s, MOMENT_S)
+            _wait(winner, staged, "as their turns come (hub.preempted_copies_a_minute)")
+        else:
+            told |= victims
+            leaving.counted += count
+            pace = pace.less(count)
+    for uid in told:
+        due.pop(entries[uid].key, None)
+    leaving.turns = [Turn(entries[uid], leaves.by.key, leaves) for uid, leaves in told.items()]
+    return leaving
+
+
+def _entries(
+    staged: Staged, due: Mapping[WorkloadKey, Turn], commitments: Commitments, find: Find
+) -> dict[str, Entry]:
+    """By uid, those of them that can be decided on now."""
     entries: dict[str, Entry] = {}
     for leaves in staged.leaving:
         commitment = commitments.commitment(leaves.uid)
-        if commitment is None:
+        if commitment is None or leaves.uid in entries:
             continue
         turn = due.get(commitment.key)
         entry = turn.entry if turn is not None else find(commitment.key)
         if entry is not None and entry.ask.uid == leaves.uid and not _unsafe(entry):
             entries[leaves.uid] = entry
-    barred = {leaves.by.uid for leaves in staged.leaving if leaves.uid not in entries}
-    made: list[Turn] = []
-    for leaves in staged.leaving:
-        if leaves.by.uid in barred:
+    return entries
+
+
+def _together(every: Iterable[Leaves]) -> dict[str, Leaves]:
+    """By workload, what it gives up in several domains together."""
+    found: dict[str, Leaves] = {}
+    for leaves in every:
+        before = found.get(leaves.uid)
+        if before is None:
+            found[leaves.uid] = leaves
             continue
-        entry = entries[leaves.uid]
-        due.pop(entry.key, None)
-        made.append(Turn(entry, leaves.by.key, leaves))
-    return made
+        clusters = {**before.clusters}
+        for name, copies in leaves.clusters.items():
+            clusters[name] = clusters.get(name, 0) + copies
+        found[leaves.uid] = replace(before, copies=before.copies + leaves.copies, clusters=clusters)
+    return found
+
+
+def _wait(winner: str, staged: Staged, when: str) -> None:
+    """Tells a winner for which nobody leaves in this cycle when they will."""
+    if winner in staged.rulings:
+        message = f"{staged.rulings[winner].message}, {when}"
+        staged.rulings[winner] = replace(staged.rulings[winner], message=message)
 
 
 def _unsafe(entry: Entry) -> bool:
@@ -68,13 +150,47 @@ def _unsafe(entry: Entry) -> bool:
 
 
 def shrunk(entry: Entry, leaves: Leaves) -> Ask:
-    """What is left of the ask when so many copies leave."""
-    ask = entry.ask
-    if leaves.whole or ask.unit is Unit.SHARDS:
-        return replace(ask, suspended=True)
-    done = entry.standing.done
+    """What is left of the ask when so many copies leave: of a job set fewer shards run at once."""
+    ask, done = entry.ask, entry.standing.done
     held = sum(copies_of(remaining(holding, done)) for holding in entry.standing.held)
+    if leaves.whole or (ask.unit is Unit.SHARDS and leaves.copies >= min(held, ask.slots)):
+        return replace(ask, suspended=True)
+    if ask.unit is Unit.SHARDS:
+        return replace(ask, slots=min(held, ask.slots) - leaves.copies)
     return replace(ask, count=max(min(held, ask.count) - leaves.copies, 0))
+
+
+def where(entry: Entry, leaves: Leaves) -> Entry:
+    """The entry under which copies leave the clusters in which they are to: these may keep the rest
+    of theirs."""
+    standing, held = entry.standing, dict[str, int]()
+    for holding in standing.held:
+        held[holding.cluster] = copies_of(remaining(holding, standing.done))
+    most = {name: held.get(name, 0) - copies for name, copies in leaves.clusters.items()}
+    if not most:
+        return entry
+    return replace(entry, standing=replace(standing, capped={**standing.capped, **most}))
+
+
+def room_turns(found: Sequence[Leaves], commitments: Commitments, find: Find) -> list[Turn]:
+    """The turns of all that leave for one that has no room; none when not all can be told now."""
+    victims, turns = _together(found), list[Turn]()
+    for uid, leaves in victims.items():
+        commitment = commitments.commitment(uid)
+        entry = find(commitment.key) if commitment is not None else None
+        if entry is None or entry.ask.uid != uid or _unsafe(entry):
+            return []
+        turns.append(Turn(entry, leaves.by.key, leaves))
+    return turns
+
+
+def takes_room(decision: Decision) -> Decision:
+    """The decision of one for which others leave or left lately, which says so."""
+    message = (
+        f"{decision.message}; it{TAKES}: work of tier Preemptible leaves for it, and its room is"
+        " not seen free yet (spec.preemption.room)"
+    )
+    return replace(decision, message=message)
 
 
 def on_whole_ask(decision: Decision, entry: Entry, ask: Ask, leaves: Leaves) -> Decision:
@@ -101,9 +217,15 @@ def on_whole_ask(decision: Decision, entry: Entry, ask: Ask, leaves: Leaves) -> 
 def still(decision: Decision, entry: Entry) -> Decision:
     """A later decision on what left and has not come back says so still."""
     recorded = entry.standing.recorded
-    if recorded is None or recorded.preempted is None or decision.reason not in BY_QUOTA:
+    if recorded is None or recorded.preempted is None:
         return decision
-    return saying(decision, recorded.preempted, decision.message)
+    gone = recorded.preempted
+    by_room = gone.of_room and decision.reason is Reason.INSUFFICIENT_CAPACITY
+    if decision.reason not in BY_QUOTA and not by_room:
+        return decision
+    if entry.ask.unit is Unit.REPLICAS:
+        gone = replace(gone, copies=min(gone.copies, decision.shortfall))
+    return saying(decision, gone, decision.message)
 
 
 def saying(decision: Decision, preempted: Preempted, why: str) -> Decision:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from federator.model.ask import Ask, Tier, Unit
-from federator.model.decision import Reason
+from federator.model.decision import TAKES, Reason
 from federator.model.fleet import Commitment, Domain, QuotaAccount, copies_of, remaining
 from federator.model.kubernetes import quantity
 from federator.model.resources import Resources, cell, domain_of, resource_of
@@ -37,6 +37,8 @@ class Leaves:
     whole: bool
     by: Ask
     why: str
+    clusters: Mapping[str, int] = field(default_factory=dict)
+    """Cluster -> so many of them leave there; anywhere where none is named."""
 
 
 @dataclass(slots=True)
@@ -120,6 +122,8 @@ class _Tree:
             for name, domain in self.domains.items()
         }
         self.commitments = commitments
+        self.got: dict[str, int] = {}
+        """uid -> copies that were admitted in earlier rounds of this cycle."""
         projects = set(self.tree.under(root))
         self.round = Round.of(
             self.tree,
@@ -148,12 +152,23 @@ class _Tree:
             for uid, verdict in self.round.run(heads).items():
                 node = heads[uid].node
                 self._note(uid, heads[uid], verdict, staged)
+                if (rest := self._rest(uid, heads[uid], verdict)) is not None:
+                    queues[node].insert(0, (uid, rest))
                 account = self.tree.accounts[self.round.books.account[node]]
                 if account.strict and verdict.outcome is not Outcome.ADMITTED:
                     for other, want in queues[node]:
                         self._wait(other, want, _behind(account, self.heads[uid].ask), staged)
                     queues[node] = []
             queues = {node: queue for node, queue in queues.items() if queue}
+
+    def _rest(self, uid: str, want: Want, verdict: Verdict) -> Want | None:
+        """What of a workload is judged in the next round, because only what is guaranteed to its
+        account was in this one."""
+        copies = want.copies - verdict.assignment.copies
+        if verdict.outcome is not Outcome.ADMITTED or copies <= 0 or verdict.assignment.height:
+            return None
+        self.got[uid] = self.got.get(uid, 0) + verdict.assignment.copies
+        return replace(want, copies=copies, least=1)
 
     def _want(self, entry: Entry) -> Want | None:
         """What an entry lacks; None when nothing, or when its account is not of this tree."""
@@ -268,6 +283,7 @@ class _Tree:
                 return
             staged.clusters[uid] = tuple(sorted(inside))
         if verdict.outcome is Outcome.ADMITTED:
+            staged.rulings.pop(uid, None)
             if assignment.copies < want.copies or assignment.domains:
                 self._rule(entry, want, assignment.copies, self._short(want, verdict), staged)
             return
@@ -279,7 +295,7 @@ class _Tree:
         self._rule(self.heads[uid], want, 0, message, staged)
 
     def _rule(self, entry: Entry, want: Want, more: int, message: str, staged: Staged) -> None:
-        held = self._held(entry)
+        held = self._held(entry) + self.got.get(entry.ask.uid, 0)
         judged = self.ledger.admission(entry.ask, held + want.copies, held)
         copies = held + more
         if copies >= held + want.copies:
@@ -293,11 +309,8 @@ class _Tree:
         account, assignment = self.round.books.account[want.node], verdict.assignment
         if verdict.victims:
             count = len(verdict.victims)
-            victims = "1 other workload was" if count == 1 else f"{count} other workloads were"
-            return (
-                f"FederatedQuota {account} takes back what it lacks for it: {victims} told to leave"
-                " (spec.preemption)"
-            )
+            leave = "1 workload leaves" if count == 1 else f"{count} workloads leave"
+            return f"FederatedQuota {account}{TAKES} for it from others: {leave} (spec.preemption)"
         if verdict.later:
             return (
                 f"FederatedQuota {account} has too little left after what others before it in the"

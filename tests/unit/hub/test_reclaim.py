@@ -3,11 +3,17 @@
 import asyncio
 from typing import Any
 
-from tests.unit.hub.world import World, play, service
+from federator.hub.options import HubOptions
+from federator.hub.records import workloads
+from federator.model import shards
+from tests.unit.hub.test_training_jobs import training
+from tests.unit.hub.world import World, jobset, play, service, small_fleet
+
+TIERS = ("OnDemand", "Preemptible")
 
 
 def below(cpu: str, project: str, **more: Any) -> dict[str, Any]:
-    tiers = {"OnDemand": {"guaranteed": {"cpu": cpu}}}
+    tiers = {key: {"guaranteed": {"cpu": cpu}} for key in TIERS}
     return {"parent": "company", "projects": [project], "tiers": tiers, **more}
 
 
@@ -33,3 +39,340 @@ def test_a_lent_guarantee_comes_back_copy_by_copy_and_both_sides_are_told() -> N
         assert "2 copies left for PinterestService/feed/api of project feed" in placed["message"]
 
     play(scenario)
+
+
+async def tree(world: World, **more: Any) -> None:
+    """company has 8 cpus; ads and feed are guaranteed 4 each, and feed takes what is its own
+    back."""
+    total = {"tiers": {key: {"guaranteed": {"cpu": "8"}} for key in TIERS}}
+    await world.create("FederatedQuota", "", "company", total)
+    await world.create("FederatedQuota", "", "ads", below("4", "ads"))
+    rules = {"preemption": {"reclaim": "Any"}, **more}
+    await world.create("FederatedQuota", "", "feed", below("4", "feed", **rules))
+
+
+async def come_back(world: World, cpus: int) -> None:
+    """feed asks for so much of what is guaranteed to it."""
+    await world.create("PinterestService", "feed", "api", service(cpus, "1", project="feed"))
+    await asyncio.sleep(90)
+    assert sum((await world.shares("feed", "api")).values()) == cpus
+
+
+async def told(world: World, kind: str, name: str) -> str:
+    placed = await world.condition(kind, "ads", name, "Placed")
+    assert (placed["status"], placed["reason"]) == ("False", "Preempted"), placed
+    return str(placed["message"])
+
+
+def test_of_a_job_set_shards_leave_one_by_one_and_what_is_done_stays_done() -> None:
+    async def scenario(world: World) -> None:
+        await tree(world)
+        fast = {"embedded.federator/run-seconds": "120"}
+        await world.create(
+            "PinterestJobSet", "ads", "job", {**jobset(20, 8, "1", fast), "project": "ads"}
+        )
+        await asyncio.sleep(130)
+        before = await world.get("PinterestJobSet", "ads", "job")
+        assert before is not None
+        done = before["status"]["completedIndexes"]
+        assert shards.size(workloads.read_ranges(done)) == 8
+        assert sum((await world.slots("ads", "job")).values()) == 8, "ads has borrowed 4 cpu"
+
+        await come_back(world, 3)
+
+        assert sum((await world.slots("ads", "job")).values()) == 5
+        assert "3 copies left for PinterestService/feed/api" in await told(
+            world, "PinterestJobSet", "job"
+        )
+        assert len([pod for pod in await pods(world, "ads") if running(pod)]) == 5
+        await asyncio.sleep(600)
+        after = await world.get("PinterestJobSet", "ads", "job")
+        assert after is not None
+        assert after["status"]["completedIndexes"] == "0-19"
+
+    play(scenario)
+
+
+def test_a_gang_leaves_as_a_whole_and_comes_back_as_a_whole() -> None:
+    async def scenario(world: World) -> None:
+        await tree(world)
+        await world.create(
+            "PinterestTrainingJob", "ads", "ranker", training(5, "1", 600, project="ads")
+        )
+        await asyncio.sleep(20)
+        assert len([pod for pod in await pods(world, "ads") if running(pod)]) == 6
+
+        await come_back(world, 3)
+
+        assert await world.shares("ads", "ranker") == {}
+        message = await told(world, "PinterestTrainingJob", "ranker")
+        assert "left for PinterestService/feed/api" in message
+        assert not [pod for pod in await pods(world, "ads") if running(pod)]
+        await world.patch("PinterestService", "feed", "api", {"spec": {"replicas": 1}})
+        await asyncio.sleep(60)
+        assert len([pod for pod in await pods(world, "ads") if running(pod)]) == 6
+
+    play(scenario)
+
+
+def test_a_gang_that_is_half_released_leaves_as_a_whole_too() -> None:
+    async def scenario(world: World) -> None:
+        await tree(world)
+        slow = training(5, "1", project="ads", gangTimeoutSeconds=600)
+        slow["template"]["metadata"]["annotations"]["embedded.federator/start-delay-seconds"] = "90"
+        await world.create("PinterestTrainingJob", "ads", "ranker", slow)
+        await asyncio.sleep(20)
+        assert len(await pods(world, "ads")) == 6
+        assert not [pod for pod in await pods(world, "ads") if running(pod)]
+
+        await come_back(world, 3)
+
+        assert await world.shares("ads", "ranker") == {}
+        assert await pods(world, "ads") == []
+
+    play(scenario)
+
+
+def test_of_a_stateful_set_the_highest_ordinals_leave_and_come_back() -> None:
+    async def scenario(world: World) -> None:
+        await tree(world)
+        await world.create("PinterestStatefulSet", "ads", "kv", service(8, "1", project="ads"))
+        await asyncio.sleep(60)
+        await world.settle()
+
+        await come_back(world, 3)
+
+        assert sum((await world.shares("ads", "kv")).values()) == 5
+        assert "3 copies left" in await told(world, "PinterestStatefulSet", "kv")
+        ordinals = [
+            int(pod["metadata"]["labels"]["apps.kubernetes.io/pod-index"])
+            for pod in await pods(world, "ads")
+        ]
+        assert sorted(ordinals) == [0, 1, 2, 3, 4]
+        await world.delete("PinterestService", "feed", "api")
+        await asyncio.sleep(120)
+        assert sum((await world.shares("ads", "kv")).values()) == 8
+
+    play(scenario)
+
+
+def test_nobody_leaves_for_two_in_one_cycle() -> None:
+    """Two workloads of feed come at once; each gets what is its own, and ads loses no more than
+    what both need."""
+
+    async def scenario(world: World) -> None:
+        await tree(world)
+        await world.create("PinterestService", "ads", "web", service(8, "1", project="ads"))
+        await world.settle()
+        for name in ("api", "cron"):
+            await world.create("PinterestService", "feed", name, service(2, "1", project="feed"))
+        await asyncio.sleep(90)
+        await world.settle()
+        for name in ("api", "cron"):
+            assert sum((await world.shares("feed", name)).values()) == 2
+        assert sum((await world.shares("ads", "web")).values()) == 4
+
+    play(scenario)
+
+
+def test_who_left_does_not_come_back_before_the_one_for_whom_it_left() -> None:
+    """What is guaranteed comes first, copy by copy: also of a workload that asks for more than
+    that, and when the one that borrows is older."""
+
+    async def scenario(world: World) -> None:
+        await tree(world)
+        whole = service(6, "1", project="ads", placement={"partial": "RequireAll"})
+        await world.create("PinterestService", "ads", "web", whole)
+        await world.settle()
+        assert await placed(world, "ads", "web") == 6
+        await world.create("PinterestService", "feed", "api", service(5, "1", project="feed"))
+        await asyncio.sleep(120)
+        for _ in range(20):
+            assert await placed(world, "feed", "api") == 5
+            assert await placed(world, "ads", "web") == 0
+            await asyncio.sleep(20)
+
+    play(scenario, fleet=small_fleet(1, nodes=1))
+
+
+async def placed(world: World, namespace: str, name: str) -> int:
+    return sum((await world.shares(namespace, name)).values())
+
+
+async def notice(world: World) -> dict[str, Any]:
+    """What ads' service is told of copies that will leave."""
+    return await world.condition("PinterestService", "ads", "web", "Reclaiming")
+
+
+def test_who_leaves_has_notice_and_both_sides_are_told_when() -> None:
+    async def scenario(world: World) -> None:
+        await tree(world, reclaimNoticeSeconds=120)
+        await world.create("PinterestService", "ads", "web", service(8, "1", project="ads"))
+        await world.settle()
+        await world.create("PinterestService", "feed", "api", service(3, "1", project="feed"))
+        await asyncio.sleep(30)
+
+        said = await notice(world)
+        assert (said["status"], said["reason"]) == ("True", "NoticeGiven")
+        assert said["message"].startswith("3 copies leave for PinterestService/feed/api of project")
+        waits = await world.condition("PinterestService", "feed", "api", "Placed")
+        assert "takes what it lacks for it from others" in waits["message"]
+        assert "after their notice (spec.reclaimNoticeSeconds)" in waits["message"]
+        at = said["message"].rpartition(" at ")[2].rstrip(".")
+        assert f"at {at}" in waits["message"]
+
+        await asyncio.sleep(80)
+        assert (await placed(world, "ads", "web"), await placed(world, "feed", "api")) == (8, 0)
+        await asyncio.sleep(60)
+        assert (await placed(world, "ads", "web"), await placed(world, "feed", "api")) == (5, 3)
+        assert await notice(world) == {}
+
+    play(scenario)
+
+
+def test_a_notice_ends_with_the_one_for_whom_it_was_given() -> None:
+    async def scenario(world: World) -> None:
+        await tree(world, reclaimNoticeSeconds=120)
+        await world.create("PinterestService", "ads", "web", service(8, "1", project="ads"))
+        await world.settle()
+        await world.create("PinterestService", "feed", "api", service(3, "1", project="feed"))
+        await asyncio.sleep(30)
+        assert await notice(world)
+        await world.patch("PinterestService", "feed", "api", {"spec": {"replicas": 1}})
+        await asyncio.sleep(10)
+        assert (await notice(world))["message"].startswith("1 copy leaves for")
+        await world.delete("PinterestService", "feed", "api")
+        await asyncio.sleep(10)
+        assert await notice(world) == {}
+        await asyncio.sleep(300)
+        assert await placed(world, "ads", "web") == 8
+
+    play(scenario)
+
+
+def test_a_new_leader_gives_notice_anew() -> None:
+    async def scenario(world: World) -> None:
+        await tree(world, reclaimNoticeSeconds=120)
+        await world.create("PinterestService", "ads", "web", service(8, "1", project="ads"))
+        await world.settle()
+        await world.create("PinterestService", "feed", "api", service(3, "1", project="feed"))
+        await asyncio.sleep(90)
+        await world.federation.kill("hub")
+        world.federation.start_hub()
+        await asyncio.sleep(60)
+        assert await placed(world, "ads", "web") == 8, "nobody has less notice than was said"
+        await asyncio.sleep(120)
+        assert (await placed(world, "ads", "web"), await placed(world, "feed", "api")) == (5, 3)
+
+    play(scenario)
+
+
+def test_who_is_preemptible_leaves_at_once() -> None:
+    async def scenario(world: World) -> None:
+        await tree(world, reclaimNoticeSeconds=3600)
+        for project, name, count in (("ads", "web", 8), ("feed", "api", 3)):
+            asked = service(count, "1", project=project, tier="Preemptible")
+            await world.create("PinterestService", project, name, asked)
+            await world.settle()
+        await asyncio.sleep(60)
+        assert (await placed(world, "ads", "web"), await placed(world, "feed", "api")) == (5, 3)
+
+    play(scenario)
+
+
+def test_no_more_leave_in_a_minute_than_is_allowed() -> None:
+    async def scenario(world: World) -> None:
+        await tree(world)
+        await world.create("PinterestService", "ads", "web", service(8, "1", project="ads"))
+        await world.settle()
+        await world.create("PinterestService", "feed", "api", service(3, "1", project="feed"))
+        await asyncio.sleep(5)
+        await world.create("PinterestService", "feed", "cron", service(1, "1", project="feed"))
+        await asyncio.sleep(5)
+        assert await placed(world, "ads", "web") == 5
+        waits = await world.condition("PinterestService", "feed", "cron", "Placed")
+        assert "as their turns come (hub.preempted_copies_a_minute)" in waits["message"]
+        await asyncio.sleep(60)
+        assert await placed(world, "ads", "web") == 4
+        assert (await placed(world, "feed", "api"), await placed(world, "feed", "cron")) == (3, 1)
+
+    play(scenario, options=HubOptions(preempted_copies_a_minute=3))
+
+
+FULL = small_fleet(1, nodes=2)
+"""One member with room for 16 copies of a cpu."""
+
+
+async def crowded(world: World, guaranteed: str = "0", **rules: Any) -> None:
+    """bulk fills the fleet in tier Preemptible, and feed asks for three copies."""
+    idle = {"Preemptible": {"guaranteed": {"cpu": guaranteed}, "max": {"cpu": "16"}}}
+    await world.create("FederatedQuota", "", "bulk", {"projects": ["bulk"], "tiers": idle})
+    mine = {"OnDemand": {"guaranteed": {"cpu": "8"}}}
+    feed = {"projects": ["feed"], "tiers": mine, "preemption": rules}
+    await world.create("FederatedQuota", "", "feed", feed)
+    asked = service(16, "1", project="bulk", tier="Preemptible")
+    await world.create("PinterestService", "bulk", "web", asked)
+    await world.settle()
+    assert await placed(world, "bulk", "web") == 16
+    await world.create("PinterestService", "feed", "api", service(3, "1", project="feed"))
+
+
+def test_idle_work_makes_room_for_what_has_quota() -> None:
+    async def scenario(world: World) -> None:
+        await crowded(world, room="Preemptible")
+        await asyncio.sleep(3)
+        assert await placed(world, "bulk", "web") == 13
+        assert await placed(world, "feed", "api") == 0, "the room is not seen free yet"
+        waits = await world.condition("PinterestService", "feed", "api", "Placed")
+        assert waits["reason"] == "InsufficientCapacity"
+        said = "it takes what it lacks: work of tier Preemptible leaves for it"
+        assert said in waits["message"]
+        await asyncio.sleep(120)
+        assert await placed(world, "feed", "api") == 3
+        assert await placed(world, "bulk", "web") == 13
+        gone = await world.condition("PinterestService", "bulk", "web", "Placed")
+        assert (gone["status"], gone["reason"]) == ("False", "Preempted")
+        assert (
+            "3 copies left for PinterestService/feed/api of project feed (Room)" in gone["message"]
+        )
+
+        await world.delete("PinterestService", "feed", "api")
+        await asyncio.sleep(120)
+        assert await placed(world, "bulk", "web") == 16, "it comes back when there is room again"
+
+    play(scenario, fleet=FULL)
+
+
+def test_nobody_makes_room_where_the_account_does_not_say_so() -> None:
+    async def scenario(world: World) -> None:
+        await crowded(world, reclaim="Any")
+        await asyncio.sleep(120)
+        assert await placed(world, "bulk", "web") == 16
+        assert await placed(world, "feed", "api") == 0
+
+    play(scenario, fleet=FULL)
+
+
+def test_what_is_guaranteed_to_idle_work_is_not_taken_for_its_room() -> None:
+    async def scenario(world: World) -> None:
+        await crowded(world, guaranteed="14", room="Preemptible")
+        await asyncio.sleep(300)
+        assert await placed(world, "bulk", "web") == 14
+        assert await placed(world, "feed", "api") == 2
+
+    play(scenario, fleet=FULL)
+
+
+async def pods(world: World, namespace: str) -> list[dict[str, Any]]:
+    """In all members."""
+    return [
+        pod
+        for member in sorted(world.federation.members)
+        for pod in (await world.member(member).list("v1", "pods", namespace=namespace)).items
+    ]
+
+
+def running(pod: dict[str, Any]) -> bool:
+    return (
+        bool(pod["status"].get("phase") == "Running") and "deletionTimestamp" not in pod["metadata"]
+    )

@@ -1,0 +1,103 @@
+"""When those that are to leave do: after the notice that the account which takes back gives, and no
+more in a minute than an operator allows. Work of tier Preemptible leaves at once.
+
+Times are epoch seconds.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from federator.api import raw
+from federator.model.ask import Ask, Tier
+from federator.model.names import WorkloadKey
+from federator.placement.quota.tree import Tree
+from federator.scheduling.admission.holders import Why
+from federator.scheduling.admission.stage import Leaves
+from federator.scheduling.entry import Entry, Noticed
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How many copies may be told to leave now."""
+
+    copies: int
+    full: bool = False
+    """Nobody has left for a while: then any number may, so that what is large has its turn too."""
+    next_s: float = 0.0
+    """Seconds until more may."""
+
+    def less(self, copies: int) -> "Pace":
+        return Pace(self.copies - copies, self.full and not copies, self.next_s)
+
+    def allows(self, copies: int) -> bool:
+        return not copies or self.full or copies <= self.copies
+
+
+AT_ONCE: Final = Pace(1 << 62, full=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Copies of a workload that will leave for another."""
+
+    key: WorkloadKey
+    uid: str
+    noticed: Noticed
+
+    @property
+    def by(self) -> WorkloadKey:
+        return self.noticed.by
+
+
+def needed(leaves: Leaves) -> bool:
+    """Whether who leaves is told before, and counts for the pace."""
+    return leaves.by.tier is not Tier.PREEMPTIBLE and leaves.why != Why.WITHIN
+
+
+def pending(
+    victims: Mapping[str, Leaves], entries: Mapping[str, Entry], tree: Tree, now_s: float
+) -> list[Notice]:
+    """The notices of those that are to leave for one winner; none when all have had theirs. What is
+    to be more copies than was said begins anew."""
+    by = next(iter(victims.values())).by
+    notice_s = max((tree.accounts[name].notice_s for name in tree.charged(by.project)), default=0)
+    if not notice_s:
+        return []
+    notices = [
+        Notice(
+            entries[leaves.uid].key,
+            leaves.uid,
+            _noticed(leaves, entries[leaves.uid], by, notice_s, now_s),
+        )
+        for leaves in victims.values()
+        if needed(leaves)
+    ]
+    return notices if any(notice.noticed.due_s > now_s for notice in notices) else []
+
+
+def _noticed(leaves: Leaves, entry: Entry, by: Ask, notice_s: int, now_s: float) -> Noticed:
+    copies, before = leaves.copies, entry.noticed
+    if before is not None and before.project == by.project and copies <= before.copies:
+        return replace(before, by=by.key, copies=copies)
+    return Noticed(by.key, by.project, leaves.why, copies, float(math.ceil(now_s + notice_s)))
+
+
+def counted(victims: Iterable[Leaves]) -> int:
+    """Copies that count for the pace."""
+    return sum(leaves.copies for leaves in victims if needed(leaves))
+
+
+def until(notices: Iterable[Notice]) -> float:
+    """When all of them have had their notice."""
+    return max((notice.noticed.due_s for notice in notices), default=-math.inf)
+
+
+def sentence(noticed: Noticed) -> str:
+    """What the one that is to leave is told."""
+    one = noticed.copies == 1
+    return (
+        f"{noticed.copies} {'copy leaves' if one else 'copies leave'} for {noticed.by} of project"
+        f" {noticed.project} ({noticed.why}) at {raw.rfc3339(noticed.due_s)}"
+    )

@@ -1,0 +1,216 @@
+"""Whose room one workload takes that has quota and finds no room: work of tier Preemptible, where
+the account of the winner says so (`spec.preemption.room`).
+
+How copies lie on nodes is known only to schedulers. A winner's copy is reckoned to fit where what
+leaves requests as much together; where that lies on several nodes it does not, and more leaves a
+while later. Pure.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from federator.model.ask import Ask, Tier, Unit
+from federator.model.decision import Decision, Reason
+from federator.model.fleet import Commitment, copies_of
+from federator.model.resources import PODS, Resources
+from federator.placement.quota.tree import Tree
+from federator.placement.room.commitments import Commitments
+from federator.placement.room.ledger import Ledger
+from federator.placement.selection import candidates
+from federator.scheduling.admission.holders import Why, least
+from federator.scheduling.admission.stage import Leaves
+
+
+def lacking(ask: Ask, decision: Decision) -> int:
+    """Copies that have quota and no room; 0 for a workload that does not take others' room."""
+    if ask.tier is Tier.PREEMPTIBLE or decision.reason is not Reason.INSUFFICIENT_CAPACITY:
+        return 0
+    if ask.shape.every_node or ask.ordinals is not None:
+        return 0
+    if ask.unit is Unit.REPLICAS:
+        return decision.shortfall
+    return max(min(ask.slots, ask.count) - sum(share.slots for share in decision.shares), 0)
+
+
+def may(ask: Ask, tree: Tree) -> bool:
+    """Whether an account of the project lets its workloads take room."""
+    return any(tree.accounts[name].preemption.room for name in tree.charged(ask.project))
+
+
+@dataclass(slots=True)
+class _Part:
+    """The copies of one workload in one cluster; of one that leaves as a whole all of it."""
+
+    commitment: Commitment
+    clusters: Mapping[str, int]
+    """Cluster -> its copies there."""
+    most: int
+    """Of them may leave: so many, or 1 for all."""
+
+    def frees(self, count: int) -> Iterator[tuple[str, Resources]]:
+        for cluster, copies in self.clusters.items():
+            share = copies * count if self.commitment.whole else count
+            yield cluster, self.commitment.shape.requests * share
+
+
+@dataclass(slots=True)
+class _Trial:
+    """What leaves on trial, and how many of the winner's copies that makes room for."""
+
+    requests: Resources
+    freed: dict[str, Resources] = field(default_factory=dict)
+
+    def take(self, part: _Part, count: int) -> None:
+        for cluster, amounts in part.frees(count):
+            self.freed[cluster] = self.freed.get(cluster, Resources()) + amounts
+
+    def give_back(self, part: _Part, count: int) -> None:
+        for cluster, amounts in part.frees(count):
+            self.freed[cluster] = self.freed[cluster] - amounts
+
+    def fits(self) -> int:
+        return sum(map(self._fit, self.freed.values()))
+
+    def _fit(self, amounts: Resources) -> int:
+        needs = [(name, need) for name, need in self.requests.items() if need and name != PODS]
+        return min((amounts[name] // need for name, need in needs), default=0)
+
+    def with_more(self, part: _Part, count: int) -> int:
+        self.take(part, count)
+        fits = self.fits()
+        self.give_back(part, count)
+        return fits
+
+
+def victims(
+    ask: Ask, lacks: int, commitments: Commitments, ledger: Ledger, spared: Collection[str]
+) -> list[Leaves]:
+    """The least that leaves so that the winner has room for what it lacks, or for as much as there
+    can be. `spared`: uids of those that cannot leave now. Candidates are taken in this order: the
+    lowest priority, then the newest."""
+    opened = {
+        name
+        for name, place in candidates.places(ask, ledger.snapshot, ledger).items()
+        if place.refusal is None
+    }
+    parts = list(_parts(_candidates(commitments, spared), opened, _Guarantees(ledger)))
+    trial, taken = _Trial(ask.shape.requests), list[tuple[_Part, int]]()
+    for part in parts:
+        if trial.fits() >= lacks:
+            break
+        before = trial.fits()
+        most = min(trial.with_more(part, part.most), lacks)
+        if most <= before and not _small(part, ask):
+            continue
+        enough = least(1, part.most, lambda n, of=part, to=most: trial.with_more(of, n) >= to)  # type: ignore[misc]
+        count = part.most if enough is None else enough
+        trial.take(part, count)
+        taken.append((part, count))
+    whole = ask.whole or ask.policy.require_all
+    reached = min(trial.fits(), lacks)
+    if not reached or (whole and reached < lacks):
+        return []
+    return [
+        leaves for part, count in _kept(trial, taken, reached) for leaves in _told(part, count, ask)
+    ]
+
+
+def _small(part: _Part, ask: Ask) -> bool:
+    """Whether several of its copies together may make room for one of the winner's."""
+    return not ask.shape.requests.within(part.commitment.shape.requests)
+
+
+def _kept(
+    trial: _Trial, taken: Sequence[tuple[_Part, int]], reached: int
+) -> Iterator[tuple[_Part, int]]:
+    """Without what is not needed in the end, the last taken first."""
+    kept: list[tuple[_Part, int]] = []
+    for part, count in reversed(taken):
+        trial.give_back(part, count)
+        needed = least(0, count, lambda n, of=part: trial.with_more(of, n) >= reached)  # type: ignore[misc]
+        stays = count if needed is None else needed
+        trial.take(part, stays)
+        if stays:
+            kept.append((part, stays))
+    return reversed(kept)
+
+
+def _told(part: _Part, count: int, by: Ask) -> Iterator[Leaves]:
+    commitment = part.commitment
+    if commitment.whole:
+        yield Leaves(commitment.uid, commitment.copies, True, by, str(Why.ROOM))
+        return
+    cluster = next(iter(part.clusters))
+    yield Leaves(commitment.uid, count, False, by, str(Why.ROOM), {cluster: count})
+
+
+def _candidates(commitments: Commitments, spared: Collection[str]) -> list[Commitment]:
+    found = (
+        commitment
+        for commitment in commitments
+        if commitment.tier is Tier.PREEMPTIBLE
+        and commitment.copies
+        and not commitment.shape.every_node
+        and commitment.uid not in spared
+    )
+    return sorted(found, key=lambda one: (one.priority, -_newest(one), one.uid))
+
+
+def _newest(commitment: Commitment) -> int:
+    return max((holding.seq for holding in commitment.holdings), default=0)
+
+
+def _parts(
+    held: Iterable[Commitment], opened: Collection[str], guarantees: "_Guarantees"
+) -> Iterator[_Part]:
+    """Where their room helps, as far as their accounts' guarantees let them leave."""
+    for commitment in held:
+        there = {
+            holding.cluster: copies
+            for holding in commitment.holdings
+            if (copies := copies_of(holding)) and holding.cluster in opened
+        }
+        if not there:
+            continue
+        if commitment.whole:
+            if guarantees.spare(commitment, commitment.copies) == commitment.copies:
+                yield _Part(commitment, there, 1)
+            continue
+        for cluster, copies in sorted(there.items()):
+            if most := guarantees.spare(commitment, copies):
+                yield _Part(commitment, {cluster: copies}, most)
+
+
+class _Guarantees:
+    """What accounts use beyond what is guaranteed to them in tier Preemptible: only that leaves."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._uses, self._over = ledger.uses, dict[tuple[str, str], int]()
+
+    def spare(self, commitment: Commitment, copies: int) -> int:
+        """How many of so many copies may leave; they count as gone for the next that asks."""
+        tree, requests = self._uses.tree, commitment.shape.requests
+        limits = [
+            (name, resource, requests[resource])
+            for name in tree.charged(commitment.project)
+            for resource in requests
+            if self._beyond(name, resource) is not None and requests[resource]
+        ]
+        most = min(
+            (max(self._over[name, resource], 0) // each for name, resource, each in limits),
+            default=copies,
+        )
+        most = min(most, copies)
+        for name, resource, each in limits:
+            self._over[name, resource] -= most * each
+        return most
+
+    def _beyond(self, name: str, resource: str) -> int | None:
+        """None where nothing is guaranteed."""
+        if (name, resource) not in self._over:
+            root = self._uses.tree.line(name)[-1]
+            balance = self._uses.balances(root, Tier.PREEMPTIBLE).get(resource, {}).get(name)
+            if balance is None or not balance.guaranteed:
+                return None
+            self._over[name, resource] = balance.used - balance.guaranteed
+        return self._over[name, resource]
