@@ -30,6 +30,7 @@ OWN: Mapping[str, frozenset[str]] = {
     "workload Stalled": frozenset({"NotStalled", "Failed"}),
     "workload QuotaUnlimited": frozenset({"NoQuota"}),
     "workload ProjectRefused": frozenset({"NotAllowed"}),
+    "workload Reclaiming": frozenset({"NoticeGiven"}),
     "workload DecisionRefused": frozenset({"NotTheHubs"}),
     "workload SpreadViolated": frozenset({"SpreadUnsatisfiable"}),
     "workload Suspended": frozenset({"Suspended"}),
@@ -285,6 +286,7 @@ ELSEWHERE: Mapping[str, str] = {
     "workload ProjectRefused: NotAllowed": (
         "No workload of these worlds names a project that no quota has."
     ),
+    "workload Reclaiming: NoticeGiven": "No quota of these worlds takes anything back.",
     "anywhere: IdentityNotAllowed": (
         "No workload of these worlds names an account, a role or a class of its own."
     ),

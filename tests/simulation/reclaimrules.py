@@ -1,0 +1,404 @@
+"""What is judged while tenants of one tree take back what they lent: by decisions, statuses and
+pods, in the plain meaning of their fields.
+
+The rules know nothing of `federator.scheduling` and `federator.placement`. Each copy asks for one
+cpu, and a gang for one for each of its pods, so that amounts are counts.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from federator.api import raw
+from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
+from federator.kinds import registry
+from federator.model.ask import Unit
+from federator.model.shards import Ranges
+from tests.simulation import charges, promises
+from tests.simulation.invariants import Obj, all_of, finished
+
+if TYPE_CHECKING:
+    from tests.unit.hub.world import World
+
+TAKEN: Final = "6 no guarantee is taken"
+TREE: Final = "6 the tree holds"
+BOTH: Final = "6 who left is gone"
+TOLD: Final = "6 both sides are told"
+NOWHERE: Final = "2 nobody leaves for nowhere"
+SEEN: Final = "2 room is seen free"
+WHOLE: Final = "7 a gang leaves as a whole"
+DONE: Final = "1 done stays done"
+SERVED: Final = "10 a guarantee comes back"
+WINDOW_S: Final = 60.0
+"""For so long it may not be held against a hub what it could not have heard."""
+TOLD_S: Final = 60.0
+"""A status follows its decision within this."""
+SAID_S: Final = 10.0
+"""And the decision of a winner those that left for it."""
+MILLI: Final = 1000
+KINDS: Final = {
+    "PinterestService": "pinterest.com/service",
+    "PinterestJobSet": "pinterest.com/jobset",
+    "PinterestStatefulSet": "pinterest.com/statefulset",
+    "PinterestTrainingJob": "pinterest.com/trainingjob",
+}
+"""Kind -> the label of its pods that has its name."""
+
+
+class Broken(AssertionError):
+    """A rule was broken."""
+
+    def __init__(self, seed: int, rule: str, what: str) -> None:
+        super().__init__(f"seed {seed}: {rule}: {what}")
+        self.rule = rule
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One decision as it was last seen."""
+
+    facts: DecisionFacts
+    asked: int
+    """Copies that its workload asked for then."""
+    cpus: int
+    """What it holds."""
+    since_s: float
+    done: Ranges
+
+
+@dataclass
+class Taking:
+    """Somebody left for a winner, who is not judged yet."""
+
+    at_s: float
+    by: str
+
+
+@dataclass
+class Rules:
+    seed: int
+    world: "World"
+    total: int
+    guaranteed: dict[str, int] = field(default_factory=dict)
+    """By project, whose account has the same name; cpus."""
+    seen: Counter[str] = field(default_factory=Counter)
+    decisions: dict[str, Seen] = field(default_factory=dict)
+    """uid of the workload -> its decision."""
+    freed: list[tuple[float, str, int]] = field(default_factory=list)
+    """(when, project, cpus) that nobody took: scaled away, deleted, done."""
+    takings: list[Taking] = field(default_factory=list)
+    words: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
+    """Workload -> what its decisions said, and when."""
+    done: dict[str, Ranges] = field(default_factory=dict)
+    trouble_s: float = 0.0
+    """When something last went wrong."""
+    breach: Broken | None = None
+    """What was broken first by a decision."""
+
+    @property
+    def now_s(self) -> float:
+        return self.world.federation.clock.monotonic()
+
+    def trouble(self) -> None:
+        """Something went wrong until now."""
+        self.trouble_s = self.now_s
+
+    def broken(self, rule: str, what: str) -> Broken:
+        return Broken(self.seed, rule, f"{what} (at {self.now_s:.0f} s)")
+
+    # -- what is read --------------------------------------------------------------------------
+
+    def _workloads(self) -> dict[str, Obj]:
+        host = self.world.federation.host
+        every = (obj for kind in registry.WORKLOADS for obj in all_of(host, kind))
+        return {obj["metadata"]["uid"]: obj for obj in every}
+
+    def _facts(self) -> Iterator[DecisionFacts]:
+        for obj in all_of(self.world.federation.host, "PlacementDecision"):
+            if (facts := decision_facts(obj)).terms.shape is not None:
+                yield facts
+
+    def used(self, project: str) -> int:
+        return sum(one.cpus for one in self.decisions.values() if _project(one.facts) == project)
+
+    # -- at every decision -----------------------------------------------------------------------
+
+    def written(self) -> bool:
+        """A hub wrote a decision, or deleted one. Returns whether somebody was told to leave. What
+        was broken is raised by the next `look`: here it would end the request of the hub."""
+        if self.breach is not None:
+            return False
+        try:
+            return self._written()
+        except Broken as breach:
+            self.breach = breach
+            return False
+
+    def _written(self) -> bool:
+        objs, before = self._workloads(), self.decisions
+        now = {
+            facts.workload_uid: self._seen(facts, objs.get(facts.workload_uid))
+            for facts in self._facts()
+        }
+        self.decisions = now
+        for uid, gone in before.items():
+            if uid not in now:
+                self.freed.append((self.now_s, _project(gone.facts), gone.cpus))
+        left = False
+        for uid, one in now.items():
+            former = before.get(uid)
+            if former is None or former.facts.resource_version != one.facts.resource_version:
+                text = str(one.facts.key)
+                self.words.setdefault(text, []).append((self.now_s, one.facts.terms.message))
+                left |= self._judged(former, one, objs.get(uid))
+        return left
+
+    def _seen(self, facts: DecisionFacts, obj: Obj | None) -> Seen:
+        former = self.decisions.get(facts.workload_uid)
+        done = former.done if former is not None else ()
+        if obj is not None:  # what is gone has done what it had
+            done = finished(obj)
+        assert facts.terms.shape is not None
+        each = facts.terms.shape.requests["cpu"]
+        same = former is not None and former.facts.seq == facts.seq
+        since_s = former.since_s if former is not None and same else self.now_s
+        cpus = charges.held(facts, done) * each // MILLI
+        return Seen(facts, facts.terms.wanted, cpus, since_s, done)
+
+    def _judged(self, former: Seen | None, one: Seen, obj: Obj | None) -> bool:
+        """Whether it was told to leave by this decision."""
+        facts, gone = one.facts, one.facts.terms.preempted
+        self._judge_tree(former, one)
+        had = former.cpus if former is not None else 0
+        if one.cpus > had:
+            self._judge_growth(former, one)
+        told_before = former.facts.terms.preempted if former is not None else None
+        left = gone is not None and (
+            told_before is None or told_before.by != gone.by or gone.copies > told_before.copies
+        )
+        if not left:
+            if one.cpus < had:
+                self._judge_loss(former, one, obj)
+                self.freed.append((self.now_s, _project(facts), had - one.cpus))
+            return False
+        assert gone is not None
+        assert former is not None
+        self.seen["left"] += 1
+        self.seen[f"left {facts.key.kind}"] += 1
+        self._judge_victim(former, one, obj)
+        if gone.project != _project(facts):
+            self.seen["reclaimed"] += 1
+            self._judge_guarantee(former, one, obj)
+        else:
+            self.freed.append((self.now_s, _project(facts), had - one.cpus))
+        self.takings.append(Taking(self.now_s, str(gone.by)))
+        return True
+
+    def _judge_tree(self, former: Seen | None, one: Seen) -> None:
+        """No account of the tree uses more than it may, and more than before."""
+        accounts = promises.Accounts(all_of(self.world.federation.host, "FederatedQuota"))
+        project, uid = _project(one.facts), one.facts.workload_uid
+        had = former.cpus if former is not None else 0
+
+        def use(_: str, of: str) -> int:
+            return self.used(of) * MILLI
+
+        def before(_: str, of: str) -> int:
+            return (self.used(of) - (self.decisions[uid].cpus - had) * (of == project)) * MILLI
+
+        for text in accounts.breaches(project, "OnDemand", use, before):
+            held = {str(other.facts.key): other.cpus for other in self.decisions.values()}
+            raise self.broken(TREE, f"{one.facts.key}: {text}; all hold {held}")
+
+    def _judge_loss(self, former: Seen | None, one: Seen, obj: Obj | None) -> None:
+        """Copies went without anybody's having taken them."""
+        facts = one.facts
+        if former is None or obj is None or facts.terms.unit is Unit.SHARDS:
+            return
+        asked = raw.integer(obj, "spec", "replicas", default=1)
+        if one.cpus < min(former.cpus, asked) and former.asked <= asked:
+            raise self.broken(NOWHERE, f"{facts.key} goes from {former.cpus} to {one.cpus}")
+
+    def _judge_victim(self, former: Seen, one: Seen, obj: Obj | None) -> None:
+        facts, gone = one.facts, one.facts.terms.preempted
+        assert gone is not None
+        if str(facts.terms.reason) != "Preempted" or str(gone.by) not in facts.terms.message:
+            raise self.broken(TOLD, f"{facts.key} left for {gone.by}: {facts.terms.message}")
+        for share in facts.shares:
+            before = former.facts.share_of(share.cluster)
+            if share.slots > (before.slots if before is not None else 0):
+                raise self.broken(BOTH, f"{facts.key} left for {gone.by} and grew there: {share}")
+        if one.cpus >= former.cpus:
+            raise self.broken(BOTH, f"{facts.key} left for {gone.by} and keeps {one.cpus}")
+        told = former.facts.terms.preempted
+        more = gone.copies - (told.copies if told is not None and told.by == gone.by else 0)
+        if not _indivisible(facts, obj) and former.cpus - one.cpus < min(more, former.cpus):
+            kept = former.cpus - one.cpus
+            raise self.broken(BOTH, f"{facts.key}: {more} left for {gone.by}, {kept} went")
+        if _indivisible(facts, obj) and one.cpus:
+            raise self.broken(WHOLE, f"{facts.key} keeps {one.cpus} of {former.cpus}")
+
+    def _judge_guarantee(self, former: Seen, one: Seen, obj: Obj | None) -> None:
+        """What it leaves its account is what is guaranteed, but for a part of the last that went;
+        what the account gave up itself lately it may have had still when this was decided."""
+        project = _project(one.facts)
+        unit = former.cpus if _indivisible(one.facts, obj) else 1
+        recent = sum(
+            cpus for at_s, of, cpus in self.freed if of == project and at_s > self.now_s - WINDOW_S
+        )
+        left = self.used(project) + recent
+        if left <= self.guaranteed[project] - unit:
+            raise self.broken(
+                TAKEN,
+                f"{one.facts.key} leaves, and {project} has {left} of the"
+                f" {self.guaranteed[project]} guaranteed to it",
+            )
+
+    def _judge_growth(self, former: Seen | None, one: Seen) -> None:
+        """Where it grows there is room beside all that is given and all that still runs."""
+        facts = one.facts
+        for share in facts.shares:
+            before = former.facts.share_of(share.cluster) if former is not None else None
+            if share.slots <= (before.slots if before is not None else 0):
+                continue
+            self.seen["grew"] += 1
+            booked, has = self._booked(share.cluster), self._has(share.cluster)
+            if booked > has:
+                given, running = self._given(share.cluster), self._running(share.cluster)
+                beside = {
+                    str(other.facts.key): (given[uid], running[uid])
+                    for uid, other in self.decisions.items()
+                }
+                what = f"{facts.key} grows in {share.cluster}: {booked} of {has} cpus are taken"
+                raise self.broken(SEEN, f"{what}; given and there: {beside}")
+
+    def _booked(self, cluster: str) -> int:
+        given, running = self._given(cluster), self._running(cluster)
+        return sum(max(given[uid], running[uid]) for uid in {*given, *running})
+
+    def _given(self, cluster: str) -> Counter[str]:
+        """By workload, the cpus that its decision gives it there."""
+        given = Counter[str]()
+        for uid, one in self.decisions.items():
+            assert one.facts.terms.shape is not None
+            here = replace(
+                one.facts, shares=tuple(s for s in one.facts.shares if s.cluster == cluster)
+            )
+            given[uid] = (
+                charges.held(here, one.done) * one.facts.terms.shape.requests["cpu"] // MILLI
+            )
+        return given
+
+    def _running(self, cluster: str) -> Counter[str]:
+        """By workload, the pods that are there. Those of workloads that are gone count under ""."""
+        member, objs = self.world.federation.members[cluster], self._workloads()
+        names = {
+            (KINDS[obj["kind"]], obj["metadata"]["namespace"], obj["metadata"]["name"]): uid
+            for uid, obj in objs.items()
+            if obj["kind"] in KINDS
+        }
+        running = Counter[str]()
+        for entry in member.store.items(member.registry.get("", "pods")):
+            meta, pod = entry.obj["metadata"], entry.obj
+            ended = raw.text(pod, "status", "phase") in ("Succeeded", "Failed")
+            if not ended and raw.text(pod, "spec", "nodeName"):
+                labels = raw.text_map(pod, "metadata", "labels").items()
+                found = (names.get((label, meta["namespace"], of)) for label, of in labels)
+                running[next(filter(None, found), "")] += 1
+        return running
+
+    def _has(self, cluster: str) -> int:
+        member = self.world.federation.members[cluster]
+        nodes = member.store.items(member.registry.get("", "nodes"))
+        return sum(int(node.obj["status"]["allocatable"]["cpu"]) for node in nodes)
+
+    # -- from time to time -----------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Judges what nobody writes a decision about, and what should have followed from one.
+        Raises `Broken`."""
+        if self.breach is not None:
+            raise self.breach
+        objs = self._workloads()
+        for uid, obj in objs.items():
+            if obj["kind"] == "PinterestJobSet":
+                before, now = self.done.get(uid, ()), finished(obj)
+                if before != now:
+                    self._judge_done(uid, before, now)
+        for uid, one in self.decisions.items():
+            if uid in objs:
+                self._judge_status(one, objs[uid])
+        for taking in [one for one in self.takings if self.now_s > one.at_s + SAID_S]:
+            self.takings.remove(taking)
+            self._judge_winner(taking)
+
+    def _is_due(self, at_s: float) -> bool:
+        return self.now_s > max(at_s, self.trouble_s) + TOLD_S
+
+    def _judge_done(self, uid: str, before: Ranges, now: Ranges) -> None:
+        if any(low not in _numbers(now) for low in _numbers(before)):
+            raise self.broken(DONE, f"{uid}: {before} was done, and now only {now}")
+        self.done[uid] = now
+        if (one := self.decisions.get(uid)) is not None:
+            again = self._seen(one.facts, self._workloads()[uid])
+            self.decisions[uid] = again
+            self.freed.append((self.now_s, _project(one.facts), one.cpus - again.cpus))
+
+    def _judge_status(self, one: Seen, obj: Obj) -> None:
+        gone = one.facts.terms.preempted
+        if gone is None or not self._is_due(one.since_s):
+            return
+        placed = raw.condition(obj, "Placed")
+        if placed.get("reason") != "Preempted" or str(gone.by) not in placed.get("message", ""):
+            raise self.broken(TOLD, f"the status of {one.facts.key} says {dict(placed)}")
+        self.seen["told"] += 1
+
+    def _judge_winner(self, taking: Taking) -> None:
+        """It has said that others leave for it, unless something went wrong then."""
+        since_s = taking.at_s - WINDOW_S
+        said = [text for at_s, text in self.words.get(taking.by, ()) if at_s >= since_s]
+        if any("takes what it lacks" in text for text in said):
+            self.seen["winner told"] += 1
+        elif self.trouble_s < since_s:
+            raise self.broken(TOLD, f"{taking.by}, for which others left, says {said}")
+
+    def at_rest(self) -> None:
+        """Everybody has what is guaranteed, as far as it is asked for."""
+        objs = self._workloads()
+        for one in self.decisions.values():
+            facts, obj = one.facts, objs.get(one.facts.workload_uid)
+            if obj is None or _indivisible(facts, obj) or facts.terms.unit is Unit.SHARDS:
+                continue
+            project = _project(facts)
+            lacks = raw.integer(obj, "spec", "replicas", default=1) - one.cpus
+            if lacks > 0 and self.used(project) < self.guaranteed[project]:
+                raise self.broken(
+                    SERVED,
+                    f"{facts.key} lacks {lacks}, and {project} has {self.used(project)} of the"
+                    f" {self.guaranteed[project]} guaranteed to it: {facts.terms.message}",
+                )
+        self._judge_members()
+
+    def _judge_members(self) -> None:
+        """What was told to leave is not there any more."""
+        for name in self.world.federation.members:
+            given, running = self._given(name), self._running(name)
+            for uid, one in self.decisions.items():
+                if running[uid] > given[uid]:
+                    what = f"{one.facts.key} has {running[uid]} pods in {name}, given {given[uid]}"
+                    raise self.broken(BOTH, what)
+
+
+def _project(facts: DecisionFacts) -> str:
+    return facts.terms.project
+
+
+def _indivisible(facts: DecisionFacts, obj: Obj | None) -> bool:
+    """Whether fewer of its copies are of no use."""
+    whole = facts.key.kind == "PinterestTrainingJob"
+    return whole or raw.text(obj or {}, "spec", "placement", "partial") == "RequireAll"
+
+
+def _numbers(ranges: Ranges) -> set[int]:
+    return {number for low, high in ranges for number in range(low, high + 1)}

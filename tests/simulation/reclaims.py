@@ -1,0 +1,275 @@
+"""A quarter of a virtual hour of tenants who lend, borrow and come back for what is theirs: one seeded world
+after another, judged by objects alone.
+
+`python -m tests.simulation.reclaims --seeds 0-9`. A campaign of its own beside `run`: here quotas
+are a tree whose accounts reclaim, somebody borrows most of the time, and what goes wrong goes wrong
+while some have left and those for whom they left are not there yet. What is judged is in
+`reclaimrules`.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import random
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+from federator.hub.options import HubOptions
+from federator.kube.wire.transport import Request
+from federator.sandbox import virtual_time
+from federator.sandbox.fleetfile import FleetSpec, MemberSpec, Pool
+from tests.simulation.reclaimrules import Broken, Rules
+from tests.simulation.running import Plant
+from tests.unit.hub.world import HUB, World, service
+
+PLAY_S: Final = 600.0
+SETTLES_S: Final = 420.0
+"""After the last fault; the last retry without a hint is 300 s away."""
+LOOK_S: Final = 1.0
+NODE_CPUS: Final = 8
+PROJECTS: Final = ("ads", "feed", "ml")
+DECISIONS: Final = "placementdecisions"
+ACTS: Final = (
+    *("borrow", "return", "borrow", "return", "low", "high", "gang", "batch", "ordinals"),
+    *("hub", "cut", "slow", "lost", "armed", "armed"),
+)
+
+
+class Tenants(World):
+    """A world whose decisions are judged as they are written."""
+
+    def __init__(self, seed: int, rng: random.Random) -> None:
+        names = "abc"[: rng.randint(2, 3)]
+        pools = [Pool(count=2, cpu=str(NODE_CPUS), memory="64Gi")]
+        fleet = FleetSpec(members=[MemberSpec(name=name, nodes=pools) for name in names])
+        self.rules: Rules | None = None
+        self.armed = ""
+        """What goes wrong as soon as somebody leaves."""
+        self.struck = asyncio.Event()
+        super().__init__(fleet, HubOptions(), seed)
+
+    def heard(self, process: str, cluster: str, request: Request, status: int) -> None:
+        super().heard(process, cluster, request, status)
+        wrote = request.method != "GET" and cluster == "host" and status < 300
+        if self.rules is None or process != HUB or not wrote or DECISIONS not in request.path:
+            return
+        if self.rules.written() and self.armed:
+            self.struck.set()
+
+
+class Play:
+    """One world and what happens in it."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(f"{seed}/reclaims")
+        self.world = Tenants(seed, self.rng)
+        self.members = sorted(self.world.federation.members)
+        tight = self.rng.random() < 0.5
+        whole = 2 * NODE_CPUS * len(self.members)
+        self.total = whole if tight else whole * 2 // 3
+        """What company has, in cpus, of which each copy takes one: all that there is, or less."""
+        self.rules = Rules(seed, self.world, self.total)
+        self.guaranteed = self.rules.guaranteed
+        self.batch = self.gang = 0
+
+    async def begin(self) -> None:
+        rng, world = self.rng, self.world
+        await world.create("FederatedQuota", "", "company", tier(self.total))
+        spare = rng.choice((0, 0, 3))
+        for project in PROJECTS:
+            amount = (self.total - spare) // len(PROJECTS)
+            within = rng.choice(("Never", "LowerPriority"))
+            rules = {"reclaim": "Any", "withinProject": within}
+            more = {"parent": "company", "projects": [project], "preemption": rules}
+            await world.create("FederatedQuota", "", project, {**tier(amount), **more})
+            self.guaranteed[project] = amount
+        indivisible = rng.random() < 0.3
+        for project in PROJECTS:
+            whole = (
+                {"placement": {"partial": "RequireAll"}} if indivisible and project == "ml" else {}
+            )
+            asked = self.service(project, 1, 0, **whole)
+            await world.create("PinterestService", project, "web", asked)
+            await world.create("PinterestService", project, "api", self.service(project, 1, 100))
+        asked = {**self.service("feed", 1, 0), "replicas": rng.randint(1, 4)}
+        await world.create("PinterestStatefulSet", "feed", "kv", asked)
+
+    def service(self, project: str, replicas: int, priority: int, **more: Any) -> dict[str, Any]:
+        asked = service(replicas, cpu="1", project=project, priority=priority, **more)
+        stops = self.rng.choice(("0", "5-30"))
+        asked["template"]["metadata"] = {"annotations": {"embedded.federator/stop-seconds": stops}}
+        return asked
+
+    async def scale(self, project: str, name: str, replicas: int) -> None:
+        kind = "PinterestStatefulSet" if name == "kv" else "PinterestService"
+        await self.world.patch(kind, project, name, {"spec": {"replicas": replicas}})
+
+    async def happen(self) -> None:
+        while True:
+            await asyncio.sleep(self.rng.uniform(2.0, 40.0))
+            await self.act(self.rng.choice(ACTS))
+
+    async def act(self, act: str) -> None:
+        rng, project = self.rng, self.rng.choice(PROJECTS)
+        match act:
+            case "borrow":
+                await self.scale(project, "web", rng.randint(1, self.total))
+            case "return":
+                await self.scale(project, "web", self.guaranteed[project] - rng.randint(0, 2))
+            case "low":
+                await self.scale(project, "web", rng.randint(0, 2))
+            case "high":
+                await self.scale(project, "api", rng.randint(0, self.guaranteed[project] // 2))
+            case "ordinals":
+                await self.scale("feed", "kv", rng.randint(0, self.total // 2))
+            case "gang" | "batch":
+                await self.job(act)
+            case "armed":
+                self.world.armed = rng.choice(("hub", "cut", "slow", "lost"))
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self.world.struck.wait(), 60.0)
+                self.world.struck.clear()
+                wrong, self.world.armed = self.world.armed, ""
+                await self.wrong(wrong)
+            case _:
+                await self.wrong(act)
+
+    async def job(self, which: str) -> None:
+        """A training job or a job set of ads or ml, instead of the one before."""
+        rng, world, project = self.rng, self.world, self.rng.choice(("ads", "ml"))
+        number = getattr(self, which)
+        kind = "PinterestTrainingJob" if which == "gang" else "PinterestJobSet"
+        for before in PROJECTS:
+            if await world.get(kind, before, f"{which}-{number}") is not None:
+                await world.delete(kind, before, f"{which}-{number}")
+        setattr(self, which, number + 1)
+        container = {"name": "main", "image": "t:1", "resources": {"requests": {"cpu": "1"}}}
+        run_s = str(rng.choice((20, 120, 600)))
+        template: dict[str, Any] = {
+            "metadata": {"annotations": {"embedded.federator/run-seconds": run_s}},
+            "spec": {"containers": [container]},
+        }
+        spec: dict[str, Any] = {"project": project, "template": template}
+        if which == "gang":
+            workers = {"name": "worker", "replicas": rng.randint(1, 5)}
+            spec |= {"components": [{"name": "master"}, workers], "gangTimeoutSeconds": 60}
+        else:
+            template["spec"]["restartPolicy"] = "Never"
+            spec |= {"shards": rng.randint(4, 20), "parallelism": rng.randint(2, 8)}
+        await world.create(kind, project, f"{which}-{number + 1}", spec)
+
+    async def wrong(self, what: str) -> None:
+        rng, world = self.rng, self.world
+        self.rules.seen[what] += 1
+        self.rules.trouble()
+        match what:
+            case "hub":
+                await world.federation.kill(HUB)
+                await asyncio.sleep(rng.uniform(0.0, 20.0))
+                world.federation.start_hub()
+                self.rules.trouble()
+            case "cut":
+                name = rng.choice(self.members)
+                await world.cut(name)
+                await asyncio.sleep(rng.uniform(10.0, 120.0))
+                world.heal(name)
+                self.rules.trouble()
+            case "slow":
+                world.hold_up("host", "", rng.uniform(1.0, 8.0))
+                await asyncio.sleep(rng.uniform(5.0, 40.0))
+                world.clear()
+                self.rules.trouble()
+            case _:
+                world.lose_reply("host", "PUT", DECISIONS)
+                self.rules.trouble()
+
+    async def finale(self) -> None:
+        """Two of them borrow what the third lends, one of them little, and the third comes back for
+        all of it; nothing goes wrong any more."""
+        little, much, third = self.rng.sample(PROJECTS, 3)
+        await self.scale("feed", "kv", 0)
+        for project in PROJECTS:
+            await self.scale(project, "api", 0)
+            await self.scale(project, "web", 0)
+        await self.looking(60.0)
+        amount = self.guaranteed[third]
+        await self.scale(much, "web", self.guaranteed[much] + amount - 2)
+        await self.looking(30.0)
+        await self.scale(little, "web", self.guaranteed[little] + 2)
+        await self.looking(60.0)
+        await self.scale(third, "web", amount)
+
+    async def looking(self, for_s: float) -> None:
+        until_s = self.rules.now_s + for_s
+        while self.rules.now_s < until_s:
+            self.rules.look()
+            await asyncio.sleep(LOOK_S)
+
+    async def run(self) -> Counter[str]:
+        world, clock = self.world, self.world.federation.clock
+        try:
+            await world.federation.start()
+            await self.begin()
+            await world.settle()
+            world.rules = self.rules
+            self.rules.written()
+            happening = asyncio.create_task(self.happen(), name="what happens")
+            until_s = clock.monotonic() + PLAY_S
+            while clock.monotonic() < until_s:
+                self.rules.look()
+                if happening.done():
+                    happening.result()
+                await asyncio.sleep(LOOK_S)
+            happening.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await happening
+            world.heal()
+            world.clear()
+            if HUB not in world.federation.tasks:
+                world.federation.start_hub()
+            self.rules.trouble()
+            await self.finale()
+            await self.looking(SETTLES_S)
+            self.rules.at_rest()
+        finally:
+            await world.federation.stop()
+        return self.rules.seen
+
+
+def tier(cpus: int) -> dict[str, Any]:
+    return {"tiers": {"OnDemand": {"guaranteed": {"cpu": str(cpus)}}}}
+
+
+async def _play(seed: int) -> Counter[str]:
+    return await Play(seed).run()
+
+
+def played(seed: int, plant: Plant | None = None) -> Counter[str]:
+    """Plays the world of a seed. Raises `Broken`. Returns how often each thing was seen."""
+    with plant.patched() if plant is not None else contextlib.nullcontext():
+        return virtual_time.run(_play(seed))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """One line for each seed; 1 when a rule was broken."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", default="0-9", help="first and last seed")
+    first, _, last = parser.parse_args(arguments).seeds.partition("-")
+    logging.disable(logging.WARNING)
+    seen, broken = Counter[str](), 0
+    for seed in range(int(first), int(last or first) + 1):
+        try:
+            seen += (found := played(seed))
+            print(seed, dict(sorted(found.items())), flush=True)
+        except Broken as breach:
+            broken += 1
+            print(breach, flush=True)
+    print(dict(sorted(seen.items())), f"{broken} broken")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
