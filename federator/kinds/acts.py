@@ -33,7 +33,8 @@ class Outcome(StrEnum):
     GIVES_ORDINALS = (
         "gives up its highest ordinals, as many as are needed; they come back to their claims"
     )
-    STOPS = "stops as a whole, and begins again when there is quota; completed shards stay so"
+    GIVES_SLOTS = "runs as many fewer shards at once as are needed; completed shards stay so"
+    STOPS = "stops as a whole, and begins again when there is quota"
     KEEPS = "keeps what it has; others are told to leave"
     AS_BOUND = "in as many clusters at once as the policy says, in all when it says nothing"
     IN_TURN = "in one cluster after the other, in more at once when the policy says so"
@@ -64,8 +65,10 @@ def _rebalance(verbs: WorkloadVerbs) -> Outcome:
 def _preempt(verbs: WorkloadVerbs) -> Outcome:
     if verbs.every_node:
         return Outcome.KEEPS
-    if verbs.unit is Unit.SHARDS:
+    if verbs.gang is not None:
         return Outcome.STOPS
+    if verbs.unit is Unit.SHARDS:
+        return Outcome.GIVES_SLOTS
     return Outcome.GIVES_COPIES if verbs.ordinals is None else Outcome.GIVES_ORDINALS
 
 

@@ -146,6 +146,11 @@ AROUND = {
         "--for=deleted;"
         " kubectl delete fq infra",
     ),
+    "docs/using/borrowing.md": Around(
+        f"mkdir -p config; cp -r {ROOT}/config/examples config/",
+        "kubectl delete psvc render -n clips; federator wait psvc/render -n clips --for=deleted;"
+        " kubectl delete fq clips search studio; kubectl delete ns clips search",
+    ),
     "docs/using/training.md": Around(
         f"mkdir -p config; cp -r {ROOT}/config/examples config/",
         "kubectl delete ptj ranker -n ml; federator wait ptj/ranker -n ml --for=deleted;"

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -289,6 +290,57 @@ def test_policies_and_labels_move_a_service(fleet: Fleet) -> None:
     until(lambda: where() == [first, *others], lambda: f"without a policy it runs in {where()}")
     kubectl("wait", "--for=jsonpath={.status.ready}=60", "psvc/moved", *space, "--timeout=60s")
     kubectl("delete", "psvc/moved", "pp/elsewhere", *space)
+
+
+def test_a_borrowed_quota_is_reclaimed(fleet: Fleet) -> None:
+    kubectl = fleet.host
+    half = {"OnDemand": {"guaranteed": {"cpu": "200m"}}}
+    for name, spec in (
+        (
+            "studio",
+            {"unknownProjects": "Allow", "tiers": {"OnDemand": {"guaranteed": {"cpu": "400m"}}}},
+        ),
+        ("clips", {"parent": "studio", "projects": ["clips"], "tiers": half}),
+        (
+            "search",
+            {"parent": "studio", "projects": ["search"], "tiers": half}
+            | {"preemption": {"reclaim": "Any"}},
+        ),
+    ):
+        kubectl("apply", "-f", fleet.manifest(workloads.account(name, iamRoles=["role-*"], **spec)))
+    for name in ("clips", "search"):
+        kubectl("create", "ns", name)
+    kubectl("apply", "-f", fleet.manifest(workloads.service("web", "clips", 20, project="clips")))
+    fleet.ready("clips", "psvc/web")
+    assert fleet.replicas("deploy", "clips", "web") == 20
+
+    kubectl("apply", "-f", fleet.manifest(workloads.service("api", "search", 8, project="search")))
+    fleet.ready("search", "psvc/api")
+    assert fleet.replicas("deploy", "search", "api") == 8
+    until(
+        lambda: fleet.replicas("deploy", "clips", "web") == 12,
+        lambda: f"{fleet.replicas('deploy', 'clips', 'web')} copies of the borrower are there",
+    )
+
+    def placed() -> dict[str, Any]:
+        found = kubectl.json("get", "psvc", "web", "-n", "clips")["status"]["conditions"]
+        return next(row for row in found if row["type"] == "Placed")
+
+    until(lambda: placed()["reason"] == "Preempted", lambda: f"it is told {placed()}")
+    assert "8 copies left for PinterestService/search/api of project search" in placed()["message"]
+    told = re.compile(r"Warning\s+Preempted")
+    until(
+        lambda: told.search(kubectl("describe", "psvc", "web", "-n", "clips")) is not None,
+        lambda: "no Event",
+        10,
+    )
+    kubectl("delete", "psvc", "api", "-n", "search")
+    until(
+        lambda: fleet.replicas("deploy", "clips", "web") == 20,
+        lambda: "what it lent does not come back",
+    )
+    kubectl("delete", "psvc", "web", "-n", "clips")
+    kubectl("delete", "fq", "clips", "search", "studio")
 
 
 def test_a_settled_federation_writes_nothing_also_after_a_restart(fleet: Fleet) -> None:

@@ -47,6 +47,16 @@ def service(name: str, namespace: str, replicas: int, **spec: Any) -> dict[str, 
     }
 
 
+def account(name: str, **spec: Any) -> dict[str, Any]:
+    """A FederatedQuota."""
+    return {
+        "apiVersion": "federation.pinterest.com/v1alpha1",
+        "kind": "FederatedQuota",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
 def jobset(name: str, namespace: str, shards: int, parallelism: int) -> dict[str, Any]:
     return {
         "apiVersion": "pinterest.com/v1beta1",
