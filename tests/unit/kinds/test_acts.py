@@ -9,7 +9,7 @@ import pytest
 from federator.kinds import acts, asks, registry
 from federator.kinds.acts import Act, Outcome
 from federator.model.ask import Ask, Policy, Unit
-from federator.model.decision import Decision, Reason, Share
+from federator.model.decision import TAKES, Decision, Reason, Share
 from federator.model.fleet import (
     ClusterView,
     Commitment,
@@ -139,11 +139,11 @@ def test_who_is_to_give_up_quota_does_what_the_table_says(kind: str) -> None:
     if said is Outcome.KEEPS:
         assert not decisions
         (lacking,) = (decided.decision for decided in made.decided)
-        assert "told to leave" not in lacking.message
+        assert TAKES not in lacking.message
         return
     (decision,) = decisions
     assert decision.reason is Reason.PREEMPTED
-    before, now = (sum(share.count for share in shares) for shares in (held, decision.shares))
+    before, now = (sum(map(copies_of, shares)) for shares in (held, decision.shares))
     assert now == (0 if said is Outcome.STOPS else before - 1)
     if said is Outcome.GIVES_ORDINALS:
         assert [share.ranges for share in decision.shares] == [((0, now - 1),)]
