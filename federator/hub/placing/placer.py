@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from federator.api.placement import placementdecision
-from federator.hub.cache import policying, progress, restored
+from federator.hub.cache import policying, progress, restored, rollout_view
 from federator.hub.cache.router import Changed, MemberTurn, SliceTurn
 from federator.hub.cache.state import HubState
 from federator.hub.host import decision_writer
@@ -23,7 +23,7 @@ from federator.hub.host.events import Events
 from federator.hub.host.in_force import SpecsInForce
 from federator.hub.members.member import Member
 from federator.hub.metering import figures
-from federator.hub.placing import former, move_budget
+from federator.hub.placing import move_budget
 from federator.hub.placing.dues import Due
 from federator.hub.placing.move_budget import MoveBuckets
 from federator.hub.placing.pledges import Pledges
@@ -503,7 +503,7 @@ class Placing:
             self.state.signals.freed()
 
     async def _write(self, item: Due, decision: Decision, revision: str) -> Mapping[str, Any]:
-        leaving = former.leaving(self.state, item.record, decision)
+        leaving = rollout_view.still_leaving(self.state, item.record, decision)
         record = item.record
         decision = dataclasses.replace(
             decision, moved=move_budget.moved(record, decision, decision.as_of)
@@ -518,7 +518,7 @@ class Placing:
             item.ask,
             leaving,
             rebalanced=rebalanced,
-            given=former.given(self.state, record, decision),
+            given=rollout_view.still_given(self.state, record, decision),
             revision=revision,
             content=self._content(item, (decision.under or item.ask).generation),
             failovers=self.moves.failovers(record, decision),

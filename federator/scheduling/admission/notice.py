@@ -7,9 +7,9 @@ Times are epoch seconds.
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Final
 
-from federator.api import raw
 from federator.model.ask import Ask, Tier
 from federator.model.names import WorkloadKey
 from federator.placement.quota.tree import Tree
@@ -99,5 +99,10 @@ def sentence(noticed: Noticed) -> str:
     one = noticed.copies == 1
     return (
         f"{noticed.copies} {'copy leaves' if one else 'copies leave'} for {noticed.by} of project"
-        f" {noticed.project} ({noticed.why}) at {raw.rfc3339(noticed.due_s)}"
+        f" {noticed.project} ({noticed.why}) at {moment(noticed.due_s)}"
     )
+
+
+def moment(epoch_s: float) -> str:
+    """A time as people read it."""
+    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from federator.api import raw
 from federator.model.ask import Ask, Unit
 from federator.model.decision import TAKES, Decision, Preempted, Reason
 from federator.model.fleet import copies_of, remaining
@@ -90,7 +89,7 @@ def turns(
         elif pending := notice.pending(victims, entries, terms.tree, terms.now_s):
             leaving.notices += pending
             leaving.later[key] = max(notice.until(pending) - terms.now_s, MOMENT_S)
-            at = raw.rfc3339(notice.until(pending))
+            at = notice.moment(notice.until(pending))
             _wait(winner, staged, f"at {at}, after their notice (spec.reclaimNoticeSeconds)")
         elif not pace.allows(count):
             leaving.unsure.add(key)
