@@ -208,15 +208,15 @@ class _Batch:
                 continue
             if not decided.entry.takes_room:
                 spared = {other.decision.uid for other in self.decided}
-                found = rooms.victims(ask, lacks, self.commitments, self.ledger, spared)
-                turns = preempting.room_turns(found, self.commitments, others)
+                leavers = rooms.victims(ask, lacks, self.commitments, self.ledger, spared)
+                turns = preempting.room_turns(leavers, self.commitments, others)
                 if not turns:
                     continue
                 for turn in turns:
                     self.decide(turn)
                 takers.add(decided.key)
-            told = preempting.takes_room(decided.decision)
-            self.decided[at] = replace(decided, decision=told)
+            speaking = preempting.takes_room(decided.decision)
+            self.decided[at] = replace(decided, decision=speaking)
         return frozenset(takers)
 
 

@@ -59,13 +59,13 @@ class Notices:
     def settle(self, made: Cycle) -> Iterator[WorkloadKey]:
         """Takes over what a cycle says. Yields those that are told something else now."""
         decided = {entry.key for entry in made.decided} - made.unsure
-        told = {one.key: (one.uid, one.noticed) for one in made.notices}
-        void = [key for key, (_, one) in self._given.items() if one.by in decided]
-        for key in dict.fromkeys((*void, *told)):
+        news = {entry.key: (entry.uid, entry.noticed) for entry in made.notices}
+        void = [key for key, (_, entry) in self._given.items() if entry.by in decided]
+        for key in dict.fromkeys((*void, *news)):
             before = self._given.pop(key, None)
-            if key in told:
-                self._given[key] = told[key]
-            if before != told.get(key):
+            if key in news:
+                self._given[key] = news[key]
+            if before != news.get(key):
                 yield key
         self._left += made.preempted
         self._took |= dict.fromkeys(made.room_takers, self._at_s)
@@ -75,7 +75,7 @@ class Notices:
         any more."""
         self._given.pop(key, None)
         self._took.pop(key, None)
-        void = [other for other, (_, one) in self._given.items() if one.by == key]
+        void = [other for other, (_, entry) in self._given.items() if entry.by == key]
         for other in void:
             del self._given[other]
         return void

@@ -61,7 +61,9 @@ class _Domains:
             limited = self.limited.get((name, commitment.tier))
             if not limited:
                 continue
-            copies = sum(copies_of(one) for one in commitment.holdings if one.cluster in clusters)
+            copies = sum(
+                copies_of(holding) for holding in commitment.holdings if holding.cluster in clusters
+            )
             for resource in limited:
                 if amount := commitment.shape.requests[resource] * copies:
                     mine = cells.setdefault((commitment.project, commitment.tier), {})

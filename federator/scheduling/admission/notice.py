@@ -96,10 +96,10 @@ def until(notices: Iterable[Notice]) -> float:
 
 def sentence(noticed: Noticed) -> str:
     """What the one that is to leave is told."""
-    one = noticed.copies == 1
+    leave = "1 copy leaves" if noticed.copies == 1 else f"{noticed.copies} copies leave"
     return (
-        f"{noticed.copies} {'copy leaves' if one else 'copies leave'} for {noticed.by} of project"
-        f" {noticed.project} ({noticed.why}) at {moment(noticed.due_s)}"
+        f"{leave} for {noticed.by} of project {noticed.project} ({noticed.why})"
+        f" at {moment(noticed.due_s)}"
     )
 
 

@@ -77,12 +77,12 @@ def turns(
     """The turns of all that leave; those that are due lose their own. Nobody leaves for two in one
     cycle. A winner for which not all can be told now waits, and nobody leaves for it."""
     entries = _entries(staged, due, commitments, find)
-    told: dict[str, Leaves] = {}
+    accepted: dict[str, Leaves] = {}
     leaving, pace = Leaving(), terms.pace
     for winner in dict.fromkeys(leaves.by.uid for leaves in staged.leaving):
         victims = _together(leaves for leaves in staged.leaving if leaves.by.uid == winner)
         key, count = next(iter(victims.values())).by.key, notice.counted(victims.values())
-        if any(uid in told or uid not in entries for uid in victims):
+        if any(uid in accepted or uid not in entries for uid in victims):
             leaving.unsure.add(key)
             if find is not nobody:
                 _wait(winner, staged, f"not now: {BUSY}")
@@ -96,12 +96,12 @@ def turns(
             leaving.later[key] = max(pace.next_s, MOMENT_S)
             _wait(winner, staged, "as their turns come (hub.preempted_copies_a_minute)")
         else:
-            told |= victims
+            accepted |= victims
             leaving.counted += count
             pace = pace.less(count)
-    for uid in told:
+    for uid in accepted:
         due.pop(entries[uid].key, None)
-    leaving.turns = [Turn(entries[uid], leaves.by.key, leaves) for uid, leaves in told.items()]
+    leaving.turns = [Turn(entries[uid], leaves.by.key, leaves) for uid, leaves in accepted.items()]
     return leaving
 
 
@@ -123,17 +123,19 @@ def _entries(
 
 def _together(every: Iterable[Leaves]) -> dict[str, Leaves]:
     """By workload, what it gives up in several domains together."""
-    found: dict[str, Leaves] = {}
+    together: dict[str, Leaves] = {}
     for leaves in every:
-        before = found.get(leaves.uid)
+        before = together.get(leaves.uid)
         if before is None:
-            found[leaves.uid] = leaves
+            together[leaves.uid] = leaves
             continue
         clusters = {**before.clusters}
         for name, copies in leaves.clusters.items():
             clusters[name] = clusters.get(name, 0) + copies
-        found[leaves.uid] = replace(before, copies=before.copies + leaves.copies, clusters=clusters)
-    return found
+        together[leaves.uid] = replace(
+            before, copies=before.copies + leaves.copies, clusters=clusters
+        )
+    return together
 
 
 def _wait(winner: str, staged: Staged, when: str) -> None:
@@ -171,9 +173,9 @@ def where(entry: Entry, leaves: Leaves) -> Entry:
     return replace(entry, standing=replace(standing, capped={**standing.capped, **most}))
 
 
-def room_turns(found: Sequence[Leaves], commitments: Commitments, find: Find) -> list[Turn]:
+def room_turns(leavers: Sequence[Leaves], commitments: Commitments, find: Find) -> list[Turn]:
     """The turns of all that leave for one that has no room; none when not all can be told now."""
-    victims, turns = _together(found), list[Turn]()
+    victims, turns = _together(leavers), list[Turn]()
     for uid, leaves in victims.items():
         commitment = commitments.commitment(uid)
         entry = find(commitment.key) if commitment is not None else None

@@ -111,7 +111,9 @@ def victims(
     if not reached or (whole and reached < lacks):
         return []
     return [
-        leaves for part, count in _kept(trial, taken, reached) for leaves in _told(part, count, ask)
+        leaves
+        for part, count in _kept(trial, taken, reached)
+        for leaves in _leaves(part, count, ask)
     ]
 
 
@@ -135,7 +137,7 @@ def _kept(
     return reversed(kept)
 
 
-def _told(part: _Part, count: int, by: Ask) -> Iterator[Leaves]:
+def _leaves(part: _Part, count: int, by: Ask) -> Iterator[Leaves]:
     commitment = part.commitment
     if commitment.whole:
         yield Leaves(commitment.uid, commitment.copies, True, by, str(Why.ROOM))
@@ -145,7 +147,7 @@ def _told(part: _Part, count: int, by: Ask) -> Iterator[Leaves]:
 
 
 def _candidates(commitments: Commitments, spared: Collection[str]) -> list[Commitment]:
-    found = (
+    preemptible = (
         commitment
         for commitment in commitments
         if commitment.tier is Tier.PREEMPTIBLE
@@ -153,7 +155,10 @@ def _candidates(commitments: Commitments, spared: Collection[str]) -> list[Commi
         and not commitment.shape.every_node
         and commitment.uid not in spared
     )
-    return sorted(found, key=lambda one: (one.priority, -_newest(one), one.uid))
+    return sorted(
+        preemptible,
+        key=lambda commitment: (commitment.priority, -_newest(commitment), commitment.uid),
+    )
 
 
 def _newest(commitment: Commitment) -> int:
