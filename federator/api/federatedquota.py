@@ -261,9 +261,7 @@ class Spec(Model):
     """How one of several domains is taken."""
     preemption: PreemptionRules | None = None
     """Who leaves when a workload of this account lacks quota. Nobody when left out."""
-    reclaim_notice_seconds: (
-        Annotated[int, Field(ge=0, le=86_400, json_schema_extra={"format": "int32"})] | None
-    ) = None
+    reclaim_notice_seconds: Count | None = None
     """Others that leave for a workload of this account are told so long before, except in tier
     Preemptible. They leave at once when left out."""
     ordering: Literal["Priority", "FairShare", "BorrowLast"] | None = None
@@ -510,7 +508,9 @@ def to_status(
     shown = [
         tier
         for tier in Tier
-        if tier in account.tiers or used[tier] or any(map(_promised, usage.get(tier, {}).values()))
+        if tier in account.tiers
+        or used[tier]
+        or any(row.guaranteed for row in usage.get(tier, {}).values())
     ]
     parts, rows = [], []
     for tier in shown:
@@ -535,10 +535,6 @@ def to_status(
         "usage": rows,
     }
     return status | ({"waiting": waiting} if waiting else {})
-
-
-def _promised(balance: Balance) -> bool:
-    return bool(balance.guaranteed)
 
 
 def _rendered(amounts: Mapping[str, int]) -> dict[str, str] | None:
