@@ -505,13 +505,8 @@ def to_status(
         tier: Resources({name: balance.used for name, balance in usage.get(tier, {}).items()})
         for tier in Tier
     }
-    shown = [
-        tier
-        for tier in Tier
-        if tier in account.tiers
-        or used[tier]
-        or any(row.guaranteed for row in usage.get(tier, {}).values())
-    ]
+    promised = {tier for tier, of in usage.items() if any(row.guaranteed for row in of.values())}
+    shown = [tier for tier in Tier if tier in account.tiers or used[tier] or tier in promised]
     parts, rows = [], []
     for tier in shown:
         limit = account.tiers[tier].maximum if tier in account.tiers else None
