@@ -9,10 +9,11 @@ the share of their project in the order of a cycle.
 
 import bisect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from federator.model.ask import Ask
+from federator.model.decision import Reason
 from federator.model.names import WorkloadKey
 from federator.placement.quota.quota import BY_QUOTA
 from federator.scheduling.queue import NOTHING, Queue
@@ -66,6 +67,8 @@ class Backlog(Queue):
         self._live = live
         self._room = room
         self._lines: dict[object, _Line] = {}
+        self._of_kind: dict[object, object] = {}
+        """What works that are alike have in common -> the last line that some of them joined."""
         self._place: dict[WorkloadKey, tuple[object, _Age]] = {}
         """Work -> its line, and its place there."""
         self._opened: set[str] = set()
@@ -115,6 +118,23 @@ class Backlog(Queue):
                 asked += line.ages
         return [key for _, key in sorted(asked)]
 
+    def joined(self, running: Running) -> bool:
+        """Where many wait, a work that has just come waits beside others that are alike, if a
+        decision on it would say what theirs said. Whether it does.
+        """
+        if len(self) <= FEW or running.work.recorded is not None:
+            return False
+        line = self._lines.get(self._of_kind.get(_kind(running.ask)))
+        if line is None or not self._is_hopeless(line):
+            return False
+        key = running.ask.key
+        self.settle([key], {key: replace(line.waiting, key=key)})
+        return True
+
+    def reason(self, key: WorkloadKey) -> Reason:
+        """What a work in the backlog waits for."""
+        return self._inadmissible[key].reason
+
     def replaceable(self, running: Running) -> bool:
         """Whether the work waits in a line, and what is known of one is known of all there."""
         place = self._place.get(running.ask.key)
@@ -124,7 +144,10 @@ class Backlog(Queue):
         """Whether a decision on this work would say again what the last one said, whatever was
         given to others since it was asked for."""
         place = self._place.get(running.ask.key)
-        if place is None or not self._sure or not self._as_one(line := self._lines[place[0]]):
+        return place is not None and self._is_hopeless(self._lines[place[0]])
+
+    def _is_hopeless(self, line: _Line) -> bool:
+        if not self._sure or not self._as_one(line):
             return False
         if line.by_quota:
             return self._room.of_quota(line.ask) == 0
@@ -158,6 +181,8 @@ class Backlog(Queue):
     def _line_up(self, key: WorkloadKey, waiting: Waiting) -> None:
         running = self._live[key]
         likeness = _likeness(running, waiting)
+        if likeness != key:
+            self._of_kind[_kind(running.ask)] = likeness
         before = self._place.get(key)
         if before is not None and before[0] == likeness:
             return
@@ -192,6 +217,11 @@ def _likeness(running: Running, waiting: Waiting) -> object:
         or (decision is not None and decision.preempted is not None)
     ):
         return ask.key
+    return (_kind(ask), waiting.reason, waiting.clusters)
+
+
+def _kind(ask: Ask) -> object:
+    """All that a decision reads of an ask for which nothing was decided yet, but name and age."""
     return (
         id(ask.policy),
         id(ask.shape),
@@ -202,7 +232,4 @@ def _likeness(running: Running, waiting: Waiting) -> object:
         ask.project,
         ask.tier,
         ask.priority,
-        ask.run_s,
-        waiting.reason,
-        waiting.clusters,
     )

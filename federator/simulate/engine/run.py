@@ -201,8 +201,7 @@ class _Simulation:
 
     def _submit(self, work: Work) -> None:
         running = Running(work, self.world.asks.of(work))
-        self.world.live[running.ask.key] = running
-        self.world.put(running.ask.key)
+        self.world.submit(running)
 
     def _decide(self) -> None:
         """Cycles, until nothing is due."""

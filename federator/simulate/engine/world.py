@@ -101,6 +101,16 @@ class World:
         for name in clusters:
             self.commitments.reported(name, self.seq)
 
+    def submit(self, running: Running) -> None:
+        """A new work is due, or waits beside those that are alike and could get nothing now."""
+        key = running.ask.key
+        self.live[key] = running
+        if self.inadmissible.joined(running):
+            running.waits_from(self.now_s, self.inadmissible.reason(key).value)
+            self.decided(running)
+        else:
+            self.put(key)
+
     def bar(self, running: Running) -> None:
         """The work is not put before its time has come, if it has one."""
         if running.barred_s > self.now_s:
