@@ -156,14 +156,17 @@ def _worded(  # noqa: PLR0917 what `decide` knows by then
     }
     has = {share.cluster: share for share in shares}
     why = _why(waiting)
-    reason = Reason.MAY_STILL_RUN if blocked and made.reason is Reason.CHOSEN else made.reason
+    message, reason = made.message, made.reason
+    if blocked and reason is Reason.CHOSEN:
+        reason = Reason.MAY_STILL_RUN
+        message = f"{shards.size(given)} of {made.wanted - done} shards have a place"
     return replace(
         made,
         wanted=made.wanted - done,
         shares=shares,
         shortfall=made.shortfall + blocked,
         reason=reason,
-        message=f"{made.message}; {why}" if why else made.message,
+        message=f"{message}; {why}" if why else message,
         verdicts=tuple(_verdict(verdict, has, why) for verdict in made.verdicts),
         seq=max((holding.seq for holding in mine.values()), default=seq) if as_held else seq,
         tolerated={name: taints for name, taints in made.tolerated.items() if name in has},

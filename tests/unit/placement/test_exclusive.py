@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from federator.api import membercluster
 from federator.model import shards
 from federator.model.ask import Ask, Policy
 from federator.model.decision import Decision, Reason
@@ -116,6 +117,29 @@ def test_the_inputs_hash_of_what_may_overlap_is_as_it_was() -> None:
     exclusively = inputs.inputs_hash(replace(plain, exclusive=True), snapshot)
     assert inputs.inputs_hash(plain, snapshot) != exclusively
     assert "Exclusive" not in inputs.ask_text(plain, "")
+
+
+def _cluster(word: str, *, last_heard: str, ready: str = "Unknown") -> dict[str, Any]:
+    ready_condition = {"type": "Ready", "status": ready, "reason": "Unreachable"}
+    return {
+        "metadata": {"name": "a"},
+        "spec": {"fenced": word},
+        "status": {"lastHeard": last_heard, "conditions": [ready_condition]},
+    }
+
+
+def test_a_fence_is_about_one_silence() -> None:
+    first, second = "2026-03-01T03:12:40Z", "2026-03-01T09:00:00Z"
+    assert membercluster.fenced(_cluster(first, last_heard=first))
+    assert membercluster.to_view(_cluster(first, last_heard=first), 0.0).fenced
+    assert membercluster.declared_dead(_cluster(first, last_heard=first))
+    assert not membercluster.fenced(_cluster(first, last_heard=second))
+    assert not membercluster.fenced(_cluster(first, last_heard=first, ready="True"))
+    assert not membercluster.fenced(_cluster("", last_heard=""))
+    by_word = _cluster("", last_heard=first)
+    by_word["spec"] = {"declaredDead": first}
+    assert membercluster.declared_dead(by_word)
+    assert not membercluster.fenced(by_word)
 
 
 class Running:

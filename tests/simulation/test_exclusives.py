@@ -1,0 +1,52 @@
+"""Job sets whose shards may not run twice: they never do, and each planted bug lets one."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from federator.api import membercluster, raw
+from federator.placement import exclusive
+from tests.simulation import exclusives
+from tests.simulation.mutations import instead
+from tests.simulation.running import Plant
+
+SEEDS = (1,)
+
+
+def _given_at_once(_: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda share, former, busy, finished: share
+
+
+def _death_is_enough(_: Callable[..., Any]) -> Callable[..., Any]:
+    def fenced(obj: Any) -> bool:
+        same = raw.text(obj, "spec", "declaredDead") == raw.text(obj, "status", "lastHeard")
+        return same and raw.condition(obj, "Ready").get("status") != "True"
+
+    return fenced
+
+
+PLANTS: dict[str, tuple[Plant, tuple[int, ...]]] = {
+    "given before it is gone": (instead(exclusive, "_given", _given_at_once), (1, 3)),
+    "declared death is a fence": (instead(membercluster, "fenced", _death_is_enough), (1, 3)),
+}
+"""What is wrong -> (the bug, seeds in one of which a shard must be seen to run twice)."""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_shard_runs_twice_and_all_have_a_place_in_the_end(seed: int) -> None:
+    seen = exclusives.played(seed)
+    assert seen["moved"]
+    assert seen["fenced"]
+
+
+@pytest.mark.parametrize("bug", sorted(PLANTS))
+def test_with_a_planted_bug_a_shard_runs_twice(bug: str) -> None:
+    plant, seeds = PLANTS[bug]
+    for seed in seeds:
+        try:
+            exclusives.played(seed, plant)
+        except exclusives.Broken as broken:
+            if broken.rule == exclusives.TWICE:
+                return
+    raise AssertionError(f"{bug} was not caught in seeds {seeds}")
