@@ -110,6 +110,7 @@ async def gathered(
     """The facts about one workload (`advice.facts`): computed from the host's objects, or by the
     leader where the caller may not read those."""
     from federator.advice import facts
+    from federator.api import raw
     from federator.cli import uncarried
     from federator.hub import offline
     from federator.kinds import registry
@@ -121,11 +122,15 @@ async def gathered(
     except errors.NotFound:
         common.fail(f'{kind.plural} "{name}" not found in namespace {namespace}')
     objs: list[dict[str, Any]] = [{**obj, "apiVersion": kind.api_version, "kind": kind.kind}]
+    kinds = [*situations.READ, "PlacementDecision"]
+    if raw.condition(obj, "Placed").get("status") != "True":
+        kinds += registry.WORKLOADS  # who else waits
     try:
-        for other in (*situations.READ, "PlacementDecision"):
+        for other in kinds:
             row = registry.KINDS[other]
             listing = await client.list(row.api_version, row.plural)
-            objs += listing.items
+            head = {"apiVersion": row.api_version, "kind": other}
+            objs += [{**item, **head} for item in listing.items]
     except errors.Denied:
         if leader is None:
             raise

@@ -132,28 +132,31 @@ class Future:
 
 def returned(nodes: Nodes, shape: PodShape, copies: int, limits: Ints) -> Nodes:
     """The nodes after so many copies have gone, from those nodes that are emptiest and may have had
-    them. A copy may be charged what its pod does not request, so what it gives back is cut to what
-    a node has (`limits`, as of `limits_of`)."""
+    them. A copy may be charged what its pod does not request: those for which no node is short of
+    all that they are charged go from where something of it is in use, and what they give back is
+    cut to what a node has (`limits`, as of `limits_of`)."""
+    need = nodes_module.need_in(nodes.names, shape)
+    for strict in (True, False):
+        if copies > 0 and need.any() and nodes.counts.size:
+            nodes, copies = _returned(nodes, shape, copies, limits, strict=strict)
+    return nodes
+
+
+def _returned(
+    nodes: Nodes, shape: PodShape, copies: int, limits: Ints, *, strict: bool
+) -> tuple[Nodes, int]:
+    """(the nodes, copies that have found no node)."""
     need = nodes_module.need_in(nodes.names, shape)
     used = np.flatnonzero(need)
-    if copies <= 0 or not used.size or not nodes.counts.size:
-        return nodes
     most = limits[:, nodes.kinds]
-    gaps = np.where(most == UNLIMITED, UNLIMITED, most - nodes.free)[used] // need[used, None]
-    counted = np.array([nodes.names[index] == PODS for index in used])
-    heights = np.maximum(gaps[~counted].max(axis=0, initial=0), 0)
-    if counted.all():
-        heights = np.maximum(gaps.min(axis=0), 0)
-    elif counted.any():
-        heights = np.minimum(heights, np.maximum(gaps[counted][0], 0))
+    heights = _heights(nodes, need, most, strict=strict)
     makes = nodes.makes
     if makes.tainted:
         open_to = [
             taints.untolerated(make.taints, shape.tolerations) is None for make in makes.every
         ]
         heights[~np.array(open_to)[nodes.kinds]] = 0
-    bounded = np.maximum(most[used], 1)
-    emptiness = (nodes.free[used] / bounded).sum(axis=0)
+    emptiness = (nodes.free[used] / np.maximum(most[used], 1)).sum(axis=0)
     each = np.zeros(nodes.counts.size, dtype=np.int64)
     parts: list[tuple[int, int, int]] = []
     for row in np.argsort(-emptiness, kind="stable").tolist():
@@ -167,7 +170,21 @@ def returned(nodes: Nodes, shape: PodShape, copies: int, limits: Ints) -> Nodes:
         whole, rest = divmod(copies, height)
         parts += [(row, number, took) for number, took in ((whole, height), (1, rest)) if number]
         copies = 0
-    return _given(nodes, need, each, [part for part in parts if part[2]], most)
+    return _given(nodes, need, each, [part for part in parts if part[2]], most), copies
+
+
+def _heights(nodes: Nodes, need: Ints, most: Ints, *, strict: bool) -> Ints:
+    """Copies that each node may have had: by all that they are charged, or by the most of it."""
+    used = np.flatnonzero(need)
+    gaps = np.where(most == UNLIMITED, UNLIMITED, most - nodes.free)[used] // need[used, None]
+    counted = np.array([nodes.names[index] == PODS for index in used])
+    heights: Ints = np.maximum(gaps.min(axis=0), 0)
+    if strict or counted.all():
+        return heights
+    heights = np.maximum(gaps[~counted].max(axis=0), 0)
+    if counted.any():
+        heights = np.minimum(heights, np.maximum(gaps[counted][0], 0))
+    return heights
 
 
 def _given(

@@ -17,7 +17,7 @@ from federator.model.decision import Reason
 from federator.model.fleet import Commitment, FleetSnapshot, QuotaAccount
 from federator.model.names import WorkloadKey
 from federator.placement.room.commitments import Commitments
-from federator.scheduling import cycle
+from federator.scheduling import cycle, ordering
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Entry
 from federator.scheduling.queue import Queue
@@ -270,7 +270,8 @@ class Job:
 
 def played(works: Sequence[Job], sizes: Sequence[int]) -> list[tuple[str, float, float]]:
     """Plays works that end exactly when they say, one second of room reports being instant. Returns
-    of each that ever reserved: its name, when it started, and when it was first told to."""
+    of each that ever reserved as the first of those that wait: its name, when it started, and when
+    it was first told to."""
     commitments, queue, numbers = Commitments(), Queue(), itertools.count(1)
     asks = [
         wide(job.width, job.run_s, name=f"j{at}", created_s=float(job.submit_s))
@@ -306,8 +307,10 @@ def played(works: Sequence[Job], sizes: Sequence[int]) -> list[tuple[str, float,
                 seq=numbers.__next__,
             )
             queue.settle(due, made.inadmissible, made.kept)
+            first = min(queue.for_room(), key=ordering.standing, default=None)
             for kept in made.kept.values():
-                promised.setdefault(kept.ask.key, kept.start_s)
+                if kept.ask is first:
+                    promised.setdefault(kept.ask.key, kept.start_s)
             for one in made.decided:
                 commitments.assume(one.after)
                 if one.decision.shares:

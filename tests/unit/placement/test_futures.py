@@ -1,0 +1,54 @@
+"""The room of one cluster later on."""
+
+from federator.model.ask import PodShape
+from federator.model.fleet import Capacity, NodeRow
+from federator.model.resources import Resources
+from federator.placement.room import futures
+from federator.placement.room.futures import End, Future
+from federator.placement.room.nodes import Nodes
+
+NODE = Resources({"cpu": 32_000, "memory": 128 << 30, "pods": 110})
+
+
+def row(count: int, cpu: int, memory: int, pods: int) -> NodeRow:
+    """Nodes on which so much is in use."""
+    return NodeRow(count, NODE, NODE - Resources({"cpu": cpu, "memory": memory, "pods": pods}))
+
+
+def shape(cpu: int, memory: int = 64 << 20) -> PodShape:
+    return PodShape(Resources({"cpu": cpu, "memory": memory, "pods": 1}))
+
+
+def future(*rows: NodeRow, ends: list[End]) -> Future:
+    capacity = Capacity(rows)
+    return Future(capacity, Nodes.of(rows), None, ends)
+
+
+def test_room_comes_back_where_it_was_taken_and_not_where_something_else_runs() -> None:
+    """Two nodes run something small, six a copy of what ends: all eight take one then."""
+    rows = [row(2, 120, 300 << 20, 1), row(6, 20_000, 64 << 20, 1)]
+    later = future(*rows, ends=[End(100.0, shape(20_000), 6)])
+
+    assert later.earliest([(shape(20_000), 8)]) == 100.0
+    assert later.earliest([(shape(20_000), 9)]) is None
+    assert later.beside(100.0, [(shape(20_000), 8)], [(shape(10_000), 1)], 99) == 8
+
+
+def test_a_charge_without_a_request_is_given_back_as_far_as_it_was_taken() -> None:
+    """Its pod requests no memory, and it is charged some: the node has no more than it has."""
+    nodes = Nodes.of(rows := [row(1, 5_000, 0, 1)])
+    limits = futures.limits_of(Capacity(rows), nodes)
+
+    empty = futures.returned(nodes, shape(5_000, 200 << 20), 1, limits)
+
+    assert dict(zip(empty.names, empty.free[:, 0].tolist(), strict=True)) == dict(NODE.items())
+
+
+def test_later_ends_count_from_when_they_come() -> None:
+    later = future(
+        row(1, 30_000, 0, 2), ends=[End(50.0, shape(10_000, 0), 1), End(80.0, shape(20_000, 0), 1)]
+    )
+
+    assert later.earliest([(shape(10_000, 0), 1)]) == 50.0
+    assert later.earliest([(shape(25_000, 0), 1)]) == 80.0
+    assert later.beside(50.0, [(shape(10_000, 0), 1)], [(shape(2_000, 0), 1)], 99) == 1
