@@ -19,13 +19,13 @@ def text(facts: Mapping[str, Any], *, cluster: str = "") -> str:
         lines.append(f"  {facts['message']}")
         if "fix" in facts:
             lines.append(f"  fix: {facts['fix']}")
-        lines += _waits(facts.get("waits"))
     placed = facts["verdict"]["Placed"]
     if placed["status"] == "True" and placed["reason"] != "Placed":
         lines.append(f"  {placed['message']}")
     lines += [f"  {line}" for line in facts["state"]]
     if facts.get("uncarried"):
         lines.append(f"  {uncarried.sentence(facts['uncarried'], facts['workload']['namespace'])}")
+    lines += _waits(facts.get("waits"))
     if "policy" not in facts:
         return "\n".join(lines)
     lines += _policy_lines(facts)
