@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from federator.api import raw
+from federator.api.placement.decisionfacts import decision_facts
 from federator.api.placement.placementdecision import MAX_CAUSES
 from federator.hub.records import decisions
 from federator.hub.records.decisions import STRUCK, Record
@@ -50,8 +51,8 @@ async def strike(
     host: Client, record: Record, cluster: str, seq: int, seals: Seals
 ) -> Mapping[str, Any] | None:
     """Removes a cluster that was released from a decision that is not made again by itself (its
-    workload is suspended, unreadable or gone). `seq` is the decision's new seq. Returns the
-    decision, None when it is gone. Raises ApiErrors."""
+    workload is suspended, unreadable or gone), unless that is done already. `seq` is the decision's
+    new seq. Returns the decision, None when it is gone. Raises ApiErrors."""
     kind = registry.KINDS["PlacementDecision"]
     ref = kind.ref(record.key.namespace, record.name)
     try:
@@ -65,7 +66,10 @@ async def strike(
         return None
     if record.sealed and not seals.is_ours(live):
         raise errors.Conflict(f"{record.name} was written by {author(live)}", reason="Conflict")
-    share = record.share_of(cluster)
+    facts = decision_facts(live)
+    share = next((share for share in facts.shares if share.cluster == cluster), None)
+    if share is None and cluster not in raw.texts(spec, "leaving"):
+        return live  # by a write of ours whose answer was lost
     lost = share.count if share is not None else 0
     kept = [share for share in raw.objects(spec, "shares") if share.get("cluster") != cluster]
     changed: dict[str, Any] = {

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from typing import Any
 
+from federator.hub.host import decision_writer
 from federator.hub.members import claims
 from federator.hub.options import HubOptions
 from federator.kinds import registry
@@ -480,3 +481,22 @@ def test_a_strange_slice_keeps_a_cluster_from_leaving_and_is_named() -> None:
         assert await world.get(PSVC, "feed", "odd", at="a") is not None
 
     play(scenario, options=HubOptions())
+
+
+def test_a_cluster_is_struck_once_also_when_the_answer_of_the_first_write_was_lost() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "still", service(6))
+        await world.settle()
+        held = (await world.shares("feed", "still"))["b"]
+        await world.patch(PSVC, "feed", "still", {"spec": {"suspend": True}})
+        await world.settle()
+        state = world.federation.hub.state
+        (record,) = state.records.values()
+        for _ in range(2):  # the second time the hub knows nothing of the first
+            await decision_writer.strike(world.host, record, "b", state.next_seq(), state.seals)
+        (decision,) = await world.decisions()
+        spec = decision["spec"]
+        assert (spec["placed"], spec["shortfall"]) == (6 - held, held)
+        assert spec["causes"].count("b left the fleet") == 1
+
+    play(scenario)
