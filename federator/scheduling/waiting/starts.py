@@ -71,11 +71,16 @@ def expected(
         for quantile in SOONER
     )
     kept = Reservations(ordered, (), commitments, ledger)
-    position = {ask.uid: at for at, ask in enumerate(ordered)}
-    for ask in sorted(kept.waiting, key=lambda waiting: position[waiting.uid]):
-        if (reserved := kept.reserve(ask, now=True)) is not None:
+    reserving = {ask.uid for ask in kept.waiting}
+    for ask in ordered:
+        reserved = kept.reserve(ask, now=True) if ask.uid in reserving else None
+        if reserved is not None:
             for starts in (low, mid, high):
                 starts[ask.uid] = min(starts.get(ask.uid, math.inf), reserved.start_s)
+        elif (bound_s := _kept_out_until(ask, kept, ledger)) is not None:
+            for starts in (low, mid, high):
+                if ask.uid in starts:
+                    starts[ask.uid] = max(starts[ask.uid], bound_s)
     now_s = ledger.snapshot.as_of
     return {
         uid: Interval(
@@ -85,6 +90,25 @@ def expected(
         )
         for uid in low.keys() & mid.keys() & high.keys()
     }
+
+
+def _kept_out_until(ask: Ask, kept: Reservations, ledger: Ledger) -> float | None:
+    """When the first starts for whom the room is kept that the workload would have now; None where
+    nothing keeps it out."""
+    if not kept.made:
+        return None
+    judged = candidates.places(ask, ledger.snapshot, ledger)
+    at = [ledger.world.at[name] for name, place in judged.items() if place.refusal is None]
+    shape = ask.shape
+    if shape.parts:
+        shape = shape.granted([part.min for part in shape.parts])
+    kept.keep_from(ask, leaves=False)
+    beside = ledger.rooms(shape)[at].any()
+    ledger.keep = None
+    if beside or not ledger.rooms(shape)[at].any():
+        return None
+    open_to = {name for name, place in judged.items() if place.refusal is None}
+    return min(kept.made[name].start_s for name in kept.made.keys() & open_to)
 
 
 def text(expected_at: Interval) -> str:

@@ -91,3 +91,14 @@ def test_who_has_reserved_is_expected_by_then() -> None:
     assert expected(*queue, commitments=commitments)["wide"].expected_s > NOW_S + 100
     kept = expected(*queue, commitments=commitments, keeps=True)
     assert kept["wide"] == after(100, 100, 100)
+    assert kept["small-0"].low_s >= kept["wide"].low_s, "its room of now is kept"
+
+
+def test_who_has_room_beside_what_is_kept_or_ends_before_is_expected_now() -> None:
+    commitments = running(("runs", 5, NOW_S + 100))
+    queue = [wide(8, 10, name="wide"), wide(2, 400, name="beside"), wide(3, 50, name="before")]
+
+    starts = expected(*queue, commitments=commitments, keeps=True)
+
+    assert starts["wide"] == after(100, 100, 100)
+    assert starts["beside"] == starts["before"] == after(0, 0, 0)
