@@ -89,6 +89,11 @@ class Cycle:
         """Of the workloads that were decided."""
         return tuple(decided.key for decided in self.decided)
 
+    @property
+    def settled(self) -> frozenset[WorkloadKey]:
+        """Those that were decided, and for which no earlier notice stands."""
+        return frozenset(self.keys) - self.unsure
+
 
 def order(asks: Sequence[Ask], snapshot: FleetSnapshot, commitments: Commitments) -> list[Ask]:
     """These asks in the order in which one cycle would decide them."""

@@ -5,8 +5,8 @@ Times are epoch seconds.
 """
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -49,6 +49,44 @@ class Notice:
     @property
     def by(self) -> WorkloadKey:
         return self.noticed.by
+
+
+@dataclass(slots=True)
+class Given:
+    """Who has been told that copies of it will leave, and for whom, until they do. Mutable."""
+
+    _noticed: dict[WorkloadKey, tuple[str, Noticed]] = field(default_factory=dict)
+    """Who will leave -> its uid, and what it was told."""
+
+    def of(self, key: WorkloadKey, uid: str) -> Noticed | None:
+        """What it was told that still stands."""
+        of_uid, noticed = self._noticed.get(key, ("", None))
+        return noticed if of_uid == uid else None
+
+    def settle(
+        self, decided: Container[WorkloadKey], notices: Iterable[Notice]
+    ) -> list[WorkloadKey]:
+        """Takes over what a cycle says. `decided`: winners for which earlier notices are void.
+        Returns those that are told something else now."""
+        news = {entry.key: (entry.uid, entry.noticed) for entry in notices}
+        void = [key for key, (_, entry) in self._noticed.items() if entry.by in decided]
+        changed = []
+        for key in dict.fromkeys((*void, *news)):
+            before = self._noticed.pop(key, None)
+            if key in news:
+                self._noticed[key] = news[key]
+            if before != news.get(key):
+                changed.append(key)
+        return changed
+
+    def forget(self, key: WorkloadKey) -> list[WorkloadKey]:
+        """A workload is gone: it leaves for nobody, and nobody for it. Returns who is told nothing
+        any more."""
+        self._noticed.pop(key, None)
+        void = [other for other, (_, entry) in self._noticed.items() if entry.by == key]
+        for other in void:
+            del self._noticed[other]
+        return void
 
 
 def needed(leaves: Leaves) -> bool:

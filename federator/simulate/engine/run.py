@@ -10,13 +10,14 @@ never fail: that is what the hub's own latency adds.
 
 import heapq
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from federator.model.names import WorkloadKey
 from federator.model.quickly import quickly
 from federator.placement.policy import permitted
 from federator.scheduling import cycle
+from federator.scheduling.admission.notice import Given
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Entry
 from federator.scheduling.queueing_hints import Hint, HintKind
@@ -88,6 +89,11 @@ class _Simulation:
         ]
         self._steps = sorted(scaled, key=lambda step: step[:2])
         """How services follow their curves."""
+        self._notices = Given()
+        self._due: list[tuple[int, WorkloadKey]] = []
+        """Heap of (second, work): when those that are to leave for it have had their notice."""
+        self._due_of: dict[WorkloadKey, int] = {}
+        """The last of them, by work."""
         self._submitted = self._scaled = 0
         """So many works are submitted, and so many steps of curves done."""
         self._of_cycle: float | None = None
@@ -108,7 +114,8 @@ class _Simulation:
                 self.recording.happen(changes[changed], events.happen(world, changes[changed]))
                 changed += 1
             self._arrive()
-            for key in (*world.drains.give(world.live, now_s), *world.come_back()):
+            returning = (*world.drains.give(world.live, now_s), *world.come_back())
+            for key in (*returning, *self._noticed(now_s)):
                 world.put(key)
             self._decide()
             if world.is_held:
@@ -124,7 +131,7 @@ class _Simulation:
     def _next(self, changed: int) -> int | None:
         """The next instant at which something happens; None when nothing is left."""
         works, changes = self.inputs.works, self.inputs.events
-        times = [self._ends[0][0]] if self._ends else []
+        times = [heap[0][0] for heap in (self._ends, self._due) if heap]
         times += [
             at_s for at_s in (self.world.drains.next_s, self.world.back_s) if at_s is not None
         ]
@@ -135,6 +142,14 @@ class _Simulation:
         if changed < len(changes):
             times.append(changes[changed].at_s)
         return min(times, default=None)
+
+    def _noticed(self, now_s: int) -> Iterator[WorkloadKey]:
+        """The works for which others leave now."""
+        while self._due and self._due[0][0] <= now_s:
+            _, key = heapq.heappop(self._due)
+            self._due_of.pop(key, None)
+            if key in self.world.live:
+                yield key
 
     def _complete(self) -> list[Hint]:
         """Ends what ends now, and begins again what failed and has waited. Returns what that may
@@ -154,6 +169,7 @@ class _Simulation:
                 world.fleet.members[name].unbind(running.ask.shape, bound)
             hints += world.take_away(running, tuple(running.bound))
             world.ended(running)
+            self._notices.forget(key)
             self.recording.ended(running, world.now_s)
         return hints
 
@@ -232,6 +248,7 @@ class _Simulation:
             standing=running.standing(),
             refused=permitted.refusal(running.ask, world.levels, world.quotas),
             leave=world.drains.leave(running.ask.key, world.now_s),
+            noticed=self._notices.of(running.ask.key, running.ask.uid),
         )
 
     def _other(self, key: WorkloadKey) -> Entry | None:
@@ -258,6 +275,11 @@ class _Simulation:
         for decided in made.decided:
             hints += self._apply(decided)
         world.inadmissible.settle(made.keys, made.inadmissible, made.kept)
+        self._notices.settle(made.settled, made.notices)
+        for at_s, key in {(int(notice.noticed.due_s), notice.by) for notice in made.notices}:
+            if self._due_of.get(key) != at_s:
+                self._due_of[key] = at_s
+                heapq.heappush(self._due, (at_s, key))
         world.requeue(hints)
         if self._watch is not None:
             self._watch(world, made)

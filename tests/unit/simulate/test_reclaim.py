@@ -80,6 +80,18 @@ def test_a_service_gives_up_only_what_it_borrows_and_gets_it_back() -> None:
     assert (web.preempted, by_id["lends"].start_s) == (1, 30)
 
 
+@pytest.mark.parametrize(("run_s", "start_s", "preempted"), [(100, 30, 1), (15, 15, 0)])
+def test_who_takes_back_with_notice_waits_for_it_or_for_an_end(
+    run_s: int, start_s: int, preempted: int
+) -> None:
+    tree = (QuotaAccount("company"), account("ads", 2), account("feed", 2, notice_s=20))
+    works = [job("borrows", 0, run_s, 4), job("own", 10, 15, 2, project="feed")]
+
+    by_id = played(inputs_of([cluster("a")], works, quotas=tree))
+
+    assert (by_id["own"].start_s, by_id["borrows"].preempted) == (start_s, preempted)
+
+
 def test_nobody_leaves_where_the_accounts_do_not_say_so() -> None:
     patient = tuple(
         QuotaAccount(one.name, projects=one.projects, parent=one.parent, tiers=one.tiers)
