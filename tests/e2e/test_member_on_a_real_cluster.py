@@ -3,6 +3,7 @@ as on the embedded one.
 """
 
 import asyncio
+import itertools
 import json
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -32,6 +33,10 @@ from tests.unit.member.memberworld import (
 from tests.worlds import Ledger, Wire
 
 pytestmark = [pytest.mark.e2e, pytest.mark.real, pytest.mark.xdist_group("real servers with nodes")]
+
+
+_numbers = itertools.count()
+"""Every test has a cluster of its own."""
 
 
 @dataclass(slots=True)
@@ -83,7 +88,7 @@ class RealWorld:
 @pytest.fixture
 async def world(control_plane: ControlPlane) -> AsyncIterator[RealWorld]:
     cluster = await asyncio.to_thread(
-        control_plane.cluster, "member", controllers=True, scheduler=True
+        control_plane.cluster, f"member-{next(_numbers)}", controllers=True, scheduler=True
     )
     client, ledger = Client(cluster.transport(), "m1"), Ledger()
     wire = Wire(

@@ -2,7 +2,8 @@
 
 Nothing is measured here. How many replicas the metrics ask for is said by an annotation on the
 autoscaler (`embedded.federator/wanted-replicas`); without it they cannot be read, as on a cluster
-without a metrics API, and only the bounds count. Scaled at once: there is no stabilization.
+without a metrics API, and only the bounds count. A new autoscaler is looked at for the first time
+after `SYNC_S`, as by the controller of Kubernetes; then scaled at once, without stabilization.
 """
 
 from collections.abc import Iterator
@@ -11,9 +12,10 @@ from typing import Any, Final
 from federator.embedded.apply import ownership
 from federator.embedded.controllers.agenda import Dirty
 from federator.embedded.controllers.world import MANAGER, Key, World, condition
-from federator.embedded.storage.revisions import DELETED, Event, JsonObject
+from federator.embedded.storage.revisions import ADDED, DELETED, Event, JsonObject
 
 WANTED: Final = "embedded.federator/wanted-replicas"
+SYNC_S: Final = 15.0
 _COMPONENT: Final = "horizontal-pod-autoscaler"
 
 
@@ -28,6 +30,8 @@ class Autoscalers:
         self._dirty: Dirty[Key] = Dirty()
         self._by_target: dict[Key, Key] = {}
         """Deployment -> its autoscaler."""
+        self._new: set[Key] = set()
+        """Those whose first look is still to come."""
 
     def notice(self, event: Event) -> None:
         if event.resource is self._targets:
@@ -39,12 +43,21 @@ class Autoscalers:
             self._by_target.pop(target, None)
         else:
             self._by_target[target] = event.key
-            self._dirty.add(event.key)
+            if event.type is ADDED:
+                self._new.add(event.key)
+                self._world.agenda.after(SYNC_S, self._first, event.key)
+            else:
+                self._dirty.add(event.key)
+
+    def _first(self, key: Key) -> None:
+        self._new.discard(key)
+        self._dirty.add(key)
 
     def steps(self) -> Iterator[None]:
         for key in self._dirty.drain():
-            self._sync(key)
-            yield
+            if key not in self._new:
+                self._sync(key)
+                yield
 
     def _sync(self, key: Key) -> None:
         obj = self._world.get(self._resource, key)

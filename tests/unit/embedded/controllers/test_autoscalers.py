@@ -43,7 +43,7 @@ def test_a_deployment_is_kept_within_bounds(
     async def story(cluster: Cluster) -> None:
         cluster.create("Deployment", deployment(before))
         cluster.create("HorizontalPodAutoscaler", autoscaler(2, 6, wanted))
-        await cluster.pass_s(5)
+        await cluster.pass_s(20)
         assert cluster.get("Deployment", "web")["spec"]["replicas"] == after
         assert len(cluster.pods()) == after
         status = cluster.status("HorizontalPodAutoscaler", "web")
@@ -64,11 +64,11 @@ def test_a_deployment_is_kept_within_bounds(
 def test_an_autoscaler_waits_for_its_deployment() -> None:
     async def story(cluster: Cluster) -> None:
         cluster.create("HorizontalPodAutoscaler", autoscaler(3, 6))
-        await cluster.pass_s(1)
+        await cluster.pass_s(16)
         (able,) = cluster.status("HorizontalPodAutoscaler", "web")["conditions"]
         assert (able["status"], able["reason"]) == ("False", "FailedGetScale")
         cluster.create("Deployment", deployment(1))
-        await cluster.pass_s(5)
+        await cluster.pass_s(20)
         assert len(cluster.pods()) == 3
 
     play(story)
