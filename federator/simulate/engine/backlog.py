@@ -135,11 +135,6 @@ class Backlog(Queue):
         """What a work in the backlog waits for."""
         return self._inadmissible[key].reason
 
-    def replaceable(self, running: Running) -> bool:
-        """Whether the work waits in a line, and what is known of one is known of all there."""
-        place = self._place.get(running.ask.key)
-        return place is not None and self._as_one(self._lines[place[0]])
-
     def hopeless(self, running: Running) -> bool:
         """Whether a decision on this work would say again what the last one said, whatever was
         given to others since it was asked for."""

@@ -41,7 +41,7 @@ _entry = quickly(Entry)
 HEADS_MAX: Final = 256
 """Works of one cycle at most: the hub's default `batch_size`."""
 TOGETHER_MAX: Final = 4
-"""So many works that wait for the same as others are decided on in one cycle; more in turn."""
+"""Where some that wait were left out, so many are decided on in one cycle; more in turn."""
 _Step = tuple[int, float, Work, Scaling]
 """(second, cycle of the recording, service, what it asks for)."""
 PROGRESS_EVERY: Final = 256
@@ -225,7 +225,11 @@ class _Simulation:
         while len(world.due):
             heads = world.heads(HEADS_MAX)
             backlog = world.inadmissible
-            if backlog.thinned and sum(map(backlog.replaceable, heads)) > TOGETHER_MAX:
+            if (
+                backlog.thinned
+                and len(heads) > TOGETHER_MAX
+                and not any(world.judged_together(head.ask.project) for head in heads)
+            ):
                 self._in_turn(heads)
             elif heads:
                 self._cycle(heads)
@@ -238,7 +242,8 @@ class _Simulation:
         world = self.world
         asks = [head.ask for head in heads]
         for ask in cycle.order(asks, world.snapshot(), world.commitments):
-            if not world.inadmissible.hopeless(running := world.live[ask.key]):
+            running = world.live[ask.key]
+            if not (world.inadmissible.hopeless(running) or world.waits_beside(running)):
                 self._cycle([running])
 
     def _entry(self, running: Running) -> Entry:

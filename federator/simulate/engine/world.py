@@ -103,13 +103,18 @@ class World:
 
     def submit(self, running: Running) -> None:
         """A new work is due, or waits beside those that are alike and could get nothing now."""
-        key = running.ask.key
-        self.live[key] = running
-        if self.inadmissible.joined(running):
-            running.waits_from(self.now_s, self.inadmissible.reason(key).value)
-            self.decided(running)
-        else:
-            self.put(key)
+        self.live[running.ask.key] = running
+        if not self.waits_beside(running):
+            self.put(running.ask.key)
+
+    def waits_beside(self, running: Running) -> bool:
+        """Whether a work on which nothing was decided waits from now on beside those that are
+        alike, since it could get nothing."""
+        if running.decision is not None or not self.inadmissible.joined(running):
+            return False
+        running.waits_from(self.now_s, self.inadmissible.reason(running.ask.key).value)
+        self.decided(running)
+        return True
 
     def bar(self, running: Running) -> None:
         """The work is not put before its time has come, if it has one."""
