@@ -192,14 +192,16 @@ class Events:
 def _named(
     was: Mapping[str, int], now: Mapping[str, int], before: Record | None, decision: Decision
 ) -> str:
-    """The reason of an Event on shares: Placed, Preempted, Scaled (a user changed the count), or
-    Rebalanced (replicas moved)."""
+    """The reason of an Event on shares: Placed, Preempted, Scaled (a user changed the count),
+    Rebalanced (replicas moved), or why it waits when no share changed."""
     if before is None:
         return "Placed"
     if decisions.left(before, decision):
         return "Preempted"
     if before.terms.wanted != decision.wanted:
         return "Scaled"
+    if now == was and decision.shortfall:
+        return decision.reason.value
     return "Placed" if sum(now.values()) > sum(was.values()) else "Rebalanced"
 
 
@@ -209,7 +211,9 @@ def _cause(before: Record | None, decision: Decision) -> str:
     if before is None or before.terms.wanted != decision.wanted:
         return ""
     if before.terms.policy_name != decision.policy_name:
-        return f" (under policy {decision.policy_name}, before {before.terms.policy_name})"
+        before_name = before.terms.policy_name or before.terms.policy_origin
+        name = decision.policy_name or decision.policy_origin
+        return f" (under policy {name}, before {before_name})"
     if before.facts.inputs_hash != decision.inputs_hash:
         return f" (its spec, its policy {decision.policy_name} or what it chooses from was edited)"
     return ""

@@ -549,7 +549,8 @@ class Placing:
         capped = self.caps.exceeded(item.workload.key, record)
         unbound = "a cluster could not schedule its share" if capped else ""
         if record.facts.inputs_hash != item.inputs:
-            cause = f"generation {item.workload.generation} under policy {item.ask.policy.name}"
+            policy = item.ask.policy.name or item.ask.policy.origin
+            cause = f"generation {item.workload.generation} under policy {policy}"
             cause += f", and {unbound}" if unbound else ""
         elif unbound:
             cause = unbound
