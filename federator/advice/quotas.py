@@ -12,7 +12,7 @@ from federator.model.fleet import Balance, Commitment, QuotaAccount
 from federator.model.resources import ZERO, Resources
 from federator.placement.quota import accounts
 from federator.placement.quota.accounts import Trouble
-from federator.placement.quota.domains import usage_with_domains
+from federator.placement.quota.domain_usage import usage_with_domains
 from federator.placement.quota.quota import BY_QUOTA
 from federator.placement.quota.tree import Tree
 from federator.placement.quota.uses import Uses

@@ -137,8 +137,8 @@ AROUND = {
     ),
     "docs/using/autoscaling.md": Around(
         f"mkdir -p config; cp -r {ROOT}/config/examples config/",
-        "kubectl delete psvc typeahead -n search; federator wait psvc/typeahead -n search "
-        "--for=deleted; kubectl delete fq search",
+        "kubectl delete psvc typeahead -n suggest; federator wait psvc/typeahead -n suggest "
+        "--for=deleted; kubectl delete fq suggest",
     ),
     "docs/using/daemons.md": Around(
         f"mkdir -p config; cp -r {ROOT}/config/examples config/",

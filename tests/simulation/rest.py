@@ -21,6 +21,7 @@ from federator.hub.options import HubOptions
 from federator.hub.records import workloads
 from federator.kinds import labels, registry
 from federator.kinds.natives import NATIVES
+from federator.kinds.shared import environment
 from federator.model import names, shards
 from federator.model.ask import PodShape, Policy, Strategy, Unit
 from federator.model.decision import Reason
@@ -483,7 +484,7 @@ def _jobs(world: World, stranded: Collection[str], *, profiled: bool) -> dict[st
             mine = [job for job in mine if not _has_ended(job)]
         if mine:
             contents = {
-                workloads.digest([_unnumbered(job["spec"]["template"]["spec"])]) for job in mine
+                workloads.digest([_impersonal(job["spec"]["template"]["spec"])]) for job in mine
             }
             found[f"{JOBS} {obj['metadata']['namespace']}/{obj['metadata']['name']}"] = sorted(
                 contents
@@ -496,13 +497,24 @@ def _has_ended(job: Obj) -> bool:
     return any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in told)
 
 
-def _unnumbered(pod: Obj) -> Obj:
-    """A pod without its place among the others."""
-    containers = [
-        {**one, "env": [entry for entry in one.get("env") or () if entry["name"] != "SHARD_BASE"]}
-        for one in pod["containers"]
-    ]
-    return {**pod, "containers": containers}
+def _impersonal(pod: Obj) -> Obj:
+    """A pod without its place among the others, and without what it is told of where it runs and of
+    the uid of its workload: these depend on the order of events, and on chance.
+    """
+    lists = {
+        name: [
+            {**container, "env": [entry for entry in container.get("env") or () if _counts(entry)]}
+            for container in pod[name]
+        ]
+        for name in ("initContainers", "containers")
+        if pod.get(name)
+    }
+    return {**pod, **lists}
+
+
+def _counts(variable: Obj) -> bool:
+    name = str(variable["name"])
+    return name != "SHARD_BASE" and not name.startswith(environment.PREFIX)
 
 
 def agree(what: str, one: Any, other: Any, *, by_hand: bool = False) -> bool:
@@ -537,7 +549,7 @@ def _natives(world: World, stranded: Collection[str]) -> dict[str, Any]:
                 ):
                     template = (native.obj.get("spec") or {}).get("template") or {}
                     contents = workloads.digest(
-                        [(template.get("spec") or {}), native.obj.get("data")]
+                        [_impersonal(template.get("spec") or {}), native.obj.get("data")]
                     )
                     found.setdefault(
                         f"native {kind} {meta['namespace']}/{meta['name']}", set()

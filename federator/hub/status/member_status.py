@@ -35,7 +35,7 @@ from federator.model.names import WorkloadKey
 from federator.model.resources import ZERO, Resources
 from federator.model.steps import RequeueAfter
 from federator.placement.quota import accounts
-from federator.placement.quota.domains import usage_with_domains
+from federator.placement.quota.domain_usage import usage_with_domains
 from federator.placement.quota.quota import BY_QUOTA
 from federator.placement.quota.tree import Tree
 from federator.placement.quota.uses import Usage, Uses
