@@ -58,7 +58,7 @@ PLANTS: dict[str, tuple[str, Plant, tuple[int, ...]]] = {
     "nobody leaves": (reclaimrules.SERVED, instead(reclaim, "victims", _nobody), (0, 1, 2)),
     "who leaves is not told": (
         reclaimrules.NOWHERE,
-        instead(preempting, "told", _silently),
+        instead(preempting, "on_whole_ask", _silently),
         (0, 1, 2),
     ),
     "a gang leaves in part": (reclaimrules.WHOLE, instead(preempting, "shrunk", _in_part), (2, 5)),
