@@ -215,8 +215,9 @@ class World:
 
     def judged_together(self, project: str) -> bool:
         """Whether the works of a project are judged with each other: by order, domains or
-        preemption of its tree of accounts."""
-        return self._of_accounts().managed(project)
+        preemption of its tree of accounts, or because room is kept for some."""
+        keeps = any(account.backfills for account in self.quotas)
+        return keeps or self._of_accounts().managed(project)
 
     def _of_accounts(self) -> "_Accounts":
         if self._accounts.quotas is not self.quotas:

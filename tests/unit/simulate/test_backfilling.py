@@ -8,6 +8,7 @@ from tests.unit.simulate.fleets import cluster, inputs_of, job, lives, nodes, si
 
 SIZE, UNTIL_S, RUNS_S = 4, 1_500, 100
 KEEPS = QuotaAccount("all", projects=frozenset({"ads"}), backfills=True)
+KEEPS_NONE = QuotaAccount("all", projects=frozenset({"ads"}))
 
 
 def stream(*, deadlines: bool = True) -> list[Work]:
@@ -42,4 +43,4 @@ def test_who_does_not_say_when_it_ends_is_waited_for_by_nobody() -> None:
     """Nothing is kept where nothing is known: the same as without."""
     works = stream(deadlines=False)
 
-    assert wide_start(works, KEEPS) == wide_start(works)
+    assert wide_start(works, KEEPS) == wide_start(works, KEEPS_NONE)
