@@ -5,14 +5,11 @@ drained, excluded, declared dead and fenced, hubs die, writes arrive late. Judge
 has a pod that may run in two members at once, at no second.
 """
 
-import argparse
 import asyncio
 import contextlib
-import logging
 import random
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,10 +18,9 @@ from federator.hub.options import HubOptions
 from federator.kinds import registry
 from federator.kube import errors
 from federator.model import shards
-from federator.sandbox import virtual_time
 from federator.sandbox.faults.links import Cut
 from federator.sandbox.fleetfile import FleetSpec, MemberSpec, Pool
-from tests.simulation.running import Plant
+from tests.simulation.campaigns import Broken, Campaign
 from tests.unit.hub.world import World, jobset
 
 PJS, CLUSTER, NAME = "PinterestJobSet", "MemberCluster", "once"
@@ -41,14 +37,6 @@ PODS: Final = {
     "embedded.federator/run-seconds": "100000",
     "embedded.federator/stop-seconds": "3-25",
 }
-
-
-class Broken(AssertionError):
-    """A rule was broken."""
-
-    def __init__(self, seed: int, rule: str, what: str) -> None:
-        super().__init__(f"seed {seed}: {rule}: {what}")
-        self.rule = rule
 
 
 @dataclass
@@ -214,30 +202,8 @@ async def _play(seed: int) -> Counter[str]:
     return run.seen
 
 
-def played(seed: int, plant: Plant | None = None) -> Counter[str]:
-    """Plays the world of a seed. Raises `Broken`. Returns how often each thing was seen."""
-    with plant.patched() if plant is not None else contextlib.nullcontext():
-        return virtual_time.run(_play(seed))
-
-
-def main(arguments: Sequence[str]) -> int:
-    """One line for each seed; 1 when a rule was broken."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", default="0-9", help="first and last seed")
-    first, _, last = parser.parse_args(arguments).seeds.partition("-")
-    logging.disable(logging.WARNING)
-    seen, broken = Counter[str](), 0
-    for seed in range(int(first), int(last or first) + 1):
-        try:
-            counts = played(seed)
-            seen += counts
-            print(seed, dict(sorted(counts.items())), flush=True)
-        except Broken as breach:
-            broken += 1
-            print(breach, flush=True)
-    print(dict(sorted(seen.items())), f"{broken} broken")
-    return 1 if broken else 0
+CAMPAIGN: Final = Campaign(__doc__ or "", _play)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(CAMPAIGN.main(sys.argv[1:]))

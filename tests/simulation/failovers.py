@@ -6,23 +6,20 @@ last minutes: here nothing else is wrong, so that clusters are silent for long e
 over, and well for long enough to take work back. The rules know nothing of `federator.scheduling`.
 """
 
-import argparse
 import asyncio
 import contextlib
-import logging
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from federator.api import raw
 from federator.hub.options import HubOptions
 from federator.kinds import registry
-from federator.sandbox import virtual_time
 from federator.sandbox.fleetfile import FleetSpec, MemberSpec, Pool
-from tests.simulation.running import Plant
+from tests.simulation.campaigns import Broken, Campaign
 from tests.unit.hub.world import World, service
 
 PSVC: Final = "PinterestService"
@@ -55,14 +52,6 @@ ACTS: Final = (
     ("one", "flap", "few", "heal"),
 )
 """What happens in the worlds of seeds 0, 1, 2, 3, and of 4, 5, 6, 7, and so on."""
-
-
-class Broken(AssertionError):
-    """A rule was broken."""
-
-    def __init__(self, seed: int, rule: str, what: str) -> None:
-        super().__init__(f"seed {seed}: {rule}: {what}")
-        self.rule = rule
 
 
 @dataclass(frozen=True)
@@ -358,29 +347,8 @@ async def _play(seed: int) -> Counter[str]:
     return run.seen
 
 
-def played(seed: int, plant: Plant | None = None) -> Counter[str]:
-    """Plays the world of a seed. Raises `Broken`. Returns how often each thing was seen."""
-    with plant.patched() if plant is not None else contextlib.nullcontext():
-        return virtual_time.run(_play(seed))
-
-
-def main(arguments: Sequence[str]) -> int:
-    """One line for each seed; 1 when a rule was broken."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", default="0-9", help="first and last seed")
-    first, _, last = parser.parse_args(arguments).seeds.partition("-")
-    logging.disable(logging.WARNING)
-    seen, broken = Counter[str](), 0
-    for seed in range(int(first), int(last or first) + 1):
-        try:
-            seen += (found := played(seed))
-            print(seed, dict(sorted(found.items())), flush=True)
-        except Broken as breach:
-            broken += 1
-            print(breach, flush=True)
-    print(dict(sorted(seen.items())), f"{broken} broken")
-    return 1 if broken else 0
+CAMPAIGN: Final = Campaign(__doc__ or "", _play)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(CAMPAIGN.main(sys.argv[1:]))

@@ -16,6 +16,7 @@ from federator.kinds import registry
 from federator.model.ask import Unit
 from federator.model.shards import Ranges
 from tests.simulation import charges, promises
+from tests.simulation.campaigns import Broken
 from tests.simulation.invariants import Obj, all_of, finished
 
 if TYPE_CHECKING:
@@ -44,14 +45,6 @@ KINDS: Final = {
     "PinterestTrainingJob": "pinterest.com/trainingjob",
 }
 """Kind -> the label of its pods that has its name."""
-
-
-class Broken(AssertionError):
-    """A rule was broken."""
-
-    def __init__(self, seed: int, rule: str, what: str) -> None:
-        super().__init__(f"seed {seed}: {rule}: {what}")
-        self.rule = rule
 
 
 @dataclass(frozen=True)

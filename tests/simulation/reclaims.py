@@ -7,22 +7,18 @@ while some have left and those for whom they left are not there yet. What is jud
 `reclaimrules`.
 """
 
-import argparse
 import asyncio
 import contextlib
-import logging
 import random
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any, Final
 
 from federator.hub.options import HubOptions
 from federator.kube.wire.transport import Request
-from federator.sandbox import virtual_time
 from federator.sandbox.fleetfile import FleetSpec, MemberSpec, Pool
-from tests.simulation.reclaimrules import Broken, Rules
-from tests.simulation.running import Plant
+from tests.simulation.campaigns import Campaign
+from tests.simulation.reclaimrules import Rules
 from tests.unit.hub.world import HUB, World, service
 
 PLAY_S: Final = 600.0
@@ -247,29 +243,8 @@ async def _play(seed: int) -> Counter[str]:
     return await Play(seed).run()
 
 
-def played(seed: int, plant: Plant | None = None) -> Counter[str]:
-    """Plays the world of a seed. Raises `Broken`. Returns how often each thing was seen."""
-    with plant.patched() if plant is not None else contextlib.nullcontext():
-        return virtual_time.run(_play(seed))
-
-
-def main(arguments: Sequence[str]) -> int:
-    """One line for each seed; 1 when a rule was broken."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", default="0-9", help="first and last seed")
-    first, _, last = parser.parse_args(arguments).seeds.partition("-")
-    logging.disable(logging.WARNING)
-    seen, broken = Counter[str](), 0
-    for seed in range(int(first), int(last or first) + 1):
-        try:
-            seen += (found := played(seed))
-            print(seed, dict(sorted(found.items())), flush=True)
-        except Broken as breach:
-            broken += 1
-            print(breach, flush=True)
-    print(dict(sorted(seen.items())), f"{broken} broken")
-    return 1 if broken else 0
+CAMPAIGN: Final = Campaign(__doc__ or "", _play)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(CAMPAIGN.main(sys.argv[1:]))

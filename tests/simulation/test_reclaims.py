@@ -83,7 +83,7 @@ PLANTS: dict[str, tuple[str, Plant, tuple[int, ...]]] = {
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_rule_holds_while_tenants_come_and_go(seed: int) -> None:
-    seen = reclaims.played(seed)
+    seen = reclaims.CAMPAIGN.played(seed)
     assert seen["reclaimed"]
     assert seen["told"]
     assert seen["winner told"]
@@ -92,12 +92,4 @@ def test_every_rule_holds_while_tenants_come_and_go(seed: int) -> None:
 @pytest.mark.parametrize("bug", sorted(PLANTS))
 def test_a_planted_bug_breaks_its_rule(bug: str) -> None:
     rule, plant, seeds = PLANTS[bug]
-    for seed in seeds:
-        try:
-            reclaims.played(seed, plant)
-        except reclaimrules.Broken as broken:
-            if broken.rule == rule:
-                return
-        except Exception:  # the federation stumbled over the bug in another way
-            continue
-    raise AssertionError(f"{bug} was not caught in seeds {seeds}")
+    assert reclaims.CAMPAIGN.catches(rule, plant, seeds)
