@@ -131,7 +131,7 @@ def run(
     ledger = commitments.open(snapshot)
     turns = {entry.key: Turn(entry, entry.key) for entry in heads}
     staged = stage.run(heads, commitments, ledger)
-    terms = preempting.Terms(ledger.uses.tree, snapshot.as_of, pace)
+    terms = preempting.Terms(ledger.tree, snapshot.as_of, pace)
     leaving = preempting.turns(staged, turns, commitments, others, terms)
     ledger.rulings = staged.rulings
     kept = Reservations(queue.for_room(), turns.keys(), commitments, ledger)
@@ -144,6 +144,7 @@ def run(
         else:
             batch.decide(turn)
     room_takers = batch.take_room(others)
+    ledger.keep = None  # it holds the ledger: neither would end with the cycle
     inadmissible = {
         decided.key: waiting
         for decided in batch.decided
@@ -209,7 +210,7 @@ class _Batch:
         takers: set[WorkloadKey] = set()
         for at, decided in enumerate([*self.decided]):
             ask, lacks = decided.entry.ask, rooms.lacking(decided.entry.ask, decided.decision)
-            if not lacks or not rooms.may(ask, self.ledger.uses.tree):
+            if not lacks or not rooms.may(ask, self.ledger.tree):
                 continue
             if not decided.entry.takes_room:
                 spared = {other.decision.uid for other in self.decided}

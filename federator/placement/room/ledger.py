@@ -7,6 +7,7 @@ placements use. The ledger never changes the commitments.
 
 import itertools
 import operator
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -249,7 +250,7 @@ class Ledger:
         key = (ask.project, ask.key.namespace)
         uncovered = self._free.get(key)
         if uncovered is None:
-            tree = self.below.tree(self.snapshot.quotas)
+            tree = self.tree
             speaks = tree.above(ask.project) or quota.refusal(ask, tree.accounts.values())
             uncovered = self._free[key] = not speaks
         return uncovered
@@ -264,8 +265,20 @@ class Ledger:
         """What the accounts of the snapshot use, as far as this batch has decided."""
         self._recount()
         if self._uses is None:
-            self._uses = Uses(self.below.tree(self.snapshot.quotas), self.usage)
+            mine = weakref.proxy(self)
+
+            def usage(project: str, tier: Tier) -> Resources:
+                """Without holding the ledger, which would end only when the collector finds it."""
+                held: Resources = mine.usage(project, tier)
+                return held
+
+            self._uses = Uses(self.tree, usage)
         return self._uses
+
+    @property
+    def tree(self) -> Tree:
+        """The accounts of the snapshot."""
+        return self.below.tree(self.snapshot.quotas)
 
     def _placed_beside(self, own: Commitment | None) -> quota.Placed:
         """Placed workloads of a project without this one."""

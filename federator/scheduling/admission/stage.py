@@ -67,7 +67,7 @@ def run(entries: Sequence[Entry], commitments: Commitments, ledger: Ledger) -> S
     staged = Staged()
     if not ledger.snapshot.quotas:
         return staged
-    tree = ledger.uses.tree
+    tree = ledger.tree
     judged: dict[tuple[str, Tier], dict[str, Entry]] = {}
     for entry in entries:
         charged = tree.charged(entry.ask.project)
@@ -110,7 +110,7 @@ class _Tree:
         commitments: Commitments,
         ledger: Ledger,
     ) -> None:
-        self.tree, self.root, self.tier = ledger.uses.tree, root, tier
+        self.tree, self.root, self.tier = ledger.tree, root, tier
         self.ledger, self.heads = ledger, heads
         self.domains = _domains(self.tree, root)
         self.within = {

@@ -2,19 +2,23 @@
 those that lack something.
 """
 
+import dataclasses
+import gc
 import itertools
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from federator.model.ask import Admitted, PodShape, Policy, Tier
+from federator.model.ask import Admitted, Division, PodShape, Policy, Tier
 from federator.model.decision import Decision, Reason, Share
 from federator.model.fleet import FleetSnapshot, Holding, QuotaAccount, TierQuota
 from federator.model.resources import Resources
 from federator.placement import engine
 from federator.placement.policy.permitted import Refused
 from federator.placement.room.commitments import Commitments
+from federator.placement.room.ledger import Ledger
 from federator.scheduling import cycle, ordering
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Entry, Recorded, Standing
@@ -47,9 +51,8 @@ def run(
     queue: Queue | None = None,
 ) -> Cycle:
     numbers = itertools.count(100)
-    return cycle.run(
-        entries, queue or Queue(), snapshot, commitments or Commitments(), seq=numbers.__next__
-    )
+    above = Commitments() if commitments is None else commitments
+    return cycle.run(entries, queue or Queue(), snapshot, above, seq=numbers.__next__)
 
 
 def counts(made: Cycle) -> Mapping[str, Mapping[str, int]]:
@@ -71,6 +74,37 @@ def test_each_decision_counts_on_those_before_it_and_nothing_outlives_the_cycle(
     assert counts(run(*entries, snapshot=snapshot, commitments=commitments)) == counts(made), (
         "the same again"
     )
+
+
+class Watched(Commitments):
+    """Commitments that know of the ledgers above them, as long as these live."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledgers: list[weakref.ref[Ledger]] = []
+
+    def open(self, snapshot: FleetSnapshot) -> Ledger:
+        ledger = super().open(snapshot)
+        self.ledgers.append(weakref.ref(ledger))
+        return ledger
+
+
+@pytest.mark.parametrize("account", [None, ACCOUNT, dataclasses.replace(ACCOUNT, backfills=True)])
+def test_the_ledger_ends_with_its_cycle(account: QuotaAccount | None) -> None:
+    """Otherwise the room of all clusters is copied before each cycle, for a reader that waits for
+    the collector."""
+    commitments = Watched()
+    snapshot = fleet(cluster("a", 4), cluster("b", 4), quotas=[account] if account else [])
+    whole = Policy(division=Division(max_clusters=1), require_all=True)
+    entries = [Entry(ask=service(copies, policy=whole, name=f"w{copies}")) for copies in (9, 3, 2)]
+
+    gc.disable()
+    try:
+        made = run(*entries, snapshot=snapshot, commitments=commitments)
+        assert len(made.decided) == 3
+        assert [ledger() for ledger in commitments.ledgers] == [None]
+    finally:
+        gc.enable()
 
 
 def test_quota_that_one_gives_up_another_gets_and_is_written_after_it() -> None:
