@@ -4,7 +4,7 @@ It is written to the host before any member is written, compared with what membe
 to people.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, TypedDict, overload
@@ -148,18 +148,29 @@ NAMES_SHOWN = 3
 
 class Verdicts(Sequence[Verdict]):
     """The verdicts of all clusters by name, worded when they are read. A decision over a thousand
-    clusters needs sentences only for the chosen and for one cluster of each rejected group."""
+    clusters needs sentences only for the chosen and for one cluster of each rejected group; whoever
+    asks what a workload waits for needs none."""
 
-    __slots__ = ("_every", "_grouped", "_made", "_size")
+    __slots__ = ("_every", "_grouped", "_made", "_reasons", "_size")
 
     def __init__(
-        self, size: int, every: Callable[[], tuple[Verdict, ...]], grouped: Callable[[], Grouped]
+        self,
+        size: int,
+        every: Callable[[], tuple[Verdict, ...]],
+        grouped: Callable[[], Grouped],
+        reasons: Callable[[], Iterable[tuple[str, Reason]]] | None = None,
     ) -> None:
-        self._size, self._every, self._grouped = size, every, grouped
+        """`reasons`: as the function of this module; None where only the verdicts tell."""
+        self._size, self._every, self._grouped, self._reasons = size, every, grouped, reasons
         self._made: tuple[Verdict, ...] | None = None
 
     def grouped(self) -> Grouped:
         return self._grouped()
+
+    def reasons(self) -> Iterable[tuple[str, Reason]]:
+        if self._reasons is not None and self._made is None:
+            return self._reasons()
+        return [(verdict.cluster, verdict.reason) for verdict in self.every()]
 
     def every(self) -> tuple[Verdict, ...]:
         if self._made is None:
@@ -192,6 +203,13 @@ class Verdicts(Sequence[Verdict]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return tuple, (self.every(),)
+
+
+def reasons(verdicts: Sequence[Verdict]) -> Iterable[tuple[str, Reason]]:
+    """Each cluster with the reason of its verdict, without its sentence."""
+    if isinstance(verdicts, Verdicts):
+        return verdicts.reasons()
+    return [(verdict.cluster, verdict.reason) for verdict in verdicts]
 
 
 def grouped(verdicts: Sequence[Verdict]) -> Grouped:

@@ -148,7 +148,12 @@ class Shortage:
             )
             return replace(groups, rejected=rejected)
 
-        return Verdicts(len(verdicts), lambda: tuple(map(said, verdicts)), grouped)
+        return Verdicts(
+            len(verdicts),
+            lambda: tuple(map(said, verdicts)),
+            grouped,
+            lambda: decisions.reasons(verdicts),
+        )
 
     def why(self, cluster: str) -> str:
         """What of the gang has no room in the cluster, as a part of a sentence; "" when all has."""

@@ -1,9 +1,13 @@
 """The sentences of a decision: why each cluster was or was not chosen, and what is missing. Always
-with numbers. Wording only; the engine decides."""
+with numbers. Wording only; the engine decides.
 
-from collections.abc import Mapping, Sequence
+The sentence about a cluster is made when somebody reads it: a refusal judges every cluster of the
+fleet, and what waits for what (`queueing_hints`) reads the reasons alone.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -26,8 +30,11 @@ from federator.placement.quota.quota import Admission
 from federator.placement.selection import admitting, filters
 from federator.placement.selection.candidates import Candidate, Place
 from federator.placement.selection.crowd import Crowd, scored
+from federator.placement.selection.filters import Refusal
 from federator.placement.selection.scorers import Facts
 
+_Said: TypeAlias = tuple[Reason, Callable[[], str]]
+"""The reason of a verdict, and what makes its sentence without the name of the cluster."""
 CAPPED: Final = "it could not schedule more lately"
 """Part of the verdict of a cluster that its own scheduler caps. Offline commands look for it in
 recorded decisions."""
@@ -59,18 +66,61 @@ def verdicts(
     *,
     outcome: Outcome,
     crowd: Crowd | None = None,
-) -> Sequence[Verdict]:
-    """One verdict per cluster of the snapshot, by name; worded when they are read where the
-    candidates (`pool`) were drawn from a crowd."""
+) -> Verdicts:
+    """One verdict per cluster of the snapshot, by name. `crowd`: what the candidates (`pool`) were
+    drawn from; None when every cluster that takes part is one."""
     if crowd is not None:
         return of_crowd(ask, crowd, pool, got, outcome)
     by_name = {candidate.name: candidate for candidate in pool}
-    return tuple(
-        _of_candidate(ask, by_name[name], got.get(name, 0), left_out.get(name), outcome)
-        if name in by_name
-        else _of_refused(place)
-        for name, place in eligible.items()
-    )
+    said = _Each(ask, eligible, by_name, got, left_out, outcome)
+    return Verdicts(len(eligible), said.every, said.grouped, said.reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class _Each:
+    """What the verdicts are made of where every cluster was looked at. Nothing of it changes once
+    the decision is made."""
+
+    ask: Ask
+    eligible: Mapping[str, Place]
+    pool: Mapping[str, Candidate]
+    got: Mapping[str, int]
+    left_out: Mapping[str, Reason]
+    outcome: Outcome
+
+    def every(self) -> tuple[Verdict, ...]:
+        return tuple(map(self._verdict, self.eligible))
+
+    def reasons(self) -> Iterator[tuple[str, Reason]]:
+        for name, place in self.eligible.items():
+            if name in self.pool:
+                yield name, self._said(name)[0]
+            else:
+                yield name, _refusal(place).reason
+
+    def grouped(self) -> Grouped:
+        groups: dict[Reason, list[str]] = {}
+        for name, reason in self.reasons():
+            groups.setdefault(reason, []).append(name)
+        chosen = [chosen_row(self._verdict(name)) for name in groups.pop(Reason.CHOSEN, ())]
+        rejected = [
+            Rejected(
+                reason, tuple(names[:NAMES_SHOWN]), len(names), self._verdict(names[0]).message
+            )
+            for reason, names in groups.items()
+        ]
+        return Grouped(chosen, by_frequency(rejected))
+
+    def _said(self, name: str) -> _Said:
+        got, left_out = self.got.get(name, 0), self.left_out.get(name)
+        return _said(self.ask, self.pool[name], got, left_out, self.outcome)
+
+    def _verdict(self, name: str) -> Verdict:
+        candidate = self.pool.get(name)
+        if candidate is None:
+            return _of_refused(self.eligible[name])
+        got, left_out = self.got.get(name, 0), self.left_out.get(name)
+        return _of_candidate(self.ask, candidate, got, left_out, self.outcome)
 
 
 def of_crowd(  # noqa: PLR0917 the parts of a decision
@@ -164,25 +214,25 @@ class _Crowded:
         return Facts(0, max(best.room, room), max(best.avoided, avoided))
 
 
-def _of_refused(place: Place) -> Verdict:
-    refusal = place.refusal
-    if refusal is None:
+def _refusal(place: Place) -> Refusal:
+    if place.refusal is None:
         raise ValueError(f"cluster {place.view.name} is open but no candidate")
+    return place.refusal
+
+
+def _of_refused(place: Place) -> Verdict:
+    refusal = _refusal(place)
     return Verdict(place.view.name, refusal.reason, refusal.message)
 
 
 def _of_candidate(
     ask: Ask, candidate: Candidate, got: int, left_out: Reason | None, outcome: Outcome
 ) -> Verdict:
-    reason, message = (
-        _judged(ask, candidate, got, left_out)
-        if got > 0
-        else _spared(ask, candidate, left_out, outcome)
-    )
+    reason, sentence = _said(ask, candidate, got, left_out, outcome)
     return quick_verdict(
         candidate.name,
         reason,
-        f"cluster {candidate.name} {message}",
+        f"cluster {candidate.name} {sentence()}",
         candidate.cap,
         got,
         candidate.score,
@@ -190,32 +240,33 @@ def _of_candidate(
     )
 
 
-def _judged(
-    ask: Ask, candidate: Candidate, got: int, left_out: Reason | None
-) -> tuple[Reason, str]:
-    """Verdict of a cluster that gets copies: how many, and what bounds them."""
+def _said(
+    ask: Ask, candidate: Candidate, got: int, left_out: Reason | None, outcome: Outcome
+) -> _Said:
+    if got > 0:
+        return Reason.CHOSEN, lambda: _chosen(ask, candidate, got, left_out)
+    return _spared(ask, candidate, left_out, outcome)
+
+
+def _chosen(ask: Ask, candidate: Candidate, got: int, left_out: Reason | None) -> str:
+    """Of a cluster that gets copies: how many, and what bounds them."""
     things = noun(ask)
-    if got > 0 and candidate.place.refusal is not None:
+    if candidate.place.refusal is not None:
         because = candidate.place.refusal.message.removeprefix(f"cluster {candidate.name} ")
         if candidate.place.refusal.moves:
             subject = candidate.place.refusal.message.removeprefix(f"cluster {candidate.name}")
             because = subject.removeprefix(": ") if subject.startswith(": ") else f"it{subject}"
-            return Reason.CHOSEN, f"keeps {got} {things} that {candidate.waits}, although {because}"
-        return Reason.CHOSEN, f"keeps {got} {things} and takes no new ones: it {because}"
+            return f"keeps {got} {things} that {candidate.waits}, although {because}"
+        return f"keeps {got} {things} and takes no new ones: it {because}"
     if got > candidate.cap:
-        return (
-            Reason.CHOSEN,
-            f"keeps {got} {things}, {got - candidate.cap} of them beyond {_beyond(ask, candidate)}",
-        )
-    if left_out is not None and got > 0:
-        return (
-            Reason.CHOSEN,
-            f"keeps {got} {things} that {candidate.waits}, although {_kept_out(ask, left_out)}",
-        )
+        beyond = _beyond(ask, candidate)
+        return f"keeps {got} {things}, {got - candidate.cap} of them beyond {beyond}"
+    if left_out is not None:
+        return f"keeps {got} {things} that {candidate.waits}, although {_kept_out(ask, left_out)}"
     kept = f", {min(candidate.held, got)} of them held before" if candidate.held else ""
     name, limited = candidate.name, _limited(ask.policy, candidate)
     sentence = given(name, got, things, candidate.cap, limited, kept)
-    return Reason.CHOSEN, sentence.removeprefix(f"cluster {name} ")
+    return sentence.removeprefix(f"cluster {name} ")
 
 
 def given(  # noqa: PLR0917 the parts of a sentence
@@ -226,52 +277,70 @@ def given(  # noqa: PLR0917 the parts of a sentence
     return f"cluster {name} gets {got} {things}{kept}; at most {cap} are possible there{limited}"
 
 
-def _spared(
-    ask: Ask, candidate: Candidate, left_out: Reason | None, outcome: Outcome
-) -> tuple[Reason, str]:
-    """Verdict of a candidate that gets no copies."""
-    things = noun(ask)
+def _spared(ask: Ask, candidate: Candidate, left_out: Reason | None, outcome: Outcome) -> _Said:
+    """Of a candidate that gets no copies."""
     if outcome.wanted <= 0:
-        return Reason.NOT_NEEDED, f"is not needed: there are no {things} to place"
+        return (
+            Reason.NOT_NEEDED,
+            lambda: f"is not needed: there are no {noun(ask)} to place",
+        )
     if outcome.binding in (Reason.SUSPENDED, Reason.MISCONFIGURED):
-        return outcome.binding, f"gets nothing new: {outcome.why}"
+        return outcome.binding, lambda: f"gets nothing new: {outcome.why}"
     if candidate.pending:
         return (
             Reason.PENDING_EVALUATION,
-            "has not yet answered how many copies of this pod fit (node selector or affinity)",
+            lambda: (
+                "has not yet answered how many copies of this pod fit (node selector or affinity)"
+            ),
         )
     if left_out is Reason.BELOW_MINIMUM:
-        least = enforcing.bound(ask.policy, "minPerCluster")
-        return left_out, f"could take {candidate.cap} {things}; {least} could not be met there"
-    could = f"could take {candidate.cap} {things}"
-    if left_out is Reason.AT_MAXIMUM:
-        reason, why = spared(ask.policy, left_out, outcome)
-        return reason, f"{could}{why}"
-    # it was let take part for what it had, all of it done by now
-    if candidate.cap <= 0 and candidate.place.refusal is not None:
-        return candidate.place.refusal.reason, candidate.place.refusal.message.removeprefix(
-            f"cluster {candidate.name} "
-        )
-    if candidate.cap <= 0:
-        return candidate.limit, _full(ask, candidate)
-    if candidate.weight <= 0:
-        return Reason.NOT_SELECTED, "has no weight under spec.division.weights"
-    reason, why = spared(ask.policy, None, outcome)
-    return reason, f"{could}{why}"
+        return left_out, lambda: _below_minimum(ask, candidate)
+    if left_out is not Reason.AT_MAXIMUM and candidate.cap <= 0:
+        refusal = candidate.place.refusal
+        if refusal is None:
+            return candidate.limit, lambda: _full(ask, candidate)
+        # it was let take part for what it had, all of it done by now
+        return refusal.reason, lambda: refusal.message.removeprefix(f"cluster {candidate.name} ")
+    if left_out is not Reason.AT_MAXIMUM and candidate.weight <= 0:
+        return Reason.NOT_SELECTED, lambda: "has no weight under spec.division.weights"
+    out = Reason.AT_MAXIMUM if left_out is Reason.AT_MAXIMUM else None
+    return (
+        _why_spared(out, outcome),
+        lambda: f"{_could(ask, candidate)}{spared(ask.policy, out, outcome)[1]}",
+    )
+
+
+def _below_minimum(ask: Ask, candidate: Candidate) -> str:
+    least = enforcing.bound(ask.policy, "minPerCluster")
+    return f"{_could(ask, candidate)}; {least} could not be met there"
+
+
+def _could(ask: Ask, candidate: Candidate) -> str:
+    return f"could take {candidate.cap} {noun(ask)}"
 
 
 def spared(policy: Policy, left_out: Reason | None, outcome: Outcome) -> tuple[Reason, str]:
-    """Why a cluster gets nothing that could take copies, with the end of its verdict: it was left
-    out before the division, it is not needed, or what is missing lacks something else than room."""
+    """Why a cluster gets nothing that could take copies, with the end of its verdict."""
+    reason = _why_spared(left_out, outcome)
     if left_out is Reason.AT_MAXIMUM:
         most = enforcing.bound(policy, "maxClusters")
-        return left_out, f", but {most} is reached by better clusters"
+        return reason, f", but {most} is reached by better clusters"
     if outcome.missing <= 0:
-        return Reason.NOT_NEEDED, ", none was needed there"
+        return reason, ", none was needed there"
     if outcome.whole:
         all_or_none = "all are wanted or none (spec.partial RequireAll)"
-        return Reason.GANG_INCOMPLETE, f", but {all_or_none}: {outcome.why}"
-    return outcome.binding, f", but {outcome.why}"
+        return reason, f", but {all_or_none}: {outcome.why}"
+    return reason, f", but {outcome.why}"
+
+
+def _why_spared(left_out: Reason | None, outcome: Outcome) -> Reason:
+    """It was left out before the division, it is not needed, or what is missing lacks something
+    else than room."""
+    if left_out is Reason.AT_MAXIMUM:
+        return left_out
+    if outcome.missing <= 0:
+        return Reason.NOT_NEEDED
+    return Reason.GANG_INCOMPLETE if outcome.whole else outcome.binding
 
 
 def _beyond(ask: Ask, candidate: Candidate) -> str:

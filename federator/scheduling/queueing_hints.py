@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from federator.model.ask import Ask
-from federator.model.decision import REFUSALS, Decision, Reason
+from federator.model.decision import REFUSALS, Decision, Reason, reasons
 from federator.model.names import WorkloadKey
 from federator.placement.division.division import DIVIDERS
 from federator.placement.quota.quota import BY_QUOTA
@@ -95,7 +95,7 @@ def waits(ask: Ask, decision: Decision, capped: Mapping[str, int] = NOBODY) -> W
     if decision.reason in BY_QUOTA:  # room helps nobody, wherever it is
         return Waiting(decision.key, ask.project, decision.reason)
     hopeful = frozenset(
-        verdict.cluster for verdict in decision.verdicts if verdict.reason not in _CLOSED
+        cluster for cluster, reason in reasons(decision.verdicts) if reason not in _CLOSED
     )
     gone = decision.preempted
     reason = Reason.INSUFFICIENT_CAPACITY if gone is not None and gone.of_room else decision.reason

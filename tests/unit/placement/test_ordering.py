@@ -267,6 +267,20 @@ def test_who_waits_for_quota_waits_for_no_cluster_and_none_is_asked() -> None:
     assert (entry.reason, entry.clusters) == (Reason.EXCEEDS_MAX_QUOTA, None)
 
 
+def test_what_a_refused_workload_waits_for_is_known_without_a_sentence() -> None:
+    made = decide(service(50), SNAPSHOT)
+    assert isinstance(made.verdicts, Verdicts)
+
+    def worded() -> Any:
+        raise AssertionError("a sentence for every cluster")
+
+    silent = Verdicts(2, worded, worded, made.verdicts.reasons)
+    entry = queueing_hints.waits(service(50), dataclasses.replace(made, verdicts=silent))
+    assert entry == queueing_hints.waits(service(50), made)
+    assert entry is not None
+    assert entry.clusters == frozenset(SNAPSHOT.clusters)
+
+
 def test_retries_without_news_back_off_to_a_ceiling() -> None:
     assert [queueing_hints.retry_after_s(n) for n in (0, 1, 2, 3, 50)] == [
         5.0,

@@ -9,6 +9,7 @@ from fractions import Fraction
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from federator.model import decision as decisions
 from federator.model import shards
 from federator.model.ask import Ask, Tier, Unit
 from federator.model.decision import Decision, Reason
@@ -75,6 +76,19 @@ def test_every_invariant_holds_of_every_decision(
     assert invariants.check(case) == []
     assert all(verdict.message for verdict in case.decision.verdicts)
     assert len(case.decision.verdicts) == len(snapshot.clusters)
+
+
+@given(cases(), worlds.capped)
+def test_reasons_and_the_record_are_those_of_all_verdicts_whenever_these_are_worded(
+    given_: tuple[Ask, tuple[Holding, ...], FleetSnapshot, Ranges], capped: Mapping[str, int]
+) -> None:
+    ask, held, snapshot, done = given_
+    said = decided(ask, held, snapshot, done, capped).decision.verdicts
+    reasons, grouped = list(decisions.reasons(said)), decisions.grouped(said)
+    every = tuple(said)
+    assert [(verdict.cluster, verdict.reason) for verdict in every] == reasons
+    assert list(decisions.reasons(said)) == reasons
+    assert dataclasses.replace(grouped, plain=False) == decisions.grouped(every)
 
 
 @given(cases(), worlds.capped)
