@@ -250,7 +250,7 @@ def _bindings(world: World, ask: Ask, accounts: Sequence[QuotaAccount]) -> Itera
 
 def _line(tree: Tree, project: str) -> list[QuotaAccount]:
     """The accounts of a project and all above them."""
-    line = dict.fromkeys(name for own in tree.speaking(project) for name in tree.line(own))
+    line = dict.fromkeys(name for own in tree.speaking(project) for name in tree.path(own))
     return [tree.accounts[name] for name in line]
 
 
@@ -269,7 +269,7 @@ def _raised(
     if account.max_concurrent is not None and running >= account.max_concurrent:
         field = "maxConcurrentWorkloads"
         yield ("spec", field), str(account.max_concurrent), running + 1, field
-    charged = [lowest for lowest in tree.charged(ask.project) if account.name in tree.line(lowest)]
+    charged = [lowest for lowest in tree.charged(ask.project) if account.name in tree.path(lowest)]
     for name in tree.names(account.name, ask.tier):
         needed = copies * ask.shape.requests[name]
         limits = [limit for each in charged for limit in uses.limits(each, ask.tier, name, own)]

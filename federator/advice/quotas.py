@@ -73,8 +73,8 @@ def tree(situation: Situation) -> list[Account]:
         made.append(
             Account(
                 name,
-                whole.line(name)[1] if len(whole.line(name)) > 1 else "",
-                len(whole.line(name)) - 1,
+                whole.path(name)[1] if len(whole.path(name)) > 1 else "",
+                len(whole.path(name)) - 1,
                 {tier: kept for tier in Tier if (kept := _balances(uses, account, tier))},
                 sum(map(commitments.placed, under)),
                 sum(terms.project in under for terms in short),
@@ -162,7 +162,7 @@ def _in_order(whole: Tree) -> Iterator[str]:
 
 
 def _balances(uses: Uses, account: QuotaAccount, tier: Tier) -> dict[str, Balance]:
-    root = uses.tree.line(account.name)[-1]
+    root = uses.tree.path(account.name)[-1]
     limited = set(uses.tree.names(root, tier))
     return {
         resource: of[account.name]

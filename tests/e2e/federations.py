@@ -171,7 +171,11 @@ class Fleet:
 
     def ready(self, namespace: str, what: str, within_s: int = 60) -> None:
         """What a person waits with."""
-        self.host("wait", "-n", namespace, "--for=condition=Ready", what, f"--timeout={within_s}s")
+        wait = ("wait", "-n", namespace, "--for=condition=Ready", what, f"--timeout={within_s}s")
+        ran = self.host.run(*wait)
+        assert ran.code == 0, (
+            f"{what} is not ready: {ran.err}{self.host.run('describe', '-n', namespace, what).out}"
+        )
 
     def spread(self, kind: str, namespace: str, name: str) -> dict[str, dict[str, Any]]:
         """The objects of that name in the members that have one."""

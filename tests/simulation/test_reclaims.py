@@ -21,7 +21,7 @@ def _all_of_it(_: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _nobody(_: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda winner, books, held, rules: None
+    return lambda winner, usage, held, rules: None
 
 
 def _silently(_: Callable[..., Any]) -> Callable[..., Any]:

@@ -94,7 +94,7 @@ class Figures:
         tree = self._state.commitments.tree(accounts)
         uses = Uses(tree, self._state.commitments.usage)
         samples: dict[Labels, float] = {}
-        for root in sorted({tree.line(account.name)[-1] for account in accounts}):
+        for root in sorted({tree.path(account.name)[-1] for account in accounts}):
             for tier in Tier:
                 for resource, balances in uses.balances(root, tier).items():
                     for account, balance in balances.items():

@@ -127,7 +127,7 @@ class Reporting:
         usage = {
             tier: {
                 resource: balances[name]
-                for resource, balances in uses.balances(tree.line(name)[-1], tier).items()
+                for resource, balances in uses.balances(tree.path(name)[-1], tier).items()
             }
             for tier in Tier
         }

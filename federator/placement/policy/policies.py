@@ -345,7 +345,7 @@ class Bindings:
         """The team of the account that a project is charged to, or of the nearest above it that
         names one; "" where none does."""
         for name in self._tree.charged(project):
-            for above in self._tree.line(name):
+            for above in self._tree.path(name):
                 if team := self._tree.accounts[above].owner:
                     return team
         return ""

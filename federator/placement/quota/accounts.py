@@ -70,12 +70,12 @@ def _parents(account: QuotaAccount, accounts: Mapping[str, QuotaAccount]) -> Ite
             f"spec.parent is {account.parent}, and there is no such FederatedQuota{close}",
         )
         return
-    line = [account.name]
-    while (above := accounts.get(line[-1])) is not None and above.parent:
-        line.append(above.parent)
-        if above.parent in line[:-1]:
+    path = [account.name]
+    while (above := accounts.get(path[-1])) is not None and above.parent:
+        path.append(above.parent)
+        if above.parent in path[:-1]:
             yield Trouble(
-                PARENT_CYCLE, f"spec.parent leads in a circle: {' -> '.join(line)}; it stands alone"
+                PARENT_CYCLE, f"spec.parent leads in a circle: {' -> '.join(path)}; it stands alone"
             )
             return
 

@@ -25,7 +25,7 @@ def usage_with_domains(
         return usage
     cells: dict[tuple[str, Tier], dict[str, int]] = {}
     for commitment in commitments:
-        roots = {tree.line(name)[-1] for name in tree.charged(commitment.project)}
+        roots = {tree.path(name)[-1] for name in tree.charged(commitment.project)}
         for root in sorted(roots):
             domains[root].count(commitment, cells)
 

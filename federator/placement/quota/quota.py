@@ -132,13 +132,13 @@ def admit(
     refused = (
         "" if tree.free(ask.project, ask.key.namespace) else refusal(ask, tree.accounts.values())
     )
-    speaking, line = tree.speaking(ask.project), tree.above(ask.project)
-    generations = {name: tree.accounts[name].generation for name in line[:RECORDED]}
+    speaking, path = tree.speaking(ask.project), tree.above(ask.project)
+    generations = {name: tree.accounts[name].generation for name in path[:RECORDED]}
     if refused:
         return Admission(held, Reason.NOT_ALLOWED, refused, False, generations)
     best = Admission(UNLIMITED, unlimited=not speaking, generations=generations)
     charged, asked = tree.charged(ask.project), _Asked(ask, wanted, held, own)
-    for name in line:
+    for name in path:
         account = tree.accounts[name]
         for admission in (
             _by_priority(ask, account, held),

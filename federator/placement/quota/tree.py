@@ -48,21 +48,21 @@ class Bound:
 
 
 class Tree:
-    """All accounts, with their lines up to the account without a parent. A parent that does not
+    """All accounts, with their paths up to the account without a parent. A parent that does not
     exist and a circle of parents do not count: such an account has none."""
 
     def __init__(self, accounts: Iterable[QuotaAccount] = ()) -> None:
         self.accounts: dict[str, QuotaAccount] = {
             account.name: account for account in sorted(accounts, key=lambda account: account.name)
         }
-        self._lines: dict[str, tuple[str, ...]] = {name: self._line(name) for name in self.accounts}
+        self._paths: dict[str, tuple[str, ...]] = {name: self._path(name) for name in self.accounts}
         self._families: dict[str, list[str]] = {}
         """Root -> all accounts of its tree, those below before those above."""
-        for name in sorted(self.accounts, key=lambda name: (-len(self._lines[name]), name)):
-            self._families.setdefault(self._lines[name][-1], []).append(name)
+        for name in sorted(self.accounts, key=lambda name: (-len(self._paths[name]), name)):
+            self._families.setdefault(self._paths[name][-1], []).append(name)
         self._children: dict[str, list[str]] = {}
-        for name, line in self._lines.items():
-            for above in line[1:2]:
+        for name, path in self._paths.items():
+            for above in path[1:2]:
                 self._children.setdefault(above, []).append(name)
         self._speaking: dict[str, tuple[str, ...]] = {}
         for name, account in self.accounts.items():
@@ -112,15 +112,15 @@ class Tree:
     def under(self, name: str) -> tuple[str, ...]:
         """The projects of an account and of all below it, by name."""
         if name not in self._under:
-            family = (other for other in self.family(name) if name in self._lines[other])
+            family = (other for other in self.family(name) if name in self._paths[other])
             self._under[name] = tuple(
                 sorted({project for other in family for project in self.own(other)})
             )
         return self._under[name]
 
-    def line(self, name: str) -> tuple[str, ...]:
+    def path(self, name: str) -> tuple[str, ...]:
         """The account, its parent, and so on up to the one without."""
-        return self._lines[name]
+        return self._paths[name]
 
     def alone(self, name: str) -> bool:
         """Whether it has neither a parent nor accounts below it."""
@@ -128,7 +128,7 @@ class Tree:
 
     def family(self, name: str) -> list[str]:
         """All accounts of the same tree, those below before those above."""
-        return self._families[self._lines[name][-1]]
+        return self._families[self._paths[name][-1]]
 
     @property
     def roots(self) -> list[str]:
@@ -154,7 +154,7 @@ class Tree:
 
     def names(self, name: str, tier: Tier) -> tuple[str, ...]:
         """The resources that any account of the same tree limits in a tier, by name."""
-        key = (self._lines[name][-1], tier)
+        key = (self._paths[name][-1], tier)
         if key not in self._names:
             resources: set[str] = set()
             for other in self.family(name):
@@ -171,25 +171,25 @@ class Tree:
 
     def bounds(self, name: str, tier: Tier, resource: str) -> Mapping[str, Bound] | None:
         """Of all accounts of the same tree; None where it says nothing of the resource."""
-        key = (self._lines[name][-1], tier, resource)
+        key = (self._paths[name][-1], tier, resource)
         if key not in self._bounds:
             self._bounds[key] = self._reckoned(*key) if resource in self.names(name, tier) else None
         return self._bounds[key]
 
-    def _line(self, name: str) -> tuple[str, ...]:
-        line, seen = [name], {name}
-        while (above := self.accounts[line[-1]].parent) in self.accounts:
+    def _path(self, name: str) -> tuple[str, ...]:
+        path, seen = [name], {name}
+        while (above := self.accounts[path[-1]].parent) in self.accounts:
             if above in seen:
                 return (name,)
-            line.append(above)
+            path.append(above)
             seen.add(above)
-        return tuple(line)
+        return tuple(path)
 
     def _with_those_above(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(other for name in names for other in self._lines[name]))
+        return tuple(dict.fromkeys(other for name in names for other in self._paths[name]))
 
     def _lowest(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        above = {other for name in names for other in self._lines[name][1:]}
+        above = {other for name in names for other in self._paths[name][1:]}
         return tuple(name for name in names if name not in above)
 
     def _reckoned(self, root: str, tier: Tier, resource: str) -> Mapping[str, Bound]:
@@ -205,7 +205,7 @@ class Tree:
             )
             bounds[name] = bound
             if name != root:
-                above = self._lines[name][1]
+                above = self._paths[name][1]
                 below[above] = below.get(above, 0) + bound.kept + bound.below
                 if bound.guaranteed is not None:
                     sums[above] = sums.get(above, 0) + bound.guaranteed

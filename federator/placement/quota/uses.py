@@ -1,7 +1,7 @@
 """What the accounts of a tree use, what is left to one of them, and who borrows from whom.
 
 Use is a sum over what projects hold. It is kept by account while one ledger lives and moved by what
-that ledger gives and takes back, so that an admission costs as much as the account's line is long.
+that ledger gives and takes back, so that an admission costs as much as the account's path is long.
 """
 
 from collections.abc import Callable, Mapping
@@ -54,7 +54,7 @@ class Uses:
         if not self._tables:
             return
         for name in self.tree.charged(project):
-            root = self.tree.line(name)[-1]
+            root = self.tree.path(name)[-1]
             for resource, amount in amounts.items():
                 if (table := self._tables.get((root, tier, resource))) is not None:
                     self._raise(name, amount, *table)
@@ -67,15 +67,15 @@ class Uses:
         if bounds_and_uses is None:
             return None
         bounds, table = bounds_and_uses
-        line = self.tree.line(name)
-        if len(line) == 1:
+        path = self.tree.path(name)
+        if len(path) == 1:
             most, use = bounds[name].most, table[name]
             if less is not None and less.tier is tier and name in self.tree.charged(less.project):
                 use -= less.usage[resource]
             return None if most is None else max(most - use, 0)
         used = self._without(bounds, table, tier, resource, less)
         best, kept = None, 0
-        for account in line:
+        for account in path:
             bound = bounds[account]
             use = used[account] if account in used else table[account]
             own = max(bound.kept - use, 0)
@@ -88,14 +88,14 @@ class Uses:
     def limits(
         self, name: str, tier: Tier, resource: str, less: Commitment | None = None
     ) -> list[Limit]:
-        """All limits of the account's line, its own first."""
+        """All limits of the account's path, its own first."""
         bounds_and_uses = self._table(name, tier, resource)
         if bounds_and_uses is None:
             return []
         bounds, table = bounds_and_uses
         used = self._without(bounds, table, tier, resource, less)
         limits, kept, kept_ever = [], 0, 0
-        for account in self.tree.line(name):
+        for account in self.tree.path(name):
             bound, use = bounds[account], used.get(account, table[account])
             own = max(bound.kept - use, 0)
             if bound.most is not None:
@@ -134,7 +134,7 @@ class Uses:
     def _table(
         self, name: str, tier: Tier, resource: str
     ) -> tuple[Mapping[str, Bound], dict[str, int]] | None:
-        key = (self.tree.line(name)[-1], tier, resource)
+        key = (self.tree.path(name)[-1], tier, resource)
         if key in self._tables:
             return self._tables[key]
         bounds = self.tree.bounds(name, tier, resource)
@@ -145,7 +145,7 @@ class Uses:
         for account in self.tree.family(name):  # those below come first
             for project in self.tree.own(account):
                 table[account] += self._usage(project, tier)[resource]
-            if (above := self.tree.line(account)[1:2]) and (
+            if (above := self.tree.path(account)[1:2]) and (
                 beyond := table[account] - bounds[account].kept
             ) > 0:
                 table[above[0]] += beyond
@@ -156,7 +156,7 @@ class Uses:
         self, name: str, amount: int, bounds: Mapping[str, Bound], table: dict[str, int]
     ) -> None:
         """One account uses so much more (or less)."""
-        for account in self.tree.line(name):
+        for account in self.tree.path(name):
             before, kept = table[account], bounds[account].kept
             table[account] = before + amount
             amount = max(before + amount - kept, 0) - max(before - kept, 0)
@@ -179,7 +179,7 @@ class Uses:
             if name not in table:
                 continue
             gone = less.usage[resource]
-            for account in self.tree.line(name):
+            for account in self.tree.path(name):
                 before, kept = others.get(account, table[account]), bounds[account].kept
                 others[account] = before - gone
                 gone = max(before - kept, 0) - max(before - gone - kept, 0)
@@ -194,7 +194,7 @@ class Uses:
             used[name] += sum(
                 self._usage(project, tier)[resource] for project in self.tree.own(name)
             )
-            for above in self.tree.line(name)[1:2]:
+            for above in self.tree.path(name)[1:2]:
                 used[above] += used[name]
         table = self._table(root, tier, resource)
         if table is None:

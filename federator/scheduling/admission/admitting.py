@@ -18,7 +18,6 @@ from federator.model.fleet import Ordering, QuotaAccount, Take
 from federator.model.resources import domain_of
 from federator.placement.quota.tree import Tree
 from federator.scheduling.admission import domains, fairness, reclaim
-from federator.scheduling.admission.books import Amounts, Books, Share
 from federator.scheduling.admission.domains import Assignment, Mode, Want
 from federator.scheduling.admission.holders import (
     DEFAULT_STRATEGIES,
@@ -27,6 +26,7 @@ from federator.scheduling.admission.holders import (
     Winner,
     scaled,
 )
+from federator.scheduling.admission.tree_usage import Amounts, Share, TreeUsage
 
 
 class Outcome(StrEnum):
@@ -57,9 +57,9 @@ class _Nominee:
 
 @dataclass(slots=True)
 class Round:
-    """The books of a tree, who holds what in them, and what the present round has done."""
+    """The usage of a tree, who holds what in it, and what the present round has done."""
 
-    books: Books
+    usage: TreeUsage
     held: dict[str, list[Holder]]
     leaving: dict[str, Victim] = field(default_factory=dict)
     """uid -> who was told to leave in this round."""
@@ -67,12 +67,12 @@ class Round:
     @staticmethod
     def of(tree: Tree, root: str, tier: Tier, holders: Iterable[Holder]) -> "Round":
         """With all that is held, in any order."""
-        books, held = Books(tree, root, tier), dict[str, list[Holder]]()
+        usage, held = TreeUsage(tree, root, tier), dict[str, list[Holder]]()
         for holder in sorted(holders, key=lambda entrant: (entrant.node, entrant.uid)):
-            books.add(holder.node, scaled(holder.each, holder.copies))
+            usage.add(holder.node, scaled(holder.each, holder.copies))
             if not holder.stays:
                 held.setdefault(holder.node, []).append(holder)
-        return Round(books, held)
+        return Round(usage, held)
 
     def run(self, wants: Mapping[str, Want]) -> dict[str, Verdict]:
         """The verdict of each, by uid; at most one of each account."""
@@ -89,7 +89,7 @@ class Round:
         """Who was told to leave in the round before holds nothing any more."""
         for victim in self.leaving.values():
             holder = victim.holder
-            self.books.add(holder.node, scaled(holder.each, -victim.copies))
+            self.usage.add(holder.node, scaled(holder.each, -victim.copies))
             left = replace(holder, copies=holder.copies - victim.copies)
             self.held[holder.node] = [
                 *(other for other in self.held[holder.node] if other.uid != holder.uid),
@@ -98,19 +98,19 @@ class Round:
         self.leaving = {}
 
     def _rules(self, node: str) -> tuple[QuotaAccount, QuotaAccount]:
-        accounts = self.books.tree.accounts
-        return accounts[self.books.account[node]], accounts[self.books.root]
+        accounts = self.usage.tree.accounts
+        return accounts[self.usage.account[node]], accounts[self.usage.root]
 
     @property
     def fair(self) -> bool:
-        return self.books.tree.accounts[self.books.root].ordering is Ordering.FAIR_SHARE
+        return self.usage.tree.accounts[self.usage.root].ordering is Ordering.FAIR_SHARE
 
     def _victims(self, winner: Winner) -> tuple[Victim, ...] | None:
         account, root = self._rules(winner.node)
         if self.fair:
             strategies = root.strategies or DEFAULT_STRATEGIES
-            return fairness.victims(winner, self.books, self.held, account.preemption, strategies)
-        return reclaim.victims(winner, self.books, self.held, account.preemption)
+            return fairness.victims(winner, self.usage, self.held, account.preemption, strategies)
+        return reclaim.victims(winner, self.usage, self.held, account.preemption)
 
     def _nominated(self, uid: str, want: Want) -> _Nominee:
         """With as many copies as can be had; while the order is by borrowing, only with those that
@@ -137,20 +137,20 @@ class Round:
     def _own(self, want: Want) -> int:
         """Of its copies, those that the guarantee of its account holds; all where that does not
         decide the order, or where domains do."""
-        books = self.books
+        usage = self.usage
         _, root = self._rules(want.node)
         by_borrowing = root.ordering in (None, Ordering.BORROW_LAST)
-        if not by_borrowing or any(map(domain_of, books.bounds)):
+        if not by_borrowing or any(map(domain_of, usage.bounds)):
             return want.copies
         left = (
-            max(-books.excess(want.node, name), 0) // each
+            max(-usage.excess(want.node, name), 0) // each
             for name, each in want.each.items()
-            if each and name in books.bounds
+            if each and name in usage.bounds
         )
         return min(want.copies, min(left, default=want.copies))
 
     def _tried(self, want: Want, copies: int) -> tuple[Assignment, tuple[Victim, ...]]:
-        assignment = domains.assign(want, copies, self.books, self._victims)
+        assignment = domains.assign(want, copies, self.usage, self._victims)
         if assignment.mode in (Mode.FREE, Mode.NEVER):
             return assignment, ()
         winner = Winner(
@@ -163,7 +163,7 @@ class Round:
             return min(nominees, key=self._rank)
         shares = {nominee.uid: self._shares(nominee) for nominee in nominees}
         at = {nominee.want.node: nominee for nominee in nominees}
-        chosen = self._winner(self.books.root, at, shares)
+        chosen = self._winner(self.usage.root, at, shares)
         assert chosen is not None
         return chosen
 
@@ -175,10 +175,10 @@ class Round:
     def _shares(self, nominee: _Nominee) -> Mapping[str, Share]:
         """Account -> the share of its child on the way to the nominee, with what that asks for."""
         node = nominee.want.node
-        self.books.add(node, nominee.assignment.needs)
-        line = self.books.lines[node]
-        chosen = {above: self.books.share(child) for child, above in itertools.pairwise(line)}
-        self.books.add(node, nominee.assignment.needs, -1)
+        self.usage.add(node, nominee.assignment.needs)
+        path = self.usage.paths[node]
+        chosen = {above: self.usage.share(child) for child, above in itertools.pairwise(path)}
+        self.usage.add(node, nominee.assignment.needs, -1)
         return chosen
 
     def _winner(
@@ -189,7 +189,7 @@ class Round:
             return at[node]
         chosen = [
             entrant
-            for child in self.books.children[node]
+            for child in self.usage.children[node]
             if (entrant := self._winner(child, at, shares)) is not None
         ]
         return min(
@@ -207,24 +207,24 @@ class Round:
             return Verdict(Outcome.WAITS, assignment)
         if assignment.mode is not Mode.FREE and not chosen:
             if not self._comes_back(want.node):
-                self.books.add(want.node, self._reserved(nominee))
+                self.usage.add(want.node, self._reserved(nominee))
             return Verdict(Outcome.WAITS, assignment)
         if any(victim.holder.uid in self.leaving for victim in chosen):
             return Verdict(Outcome.WAITS, assignment, later=True)
         if not self._still_fits(nominee):
             return Verdict(Outcome.WAITS, assignment, later=True)
         self.leaving |= {victim.holder.uid: victim for victim in chosen}
-        self.books.add(want.node, assignment.needs)
+        self.usage.add(want.node, assignment.needs)
         outcome = Outcome.PREEMPTS if chosen else Outcome.ADMITTED
         return Verdict(outcome, assignment, chosen)
 
     def _still_fits(self, nominee: _Nominee) -> bool:
         gone = [*self.leaving.values(), *nominee.victims]
         for victim in gone:
-            self.books.add(victim.holder.node, scaled(victim.holder.each, -victim.copies))
-        fits = self.books.fits(nominee.want.node, nominee.assignment.needs)
+            self.usage.add(victim.holder.node, scaled(victim.holder.each, -victim.copies))
+        fits = self.usage.fits(nominee.want.node, nominee.assignment.needs)
         for victim in gone:
-            self.books.add(victim.holder.node, scaled(victim.holder.each, victim.copies))
+            self.usage.add(victim.holder.node, scaled(victim.holder.each, victim.copies))
         return fits
 
     def _comes_back(self, node: str) -> bool:
@@ -235,13 +235,13 @@ class Round:
     def _reserved(self, nominee: _Nominee) -> Amounts:
         """What is kept for one that waits, so that those after it do not take it: its guarantee, or
         what it may borrow."""
-        books, node = self.books, nominee.want.node
+        usage, node = self.usage, nominee.want.node
         kept: dict[str, int] = {}
         for name, amount in nominee.assignment.needs.items():
-            bounds = books.bounds.get(name)
+            bounds = usage.bounds.get(name)
             if bounds is None:
                 continue
-            bound, used = bounds[node], books.used(node, name)
+            bound, used = bounds[node], usage.used(node, name)
             most = bound.most if nominee.assignment.height else bound.pool
             left = amount if most is None else min(amount, most - used)
             kept[name] = left if nominee.assignment.height else max(left, 0)

@@ -13,8 +13,8 @@ from enum import IntEnum
 from federator.model.ask import Tier
 from federator.model.fleet import Fungibility, Ordering, QuotaAccount, Take
 from federator.model.resources import Resources, cell, domain_of, resource_of
-from federator.scheduling.admission.books import Books
 from federator.scheduling.admission.holders import Victim, Why, Winner, scaled
+from federator.scheduling.admission.tree_usage import TreeUsage
 
 Victims = Callable[[Winner], tuple[Victim, ...] | None]
 """Who would have to leave for it."""
@@ -75,16 +75,16 @@ class _Option:
     domain: str = ""
 
 
-def assign(want: Want, copies: int, books: Books, victims: Victims) -> Assignment:
+def assign(want: Want, copies: int, usage: TreeUsage, victims: Victims) -> Assignment:
     """The best domains for so many copies."""
-    account = books.tree.accounts[books.account[want.node]]
-    search = _Search(want, books, victims, account)
+    account = usage.tree.accounts[usage.account[want.node]]
+    search = _Search(want, usage, victims, account)
     needs = want.each * copies
     parts: list[_Option] = []
-    for resources, names in groups(account, books.tier, needs):
+    for resources, names in groups(account, usage.tier, needs):
         amounts = {name: needs[name] for name in resources if needs[name] > 0}
         options: Sequence[str] = [name for name in names if want.allowed(name)]
-        if not names and not any(_by_domain(name, books) for name in resources):
+        if not names and not any(_by_domain(name, usage) for name in resources):
             options = [""]
         parts.append(search.best(amounts, options))
     modes = [part.mode for part in parts]
@@ -112,10 +112,10 @@ def groups(
     return [(tuple(resources), names) for names, resources in leaving.items()]
 
 
-def _by_domain(resource: str, books: Books) -> bool:
+def _by_domain(resource: str, usage: TreeUsage) -> bool:
     """Whether any account of the tree limits it by domain: then it is had in a domain or not at
     all."""
-    return any(resource_of(name) == resource and domain_of(name) for name in books.bounds)
+    return any(resource_of(name) == resource and domain_of(name) for name in usage.bounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class _Search:
     """The domains for one group of resources of one workload."""
 
     want: Want
-    books: Books
+    usage: TreeUsage
     victims: Victims
     account: QuotaAccount
 
@@ -142,7 +142,7 @@ class _Search:
         cells = {cell(resource, name): amount for resource, amount in amounts.items()}
         if name:  # what is limited over all clusters besides
             cells |= {
-                subject: most for subject, most in amounts.items() if subject in self.books.bounds
+                subject: most for subject, most in amounts.items() if subject in self.usage.bounds
             }
         worst, short = _Option(Mode.FREE, 0, cells, frozenset(), name), set()
         for subject, amount in cells.items():
@@ -156,14 +156,14 @@ class _Search:
 
     def _judged(self, subject: str, amount: int) -> tuple[Mode, int]:
         """How so much of one cell could be had, and how far up the tree it is borrowed."""
-        books, want, account = self.books, self.want, self.account
-        if amount > books.ever(want.node, subject):
+        usage, want, account = self.usage, self.want, self.account
+        if amount > usage.ever(want.node, subject):
             return Mode.NEVER, 0
-        height, within = books.lowest(want.node, subject, amount)
-        if amount <= books.available(want.node, subject):
+        height, within = usage.lowest(want.node, subject, amount)
+        if amount <= usage.available(want.node, subject):
             return Mode.FREE, height
-        guaranteed = amount <= books.bounds[subject][want.node].pool
-        if not (guaranteed or within or _while_borrowing(account, books)):
+        guaranteed = amount <= usage.bounds[subject][want.node].pool
+        if not (guaranteed or within or _while_borrowing(account, usage)):
             return Mode.NEVER, height
         leaving = self.victims(
             Winner(
@@ -173,18 +173,18 @@ class _Search:
         if not leaving:
             return Mode.NOBODY_LEAVES, height
         for victim in leaving:
-            books.add(victim.holder.node, scaled(victim.holder.each, -victim.copies))
-        height, _ = books.lowest(want.node, subject, amount)
+            usage.add(victim.holder.node, scaled(victim.holder.each, -victim.copies))
+        height, _ = usage.lowest(want.node, subject, amount)
         for victim in leaving:
-            books.add(victim.holder.node, scaled(victim.holder.each, victim.copies))
+            usage.add(victim.holder.node, scaled(victim.holder.each, victim.copies))
         own = any(victim.why is Why.WITHIN for victim in leaving)
         return Mode.OWN_LEAVES if own else Mode.RECLAIMED, height
 
 
-def _while_borrowing(account: QuotaAccount, books: Books) -> bool:
+def _while_borrowing(account: QuotaAccount, usage: TreeUsage) -> bool:
     """Whether others may leave for the account although it borrows."""
     rules = account.preemption
-    fair = books.tree.accounts[books.root].ordering is Ordering.FAIR_SHARE
+    fair = usage.tree.accounts[usage.root].ordering is Ordering.FAIR_SHARE
     return rules.while_borrowing is not Take.NEVER or (fair and rules.reclaim is not Take.NEVER)
 
 

@@ -10,7 +10,6 @@ borrow.
 from collections.abc import Iterator, Sequence
 
 from federator.model.fleet import Preemption, Take
-from federator.scheduling.admission.books import Books, Share
 from federator.scheduling.admission.holders import (
     DEFAULT_STRATEGIES,
     Holder,
@@ -24,23 +23,24 @@ from federator.scheduling.admission.holders import (
     uses_any,
 )
 from federator.scheduling.admission.reclaim import Held
+from federator.scheduling.admission.tree_usage import Share, TreeUsage
 
 FINAL, INITIAL = DEFAULT_STRATEGIES
 
 
 def victims(
     winner: Winner,
-    books: Books,
+    usage: TreeUsage,
     held: Held,
     rules: Preemption,
     strategies: Sequence[str] = DEFAULT_STRATEGIES,
 ) -> tuple[Victim, ...] | None:
     """The least that has to leave so that the winner fits; None when nothing that may leave helps.
-    The books are unchanged."""
-    candidates = _candidates(winner, books, held, rules)
+    The usage is unchanged."""
+    candidates = _candidates(winner, usage, held, rules)
     if not candidates:
         return None
-    trial = Trial(books, lambda: books.fits(winner.node, winner.needs))
+    trial = Trial(usage, lambda: usage.fits(winner.node, winner.needs))
     search = _Search(winner, trial)
     enough = search.first(candidates, strategies[0]) or (
         len(strategies) > 1 and search.second(candidates)
@@ -51,12 +51,12 @@ def victims(
     return None
 
 
-def _candidates(winner: Winner, books: Books, held: Held, rules: Preemption) -> list[Holder]:
+def _candidates(winner: Winner, usage: TreeUsage, held: Held, rules: Preemption) -> list[Holder]:
     leaving: list[Holder] = []
     for leaf, holders in held.items():
         own = leaf == winner.node
         take = rules.within if own else rules.reclaim
-        if take is Take.NEVER or (not own and books.within(leaf, winner.short)):
+        if take is Take.NEVER or (not own and usage.within(leaf, winner.short)):
             continue
         leaving += [
             holder
@@ -68,7 +68,7 @@ def _candidates(winner: Winner, books: Books, held: Held, rules: Preemption) -> 
 
 class _Search:
     def __init__(self, winner: Winner, trial: Trial) -> None:
-        self.winner, self.trial, self.books = winner, trial, trial.books
+        self.winner, self.trial, self.usage = winner, trial, trial.usage
 
     def first(self, candidates: Sequence[Holder], strategy: str) -> bool:
         """Takes by the first rule; again while the winner's own account gave something, because its
@@ -77,7 +77,7 @@ class _Search:
         queue = _Queue(self, candidates)
         needs = self.winner.needs
         within = all(
-            self.books.excess(self.winner.node, cell, needs.get(cell, 0)) <= 0
+            self.usage.excess(self.winner.node, cell, needs.get(cell, 0)) <= 0
             for cell in self.winner.short
         )
         for leaf in queue:
@@ -130,16 +130,16 @@ class _Search:
     def _shares(self, leaf: str) -> tuple[Share, Share]:
         """The shares with the winner's workload of the two children of the lowest account above
         both that lead to the winner and to the leaf."""
-        mine, other = self.books.lines[self.winner.node], self.books.lines[leaf]
+        mine, other = self.usage.paths[self.winner.node], self.usage.paths[leaf]
         common = next(name for name in mine if name in other)
         ours, theirs = mine[mine.index(common) - 1], other[other.index(common) - 1]
         self.simulate(1)
-        shares = self.books.share(ours), self.books.share(theirs)
+        shares = self.usage.share(ours), self.usage.share(theirs)
         self.simulate(-1)
         return shares
 
     def simulate(self, sign: int) -> None:
-        self.books.add(self.winner.node, scaled(self.winner.needs, sign))
+        self.usage.add(self.winner.node, scaled(self.winner.needs, sign))
 
 
 class _Queue:
@@ -147,15 +147,15 @@ class _Queue:
     time something is popped or dropped."""
 
     def __init__(self, search: _Search, candidates: Sequence[Holder]) -> None:
-        self._search, self._books = search, search.books
+        self._search, self._usage = search, search.usage
         self._waiting: dict[str, list[Holder]] = {}
         for holder in candidates:
             self._waiting.setdefault(holder.node, []).extend([holder] * search.trial.left(holder))
         self._pruned: set[str] = set()
-        self._line = self._books.lines[search.winner.node]
+        self._path = self._usage.paths[search.winner.node]
 
     def __iter__(self) -> Iterator[str]:
-        root = self._line[-1]
+        root = self._path[-1]
         if root == self._search.winner.node:
             while self.has(root):
                 yield root
@@ -183,17 +183,17 @@ class _Queue:
 
     def _next(self, node: str) -> str | None:
         """The leaf to take from next, below this node; None when something was pruned instead."""
-        books = self._books
+        usage = self._usage
         best: tuple[Share, bool, str] | None = None
-        for child in books.children[node]:
+        for child in usage.children[node]:
             if child in self._pruned:
                 continue
-            inner = bool(books.children[child])
-            idle = not books.borrows(child) and child not in self._line
+            inner = bool(usage.children[child])
+            idle = not usage.borrows(child) and child not in self._path
             if idle or (not inner and not self.has(child)):
                 self._pruned.add(child)
                 continue
-            key = (books.share(child), inner, child)
+            key = (usage.share(child), inner, child)
             if best is None or self._before(key, best):
                 best = key
         if best is None:

@@ -8,7 +8,7 @@ from typing import Final
 from federator.model import decision
 from federator.model.fleet import Take
 from federator.model.names import WorkloadKey
-from federator.scheduling.admission.books import Amounts, Books
+from federator.scheduling.admission.tree_usage import Amounts, TreeUsage
 
 
 class Why(StrEnum):
@@ -34,7 +34,7 @@ class Holder:
     uid: str
     key: WorkloadKey
     node: str
-    """The leaf of its account (`Books.leaf`)."""
+    """The leaf of its account (`TreeUsage.leaf`)."""
     priority: int
     created_s: float
     seq: int
@@ -109,10 +109,10 @@ def least(low: int, high: int, enough: Callable[[int], bool]) -> int | None:
 
 
 class Trial:
-    """Victims taken on trial from the books; `undo` puts all back."""
+    """Victims taken from the usage on trial; `undo` puts all back."""
 
-    def __init__(self, books: Books, fits: Callable[[], bool]) -> None:
-        self.books, self.fits = books, fits
+    def __init__(self, usage: TreeUsage, fits: Callable[[], bool]) -> None:
+        self.usage, self.fits = usage, fits
         self.taken: dict[str, Victim] = {}
         """uid -> victim, in the order in which they were taken."""
 
@@ -128,10 +128,10 @@ class Trial:
         return holder.copies - (taken.copies if taken else 0)
 
     def move(self, holder: Holder, copies: int) -> None:
-        self.books.add(holder.node, scaled(holder.each, copies))
+        self.usage.add(holder.node, scaled(holder.each, copies))
 
     def tried(self, holder: Holder, copies: int, test: Callable[[], bool]) -> bool:
-        """The test's answer with so many copies more (or, negative, fewer) in the books."""
+        """The test's answer with so many copies more (or, negative, fewer) in the usage."""
         self.move(holder, copies)
         try:
             return test()
@@ -140,7 +140,7 @@ class Trial:
 
     def fill_back(self) -> tuple[Victim, ...]:
         """Gives back what was not needed in the end, the last taken first, so that nothing can be
-        left out of what remains. The books are as before the trial afterwards."""
+        left out of what remains. The usage is as before the trial afterwards."""
         for victim in reversed(list(self.taken.values())):
             keeps = least(
                 0,

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from federator.model.fleet import Preemption, Take
-from federator.scheduling.admission.books import Books
 from federator.scheduling.admission.holders import (
     Holder,
     Trial,
@@ -23,6 +22,7 @@ from federator.scheduling.admission.holders import (
     order,
     uses_any,
 )
+from federator.scheduling.admission.tree_usage import TreeUsage
 
 Held = Mapping[str, Sequence[Holder]]
 """Leaf -> what it holds."""
@@ -39,11 +39,11 @@ class _Candidate:
 
 
 def victims(
-    winner: Winner, books: Books, held: Held, rules: Preemption
+    winner: Winner, usage: TreeUsage, held: Held, rules: Preemption
 ) -> tuple[Victim, ...] | None:
     """The least that has to leave so that the winner fits; None when nothing that may leave helps.
-    The books are unchanged."""
-    near, other = _others(winner, books, held, rules)
+    The usage is unchanged."""
+    near, other = _others(winner, usage, held, rules)
     own = [
         _Candidate(holder, Why.WITHIN, None)
         for holder in held.get(winner.node, ())
@@ -54,8 +54,8 @@ def victims(
         for group in (near, other, own)
         for candidate in sorted(group, key=lambda entry: order(entry.holder))
     ]
-    for borrowing in _attempts(winner, books, rules, near, other):
-        leaving = _attempt(winner, books, candidates, borrowing=borrowing)
+    for borrowing in _attempts(winner, usage, rules, near, other):
+        leaving = _attempt(winner, usage, candidates, borrowing=borrowing)
         if leaving is not None:
             return leaving
     return None
@@ -63,7 +63,7 @@ def victims(
 
 def _attempts(
     winner: Winner,
-    books: Books,
+    usage: TreeUsage,
     rules: Preemption,
     near: Sequence[_Candidate],
     other: Sequence[_Candidate],
@@ -71,23 +71,23 @@ def _attempts(
     """Whether the winner may borrow in the end, in the order in which both are tried: without
     borrowing more may leave."""
     forbidden = rules.while_borrowing is Take.NEVER
-    below = all(books.excess(winner.node, cell) < 0 for cell in winner.short)
+    below = all(usage.excess(winner.node, cell) < 0 for cell in winner.short)
     if not (near or other) or (forbidden and not below):
         return (True,)
     return (False, True) if forbidden and not near else (True, False)
 
 
 def _attempt(
-    winner: Winner, books: Books, candidates: Sequence[_Candidate], *, borrowing: bool
+    winner: Winner, usage: TreeUsage, candidates: Sequence[_Candidate], *, borrowing: bool
 ) -> tuple[Victim, ...] | None:
     def fits() -> bool:
         if not borrowing and any(
-            books.excess(winner.node, cell, amount) > 0 for cell, amount in winner.needs.items()
+            usage.excess(winner.node, cell, amount) > 0 for cell, amount in winner.needs.items()
         ):
             return False
-        return books.fits(winner.node, winner.needs)
+        return usage.fits(winner.node, winner.needs)
 
-    trial = Trial(books, fits)
+    trial = Trial(usage, fits)
     for candidate in candidates:
         if candidate.no_borrowing and borrowing:
             continue
@@ -110,14 +110,14 @@ def _enough(trial: Trial, holder: Holder) -> Callable[[int], bool]:
 def _most(candidate: _Candidate, winner: Winner, trial: Trial) -> int:
     """How many of its copies may leave: of another account only as long as that, and every account
     between it and the one above both, holds more than its guarantee."""
-    holder, books = candidate.holder, trial.books
+    holder, usage = candidate.holder, trial.usage
     if candidate.above is None:
         return holder.copies
-    line = books.lines[holder.node]
-    between = line[: line.index(candidate.above)]
+    path = usage.paths[holder.node]
+    between = path[: path.index(candidate.above)]
 
     def over() -> bool:
-        return not any(books.within(name, winner.short) for name in between)
+        return not any(usage.within(name, winner.short) for name in between)
 
     if not over():
         return 0
@@ -128,24 +128,24 @@ def _most(candidate: _Candidate, winner: Winner, trial: Trial) -> int:
 
 
 def _others(
-    winner: Winner, books: Books, held: Held, rules: Preemption
+    winner: Winner, usage: TreeUsage, held: Held, rules: Preemption
 ) -> tuple[list[_Candidate], list[_Candidate]]:
     """Candidates of other accounts: those over which the winner is nearer to the guarantee that it
     asks for, and the others."""
     near: list[_Candidate] = []
     other: list[_Candidate] = []
-    line = books.lines[winner.node]
+    path = usage.paths[winner.node]
     if rules.reclaim is Take.NEVER:
         return near, other
-    nearer, left = _holds(books, winner.node, winner.needs)
+    nearer, left = _holds(usage, winner.node, winner.needs)
     done = winner.node
-    for above in line[1:]:
-        for leaf in _borrowers(books, above, done, winner):
+    for above in path[1:]:
+        for leaf in _borrowers(usage, above, done, winner):
             for holder in held.get(leaf, ()):
                 if uses_any(holder, winner.short) and may(rules.reclaim, winner, holder):
                     candidate = _classified(holder, winner, rules, above, nearer=nearer)
                     (near if nearer else other).append(candidate)
-        holds, left = _holds(books, above, left)
+        holds, left = _holds(usage, above, left)
         nearer, done = nearer or holds, above
     return near, other
 
@@ -161,20 +161,20 @@ def _classified(
     return _Candidate(holder, Why.WHILE_BORROWING, above)
 
 
-def _holds(books: Books, node: str, needs: Mapping[str, int]) -> tuple[bool, Mapping[str, int]]:
+def _holds(usage: TreeUsage, node: str, needs: Mapping[str, int]) -> tuple[bool, Mapping[str, int]]:
     """Whether the node's guarantee holds these amounts, and what its parent has to give of them."""
-    holds = all(books.excess(node, cell, amount) <= 0 for cell, amount in needs.items())
-    left = {cell: amount - books.kept_free(node, cell) for cell, amount in needs.items()}
+    holds = all(usage.excess(node, cell, amount) <= 0 for cell, amount in needs.items())
+    left = {cell: amount - usage.kept_free(node, cell) for cell, amount in needs.items()}
     return holds, left
 
 
-def _borrowers(books: Books, above: str, done: str, winner: Winner) -> Iterator[str]:
+def _borrowers(usage: TreeUsage, above: str, done: str, winner: Winner) -> Iterator[str]:
     """The leaves below an account that hold more than their guarantee, with those between, without
     the part that is done."""
-    for child in books.children[above]:
-        if child in (done, winner.node) or books.within(child, winner.short):
+    for child in usage.children[above]:
+        if child in (done, winner.node) or usage.within(child, winner.short):
             continue
-        if books.children[child]:
-            yield from _borrowers(books, child, done, winner)
+        if usage.children[child]:
+            yield from _borrowers(usage, child, done, winner)
         else:
             yield child

@@ -213,7 +213,7 @@ class _Guarantees:
     def _beyond(self, name: str, resource: str) -> int | None:
         """None where nothing is guaranteed."""
         if (name, resource) not in self._over:
-            root = self._uses.tree.line(name)[-1]
+            root = self._uses.tree.path(name)[-1]
             balance = self._uses.balances(root, Tier.PREEMPTIBLE).get(resource, {}).get(name)
             if balance is None or not balance.guaranteed:
                 return None

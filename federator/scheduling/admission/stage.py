@@ -22,9 +22,9 @@ from federator.placement.room.ledger import PENDING, Ledger
 from federator.placement.selection import candidates
 from federator.scheduling.admission import domains
 from federator.scheduling.admission.admitting import Outcome, Round, Verdict, age
-from federator.scheduling.admission.books import leaf
 from federator.scheduling.admission.domains import Mode, Want
 from federator.scheduling.admission.holders import Holder, Victim, Winner
+from federator.scheduling.admission.tree_usage import leaf
 from federator.scheduling.entry import Entry
 
 
@@ -73,7 +73,7 @@ def run(entries: Sequence[Entry], commitments: Commitments, ledger: Ledger) -> S
         charged = tree.charged(entry.ask.project)
         if len(charged) != 1 or not _growing(entry):
             continue
-        root = tree.line(charged[0])[-1]
+        root = tree.path(charged[0])[-1]
         if not tree.free(entry.ask.project, entry.key.namespace) and quota.refusal(
             entry.ask, tree.accounts.values()
         ):
@@ -154,7 +154,7 @@ class _Tree:
                 self._note(uid, heads[uid], verdict, staged)
                 if (rest := self._rest(uid, heads[uid], verdict)) is not None:
                     queues[node].insert(0, (uid, rest))
-                account = self.tree.accounts[self.round.books.account[node]]
+                account = self.tree.accounts[self.round.usage.account[node]]
                 if account.strict and verdict.outcome is not Outcome.ADMITTED:
                     for other, want in queues[node]:
                         self._wait(other, want, _behind(account, self.heads[uid].ask), staged)
@@ -173,7 +173,7 @@ class _Tree:
     def _want(self, entry: Entry) -> Want | None:
         """What an entry lacks; None when nothing, or when its account is not of this tree."""
         ask = entry.ask
-        node = self.round.books.leaf(ask.project)
+        node = self.round.usage.leaf(ask.project)
         held = self._held(entry)
         most = min(ask.slots, ask.count) if ask.unit is Unit.SHARDS else ask.count
         copies = most - held
@@ -198,7 +198,7 @@ class _Tree:
         come back in the next cycle, and leave again. In a strict account it holds up the others.
         """
         ask, node = entry.ask, want.node
-        if self.tree.accounts[self.round.books.account[node]].strict:
+        if self.tree.accounts[self.round.usage.account[node]].strict:
             return False
         judged = candidates.places(ask, self.ledger.snapshot, self.ledger)
         rooms = [
@@ -211,7 +211,7 @@ class _Tree:
         together = ask.policy.division.max_clusters == 1
         room = max(rooms, default=0) if together else sum(rooms)
         return room < want.least and (
-            domains.assign(want, want.least, self.round.books, _nobody).mode is Mode.FREE
+            domains.assign(want, want.least, self.round.usage, _nobody).mode is Mode.FREE
         )
 
     @staticmethod
@@ -306,7 +306,7 @@ class _Tree:
 
     def _short(self, want: Want, verdict: Verdict) -> str:
         """Why not all is admitted, beyond what the account's own limits say: "" when they do."""
-        account, assignment = self.round.books.account[want.node], verdict.assignment
+        account, assignment = self.round.usage.account[want.node], verdict.assignment
         if verdict.victims:
             count = len(verdict.victims)
             leave = "1 workload leaves" if count == 1 else f"{count} workloads leave"

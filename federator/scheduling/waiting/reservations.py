@@ -61,8 +61,8 @@ def reserves(ask: Ask, tree: Tree) -> bool:
     in one cluster or not at all."""
     if ask.suspended or ask.shape.every_node or not in_one_cluster(ask):
         return False
-    lines = (tree.line(name) for name in tree.charged(ask.project))
-    return any(tree.accounts[name].backfills for line in lines for name in line)
+    paths = (tree.path(name) for name in tree.charged(ask.project))
+    return any(tree.accounts[name].backfills for path in paths for name in path)
 
 
 def in_one_cluster(ask: Ask) -> bool:

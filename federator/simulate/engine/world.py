@@ -267,7 +267,7 @@ class _Accounts:
         projects = self._sharing.get(project)
         if projects is None:
             tree = self._commitments.tree(self.quotas)
-            roots = {tree.line(name)[-1] for name in tree.charged(project)}
+            roots = {tree.path(name)[-1] for name in tree.charged(project)}
             others = (other for root in roots for other in tree.under(root))
             projects = self._sharing[project] = frozenset({project, *others})
         return projects
@@ -277,7 +277,7 @@ class _Accounts:
         managed = self._managed.get(project)
         if managed is None:
             tree = self._commitments.tree(self.quotas)
-            roots = {tree.line(name)[-1] for name in tree.charged(project)}
+            roots = {tree.path(name)[-1] for name in tree.charged(project)}
             managed = self._managed[project] = any(stage.managed(tree, root) for root in roots)
         return managed
 

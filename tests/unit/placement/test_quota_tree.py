@@ -408,7 +408,7 @@ def test_no_account_grows_beyond_a_limit_and_what_is_lent_is_what_is_borrowed(
                     assert sum(amount for _, amount in one.lenders) == one.borrowed
                     assert one.most is None or one.used <= one.most
                     assert one.lent <= (one.guaranteed or 0)
-                    assert all(name not in tree.line(lender)[:1] for lender, _ in one.lenders)
+                    assert all(name not in tree.path(lender)[:1] for lender, _ in one.lenders)
 
 
 @given(trees(), wishes, st.sampled_from(NAMES))

@@ -65,27 +65,27 @@ def opened(
     round_ = Round.of(made, "company", TIER, ())
     for at, (node, amount, copies, priority) in enumerate(rows):
         one = holder(at, node, amount, copies, priority)
-        if round_.books.fits(node, scaled(one.each, one.copies)):
-            round_.books.add(node, scaled(one.each, one.copies))
+        if round_.usage.fits(node, scaled(one.each, one.copies)):
+            round_.usage.add(node, scaled(one.each, one.copies))
             round_.held.setdefault(node, []).append(one)
     return round_
 
 
 def told(round_: Round, need: int, priority: int) -> tuple[Winner, tuple[Victim, ...] | None]:
     winner = Winner("a", priority, 0.0, {"cpu": need}, frozenset({"cpu"}))
-    return winner, reclaim.victims(winner, round_.books, round_.held, ANY)
+    return winner, reclaim.victims(winner, round_.usage, round_.held, ANY)
 
 
 def fits_without(round_: Round, winner: Winner, gone: Sequence[tuple[Holder, int]]) -> bool:
     """And borrows nothing then, where others have to leave for it: that is for what is guaranteed
     to it only."""
     for one, copies in gone:
-        round_.books.add(one.node, scaled(one.each, -copies))
-    fits = round_.books.fits(winner.node, winner.needs)
+        round_.usage.add(one.node, scaled(one.each, -copies))
+    fits = round_.usage.fits(winner.node, winner.needs)
     if any(one.node != winner.node for one, _ in gone):
-        fits = fits and round_.books.excess(winner.node, "cpu", winner.needs["cpu"]) <= 0
+        fits = fits and round_.usage.excess(winner.node, "cpu", winner.needs["cpu"]) <= 0
     for one, copies in gone:
-        round_.books.add(one.node, scaled(one.each, copies))
+        round_.usage.add(one.node, scaled(one.each, copies))
     return fits
 
 
@@ -97,7 +97,7 @@ def test_the_winner_fits_and_nothing_can_be_left_out(
     guarantees, nested, rows, need, priority = world
     round_ = opened(guarantees, nested, rows)
     winner, found = told(round_, need, priority)
-    if found is None or round_.books.fits(winner.node, winner.needs):
+    if found is None or round_.usage.fits(winner.node, winner.needs):
         return
     gone = [(victim.holder, victim.copies) for victim in found]
     assert fits_without(round_, winner, gone)
@@ -115,10 +115,10 @@ def test_no_guarantee_is_taken(
     a part of both."""
     guarantees, nested, rows, need, priority = world
     round_ = opened(guarantees, nested, rows)
-    books = round_.books
-    before = {node: books.excess(node, "cpu") for node in LEAVES}
+    usage = round_.usage
+    before = {node: usage.excess(node, "cpu") for node in LEAVES}
     _, found = told(round_, need, priority)
-    assert {node: books.excess(node, "cpu") for node in LEAVES} == before, "the books are as before"
+    assert {node: usage.excess(node, "cpu") for node in LEAVES} == before, "the usage is as before"
     for node in ("b", "c"):
         taken = [victim for victim in found or () if victim.holder.node == node]
         amount = sum(victim.copies * victim.holder.each["cpu"] for victim in taken)
@@ -141,7 +141,7 @@ def test_the_order_of_the_input_does_not_matter(
     round_ = opened(guarantees, nested, rows)
     every = [one for held in round_.held.values() for one in held]
     random.shuffle(every)  # type: ignore[attr-defined]
-    other = Round.of(round_.books.tree, "company", TIER, every)
+    other = Round.of(round_.usage.tree, "company", TIER, every)
     assert told(other, need, priority)[1] == told(round_, need, priority)[1]
 
 
@@ -156,13 +156,13 @@ def test_tiny_worlds_agree_with_exhaustive_search(
     single = [(node, amount, 1, rank) for node, amount, _, rank in rows]
     round_ = opened(guarantees, nested, single)
     winner, found = told(round_, need, priority)
-    if round_.books.excess("a", "cpu", need) > 0 or round_.books.fits("a", winner.needs):
+    if round_.usage.excess("a", "cpu", need) > 0 or round_.usage.fits("a", winner.needs):
         return
     borrowed = [
         one
         for node in ("b", "c")
         for one in round_.held.get(node, ())
-        if round_.books.excess(node, "cpu") > 0
+        if round_.usage.excess(node, "cpu") > 0
     ]
     helps = any(
         fits_without(round_, winner, [(one, 1) for one in some])
@@ -177,7 +177,7 @@ def _only_borrowed(round_: Round, some: Sequence[Holder]) -> bool:
     """Whether each of these is taken while its account holds more than its guarantee."""
     for node in ("b", "c"):
         amounts = sorted(one.each["cpu"] for one in some if one.node == node)
-        if amounts and sum(amounts[:-1]) >= round_.books.excess(node, "cpu"):
+        if amounts and sum(amounts[:-1]) >= round_.usage.excess(node, "cpu"):
             return False
     return True
 

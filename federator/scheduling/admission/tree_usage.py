@@ -22,22 +22,22 @@ NO_SHARE: Final[Share] = (0, Fraction(0))
 _OWN: Final = Bound(kept=0, pool=0, most=None, below=0, stated=None, field="", guaranteed=None)
 
 
-class Books:
+class TreeUsage:
     """Nobody uses anything at first (`add`)."""
 
     def __init__(self, tree: Tree, root: str, tier: Tier) -> None:
         self.tree, self.root, self.tier = tree, root, tier
-        self.lines: dict[str, tuple[str, ...]] = {}
+        self.paths: dict[str, tuple[str, ...]] = {}
         """Node -> itself and those above it."""
         self.children: dict[str, tuple[str, ...]] = {}
         self.account: dict[str, str] = {}
         """Node -> the account that it stands for."""
         for name in tree.family(root):
-            self.lines[name], self.account[name] = tree.line(name), name
+            self.paths[name], self.account[name] = tree.path(name), name
             below = tuple(tree.children(name))
             if below and list(tree.own(name)):
                 own = own_leaf(name)
-                self.lines[own], self.account[own] = (own, *tree.line(name)), name
+                self.paths[own], self.account[own] = (own, *tree.path(name)), name
                 self.children[own] = ()
                 below = (*below, own)
             self.children[name] = below
@@ -64,7 +64,7 @@ class Books:
             if (bounds := self.bounds.get(cell)) is None:
                 continue
             use, more = self._use[cell], sign * amount
-            for name in self.lines[node]:
+            for name in self.paths[node]:
                 before, kept = use[name], bounds[name].kept
                 use[name] = before + more
                 more = max(before + more - kept, 0) - max(before - kept, 0)
@@ -77,7 +77,7 @@ class Books:
         if bounds is None:
             return UNLIMITED
         use, best, kept = self._use[cell], UNLIMITED, 0
-        for name in self.lines[node]:
+        for name in self.paths[node]:
             bound = bounds[name]
             own = max(bound.kept - use[name], 0)
             if bound.most is not None:
@@ -91,7 +91,7 @@ class Books:
         if bounds is None:
             return UNLIMITED
         best, kept = UNLIMITED, 0
-        for name in self.lines[node]:
+        for name in self.paths[node]:
             bound = bounds[name]
             if bound.most is not None:
                 best = min(best, kept + max(bound.kept, bound.most))
@@ -128,21 +128,21 @@ class Books:
         """The height of the lowest account on the way up whose guarantee holds so much more, 0 for
         the node itself, and whether that is less than the whole tree. When none holds it: the whole
         tree."""
-        line = self.lines[node]
-        if self.excess(node, cell, amount) <= 0 or len(line) == 1:
-            return 0, len(line) > 1
+        path = self.paths[node]
+        if self.excess(node, cell, amount) <= 0 or len(path) == 1:
+            return 0, len(path) > 1
         left = amount - self.kept_free(node, cell)
-        for name in line[1:]:
+        for name in path[1:]:
             if self.excess(name, cell, left) <= 0:
-                return self.height(name), name != line[-1]
+                return self.height(name), name != path[-1]
             left -= self.kept_free(name, cell)
-        return self.height(line[-1]), False
+        return self.height(path[-1]), False
 
     def share(self, node: str) -> Share:
         """What it has borrowed of the resource of which it has borrowed most, as a part of what its
         parent may use, by its weight."""
-        line = self.lines[node]
-        if len(line) == 1:
+        path = self.paths[node]
+        if len(path) == 1:
             return NO_SHARE
         borrowed: dict[str, int] = {}
         for cell in self.bounds:
@@ -151,7 +151,7 @@ class Books:
                 borrowed[resource] = borrowed.get(resource, 0) + over
         if not borrowed:
             return NO_SHARE
-        lendable = self._lendable_to(line[1])
+        lendable = self._lendable_to(path[1])
         part = max(
             (
                 Fraction(amount, lendable[resource])
