@@ -120,6 +120,12 @@ class ChosenRow(TypedDict):
     terms: dict[str, int]
 
 
+def row_bytes(characters: int, terms: int) -> int:
+    """More bytes than the verdict of a chosen cluster takes as JSON, if its name and its message
+    have so many characters, all of them printable ASCII."""
+    return 200 + 2 * characters + 100 * terms
+
+
 def chosen_row(verdict: Verdict) -> ChosenRow:
     return {
         "cluster": verdict.cluster,
@@ -137,9 +143,10 @@ class Grouped:
 
     chosen: list[ChosenRow]
     rejected: tuple[Rejected, ...]
-    plain: bool = False
-    """Whoever made them knows that all the chosen have terms and a message, and that each message
-    is of printable ASCII and as short as it is recorded."""
+    plain: int = 0
+    """Not 0 where whoever made them knows that all the chosen have terms and a message, and that
+    each message is of printable ASCII and as short as it is recorded: then no verdict of a chosen
+    cluster takes more bytes than these."""
 
 
 NAMES_SHOWN = 3

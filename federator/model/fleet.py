@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from federator.model import shards
-from federator.model.ask import Ask, PodShape, Tier
+from federator.model.ask import Ask, PodShape, Tier, Unit
 from federator.model.decision import Share
 from federator.model.kubernetes.pod_security import Level
 from federator.model.kubernetes.selectors import LabelSelector
@@ -201,7 +201,8 @@ class Commitment:
             ask.run_s,
             began_s,
         )
-        return made.without(done)
+        numbered = ask.unit is Unit.SHARDS or ask.ordinals is not None
+        return made.without(done) if numbered or done else made
 
     @property
     def copies(self) -> int:

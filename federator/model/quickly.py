@@ -1,41 +1,60 @@
 """Quick constructors of frozen dataclasses that are made for every decision.
 
 The constructor of a frozen dataclass sets each field through `object.__setattr__`, which costs
-several times as much as all else of making it.
+several times as much as all else of making it; and every class with an `__init__` packs what it is
+given into a tuple and a dict first.
 """
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, Final, ParamSpec, TypeVar, cast
 
 Fields = ParamSpec("Fields")
 Made = TypeVar("Made")
+_ABSENT: Final = object()
 
 
 def quickly(cls: Callable[Fields, Made]) -> Callable[Fields, Made]:
     """A constructor that makes what `cls` makes, a frozen dataclass with slots.
 
-    It sets the fields of an object of a class with the same slots that is not frozen, and lets it
-    become one of `cls` at the end. Raises TypeError for a class that does more than that when it is
-    made.
+    It is a function that sets the fields of an object of a class with the same slots that is not
+    frozen, and lets it become one of `cls` at the end. Raises TypeError for a class that does more
+    than that when it is made.
     """
     if not hasattr(cls, "__slots__") or hasattr(cls, "__post_init__"):
         raise TypeError(f"{cls!r} has no slots, or more to do than to set its fields")
-
-    def become(made: Any) -> None:
-        made.__class__ = cls
-
-    fields = [(field.name, Any, _as_given(field)) for field in dataclasses.fields(cast(Any, cls))]
+    fields = dataclasses.fields(cast(Any, cls))
+    if any(not field.init for field in fields):
+        raise TypeError(f"{cls!r} has a field that is not given to the constructor")
     twin = dataclasses.make_dataclass(
-        "Unfrozen", fields, slots=True, eq=False, repr=False, namespace={"__post_init__": become}
+        "Unfrozen", [(field.name, Any) for field in fields], slots=True, init=False, eq=False
     )
-    return cast(Callable[Fields, Made], twin)
+    names = {"cls": cls, "new": cast(Any, twin).__new__, "twin": twin, "absent": _ABSENT}
+    positional = [_parameter(field, names) for field in fields if not field.kw_only]
+    named = [_parameter(field, names) for field in fields if field.kw_only]
+    lines = [
+        f"def make({', '.join([*positional, *(['*'] if named else []), *named])}):",
+        " made = new(twin)",
+        *(f" made.{field.name} = {_value(field)}" for field in fields),
+        " made.__class__ = cls",
+        " return made",
+    ]
+    exec("\n".join(lines), names)
+    return cast(Callable[Fields, Made], names["make"])
 
 
-def _as_given(field: "dataclasses.Field[Any]") -> Any:
-    """The field with its default only."""
-    if not field.init:
-        raise TypeError(f"field {field.name} is not given to the constructor")
+def _parameter(field: "dataclasses.Field[Any]", names: dict[str, Any]) -> str:
+    """The field as a parameter, its default under a name of its own in `names`."""
     if field.default_factory is not dataclasses.MISSING:
-        return dataclasses.field(default_factory=field.default_factory, kw_only=bool(field.kw_only))
-    return dataclasses.field(default=field.default, kw_only=bool(field.kw_only))
+        names[f"made_{field.name}"] = field.default_factory
+        return f"{field.name}=absent"
+    if field.default is dataclasses.MISSING:
+        return field.name
+    names[f"default_{field.name}"] = field.default
+    return f"{field.name}=default_{field.name}"
+
+
+def _value(field: "dataclasses.Field[Any]") -> str:
+    if field.default_factory is dataclasses.MISSING:
+        return field.name
+    return f"made_{field.name}() if {field.name} is absent else {field.name}"

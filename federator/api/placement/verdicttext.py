@@ -76,9 +76,11 @@ def summarise(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     sentences, then the smallest."""
     groups = decision.grouped(verdicts)
     rejected = [_rejected(group) for group in groups.rejected]
-    plain = groups.plain or _plain(groups.chosen)
+    plain = groups.plain > 0 or _plain(groups.chosen)
     rows: list[Any] = list(groups.chosen) if plain else _rows(groups.chosen)
     rows.sort(key=_got, reverse=True)  # equal ones stay in order of name
+    if groups.plain and groups.plain * len(rows) + _at_most((), rejected) <= MAX_BYTES:
+        return {"chosen": rows, "rejected": rejected}
     if plain and _at_most(rows, rejected) <= MAX_BYTES:
         return {"chosen": rows, "rejected": rejected}
     for gone in ((), ("terms",), ("terms", "message")):

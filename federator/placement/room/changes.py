@@ -34,8 +34,9 @@ class Changes:
         """Changes that go on from here."""
         return Changes(self._resources, self.position)
 
-    def add(self, at: Ints, nodes: Ints, kinds: Ints, before: Ints, after: Ints) -> None:
-        """`before` and `after` are [R, n]."""
+    def add(self, at: Ints, before: Ints, after: Ints) -> None:
+        """`before` and `after` are rows as in `columns`, [R + 2, n]; what counts of nodes and makes
+        is what they say after."""
         count = at.size
         if self._columns is None:
             named = np.zeros((3, KEPT), dtype=np.int64)
@@ -47,8 +48,8 @@ class Changes:
             return
         named, free = self._columns
         here = slice(self._size, self._size + count)
-        named[0, here], named[1, here], named[2, here] = at, nodes, kinds
-        free[:, 0, here], free[:, 1, here] = before, after
+        named[0, here], named[1:, here] = at, after[-2:]
+        free[:, 0, here], free[:, 1, here] = before[:-2], after[:-2]
         self._size += count
         self.position += count
 

@@ -5,6 +5,7 @@ the same for one cluster, as a value; both give the same numbers (a property tes
 Amounts are integers below 2^62. A charge is made in place and can be taken back.
 """
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,8 +32,6 @@ _FOLLOWED: Final = 64
 """With fewer clusters room is counted anew rather than followed."""
 _NO_ROW: Final = -1
 """Free amount in places without a row: no copy fits."""
-_NOBODY_ASKS: Final[Bools] = np.zeros((0, 0), dtype=np.bool_)
-"""Which nodes are closed, where no cluster needs more than its best row."""
 _ASKED: Final = 4096
 """Shapes of which is kept what they ask for."""
 
@@ -62,14 +61,25 @@ class _Counted:
 _charge, _counted = quickly(Charge), quickly(_Counted)
 
 
+def _emptiness(asked: Asked, free: Ints, inverse: Floats) -> Floats:
+    """As `binding.openness` with one copy on each node."""
+    (cpu, of_cpu), (memory, of_memory) = asked.scored
+    total: Floats = (free[cpu] - of_cpu) * inverse[0]
+    total += (free[memory] - of_memory) * inverse[1]
+    return total
+
+
 class Columns:
     """`free[r, c, s]` is the free amount of resource `names[r]` on each of the `counts[c, s]` nodes
     of row s in cluster c; `kinds[c, s]` is the index of the row's make. Cluster c has `used[c]`
-    rows."""
+    rows. All three are views of `rows[R + 2, c, s]`: most charges read and write them at once."""
 
     __slots__ = (
         "_asked",
         "_counted",
+        "_flat",
+        "_inverse",
+        "_last",
         "_least_most",
         "_open_end",
         "_partly",
@@ -81,6 +91,7 @@ class Columns:
         "most",
         "named",
         "names",
+        "rows",
         "top",
         "used",
     )
@@ -94,9 +105,12 @@ class Columns:
         )
         most_rows = max((cluster_nodes.counts.size for cluster_nodes in every), default=0)
         clusters, rows = len(every), most_rows + _SPARE
-        self.free: Ints = np.full((len(self.names), clusters, rows), _NO_ROW, dtype=np.int64)
-        self.counts: Ints = np.zeros((clusters, rows), dtype=np.int64)
-        self.kinds: Ints = np.zeros((clusters, rows), dtype=np.int64)
+        self._inverse: Floats | None = None
+        """[i, c, s]: 1 / allocatable of amount i of `binding.SCORED`; None with many clusters."""
+        if clusters < _FOLLOWED:
+            self._inverse = np.zeros((len(binding.SCORED), clusters, rows), dtype=np.float64)
+        self._hold(np.zeros((len(self.names) + 2, clusters, rows), dtype=np.int64))
+        self.free[:] = _NO_ROW
         self.used: Ints = np.zeros(clusters, dtype=np.int64)
         self.most: Ints = np.zeros(clusters, dtype=np.int64)
         """[C]: rows that a cluster may have before rows are merged."""
@@ -112,10 +126,16 @@ class Columns:
         """Some row is overdrawn, or takes more copies than a node can have: heights are cut."""
         self._asked: dict[int, tuple[PodShape, Asked]] = {}
         """By the identity of the shape, which is kept so that it stays its own."""
+        self._last: tuple[PodShape, Asked] | None = None
+        """The last answer of `asked`."""
         self._counted: _Counted | None = None
         self.changes = Changes(len(self.names)) if clusters >= _FOLLOWED else None
         for at, cluster_nodes in enumerate(every):
             self.put(at, cluster_nodes)
+
+    def _hold(self, rows: Ints) -> None:
+        self.rows, self._flat = rows, rows.reshape(rows.shape[0], -1)
+        self.free, self.counts, self.kinds = rows[:-2], rows[-2], rows[-1]
 
     def copy(self) -> "Columns":
         made = Columns.__new__(Columns)
@@ -125,11 +145,12 @@ class Columns:
             self.most.copy(),
             self.named.copy(),
         )
-        made.free, made.counts = self.free.copy(), self.counts.copy()
-        made.kinds, made.used = self.kinds.copy(), self.used.copy()
+        made._hold(self.rows.copy())
+        made._inverse = None if self._inverse is None else self._inverse.copy()
+        made.used = self.used.copy()
         made._partly, made._counted = self._partly.copy(), self._counted
         made._least_most, made.top = self._least_most, self.top
-        made._open_end, made._asked = self._open_end, self._asked
+        made._open_end, made._asked, made._last = self._open_end, self._asked, self._last
         made.changes = None if self.changes is None else self.changes.copy()
         return made
 
@@ -158,7 +179,6 @@ class Columns:
         if rows < before:
             free[:, rows:before] = _NO_ROW
             counts[rows:before] = 0
-            self.kinds[at, rows:before] = 0
         if len(places) == len(self.names):
             free[:, :rows] = cluster_nodes.free
             named[:] = 1
@@ -173,19 +193,29 @@ class Columns:
                 named[place] = 1
         counts[:rows] = cluster_nodes.counts
         if rows:
-            self.kinds[at, :rows] = kinds[cluster_nodes.kinds]
+            self._set_kinds(at, kinds[cluster_nodes.kinds])
             self._open_end |= not cluster_nodes.bounded or PODS not in cluster_nodes.names
         self.used[at], self.most[at] = rows, cluster_nodes.most_rows
         self._least_most = min(self._least_most, cluster_nodes.most_rows)
         self.top = max(self.top, rows) if rows >= before else int(self.used.max())
 
+    def _set_kinds(self, at: int, kinds: Ints) -> None:
+        """Sets the makes of the first rows of one cluster."""
+        self.kinds[at, : kinds.size] = kinds
+        if self._inverse is not None:
+            self._inverse[:, at, : kinds.size] = self.makes.inverse.take(kinds, axis=1)
+
     def asked(self, shape: PodShape) -> Asked:
         """What one copy takes here."""
+        last = self._last
+        if last is not None and last[0] is shape:
+            return last[1]
         kept = self._asked.get(id(shape))
         if kept is None or kept[0] is not shape:
             if len(self._asked) >= _ASKED:
                 self._asked.clear()
             kept = self._asked[id(shape)] = (shape, nodes.asked_of(self.names, shape))
+        self._last = kept
         return kept[1]
 
     @property
@@ -327,62 +357,56 @@ class Columns:
         asked, counted, top = self.asked(shape), self._counted, self.top
         if asked.needs is None or self._partly:
             return None
+        self._widen(top + 1)
         every = 2 * at.size > self.used.size  # looking at all of them copies nothing
-        if every:
-            free, kinds = self.free[:, :, :top], self.kinds[:, :top]
+        free = (self.rows if every else self.rows.take(at, axis=1))[:, :, :top]
+        if every and self._inverse is not None:
+            inverse = self._inverse[:, :, :top]
         else:
-            free = self.free.take(at, axis=1)[:, :, :top]
-            kinds = self.kinds.take(at, axis=0)[:, :top]
-        scores = self._emptiness(asked, free, kinds)
+            inverse = self.makes.inverse.take(free[-1], axis=1)
+        scores = _emptiness(asked, free, inverse)
         best = scores.argmax(axis=1)
         first = best.take(at) if every else best
-        there = self.counts[at, first].tolist()
-        heights = counted.heights if counted is not None and counted.asked is asked else None
-        rows: Ints | None = None
-        if heights is not None:
-            fit = min(heights[at, first].tolist()) > 0
+        before = self._flat.take(at * self.counts.shape[1] + first, axis=1)
+        there: list[int] = before[-2].tolist()
+        if counted is not None and counted.asked is asked:
+            fits = (counted.heights[at, first] > 0).tolist()
+        elif self.makes.tainted:
+            fits = [
+                self._fits(asked, shape, *node)
+                for node in zip(at.tolist(), first.tolist(), strict=True)
+            ]
         else:
-            rows = self._rows_of(at * self.counts.shape[1] + first)
-            fit = not self.makes.tainted and bool((rows >= asked.need).all())
-        if fit and all(map(operator.lt, grown, there)):
-            return manybinding.one_split(at, first, np.array(grown, dtype=np.int64), rows)
-        if fit and all(map(operator.le, grown, there)):
-            closed = _NOBODY_ASKS
-        elif heights is None:
-            closed = self._closed(asked, shape, free, kinds)
-        else:
-            closed = (heights if every else heights.take(at, axis=0)) <= 0
-        if not fit:
-            np.putmask(scores, closed, manybinding.CLOSED)
-            best = scores.argmax(axis=1)
-            first = best.take(at) if every else best
-            there = self.counts[at, first].tolist()
-        clusters = at.tolist()
+            fits = (before[:-2] >= asked.need).all(axis=0).tolist()
+        if False not in fits and all(map(operator.lt, grown, there)):
+            return manybinding.one_split(at, first, np.array(grown, dtype=np.int64), before)
+        clusters, chosen = at.tolist(), first.tolist()
         lines = clusters if every else range(at.size)
-        if not fit and closed[lines, first].any():
-            return None
-        columns = zip(lines, clusters, first.tolist(), there, grown, strict=True)
-        return manybinding.one_each(columns, self.counts, scores, closed)
+        fit = self._counted_there(asked, shape)
+        for place, fits_there in enumerate(fits):
+            if not fits_there:
+                scored, cluster = scores[lines[place]], clusters[place]
+                chosen[place] = row = manybinding.behind(chosen[place], scored, fit, cluster)
+                if row < 0:
+                    return None
+                there[place] = self.counts.item(cluster, row)
+        columns = zip(lines, clusters, chosen, there, grown, strict=True)
+        return manybinding.one_each(columns, self.counts, scores, fit)
 
-    def _closed(self, asked: Asked, shape: PodShape, free: Ints, kinds: Ints) -> Bools:
-        """On which nodes no copy fits."""
+    def _counted_there(self, asked: Asked, shape: PodShape) -> Callable[[int, int], int]:
+        """(cluster, row) -> how many copies fit on each of its nodes; 0 or less where none does."""
+        counted = self._counted
+        if counted is not None and counted.asked is asked:
+            return counted.heights.item
+        return functools.partial(self._fits, asked, shape)
+
+    def _fits(self, asked: Asked, shape: PodShape, at: int, row: int) -> bool:
+        """Whether a copy fits on the nodes of one row."""
+        taints_there = self.makes.every[self.kinds.item(at, row)].taints
+        if taints_there and taints.untolerated(taints_there, shape.tolerations) is not None:
+            return False
         assert asked.needs is not None
-        closed: Bools | None = None
-        for index, need in asked.needs:
-            short: Bools = free[index] < need
-            closed = short if closed is None else np.logical_or(closed, short, out=closed)
-        assert closed is not None  # pods are always named
-        if self.makes.tainted:
-            closed |= ~self._open_to(shape)[kinds]
-        return closed
-
-    def _emptiness(self, asked: Asked, free: Ints, kinds: Ints) -> Floats:
-        """As `binding.openness` with one copy on each node."""
-        left = (free[asked.places] - asked.scored) * self.makes.inverse.take(kinds, axis=1)
-        total: Floats = left[0]
-        for part in left[1:]:
-            total = total + part
-        return total
+        return all(self.free.item(index, at, row) >= need for index, need in asked.needs)
 
     def _taken(
         self,
@@ -396,25 +420,29 @@ class Columns:
         single: bool = False,
     ) -> Charge:
         """Takes `taken` from each node of rows `row` of clusters `at`, and splits off the parts,
-        each node of which gets one copy (`single`) or several. `read`: what is free in the rows of
-        the only part."""
+        each node of which gets one copy (`single`) or several. `read`: the rows of the only
+        part."""
         self._widen(self.top + len(parts))
         width, need = self.counts.shape[1], self.asked(shape).need
         formers = [split_off.at * width + split_off.row for split_off in parts]
-        split = list(map(self._rows_of, formers)) if read is None else [read]
+        split = [self._flat.take(former, axis=1) for former in formers] if read is None else [read]
         if at.size:
             here = at * width + row
-            before = self._rows_of(here)
-            self.free.reshape(len(self.names), -1)[:, here] = before - taken
-        for split_off, former, free in zip(parts, formers, split, strict=True):
+            before = self._flat.take(here, axis=1)
+            after = before.copy()
+            after[:-2] -= taken
+            self._flat[:, here] = after
+        for split_off, former, rows in zip(parts, formers, split, strict=True):
             each = need * self.named[:, split_off.at] if self._partly else need
-            fuller = free - (each if single else each * split_off.copies)
-            kinds = self._append(split_off, former, fuller)
+            fuller = rows.copy()
+            fuller[:-2] -= each if single else each * split_off.copies
+            fuller[-2] = split_off.part
+            self._append(split_off, former, fuller)
             if self.changes is not None:
-                self.changes.add(split_off.at, split_off.part, kinds, free, fuller)
+                self.changes.add(split_off.at, rows, fuller)
         if at.size and self.changes is not None:
-            rows = (at, row)
-            self.changes.add(at, self.counts[rows], self.kinds[rows], before, before - taken)
+            after[-2] = self.counts[at, row]  # without what was split off
+            self.changes.add(at, before, after)
         merged: tuple[tuple[int, Ints, Ints, Ints], ...] = ()
         if parts and self.top > self._least_most:
             touched = (
@@ -425,11 +453,6 @@ class Columns:
             over = touched[self.used[touched] > self.most[touched]]
             merged = tuple(map(self._merge, sorted(set(over.tolist())))) if over.size else ()
         return _charge(at, row, taken, parts, merged)
-
-    def _rows_of(self, flat: Ints) -> Ints:
-        """[R, n]: what is free in these rows, which are counted over all clusters."""
-        amounts: Ints = self.free.reshape(len(self.names), -1).take(flat, axis=1)
-        return amounts
 
     def _charge_one(self, shape: PodShape, at: int, copies: int, *, packs: bool) -> Charge:
         """As `charge`, for one cluster: with one dimension less."""
@@ -493,11 +516,8 @@ class Columns:
         self._forget()
         for at, free, counts, kinds in made.merged:
             rows = counts.size
-            self.free[:, at, :rows], self.counts[at, :rows], self.kinds[at, :rows] = (
-                free,
-                counts,
-                kinds,
-            )
+            self.free[:, at, :rows], self.counts[at, :rows] = free, counts
+            self._set_kinds(at, kinds)
             self.used[at] = rows
         for split_off in reversed(made.parts):
             self.used[split_off.at] -= 1
@@ -535,20 +555,18 @@ class Columns:
         """The same clusters; as a slice, which copies nothing, where they are all."""
         return _ALL if not isinstance(at, slice) and at.size == self.used.size else at
 
-    def _append(self, split_off: Parts, former: Ints, free: Ints) -> Ints:
-        """Gives every split-off part a row of its own; returns their makes. `former`: the rows that
-        they are split off, counted over all clusters."""
+    def _append(self, split_off: Parts, former: Ints, rows: Ints) -> None:
+        """Gives every split-off part a row of its own. `former`: the rows that they are split off,
+        counted over all clusters."""
         at, slot = split_off.at, self.used.take(split_off.at)
         self.top = max(self.top, max(slot.tolist()) + 1)
         mine = at * self.counts.shape[1] + slot
-        counts, kinds = self.counts.reshape(-1), self.kinds.reshape(-1)
-        self.free.reshape(len(self.names), -1)[:, mine] = free
-        counts[mine] = split_off.part
-        counts[former] -= split_off.part
-        of_former: Ints = kinds.take(former)
-        kinds[mine] = of_former
+        self._flat[:, mine] = rows
+        self._flat[-2, former] -= split_off.part
         self.used[at] = slot + 1
-        return of_former
+        if self._inverse is not None:
+            inverse = self._inverse.reshape(len(binding.SCORED), -1)
+            inverse[:, mine] = inverse.take(former, axis=1)
 
     def _merge(self, at: int) -> tuple[int, Ints, Ints, Ints]:
         """Joins rows of one cluster; returns what was there before."""
@@ -560,13 +578,10 @@ class Columns:
             self.kinds[at, :rows].copy(),
         )
         counts, free, kinds = nodes.merged(*before, int(self.most[at]))
-        self.free[:, at, :rows], self.counts[at, :rows], self.kinds[at, :rows] = _NO_ROW, 0, 0
+        self.free[:, at, :rows], self.counts[at, :rows] = _NO_ROW, 0
         joined = counts.size
-        self.free[:, at, :joined], self.counts[at, :joined], self.kinds[at, :joined] = (
-            free,
-            counts,
-            kinds,
-        )
+        self.free[:, at, :joined], self.counts[at, :joined] = free, counts
+        self._set_kinds(at, kinds)
         self.used[at] = joined
         self.top = int(self.used.max())
         return at, before[1], before[0], before[2]
@@ -577,6 +592,8 @@ class Columns:
         if more <= 0:
             return
         more = max(more, self.counts.shape[1] // 2)
-        self.free = np.pad(self.free, ((0, 0), (0, 0), (0, more)), constant_values=_NO_ROW)
-        self.counts = np.pad(self.counts, ((0, 0), (0, more)))
-        self.kinds = np.pad(self.kinds, ((0, 0), (0, more)))
+        wider = ((0, 0), (0, 0), (0, more))
+        self._hold(np.pad(self.rows, wider))
+        self.free[:, :, -more:] = _NO_ROW
+        if self._inverse is not None:
+            self._inverse = np.pad(self._inverse, wider)

@@ -1,6 +1,6 @@
 """`binding` for many clusters at once, in columns: c clusters, S rows of equal nodes for each."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,8 +15,6 @@ Bools = NDArray[np.bool_]
 CLOSED: Final = -np.inf
 """The score of rows whose nodes admit no copy."""
 _NO_ROW: Final = -1
-_SORTED: Final = 4
-"""With so many rows to find, all are sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,35 +141,39 @@ def one_split(at: Ints, row: Ints, copies: Ints, read: Ints | None) -> OneEach:
 
 
 def one_each(
-    clusters: Iterable[tuple[int, int, int, int, int]], counts: Ints, scores: Floats, closed: Bools
+    clusters: Iterable[tuple[int, int, int, int, int]],
+    counts: Ints,
+    scores: Floats,
+    fit: Callable[[int, int], int],
 ) -> OneEach | None:
     """As `spread` where no cluster gets more copies than it has nodes for: one for each node of its
     best rows. None where some cluster gets more.
 
-    `clusters`: (line in `scores` and `closed`, cluster, its best row, which is open, nodes of that,
-    copies). `scores`, with one copy on each node, are changed; `closed` is where none fits, and
-    read where a cluster gets more copies than its best row has nodes.
+    `clusters`: (line in `scores`, cluster, its best row, on which a copy fits, nodes of that,
+    copies). `scores`, with one copy on each node, are changed. `fit(cluster, row)`: how many copies
+    fit on a node.
     """
     whole_at: list[int] = []
     whole_row: list[int] = []
     split: list[tuple[int, int, int]] = []
     for line, cluster, best, there, wanted in clusters:
-        row, has, left = best, there, wanted
-        if left > has:
-            many = counts[cluster]
-            further = _behind(row, scores[line], closed[line], left - has)
-        while left >= has:
+        if wanted < there:
+            split.append((cluster, best, wanted))
+            continue
+        row, left = best, wanted - there
+        whole_at.append(cluster)
+        whole_row.append(row)
+        while left:
+            row = behind(row, scores[line], fit, cluster)
+            if row < 0:
+                return None
+            has = counts.item(cluster, row)
+            if left < has:
+                split.append((cluster, row, left))
+                break
             whole_at.append(cluster)
             whole_row.append(row)
             left -= has
-            if not left:
-                break
-            row = next(further, _NO_ROW)
-            if row == _NO_ROW:
-                return None
-            has = many.item(row)
-        else:
-            split.append((cluster, row, left))
     whole = np.array(whole_at, dtype=np.int64), np.array(whole_row, dtype=np.int64)
     if not split:
         return _one_each(*whole, ())
@@ -179,19 +181,13 @@ def one_each(
     return _one_each(*whole, (_parts(parts_at, parts_row, part, _each_gets(part.size)),))
 
 
-def _behind(first: int, scores: Floats, closed: Bools, count: int) -> Iterator[int]:
-    """The open rows of one cluster behind the first, the best first; about so many are asked
-    for."""
-    scores[first] = CLOSED
-    if count >= _SORTED:
-        for row in (-scores).argsort(kind="stable").tolist():
-            if row != first and not closed[row]:
-                yield row
-        return
+def behind(row: int, scores: Floats, fit: Callable[[int, int], int], cluster: int) -> int:
+    """The best row of a cluster on which a copy fits, but for this one, which is closed in
+    `scores`; negative when there is none."""
     while True:
-        row = int(scores.argmax())
-        if scores[row] == CLOSED:
-            return
         scores[row] = CLOSED
-        if not closed[row]:
-            yield row
+        row = int(scores.argmax())
+        if scores.item(row) == CLOSED:
+            return _NO_ROW
+        if fit(cluster, row) > 0:
+            return row

@@ -357,23 +357,19 @@ class Asked:
     """As `needs_of`."""
     need: binding.Ints
     """[R, 1]: as `need_in`."""
-    places: list[int] | slice
-    """As `scored_of`; a slice where the resources stand side by side."""
-    scored: binding.Ints
-    """[2, 1, 1]: as `scored_of`."""
+    scored: tuple[tuple[int, int], ...]
+    """(index of a resource, amount per copy) of those in `binding.SCORED`, as `scored_of`."""
 
 
 @lru_cache(maxsize=1 << 14)
 def asked_of(names: tuple[str, ...], shape: PodShape) -> Asked:
     places, scored = scored_of(names, shape)
-    beside = places == list(range(places[0], places[-1] + 1))
     return Asked(
         shape_id(shape),
         shape.plain,
         needs_of(names, shape),
         need_in(names, shape)[:, None],
-        slice(places[0], places[-1] + 1) if beside else places,
-        scored[:, :, None],
+        tuple(zip(places, scored[:, 0].tolist(), strict=True)),
     )
 
 

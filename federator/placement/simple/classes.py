@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from federator.model.ask import Ask, SpreadRule
-from federator.model.decision import NAMES_SHOWN, Reason, Rejected
+from federator.model.decision import NAMES_SHOWN, Reason, Rejected, row_bytes
 from federator.model.fleet import FleetSnapshot
 from federator.model.resources import UNLIMITED
 from federator.placement import contradictions, inputs
@@ -26,6 +26,8 @@ from federator.placement.selection.crowd import Field
 UNKNOWN: Final = "unknown"
 _SHORT: Final = 253
 """The longest name that an API server takes."""
+_FIGURES: Final = 150
+"""More characters than a verdict has beside the name, where it says only that and figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +65,9 @@ class Class:
     """The same clusters as numbers."""
     marks: tuple[int, ...]
     """[C]: the marks of the field as Python's integers."""
-    plain: bool
-    """Every name is printable ASCII, and short: so are sentences that say only it and figures."""
+    plain: int
+    """Not 0 where every name is printable ASCII, and short: so are sentences that say only it and
+    figures. Then more bytes than a verdict takes with such a sentence (`decision.row_bytes`)."""
     all_open: bool
     alike: bool
     """All clusters are open, and of one level."""
@@ -85,6 +88,8 @@ class Class:
     """The clusters with taints."""
     opened: tuple[int, ...]
     """The open clusters."""
+    weighty: bool
+    """No open cluster has a weight of its own that is 0."""
     refused: tuple[Rejected, ...]
     """The others by reason, as they are recorded."""
     record: Mapping[str, Any]
@@ -139,7 +144,7 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
         levels=levels,
         members=tuple(tuple(np.flatnonzero(level).tolist()) for level in levels),
         marks=tuple(field.marks.tolist()),
-        plain=all(map(_plainly_named, field.places)),
+        plain=_plain(field.places, len(scorers.SCORERS)),
         all_open=bool(field.open.all()),
         alike=len(levels) == 1 and bool(field.open.all()),
         together=clusters == 1,
@@ -151,6 +156,7 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
         distinct=np.unique(field.marks).size == field.marks.size,
         tainted=frozenset(at for at, place in enumerate(field.places) if place.view.taints),
         opened=tuple(np.flatnonzero(field.open).tolist()),
+        weighty=field.weights is None or bool((field.weights[field.open] > 0).all()),
         refused=tuple(_refused(field, reason, group) for reason, group in field.refused.items()),
         record=record,
     )
@@ -165,9 +171,12 @@ def _shared(
     return tuple(tables.setdefault(each, scorers.beside_room(each)) for each in terms)
 
 
-def _plainly_named(place: Place) -> bool:
-    name = place.view.name
-    return len(name) <= _SHORT and name.isascii() and name.isprintable()
+def _plain(places: Sequence[Place], terms: int) -> int:
+    names = "".join([place.view.name for place in places])
+    longest = max([len(place.view.name) for place in places], default=0)
+    if longest > _SHORT or not (names.isascii() and names.isprintable()):
+        return 0
+    return row_bytes(2 * longest + _FIGURES, terms)
 
 
 def _refused(field: Field, reason: Reason, group: list[int]) -> Rejected:

@@ -40,7 +40,8 @@ def decide(
     if total < wanted and (shards or like.together or ask.policy.require_all):
         return None
     rooms = ledger.rooms(ask.shape)
-    given = _divided(ask, like, rooms, total, by_name=by_name)
+    listed = rooms.tolist() if rooms.size <= several.FEW else None
+    given = _divided(ask, like, rooms, listed, total, by_name=by_name)
     if given is None or not like.tainted.isdisjoint(given[0]):
         return None
     chosen, copies = given
@@ -59,7 +60,7 @@ def decide(
     if total < wanted:
         reason, why = admission.reason, admission.message
     facts = verdicts.quick_outcome(wanted, wanted - total, reason, why)
-    said = worded(ask, like, rooms, chosen, copies, facts, by_name)
+    said = worded(ask, like, rooms, listed, chosen, copies, facts, by_name)
     return quick_decision(
         key=ask.key,
         uid=ask.uid,
@@ -79,7 +80,7 @@ def decide(
 
 
 def _divided(
-    ask: Ask, like: Class, rooms: Ints, total: int, *, by_name: bool
+    ask: Ask, like: Class, rooms: Ints, listed: list[int] | None, total: int, *, by_name: bool
 ) -> tuple[list[int], list[int]] | None:
     """(clusters, copies of each); None where not all find room as simply."""
     if not total:
@@ -89,5 +90,5 @@ def _divided(
     elif total == 1 and not like.rules:
         at = whole.best(ask, like, rooms, by_name=by_name)
     else:
-        return several.divided(ask, like, rooms, total, by_name=by_name)
+        return several.divided(ask, like, rooms, listed, total, by_name=by_name)
     return None if at is None else ([at], [total])

@@ -18,6 +18,7 @@ import numpy as np
 
 from federator.model import names
 from federator.model.ask import Ask
+from federator.model.resources import UNLIMITED
 from federator.placement.division import division
 from federator.placement.division.division import Party
 from federator.placement.room.binding import Ints
@@ -26,21 +27,22 @@ from federator.placement.simple.classes import Class
 
 _MIX: Final = np.uint64(candidates.MIX)
 _NARROW: Final = 1 << 31
-_FEW: Final = 64
+FEW: Final = 64
 """Up to this number of clusters Python's integers are faster than columns."""
 _MANY: Final = 4
 """With more copies per cluster left `division` divides, which gives most of them at once."""
 
 
 def divided(
-    ask: Ask, like: Class, rooms: Ints, missing: int, *, by_name: bool
+    ask: Ask, like: Class, rooms: Ints, listed: list[int] | None, missing: int, *, by_name: bool
 ) -> tuple[list[int], list[int]] | None:
     """(clusters, copies of each), rising, of the missing ones; None where not all find room, or a
-    rule is broken."""
+    rule is broken. `listed`: the rooms as a list, where there are few clusters."""
     order = _Order(ask, like, by_name=by_name)
-    if not ask.shape.plain:
-        rooms = np.maximum(rooms, 0)  # of some it is not known
-    level_of = (_few if rooms.size <= _FEW else _crowded)(like, rooms, order)
+    if listed is not None:
+        level_of = _few(like, listed, order)
+    else:  # of some it may not be known
+        level_of = _crowded(like, rooms if ask.shape.plain else np.maximum(rooms, 0), order)
     chosen: list[int] = []
     copies: list[int] = []
     for at in range(len(like.levels)):
@@ -68,31 +70,37 @@ _Level: TypeAlias = Callable[[int, int], tuple[list[int], list[int], list[int]]]
 the most copies that each can have."""
 
 
-def _few(like: Class, rooms: Ints, order: "_Order") -> _Level:
+def _few(like: Class, room: list[int], order: "_Order") -> _Level:
     """With lists: of few clusters."""
-    room, most = rooms.tolist(), like.most
+    most = like.most
     weigh = room if like.field.weights is None else like.field.weights.tolist()
+    full = 0 in room or 0 in weigh or min(room, default=0) < 0
 
     def level(which: int, count: int) -> tuple[list[int], list[int], list[int]]:
-        here = [at for at in like.members[which] if room[at] > 0 and weigh[at] > 0]
+        here = list(like.members[which])
+        if full:
+            here = [at for at in here if room[at] > 0 and weigh[at] > 0]
         if len(here) > count:
-            here = sorted(_heaviest(here, weigh, count, order))
-        weights = [weigh[at] for at in here]
-        return here, weights, [room[at] if room[at] < most else most for at in here]
+            here = _heaviest(here, weigh, count, order)
+        caps = list(map(room.__getitem__, here))
+        weights = caps if weigh is room else list(map(weigh.__getitem__, here))
+        if most < UNLIMITED:
+            caps = [cap if cap < most else most for cap in caps]
+        return here, weights, caps
 
     return level
 
 
 def _heaviest(here: list[int], weigh: list[int], count: int, order: "_Order") -> list[int]:
     """The first `count` of more clusters by weight and tie-break, which is only asked where it
-    decides."""
-    ranked = sorted([(-weigh[at], at) for at in here])
-    least = ranked[count - 1][0]
-    if least < ranked[count][0]:
-        return [at for _, at in ranked[:count]]
-    ahead = [at for weight, at in ranked if weight < least]
-    equal = [at for weight, at in ranked if weight == least]
-    return ahead + order.few(equal, count - len(ahead))
+    decides; rising."""
+    least = sorted([weigh[at] for at in here])[-count]
+    enough = [at for at in here if weigh[at] >= least]
+    if len(enough) == count:
+        return enough
+    ahead = [at for at in enough if weigh[at] > least]
+    equal = [at for at in enough if weigh[at] == least]
+    return sorted(ahead + order.few(equal, count - len(ahead)))
 
 
 def _crowded(like: Class, rooms: Ints, order: "_Order") -> _Level:
@@ -113,7 +121,7 @@ def _crowded(like: Class, rooms: Ints, order: "_Order") -> _Level:
 def _first(ranked: Ints, count: int, order: "_Order") -> list[int]:
     """The first `count` clusters by weight, which is 0 for those that get nothing, and tie-break,
     or all with a weight where these are fewer; rising."""
-    top = int(ranked.max())
+    top = ranked.item(ranked.argmax())
     (best,) = (ranked == top).nonzero()
     if top > 0 and best.size >= count:  # clusters that are still alike
         return sorted(order.first(best, count))
@@ -160,7 +168,7 @@ class _Order:
 
     def first(self, here: Ints, count: int) -> list[int]:
         """As `few`, of many."""
-        if here.size <= _FEW or self._by_name or not self._like.distinct:
+        if here.size <= FEW or self._by_name or not self._like.distinct:
             return self.few(_listed(here), count)
         mine = np.uint64(names.stable_order(self._ask.uid))
         keys = (self._like.field.marks[here] ^ mine) * _MIX

@@ -39,6 +39,8 @@ class Worded:
     like: Class
     rooms: Ints
     """[C]: as the ledger gave them."""
+    listed: list[int] | None
+    """The same as a list, where there are few clusters."""
     chosen: list[int]
     """Rising."""
     copies: list[int]
@@ -49,18 +51,24 @@ class Worded:
         return self._of_crowd().every()
 
     def grouped(self) -> Grouped:
-        like, weights = self.like, self.like.field.weights
-        rooms = self.rooms if like.all_open else self.rooms[like.field.open]
-        able = bool(rooms.size) and int(rooms.min()) > 0
-        if able and weights is not None:
-            able = bool((weights if like.all_open else weights[like.field.open]).min() > 0)
-        if able:  # each open cluster could have taken copies
+        like, (least, top) = self.like, self._extremes()
+        if least > 0 and like.weighty:  # each open cluster could have taken copies
             rejected = (*self._spared(), *like.refused)
-            if len({group.reason for group in rejected}) == len(rejected):
-                top = int(rooms.max())
-                plain = like.plain and like.most >= top  # else a sentence names a policy
+            if len(rejected) < 2 or len({group.reason for group in rejected}) == len(rejected):
+                plain = like.plain if like.most >= top else 0  # else a sentence names a policy
                 return quick_grouped(self._chosen(top), by_frequency(rejected), plain)
         return self._of_crowd().grouped()
+
+    def _extremes(self) -> tuple[int, int]:
+        """The least and the most room of an open cluster; 0 where none is open."""
+        like, listed = self.like, self.listed
+        if listed is not None:
+            rooms = listed if like.all_open else [listed[at] for at in like.opened]
+            return (min(rooms), max(rooms)) if rooms else (0, 0)
+        column = self.rooms if like.all_open else self.rooms[like.field.open]
+        if not column.size:
+            return 0, 0
+        return column.item(column.argmin()), column.item(column.argmax())
 
     def _chosen(self, top: int) -> list[ChosenRow]:
         """As `decision.chosen_row` of their verdicts. `top`: the most room of an open cluster."""
@@ -68,7 +76,10 @@ class Worded:
         things, most, bound = verdicts.noun(self.ask), min(self.like.most, self._at_most), ""
         if most == self.like.most < top:
             bound = f" ({enforcing.bound(self.ask.policy, 'maxPerCluster')})"
-        rooms: list[int] = self.rooms[self.chosen].tolist()
+        if self.listed is None:
+            rooms: list[int] = self.rooms.take(self.chosen).tolist()
+        else:
+            rooms = list(map(self.listed.__getitem__, self.chosen))
         roomy = scorers.of_rooms(rooms, top)
         given = verdicts.given
         return [

@@ -26,7 +26,7 @@ from federator.model.ask import (
     Unit,
     Weight,
 )
-from federator.model.decision import Decision
+from federator.model.decision import Decision, grouped
 from federator.model.fleet import (
     Capacity,
     ClusterView,
@@ -58,6 +58,9 @@ def same(made: Decision, measure: Decision, ask: Ask) -> None:
     assert replace(made, verdicts=()) == replace(measure, verdicts=())
     assert made == measure
     assert len(made.verdicts) == len(measure.verdicts)
+    shown = grouped(made.verdicts)
+    if shown.plain:
+        assert all(len(msgspec.json.encode(row)) < shown.plain for row in shown.chosen)
 
 
 @st.composite
