@@ -105,6 +105,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "resume": ("federator.cli.rollouts.pause", "End a pause."),
     "hub": ("federator.cli.running.processes", "Run the hub."),
     "member": ("federator.cli.running.processes", "Run the member process of one cluster."),
+    "runtime": (
+        "federator.cli.running.runtime",
+        "Run what supports workloads inside their pods: the guard of Exclusive shards.",
+    ),
     "config": ("federator.cli.config", "Show and explain settings."),
     "version": ("federator.cli.version", "Print the version."),
 }

@@ -11,6 +11,7 @@ from tests.house import sources
 FLOORS = {
     "__init__": 0,
     "model": 0,
+    "runtime": 0,
     "api": 1,
     "placement": 2,
     "status": 2,

@@ -36,6 +36,7 @@ MORE: Final[Mapping[str, str]] = {
     "resume": "../operating/pause-and-brakes.md",
     "hub": "../operating/deploy.md",
     "member": "../operating/deploy.md",
+    "runtime": "../operating/fence.md",
     "config": "settings.md",
     "crd": "objects.md",
 }

@@ -1,0 +1,144 @@
+"""The liveness and startup probes of guarded containers, which the guard asks in the kubelet's
+place. A table of what a kubelet does with the same fields; the thresholds are counted here, because
+the kubelet counts those of the guard's own answer.
+
+`Asked` is pure; `ask` reaches the pod's own addresses.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+HEAD_MAX: Final = 1 << 14
+HOST: Final = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One probe, with Kubernetes' defaults. Times in seconds."""
+
+    how: Mapping[str, Any]
+    delay_s: float = 0.0
+    period_s: float = 10.0
+    timeout_s: float = 1.0
+    failures: int = 3
+
+    @classmethod
+    def of(cls, written: Mapping[str, Any]) -> "Probe":
+        return cls(
+            how=written,
+            delay_s=_number(written, "initialDelaySeconds", 0),
+            period_s=max(_number(written, "periodSeconds", 10), 1),
+            timeout_s=max(_number(written, "timeoutSeconds", 1), 1),
+            failures=int(max(_number(written, "failureThreshold", 3), 1)),
+        )
+
+
+def _number(written: Mapping[str, Any], name: str, default: float) -> float:
+    value = written.get(name)
+    return float(value) if type(value) is int else default
+
+
+@dataclass(slots=True)
+class Asked:
+    """One container's probes, and what they said. Begins when the kubelet asks for it the first
+    time, which is when the container has started."""
+
+    liveness: Probe | None = None
+    startup: Probe | None = None
+    due_s: float | None = None
+    """When it is asked next; None before the container has started."""
+    started: bool = False
+    failed: int = 0
+    bad: str = ""
+    """Why the container is to be stopped; "" while it may run."""
+    reports: int = 0
+    """How often the kubelet has heard that."""
+
+    @property
+    def present(self) -> Probe | None:
+        """The probe that is asked now."""
+        return self.startup if self.startup is not None and not self.started else self.liveness
+
+    def begins(self, now_s: float) -> None:
+        if self.due_s is None and (probe := self.present) is not None:
+            self.due_s = now_s + probe.delay_s
+
+    def answered(self, why: str, now_s: float) -> None:
+        """Takes one answer: why it failed, "" for success."""
+        probe = self.present
+        if probe is None:
+            return
+        self.failed = self.failed + 1 if why else 0
+        if self.failed >= probe.failures:
+            self.bad = self.bad or why
+        elif not why and probe is self.startup:
+            self.started = True
+            after = self.liveness
+            self.due_s = now_s + (after.delay_s if after is not None else 0.0)
+            return
+        self.due_s = now_s + probe.period_s
+
+    def heard(self, threshold: int) -> None:
+        """The kubelet was told that it is to be stopped. After `threshold` times it stops it; one
+        that is started again (a native sidecar) is asked as from the beginning."""
+        self.reports += 1
+        if self.reports >= threshold:
+            self.due_s, self.started, self.failed, self.bad, self.reports = None, False, 0, "", 0
+
+
+@dataclass(slots=True)
+class Probes:
+    """All guarded containers by name."""
+
+    asked: dict[str, Asked] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, written: Mapping[str, Mapping[str, Any]]) -> "Probes":
+        def probe(container: Mapping[str, Any], name: str) -> Probe | None:
+            return Probe.of(container[name]) if container.get(name) else None
+
+        return cls(
+            {
+                name: Asked(probe(container, "livenessProbe"), probe(container, "startupProbe"))
+                for name, container in written.items()
+            }
+        )
+
+
+async def ask(probe: Probe) -> str:
+    """Asks once. Returns why it failed, "" for success."""
+    try:
+        async with asyncio.timeout(probe.timeout_s):
+            if "httpGet" in probe.how:
+                return await _http(probe.how["httpGet"])
+            if "tcpSocket" in probe.how:
+                _, writer = await asyncio.open_connection(HOST, int(probe.how["tcpSocket"]["port"]))
+                writer.close()
+            return ""
+    except TimeoutError:
+        return f"its probe was not answered within {probe.timeout_s:g} s"
+    except (OSError, EOFError, ValueError, asyncio.LimitOverrunError) as bad:
+        return f"its probe failed: {bad}"
+
+
+async def _http(how: Mapping[str, Any]) -> str:
+    """As a kubelet: 2xx and 3xx are well, and certificates are not looked at."""
+    context = ssl._create_unverified_context() if how.get("scheme") == "HTTPS" else None
+    port = int(how["port"])
+    reader, writer = await asyncio.open_connection(HOST, port, ssl=context, limit=HEAD_MAX)
+    try:
+        given = {str(entry["name"]): str(entry["value"]) for entry in how.get("httpHeaders") or ()}
+        fields = {"Host": f"{HOST}:{port}", "User-Agent": "kube-probe/federator-guard", **given}
+        lines = [f"GET {how.get('path') or '/'} HTTP/1.1"]
+        lines += [f"{name}: {value}" for name, value in fields.items()]
+        writer.write(("\r\n".join([*lines, "Connection: close"]) + "\r\n\r\n").encode("latin-1"))
+        await writer.drain()
+        code = int((await reader.readuntil(b"\r\n")).split(b" ")[1])
+        return "" if 200 <= code < 400 else f"its probe was answered with {code}"
+    except IndexError:
+        return "its probe was answered with no HTTP"
+    finally:
+        writer.close()
