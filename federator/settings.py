@@ -194,6 +194,10 @@ def _check_together(settings: Settings) -> None:
         hub.lease()
     except ValueError as bad:
         raise FieldError("hub.lease_duration_s", str(bad)) from None
+    try:
+        hub.fence()
+    except ValueError as bad:
+        raise FieldError("hub.fence_lease_s", str(bad)) from None
     if hub.unready_after_s <= hub.probe_interval_s:
         raise FieldError(
             "hub.unready_after_s",

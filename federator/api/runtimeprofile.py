@@ -59,6 +59,13 @@ class Sidecar(Injected):
     otherwise."""
 
 
+class Guard(Model):
+    """The sidecar that guards pods of Exclusive job sets with `guard`."""
+
+    image: Annotated[str, Field(min_length=1, max_length=512)]
+    """An image of federator, whose entry point is the program."""
+
+
 class Spec(Model):
     """What is added to each pod."""
 
@@ -95,6 +102,9 @@ class Spec(Model):
         dict[str, Annotated[str, Field(max_length=4096)]], Field(max_length=64)
     ] = Field(default_factory=dict)
     """Annotations of the pods that the workload does not set itself."""
+    guard: Guard | None = None
+    """Where the guard of Exclusive job sets is taken from; when left out, federator:VERSION, with
+    the version of the member process."""
     ingress_class_name: ObjectName | None = None
     """Class of the Ingress that services with load balancers get; the cluster's default when left
     out."""

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from federator.kube.leader.lease import LeaseOptions
+from federator.runtime import fencing
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,17 @@ class HubOptions:
     """
     clock_skew_max_s: float = 5.0
     """A member's clock that is further off the hub's than this is told as ClockSkew."""
+    fence_lease_s: float = 180.0
+    """Guarded shards run on for so long after the last renewal of their cluster's lease: longer
+    than an outage of the host, or of all hubs, that they are to survive, and shorter than anybody
+    wants to wait for them to begin elsewhere."""
+    fence_renew_s: float = 15.0
+    """How often that lease is renewed; at most a third of `fence_lease_s`."""
+    fence_write_s: float = 10.0
+    """A renewal that has not been answered by then has failed."""
+    fence_skew_s: float = 10.0
+    """How far clocks of nodes may be behind the hub's, as the fence counts; at least
+    `clock_skew_max_s`. Too little lets a shard run twice."""
     capacity_copy_interval_s: float = 30.0
     """Least time between two copies of one member's figures to the host: they serve people, not
     decisions."""
@@ -117,6 +129,17 @@ class HubOptions:
     """
     shapes_max: int = 256
     """Shapes that members are asked to answer exactly; the least recently used ones go first."""
+
+    def fence(self) -> fencing.Times:
+        """The times of the fence. Raises ValueError with the figures where it would not hold."""
+        return fencing.Times(
+            lease_s=self.fence_lease_s,
+            renew_s=self.fence_renew_s,
+            write_s=self.fence_write_s,
+            skew_s=self.fence_skew_s,
+            skew_told_s=self.clock_skew_max_s,
+            leader_s=self.lease_duration_s + self.lease_retry_s,
+        )
 
     def lease(self) -> LeaseOptions:
         """The times of the election. Raises ValueError with a sentence where they cannot work."""

@@ -35,6 +35,7 @@ from federator.hub.host.events import Events
 from federator.hub.host.host_watch import Hosting, asking_again
 from federator.hub.host.in_force import SpecsInForce
 from federator.hub.host.revisions import Revisions
+from federator.hub.leasing import Leasing
 from federator.hub.members.connection import Connect, Connection, ConnectionLimits
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import ReachabilityState
@@ -198,6 +199,7 @@ class HubProcess:
         self.departed = Departed(self.state, client, clock=self.clock, rng=self.rng)
         self.tidying = Tidying(self.state, client, clock=self.clock, rng=self.rng)
         self.renewing = Renewing(self.state, client, self.connect, clock=self.clock, rng=self.rng)
+        self.leasing = Leasing(self.state, client, clock=self.clock, rng=self.rng)
         self.removing = Removing(
             self.state,
             client,
@@ -362,6 +364,7 @@ class HubProcess:
                 group.create_task(self.departed.run(), name="departed")
                 group.create_task(self.tidying.run(), name="tidying")
                 group.create_task(self.renewing.run(), name="renewing")
+                group.create_task(self.leasing.run(), name="leasing")
                 group.create_task(self.removing.run(), name="removing")
                 group.create_task(self.recurring.run(), name="recurring")
                 group.create_task(self.expiry.run(), name="expiry")
@@ -557,3 +560,4 @@ class HubProcess:
         self.dispatching.forget(name)
         self.caps.forget(name)
         self.renewing.forget(name)
+        self.leasing.forget(name)

@@ -64,6 +64,7 @@ def ask(
         privileges=privileges.of(obj, verbs, profile),
         overlaps=verbs.overlaps and not verbs.exclusive(obj),
         exclusive=verbs.exclusive(obj),
+        guarded=verbs.guarded(obj),
         ordinals=verbs.ordinals.of(obj) if verbs.ordinals is not None else None,
         run_s=_run_s(obj, verbs),
         own=None if own == shape.requests else interning.value(own),

@@ -151,7 +151,7 @@ class OrdinalVerbs:
     """(workload's name, blocks of the slice) -> name of the native StatefulSet -> its block."""
 
 
-def _never_exclusive(obj: Obj) -> bool:
+def _never(obj: Obj) -> bool:
     return False
 
 
@@ -215,8 +215,10 @@ class WorkloadVerbs:
     """Two copies of the same may run for a while without harm: only such kinds leave a cluster that
     is merely silent, where the former copies may be running on.
     """
-    exclusive: Callable[[Obj], bool] = _never_exclusive
+    exclusive: Callable[[Obj], bool] = _never
     """Whether none of its shards may run in two clusters at once."""
+    guarded: Callable[[Obj], bool] = _never
+    """Whether guards in its pods stop them when their cluster's lease is over."""
     ordinals: OrdinalVerbs | None = None
     """For copies with numbers; None for interchangeable ones and for shards."""
     bounds: Callable[[Obj], tuple[int, int] | None] | None = None

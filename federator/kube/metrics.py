@@ -113,6 +113,13 @@ TABLE: tuple[Row, ...] = (
         ("cluster",),
     ),
     Row(
+        "federator_fence_renewed_timestamp_seconds",
+        Gauge,
+        "When the lease by which guarded shards run in a cluster was last renewed, in seconds since"
+        " 1970.",
+        ("cluster",),
+    ),
+    Row(
         "federator_token_renewals_total",
         Counter,
         "Tries to renew the hub's token in a member, by result.",

@@ -5,25 +5,40 @@ The hub counts the member process as silent when the lease stops moving; its own
 believed, so the time in it is only for people. The lease is a witness too: a server that has an
 older one than was answered before was restored from a backup, however much has been written there
 since.
+
+Another lease, by which guarded shards run, is made here and renewed by the hub. It is made without
+a renewal, so nothing runs by it yet. That it is there says that the process which makes pods here
+gives them guards: an older one makes no such lease, the hub then finds nothing to renew, and no
+guarded shard begins.
 """
 
 import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.store import version_number
+from federator.kube.wire.exchange import SMALL_LIMIT
 from federator.member.options import MemberOptions
 from federator.model import names
 from federator.model.steps import ObjectRef
+from federator.runtime import fencing
 
 log = logging.getLogger(__name__)
 
 LEASE = "federator-member"
+FENCE_LOOK_S = 60.0
+"""How often it is looked whether the lease of guarded shards is still there."""
+FENCE_AGAIN_S = 5.0
+"""The next try after one that failed."""
+FENCE_GET_S = 10.0
+FENCE_TOLD_AFTER = 2
+"""Failures in a row: at first the namespace may not be there yet."""
 
 
 class Heartbeat:
@@ -75,6 +90,33 @@ class Heartbeat:
                 await asyncio.sleep(self._options.heartbeat_s / 4)
                 continue
             await self._rest(until_caught_up=said)
+
+    async def keep_fence(self) -> None:
+        """Makes the lease of guarded shards wherever it is missing, until cancelled."""
+        failures = 0
+        while True:
+            try:
+                await self._ensure_fence()
+                failures = 0
+            except errors.ApiError as trouble:
+                failures += 1
+                if failures == FENCE_TOLD_AFTER:
+                    log.warning("the lease %s cannot be made: %s", fencing.LEASE, trouble)
+            await asyncio.sleep(FENCE_AGAIN_S if failures else FENCE_LOOK_S)
+
+    async def _ensure_fence(self) -> None:
+        ref = replace(self._ref, name=fencing.LEASE)
+        try:
+            await self._client.get(ref, timeout_s=FENCE_GET_S, body_limit=SMALL_LIMIT)
+        except errors.NotFound:
+            lease = {
+                "apiVersion": ref.api_version,
+                "kind": ref.kind,
+                "metadata": {"name": ref.name, "namespace": ref.namespace},
+                "spec": {},
+            }
+            with contextlib.suppress(errors.AlreadyExists):
+                await self._client.create(ref, lease)
 
     async def _rest(self, *, until_caught_up: bool) -> None:
         """Until the next beat, or until there is news of catching up."""

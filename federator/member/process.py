@@ -114,6 +114,7 @@ class MemberProcess:
             for name, reflector in self.caches.reflectors.items():
                 supervisor.start(f"reflector {name}", reflector.run)
             supervisor.start("heartbeat", self.heartbeat.run)
+            supervisor.start("fence lease", self.heartbeat.keep_fence)
             if self._metrics is not None:
                 supervisor.start("loop lag", self._metrics.watch_loop)
             supervisor.start("capacity", self.reporter.run)

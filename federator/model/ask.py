@@ -373,6 +373,9 @@ class Ask:
     exclusive: bool = False
     """No shard may run in two clusters at once: it begins elsewhere only when it is known to have
     ended where it was."""
+    guarded: bool = False
+    """It is exclusive, and guards in its pods stop its shards when their cluster's lease is over.
+    """
     own: Resources | None = None
     """What the template's containers request, where a profile's additions raise the shape above it;
     None: same as the shape."""

@@ -99,6 +99,8 @@ class ClusterView:
     unreachable: bool = False
     """It is silent, and the hub has tainted it for that: what may leave gets another place, when
     its time has come and at the same pace."""
+    lapsed: bool = False
+    """It is lost, and the lease by which its guarded shards run is over: none of them does."""
     untrustworthy: str = ""
     """Why it is not trusted and takes nothing new, in a word; "" while it is trusted."""
     apis: frozenset[str] = frozenset()

@@ -4,7 +4,8 @@ The engine divides as for any other job set. A shard that it takes from one clus
 given to nobody at first: it is recorded as one that may still run where it was (`may_run`), until
 that cluster has shown that nothing of the workload is left in it, or a person said that nothing
 runs there any more (`federator fence`). Only then another cluster gets it. A silent cluster keeps
-its shards for as long as no person says otherwise, because nobody else can know.
+its shards for as long as no person says otherwise, because nobody else can know; but those that
+guards in their pods stop (`Ask.guarded`) have ended when the lease of their cluster is over.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,7 @@ from federator.model.fleet import Commitment, FleetSnapshot, Holding, copies_of
 from federator.model.shards import Ranges
 from federator.placement import engine
 from federator.placement.room.ledger import Ledger
-from federator.placement.selection import candidates
+from federator.placement.selection import candidates, filters
 
 MayRun = Mapping[str, Ranges]
 """Cluster -> shards that it may still run although its share does not have them."""
@@ -47,7 +48,7 @@ def decide(
     before = ledger.mark()
     made = divide(ask, held, snapshot, ledger, seq=seq, mark=mark, capped=capped, finished=finished)
     mine = {holding.cluster: holding for holding in held}
-    busy = _busy(mine, may_run, snapshot, finished)
+    busy = _busy(ask, mine, may_run, snapshot, finished)
     shares = tuple(
         given
         for share in made.shares
@@ -71,14 +72,19 @@ def decide(
 
 
 def _busy(
-    mine: Mapping[str, Holding], may_run: MayRun, snapshot: FleetSnapshot, finished: Ranges
+    ask: Ask,
+    mine: Mapping[str, Holding],
+    may_run: MayRun,
+    snapshot: FleetSnapshot,
+    finished: Ranges,
 ) -> dict[str, Ranges]:
-    """Cluster -> shards that may run there now. Nothing does in one that was fenced, and one that
-    left the fleet is not waited for: a person took it out."""
+    """Cluster -> shards that may run there now. Nothing does in one that was fenced, nothing
+    guarded in one whose lease is over, and one that left the fleet is not waited for: a person took
+    it out."""
     busy: dict[str, Ranges] = {}
     for name in sorted({*mine, *may_run}):
         view = snapshot.clusters.get(name)
-        if view is None or view.fenced:
+        if view is None or filters.ended(ask, view):
             continue
         has = shards.normal(mine[name].ranges) if name in mine else ()
         there = shards.minus(shards.union(has, may_run.get(name, ())), finished)

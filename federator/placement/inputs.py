@@ -98,6 +98,7 @@ def ask_text(ask: Ask, rules: str) -> str:
     # Without ordinals, and without Exclusive, the text is the one of releases that had none.
     numbered = "" if ask.ordinals is None else f", {ask.ordinals!r}"
     alone = ", Exclusive" if ask.exclusive else ""
+    alone += ", guarded" if ask.guarded else ""
     return f"({wants!r}{numbered}{alone}, {rules})"
 
 

@@ -221,6 +221,10 @@ ONLY_FENCED: Final = (
     "none of its shards may run twice (execution Exclusive), and they may be running on there: only"
     " federator fence moves it"
 )
+ONLY_LAPSED: Final = (
+    "none of its shards may run twice (execution Exclusive), and until the lease of that cluster is"
+    " surely over they may be running on there"
+)
 """Why a workload stays on a silent cluster whatever its policy says, as parts of sentences."""
 
 

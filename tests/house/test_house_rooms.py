@@ -32,7 +32,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "kinds/service": (("schema", "scaling"), ("ask",), ("natives", "status")),
     "kinds/jobset": (
-        ("endfields", "shardparts"),
+        ("endfields", "shardparts", "guards"),
         ("schema", "failures"),
         ("ask",),
         ("natives", "status"),
@@ -66,6 +66,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
             "deletion",
             "status",
             "renewing",
+            "leasing",
             "resync",
             "offline",
             "hardening",

@@ -26,6 +26,7 @@ from federator.kube.login.kubeconfigs import MemberAccess
 from federator.model import names
 from federator.model.errors import FieldError
 from federator.model.steps import ObjectRef
+from federator.runtime import fencing
 
 MEMBER_LEASE = "federator-member"
 """Lease with the heartbeat of the member process."""
@@ -56,9 +57,12 @@ tests. Resources with only `list` are counted before a namespace that the hub cr
 OWN_RULES: tuple[tuple[str, str, str, str], ...] = (
     ("", "serviceaccounts/token", HUB_ACCOUNT, "create"),
     ("coordination.k8s.io", "leases", MEMBER_LEASE, "get"),
+    ("coordination.k8s.io", "leases", fencing.LEASE, "get"),
+    ("coordination.k8s.io", "leases", fencing.LEASE, "patch"),
 )
 """The hub's rights in the federation's namespace of a member, as (group, resource, name, verb). It
-may create tokens of its own account only, and read the heartbeat of the member process."""
+may create tokens of its own account only, read the heartbeat of the member process, and renew the
+lease by which guarded shards run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -542,6 +542,7 @@ class Member:
             dead=self.dead,
             fenced=self.dead and declared.fenced,
             unreachable=self.unreachable,
+            lapsed=self.vitals.lapsed and self.gone,
             apis=self.apis,
             capacity=self.report.capacity if self.report is not None else None,
             capacity_age_s=age,

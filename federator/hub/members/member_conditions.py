@@ -13,6 +13,7 @@ from typing import Any
 
 from federator.api.membercluster import DEAD, DRAINING, FAILING_OVER
 from federator.model.names import WorkloadKey
+from federator.runtime.fencing import Promise
 from federator.status.conditions import FALSE, TRUE, Condition
 
 OWNED = (
@@ -116,6 +117,10 @@ class Vitals:
     while it was not looked at yet."""
     drained: Mapping[str, Any] | None = None
     """The same in figures (`status.drain`)."""
+    promise: Promise | None = None
+    """The last renewal of its lease; None while none is known of, and without guarded shards."""
+    lapsed: bool = False
+    """Its lease is over: guarded shards that it had run there no more."""
     _failing: frozenset[str] = frozenset()
     _met: frozenset[WorkloadKey] = frozenset()
 

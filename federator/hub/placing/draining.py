@@ -348,11 +348,12 @@ class Draining:
             return ""
         if ask.policy.failover.when is FailoverWhen.NEVER:
             return "its policy lets it leave no lost cluster (failover.when is Never)"
-        if ask.exclusive and not membercluster.fenced(member.obj):
-            return governor.ONLY_FENCED
+        ended = membercluster.fenced(member.obj) or (ask.guarded and member.vitals.lapsed)
+        if ask.exclusive and not ended:
+            return governor.ONLY_LAPSED if ask.guarded else governor.ONLY_FENCED
         if member.dead:
             return ""
-        if not ask.overlaps:
+        if not (ask.overlaps or ask.exclusive):
             return governor.ONLY_DEAD
         return self.governing.holds(ask, workload.key, member)
 

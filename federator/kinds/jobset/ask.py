@@ -10,7 +10,7 @@ from typing import Any, Final
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds import verbs
-from federator.kinds.jobset import failures, shardparts
+from federator.kinds.jobset import failures, guards, shardparts
 from federator.kinds.jobset.schema import API_VERSION, KIND
 from federator.kinds.shared import workloads
 from federator.kinds.verbs import SliceMark
@@ -49,11 +49,21 @@ def refusal(obj: Obj) -> FieldError | None:
         _success(obj)
     except FieldError as bad:
         return bad
-    return shardparts.refusal(obj)
+    return shardparts.refusal(obj) or guards.refusal(obj)
 
 
 def exclusive(obj: Obj) -> bool:
     return raw.text(obj, "spec", "execution") == "Exclusive"
+
+
+def guarded(obj: Obj) -> bool:
+    return guards.asked(obj)
+
+
+def pod_template(obj: Obj) -> Obj:
+    """The pods' template, with what a guard takes."""
+    template = workloads.pod_template(obj)
+    return guards.counted(template) if guarded(obj) else template
 
 
 def end_rules(obj: Obj) -> EndRules:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds import verbs
-from federator.kinds.jobset import ask, failures, shardparts
+from federator.kinds.jobset import ask, failures, guards, shardparts
 from federator.kinds.jobset.schema import SELECTOR_LABEL
 from federator.kinds.labels import SHARDS_ANNOTATION
 from federator.kinds.shared import parts, workloads
@@ -30,7 +30,7 @@ def expand(obj: Obj, profile: Obj | None) -> tuple[dict[str, Any], ...]:
     mark = workloads.read_mark(obj)
     allowed = parallelism(obj)
     template = _template(obj, profile)
-    if (problem := shardparts.refusal(obj)) is not None:
+    if (problem := shardparts.refusal(obj) or guards.refusal(obj)) is not None:
         raise problem
     shardparts.check_size(obj, pieces(obj), ask.count(obj))
     return (
@@ -126,6 +126,9 @@ def _template(obj: Obj, profile: Obj | None) -> dict[str, Any]:
         taken = {claim["name"] for claim in claims}
         own = [volume for volume in raw.objects(pod, "volumes") if volume.get("name") not in taken]
         pod["volumes"] = [*own, *claims]
+    # Without a federation nobody renews a lease, and nothing moves.
+    if ask.guarded(obj) and workloads.read_mark(obj) is not None:
+        template["spec"] = guards.guarded(pod, parts.own_containers(obj), profile)
     return template
 
 

@@ -83,6 +83,10 @@ class ClaimTemplate(Model):
         return self
 
 
+GUARD_RULE = (
+    "!has(self.guard) || !self.guard || self.execution == 'Exclusive'",
+    "guard is for execution Exclusive: other shards may run twice for a while",
+)
 SPEC_RULES = (
     (
         "!has(self.template.spec) || !has(self.template.spec.restartPolicy)"
@@ -94,10 +98,11 @@ SPEC_RULES = (
     ),
     endfields.SUCCESS_RULE,
     endfields.ENOUGH_RULE,
+    GUARD_RULE,
 )
 """Rules on a spec wherever it stands: in a job set, or in the template of one."""
 FIXED_RULES = (
-    *map(endfields.fixed, ("successPolicy", "failurePolicy")),
+    *map(endfields.fixed, ("successPolicy", "failurePolicy", "guard")),
     ("self.completion == oldSelf.completion", "completion is fixed; make a new job set"),
     (
         "self.execution == oldSelf.execution",
@@ -147,7 +152,11 @@ class Spec(WorkloadSpec):
     execution: Literal["MayOverlap", "Exclusive"] = "MayOverlap"
     """MayOverlap: after the loss of a cluster a shard may run twice for a while. Exclusive: no
     shard runs in two clusters at once; those of a silent cluster stay its own until it is heard
-    again, or until a person fences it.
+    again, or until a person fences it, or, with guard, until they have stopped there.
+    """
+    guard: bool | None = None
+    """With execution Exclusive: a sidecar in each pod stops the shard when its cluster is cut off
+    for too long, so that it can begin elsewhere without a person.
     """
     backoff_limit_per_shard: Annotated[
         int, Field(ge=0, le=1000, json_schema_extra={"format": "int32"})
@@ -173,6 +182,8 @@ class Spec(WorkloadSpec):
             raise PydanticCustomError("completion", endfields.SUCCESS_RULE[1])
         if policy is not None and (policy.succeeded_count or 0) > self.shards:
             raise PydanticCustomError("successPolicy", endfields.ENOUGH_RULE[1])
+        if self.guard and self.execution != "Exclusive":
+            raise PydanticCustomError("guard", GUARD_RULE[1])
         return self
 
 

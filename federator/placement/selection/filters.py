@@ -117,12 +117,18 @@ def refuses_draining(ask: Ask, cluster: ClusterView) -> str | None:
     return "is being drained (spec.drain)" if cluster.draining else None
 
 
+def ended(ask: Ask, cluster: ClusterView) -> bool:
+    """Whether no shard of an Exclusive job set runs any more in a silent cluster: it was fenced, or
+    its shards are guarded and its lease is over."""
+    return cluster.fenced or (ask.guarded and cluster.lapsed)
+
+
 def refuses_dead(ask: Ask, cluster: ClusterView) -> str | None:
-    """It is silent and was declared dead (`spec.declaredDead`), or fenced (`spec.fenced`), without
-    which the shards of an Exclusive job set stay."""
+    """It is silent and was declared dead (`spec.declaredDead`), or fenced (`spec.fenced`). The
+    shards of an Exclusive job set stay until they have ended there."""
     if not cluster.dead or ask.policy.failover.when is FailoverWhen.NEVER:
         return None
-    if ask.exclusive and not cluster.fenced:
+    if ask.exclusive and not ended(ask, cluster):
         return None
     if cluster.fenced:
         return "is silent and was fenced (spec.fenced)"
@@ -131,8 +137,9 @@ def refuses_dead(ask: Ask, cluster: ClusterView) -> str | None:
 
 def refuses_unreachable(ask: Ask, cluster: ClusterView) -> str | None:
     """It is silent and the hub has tainted it for that, and the workload may leave it one day: its
-    policy fails over, its tolerations end, and its copies may overlap."""
-    leaves = ask.overlaps and ask.policy.stays_unreachable_s is not None
+    policy fails over, its tolerations end, and its copies may overlap or have ended there."""
+    parts = ask.overlaps or (ask.exclusive and ended(ask, cluster))
+    leaves = parts and ask.policy.stays_unreachable_s is not None
     if not cluster.unreachable or not leaves:
         return None
     return f"is silent, and the hub has tainted it ({taints.UNREACHABLE_TAINT})"

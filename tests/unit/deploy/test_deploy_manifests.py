@@ -22,6 +22,7 @@ from federator.kinds.labels import MEMBER_STATUS_ANNOTATION
 from federator.kinds.pods import priorities
 from federator.member.heartbeat import LEASE
 from federator.model import names
+from federator.runtime import fencing
 from tests.unit.deploy import manifests
 
 HUB = "system:serviceaccount:federator-system:federator-hub"
@@ -46,6 +47,17 @@ def test_the_hub_has_in_members_exactly_the_rights_that_joining_makes_and_checks
     made |= own
     assert joining.MEMBER_LEASE == LEASE
     assert manifests.grants(found, granting.HUB_ACCOUNT) == made
+
+
+def test_pods_of_every_account_may_read_the_lease_of_guarded_shards_and_nothing_else() -> None:
+    found = manifests.load((manifests.DEPLOY / "member" / "guard-access.yaml").read_text())
+    (role,) = manifests.of_kind(found, "Role")
+    (binding,) = manifests.of_kind(found, "RoleBinding")
+    lease = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get"]}
+    assert role["rules"] == [{**lease, "resourceNames": [fencing.LEASE]}]
+    (subject,) = binding["subjects"]
+    assert (subject["kind"], subject["name"]) == ("Group", "system:serviceaccounts")
+    assert role["metadata"]["namespace"] == binding["metadata"]["namespace"]
 
 
 def test_no_manifest_holds_a_token_or_lets_the_hub_read_every_secret() -> None:
@@ -82,7 +94,7 @@ def test_names_in_the_manifests_are_those_of_the_code() -> None:
         *hardening.HOST_POLICIES,
     )
     mine = {options.lease_name, granting.HUB_ACCOUNT, departed.OBJECT, *others}
-    assert named == {"", LEASE, *mine}
+    assert named == {"", LEASE, fencing.LEASE, *mine}
 
 
 def test_everybody_may_read_of_the_hub_who_leads_and_whether_it_is_paused_and_no_more() -> None:

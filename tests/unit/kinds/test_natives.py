@@ -240,7 +240,29 @@ spec:
         - {name: data, mountPath: /logs, subPath: logs}
         - {name: scratch, mountPath: /scratch}
 """
+GUARDED_JOBS = """
+apiVersion: pinterest.com/v1beta1
+kind: PinterestJobSet
+metadata: {name: once, namespace: feed, uid: host-uid}
+spec:
+  project: feed
+  shards: 20
+  execution: Exclusive
+  guard: true
+  template:
+    spec:
+      terminationGracePeriodSeconds: 45
+      initContainers:
+      - {name: proxy, image: "proxy:1", restartPolicy: Always, livenessProbe: {tcpSocket: {port: 9000}}}
+      containers:
+      - name: shard
+        image: "shard:1"
+        ports: [{name: health, containerPort: 8081}]
+        startupProbe: {httpGet: {path: /started, port: health}, failureThreshold: 60}
+        livenessProbe: {httpGet: {path: /alive, port: health}, periodSeconds: 20, terminationGracePeriodSeconds: 5}
+"""
 CASES = {
+    "jobset-guarded": (GUARDED_JOBS, Share("east", 10, 10, 9, ((10, 19),)), True),
     "jobset-own-parts": (OWN_PARTS, Share("east", 3, 3, 9, ((4, 5), (9, 9))), False),
     "jobset-ending": (ENDING_JOBS, Share("east", 10, 5, 9, ((10, 19),)), False),
     "service": (SERVICE, Share("east", 12, 12, 9), True),
