@@ -228,9 +228,9 @@ def family(home: Path) -> Iterator[Family]:
         assert [child.name for child in children if child.process.poll() is None] == []
 
 
-def _settings(home: Path) -> str:
+def _settings(home: Path, hub: Mapping[str, Any]) -> str:
     path = home / "settings.yaml"
-    path.write_text(yaml.safe_dump(SETTINGS))
+    path.write_text(yaml.safe_dump({**SETTINGS, "hub": {**SETTINGS["hub"], **hub}}))
     return str(path)
 
 
@@ -242,9 +242,11 @@ def fleet_of(
     return Fleet(kind, home, host, shells, many=many, programs=programs)
 
 
-def controllers(programs: Family, home: Path, kubeconfigs: Mapping[str, Path]) -> None:
-    """The hub and one member process for each member."""
-    settings = _settings(home)
+def controllers(programs: Family, home: Path, kubeconfigs: Mapping[str, Path], **hub: Any) -> None:
+    """The hub, with these settings beside the usual ones, and one member process for each
+    member.
+    """
+    settings = _settings(home, hub)
     for name, path in kubeconfigs.items():
         where = ["--kubeconfig", str(path), "--config", settings]
         if name == "host":
@@ -265,11 +267,16 @@ def _summary(obj: Mapping[str, Any]) -> str:
 
 
 @contextlib.contextmanager
-def sandbox(home: Path, *, clusters: int = 3, separate: bool = False) -> Iterator[Fleet]:
-    """`federator sandbox`; `separate` runs hub and members as processes of their own."""
+def sandbox(
+    home: Path, *, clusters: int = 3, fleet: str = "", separate: bool = False, **hub: Any
+) -> Iterator[Fleet]:
+    """`federator sandbox`, of so many clusters or of a fleet file; `separate` runs hub, with these
+    settings beside the usual ones, and members as processes of their own.
+    """
     directory = home / "sandbox"
     with family(home) as programs:
-        command = [*FEDERATOR, "sandbox", "--clusters", str(clusters), "--dir", str(directory)]
+        made_of = ["--fleet", fleet] if fleet else ["--clusters", str(clusters)]
+        command = [*FEDERATOR, "sandbox", *made_of, "--dir", str(directory)]
         programs.start("sandbox", [*command, "--api-only"] if separate else command)
         programs.wait_until((directory / "ready").exists, "The sandbox", START_S)
         kubeconfigs = {
@@ -277,10 +284,10 @@ def sandbox(home: Path, *, clusters: int = 3, separate: bool = False) -> Iterato
             for path in sorted(directory.glob("*.kubeconfig"))
         }
         if separate:
-            controllers(programs, home, kubeconfigs)
-        fleet = fleet_of("processes" if separate else "sandbox", home, kubeconfigs, programs)
-        until_joined(programs, fleet)
-        yield fleet
+            controllers(programs, home, kubeconfigs, **hub)
+        found = fleet_of("processes" if separate else "sandbox", home, kubeconfigs, programs)
+        until_joined(programs, found)
+        yield found
         programs.check()
 
 

@@ -48,9 +48,7 @@ async def events(world: World, kind: str) -> list[str]:
 
 
 def test_the_silent_stay_and_what_was_declared_dead_gets_another_place_within_its_quota() -> None:
-    """All of a quota of twelve copies is in use: what is lost is not counted twice (karmada #5406:
-    nothing moved).
-    """
+    """All of a quota of twelve copies is in use: what is lost is not counted twice."""
 
     async def scenario(world: World) -> None:
         tiers = {"OnDemand": {"guaranteed": {"cpu": "6"}}}
@@ -111,7 +109,7 @@ def test_a_dead_cluster_heard_again_keeps_what_is_decided_and_loses_what_has_mov
 
 
 def test_a_word_is_about_one_silence_and_a_later_one_moves_nothing() -> None:
-    """A cluster that flaps after it came back: karmada #6518 and others moved work to and fro."""
+    """A cluster that flaps after it came back."""
 
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(12))

@@ -213,7 +213,7 @@ def test_fifteen_workloads_over_ten_and_five_places_are_ten_and_five() -> None:
 
 
 def test_quota_that_is_full_does_not_hold_a_failover() -> None:
-    """karmada #5406: what is lost is not counted twice."""
+    """What is lost is not counted twice."""
 
     async def scenario(world: World) -> None:
         tiers = {"OnDemand": {"guaranteed": {"cpu": "6"}}}
