@@ -334,6 +334,7 @@ def _moves(record: Record, clusters: Mapping[str, Mapping[str, Any]]) -> list[st
 
 def _left(left: FailedOver) -> str:
     since = f", which was not heard since {left.silent_since}" if left.silent_since else ""
+    since = f", for its maintenance from {left.window}" if left.window else since
     text = f"left {left.cluster} at {clocks.stamp(left.at_s)}{since}"
     if left.back_s is not None:
         text += f"; went back at {clocks.stamp(left.back_s)}"

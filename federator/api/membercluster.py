@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field
 
-from federator.api import capacityfields, raw
+from federator.api import capacityfields, maintenance, raw
 from federator.api.capacityfields import CapacityFields, TaintFields
 from federator.api.common import (
     ATOMIC,
@@ -25,7 +25,9 @@ from federator.api.common import (
     list_map,
     rules,
 )
+from federator.api.maintenance import WINDOWS_MAX
 from federator.api.raw import Obj
+from federator.api.schedulefields import BeforeText, LastsText, ScheduleText, ZoneName
 from federator.model import names
 from federator.model.ask import Tier
 from federator.model.fleet import Capacity, ClusterView
@@ -63,6 +65,8 @@ DEAD: Final = "Dead"
 """Condition of a silent cluster that a person declared dead, while its copies get another place."""
 DRAIN_JOBS_FINISH_S: Final = 3600
 """Seconds for which job sets may run on in a cluster that is drained, unless its spec says."""
+MAINTENANCE: Final = "Maintenance"
+"""Condition of a cluster with maintenance windows: True while one is announced or under way."""
 DRAIN_STAYS_MAX: Final = 20
 """Workloads that one cluster's status names as staying during a drain."""
 FORGOTTEN_MAX: Final = 500
@@ -91,6 +95,34 @@ class Drain(Model):
     is refused."""
     jobs_finish_seconds: Annotated[int, Field(ge=0, le=604_800)] = DRAIN_JOBS_FINISH_S
     """Job sets run on there for so long, and are then restarted elsewhere; 0: at once."""
+
+
+class Maintenance(Model):
+    """A window, again and again, in which people work on the cluster."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                "!self.schedule.startsWith('@every')",
+                "a maintenance window has no @every, which has no beginning to count from:"
+                " give five fields, such as 0 2 * * tue",
+            )
+        )
+    )
+
+    schedule: ScheduleText
+    """When windows begin: minute, hour, day of month, month and day of week, as in "0 2 * * tue"
+    and with the meaning that schedules of a PinterestCronJob have."""
+    time_zone: ZoneName | None = None
+    """IANA name of the zone that the schedule is read in, such as America/Los_Angeles; UTC when
+    left out."""
+    duration: LastsText
+    """How long a window lasts: 4h, 90m or 1h30m."""
+    notice: BeforeText = maintenance.NOTICE
+    """For so long before a window nothing new is sent there, and what is to leave leaves."""
+    drain: Drain | None = None
+    """Empties the cluster from the notice to the end of the window, as spec.drain does; what leaves
+    comes home after it, as after a failover. Left out: what is there stays."""
 
 
 class Spec(Model):
@@ -132,6 +164,11 @@ class Spec(Model):
     write to. It ends when the cluster is heard again."""
     drain: Drain | None = None
     """Moves what is there to other clusters, at a pace, and keeps new work away."""
+    maintenance: Annotated[
+        list[Maintenance], Field(max_length=WINDOWS_MAX, json_schema_extra=ATOMIC)
+    ] = Field(default_factory=list)
+    """Windows in which people work on the cluster: nothing new is sent there before and during
+    one."""
     tiers: Annotated[list[TierName], Field(max_length=3, json_schema_extra=LIST_SET)] = Field(
         default_factory=list
     )
@@ -296,17 +333,30 @@ class DrainWish:
 
     force: bool = False
     jobs_finish_s: int = DRAIN_JOBS_FINISH_S
+    window: str = ""
+    """When the maintenance window begins that asks for it; "" for a person's wish, which has no
+    end of its own."""
 
 
-def drain_wish(obj: Obj) -> DrainWish | None:
-    """The wish that it be empty; None without one, and while it is being removed, which empties it
-    anyway."""
-    asked = raw.at(obj, "spec", "drain")
-    if not isinstance(asked, dict) or removal(obj) is not Removal.NONE:
+def drain_wish(obj: Obj, now_s: float) -> DrainWish | None:
+    """The wish that it be empty: a person's, or that of a maintenance window that is announced or
+    under way. None without one, and while it is being removed, which empties it anyway."""
+    if removal(obj) is not Removal.NONE:
         return None
+    asked = raw.at(obj, "spec", "drain")
+    if isinstance(asked, dict):
+        return _wish(asked, "")
+    now = maintenance.of(obj, now_s).now
+    wishes = [raw.at(raw.objects(obj, "spec", "maintenance")[n], "drain") for n in now.closing]
+    asked = next((wish for wish in wishes if isinstance(wish, dict)), None)
+    return _wish(asked, raw.rfc3339(now.begins_s)) if asked is not None else None
+
+
+def _wish(asked: Obj, window: str) -> DrainWish:
     finish_s = asked.get("jobsFinishSeconds", DRAIN_JOBS_FINISH_S)
     valid = isinstance(finish_s, int) and not isinstance(finish_s, bool) and finish_s >= 0
-    return DrainWish(asked.get("force") is True, finish_s if valid else DRAIN_JOBS_FINISH_S)
+    finish_s = finish_s if valid else DRAIN_JOBS_FINISH_S
+    return DrainWish(asked.get("force") is True, finish_s, window)
 
 
 def declared_dead(obj: Obj) -> bool:
@@ -395,13 +445,14 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
         labels=labels(obj),
         taints=capacityfields.taints_of(raw.at(obj, "spec", "taints")),
         cordoned=raw.flag(obj, "spec", "cordoned"),
+        maintained=maintenance.closed(obj, as_of),
         ready=verdict == "True" or (verdict is None and capacity is not None),
         unready_reason="" if verdict == "True" else _unready(ready, capacity),
         removing=raw.at(obj, "metadata", "deletionTimestamp") is not None,
         dead=declared_dead(obj),
         fenced=fenced(obj),
         unreachable=unreachable(obj),
-        draining=drain_wish(obj) is not None
+        draining=drain_wish(obj, as_of) is not None
         and raw.condition(obj, DRAINING).get("status") != "False",
         untrustworthy=_contradiction(obj),
         apis=frozenset(raw.texts(status, "apis")) if "apis" in status else WORKLOAD_APIS,

@@ -485,6 +485,7 @@ class HubProcess:
                 rng=self.rng,
                 metrics=self.state.metrics,
             ),
+            now_s=self.clock.now,
             fleet=self.options.fleet,
             host_uid=self.host_uid,
             reachability=ReachabilityState(

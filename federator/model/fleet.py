@@ -85,6 +85,8 @@ class ClusterView:
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     cordoned: bool = False
+    maintained: str = ""
+    """Why a maintenance window keeps new work away, as a part of a sentence; "" while none does."""
     ready: bool = True
     unready_reason: str = ""
     """A sentence for the verdict when not ready."""

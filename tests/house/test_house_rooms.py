@@ -13,7 +13,14 @@ _KIND = (("schema",), ("ask",), ("natives", "status"))
 LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "api": (
         ("raw", "common"),
-        ("schema", "decoding", "placementfields", "runtimeprofile"),
+        (
+            "schema",
+            "decoding",
+            "placementfields",
+            "runtimeprofile",
+            "schedulefields",
+            "maintenance",
+        ),
         ("structural", "federatedquota"),
         ("capacityfields",),
         ("placement", "membercluster", "clustercapacity", "clusterstandard"),

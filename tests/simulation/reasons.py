@@ -79,6 +79,7 @@ OWN: Mapping[str, frozenset[str]] = {
     "MemberCluster Draining": frozenset(
         {"Emptying", "Waiting", "Emptied", "Paused", "Refused", "NotHeard"}
     ),
+    "MemberCluster Maintenance": frozenset({"Scheduled", "Announced", "UnderWay", "NeverComes"}),
     "PlacementPolicy InForce": frozenset({"TooManyPolicies"}),
     "deletion": frozenset({"DeletionBlocked", "DeletionBudget"}),
     "Event": frozenset(
@@ -106,6 +107,7 @@ OWN: Mapping[str, frozenset[str]] = {
     | {"FailingOver", "Moved", "HeardAgain"}
     | {"FailoverHeld", "FailoverReleased"}
     | {"Drained", "Draining", "DrainRefused", "Emptied", "DrainEnded"}
+    | {"MaintenanceAnnounced", "MaintenanceBegun", "MaintenanceEnded", "MaintenanceNeverComes"}
     | {
         "DeletionBlocked",
         "DeletionBudget",
@@ -179,6 +181,7 @@ _SILENT = (
     "Episodes end before anything fails over (300 s of being Unreachable), and a hub that restarts"
     " begins to count anew; tests/unit/hub/test_failover.py has it."
 )
+_MAINTAINED = "No cluster of these worlds has windows; tests/unit/hub/test_maintaining.py has."
 _DRAINED = "No script drains a cluster; tests/unit/hub/test_draining.py does."
 ELSEWHERE: Mapping[str, str] = {
     "workload Placed: Suspended": (
@@ -256,6 +259,19 @@ ELSEWHERE: Mapping[str, str] = {
         for one in ("TooManyCopies", "SeqNotIssued", "BeyondBounds", "Unreadable")
     },
     **{f"MemberCluster Draining: {one}": _DRAINED for one in sorted(OWN["MemberCluster Draining"])},
+    **{
+        f"MemberCluster Maintenance: {one}": _MAINTAINED
+        for one in sorted(OWN["MemberCluster Maintenance"])
+    },
+    **{
+        f"Event: {one}": _MAINTAINED
+        for one in (
+            "MaintenanceAnnounced",
+            "MaintenanceBegun",
+            "MaintenanceEnded",
+            "MaintenanceNeverComes",
+        )
+    },
     **{f"MemberCluster Dead: {one}": _DEAD for one in sorted(OWN["MemberCluster Dead"])},
     **{f"Event: {one}": _DEAD for one in ("DeclaredDead", "Moved")},
     "Event: Fenced": _EXCLUSIVE,

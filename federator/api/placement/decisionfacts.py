@@ -25,21 +25,24 @@ _REASONS: Final = {str(reason): reason for reason in Reason}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedOver:
-    """A lost cluster that copies left. Times in epoch seconds."""
+    """A cluster that copies left because it was lost, or for a maintenance window. Times in epoch
+    seconds."""
 
     cluster: str
     silent_since: str
-    """Since when it had been silent; with its name this is one silence."""
+    """Since when it had been silent; with its name this is one silence. "" for a window."""
     at_s: float
     """When the last of them left."""
     copies: int
     """That left and have not come back."""
     back_s: float | None = None
     """When copies last went back."""
+    window: str = ""
+    """When the maintenance window began; "" for a cluster that was lost."""
 
     @property
     def silence(self) -> str:
-        return f"{self.cluster} {self.silent_since}"
+        return f"{self.cluster} {self.silent_since or self.window}"
 
     @property
     def last_s(self) -> float:
@@ -292,6 +295,7 @@ def _failed_over(entry: Obj) -> FailedOver:
     return FailedOver(
         cluster=interning.text(raw.text(entry, "cluster")),
         silent_since=raw.text(entry, "silentSince"),
+        window=raw.text(entry, "window"),
         at_s=raw.epoch_s(raw.text(entry, "at")),
         copies=max(raw.integer(entry, "copies"), 0),
         back_s=raw.epoch_s(raw.text(entry, "backAt")) if "backAt" in entry else None,

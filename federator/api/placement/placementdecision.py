@@ -86,12 +86,15 @@ class GivenFields(Model):
 
 
 class FailoverFields(Model):
-    """A cluster that copies left because it was lost, and whether they went back."""
+    """A cluster that copies left because it was lost, or for a maintenance window, and whether they
+    went back."""
 
     cluster: ClusterName
     """Name of the member cluster."""
     silent_since: ShortText = ""
     """Since when it had been silent: moves because of one silence are one."""
+    window: ShortText = ""
+    """When the maintenance window began for which they left; empty for a cluster that was lost."""
     at: Moment
     """When the last of them left."""
     copies: Amount
@@ -504,7 +507,7 @@ def _given_fields(share: Share, unit: Unit) -> dict[str, Any]:
 
 def _failover_fields(left: FailedOver) -> dict[str, Any]:
     back = {"backAt": raw.rfc3339(left.back_s)} if left.back_s is not None else {}
-    since = {"silentSince": left.silent_since} if left.silent_since else {}
+    since = raw.present({"silentSince": left.silent_since, "window": left.window})
     at = raw.rfc3339(left.at_s)
     return {"cluster": left.cluster, **since, "at": at, "copies": left.copies, **back}
 

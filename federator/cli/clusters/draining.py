@@ -121,12 +121,26 @@ def undrain(names: tuple[str, ...], selector: str, kubeconfig: str, context: str
     async def work(host: "Client") -> None:
         for obj in await _chosen(host, names, selector):
             if (obj.get("spec") or {}).get("drain") is None:
-                common.say(f"{_name(obj)} is not being drained.")
+                common.say(f"{_name(obj)} is {_why_not_undrained(obj)}.")
                 continue
             await _take_back(host, {**obj, "spec": {}})
             common.say(f"membercluster.federation.pinterest.com/{_name(obj)} is drained no more")
 
     common.run(common.with_federation(kubeconfig, context, work))
+
+
+def _why_not_undrained(obj: Mapping[str, Any]) -> str:
+    """What is to be said of a cluster that nobody asked to be drained."""
+    from federator.api import membercluster
+    from federator.kube.clock import RealClock
+
+    wish = membercluster.drain_wish(obj, RealClock().now())
+    if wish is None:
+        return "not being drained"
+    return (
+        f"drained for its maintenance window of {wish.window}, and ends with it; to end it now,"
+        " take drain out of that window (spec.maintenance)"
+    )
 
 
 @click.command(name="declare-dead")

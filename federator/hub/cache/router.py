@@ -174,6 +174,7 @@ class MemberChanged(StrEnum):
     ROOM = "its capacity report"
     COUNTED = "how many slices it holds"
     UNCLAIMED = "something is to be written there, and it does not know whose it is"
+    OPENED = "a maintenance window has ended, or was taken away"
     SAID = "something new is to be said of its credentials, of its removal or of its drain"
     LEADING = "this hub leads from now on"
     LEFT = "it has left the fleet"
@@ -206,6 +207,7 @@ MEMBER_ROUTES: Final[Mapping[MemberChanged, tuple[MemberTurn, ...]]] = {
     MemberChanged.ROOM: (MemberTurn.REPORT, MemberTurn.ASK, MemberTurn.HINT_ROOM),
     MemberChanged.COUNTED: (MemberTurn.FIGURES,),
     MemberChanged.UNCLAIMED: (MemberTurn.CLAIM,),
+    MemberChanged.OPENED: (MemberTurn.REPORT, MemberTurn.HINT_CLUSTER),
     MemberChanged.SAID: (MemberTurn.REPORT,),
     MemberChanged.LEADING: (MemberTurn.REPORT, MemberTurn.ORPHANS, MemberTurn.DRAIN),
     MemberChanged.LEFT: (MemberTurn.DUPLICATES, MemberTurn.REQUEUE),

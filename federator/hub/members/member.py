@@ -67,6 +67,8 @@ class Member:
     be the right one."""
     lane: Lane
     """All writes to it go through this lane, whichever connection they use."""
+    now_s: Callable[[], float]
+    """Epoch seconds: maintenance windows begin and end."""
     fleet: str
     host_uid: str
     """Uid of the host that this hub works for."""
@@ -132,8 +134,7 @@ class Member:
     disbelieved: set[WorkloadKey] = field(default_factory=set)
     """Slices that were taken for that too often: for a while changes of their seq are ignored."""
     to_number: set[WorkloadKey] = field(default_factory=set)
-    """Slices to be changed that have a higher seq than their share: the decision must get a higher
-    one first."""
+    """Slices with a higher seq than their share: the decision must get a higher one first."""
     other_uid: str = ""
     """Uid of another cluster that answered at its address between two probes of this connection."""
     estranged: asyncio.Event = field(default_factory=asyncio.Event)
@@ -229,7 +230,7 @@ class Member:
     @property
     def drain(self) -> DrainWish | None:
         """The wish that it be empty."""
-        return membercluster.drain_wish(self.obj)
+        return membercluster.drain_wish(self.obj, self.now_s())
 
     @property
     def dead(self) -> bool:
@@ -568,8 +569,7 @@ class Member:
 
     @property
     def known_or_unknown(self) -> bool:
-        """Whether its present state is known, or known to be unknown: decisions at start-up wait
-        for this."""
+        """Whether its state is known, or known to be unknown: decisions at start-up wait for it."""
         strange = bool(self.duplicate_of or self.other_host)
         return (
             self.heard

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from federator.api.membercluster import DEAD, DRAINING, FAILING_OVER
+from federator.api.membercluster import DEAD, DRAINING, FAILING_OVER, MAINTENANCE
 from federator.model.names import WorkloadKey
 from federator.runtime.fencing import Promise
 from federator.status.conditions import FALSE, TRUE, Condition
@@ -26,9 +26,10 @@ OWNED = (
     DRAINING,
     DEAD,
     FAILING_OVER,
+    MAINTENANCE,
 )
-"""Condition types made here. All but Removing, Draining, Dead and FailingOver are True when all is
-well."""
+"""Condition types made here. All but Removing, Draining, Dead, FailingOver and Maintenance are True
+when all is well."""
 LOOKS = 3
 """Measurements in a row that change the verdict on a clock."""
 RESOLUTION_S = 0.5
@@ -121,6 +122,8 @@ class Vitals:
     """The last renewal of its lease; None while none is known of, and without guarded shards."""
     lapsed: bool = False
     """Its lease is over: guarded shards that it had run there no more."""
+    maintenance: Condition | None = None
+    """How it stands to its maintenance windows; None without any."""
     _failing: frozenset[str] = frozenset()
     _met: frozenset[WorkloadKey] = frozenset()
 
@@ -164,7 +167,7 @@ class Vitals:
                 " left as they are."
             )
             conditions.append(Condition("SlicesKnown", FALSE, "UnknownSlices", message))
-        conditions += [self.renewal, self.removal, self.drain]
+        conditions += [self.renewal, self.removal, self.drain, self.maintenance]
         return tuple(condition for condition in conditions if condition is not None)
 
 

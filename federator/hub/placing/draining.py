@@ -30,6 +30,7 @@ from federator.hub.cache.state import HubState
 from federator.hub.host.events import Events
 from federator.hub.members.member import Member
 from federator.hub.placing.governing import Governing
+from federator.hub.placing.maintaining import Maintaining
 from federator.hub.placing.move_budget import DRAIN, FAILBACK, FAILOVER
 from federator.hub.placing.placer import Placing
 from federator.hub.placing.returning import Returning
@@ -106,6 +107,7 @@ class Draining:
         self._told_s: dict[str, float] = {}
         """Name of a cluster -> when its figures were last told."""
         self.returning = Returning(state, placing, governing, clock=clock)
+        self.maintaining = Maintaining(state, events, clock=clock)
         placing.moves.on_evacuated = self._moved
         state.signals.on_resumed.append(lambda: self.queue.add(FLEET))
         state.signals.on_member(MemberTurn.DRAIN, lambda _: self.queue.add(FLEET))
@@ -122,6 +124,7 @@ class Draining:
 
     async def turn(self, key: str) -> RequeueAfter | None:
         """All clusters that are to be empty."""
+        self.maintaining.look()
         if self.governing.look():
             self._revoke()
         wished: list[Member] = []

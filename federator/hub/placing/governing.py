@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from federator.api import membercluster, raw
+from federator.api import maintenance, membercluster, raw
 from federator.hub.cache.router import MemberChanged
 from federator.hub.cache.state import HubState
 from federator.hub.host.events import Events
@@ -171,6 +171,8 @@ class Governing:
         if member is None or not member.readiness()[0] or member.drain is not None:
             return False
         if self.fleet.brake is not Brake.NORMAL or raw.flag(member.obj, "spec", "cordoned"):
+            return False
+        if maintenance.closed(member.obj, self.clock.now()):
             return False
         now_s = self.clock.monotonic()
         return governor.may_return(failover, home, self._moves.get(key), now_s)

@@ -134,10 +134,8 @@ class MoveBuckets:
         held = self._holding(record)
         if lost := [_named(member) for member in held if member.gone]:
             return "FailedOver", f"{FAILOVER}{', '.join(lost[:3])}"
-        return (
-            "Drained",
-            f"{DRAIN}{', '.join([member.name for member in held if member.draining][:3])}",
-        )
+        drained = [_drained(member) for member in held if member.draining]
+        return "Drained", f"{DRAIN}{', '.join(drained[:3])}"
 
     def _holding(self, record: Record) -> list[Member]:
         members = self.state.members
@@ -146,7 +144,8 @@ class MoveBuckets:
         ]
 
     def failovers(self, record: Record | None, decision: Decision) -> tuple[FailedOver, ...]:
-        """The lost clusters that copies have left lately, with this decision."""
+        """The clusters that copies have left lately, with this decision, because they are lost or
+        for a maintenance window: they may come home."""
         if record is None:
             return ()
         kept = {left.silence: left for left in record.terms.failovers}
@@ -162,13 +161,12 @@ class MoveBuckets:
             for share in record.shares:
                 member = self.state.members.get(share.cluster)
                 copies = copies_of(share) - staying.get(share.cluster, 0)
-                if member is None or not member.gone or copies <= 0:
+                gone = _left(member, now, copies) if member is not None and copies > 0 else None
+                if gone is None:
                     continue
-                since = raw.text(member.obj, "status", "lastHeard")
-                left = FailedOver(cluster=member.name, silent_since=since, at_s=now, copies=copies)
-                before = kept.pop(left.silence, None)
+                before = kept.pop(gone.silence, None)
                 more = before.copies if before is not None else 0
-                kept[left.silence] = replace(left, copies=copies + more)
+                kept[gone.silence] = replace(gone, copies=copies + more)
         return tuple(kept.values())[-MAX_FAILOVERS:]
 
     def _allowance(
@@ -321,6 +319,23 @@ class MoveBuckets:
             and record.facts.as_of > since_s
             and account in _accounts_of(record)
         )
+
+
+def _left(member: Member, now_s: float, copies: int) -> FailedOver | None:
+    """How a decision remembers that copies left this cluster; None where they do not come back."""
+    since = raw.text(member.obj, "status", "lastHeard") if member.gone else ""
+    wish = member.drain if not member.gone else None
+    window = wish.window if wish is not None else ""
+    if not member.gone and not window:
+        return None
+    return FailedOver(
+        cluster=member.name, silent_since=since, window=window, at_s=now_s, copies=copies
+    )
+
+
+def _drained(member: Member) -> str:
+    wish = member.drain
+    return f"{member.name} for its maintenance" if wish and wish.window else member.name
 
 
 def _named(member: Member) -> str:

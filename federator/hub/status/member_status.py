@@ -366,6 +366,8 @@ class Reporting:
             membercluster.DRAINING: unseen and member.drain is not None,
             membercluster.DEAD: unseen and membercluster.declared_dead(member.obj),
             membercluster.FAILING_OVER: unseen and membercluster.unreachable(member.obj),
+            membercluster.MAINTENANCE: member.vitals.maintenance is None
+            and bool(raw.objects(member.obj, "spec", "maintenance")),
         }
         owned = tuple(kind for kind in OWNED if not kept.get(kind))
         heard = self._last_heard(member, live)
@@ -513,8 +515,12 @@ class Reporting:
 
 def _ready(member: Member) -> str:
     """The summary of a member that accepts work, or would, but for its drain."""
-    drain = member.vitals.drain
-    return f"Ready; {drain.reason}: {drain.message}" if drain is not None else "Ready"
+    drain, maintenance = member.vitals.drain, member.vitals.maintenance
+    if drain is not None:
+        return f"Ready; {drain.reason}: {drain.message}"
+    if maintenance is not None and maintenance.reason in ("Announced", "UnderWay"):
+        return f"Ready; Maintenance {maintenance.reason}: {maintenance.message}"
+    return "Ready"
 
 
 def sum_of(parts: Iterable[Resources]) -> Resources:

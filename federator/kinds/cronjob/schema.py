@@ -4,8 +4,7 @@ by.
 
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field
-from pydantic_core import PydanticCustomError
+from pydantic import ConfigDict, Field
 
 from federator.api.common import (
     INT32_MAX,
@@ -18,9 +17,8 @@ from federator.api.common import (
     ShortText,
     rules,
 )
+from federator.api.schedulefields import ScheduleText, ZoneName
 from federator.kinds.jobset import schema as jobset
-from federator.model import schedule
-from federator.model.schedule import BadSchedule
 
 KIND: Final = "PinterestCronJob"
 API_VERSION: Final = "pinterest.com/v1beta1"
@@ -42,72 +40,7 @@ NAME_RULE = (
     "beginning with a letter: its"
     " runs are named NAME-YYYYMMDDHHMM",
 )
-_ZONE_RULE = (
-    # A time zone that the API server does not know makes this an error, which refuses the object.
-    (
-        "timestamp('2026-01-01T00:00:00Z').getFullYear(self) > 0 && self.lowerAscii() != 'local' "
-        "&& !self.contains(':')"
-    ),
-    "a time zone is named as by IANA, such as Europe/Berlin",
-)
 
-
-def _field(number: str, words: str = "") -> str:
-    """A regular expression for one field. That a range does not end before it begins, only the hub
-    sees.
-    """
-    value = rf"(\+?0*({number}){'|' + words if words else ''})"
-    item = rf"([*?](-[^\s,/]*)?|{value}(-{value})?)(/\+?0*[1-9][0-9]{{0,17}})?"
-    return rf"(,*{item}(,+{item})*,*|,+)"
-
-
-_SPACED = r"\s+".join(
-    (
-        _field("[0-5]?[0-9]"),
-        _field("1?[0-9]|2[0-3]"),
-        _field("[1-9]|[12][0-9]|3[01]"),
-        _field("[1-9]|1[0-2]", "(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"),
-        _field("[0-6]", "(?i:sun|mon|tue|wed|thu|fri|sat)"),
-    )
-)
-_DESCRIBED = "|".join(name.removeprefix("@") for name in schedule.DESCRIPTORS)
-_SCHEDULE_RULE = (
-    (
-        rf"self.matches(r'^\s*{_SPACED}\s*$') || self.matches(r'^@({_DESCRIBED}|every "
-        r"([0-9.]+[a-zµμ]+)+)$')"
-    ),
-    "a schedule has five fields (minute, hour, day of month, month, day of week), such as 30 "
-    "2 * * mon-fri, or is one"
-    f" of {', '.join(schedule.DESCRIPTORS)} and @every DURATION; a time zone is given in timeZone",
-)
-
-
-def _schedule(text: str) -> str:
-    try:
-        schedule.parse(text)
-    except BadSchedule as bad:
-        raise PydanticCustomError("schedule", "{problem}", {"problem": str(bad)}) from None
-    return text
-
-
-def _zone(name: str) -> str:
-    try:
-        schedule.zone_of(name)
-    except BadSchedule as bad:
-        raise PydanticCustomError("time_zone", "{problem}", {"problem": str(bad)}) from None
-    return name
-
-
-ScheduleText = Annotated[
-    str,
-    Field(min_length=1, max_length=200, json_schema_extra=rules(_SCHEDULE_RULE)),
-    AfterValidator(_schedule),
-]
-ZoneName = Annotated[
-    str,
-    Field(min_length=1, max_length=64, json_schema_extra=rules(_ZONE_RULE)),
-    AfterValidator(_zone),
-]
 Deadline = Annotated[int, Field(ge=0, le=INT32_MAX, json_schema_extra={"format": "int64"})]
 Limit = Annotated[int, Field(ge=0, le=1000, json_schema_extra={"format": "int32"})]
 

@@ -194,8 +194,8 @@ def refuses_missing_api(ask: Ask, cluster: ClusterView) -> str | None:
 
 
 def refuses_cordoned(ask: Ask, cluster: ClusterView) -> str | None:
-    """It is cordoned (`spec.cordoned`)."""
-    return "is cordoned (spec.cordoned)" if cluster.cordoned else None
+    """It is cordoned (`spec.cordoned`), or a maintenance window is near (`spec.maintenance`)."""
+    return "is cordoned (spec.cordoned)" if cluster.cordoned else cluster.maintained or None
 
 
 def refuses_tier(ask: Ask, cluster: ClusterView) -> str | None:
