@@ -176,6 +176,7 @@ ROWS: tuple[Row, ...] = (
         0.7,
         "%",
     ),
+    Row("RES", "reserving", "cycles with 64 reservations, 100 clusters", Against.LEAST, 5, "1/s"),
     Row("E1", "engine", "online decisions, 10 clusters", Against.LEAST, 5_500, "1/s", preview=True),
     Row(
         "E2", "engine", "online decisions, 100 clusters", Against.LEAST, 4_000, "1/s", preview=True

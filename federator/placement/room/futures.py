@@ -7,6 +7,7 @@ is kept long enough. Pure.
 """
 
 import bisect
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -18,7 +19,7 @@ from federator.model.fleet import Capacity
 from federator.model.kubernetes import taints
 from federator.model.resources import PODS, UNLIMITED, ZERO, Resources
 from federator.placement.room import nodes as nodes_module
-from federator.placement.room.binding import Ints
+from federator.placement.room.binding import Floats, Ints
 from federator.placement.room.nodes import Make, Nodes
 
 Pods = Sequence[tuple[PodShape, int]]
@@ -49,18 +50,25 @@ class Future:
         self._ends = sorted(ends, key=lambda end: end.at_s)
         self._times = sorted({end.at_s for end in self._ends})
         self._later: dict[int, tuple[Nodes, Resources | None]] = {}
+        self._sums: Floats | None = None
 
-    def earliest(self, pods: Pods) -> float | None:
+    def soonest(self, pods: Pods) -> float | None:
+        """By the sums over all nodes these pods have no room together before then, not counting
+        now; None for never. Much less work than `earliest`."""
+        step = self._possible(pods)
+        return None if step is None else self._times[step - 1]
+
+    def earliest(self, pods: Pods, until_s: float = math.inf) -> float | None:
         """When all these pods have room together for the first time, not counting now; None where
-        no end that is known makes it."""
-        low = self._possible(pods)
-        if low is None:
+        no end that is known, up to a time, makes it."""
+        low, last = self._possible(pods), bisect.bisect_right(self._times, until_s)
+        if low is None or low > last:
             return None
         step, high = 1, low
         while not self._fits(high, pods):  # later there is never less room
-            if high == len(self._times):
+            if high == last:
                 return None
-            low, high, step = high + 1, min(high + step, len(self._times)), step * 2
+            low, high, step = high + 1, min(high + step, last), step * 2
         while low < high:
             middle = (low + high) // 2
             low, high = (low, middle) if self._fits(middle, pods) else (middle + 1, high)
@@ -88,14 +96,22 @@ class Future:
         if any(amount > 0 and name not in (*names, PODS) for name, amount in wanted.items()):
             return None
         want = np.array([wanted[name] for name in names], dtype=np.float64) * _ROUNDED
+        if self._sums is None:
+            self._sums = self._summed()
+        enough = (self._sums >= want).all(axis=1)
+        return int(enough.argmax()) + 1 if enough.any() else None
+
+    def _summed(self) -> Floats:
+        """[instant of ends, R]: what is free then on all nodes together."""
+        names = self._nodes.names
         free = self._nodes.free.astype(np.float64) @ self._nodes.counts
         back = np.zeros((len(self._times), len(names)), dtype=np.float64)
         at = -1
         for index, end in enumerate(self._ends):
             at += not index or end.at_s != self._ends[index - 1].at_s
             back[at] += nodes_module.need_in(names, end.shape) * end.copies
-        enough = (free + back.cumsum(axis=0) >= want).all(axis=1)
-        return int(enough.argmax()) + 1 if enough.any() else None
+        sums: Floats = free + back.cumsum(axis=0)
+        return sums
 
     def _fits(self, after: int, pods: Pods) -> bool:
         nodes, headroom = self._at(after)

@@ -16,7 +16,9 @@ After D. Lifka, The ANL/IBM SP scheduling system (1995). Pure.
 
 import functools
 import heapq
-from collections.abc import Container, Iterable, Mapping
+import math
+import operator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
@@ -40,6 +42,7 @@ from federator.scheduling.queueing_hints import FOR_ROOM
 Bools = NDArray[np.bool_]
 MOST: Final = 64
 """Of those that wait and are not due, so many may reserve: the first by tier, priority and age."""
+_SOONEST: Final = operator.itemgetter(0, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,23 +182,39 @@ class Reservations:
     def reserve(self, ask: Ask, *, now: bool) -> Reservation | None:
         """Keeps room for a workload that waits, where it is there first. `now`: also where it has
         room already."""
+        pods, best = wanted(ask), (math.inf, "")
+        for soonest_s, name, future in sorted(self._choices(ask, pods, now=now), key=_SOONEST):
+            if (soonest_s, name) >= best:
+                break  # what follows is not there before it either
+            if future is None:
+                start_s: float | None = soonest_s
+            else:
+                start_s = future.earliest(pods, best[0])
+            if start_s is not None:
+                best = min(best, (start_s, name))
+        start_s, cluster = best
+        if not cluster:
+            return None
+        made = self._made[cluster] = Reservation(ask, cluster, start_s)
+        return made
+
+    def _choices(
+        self, ask: Ask, pods: Pods, *, now: bool
+    ) -> Iterator[tuple[float, str, Future | None]]:
+        """(before when it cannot start there, cluster, its future) where no room is kept yet and it
+        may start at all; without a future where it has room now."""
         snapshot, ledger = self._ledger.snapshot, self._ledger
-        best: Reservation | None = None
         rooms = self._rooms(ask) if now else None
         for name, place in candidates.places(ask, snapshot, ledger).items():
             if place.refusal is not None or name in self._made:
                 continue
-            start_s: float | None
             if rooms is not None and rooms[ledger.world.at[name]]:
-                start_s = snapshot.as_of
-            else:
-                future = self._future(name)
-                start_s = None if future is None else future.earliest(wanted(ask))
-            if start_s is not None and (best is None or start_s < best.start_s):
-                best = Reservation(ask, name, start_s)
-        if best is not None:
-            self._made[best.cluster] = best
-        return best
+                yield snapshot.as_of, name, None
+                continue
+            future = self._future(name)
+            soonest_s = None if future is None else future.soonest(pods)
+            if soonest_s is not None:
+                yield soonest_s, name, future
 
     def _rooms(self, ask: Ask) -> Bools:
         """[C]: where it has room now."""

@@ -1,5 +1,8 @@
 """The room of one cluster later on."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from federator.model.ask import PodShape
 from federator.model.fleet import Capacity, NodeRow
 from federator.model.resources import Resources
@@ -52,3 +55,31 @@ def test_later_ends_count_from_when_they_come() -> None:
     assert later.earliest([(shape(10_000, 0), 1)]) == 50.0
     assert later.earliest([(shape(25_000, 0), 1)]) == 80.0
     assert later.beside(50.0, [(shape(10_000, 0), 1)], [(shape(2_000, 0), 1)], 99) == 1
+
+
+@given(
+    st.lists(
+        st.builds(
+            End,
+            st.sampled_from((50.0, 60.0, 80.0)),
+            st.sampled_from((shape(10_000), shape(3_000))),
+            st.integers(1, 3),
+        ),
+        max_size=6,
+    ),
+    st.sampled_from((shape(9_000), shape(20_000), shape(31_000))),
+    st.integers(1, 4),
+    st.sampled_from((0.0, 50.0, 59.0, 60.0, 80.0)),
+)
+def test_whoever_asks_up_to_a_time_hears_the_same_up_to_then(
+    ends: list[End], wanted: PodShape, count: int, until_s: float
+) -> None:
+    """By sums it is never later, or none looks at the cluster where it is first."""
+    rows, pods = [row(2, 28_000, 1 << 30, 3), row(1, 31_000, 1 << 30, 2)], [(wanted, count)]
+    at_s = future(*rows, ends=ends).earliest(pods)
+    later = future(*rows, ends=ends)
+
+    soonest_s = later.soonest(pods)
+
+    assert at_s is None or (soonest_s is not None and soonest_s <= at_s)
+    assert later.earliest(pods, until_s) == (None if at_s is None or at_s > until_s else at_s)

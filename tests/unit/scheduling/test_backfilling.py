@@ -17,11 +17,13 @@ from federator.model.decision import Reason
 from federator.model.fleet import Commitment, FleetSnapshot, QuotaAccount
 from federator.model.names import WorkloadKey
 from federator.placement.room.commitments import Commitments
+from federator.placement.room.futures import End, Future
 from federator.scheduling import cycle, ordering
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Entry
 from federator.scheduling.queue import Queue
 from federator.scheduling.queueing_hints import Hint, HintKind
+from federator.scheduling.waiting.reservations import Reservations
 from tests.unit.placement.fleets import POD, cluster, fleet, held, jobs, service
 
 NOW_S = 1_000.0
@@ -336,3 +338,43 @@ def test_who_reserves_starts_no_later_than_without_those_who_pass_it(
     what it is told holds when the others end as they say."""
     for name, started_s, told_s in played(works, sizes):
         assert started_s <= told_s, name
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("abcd"), st.integers(1, 9), st.sampled_from((2_000, 2_500, 3_000))
+        ),
+        max_size=12,
+    ),
+    st.integers(1, 14),
+    st.booleans(),
+)
+def test_room_is_kept_where_no_other_cluster_has_it_before(
+    runs: list[tuple[str, int, int]], count: int, now: bool
+) -> None:
+    """Of several at one time, in the first by name; though only few clusters are looked at."""
+    commitments = Commitments()
+    for number, (at, copies, ends_s) in enumerate(runs):
+        for one in running((f"run{number}", copies, float(ends_s)), at=at):
+            commitments.record(one)
+    snapshot, ask = fleet(*(cluster(name, 14) for name in "abcd"), quotas=[KEEPS]), wide(count)
+    kept, ledger = (
+        Reservations((), (), commitments, commitments.open(snapshot)),
+        commitments.open(snapshot),
+    )
+    starts = []
+    for name in "abcd":
+        (nodes, headroom), capacity = ledger.left(name), snapshot.clusters[name].capacity
+        assert nodes is not None
+        assert capacity is not None
+        ends = [End(float(ends_s), ask.shape, copies) for at, copies, ends_s in runs if at == name]
+        future = Future(capacity, nodes, headroom, ends)
+        at_s = future.earliest(((ask.shape, count),))
+        if now and ledger.room(name, ask.shape) >= count:
+            at_s = NOW_S
+        starts += [] if at_s is None else [(at_s, name)]
+
+    made = kept.reserve(ask, now=now)
+
+    assert (None if made is None else (made.start_s, made.cluster)) == min(starts, default=None)
