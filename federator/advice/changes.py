@@ -17,7 +17,7 @@ from federator.hub.offline import Id
 from federator.kinds import registry
 from federator.model.ask import Ask, Policy, Strategy, Unit
 from federator.model.decision import Decision, Reason
-from federator.model.fleet import ClusterView, QuotaAccount
+from federator.model.fleet import ClusterView, QuotaAccount, serves
 from federator.model.kubernetes import quantity
 from federator.model.kubernetes.taints import Taint
 from federator.placement.policy import mentions
@@ -69,7 +69,14 @@ def opened(world: World, ask: Ask, view: ClusterView) -> Iterator[Change]:
                 f"federator cluster check {name}",
             )
         case Reason.API_NOT_AVAILABLE:
-            served = world.with_view(replace(view, apis=view.apis | {f"{ask.key.kind}.any"}))
+            if serves(view.apis, ask.key.kind):
+                served = world.with_view(replace(view, apis=view.apis | {*ask.needs}))
+                kinds = ", ".join(api.partition(".")[0] for api in ask.needs)
+                yield Change(f"{name} serves {kinds}", served)
+                return
+            served = world.with_view(
+                replace(view, apis=view.apis | {f"{ask.key.kind}.any", *ask.needs})
+            )
             yield Change(
                 f"{name} serves {ask.key.kind}", served, f"federator crd install --context {name}"
             )

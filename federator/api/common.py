@@ -28,6 +28,8 @@ WORKLOAD_APIS = frozenset(
         "Deployment.apps",
     }
 )
+OPERATOR_APIS = frozenset({"JobSet.jobset.x-k8s.io", "TrainJob.trainer.kubeflow.org"})
+"""Kinds of others that workloads can become where a cluster serves them."""
 """What a cluster is taken to serve when nobody asked it (fleet files): the workload kinds as
 `Kind.group`."""
 

@@ -12,6 +12,7 @@ from federator.api.capacityfields import CapacityFields, TaintFields
 from federator.api.common import (
     ATOMIC,
     LIST_SET,
+    OPERATOR_APIS,
     WORKLOAD_APIS,
     Amount,
     Conditions,
@@ -39,6 +40,9 @@ NOT_ASKED: Final = "NotAsked"
 NOT_REPORTING: Final = "NotReporting"
 """Reason of a cluster that answers, and of whose work nothing is told."""
 
+
+_EVERY_API: Final = WORKLOAD_APIS | OPERATOR_APIS
+"""Of a cluster whose discovery nobody has read."""
 
 UNTRUSTWORTHY: Final = "Untrustworthy"
 """Condition of a cluster that says what cannot be."""
@@ -257,7 +261,8 @@ class Status(Model):
     apis: Annotated[list[ShortText], Field(max_length=64, json_schema_extra=LIST_SET)] = Field(
         default_factory=list
     )
-    """Workload kinds that it serves in a compatible schema, as Kind.group."""
+    """Workload kinds that it serves in a compatible schema, as Kind.group, and kinds of operators
+    that workloads can become there."""
     slices: Amount = 0
     """Slices that it holds."""
     summary: ShortText = ""
@@ -455,7 +460,7 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
         draining=drain_wish(obj, as_of) is not None
         and raw.condition(obj, DRAINING).get("status") != "False",
         untrustworthy=_contradiction(obj),
-        apis=frozenset(raw.texts(status, "apis")) if "apis" in status else WORKLOAD_APIS,
+        apis=frozenset(raw.texts(status, "apis")) if "apis" in status else _EVERY_API,
         tiers=tiers or frozenset(Tier),
         projects=frozenset(projects) if projects else None,
         usable_permille=usable_permille(raw.text(obj, "spec", "usable")),

@@ -67,6 +67,7 @@ def ask(
         guarded=verbs.guarded(obj),
         ordinals=verbs.ordinals.of(obj) if verbs.ordinals is not None else None,
         run_s=_run_s(obj, verbs),
+        needs=verbs.needs(obj),
         own=None if own == shape.requests else interning.value(own),
     )
 

@@ -3,9 +3,11 @@
 The member keeps a cache of each, and looks for the pods of a slice under those that run pods.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+from federator.api import raw
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,13 +18,28 @@ class NativeKind:
     plural: str
     runs_pods: bool = False
     """It has a pod template at spec.template, and pods below it."""
+    optional: bool = False
+    """Served only where its operator is installed."""
+    carries: bool = False
+    """Its controller makes natives below it, which run the pods."""
+    changes: tuple[str, ...] | None = None
+    """The fields of spec that change once it is there; None for all."""
+
+    outlives: str = ""
+    """The kind whose object of the same workload has to be gone before it goes. The garbage
+    collector would not wait, so it has no owner, and the member process removes it."""
+
+    @property
+    def group(self) -> str:
+        return self.api_version.rpartition("/")[0]
 
 
+_JOB_CHANGES: Final = ("parallelism", "suspend", "activeDeadlineSeconds")
 NATIVES: Final[Mapping[str, NativeKind]] = {
     "Deployment": NativeKind("apps/v1", "deployments", runs_pods=True),
     "DaemonSet": NativeKind("apps/v1", "daemonsets", runs_pods=True),
     "StatefulSet": NativeKind("apps/v1", "statefulsets", runs_pods=True),
-    "Job": NativeKind("batch/v1", "jobs", runs_pods=True),
+    "Job": NativeKind("batch/v1", "jobs", runs_pods=True, changes=_JOB_CHANGES),
     "Service": NativeKind("v1", "services"),
     "Ingress": NativeKind("networking.k8s.io/v1", "ingresses"),
     "PodDisruptionBudget": NativeKind("policy/v1", "poddisruptionbudgets"),
@@ -30,5 +47,45 @@ NATIVES: Final[Mapping[str, NativeKind]] = {
     "ServiceAccount": NativeKind("v1", "serviceaccounts"),
     "HorizontalPodAutoscaler": NativeKind("autoscaling/v2", "horizontalpodautoscalers"),
     "PersistentVolumeClaim": NativeKind("v1", "persistentvolumeclaims"),
+    "JobSet": NativeKind(
+        "jobset.x-k8s.io/v1alpha2", "jobsets", optional=True, carries=True, changes=("suspend",)
+    ),
+    "TrainJob": NativeKind(
+        "trainer.kubeflow.org/v1alpha1",
+        "trainjobs",
+        optional=True,
+        carries=True,
+        changes=("suspend",),
+    ),
+    "TrainingRuntime": NativeKind(
+        "trainer.kubeflow.org/v1alpha1",
+        "trainingruntimes",
+        optional=True,
+        changes=(),
+        outlives="TrainJob",
+    ),
 }
 RUNS_PODS: Final = tuple(kind for kind, row in NATIVES.items() if row.runs_pods)
+CARRIES: Final = tuple(kind for kind, row in NATIVES.items() if row.carries)
+OPTIONAL: Final = tuple(kind for kind, row in NATIVES.items() if row.optional)
+
+
+def qualified(kind: str) -> str:
+    """`JobSet.jobset.x-k8s.io`, as discovery facts name it."""
+    return f"{kind}.{NATIVES[kind].group}"
+
+
+def pod_templates(native: Mapping[str, Any]) -> Iterator[raw.Obj]:
+    """The pod templates of a native object as it is written, in their order."""
+    match raw.text(native, "kind"):
+        case "JobSet":
+            yield from _of_job_set(raw.mapping(native, "spec"))
+        case "TrainingRuntime":
+            yield from _of_job_set(raw.mapping(native, "spec", "template", "spec"))
+        case kind if kind in RUNS_PODS:
+            yield raw.mapping(native, "spec", "template")
+
+
+def _of_job_set(spec: raw.Obj) -> Iterator[raw.Obj]:
+    for replicated in raw.objects(spec, "replicatedJobs"):
+        yield raw.mapping(replicated, "template", "spec", "template")

@@ -19,6 +19,7 @@ from federator.kinds import (
     training,
 )
 from federator.kinds.kind import Kind
+from federator.kinds.natives import CARRIES, NATIVES, qualified
 from federator.kinds.verbs import WorkloadVerbs
 from federator.model import names
 from federator.model.names import WorkloadKey
@@ -31,6 +32,12 @@ EXPANDED: Final = tuple(
     row for row in WORKLOADS.values() if row.verbs is not None and not row.verbs.carried
 )
 """The workload kinds whose slices a member turns into native objects."""
+APIS: Final[Mapping[str, tuple[str, str]]] = {
+    **{row.qualified: (row.api_version, row.kind) for row in WORKLOADS.values()},
+    **{qualified(kind): (NATIVES[kind].api_version, kind) for kind in CARRIES},
+}
+"""What clusters serve that matters to placement, as `Kind.group` -> (apiVersion, kind): workload
+kinds, and those of operators that workloads can become."""
 RECURRING: Final[Mapping[str, Kind]] = {folder.KIND.kind: folder.KIND for folder in (cronjob,)}
 """Kinds that make workloads on the host again and again; they are never placed themselves."""
 KINDS: Final[Mapping[str, Kind]] = {

@@ -159,6 +159,10 @@ def _nothing_refused(obj: Obj) -> FieldError | None:
     return None
 
 
+def _no_other_apis(obj: Obj) -> tuple[str, ...]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class WorkloadVerbs:
     """One row per workload kind."""
@@ -230,6 +234,8 @@ class WorkloadVerbs:
     """None for a native kind, whose slice a member's own controllers run."""
     refusal: Callable[[Obj], FieldError | None] = _nothing_refused
     """Why it can never be placed as it is written; None when it can."""
+    needs: Callable[[Obj], tuple[str, ...]] = _no_other_apis
+    """Kinds beside its own that a cluster has to serve, as `Kind.group`."""
 
     @property
     def carried(self) -> bool:

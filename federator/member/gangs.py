@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from federator.api import raw
+from federator.kinds.natives import CARRIES
 from federator.kinds.verbs import Role
 from federator.member.cache.rows import NativeRow
 from federator.model import names, shards
@@ -37,6 +38,15 @@ class Seen:
     """All its Jobs are."""
     complete: bool
     failed: bool
+    maker: str = ""
+    """The kind whose controller makes its Jobs; "" where they are the slice's own."""
+
+    @property
+    def lacks(self) -> str:
+        """What its Jobs wait for before they can be released, as a sentence; "" for nothing."""
+        if self.there or not self.maker:
+            return ""
+        return f"The {self.maker} controller has not made all Jobs yet."
 
     @property
     def running(self) -> bool:
@@ -49,7 +59,8 @@ class Seen:
 
 
 def look(natives: Sequence[NativeRow], roles: Sequence[Role], completes: frozenset[str]) -> Seen:
-    """Sums over the Jobs of each component. One that fails for good fails the gang."""
+    """Sums over the Jobs of each component. One that fails for good fails the gang. Where another
+    object of the slice carries the Jobs, its word on the end counts, not theirs."""
     figures: list[RoleFigures] = []
     there, complete, failed = True, True, False
     for role in roles:
@@ -72,6 +83,11 @@ def look(natives: Sequence[NativeRow], roles: Sequence[Role], completes: frozens
                 broken,
             )
         )
+    carrier = next((native for native in natives if native.key[0] in CARRIES), None)
+    if carrier is not None:
+        complete = _is(carrier, "Completed") or _is(carrier, "Complete")
+        failed = _is(carrier, "Failed")
+        return Seen(tuple(figures), there, complete, failed, carrier.key[0])
     return Seen(tuple(figures), there, complete and bool(roles), failed)
 
 

@@ -21,6 +21,7 @@ from federator.member.capacity.entitlements import Entitlements
 from federator.member.capacity.reporting import CapacityReporter
 from federator.member.catchingup import CatchingUp
 from federator.member.expansion.expanding import Expander
+from federator.member.expansion.leftovers import Leftovers
 from federator.member.expansion.tiers import TierClasses
 from federator.member.heartbeat import Heartbeat
 from federator.member.options import FIELD_MANAGER, MemberOptions
@@ -94,6 +95,11 @@ class MemberProcess:
         )
         self.tiers = TierClasses(self.caches, applier, rng=rng)
         self.to_roll_up: WorkQueue[WorkloadKey] = WorkQueue("roll-up", rng=rng, metrics=metrics)
+        self.leftovers = Leftovers(self.caches, applier, fleet=fleet, rng=rng, metrics=metrics)
+        self._route()
+
+    def _route(self) -> None:
+        """Changes become turns of those whom they concern."""
         self.caches.signals.to_expand.append(self.to_expand.add)
         self.caches.signals.to_roll_up.append(self.to_roll_up.add)
 
@@ -127,6 +133,7 @@ class MemberProcess:
             supervisor.start(
                 "expand", self.to_expand.run, self.catching_up.expand, self.options.workers
             )
+            supervisor.start("leftovers", self.leftovers.run)
             supervisor.start(
                 "roll-up", self.to_roll_up.run, self.catching_up.roll_up, self.options.workers
             )

@@ -210,7 +210,7 @@ class RollUp:
         finding = self.finding(row, complete=enough)
         native_reason, native_message, well = _native_health(natives)
         judgement = result.judgement
-        if not native_reason and (refusal := self._refusal(natives)):
+        if not native_reason and (refusal := self._refusal(self._caches.family_of(row.uid))):
             native_reason, native_message = reasons.REFUSED, refusal
         reason = judgement.reason or gang_trouble[0] or finding.reason or native_reason
         message = judgement.message or gang_trouble[1] or finding.message or native_message
@@ -276,7 +276,8 @@ class RollUp:
         before = row.verbs.observe({"status": live}, "", True)
         mark = self._expander.mark_of(row)
         mine = shards.normal(mark.ranges) if mark is not None else ()
-        seen = gangs.look(natives, verbs.roles(obj), verbs.completes(obj))
+        family = self._caches.family_of(row.uid)
+        seen = gangs.look(family, verbs.roles(obj), verbs.completes(obj))
         completed, failed = before.completed, before.failed
         if not completed and not failed:
             completed, failed = (mine, ()) if seen.complete else ((), mine if seen.failed else ())
@@ -302,6 +303,7 @@ class RollUp:
             "failed": failed,
             "finished": ended,
             "enough": ended or runs,
+            "lacks": seen.lacks,
             "gang": gang,
         }, gangs.why_rolled_back(gang, moment.uid) if not ended else ("", "")
 

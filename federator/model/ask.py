@@ -383,6 +383,8 @@ class Ask:
     """Of copies with numbers; None for interchangeable ones and for shards."""
     run_s: int | None = None
     """Seconds after its beginning by which it has ended; None when that is not known: never."""
+    needs: tuple[str, ...] = ()
+    """Kinds beside its own that a cluster has to serve, as `Kind.group`."""
 
     @property
     def in_one(self) -> bool:

@@ -99,7 +99,8 @@ def ask_text(ask: Ask, rules: str) -> str:
     numbered = "" if ask.ordinals is None else f", {ask.ordinals!r}"
     alone = ", Exclusive" if ask.exclusive else ""
     alone += ", guarded" if ask.guarded else ""
-    return f"({wants!r}{numbered}{alone}, {rules})"
+    needs = f", {ask.needs!r}" if ask.needs else ""
+    return f"({wants!r}{numbered}{alone}{needs}, {rules})"
 
 
 def policy_text(policy: Policy) -> str:

@@ -31,7 +31,8 @@ from federator.member.options import MemberOptions
 from federator.member.process import MemberProcess
 from federator.model.steps import ObjectRef
 from federator.sandbox import fleetfile
-from federator.sandbox.fleetfile import FleetSpec
+from federator.sandbox.fleetfile import FleetSpec, MemberSpec
+from federator.sandbox.operators import JOB_SET, Operators
 
 Wrap = Callable[[str, str, Transport], Transport]
 """(process, cluster, transport) -> transport: where faults and traces come in."""
@@ -139,6 +140,17 @@ class Federation:
         for name, cluster in (("host", self.host), *self.members.items()):
             if cluster.controllers is not None:
                 self._start(f"controllers {name}", cluster.controllers.run())
+        for member in self.fleet.members:
+            if member.operator is not None:
+                self._start(f"operators {member.name}", self._operators(member).run())
+
+    def _operators(self, member: MemberSpec) -> Operators:
+        return Operators(
+            self.client(member.name, "operators"),
+            clock=self._clock(member.name),
+            rng=self._split(),
+            operator=member.operator or JOB_SET,
+        )
 
     async def install(self, kubeconfigs: Mapping[str, str] | None = None) -> None:
         """CRDs everywhere, the system namespaces, and a MemberCluster with its Secret per member.

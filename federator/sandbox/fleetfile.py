@@ -5,7 +5,7 @@ Read by `federator sandbox --fleet`, the demo and tests. Errors name the field's
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -46,6 +46,8 @@ class MemberSpec(_Strict):
     labels: dict[str, str] = Field(default_factory=dict)
     taints: list[dict[str, str]] = Field(default_factory=list)
     usable: str | None = None
+    operator: Literal["JobSet", "TrainJob"] | None = None
+    """Whose stand-in runs there; TrainJob comes with JobSet."""
     nodes: Annotated[list[Pool], Field(min_length=1)]
 
 

@@ -130,6 +130,20 @@ def job(obj: Obj) -> Health:
     )
 
 
+def carrier(obj: Obj) -> Health:
+    """A JobSet or a TrainJob: healthy unless it has failed."""
+    live = _part(obj, "status").get("conditions")
+    failed = conditions.find(live if isinstance(live, list) else None, "Failed")
+    if failed is None or failed.get("status") != conditions.TRUE:
+        return WELL
+    kind = str(obj.get("kind", ""))
+    return Health(
+        False,
+        str(failed.get("reason") or f"{kind}Failed"),
+        str(failed.get("message") or f"The {kind} has failed."),
+    )
+
+
 HEALTH: Mapping[str, Callable[[Obj], Health]] = {
     "Deployment": deployment,
     "DaemonSet": daemon_set,
@@ -137,6 +151,8 @@ HEALTH: Mapping[str, Callable[[Obj], Health]] = {
     "Service": service,
     "Ingress": ingress,
     "Job": job,
+    "JobSet": carrier,
+    "TrainJob": carrier,
 }
 
 

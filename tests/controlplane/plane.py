@@ -161,7 +161,7 @@ class ControlPlane:
 
     def _start_etcd(self) -> str:
         files = self._files
-        url, peer = (f"https://127.0.0.1:{_free_port()}" for _ in range(2))
+        url, peer = (f"https://127.0.0.1:{free_port()}" for _ in range(2))
         self.family.start(
             "etcd",
             [
@@ -190,7 +190,7 @@ class ControlPlane:
         return url
 
     def _start_api_server(self, name: str, *, controllers: bool, audited: bool) -> Cluster:
-        files, port = self._files, _free_port()
+        files, port = self._files, free_port()
         url = f"https://127.0.0.1:{port}"
         # Without a controller manager nobody makes service accounts or takes the not-ready taint
         # from nodes.
@@ -268,7 +268,7 @@ def _programs(cluster: str) -> Sequence[str]:
     return [f"{cluster}-{program}" for program in ("apiserver", "controller-manager", "scheduler")]
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -17,6 +17,7 @@ from typing import Any
 
 import yaml
 
+from federator.sandbox import operators
 from tests.controlplane import audit, build, nodes
 from tests.controlplane.audit import Asked
 from tests.controlplane.cluster import Cluster
@@ -121,6 +122,9 @@ def deployed(home: Path, plane: ControlPlane) -> Iterator[Deployed]:
         # Every token is too old at once: renewals are part of the story.
         quick = {**SETTINGS, "hub": {**SETTINGS["hub"], "token_renew_s": 1.0}}
         with joined(home, clusters, quick) as found:
+            for shell in found.fleet.members.values():
+                kinds = found.fleet.manifest(*operators.definitions("TrainJob"))
+                shell("apply", "--server-side", "-f", kinds)
             found.start_member("a")
             found.start_hub()
             found.ready("a")

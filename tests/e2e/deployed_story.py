@@ -10,7 +10,7 @@ from typing import Any
 from federator.kube import tokens
 from federator.kube.login import kubeconfigs
 from federator.model.kubernetes import pod_security
-from tests.e2e import workloads
+from tests.e2e import deployed_training, workloads
 from tests.e2e.deployed import HUB, POOL, Deployed, user
 from tests.e2e.federations import POLICIES_MAX, Fleet, until
 
@@ -61,7 +61,7 @@ def tell(deployed: Deployed) -> None:
     _a_daemon_comes_and_goes(fleet)
     _ordinals_come_back_to_their_claims(fleet)
     _a_jobset_that_goes_when_its_time_is_over(fleet)
-    _a_gang_comes_and_goes(fleet)
+    deployed_training.tell(fleet)
     _a_jobset_that_completes(fleet)
     _a_cron_job_replaces_its_run(fleet)
     _shards_are_withdrawn(deployed)
@@ -460,28 +460,6 @@ def _a_daemon_comes_and_goes(fleet: Fleet) -> None:
     fleet.ready("feed", "pdm/agent")
     fleet.host("delete", "pdm", "agent", *SPACE)
     until(lambda: not fleet.spread("ds", "feed", "agent"), lambda: "a member still has the daemon")
-
-
-def _a_gang_comes_and_goes(fleet: Fleet) -> None:
-    """All its pods in one member, with a claim; an edit reaches its slice there."""
-    fleet.host("apply", "-f", fleet.manifest(workloads.training("ranker", "feed", project="feed")))
-    fleet.host("wait", "--for=jsonpath={.status.running}=3", "ptj/ranker", *SPACE, "--timeout=90s")
-    (member,) = fleet.spread("ptj", "feed", "ranker")
-    assert "ranker-checkpoint" in _claims(fleet, member)
-    patch = '{"spec":{"gangTimeoutSeconds":900}}'
-    fleet.host("patch", "ptj", "ranker", *SPACE, "--type=merge", "-p", patch)
-    until(
-        lambda: all(
-            obj["spec"]["gangTimeoutSeconds"] == 900
-            for obj in fleet.spread("ptj", "feed", "ranker").values()
-        ),
-        lambda: "the edit of the training job has not reached its member",
-    )
-    fleet.host("delete", "ptj", "ranker", *SPACE)
-    until(
-        lambda: not fleet.spread("ptj", "feed", "ranker"),
-        lambda: "a member still has the training job",
-    )
 
 
 def _a_jobset_that_completes(fleet: Fleet) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from federator.api import common
 from federator.api.placement.placementpolicy import KindName
-from federator.kinds import registry
+from federator.kinds import natives, registry
 from tests.house import sources
 
 NAMED = re.compile(
@@ -101,4 +101,5 @@ def test_adding_a_kind_is_a_folder_and_a_line() -> None:
 
 def test_lists_below_the_kinds_have_every_kind() -> None:
     assert {row.qualified for row in registry.WORKLOADS.values()} == common.WORKLOAD_APIS
+    assert {natives.qualified(kind) for kind in natives.CARRIES} == common.OPERATOR_APIS
     assert set(registry.WORKLOADS) <= set(get_args(KindName))

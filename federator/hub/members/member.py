@@ -388,13 +388,10 @@ class Member:
         return ""
 
     async def discover(self, client: clients.Client) -> frozenset[str]:
-        """The workload kinds it serves in the version we use, as `Kind.group`."""
+        """The workload kinds it serves in the version we use, and what they can become there, as
+        `Kind.group`."""
         served = {(resource.api_version, resource.kind) for resource in await client.discover()}
-        return frozenset(
-            f"{kind.kind}.{kind.group}"
-            for kind in registry.WORKLOADS.values()
-            if (kind.api_version, kind.kind) in served
-        )
+        return frozenset(name for name, api in registry.APIS.items() if api in served)
 
     async def hear_process(
         self, client: clients.Client, namespace: str, clock: Clock, grace_s: float

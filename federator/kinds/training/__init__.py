@@ -35,6 +35,7 @@ VERBS: Final = WorkloadVerbs(
     gang=GangVerbs(roles=ask.roles, completes=ask.completes, timeout_s=ask.timeout_s),
     expand=natives.expand,
     refusal=ask.refusal,
+    needs=ask.needs,
 )
 
 KIND: Final = workload(

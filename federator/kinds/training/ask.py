@@ -9,10 +9,16 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.kinds import verbs
+from federator.kinds import natives, verbs
 from federator.kinds.pods import podparts
 from federator.kinds.shared import workloads
-from federator.kinds.training.schema import API_VERSION, ENDLESS, KIND, MAX_SINGLE_JOBS
+from federator.kinds.training.schema import (
+    API_VERSION,
+    ENDLESS,
+    KIND,
+    LONGEST_POD,
+    MAX_SINGLE_JOBS,
+)
 from federator.kinds.verbs import Role, SliceMark
 from federator.model.decision import Share
 from federator.model.errors import FieldError
@@ -72,6 +78,18 @@ def framework(obj: Obj) -> str:
     return raw.text(obj, "spec", "framework", default="PyTorch")
 
 
+def carrier(obj: Obj) -> str:
+    """The kind of the one object that its Jobs are made from in the cluster: JobSet or TrainJob; ""
+    where it becomes the Jobs themselves."""
+    target = raw.text(obj, "spec", "target")
+    return target if target in natives.CARRIES else ""
+
+
+def needs(obj: Obj) -> tuple[str, ...]:
+    kind = carrier(obj)
+    return (natives.qualified(kind),) if kind else ()
+
+
 def timeout_s(obj: Obj) -> float:
     return float(max(raw.integer(obj, "spec", "gangTimeoutSeconds", default=600), 10))
 
@@ -97,7 +115,30 @@ def refusal(obj: Obj) -> FieldError | None:
                 " its pod 0 is the master",
             )
         first += role.count
-    return _differing(obj)
+    return _differing(obj) or (_uncarried(obj, components) if carrier(obj) else None)
+
+
+def _uncarried(obj: Obj, components: list[Obj]) -> FieldError | None:
+    """What a JobSet cannot hold: the Jobs of one component are made from one template there, and
+    are named by the JobSet controller."""
+    kind = carrier(obj)
+    for index, (component, role) in enumerate(zip(components, roles(obj), strict=True)):
+        path = f"spec.components[{index}]"
+        size = max(raw.integer(component, "podsPerJob", default=role.count), 1)
+        if size < role.count and role.count % size:
+            return FieldError(
+                f"{path}.podsPerJob",
+                f"is {size}, and {role.count} pods are no multiple of it: all Jobs of a component"
+                f" are alike in a {kind}",
+            )
+        pod = f"{raw.text(obj, 'metadata', 'name')}-{role.name}-{role.count}-{role.count}-abcde"
+        if len(pod) > LONGEST_POD:
+            return FieldError(
+                f"{path}.name",
+                f"makes pods called {pod!r}, {len(pod)} characters; in a {kind} there may be"
+                f" {LONGEST_POD}: give the job, or the component, a shorter name",
+            )
+    return None
 
 
 def _differing(obj: Obj) -> FieldError | None:

@@ -1,20 +1,24 @@
-"""PinterestTrainingJob -> ServiceAccount, ConfigMap, headless Service, claim for checkpoints, and
-Indexed Jobs for each component.
+"""PinterestTrainingJob -> ServiceAccount, ConfigMap, claim for checkpoints, and what runs its pods:
+a headless Service and Indexed Jobs for each component, or a JobSet, or a TrainJob.
 
 The Jobs are made suspended. They are released together, once all of them are there, and stopped
-together when the job has ended or was rolled back, as the slice's status says of the gang.
+together when the job has ended or was rolled back, as the slice's status says of the gang. A JobSet
+or TrainJob that has ended is left as its own controller has left it.
 """
 
+import json
 from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds import verbs
 from federator.kinds.labels import COMPONENT_LABEL
-from federator.kinds.shared import parts, workloads
+from federator.kinds.natives import NATIVES
+from federator.kinds.shared import environment, parts, workloads
 from federator.kinds.training import ask, rendezvous
 from federator.kinds.training.rendezvous import Group
 from federator.kinds.training.schema import SELECTOR_LABEL
+from federator.model import names
 from federator.model.observation import Phase
 
 COMPONENT: Final = "training"
@@ -30,13 +34,16 @@ def expand(obj: Obj, profile: Obj | None) -> tuple[dict[str, Any], ...]:
     mark = workloads.read_mark(obj)
     every = rendezvous.groups(obj)
     first = _with_template(obj, every[0].role.template)
-    return (
+    shared = (
         *parts.service_account(first, mark, COMPONENT),
         *parts.config_map(obj, mark, COMPONENT),
         *_claim(obj, mark),
-        _service(obj, mark),
-        *(_job(obj, mark, group, every, profile) for group in every),
     )
+    if kind := ask.carrier(obj):
+        makes = _train_job if kind == "TrainJob" else _job_set
+        return (*shared, *makes(obj, mark, every, profile))
+    jobs = (_job(obj, mark, group, every, profile) for group in every)
+    return (*shared, _service(obj, mark), *jobs)
 
 
 def suspended(obj: Obj) -> bool:
@@ -46,6 +53,8 @@ def suspended(obj: Obj) -> bool:
     ended = workloads.indexes(status, "completedIndexes") or workloads.indexes(
         status, "failedIndexes"
     )
+    if ended and ask.carrier(obj):
+        return False
     return bool(ended) or raw.text(status, "gang", "phase") not in _RELEASED
 
 
@@ -90,17 +99,28 @@ def _job(
     every: tuple[Group, ...],
     profile: Obj | None,
 ) -> dict[str, Any]:
-    labels = {SELECTOR_LABEL: parts.name_of(obj), COMPONENT_LABEL: group.role.name}
+    labels = _labels(obj, group)
     meta = parts.metadata(obj, mark, group.job, COMPONENT)
     meta["labels"] |= labels
+    spec = _job_spec(obj, group, every, profile) | {"suspend": suspended(obj)}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+
+
+def _labels(obj: Obj, group: Group) -> dict[str, str]:
+    """Of a Job and its pods."""
+    return {SELECTOR_LABEL: parts.name_of(obj), COMPONENT_LABEL: group.role.name}
+
+
+def _job_spec(
+    obj: Obj, group: Group, every: tuple[Group, ...], profile: Obj | None
+) -> dict[str, Any]:
     limit = max(raw.integer(group.component, "backoffLimit", default=3), 0)
     restart = raw.text(group.component, "restartPolicy", default="Never")
     spec: dict[str, Any] = {
         "completionMode": "Indexed",
         "completions": group.size,
         "parallelism": group.size,
-        "suspend": suspended(obj),
-        "template": _template(obj, group, every, profile, labels, restart),
+        "template": _template(obj, group, every, profile, _labels(obj, group), restart),
     }
     if restart == "Never":  # a limit for each index is offered for this policy alone
         spec |= {"backoffLimitPerIndex": limit, "maxFailedIndexes": 0}
@@ -108,7 +128,70 @@ def _job(
         spec["backoffLimit"] = limit * group.size
     if deadline := raw.integer(obj, "spec", "activeDeadlineSeconds"):
         spec["activeDeadlineSeconds"] = max(deadline, 1)
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+    return spec
+
+
+def _job_set(
+    obj: Obj, mark: verbs.SliceMark | None, every: tuple[Group, ...], profile: Obj | None
+) -> list[dict[str, Any]]:
+    spec = _job_set_spec(obj, mark, every, profile) | {"suspend": suspended(obj)}
+    return [_carrier(obj, mark, "JobSet", spec)]
+
+
+def _train_job(
+    obj: Obj, mark: verbs.SliceMark | None, every: tuple[Group, ...], profile: Obj | None
+) -> list[dict[str, Any]]:
+    """A TrainJob, and before it the runtime that says what it runs: a JobSet, with no policy that
+    would add variables of its own.
+
+    Trainer's webhook takes no change of a TrainJob whose runtime is gone, not even that of the
+    garbage collector which lets it go: so the runtime has no owner, and its name says its content.
+    """
+    template: dict[str, Any] = {"metadata": {"labels": {SELECTOR_LABEL: parts.name_of(obj)}}}
+    template["spec"] = _job_set_spec(obj, mark, every, profile)
+    runtime = _carrier(obj, mark, "TrainingRuntime", {"template": template})
+    content = json.dumps(runtime["spec"], sort_keys=True)
+    uid = mark.workload_uid if mark is not None else raw.text(obj, "metadata", "uid")
+    name = f"{parts.name_of(obj)}-{names.short_hash(uid, content)}"
+    del runtime["metadata"]["ownerReferences"]
+    runtime["metadata"]["name"] = name
+    reference = {"apiGroup": NATIVES["TrainJob"].group, "kind": "TrainingRuntime", "name": name}
+    spec = {"runtimeRef": reference, "suspend": suspended(obj)}
+    return [runtime, _carrier(obj, mark, "TrainJob", spec)]
+
+
+def _carrier(
+    obj: Obj, mark: verbs.SliceMark | None, kind: str, spec: dict[str, Any]
+) -> dict[str, Any]:
+    """Named as the workload: the names of Jobs and hosts begin with it."""
+    meta = parts.metadata(obj, mark, parts.name_of(obj), COMPONENT)
+    meta["labels"] |= {SELECTOR_LABEL: parts.name_of(obj)}
+    version = NATIVES[kind].api_version
+    return {"apiVersion": version, "kind": kind, "metadata": meta, "spec": spec}
+
+
+def _job_set_spec(
+    obj: Obj, mark: verbs.SliceMark | None, every: tuple[Group, ...], profile: Obj | None
+) -> dict[str, Any]:
+    """All fields that webhooks of JobSet would default are written out: the same comes of it where
+    they are not served."""
+    replicated: list[dict[str, Any]] = []
+    for name in dict.fromkeys(group.role.name for group in every):
+        own = [group for group in every if group.role.name == name]
+        labels = environment.labels(mark) | _labels(obj, own[0])
+        job = {"metadata": {"labels": labels}, "spec": _job_spec(obj, own[0], every, profile)}
+        replicated.append({"name": name, "replicas": len(own), "template": job})
+    targets = [entry["name"] for entry in replicated if entry["name"] in ask.completes(obj)]
+    return {
+        "network": {
+            "enableDNSHostnames": True,
+            "publishNotReadyAddresses": True,
+            "subdomain": rendezvous.subdomain(obj),
+        },
+        "replicatedJobs": replicated,
+        "startupPolicy": {"startupPolicyOrder": "AnyOrder"},
+        "successPolicy": {"operator": "All", "targetReplicatedJobs": targets},
+    }
 
 
 def _template(  # noqa: PLR0917 what a Job's pods are made from

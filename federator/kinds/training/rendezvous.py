@@ -3,7 +3,8 @@ variables of each framework.
 
 A pod's host name is its Job's name and its index in the Job, below the headless Service. A variable
 can hold an index but not reckon with it, so that a pod whose rank is not its index has a Job of its
-own, and the rank is written there.
+own, and the rank is written there; in a JobSet, where all Jobs of a component are made from one
+template, the rank is the number that the JobSet controller gives to the Job.
 """
 
 import json
@@ -24,6 +25,10 @@ LONGEST_HOST: Final = 63
 INDEX: Final = "TASK_INDEX"
 """Variable with the pod's index in its Job, for the text of TF_CONFIG."""
 _INDEX_FIELD: Final = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+_JOB_FIELD: Final = "metadata.annotations['jobset.sigs.k8s.io/job-index']"
+"""The number of the pod's Job among those of its component, in a JobSet."""
+_RANK_FIELD: Final = "metadata.annotations['jobset.sigs.k8s.io/job-global-index']"
+"""The number of the pod's Job among all of a JobSet, components in their order."""
 _EVALUATOR: Final = "evaluator"
 """A role that TF_CONFIG does not count to the cluster."""
 
@@ -60,10 +65,15 @@ def groups(obj: Obj) -> tuple[Group, ...]:
 
 def _size(obj: Obj, component: Obj, role: Role, rank: int) -> int:
     """Pods of one Job."""
-    if ask.framework(obj) == "PyTorch" and rank:
+    if ask.framework(obj) == "PyTorch" and (rank or _ranked_by_job(obj)):
         return 1
     size = raw.integer(component, "podsPerJob", default=role.count)
     return min(max(size, 1), max(role.count, 1))
+
+
+def _ranked_by_job(obj: Obj) -> bool:
+    """Whether ranks are numbers of Jobs: then each pod has one, also in the first component."""
+    return bool(ask.carrier(obj)) and len(raw.objects(obj, "spec", "components")) > 1
 
 
 def _job_name(name: str, role: str, number: int, size: int) -> str:
@@ -102,7 +112,12 @@ def _port(obj: Obj) -> int:
 def _pytorch(obj: Obj, group: Group, every: Sequence[Group]) -> list[dict[str, Any]]:
     master, port = _host(obj, every[0], 0), str(_port(obj))
     world = sum(each_group.size for each_group in every)
-    rank = {"value": str(group.rank)} if group.size == 1 else _of_index()
+    if group.size > 1:
+        rank = _of_field(_INDEX_FIELD)
+    elif _alike(obj, group, every):
+        rank = _of_field(_RANK_FIELD)
+    else:
+        rank = {"value": str(group.rank)}
     least, elastic = _least(obj)
     nodes = f"{least}:{world}" if elastic else str(world)
     env = [
@@ -160,17 +175,24 @@ def _tensorflow(obj: Obj, group: Group, every: Sequence[Group]) -> list[dict[str
         if each_group.role.name != _EVALUATOR:
             hosts = [f"{_host(obj, each_group, index)}:{port}" for index in range(each_group.size)]
             cluster.setdefault(each_group.role.name, []).extend(hosts)
-    placeholder = "@index@"
-    task = {"type": group.role.name, "index": placeholder if group.size > 1 else group.first}
+    placeholder, numbered = "@index@", _alike(obj, group, every)
+    by_field = numbered or group.size > 1
+    task = {"type": group.role.name, "index": placeholder if by_field else group.first}
     config = {"cluster": cluster, "task": task, "environment": "cloud"}
     text = json.dumps(config, sort_keys=True, separators=(",", ":"))
     text = text.replace(f'"{placeholder}"', f"$({INDEX})")
-    return [{"name": INDEX, **_of_index()}, _value("TF_CONFIG", text)]
+    index = _of_field(_JOB_FIELD if numbered else _INDEX_FIELD)
+    return [{"name": INDEX, **index}, _value("TF_CONFIG", text)]
+
+
+def _alike(obj: Obj, group: Group, every: Sequence[Group]) -> bool:
+    """Whether this Job and others of its component are made from one template."""
+    return bool(ask.carrier(obj)) and sum(other.role.name == group.role.name for other in every) > 1
 
 
 def _value(name: str, value: str) -> dict[str, Any]:
     return {"name": name, "value": value}
 
 
-def _of_index() -> dict[str, Any]:
-    return {"valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": _INDEX_FIELD}}}
+def _of_field(path: str) -> dict[str, Any]:
+    return {"valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}

@@ -38,6 +38,8 @@ API_VERSION: Final = "pinterest.com/v1beta1"
 SELECTOR_LABEL: Final = "pinterest.com/trainingjob"
 """Label of its pods, Jobs and Service, with the workload's name as value."""
 LONGEST_COMPONENT: Final = 40
+LONGEST_POD: Final = 63
+"""Characters of a pod's name that the JobSet controller takes, its random end included."""
 MAX_COMPONENTS: Final = 16
 MAX_PODS: Final = 1000
 """Pods of one component."""
@@ -185,8 +187,13 @@ class Spec(WorkloadSpec):
     """How long pods may wait for nodes while others hold theirs; then all give them back."""
     active_deadline_seconds: Annotated[int, Field(ge=1, le=31536000)] | None = None
     """The job has failed when it is not complete after so long."""
-    target: Literal["Auto", "Jobs"] = "Auto"
-    """Which native objects it becomes: Jobs. Auto chooses; at present it always chooses Jobs."""
+    target: Annotated[
+        Literal["Auto", "Jobs", "JobSet", "TrainJob"], Field(json_schema_extra=FIXED)
+    ] = "Auto"
+    """Which native objects it becomes. Jobs: Indexed Jobs and a headless Service. JobSet: one
+    JobSet, from which the JobSet controller makes them. TrainJob: a TrainJob of Kubeflow Trainer
+    and the TrainingRuntime that it refers to. The last two run in clusters that serve them only.
+    Auto: Jobs."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> "Spec":

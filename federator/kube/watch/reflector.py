@@ -80,6 +80,7 @@ class Reflector(Generic[T]):
         silence_s: float = SILENCE_S,
         metrics: WatchMeter | None = None,
         verify: Callable[[], Awaitable[None]] | None = None,
+        optional: bool = False,
     ) -> None:
         self.client = client
         self.api_version = api_version
@@ -104,9 +105,9 @@ class Reflector(Generic[T]):
         self._wanted = wanted
         self._silence_s = silence_s
         self._metrics = metrics
+        self._optional = optional  # that the kind is not served is no trouble
         self._verify = verify
-        """Raises an ApiError when another server answers than was meant: awaited before a list or
-        watch is believed."""
+        """Raises an ApiError when another server answers than was meant. Before all is believed."""
         self._waits = backoff.Backoff(rng, base_s=0.25, cap_s=30.0)
         self._wait = gates.Wait()
         self._instant_ends = 0
@@ -114,8 +115,7 @@ class Reflector(Generic[T]):
         self._refused = -1  # the version of the last list, where that was refused
         self._number = version_number(store.resource_version)
         self._stale = True  # the next thing to do is a list
-        # a watch broke: the server that takes the next one may have another history
-        self._doubt = False
+        self._doubt = False  # a watch broke: the next server may have another history
         self._open = False  # a watch is being read
         self._dropped: collections.OrderedDict[Key, int] = collections.OrderedDict()
 
@@ -435,6 +435,8 @@ class Reflector(Generic[T]):
         self.trouble = error
         if isinstance(error, errors.NotFound):
             self.answered.set()
+        if self._optional and isinstance(error, errors.NotServed):
+            return
         if isinstance(error, errors.OwnShortage):
             failing = False  # no request was sent
         if failing and (

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from federator.api import raw, runtimeprofile
 from federator.kinds import registry
-from federator.kinds.natives import NATIVES, RUNS_PODS
+from federator.kinds.natives import CARRIES, NATIVES, OPTIONAL, RUNS_PODS
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
@@ -100,6 +100,7 @@ class _Watched:
     on_change: Callable[[Key, Any, Any], None]
     label_selector: str = ""
     field_selector: str = ""
+    optional: bool = False
 
 
 class Caches:
@@ -188,12 +189,25 @@ class Caches:
             for _, row in self.natives[kind].by_index("owner", owner_uid)
         ]
 
+    def family_of(self, owner_uid: str) -> list[NativeRow]:
+        """Native objects that this object controls, and below those that carry others all that
+        their controllers made."""
+        family = self.natives_of(owner_uid)
+        for native in family:
+            if native.key[0] in CARRIES:
+                family += self.natives_of(native.uid)
+        return family
+
+    def offers(self, kind: str) -> bool:
+        """Whether this cluster serves a native kind and shows it to this process."""
+        return self.natives[kind].synced
+
     def crews_of(self, row: SliceRow) -> list[str]:
         """Uids of the controllers whose pods are this slice's copies: ReplicaSets, Jobs,
         DaemonSets and StatefulSets."""
         uids: list[str] = []
         deployments = [row.uid] if row.verbs.carried else []
-        for native in self.natives_of(row.uid):
+        for native in self.family_of(row.uid):
             if native.key[0] == "Deployment":
                 deployments.append(native.uid)
             elif native.key[0] in ("Job", "DaemonSet", "StatefulSet"):
@@ -224,9 +238,13 @@ class Caches:
     @property
     def natives_synced(self) -> bool:
         """Everything that expansion compares with has been listed in this process's life."""
-        stores: list[Store[Any]] = [*self.natives.values(), *self.referenced.values()]
-        return all(store.synced for store in stores) and _listed_or_absent(
-            self.profiles, self.reflectors["RuntimeProfile"]
+        always = [store for kind, store in self.natives.items() if kind not in OPTIONAL]
+        stores: list[Store[Any]] = [*always, *self.referenced.values()]
+        optional = [(self.natives[kind], self.reflectors[kind]) for kind in OPTIONAL]
+        return (
+            all(store.synced for store in stores)
+            and _listed_or_absent(self.profiles, self.reflectors["RuntimeProfile"])
+            and all(_listed_or_withheld(store, reflector) for store, reflector in optional)
         )
 
     @property
@@ -302,6 +320,7 @@ class Caches:
             rng=rng,
             bounds=self._lists,
             metrics=metrics,
+            optional=watched.optional,
         )
 
     def _watched(self, fleet: str) -> "Iterator[_Watched]":
@@ -322,6 +341,7 @@ class Caches:
                 natives,
                 _native_of(kind, shapes),
                 self._on_native,
+                optional=NATIVES[kind].optional,
             )
         for kind, existing in self.referenced.items():
             yield _Watched(
@@ -392,9 +412,11 @@ class Caches:
         if new is not None and new.owner_uid:
             self._owners[new.uid] = new.owner_uid
         for row in (old, new):
-            key = self._slice_keys.get(row.owner_uid) if row is not None else None
-            if key is not None:
+            key = self.slice_of_pod(row.owner_uid) if row is not None and row.owner_uid else None
+            if row is not None and key is not None:
                 self.signals.roll_up(key)
+                if row.owner_uid not in self._slice_keys:
+                    continue  # made by another controller, which looks after it
                 changed = (
                     old is None
                     or new is None
@@ -506,6 +528,12 @@ class Caches:
                 self.signals.reference(kind, *key)
 
         return changed
+
+
+def _listed_or_withheld(store: Store[Any], reflector: Reflector[Any]) -> bool:
+    """Listed, or known not to be served, or not shown to this process: its rights may be those of a
+    release that did not know the kind."""
+    return _listed_or_absent(store, reflector) or isinstance(reflector.trouble, errors.Denied)
 
 
 def _listed_or_absent(store: Store[Any], reflector: Reflector[Any]) -> bool:

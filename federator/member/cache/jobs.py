@@ -48,9 +48,12 @@ def stopping(job: NativeRow) -> bool:
 
 def lacks_pods(job: NativeRow) -> bool:
     """Whether the Job has fewer pods than it may run at once and has shards left for."""
-    if stopping(job) or job.deleting or job.shards is None:
+    if stopping(job) or job.deleting:
         return False
-    left = shards.size(shards.minus((job.shards,), shards.union(completed(job), failed(job))))
+    if job.shards is None:  # of a gang
+        left = raw.figure(job.spec, "completions") - raw.figure(job.status, "succeeded")
+    else:
+        left = shards.size(shards.minus((job.shards,), shards.union(completed(job), failed(job))))
     return raw.integer(job.status, "active") < min(
         left, raw.integer(job.spec, "parallelism", default=left)
     )

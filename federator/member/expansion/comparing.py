@@ -15,6 +15,7 @@ import msgspec
 
 from federator.api import raw
 from federator.kinds.labels import bounds_of
+from federator.kinds.natives import NATIVES
 from federator.kube.control.write_fights import WriteFightDetector
 from federator.member.cache import jobs, rows
 from federator.member.cache.caches import native_ref
@@ -23,10 +24,6 @@ from federator.member.options import MemberOptions
 from federator.model import names
 from federator.model.kubernetes import diffs, owned_fields
 from federator.model.steps import Apply, Delete, Patch, Step
-
-JOB_MUTABLE: Final = ("parallelism", "suspend", "activeDeadlineSeconds")
-"""What is still changed in the spec of a Job that exists: its pods and completions are fixed when
-it is made."""
 
 STOPPED: Final = "stopped"
 """The wish for a Job that has to go and may still run."""
@@ -166,7 +163,8 @@ class Verdicts:
         definitions included (F47). Where that lacks something, the wish is written once more after
         a while: they may be gone by then."""
         row = rows.native_row(work.key[0], answer)
-        kept = work.key[0] == "Job" or diffs.covers(answer, _comparable(work.body))
+        fixed = NATIVES[work.key[0]].changes is not None
+        kept = fixed or diffs.covers(answer, _comparable(work.body))
         self.accept(row, work.want, math.inf if kept else now_s + self._again_after_s, shown=False)
 
     def knows(self, key: NativeKey) -> bool:
@@ -317,8 +315,8 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, plan_so_far:
     if fulfilled == want:
         plan_so_far.unseen.append(key)
         return
-    if key[0] == "Job":
-        step = _job_step(body, row, behind=fulfilled is not None)
+    if (changes := NATIVES[key[0]].changes) is not None:
+        step = _partial_step(body, row, changes, behind=fulfilled is not None)
     elif fulfilled is not None or scene.verdicts.surely_differs(row, want):
         step = Apply(native_ref(key), body, force=True)
     elif row.document is None:
@@ -403,10 +401,12 @@ def _leftover(row: NativeRow, live: Any, body: Mapping[str, Any], *, first: bool
     return first and owned_fields.surplus(fields, live, body)
 
 
-def _job_step(body: Mapping[str, Any], row: NativeRow, *, behind: bool) -> Step | None:
-    """A Job keeps the template it was made with; only what an API server lets change is changed.
-    `behind`: the row is older than our last write, so all of that is said again."""
-    spec = {name: value for name, value in body.get("spec", {}).items() if name in JOB_MUTABLE}
+def _partial_step(
+    body: Mapping[str, Any], row: NativeRow, changes: Sequence[str], *, behind: bool
+) -> Step | None:
+    """What runs once keeps the template it was made with; only what an API server lets change is
+    changed. `behind`: the row is older than our last write, so all of that is said again."""
+    spec = {name: value for name, value in body.get("spec", {}).items() if name in changes}
     want: dict[str, Any] = {"spec": spec}
     if labels := body["metadata"].get("labels"):
         want["metadata"] = {"labels": labels}

@@ -13,7 +13,7 @@ from typing import Any
 
 from federator.api import raw, runtimeprofile
 from federator.kinds import labels, verbs
-from federator.kinds.natives import RUNS_PODS
+from federator.kinds.natives import CARRIES, NATIVES, OPTIONAL, RUNS_PODS, pod_templates
 from federator.kinds.verbs import SliceMark
 from federator.kube import errors
 from federator.kube.clock import Clock
@@ -38,11 +38,20 @@ class Refused(Exception):
     """The slice cannot be expanded as it is; says why, and which object's coming would change
     that."""
 
-    def __init__(self, reason: str, message: str, waits_for: NativeKey | None = None) -> None:
+    def __init__(
+        self,
+        reason: str,
+        message: str,
+        waits_for: NativeKey | None = None,
+        *,
+        again: bool = False,
+    ) -> None:
         super().__init__(message)
         self.reason = reason
         self.message = message
         self.waits_for = waits_for
+        self.again = again
+        """No event says when that changes: it is looked at again after a while."""
 
 
 @dataclass(slots=True)
@@ -135,6 +144,8 @@ class Expander:
             wanted = self._wanted(row, mark)
         except Refused as refused:
             self._refuse(row, refused)
+            if refused.again:
+                return RequeueAfter(key, self._options.recheck_s, refused.message)
             return None
         self._natives[key] = tuple(comparing.native_key(body) for body in wanted)
         plan = self._plan(row, wanted)
@@ -185,7 +196,20 @@ class Expander:
             made = row.verbs.expand(obj, profile)
         except FieldError as bad:
             raise Refused("ExpansionFailed", f"{bad}.") from bad
+        for kind in dict.fromkeys(body["kind"] for body in made):
+            if kind in OPTIONAL and not self._caches.offers(kind):
+                raise Refused(results.FAILED, self._not_served(kind), again=True)
         return tuple(_canonical(body) for body in made)
+
+    def _not_served(self, kind: str) -> str:
+        native = NATIVES[kind]
+        named = f"{kind} ({native.api_version})"
+        if isinstance(self._caches.reflectors[kind].trouble, errors.Denied):
+            return (
+                f"The member process may not list {native.plural}.{native.group} in cluster"
+                f" {self._cluster}: its rights are those of an earlier release."
+            )
+        return f"Cluster {self._cluster} does not serve {named}, which the workload is to become."
 
     def _plan(self, row: SliceRow, wanted: Sequence[Mapping[str, Any]]) -> Plan:
         """What is next. No pods are made under an account of the slice's name that belongs to
@@ -204,7 +228,9 @@ class Expander:
         )
         if any(key[0] == "ServiceAccount" for key in plan.conflicts):
             plan.work = [
-                work for work in plan.work if work.takes_away or work.key[0] not in RUNS_PODS
+                work
+                for work in plan.work
+                if work.takes_away or work.key[0] not in (*RUNS_PODS, *CARRIES)
             ]
         return plan
 
@@ -308,9 +334,7 @@ class Expander:
         there."""
         namespace = row.key.namespace
         made = {comparing.native_key(body) for body in wanted}
-        templates = [
-            raw.mapping(body, "spec", "template") for body in wanted if body["kind"] in RUNS_PODS
-        ]
+        templates = [template for body in wanted for template in pod_templates(body)]
         if row.verbs.carried:
             templates = [row.verbs.pod_template(row.obj())]
         missing: set[NativeKey] = set()

@@ -116,13 +116,14 @@ def places(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Pl
 
 
 def likeness(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Hashable:
-    """All that the filters read of an ask: policy, tier and kind, and its project where a cluster
-    is not open to all. For a project claim without a binding the refusal names the namespace.
+    """All that the filters read of an ask: policy, tier, kind, what that becomes and whether two of
+    it may run at once, and its project where a cluster is not open to all. For a project claim
+    without a binding the refusal names the namespace.
     """
     claim: tuple[str, str] | None = None
     if _closed_to_some(snapshot, ledger):
         claim = (ask.project, "" if ask.project_bound else ask.key.namespace)
-    return number_of(ask.policy), claim, ask.tier, ask.key.kind
+    return number_of(ask.policy), claim, ask.tier, ask.key.kind, ask.exclusive, ask.needs
 
 
 def number_of(policy: Policy) -> int:

@@ -185,12 +185,16 @@ def _not_tolerated(taint: taints.Taint, policy: Policy) -> str:
 
 
 def refuses_missing_api(ask: Ask, cluster: ClusterView) -> str | None:
-    """It does not serve the kind. One whose discovery has not been read yet (no kinds at all) is
-    not judged.
+    """It does not serve the kind, or one that the workload becomes there. One whose discovery has
+    not been read yet (no kinds at all) is not judged.
     """
-    if serves(cluster.apis, ask.key.kind):
+    if not serves(cluster.apis, ask.key.kind):
+        return f"does not serve {ask.key.kind}"
+    lacking = [api for api in ask.needs if cluster.apis and api not in cluster.apis]
+    if not lacking:
         return None
-    return f"does not serve {ask.key.kind}"
+    kind, _, group = lacking[0].partition(".")
+    return f"does not serve {kind} ({group}), which the workload is to become there"
 
 
 def refuses_cordoned(ask: Ask, cluster: ClusterView) -> str | None:

@@ -102,3 +102,56 @@ def test_a_parameter_that_the_profile_does_not_know_is_refused_before_anything_i
     obj = workload("PinterestService", sidecars={"logs": {"level": "x"}})
     with pytest.raises(FieldError, match=r"spec\.sidecars\.logs\.level"):
         asks.ask(obj, registry.verbs_of("PinterestService"), DEFAULT_POLICY, PROFILE)
+
+
+def training(name: str = "web", **spec: Any) -> dict[str, Any]:
+    obj = workload("PinterestTrainingJob", **spec)
+    obj["metadata"]["name"] = name
+    return obj
+
+
+@pytest.mark.parametrize(
+    ("target", "needs"),
+    [
+        ("Auto", ()),
+        ("Jobs", ()),
+        ("JobSet", ("JobSet.jobset.x-k8s.io",)),
+        ("TrainJob", ("TrainJob.trainer.kubeflow.org",)),
+    ],
+)
+def test_a_training_job_needs_the_kind_that_it_is_handed_to(
+    target: str, needs: tuple[str, ...]
+) -> None:
+    verbs = registry.verbs_of("PinterestTrainingJob")
+    found = asks.ask(training(target=target, components=[{"name": "a"}]), verbs, DEFAULT_POLICY)
+    assert found.needs == needs
+
+
+@pytest.mark.parametrize(
+    ("name", "component", "path", "said"),
+    [
+        (
+            "web",
+            {"name": "actor", "replicas": 7, "podsPerJob": 3},
+            "spec.components[0].podsPerJob",
+            "7 pods are no multiple of it",
+        ),
+        (
+            "n" * 52,
+            {"name": "worker", "replicas": 2},
+            "spec.components[0].name",
+            "69 characters; in a JobSet there may be 63",
+        ),
+    ],
+)
+def test_what_a_job_set_cannot_hold_is_refused_in_words(
+    name: str, component: dict[str, Any], path: str, said: str
+) -> None:
+    refusal = registry.verbs_of("PinterestTrainingJob").refusal
+    by_jobs = training(name, framework="Custom", components=[component])
+    handed_over = training(name, framework="Custom", components=[component], target="JobSet")
+    assert refusal(by_jobs) is None
+    found = refusal(handed_over)
+    assert found is not None
+    assert found.path == path
+    assert said in found.message

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from federator.kinds.natives import RUNS_PODS
+from federator.kinds.natives import pod_templates
 from federator.kinds.shared import environment
 from federator.kinds.verbs import BARE, EXPANDER, Environment, SliceMark, newest_common
 from tests.unit.kinds.test_natives import CASES, expand, profile, slice_of
@@ -15,7 +15,7 @@ MARK = SliceMark(
 
 
 def pods(made: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
-    return [obj["spec"]["template"]["spec"] for obj in made if obj["kind"] in RUNS_PODS]
+    return [template["spec"] for obj in made for template in pod_templates(obj)]
 
 
 def containers(pod: dict[str, Any]) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ import yaml
 
 from federator.kinds import labels, read, registry
 from federator.kinds.jobset import natives as jobsets
-from federator.kinds.natives import RUNS_PODS
+from federator.kinds.natives import pod_templates
 from federator.kinds.pods import priorities
 from federator.kinds.shared import parts
 from federator.kinds.verbs import BARE, EXPANDER, Environment, SliceMark
@@ -158,6 +158,20 @@ spec:
   template:
     spec: {containers: [{name: main, image: "train:1"}]}
 """
+CUSTOM = """
+apiVersion: pinterest.com/v1beta1
+kind: PinterestTrainingJob
+metadata: {name: sim, namespace: ml, uid: host-uid}
+spec:
+  framework: Custom
+  subdomain: ring
+  completesWith: [leader]
+  components:
+  - {name: leader, replicas: 1}
+  - {name: actor, replicas: 6, podsPerJob: 3}
+  template:
+    spec: {containers: [{name: main, image: "train:1", envFrom: [{secretRef: {name: keys}}]}]}
+"""
 STATEFUL = """
 apiVersion: pinterest.com/v1beta1
 kind: PinterestStatefulSet
@@ -261,6 +275,12 @@ spec:
         startupProbe: {httpGet: {path: /started, port: health}, failureThreshold: 60}
         livenessProbe: {httpGet: {path: /alive, port: health}, periodSeconds: 20, terminationGracePeriodSeconds: 5}
 """
+
+
+def with_target(text: str, target: str) -> str:
+    return text.replace("\nspec:\n", f"\nspec:\n  target: {target}\n", 1)
+
+
 CASES = {
     "jobset-guarded": (GUARDED_JOBS, Share("east", 10, 10, 9, ((10, 19),)), True),
     "jobset-own-parts": (OWN_PARTS, Share("east", 3, 3, 9, ((4, 5), (9, 9))), False),
@@ -272,6 +292,21 @@ CASES = {
     "daemon-plain": (PLAIN_DAEMON, Share("east", 1, 1, 9, nodes=12), False),
     "training": (TRAINING, Share("east", 1, 1, 9, ((0, 0),), pods=(1, 2)), True),
     "training-tensorflow": (TENSORFLOW, Share("east", 1, 1, 9, ((0, 0),)), False),
+    "training-jobset": (
+        with_target(TRAINING, "JobSet"),
+        Share("east", 1, 1, 9, ((0, 0),), pods=(1, 2)),
+        True,
+    ),
+    "training-tensorflow-jobset": (
+        with_target(TENSORFLOW, "JobSet"),
+        Share("east", 1, 1, 9, ((0, 0),)),
+        False,
+    ),
+    "training-trainjob": (
+        with_target(CUSTOM, "TrainJob"),
+        Share("east", 1, 1, 9, ((0, 0),)),
+        False,
+    ),
     "statefulset": (STATEFUL, Share("east", 6, 6, 9, ((3, 6), (10, 11))), True),
     "statefulset-plain": (PLAIN_STATEFUL, Share("east", 2, 2, 9, ((0, 1),)), False),
     "jobset": (JOBS, Share("east", 120, 50, 9, ((100, 149), (150, 199), (300, 319))), True),
@@ -346,8 +381,8 @@ def test_every_native_is_marked_and_owned_but_for_a_service_account_that_may_be_
             if meta["name"] == "shared":
                 assert "ownerReferences" not in meta
                 assert names.WORKLOAD_UID_LABEL not in meta["labels"]
-            elif meta["name"] == "own-data":  # retained
-                assert "ownerReferences" not in meta
+            elif meta["name"] == "own-data" or obj["kind"] == "TrainingRuntime":
+                assert "ownerReferences" not in meta  # retained, or goes after another
             else:
                 assert meta["labels"][names.WORKLOAD_UID_LABEL] == "host-uid"
                 (owner,) = meta["ownerReferences"]
@@ -492,7 +527,7 @@ def test_each_tier_has_a_priority_class_that_pods_name_unless_they_name_their_ow
     )
     named = {case: expand(slice_of(text, share), None) for case, (text, share, _) in CASES.items()}
     pods = {
-        case: next(n["spec"]["template"]["spec"] for n in made if n["kind"] in RUNS_PODS)
+        case: next(template["spec"] for n in made for template in pod_templates(n))
         for case, made in named.items()
     }
     assert pods["service"]["priorityClassName"] == "federator-reserved"

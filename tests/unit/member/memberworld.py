@@ -332,3 +332,18 @@ def jobset(
             **spec,
         },
     }
+
+
+def training(name: str, **spec: Any) -> dict[str, Any]:
+    """A PinterestTrainingJob slice as a hub writes it: a master and two workers."""
+    return {
+        "apiVersion": "pinterest.com/v1beta1",
+        "kind": "PinterestTrainingJob",
+        "metadata": {"name": name, "namespace": "feed", "labels": labels()},
+        "spec": {
+            "components": [{"name": "master"}, {"name": "worker", "replicas": 2}],
+            "template": template(),
+            "slice": block(ranges="0"),
+            **spec,
+        },
+    }

@@ -150,6 +150,21 @@ def test_a_closed_cluster_takes_nothing_new_but_keeps_what_it_holds(
     assert counts(grown) == {"a": 3, "b": 5}
 
 
+def test_only_a_cluster_that_serves_what_a_workload_becomes_takes_it() -> None:
+    kinds = frozenset({"PinterestService.pinterest.com"})
+    api = "JobSet.jobset.x-k8s.io"
+    snapshot = fleet(cluster("a", 20, apis=kinds), cluster("b", 4, apis=kinds | {api}))
+    handed_over = dataclasses.replace(service(4), needs=(api,))
+    assert counts(decide(service(4), snapshot)) == {"a": 3, "b": 1}
+    decision = decide(handed_over, snapshot)
+    assert counts(decision) == {"b": 4}
+    said = next(one for one in decision.verdicts if one.cluster == "a")
+    assert said.reason is Reason.API_NOT_AVAILABLE
+    assert said.message == (
+        "cluster a does not serve JobSet (jobset.x-k8s.io), which the workload is to become there"
+    )
+
+
 @pytest.mark.parametrize(
     ("gone", "under"),
     [
