@@ -123,7 +123,8 @@ def likeness(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Hashable:
     claim: tuple[str, str] | None = None
     if _closed_to_some(snapshot, ledger):
         claim = (ask.project, "" if ask.project_bound else ask.key.namespace)
-    return number_of(ask.policy), claim, ask.tier, ask.key.kind, ask.exclusive, ask.needs
+    apart = ask.exclusive, ask.guarded
+    return number_of(ask.policy), claim, ask.tier, ask.key.kind, apart, ask.needs
 
 
 def number_of(policy: Policy) -> int:
