@@ -123,7 +123,15 @@ def key_of(work: Work) -> WorkloadKey:
     """The key of the object that the work would be, or was."""
     if work.recorded is not None:
         return work.recorded.ask.key
-    return names.key(KIND_OF.get(work.kind, JOB_KIND), work.namespace, work.id)
+    return names.key(*identity(work))
+
+
+def identity(work: Work) -> tuple[str, str, str]:
+    """Kind, namespace and name of that object."""
+    if work.recorded is not None:
+        key = work.recorded.ask.key
+        return key.kind, key.namespace, key.name
+    return KIND_OF.get(work.kind, JOB_KIND), work.namespace, work.id
 
 
 def _as_gang(policy: Policy) -> Policy:

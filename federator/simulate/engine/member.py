@@ -6,9 +6,9 @@ in a cluster, and the report shows it.
 """
 
 import bisect
-from collections import Counter
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 import numpy as np
@@ -30,6 +30,8 @@ _Row = tuple[int, tuple[int, ...]]
 """Equal nodes: their make, and what is free on each, by the names of the member."""
 _Order = tuple[int, tuple[tuple[str, int], ...], int]
 _NONE: Final[Bound] = ()
+_SCORES: Final = 4096
+"""Rows of which is remembered how they score."""
 
 
 _seen, _capacity = quickly(ClusterView), quickly(Capacity)
@@ -55,7 +57,7 @@ def _row(row: NodeRow, names: tuple[str, ...], free: tuple[int, ...], count: int
 
 
 class Member:
-    """`free[r, n]` is the free amount of resource `names[r]` on node n."""
+    """Nodes by number, kept by row: nodes of one make with the same free amounts."""
 
     def __init__(
         self, view: ClusterView, shapes: Shapes, changed: Callable[[], None] = _nobody_listens
@@ -76,23 +78,30 @@ class Member:
             len(self.names), len(rows)
         )[:, self._make_of]
         left = [[self._left(row, name) for row in rows] for name in self.names]
-        self.free: Ints = np.array(left, dtype=np.int64).reshape(len(self.names), len(rows))[
+        self._free: Ints = np.array(left, dtype=np.int64).reshape(len(self.names), len(rows))[
             :, self._make_of
         ]
+        """[r, n]: of resource `names[r]` on node n; of nodes in `_stale` not as it is now."""
+        self._stale: set[int] = set()
         scored = [self.names.index(name) if name in self.names else -1 for name in binding.SCORED]
         self._scored = [place for place in scored if place >= 0]
+        one_by = binding.inverse([sizes[place] for place in self._scored])
+        self._one_by: list[list[float]] = one_by.reshape(len(self._scored), len(rows)).T.tolist()
+        """[make, scored]: 1 / allocatable."""
         self._inverse = binding.inverse(self.allocatable[self._scored].tolist()).reshape(
-            len(self._scored), self.free.shape[1]
+            len(self._scored), self._free.shape[1]
         )
-        self._one_each = np.ones(self.free.shape[1], dtype=np.int64)
+        self._one_each = np.ones(self._free.shape[1], dtype=np.int64)
         self._takes: dict[int, _Take] = {}
         """By the identity of the shape: hashing one costs more than all that is looked up."""
         self._at: list[_Row] = list(
-            zip(self._make_of.tolist(), map(tuple, self.free.T.tolist()), strict=True)
+            zip(self._make_of.tolist(), map(tuple, self._free.T.tolist()), strict=True)
         )
         """Node -> its row."""
-        self._rows: dict[_Row, int] = dict(Counter(self._at))
-        """Row of equal nodes -> how many."""
+        self._rows: dict[_Row, list[int]] = {}
+        """Row of equal nodes -> the nodes, rising."""
+        for node, row in enumerate(self._at):
+            self._rows.setdefault(row, []).append(node)
         self._summary = _Summary(self._makes, {make for make, _ in self._rows}, self.names)
         self._order = {row: self._summary.order(row) for row in self._rows}
         """Row -> its place among the rows, as a sort key."""
@@ -120,7 +129,15 @@ class Member:
 
     @property
     def nodes(self) -> int:
-        return int(self.free.shape[1])
+        return len(self._at)
+
+    @property
+    def free(self) -> Ints:
+        """[r, n]: the free amount of resource `names[r]` on node n. Not to be changed."""
+        for node in self._stale:
+            self._free[:, node] = self._at[node][1]
+        self._stale.clear()
+        return self._free
 
     def total(self, name: str) -> int:
         """Allocatable of a resource, over all nodes."""
@@ -178,21 +195,32 @@ class Member:
         return bound
 
     def _bind_one(self, shape: PodShape) -> Bound:
-        """As `binding.spread`: to the first node of those with the best score."""
+        """As `binding.spread`: to the first node of those with the best score. Equal nodes score
+        alike, and mostly as when they were asked for last."""
         take = self._take(shape)
-        need = take.need
-        if need is None or not self.free.shape[1]:
+        best, first, scores = -math.inf, -1, take.scores
+        for row, nodes_there in self._rows.items():
+            score = scores.get(row)
+            if score is None:
+                score = scores[row] = self._score(take, row)
+            if score > best or (score == best and nodes_there[0] < first):
+                best, first = score, nodes_there[0]
+        if first < 0:
             return _NONE
-        fits: NDArray[np.bool_] = np.logical_and.reduce(self.free >= need[:, None])
-        if take.admitted is not None:
-            fits &= take.admitted
-        if self._scored:
-            fits &= (score := self._openness(shape, 1)) >= score.max(where=fits, initial=-np.inf)
-        node = int(fits.argmax())
-        if not fits[node]:
-            return _NONE
-        self._move(shape, ((node, 1),), -1)
-        return ((node, 1),)
+        if len(scores) > _SCORES:
+            scores.clear()
+        self._move(shape, ((first, 1),), -1)
+        return ((first, 1),)
+
+    def _score(self, take: "_Take", row: _Row) -> float:
+        """Of one more copy on a node of the row, as `binding.openness`; -inf where none fits."""
+        make, free = row
+        if take.need is None or (take.makes is not None and not take.makes[make]):
+            return -math.inf
+        if any(have < need for have, need in zip(free, take.each, strict=True)):
+            return -math.inf
+        parts = zip(self._scored, self._one_by[make], strict=True)
+        return sum(((free[at] - take.each[at]) * one_by for at, one_by in parts), 0.0)
 
     def unbind(self, shape: PodShape, bound: Bound) -> None:
         """The copies are gone from their nodes."""
@@ -201,12 +229,10 @@ class Member:
     def report(self, includes_seq: int) -> ClusterView:
         """The cluster as it reports itself now; every decision so far is in it."""
         if self._reported is None:
-            present = self._rows.copy()
+            present = {row: len(nodes_there) for row, nodes_there in self._rows.items()}
             nodes_left = self._summary.nodes(present, self._in_order())
             rows = Columned(nodes_left, lambda: self._summary.rows(present))
-            capacity = _capacity(
-                rows, _Copies(self, self._shapes, self.free), includes_seq, packs=self._packs
-            )
+            capacity = _capacity(rows, _Copies(self, self._shapes), includes_seq, packs=self._packs)
             self._reported = _seen(**self._facts, capacity=capacity)
         return self._reported
 
@@ -214,7 +240,7 @@ class Member:
         """The rows as `nodes.row_key` sorts them: by their count only where makes are alike."""
         if self._summary.distinct:
             return [row for _, row in self._listed]
-        return sorted(self._rows, key=lambda row: (self._order[row], self._rows[row]))
+        return sorted(self._rows, key=lambda row: (self._order[row], len(self._rows[row])))
 
     def change(self, **facts: object) -> None:
         """Other facts of the cluster, such as `cordoned`."""
@@ -230,17 +256,20 @@ class Member:
         rows, order, listed = self._rows, self._order, self._listed
         for node, copies in bound:
             before = self._at[node]
-            rows[before] -= 1
-            if not rows[before]:
+            there = rows[before]
+            if len(there) == 1:
                 del rows[before], listed[bisect.bisect_left(listed, (order.pop(before), before))]
+            else:
+                del there[bisect.bisect_left(there, node)]
             times = sign * copies
             free = [left + each * times for left, each in zip(before[1], take.each, strict=True)]
-            self.free[:, node] = free
             after = self._at[node] = (before[0], tuple(free))
-            if after not in rows:
-                rows[after], order[after] = 0, self._summary.order(after)
+            self._stale.add(node)
+            if after in rows:
+                bisect.insort(rows[after], node)
+            else:
+                rows[after], order[after] = [node], self._summary.order(after)
                 bisect.insort(listed, (order[after], after))
-            rows[after] += 1
         self.moves += 1
         self._reported = None
         self._tell()
@@ -274,12 +303,14 @@ class Member:
             and (not models or make.model in models)
             for make in self._makes
         ]
+        all_admitted = all(admitted)
         return _Take(
             shape=shape,
             each=each,
             need=np.array(each, dtype=np.int64) if all_named else None,
             scored=np.array(scored, dtype=np.int64).reshape(len(scored), 1),
-            admitted=None if all(admitted) else np.array(admitted, dtype=np.bool_)[self._make_of],
+            makes=None if all_admitted else admitted,
+            admitted=None if all_admitted else np.array(admitted, dtype=np.bool_)[self._make_of],
         )
 
 
@@ -294,8 +325,12 @@ class _Take:
     """As `each`; None when no node has one of the resources."""
     scored: Ints
     """What it takes of the resources that are scored, as a column."""
+    makes: Sequence[bool] | None
+    """The makes that it may use by taints and GPU model; None for all."""
     admitted: NDArray[np.bool_] | None
-    """The nodes that it may use by taints and GPU model; None for all."""
+    """The nodes of these makes; None for all."""
+    scores: dict[_Row, float] = field(default_factory=dict)
+    """Row -> score of one more copy there, as far as it was asked for."""
 
 
 class _Summary:
@@ -346,17 +381,20 @@ class _Summary:
     def nodes(self, rows: Mapping[_Row, int], every: Sequence[_Row]) -> Nodes:
         """The rows as room; `every` is their order."""
         free = [[amounts[place] for _, amounts in every] for place in self._places]
+        counts = [rows[row] for row in every]
+        kinds = [self._kind[make] for make, _ in every]
         if self._endless and PODS in self._names:
             pods = free[self._names.index(PODS)]
             pods[:] = [
                 UNLIMITED if make in self._endless else left
                 for (make, _), left in zip(every, pods, strict=True)
             ]
+        columns = np.array([*free, counts, kinds], dtype=np.int64)
         return Nodes(
             self._names,
-            np.array([rows[row] for row in every], dtype=np.int64),
-            np.array(free, dtype=np.int64).reshape(len(self._names), len(every)),
-            np.array([self._kind[make] for make, _ in every], dtype=np.int64),
+            columns[-2],
+            columns[:-2],
+            columns[-1],
             makes=self._makes,
             most_rows=len(every) + nodes.MAX_ROWS_KEPT,
         )
@@ -373,13 +411,12 @@ class _Copies(Mapping[str, int]):
     when they are asked for, and hold until the next copy is bound.
     """
 
-    def __init__(self, member: Member, shapes: Shapes, free: Ints) -> None:
+    def __init__(self, member: Member, shapes: Shapes) -> None:
         self._member = member
         self._shapes = shapes
-        self._free = free
 
     def __getitem__(self, key: str) -> int:
-        return int(self._member.heights(self._shapes.special[key], self._free).sum())
+        return int(self._member.heights(self._shapes.special[key]).sum())
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._shapes.special)

@@ -24,7 +24,7 @@ from federator.scheduling.queueing_hints import Hint, HintKind
 from federator.scheduling.write_order import Decided
 from federator.simulate.demand import Scaling, Work
 from federator.simulate.engine import events
-from federator.simulate.engine.asks import key_of
+from federator.simulate.engine.asks import identity, key_of
 from federator.simulate.engine.recording import Recording
 from federator.simulate.engine.running import Running
 from federator.simulate.engine.world import World
@@ -66,7 +66,7 @@ def _check(inputs: Inputs) -> None:
     ):
         if any(later < sooner for sooner, later in itertools.pairwise(times)):
             raise ValueError(f"the {what} of a simulation are to be in the order of their times")
-    if len({key_of(work) for work in inputs.works}) < len(inputs.works):
+    if len(set(map(identity, inputs.works))) < len(inputs.works):
         raise ValueError("a simulation names a work twice")
 
 
@@ -131,10 +131,11 @@ class _Simulation:
     def _next(self, changed: int) -> int | None:
         """The next instant at which something happens; None when nothing is left."""
         works, changes = self.inputs.works, self.inputs.events
-        times = [heap[0][0] for heap in (self._ends, self._due) if heap]
-        times += [
-            at_s for at_s in (self.world.drains.next_s, self.world.back_s) if at_s is not None
-        ]
+        times = [at_s for at_s in (self.world.drains.next_s, self.world.back_s) if at_s is not None]
+        if self._ends:
+            times.append(self._ends[0][0])
+        if self._due:
+            times.append(self._due[0][0])
         if self._submitted < len(works):
             times.append(works[self._submitted].submit_s)
         if self._scaled < len(self._steps):

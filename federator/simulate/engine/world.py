@@ -124,7 +124,7 @@ class World:
     @property
     def back_s(self) -> int | None:
         """When the first work that is barred may be put again."""
-        return min(self._barred.values(), default=None)
+        return min(self._barred.values()) if self._barred else None
 
     def come_back(self) -> list[WorkloadKey]:
         """The works that are not barred any more."""
