@@ -393,11 +393,16 @@ class Ask:
         return bool(self.shape.parts) or self.shape.every_node or self.policy.require_all
 
     @property
+    def at_once(self) -> int:
+        """Copies that it wants to run at once."""
+        return max(min(self.slots, self.count) if self.unit is Unit.SHARDS else self.count, 0)
+
+    @property
     def components(self) -> tuple[Component, ...]:
         """The pods it consists of: those of a gang, or one component of equal pods."""
         if self.shape.parts:
             return self.shape.parts
-        count = max(min(self.slots, self.count) if self.unit is Unit.SHARDS else self.count, 0)
+        count = self.at_once
         return (
             Component(str(self.unit), self.shape, count, count if self.policy.require_all else 0),
         )

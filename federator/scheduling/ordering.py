@@ -8,9 +8,8 @@ already queued for it: a project with a thousand asks does not go before one wit
 """
 
 import heapq
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from fractions import Fraction
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from federator.model.ask import Ask, Tier
@@ -21,6 +20,7 @@ from federator.placement.room.ledger import Ledger
 from federator.placement.selection import candidates
 
 _WEIGHTLESS: Final = 1_000_000
+"""With weight 0 a share counts like more than all there is."""
 _RANK: Final = {tier: rank for rank, tier in enumerate(Tier)}
 
 
@@ -35,22 +35,27 @@ def order(
     aged = sorted(asks, key=_age)
     if len(aged) < 2:
         return aged
-    places = _places(aged, ledger) if ledger is not None else {}
-    bands: dict[tuple[int, int, int], dict[str, list[Ask]]] = {}
+    alike: dict[tuple[int, int], list[Ask]] = {}
     for ask in aged:
-        band = (*_standing(ask), places.get(ask.uid, 0))
-        bands.setdefault(band, {}).setdefault(ask.project, []).append(ask)
-    usage = dict(commitments.usage_by_project()) if commitments is not None else {}
-    weights = _weights(ledger) if ledger is not None else {}
-    total = ZERO
-    for amounts in usage.values():
-        total = total + amounts
-    for ask in aged:
-        total = total + demand(ask)
+        alike.setdefault(_standing(ask), []).append(ask)
+    shares = _Shares(aged, commitments, _weights(ledger) if ledger is not None else {})
     ordered: list[Ask] = []
-    for key in sorted(bands):
-        ordered += _interleave(bands[key], usage, total, weights)
+    for _, equals in sorted(alike.items()):
+        for band in _bands(equals, ledger):
+            ordered += _interleave(band, shares)
     return ordered
+
+
+def _bands(equals: list[Ask], ledger: Ledger | None) -> Iterator[dict[str, list[Ask]]]:
+    """Asks of one tier and priority by project, those that fit on the fewest nodes first."""
+    bands: dict[int, dict[str, list[Ask]]] = {}
+    places = (
+        _places(equals, ledger) if ledger is not None and len(equals) > 1 else [0] * len(equals)
+    )
+    for ask, fits in zip(equals, places, strict=True):
+        bands.setdefault(fits, {}).setdefault(ask.project, []).append(ask)
+    for fits in sorted(bands):
+        yield bands[fits]
 
 
 def _weights(ledger: Ledger) -> dict[str, int]:
@@ -64,37 +69,59 @@ def _weights(ledger: Ledger) -> dict[str, int]:
 
 def demand(ask: Ask) -> Resources:
     """What the ask would hold if all of it were placed."""
+    if not ask.shape.parts:
+        return ask.shape.requests * ask.at_once
     total = ZERO
     for component in ask.components:
         total = total + component.shape.requests * component.count
     return total
 
 
-def dominant_share(usage: Resources, total: Resources) -> Fraction:
-    """The largest fraction that the usage has of any resource of the total.
+class _Shares:
+    """Dominant shares of projects: the largest fraction that one has of any resource of all that is
+    used or asked for, by the weight of its quota. Integers that compare as these fractions do.
 
-    usage cpu 10, memory 4 of total cpu 100, memory 10: max(0.1, 0.4) = 0.4
+    used cpu 10, memory 4 of total cpu 100, memory 10: max(0.1, 0.4) = 0.4, of 1000 * 10 is 400
     """
-    return max(
-        (Fraction(amount, total[name]) for name, amount in usage.items() if total[name] > 0),
-        default=Fraction(0),
-    )
+
+    def __init__(
+        self, asks: Iterable[Ask], commitments: Commitments | None, weights: Mapping[str, int]
+    ) -> None:
+        self._usage = commitments.usage_by_project() if commitments is not None else {}
+        total = ZERO
+        for amounts in (*self._usage.values(), *map(demand, asks)):
+            total = total + amounts
+        whole = math.lcm(*(amount for amount in total.values() if amount > 0))
+        self._scale = {name: whole // amount for name, amount in total.items() if amount > 0}
+        least = math.lcm(*(weight for weight in weights.values() if weight))
+        self._least, self._by_weight = (
+            least,
+            {
+                project: least // weight if weight else least * _WEIGHTLESS
+                for project, weight in weights.items()
+            },
+        )
+
+    def of(self, project: str) -> int:
+        scale, usage = self._scale, self._usage.get(project, ZERO)
+        shares = [amount * scale[name] for name, amount in usage.items() if name in scale]
+        return max(shares, default=0) * self._by_weight.get(project, self._least)
+
+    def queue(self, ask: Ask) -> None:
+        """The ask counts for its project from now on."""
+        self._usage[ask.project] = self._usage.get(ask.project, ZERO) + demand(ask)
 
 
-def _places(asks: Iterable[Ask], ledger: Ledger) -> dict[str, int]:
-    """uid -> number of nodes on which one copy fits; only for asks that share tier and priority
-    with another."""
-    alike = Counter(map(_standing, asks))
+def _places(asks: Iterable[Ask], ledger: Ledger) -> list[int]:
+    """On how many nodes one copy of each ask fits."""
     counted: dict[object, int] = {}
-    places: dict[str, int] = {}
+    places: list[int] = []
     for ask in asks:
-        if alike[_standing(ask)] < 2:
-            continue
-        number = candidates.number_of(ask.policy)
-        key = (number, ask.project, ask.tier, ask.key.kind, ask.shape)
-        if key not in counted:
-            counted[key] = candidates.nodes_with_room(ask, ledger)
-        places[ask.uid] = counted[key]
+        key = (candidates.likeness(ask, ledger.snapshot, ledger), id(ask.shape))
+        fits = counted.get(key)
+        if fits is None:
+            fits = counted[key] = candidates.nodes_with_room(ask, ledger)
+        places.append(fits)
     return places
 
 
@@ -107,39 +134,26 @@ def _standing(ask: Ask) -> tuple[int, int]:
     return _RANK[ask.tier], -ask.priority
 
 
-def _interleave(
-    queues: Mapping[str, list[Ask]],
-    usage: dict[str, Resources],
-    total: Resources,
-    weights: Mapping[str, int],
-) -> list[Ask]:
-    heads = [
-        (
-            _weighed(dominant_share(usage.get(project, ZERO), total), weights.get(project, 1)),
-            _age(queue[0]),
-            project,
-            0,
-        )
-        for project, queue in queues.items()
-    ]
+def _interleave(queues: Mapping[str, list[Ask]], shares: _Shares) -> list[Ask]:
+    if len(queues) == 1:
+        ((_, queue),) = queues.items()
+        for ask in queue:
+            shares.queue(ask)
+        return queue
+    heads = [(shares.of(project), _age(queue[0]), project, 0) for project, queue in queues.items()]
     heapq.heapify(heads)
     ordered: list[Ask] = []
     while heads:
         _, _, project, at = heads[0]
         queue = queues[project]
         ordered.append(queue[at])
-        usage[project] = usage.get(project, ZERO) + demand(queue[at])
+        shares.queue(queue[at])
         if at + 1 < len(queue):
-            share = _weighed(dominant_share(usage[project], total), weights.get(project, 1))
-            heapq.heapreplace(heads, (share, _age(queue[at + 1]), project, at + 1))
+            head = (shares.of(project), _age(queue[at + 1]), project, at + 1)
+            heapq.heapreplace(heads, head)
         else:
             heapq.heappop(heads)
     return ordered
-
-
-def _weighed(share: Fraction, weight: int) -> Fraction:
-    """A share by a weight; with weight 0 it counts like more than all there is."""
-    return share / weight if weight else share * _WEIGHTLESS
 
 
 def _age(ask: Ask) -> tuple[float, WorkloadKey, str]:

@@ -3,6 +3,7 @@ stay valid.
 """
 
 import dataclasses
+from fractions import Fraction
 from random import Random
 from typing import Any
 
@@ -83,6 +84,58 @@ def test_the_order_does_not_depend_on_how_the_batch_was_collected(
 ) -> None:
     apart = [dataclasses.replace(ask, uid=f"uid-{i}") for i, ask in enumerate(asks)]
     assert ordering.order(apart) == ordering.order(apart[::-1])
+
+
+amounts = st.builds(
+    lambda cpu, memory: PodShape(Resources({"cpu": cpu, "memory": memory, "pods": 1})),
+    st.integers(0, 5000),
+    st.integers(0, 1 << 34),
+)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 9), amounts), max_size=10),
+    st.dictionaries(st.sampled_from("abc"), st.tuples(st.integers(1, 9), amounts)),
+    st.dictionaries(st.sampled_from("abc"), st.integers(0, 4)),
+)
+def test_shares_are_compared_as_exact_fractions(
+    wanted: list[tuple[str, int, PodShape]],
+    holds: dict[str, tuple[int, PodShape]],
+    weights: dict[str, int],
+) -> None:
+    asks = [
+        service(copies, name=f"w{at}", project=project, created_s=float(at), shape=shape)
+        for at, (project, copies, shape) in enumerate(wanted)
+    ]
+    commitments = Commitments()
+    for project, (copies, shape) in holds.items():
+        holder = service(copies, name=f"held-{project}", project=project, shape=shape)
+        commitments.record(commitment(holder, held(a=copies)))
+    quotas = [
+        QuotaAccount(project, projects=frozenset({project}), weight=weight)
+        for project, weight in weights.items()
+    ]
+
+    ordered = ordering.order(asks, commitments, commitments.open(fleet(quotas=quotas)))
+
+    used = dict(commitments.usage_by_project())
+    total: dict[str, int] = {}
+    for each in (*used.values(), *(ask.shape.requests * ask.count for ask in asks)):
+        for name, amount in each.items():
+            total[name] = total.get(name, 0) + amount
+
+    def share(project: str) -> Fraction:
+        mine = used.get(project, Resources())
+        parts = [Fraction(amount, total[name]) for name, amount in mine.items()]
+        weight = Fraction(weights.get(project, 1)) or Fraction(1, 1_000_000)
+        return max(parts, default=Fraction(0)) / weight
+
+    left = list(asks)
+    for ask in ordered:
+        assert ask is min(left, key=lambda one: (share(one.project), one.created_s))
+        left.remove(ask)
+        mine = used.get(ask.project, Resources())
+        used[ask.project] = mine + ask.shape.requests * ask.count
 
 
 WIDE = Policy()
