@@ -211,6 +211,8 @@ class Commitment:
     @property
     def copies(self) -> int:
         """Pods that may run at once, over all clusters."""
+        if len(self.holdings) == 1:
+            return copies_of(self.holdings[0])
         return sum([copies_of(holding) for holding in self.holdings])
 
     @property
@@ -226,12 +228,13 @@ class Commitment:
 
     def without(self, done: Ranges) -> "Commitment":
         """The commitment when exactly these shards are done: they hold neither room nor quota."""
-        if not any(holding.ranges for holding in self.holdings):
-            return self
-        left = [remaining(holding, done) for holding in self.holdings]
-        if all(map(operator.is_, left, self.holdings)):
-            return self
-        return replace(self, holdings=tuple(left))
+        left = [
+            remaining(holding, done) if holding.ranges else holding for holding in self.holdings
+        ]
+        for now, before in zip(left, self.holdings, strict=True):
+            if now is not before:
+                return replace(self, holdings=tuple(left))
+        return self
 
 
 _commitment = quickly(Commitment)

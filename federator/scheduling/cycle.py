@@ -36,7 +36,7 @@ from federator.scheduling.waiting.releases import Releases
 from federator.scheduling.waiting.reservations import Reservation, Reservations
 from federator.scheduling.write_order import Decided, Effect
 
-_decided = quickly(Decided)
+_decided, _turn = quickly(Decided), quickly(Turn)
 STOPS_S: Final = 60.0
 """What waits for shards to stop elsewhere is looked at again after this: nothing tells that a write
 which was under way has not arrived."""
@@ -129,7 +129,7 @@ def run(
     `seq` returns the number of the next decision. The queue and the commitments are only read.
     """
     ledger = commitments.open(snapshot)
-    turns = {entry.key: Turn(entry, entry.key) for entry in heads}
+    turns = {(key := entry.ask.key): _turn(entry, key) for entry in heads}
     staged = stage.run(heads, commitments, ledger)
     terms = preempting.Terms(ledger.tree, snapshot.as_of, pace)
     leaving = preempting.turns(staged, turns, commitments, others, terms)

@@ -14,6 +14,7 @@ from typing import Final
 from federator.model.ask import Admitted, Ask, Unit
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import FleetSnapshot, Holding, copies_of, remaining
+from federator.model.quickly import quickly
 from federator.model.resources import PODS, Resources
 from federator.model.shards import Ranges
 from federator.placement import engine, exclusive, inputs, ordinals
@@ -33,6 +34,9 @@ class Judged:
     under: Ask
     reason: Reason = Reason.CHOSEN
     why: str = ""
+
+
+_judged = quickly(Judged)
 
 
 def decide(
@@ -103,7 +107,7 @@ def judge(
 ) -> Judged:
     """Whether an edit of running copies is admitted. `per_cluster` as in `engine.decide`."""
     if admitted is None or not held or ask.suspended:
-        return Judged(ask)
+        return _judged(ask)
     mine = {holding.cluster: copies_of(remaining(holding, finished)) for holding in held}
     mine = {cluster: copies for cluster, copies in mine.items() if copies > 0}
     if not mine:

@@ -71,8 +71,8 @@ class Commitments:
         self._bases: dict[str, Base] = {}
         self._world: tuple[World, Mapping[str, ClusterView]] | None = None
         """The room of all clusters as last asked for, and the clusters that it was made of."""
-        self._readers: weakref.WeakSet[object] = weakref.WeakSet()
-        """Who may read that room still."""
+        self._readers: list[weakref.ref[object]] = []
+        """Who may read that room still, and some that are gone."""
         self._touched: set[str] = set()
         """Clusters where what is charged may have changed since."""
         self._judged: tuple[Mapping[str, ClusterView], dict[Any, Any]] = ({}, {})
@@ -269,7 +269,8 @@ class Commitments:
         charged (`World.copy`).
         """
         world = self._refreshed(snapshot)
-        self._readers.add(reader)
+        self._readers = [ref for ref in self._readers if ref() is not None]
+        self._readers.append(weakref.ref(reader))
         return world
 
     def _refreshed(self, snapshot: FleetSnapshot) -> World:
@@ -279,14 +280,14 @@ class Commitments:
             world, before = self._world
             changed = {name for name in others if not _same_report(before[name], clusters[name])}
             changed |= touched & clusters.keys()
-            if changed and len(self._readers):
+            if changed and any(ref() is not None for ref in self._readers):
                 world = world.copy()  # ledgers above the former snapshot go on reading it
-                self._readers = weakref.WeakSet()
+                self._readers = []
             if all(world.put(name, self._opened(clusters[name])) for name in sorted(changed)):
                 self._world = (world, clusters)
                 return world
         world = World({name: self._opened(clusters[name]) for name in sorted(clusters)})
-        self._world, self._readers = (world, clusters), weakref.WeakSet()
+        self._world, self._readers = (world, clusters), []
         return world
 
     def _opened(self, view: ClusterView) -> Opened | None:
@@ -306,6 +307,8 @@ class Commitments:
             decided 4 (seq 5), 10 (seq 7), 2 (seq 9): a summary up to 5 leaves 10 - 4 = 6 charged,
             one up to 7 leaves 0
         """
+        if self._is_covered(cluster, includes_seq):
+            return []
         self._tidy(cluster, includes_seq)
         recent, missed = self._recent_of(cluster), self._missed.get(cluster)
         if not missed and (not recent or recent[-1][0] <= includes_seq):
@@ -319,6 +322,13 @@ class Commitments:
             ).items():
                 charges[shape] = charges.get(shape, 0) + copies
         return list(charges.items())
+
+    def _is_covered(self, cluster: str, includes_seq: int) -> bool:
+        """Whether a summary plainly includes everything, and nothing is left to tidy."""
+        if self._leaving.get(cluster) or self._missed.get(cluster) or cluster in self._unsorted:
+            return False
+        recent = self._recent.get(cluster)
+        return not recent or recent[-1][0] <= includes_seq
 
     def as_now(self, uid: str, counted: Mapping[str, int], *, ends: bool = False) -> "Commitments":
         """A copy for deciding about this one workload elsewhere, even in another thread: what it

@@ -201,7 +201,10 @@ class Ledger:
 
     def hold(self, commitment: Commitment) -> None:
         """Sets what the workload holds, replacing what was charged before; room does not change."""
-        self._hold(commitment.uid, commitment)
+        if self._commitments.get(commitment.uid) == commitment:
+            self._commitments[commitment.uid] = commitment  # which charges the same
+        else:
+            self._hold(commitment.uid, commitment)
 
     def commit(self, commitment: Commitment, grown: Mapping[str, int]) -> None:
         """New holdings of one workload: quota is held for them instead of the former ones, and room

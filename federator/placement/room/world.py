@@ -68,9 +68,10 @@ class Opened:
         for shape, copies in uncovered:
             left = left.charge(shape, copies, packs=packs)
             headroom = None if headroom is None else headroom - shape.requests * copies
-        return cls(base, left, dict(uncovered), headroom)
+        return _opened(base, left, dict(uncovered), headroom)
 
 
+_opened = quickly(Opened)
 _NO_NODES: Final = Nodes.of(())
 
 

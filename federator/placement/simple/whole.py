@@ -16,12 +16,16 @@ from federator.placement.selection import candidates
 from federator.placement.simple.classes import Class
 
 _MIX: Final = np.uint64(candidates.MIX)
+_FEW: Final = 64
+"""Up to this number of clusters lists are faster than columns."""
 _COMPARED: Final = 1 << 50
 """The most room of a cluster of which scores are worked out in columns."""
 
 
 def best(ask: Ask, like: Class, rooms: Ints, *, by_name: bool) -> int | None:
     """The cluster that gets the copy, as `Crowd.best`; None when none has room."""
+    if rooms.size <= _FEW:
+        return _best_of_few(ask, like, rooms.tolist(), by_name=by_name)
     weights = like.field.weights
     for level in like.levels:
         if weights is None:
@@ -36,6 +40,26 @@ def best(ask: Ask, like: Class, rooms: Ints, *, by_name: bool) -> int | None:
             return int(first[0])
         order = (like.field.marks[first] ^ np.uint64(names.stable_order(ask.uid))) * _MIX
         return int(first[order.argmin()])
+    return None
+
+
+def _best_of_few(ask: Ask, like: Class, rooms: list[int], *, by_name: bool) -> int | None:
+    """As `best`, with lists."""
+    fixed = None if like.field.weights is None else like.field.weights.tolist()
+    for members in like.members:
+        top, first = 0, list[int]()
+        for at in members:
+            room = rooms[at]
+            weight = room if fixed is None or room <= 0 else fixed[at]
+            if weight > top:
+                top, first = weight, [at]
+            elif weight == top > 0:
+                first.append(at)
+        if len(first) > 1 and not by_name:
+            mine, marks = names.stable_order(ask.uid), like.marks
+            first.sort(key=lambda at: (marks[at] ^ mine) * candidates.MIX & candidates.MASK)
+        if first:
+            return first[0]
     return None
 
 

@@ -60,6 +60,8 @@ class Given:
 
     def of(self, key: WorkloadKey, uid: str) -> Noticed | None:
         """What it was told that still stands."""
+        if not self._noticed:
+            return None
         of_uid, noticed = self._noticed.get(key, ("", None))
         return noticed if of_uid == uid else None
 
@@ -82,6 +84,8 @@ class Given:
     def forget(self, key: WorkloadKey) -> list[WorkloadKey]:
         """A workload is gone: it leaves for nobody, and nobody for it. Returns who is told nothing
         any more."""
+        if not self._noticed:
+            return []
         self._noticed.pop(key, None)
         void = [other for other, (_, entry) in self._noticed.items() if entry.by == key]
         for other in void:
