@@ -8,7 +8,7 @@ hold (`Decided.after`) in the commitments.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -16,7 +16,7 @@ from federator.model import seq as seqs
 from federator.model import shards
 from federator.model.ask import Ask, Unit
 from federator.model.decision import Decision, Share
-from federator.model.fleet import Commitment, FleetSnapshot
+from federator.model.fleet import Commitment, FleetSnapshot, Holding
 from federator.model.names import WorkloadKey
 from federator.model.quickly import quickly
 from federator.model.shards import Ranges
@@ -67,6 +67,8 @@ class Cycle:
     """Copies that leave and count for the pace."""
     room_takers: frozenset[WorkloadKey] = frozenset()
     """For whom others leave because they have no room."""
+    claims: Mapping[WorkloadKey, Entry] = field(default_factory=dict)
+    """Those that were decided and wait for quota which others give up in this cycle."""
 
     @property
     def write_order(self) -> Sequence[tuple[Effect, Sequence[Decided]]]:
@@ -130,7 +132,8 @@ def run(
     """
     ledger = commitments.open(snapshot)
     turns = {(key := entry.ask.key): _turn(entry, key) for entry in heads}
-    staged = stage.run(heads, commitments, ledger)
+    claims = [entry for key, entry in queue.claims.items() if key not in turns]
+    staged = stage.run(heads, commitments, ledger, claims)
     terms = preempting.Terms(ledger.tree, snapshot.as_of, pace)
     leaving = preempting.turns(staged, turns, commitments, others, terms)
     ledger.rulings = staged.rulings
@@ -166,6 +169,7 @@ def run(
         frozenset(leaving.unsure),
         leaving.counted,
         room_takers,
+        batch.claims(turn.sake for turn in leaving.turns),
     )
 
 
@@ -204,6 +208,17 @@ class _Batch:
             _decided(entry=entry, decision=decision, before=before, after=after, sake=turn.sake)
         )
 
+    def claims(self, winners: Iterable[WorkloadKey]) -> dict[WorkloadKey, Entry]:
+        """Those for which others leave, with what they hold after this cycle."""
+        keys = frozenset(winners)
+        return {
+            made.key: replace(
+                made.entry, standing=replace(made.entry.standing, held=_holdings(made.after))
+            )
+            for made in self.decided
+            if made.key in keys
+        }
+
     def take_room(self, others: preempting.Find) -> frozenset[WorkloadKey]:
         """Lets others leave for those that have quota and no room. Nobody that was decided on in
         this cycle leaves: what it holds is not known yet. Returns for whom others leave."""
@@ -224,6 +239,13 @@ class _Batch:
             speaking = preempting.takes_room(decided.decision)
             self.decided[at] = replace(decided, decision=speaking)
         return frozenset(takers)
+
+
+def _holdings(after: Commitment) -> tuple[Holding, ...]:
+    return tuple(
+        Holding(given.cluster, given.count, given.slots, given.seq, given.ranges)
+        for given in after.holdings
+    )
 
 
 def _lacking(decided: Decided) -> Waiting | None:

@@ -8,11 +8,14 @@ from typing import Final
 from federator.model.ask import Ask
 from federator.model.names import WorkloadKey
 from federator.scheduling import queueing_hints
+from federator.scheduling.entry import Entry
 from federator.scheduling.queueing_hints import Hint, HintKind, Waiting
 from federator.scheduling.waiting.reservations import Reservation
 
 NOTHING: Final[Mapping[str, Reservation]] = MappingProxyType({})
 """No room is kept for anybody."""
+NOBODY: Final[Mapping[WorkloadKey, Entry]] = MappingProxyType({})
+"""Nobody has left for anybody."""
 
 
 class Queue:
@@ -26,6 +29,7 @@ class Queue:
         self._for_room: dict[WorkloadKey, Ask] = {}
         self.kept: Mapping[str, Reservation] = NOTHING
         """By cluster: for whom the last cycle kept room there."""
+        self._claims: dict[WorkloadKey, Entry] = {}
 
     def __contains__(self, key: WorkloadKey) -> bool:
         return key in self._inadmissible
@@ -36,6 +40,12 @@ class Queue:
     def for_room(self) -> Iterable[Ask]:
         """Those that hold nothing and wait for room, in any order."""
         return self._for_room.values()
+
+    @property
+    def claims(self) -> Mapping[WorkloadKey, Entry]:
+        """Those for whose quota others have left, until their own next turn, as they were decided
+        on: whoever is due before them may not have what was freed for them."""
+        return self._claims
 
     def requeued_by(self, *hints: Hint) -> list[WorkloadKey]:
         """The workloads that one of these hints may help, in order."""
@@ -52,20 +62,23 @@ class Queue:
         decided: Iterable[WorkloadKey],
         inadmissible: Mapping[WorkloadKey, Waiting],
         kept: Mapping[str, Reservation] = NOTHING,
+        claims: Mapping[WorkloadKey, Entry] = NOBODY,
     ) -> None:
-        """Records the result of a cycle for the workloads that it decided, and for which of all it
-        kept room."""
+        """Records the result of a cycle for the workloads that it decided, for which of all it kept
+        room, and for which of those that it decided others left."""
         self.kept = kept
         for key in decided:
             if key not in inadmissible:
                 self.forget(key)
                 continue
+            self._claims.pop(key, None)
             self._attempts[key] = self._attempts.get(key, 0) + 1
             waiting = self._inadmissible[key] = inadmissible[key]
             if waiting.ask is not None:
                 self._for_room[key] = waiting.ask
             else:
                 self._for_room.pop(key, None)
+        self._claims |= {key: claims[key] for key in claims if key in inadmissible}
 
     def forget(self, key: WorkloadKey) -> tuple[Hint, ...]:
         """The workload is gone, suspended, or lacks nothing. Returns whom that may help: those who
@@ -73,6 +86,7 @@ class Queue:
         self._inadmissible.pop(key, None)
         self._attempts.pop(key, None)
         self._for_room.pop(key, None)
+        self._claims.pop(key, None)
         return tuple(
             Hint(HintKind.ROOM, name) for name, kept in self.kept.items() if kept.ask.key == key
         )

@@ -216,7 +216,7 @@ class Placing:
             restored.numbered(self.state, decided.decision)
             self.state.commitments.assume(decided.after)
             self.moves.note(decided.entry.ask, decided.decision)
-        self.inadmissible.settle(made.keys, made.inadmissible, made.kept)
+        self.inadmissible.settle(made.keys, made.inadmissible, made.kept, made.claims)
         for key in self.state.notices.settle(made):
             self.state.changed(Changed.STANDS, key)
         for key, in_s in made.requeues.items():

@@ -62,14 +62,24 @@ def managed(tree: Tree, root: str) -> bool:
     )
 
 
-def run(entries: Sequence[Entry], commitments: Commitments, ledger: Ledger) -> Staged:
-    """Judges the entries of all managed trees. Reads the ledger; charges nothing."""
+def run(
+    entries: Sequence[Entry],
+    commitments: Commitments,
+    ledger: Ledger,
+    claims: Sequence[Entry] = (),
+) -> Staged:
+    """Judges the entries of all managed trees. Reads the ledger; charges nothing.
+
+    `claims`: those for which others have left already and whose own turn is yet to come. They are
+    judged beside the others, so that what was freed for them is not taken by whoever is due first,
+    as who has just left would be; nobody leaves for them again now.
+    """
     staged = Staged()
     if not ledger.snapshot.quotas:
         return staged
     tree = ledger.tree
     judged: dict[tuple[str, Tier], dict[str, Entry]] = {}
-    for entry in entries:
+    for entry in (*entries, *claims):
         charged = tree.charged(entry.ask.project)
         if len(charged) != 1 or not _growing(entry):
             continue
@@ -82,6 +92,8 @@ def run(entries: Sequence[Entry], commitments: Commitments, ledger: Ledger) -> S
             judged.setdefault((root, entry.ask.tier), {})[entry.ask.uid] = entry
     for (root, tier), heads in sorted(judged.items()):
         _Tree(root, tier, heads, commitments, ledger).run(staged)
+    claiming = {entry.ask.uid for entry in claims}
+    staged.leaving = [leaves for leaves in staged.leaving if leaves.by.uid not in claiming]
     return staged
 
 

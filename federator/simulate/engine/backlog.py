@@ -16,7 +16,8 @@ from federator.model.ask import Ask
 from federator.model.decision import Reason
 from federator.model.names import WorkloadKey
 from federator.placement.quota.quota import BY_QUOTA
-from federator.scheduling.queue import NOTHING, Queue
+from federator.scheduling.entry import Entry
+from federator.scheduling.queue import NOBODY, NOTHING, Queue
 from federator.scheduling.queueing_hints import Hint, HintKind, Waiting, may_help
 from federator.scheduling.waiting.reservations import Reservation
 from federator.simulate.engine.running import Running
@@ -83,11 +84,12 @@ class Backlog(Queue):
         decided: Iterable[WorkloadKey],
         inadmissible: Mapping[WorkloadKey, Waiting],
         kept: Mapping[str, Reservation] = NOTHING,
+        claims: Mapping[WorkloadKey, Entry] = NOBODY,
     ) -> None:
         if not inadmissible and not len(self):
             self.kept = kept
             return
-        super().settle(decided, inadmissible, kept)
+        super().settle(decided, inadmissible, kept, claims)
         for key, waiting in inadmissible.items():
             self._line_up(key, waiting)
 
