@@ -68,6 +68,7 @@ def ask(
         ordinals=verbs.ordinals.of(obj) if verbs.ordinals is not None else None,
         run_s=_run_s(obj, verbs),
         needs=verbs.needs(obj),
+        disruptions=verbs.disruptions(obj),
         own=None if own == shape.requests else interning.value(own),
     )
 

@@ -17,7 +17,7 @@ from federator.api import raw
 from federator.api.raw import Obj
 from federator.model import interning, names, shards
 from federator.model import seq as seqs
-from federator.model.ask import Ordinals, Tier, Unit
+from federator.model.ask import Disruptions, Ordinals, Tier, Unit
 from federator.model.decision import Share
 from federator.model.ending import EndRules
 from federator.model.errors import FieldError
@@ -155,6 +155,10 @@ def _never(obj: Obj) -> bool:
     return False
 
 
+def _no_budget(obj: Obj) -> Disruptions | None:
+    return None
+
+
 def _nothing_refused(obj: Obj) -> FieldError | None:
     return None
 
@@ -221,6 +225,8 @@ class WorkloadVerbs:
     """
     exclusive: Callable[[Obj], bool] = _never
     """Whether none of its shards may run in two clusters at once."""
+    disruptions: Callable[[Obj], Disruptions | None] = _no_budget
+    """Of its own disruption budget; None where it has none."""
     guarded: Callable[[Obj], bool] = _never
     """Whether guards in its pods stop them when their cluster's lease is over."""
     ordinals: OrdinalVerbs | None = None

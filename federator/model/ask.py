@@ -340,6 +340,21 @@ class Ordinals:
 
 
 @dataclass(frozen=True, slots=True)
+class Disruptions:
+    """How many copies of one cluster's share may be missing at once: so many, or, without a number,
+    so many of a hundred, rounded up as for a PodDisruptionBudget."""
+
+    copies: int | None = None
+    percent: int = 0
+
+    def of(self, share: int) -> int:
+        """Of a share of so many copies."""
+        if self.copies is not None:
+            return max(self.copies, 0)
+        return -(-share * min(max(self.percent, 0), 100) // 100)
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """What one workload wants: `count` copies or shards, of which `slots` may run at once (equal to
     count for replicas)."""
@@ -385,6 +400,8 @@ class Ask:
     """Seconds after its beginning by which it has ended; None when that is not known: never."""
     needs: tuple[str, ...] = ()
     """Kinds beside its own that a cluster has to serve, as `Kind.group`."""
+    disruptions: Disruptions | None = None
+    """At most so many of its copies leave for others at once; None where it does not say."""
 
     @property
     def in_one(self) -> bool:

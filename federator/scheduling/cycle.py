@@ -8,7 +8,7 @@ hold (`Decided.after`) in the commitments.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -16,7 +16,7 @@ from federator.model import seq as seqs
 from federator.model import shards
 from federator.model.ask import Ask, Unit
 from federator.model.decision import Decision, Share
-from federator.model.fleet import Commitment, FleetSnapshot, Holding
+from federator.model.fleet import Commitment, FleetSnapshot, Holding, copies_of
 from federator.model.names import WorkloadKey
 from federator.model.quickly import quickly
 from federator.model.shards import Ranges
@@ -69,6 +69,19 @@ class Cycle:
     """For whom others leave because they have no room."""
     claims: Mapping[WorkloadKey, Entry] = field(default_factory=dict)
     """Those that were decided and wait for quota which others give up in this cycle."""
+
+    @property
+    def left(self) -> Iterator[tuple[str, str, int]]:
+        """(uid, cluster, copies) of those with a disruption budget that left for others."""
+        for made in self.decided:
+            budget = made.entry.ask.disruptions
+            if budget is None or made.before is None or made.sake == made.key:
+                continue
+            after = {holding.cluster: copies_of(holding) for holding in made.after.holdings}
+            for holding in made.before.holdings:
+                gone = copies_of(holding) - after.get(holding.cluster, 0)
+                if gone > 0:
+                    yield made.decision.uid, holding.cluster, gone
 
     @property
     def write_order(self) -> Sequence[tuple[Effect, Sequence[Decided]]]:
@@ -133,7 +146,7 @@ def run(
     ledger = commitments.open(snapshot)
     turns = {(key := entry.ask.key): _turn(entry, key) for entry in heads}
     claims = [entry for key, entry in queue.claims.items() if key not in turns]
-    staged = stage.run(heads, commitments, ledger, claims)
+    staged = stage.run(heads, commitments, ledger, claims, pace.budgets)
     terms = preempting.Terms(ledger.tree, snapshot.as_of, pace)
     leaving = preempting.turns(staged, turns, commitments, others, terms)
     ledger.rulings = staged.rulings

@@ -4,13 +4,16 @@ were told to leave in the last minute.
 In memory: a hub that begins gives notice anew, so that nobody ever has less than was said.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from federator.hub.options import HubOptions
 from federator.hub.records.workloads import Workload
+from federator.model.ask import Disruptions
 from federator.model.names import WorkloadKey
-from federator.scheduling.admission import notice
+from federator.scheduling.admission import budgets, notice
+from federator.scheduling.admission.budgets import Budgets, Gone
 from federator.scheduling.admission.notice import Given, Pace
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Noticed
@@ -28,6 +31,9 @@ class Notices:
     _given: Given = field(default_factory=Given)
     _took: dict[WorkloadKey, float] = field(default_factory=dict)
     """For whom others left for want of room -> when, in monotonic seconds."""
+    _gone: list[tuple[float, str, str, int]] = field(default_factory=list)
+    """(when, uid, cluster, copies) of those with a disruption budget that left in the last minute;
+    in monotonic seconds, oldest first."""
     _left: float = 0.0
     """Copies that were told to leave and still count for the pace."""
     _at_s: float = 0.0
@@ -45,17 +51,35 @@ class Notices:
         """Whether what others left for it may not be seen free yet."""
         return now_s - self._took.get(key, -ROOM_S) < ROOM_S
 
-    def pace(self, now_s: float, options: HubOptions) -> Pace:
-        """How many copies may be told to leave now. `now_s`: monotonic seconds."""
+    def pace(
+        self,
+        now_s: float,
+        options: HubOptions,
+        budget: Callable[[WorkloadKey], Disruptions | None],
+    ) -> Pace:
+        """How many copies may be told to leave now. `now_s`: monotonic seconds. `budget`: what a
+        workload allows of its own."""
         a_minute = options.preempted_copies_a_minute
         self._left = max(self._left - (now_s - self._at_s) * a_minute / MINUTE_S, 0.0)
         self._at_s = now_s
         left = int(a_minute - self._left)
-        return Pace(left, full=not self._left, next_s=MINUTE_S / a_minute if left > 0 else 1.0)
+        next_s = MINUTE_S / a_minute if left > 0 else 1.0
+        return Pace(
+            left, full=not self._left, next_s=next_s, budgets=Budgets(budget, self._lately(now_s))
+        )
+
+    def _lately(self, now_s: float) -> Gone:
+        self._gone = [left for left in self._gone if now_s - left[0] < budgets.MINUTE_S]
+        gone: dict[str, dict[str, int]] = {}
+        for _, uid, cluster, copies in self._gone:
+            there = gone.setdefault(uid, {})
+            there[cluster] = there.get(cluster, 0) + copies
+        return gone
 
     def settle(self, made: Cycle) -> list[WorkloadKey]:
         """Takes over what a cycle says. Returns those that are told something else now."""
         self._left += made.preempted
+        self._gone += [(self._at_s, *left) for left in made.left]
         self._took |= dict.fromkeys(made.room_takers, self._at_s)
         return self._given.settle(made.settled, made.notices)
 

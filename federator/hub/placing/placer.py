@@ -36,7 +36,7 @@ from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
 from federator.kube.control.work_queue import Batch, WorkQueue
 from federator.model import names
-from federator.model.ask import Admitted, Ask
+from federator.model.ask import Admitted, Ask, Disruptions
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.names import WorkloadKey
@@ -44,6 +44,7 @@ from federator.placement import inputs
 from federator.placement.policy.permitted import Refused
 from federator.scheduling import cycle, queueing_hints, write_order
 from federator.scheduling import due as due_rule
+from federator.scheduling.admission.notice import Pace
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.due import Verdict
 from federator.scheduling.entry import Entry, Standing, no_mark
@@ -139,12 +140,23 @@ class Placing:
             self.state.commitments,
             seq=self.state.next_seq,
             others=functools.partial(self._victim, snapshot, due, batch),
-            pace=self.state.notices.pace(self.clock.monotonic(), self.state.options),
+            pace=self._pace(),
         )
         self._assume(made, due)
         for key, bug in made.failed.items():
             batch.ended(key, bug)
         await self._write_all(made, due, batch)
+
+    def _pace(self) -> Pace:
+        """How many may be told now to leave for others."""
+
+        def budget(key: WorkloadKey) -> Disruptions | None:
+            workload = self.state.workloads.get(key)
+            ask = workload.ask if workload is not None else None
+            return ask.disruptions if ask is not None else None
+
+        state = self.state
+        return state.notices.pace(self.clock.monotonic(), state.options, budget)
 
     def _victim(
         self, now: FleetSnapshot, due: dict[WorkloadKey, Due], batch: Batch[Any], key: WorkloadKey

@@ -9,6 +9,7 @@ from federator.kinds.service import scaling
 from federator.kinds.service.schema import API_VERSION, KIND
 from federator.kinds.shared import workloads
 from federator.kinds.verbs import SliceMark
+from federator.model.ask import Disruptions
 from federator.model.decision import Share
 
 DEFAULTS: Final[dict[str, Any]] = {"tier": "OnDemand"}
@@ -32,6 +33,26 @@ def bounds(obj: Obj) -> tuple[int, int] | None:
 def max_unavailable(obj: Obj) -> int:
     value = raw.at(obj, "spec", "updateStrategy", "maxUnavailable")
     return verbs.share_of_copies(value, count(obj), default_percent=DEFAULT_MAX_UNAVAILABLE_PERCENT)
+
+
+def budget(obj: Obj) -> int | str | None:
+    """Pods of one cluster's share that may be missing while nodes are drained or others take back
+    what they lent, as a number or in percent; None without a budget."""
+    if raw.at(obj, "spec", "disruptionBudget") is None:
+        return None
+    allowed = raw.at(obj, "spec", "disruptionBudget", "maxUnavailable")
+    if allowed is None:
+        allowed = raw.at(obj, "spec", "updateStrategy", "maxUnavailable")
+    return allowed if isinstance(allowed, int | str) else f"{DEFAULT_MAX_UNAVAILABLE_PERCENT}%"
+
+
+def disruptions(obj: Obj) -> Disruptions | None:
+    allowed = budget(obj)
+    if allowed is None or isinstance(allowed, int):
+        return None if allowed is None else Disruptions(copies=allowed)
+    return Disruptions(
+        percent=verbs.share_of_copies(allowed, 100, default_percent=DEFAULT_MAX_UNAVAILABLE_PERCENT)
+    )
 
 
 def render_slice(obj: Obj, share: Share, mark: SliceMark) -> dict[str, Any]:

@@ -47,14 +47,11 @@ def _metadata(obj: Obj, mark: verbs.SliceMark | None) -> dict[str, Any]:
 def _disruption_budget(obj: Obj, mark: verbs.SliceMark | None) -> list[dict[str, Any]]:
     """What drains of this cluster's nodes leave running. Pods that are not ready anyway may always
     be evicted: a service that crashes must not keep its nodes from being emptied."""
-    if raw.at(obj, "spec", "disruptionBudget") is None:
-        return []
-    allowed = raw.at(obj, "spec", "disruptionBudget", "maxUnavailable")
+    allowed = ask.budget(obj)
     if allowed is None:
-        allowed = raw.at(obj, "spec", "updateStrategy", "maxUnavailable")
-    default = f"{ask.DEFAULT_MAX_UNAVAILABLE_PERCENT}%"
+        return []
     spec = {
-        "maxUnavailable": default if allowed is None else allowed,
+        "maxUnavailable": allowed,
         "selector": {"matchLabels": _selector(obj)},
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
     }

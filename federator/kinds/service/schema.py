@@ -131,12 +131,14 @@ class UpdateStrategy(Model):
 
 
 class DisruptionBudget(Model):
-    """A PodDisruptionBudget in each cluster, so that drains of its nodes are orderly."""
+    """A PodDisruptionBudget in each cluster, so that drains of its nodes are orderly; and a bound
+    on what leaves at once when others take back a quota."""
 
     max_unavailable: IntOrPercent | None = None
-    """Pods of one cluster's share that may be missing at once while nodes are drained: that of
-    updateStrategy when left out, and 25% where that says nothing. With 0 no drain of a node ends by
-    itself.
+    """Pods of one cluster's share that may be missing at once while nodes are drained, and that
+    leave in one minute for a quota which others take back: that of updateStrategy when left out,
+    and 25% where that says nothing. With 0 no drain of a node ends by itself, and one copy a minute
+    leaves for a quota.
     """
 
 

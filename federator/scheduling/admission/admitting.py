@@ -63,20 +63,26 @@ class Round:
     held: dict[str, list[Holder]]
     leaving: dict[str, Victim] = field(default_factory=dict)
     """uid -> who was told to leave in this round."""
+    spared: dict[str, list[Holder]] = field(default_factory=dict)
+    """Leaf -> what does not leave now, by disruption budgets."""
+    slowed: set[str] = field(default_factory=set)
+    """Leaves for which more would leave but for those budgets."""
 
     @staticmethod
     def of(tree: Tree, root: str, tier: Tier, holders: Iterable[Holder]) -> "Round":
         """With all that is held, in any order."""
         usage, held = TreeUsage(tree, root, tier), dict[str, list[Holder]]()
+        spared: dict[str, list[Holder]] = {}
         for holder in sorted(holders, key=lambda entrant: (entrant.node, entrant.uid)):
             usage.add(holder.node, scaled(holder.each, holder.copies))
             if not holder.stays:
-                held.setdefault(holder.node, []).append(holder)
-        return Round(usage, held)
+                (spared if holder.spared else held).setdefault(holder.node, []).append(holder)
+        return Round(usage, held, spared=spared)
 
     def run(self, wants: Mapping[str, Want]) -> dict[str, Verdict]:
         """The verdict of each, by uid; at most one of each account."""
         self._settle()
+        self.slowed = set()
         nominees = [self._nominated(uid, wants[uid]) for uid in sorted(wants)]
         verdicts: dict[str, Verdict] = {}
         while nominees:
@@ -91,8 +97,9 @@ class Round:
             holder = victim.holder
             self.usage.add(holder.node, scaled(holder.each, -victim.copies))
             left = replace(holder, copies=holder.copies - victim.copies)
-            self.held[holder.node] = [
-                *(other for other in self.held[holder.node] if other.uid != holder.uid),
+            there = self.spared if holder.spared else self.held
+            there[holder.node] = [
+                *(other for other in there[holder.node] if other.uid != holder.uid),
                 *([left] if left.copies else []),
             ]
         self.leaving = {}
@@ -106,11 +113,31 @@ class Round:
         return self.usage.tree.accounts[self.usage.root].ordering is Ordering.FAIR_SHARE
 
     def _victims(self, winner: Winner) -> tuple[Victim, ...] | None:
+        return self._among(winner, self.held)
+
+    def _among(
+        self, winner: Winner, held: Mapping[str, Sequence[Holder]]
+    ) -> tuple[Victim, ...] | None:
         account, root = self._rules(winner.node)
         if self.fair:
             strategies = root.strategies or DEFAULT_STRATEGIES
-            return fairness.victims(winner, self.usage, self.held, account.preemption, strategies)
-        return reclaim.victims(winner, self.usage, self.held, account.preemption)
+            return fairness.victims(winner, self.usage, held, account.preemption, strategies)
+        return reclaim.victims(winner, self.usage, held, account.preemption)
+
+    def _beyond_budgets(self, want: Want, winner: Winner) -> tuple[Victim, ...]:
+        """Who would leave if nobody had a disruption budget. One that begins with several copies or
+        not at all has no use for some at first: for it they leave."""
+        if not self.spared:
+            return ()
+        every = {
+            node: [*self.held.get(node, ()), *self.spared.get(node, ())]
+            for node in dict.fromkeys((*self.held, *self.spared))
+        }
+        chosen = self._among(winner, every) or ()
+        if want.least > 1 or not chosen:
+            return chosen
+        self.slowed.add(want.node)
+        return ()
 
     def _nominated(self, uid: str, want: Want) -> _Nominee:
         """With as many copies as can be had; while the order is by borrowing, only with those that
@@ -156,7 +183,7 @@ class Round:
         winner = Winner(
             want.node, want.priority, want.created_s, assignment.needs, assignment.short
         )
-        return assignment, self._victims(winner) or ()
+        return assignment, self._victims(winner) or self._beyond_budgets(want, winner)
 
     def _next(self, nominees: Sequence[_Nominee]) -> _Nominee:
         if not self.fair:

@@ -1,7 +1,7 @@
 """Who may be told to leave: holders of quota, the rules of an account, and the victims of one."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -45,6 +45,11 @@ class Holder:
     stays: bool = False
     """It counts as holding, and is never told to leave: a daemon, on whose nodes all others
     depend."""
+    clusters: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """Cluster -> so many of its copies are there; only of one with a disruption budget, which says
+    where how many leave."""
+    spared: bool = False
+    """By that budget they do not leave now: only for a winner for which nothing less is enough."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Final
 from federator.model.ask import Ask, Tier
 from federator.model.names import WorkloadKey
 from federator.placement.quota.tree import Tree
+from federator.scheduling.admission.budgets import NO_BUDGETS, Budgets
 from federator.scheduling.admission.holders import Why
 from federator.scheduling.admission.stage import Leaves
 from federator.scheduling.entry import Entry, Noticed
@@ -27,9 +28,11 @@ class Pace:
     """Nobody has left for a while: then any number may, so that what is large has its turn too."""
     next_s: float = 0.0
     """Seconds until more may."""
+    budgets: Budgets = NO_BUDGETS
+    """Of those that leave."""
 
     def less(self, copies: int) -> "Pace":
-        return Pace(self.copies - copies, self.full and not copies, self.next_s)
+        return replace(self, copies=self.copies - copies, full=self.full and not copies)
 
     def allows(self, copies: int) -> bool:
         return not copies or self.full or copies <= self.copies

@@ -20,8 +20,9 @@ from federator.placement.quota.tree import Tree
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import PENDING, Ledger
 from federator.placement.selection import candidates
-from federator.scheduling.admission import domains
+from federator.scheduling.admission import budgets, domains
 from federator.scheduling.admission.admitting import Outcome, Round, Verdict, age
+from federator.scheduling.admission.budgets import NO_BUDGETS, Budgets
 from federator.scheduling.admission.domains import Mode, Want
 from federator.scheduling.admission.holders import Holder, Victim, Winner
 from federator.scheduling.admission.tree_usage import leaf
@@ -51,6 +52,8 @@ class Staged:
     """uid -> the clusters of its domains; those that are not named here may be anywhere."""
     leaving: list[Leaves] = field(default_factory=list)
     """In the order in which they were told."""
+    slowed: list[Ask] = field(default_factory=list)
+    """For whom more would leave now but for disruption budgets."""
 
 
 def managed(tree: Tree, root: str) -> bool:
@@ -67,12 +70,14 @@ def run(
     commitments: Commitments,
     ledger: Ledger,
     claims: Sequence[Entry] = (),
+    spare: Budgets = NO_BUDGETS,
 ) -> Staged:
     """Judges the entries of all managed trees. Reads the ledger; charges nothing.
 
     `claims`: those for which others have left already and whose own turn is yet to come. They are
     judged beside the others, so that what was freed for them is not taken by whoever is due first,
-    as who has just left would be; nobody leaves for them again now.
+    as who has just left would be; nobody leaves for them again now. `spare`: what workloads allow
+    to leave of them at once.
     """
     staged = Staged()
     if not ledger.snapshot.quotas:
@@ -91,7 +96,7 @@ def run(
         if managed(tree, root):
             judged.setdefault((root, entry.ask.tier), {})[entry.ask.uid] = entry
     for (root, tier), heads in sorted(judged.items()):
-        _Tree(root, tier, heads, commitments, ledger).run(staged)
+        _Tree(root, tier, heads, commitments, ledger, spare=spare).run(staged)
     claiming = {entry.ask.uid for entry in claims}
     staged.leaving = [leaves for leaves in staged.leaving if leaves.by.uid not in claiming]
     return staged
@@ -121,8 +126,10 @@ class _Tree:
         heads: Mapping[str, Entry],
         commitments: Commitments,
         ledger: Ledger,
+        *,
+        spare: Budgets,
     ) -> None:
-        self.tree, self.root, self.tier = ledger.tree, root, tier
+        self.tree, self.root, self.tier, self.spare = ledger.tree, root, tier, spare
         self.ledger, self.heads = ledger, heads
         self.domains = _domains(self.tree, root)
         self.within = {
@@ -250,9 +257,7 @@ class _Tree:
         parts: dict[tuple[str, ...], int] = {}
         for holding in commitment.holdings:
             if copies := copies_of(holding):
-                at = tuple(
-                    name for name, clusters in self.within.items() if holding.cluster in clusters
-                )
+                at = self._domains_of(holding.cluster)
                 parts[at] = parts.get(at, 0) + copies
         seq = max((holding.seq for holding in commitment.holdings), default=0)
         make = partial(
@@ -275,7 +280,34 @@ class _Tree:
             return
         for number, (at, copies) in enumerate(sorted(parts.items())):
             uid = commitment.uid if not number else f"{commitment.uid} {number}"
-            yield make(uid=uid, each=self._cells(requests, at), copies=copies)
+            holder = make(uid=uid, each=self._cells(requests, at), copies=copies)
+            yield from self._by_budget(commitment, at, holder)
+
+    def _by_budget(
+        self, commitment: Commitment, at: tuple[str, ...], holder: Holder
+    ) -> Iterator[Holder]:
+        """The holder, where its workload has a disruption budget as what may leave now and what may
+        not. Work of tier Preemptible leaves at once, whatever its budget."""
+        may_leave = self.spare.allowed(commitment)
+        if may_leave is None or self.tier is Tier.PREEMPTIBLE or holder.stays:
+            yield holder
+            return
+        held = {
+            holding.cluster: copies
+            for holding in commitment.holdings
+            if (copies := copies_of(holding)) and self._domains_of(holding.cluster) == at
+        }
+        most = {name: copies for name, copies in may_leave.items() if name in held}
+        kept = budgets.kept(most, held)
+        if most:
+            yield replace(holder, copies=sum(most.values()), clusters=most)
+        if kept:
+            uid = f"{commitment.uid} {holder.uid} kept"
+            count = sum(kept.values())
+            yield replace(holder, uid=uid, copies=count, clusters=kept, spared=True)
+
+    def _domains_of(self, cluster: str) -> tuple[str, ...]:
+        return tuple(name for name, clusters in self.within.items() if cluster in clusters)
 
     def _cells(self, amounts: Resources, domains: tuple[str, ...]) -> dict[str, int]:
         cells = dict(amounts.items())
@@ -287,6 +319,8 @@ class _Tree:
 
     def _note(self, uid: str, want: Want, verdict: Verdict, staged: Staged) -> None:
         entry, assignment = self.heads[uid], verdict.assignment
+        if want.node in self.round.slowed and verdict.outcome is Outcome.WAITS:
+            staged.slowed.append(entry.ask)
         if assignment.domains and verdict.outcome is Outcome.ADMITTED:
             inside = frozenset.intersection(*(self.within[name] for name in assignment.domains))
             if not inside:
@@ -323,6 +357,11 @@ class _Tree:
             count = len(verdict.victims)
             leave = "1 workload leaves" if count == 1 else f"{count} workloads leave"
             return f"FederatedQuota {account}{TAKES} for it from others: {leave} (spec.preemption)"
+        if want.node in self.round.slowed:
+            return (
+                f"FederatedQuota {account}{TAKES} for it from others, as their disruption budgets"
+                " allow (spec.disruptionBudget of those that leave)"
+            )
         if verdict.later:
             return (
                 f"FederatedQuota {account} has too little left after what others before it in the"
@@ -368,7 +407,8 @@ def _leaves(victims: Iterable[Victim], by: Ask, commitments: Commitments) -> Ite
         commitment = commitments.commitment(uid)
         whole = commitment is not None and commitment.whole
         copies = commitment.copies if whole and commitment is not None else victim.copies
-        yield Leaves(uid, copies, whole, by, str(victim.why))
+        clusters = budgets.spread(victim.holder.clusters, copies)
+        yield Leaves(uid, copies, whole, by, str(victim.why), clusters)
 
 
 def restricted(ask: Ask, clusters: tuple[str, ...]) -> Ask:

@@ -376,3 +376,95 @@ def running(pod: dict[str, Any]) -> bool:
     return (
         bool(pod["status"].get("phase") == "Running") and "deletionTimestamp" not in pod["metadata"]
     )
+
+
+def budgeted(copies: int, allowed: Any, **more: Any) -> dict[str, Any]:
+    return service(copies, "1", project="ads", disruptionBudget={"maxUnavailable": allowed}, **more)
+
+
+def test_no_more_of_a_service_leave_in_a_minute_than_its_disruption_budget_allows() -> None:
+    """Each cluster by itself, and the winner grows as they leave."""
+
+    async def scenario(world: World) -> None:
+        await tree(world)
+        await world.create("PinterestService", "ads", "web", budgeted(8, 1))
+        await world.settle()
+        before = await world.shares("ads", "web")
+        assert sum(before.values()) == 8
+        await world.create("PinterestService", "feed", "api", service(4, "1", project="feed"))
+        await asyncio.sleep(30)
+
+        clusters = len(before)
+        assert clusters < 4, "else it would be over at once"
+        after = await world.shares("ads", "web")
+        assert after == {name: copies - 1 for name, copies in before.items()}
+        assert await placed(world, "feed", "api") == clusters
+        waits = await world.condition("PinterestService", "feed", "api", "Placed")
+        assert "as their disruption budgets allow (spec.disruptionBudget" in waits["message"]
+
+        await asyncio.sleep(100)
+        assert await placed(world, "feed", "api") == min(2 * clusters, 4)
+        await asyncio.sleep(200)
+        assert (await placed(world, "feed", "api"), await placed(world, "ads", "web")) == (4, 4)
+
+    play(scenario)
+
+
+def test_a_budget_of_nothing_lets_one_copy_go_in_a_minute() -> None:
+    async def scenario(world: World) -> None:
+        await tree(world)
+        await world.create("PinterestService", "ads", "web", budgeted(8, 0))
+        await world.settle()
+        await world.create("PinterestService", "feed", "api", service(3, "1", project="feed"))
+        await asyncio.sleep(30)
+        assert (await placed(world, "feed", "api"), await placed(world, "ads", "web")) == (1, 7)
+        await asyncio.sleep(180)
+        assert (await placed(world, "feed", "api"), await placed(world, "ads", "web")) == (3, 5)
+
+    play(scenario)
+
+
+def test_notice_is_given_of_no_more_than_may_leave() -> None:
+    async def scenario(world: World) -> None:
+        await tree(world, reclaimNoticeSeconds=40)
+        await world.create("PinterestService", "ads", "web", budgeted(8, "25%"))
+        await world.settle()
+        await world.create("PinterestService", "feed", "api", service(4, "1", project="feed"))
+        await asyncio.sleep(20)
+        said = await notice(world)
+        left = sum(-(-copies // 4) for copies in (await world.shares("ads", "web")).values())
+        assert said["message"].startswith(f"{left} copies leave for PinterestService/feed/api")
+
+        await asyncio.sleep(40)
+        assert await placed(world, "ads", "web") == 8 - left
+        assert await placed(world, "feed", "api") == left
+
+    play(scenario)
+
+
+def test_for_what_begins_as_a_whole_all_that_it_needs_leaves() -> None:
+    """A part would be of no use to it, and others would take that meanwhile."""
+
+    async def scenario(world: World) -> None:
+        await tree(world)
+        await world.create("PinterestService", "ads", "web", budgeted(8, 1))
+        await world.settle()
+        whole = service(4, "1", project="feed", placement={"partial": "RequireAll"})
+        await world.create("PinterestService", "feed", "api", whole)
+        await asyncio.sleep(90)
+        assert (await placed(world, "feed", "api"), await placed(world, "ads", "web")) == (4, 4)
+
+    play(scenario)
+
+
+def test_work_of_tier_preemptible_leaves_at_once_whatever_its_budget() -> None:
+    async def scenario(world: World) -> None:
+        await tree(world)
+        await world.create("PinterestService", "ads", "web", budgeted(8, 1, tier="Preemptible"))
+        await world.settle()
+        mine = service(4, "1", project="feed", tier="Preemptible")
+        await world.create("PinterestService", "feed", "api", mine)
+        await asyncio.sleep(45)
+        assert (await placed(world, "feed", "api"), await placed(world, "ads", "web")) == (4, 4)
+
+    play(scenario)
