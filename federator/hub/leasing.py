@@ -3,8 +3,8 @@ host first and then in the cluster, where the guards of pods read it.
 
 Renewed is while the cluster answers. When it has been silent for longer than its last renewal can
 let anything run (`runtime.fencing`), its lease is over: guarded shards may begin elsewhere. A
-cluster that is heard again after that is renewed only when no slice in it has a shard that a
-decision gives to another cluster.
+cluster that is heard again after that is renewed only when nothing is left in it of shards that
+another may run.
 
 A new leader knows nothing of renewals of the one before: for it each cluster was renewed when it
 began, for as long as the host records. The record is written before the cluster hears of it, and
@@ -28,6 +28,7 @@ from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock, stamp_micro
 from federator.model import names, shards
+from federator.model.shards import Ranges
 from federator.model.steps import ObjectRef
 from federator.runtime import fencing
 from federator.runtime.fencing import Promise
@@ -99,21 +100,31 @@ class Leasing:
         return holders
 
     def _note_holders(self, workload: Workload, holders: dict[str, str]) -> None:
+        """What a cluster holds beyond its share, and another may run too, must have gone from it
+        before it is renewed: after a silence both may hold a shard, and the decision may by then
+        give it to neither."""
         record = self.state.record_of(workload)
-        given = {share.cluster: share.ranges for share in record.shares} if record else {}
-        left = record.facts.may_run if record is not None else {}
-        for name in (*given, *left):
-            holders.setdefault(name, "")
-        done = progress.done(self.state, workload, record)
+        given: dict[str, Ranges] = {}
+        if record is not None:
+            given = {share.cluster: shards.normal(share.ranges) for share in record.shares}
+        may_run = dict(record.facts.may_run) if record is not None else {}
         for seen in self.state.slices_with_uid(workload.key, workload.uid):
-            holders.setdefault(seen.cluster, "")
-            has = shards.normal(seen.mark.ranges) if seen.mark is not None else ()
+            ranges = shards.normal(seen.mark.ranges) if seen.mark is not None else ()
+            may_run[seen.cluster] = shards.union(may_run.get(seen.cluster, ()), ranges)
+        done = progress.done(self.state, workload, record)
+        for name in {**given, **may_run}:
+            holders.setdefault(name, "")
             others = shards.normal(
-                piece for name, ranges in given.items() if name != seen.cluster for piece in ranges
+                piece
+                for pieces in (given, may_run)
+                for other, ranges in pieces.items()
+                if other != name
+                for piece in ranges
             )
-            if twice := shards.minus(shards.intersect(has, others), done):
-                holders[seen.cluster] = (
-                    f"shards {shards.text(twice)} of {workload.key} have begun elsewhere, and its"
+            beyond = shards.minus(may_run.get(name, ()), given.get(name, ()))
+            if twice := shards.minus(shards.intersect(beyond, others), done):
+                holders[name] = (
+                    f"shards {shards.text(twice)} of {workload.key} may run elsewhere, and its"
                     " slice there is not gone yet"
                 )
 

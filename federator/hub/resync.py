@@ -82,7 +82,7 @@ class Resync:
         """The member has changed: whatever this decision has to do with it is due."""
         if member.name in record.clusters and record.key not in touched:
             self._touch_in(member, record.key)
-        if member.name in record.terms.leaving:
+        if member.name in record.terms.leaving or member.name in record.facts.may_run:
             self.state.changed(Changed.ABANDONED, record.key)
         if record.deleting:
             self.state.changed(Changed.LEFT_BEHIND, record.key)

@@ -13,15 +13,15 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from federator.runtime import fencing, probes, reading
+from federator.runtime import fencing, probes
 from federator.runtime.fencing import Renewal, Sight
 from federator.runtime.probes import Asked, Probes
-from federator.runtime.reading import Source, Unread
+from federator.runtime.reading import Unread
 
 log = logging.getLogger("federator.guard")
 
@@ -44,7 +44,8 @@ def elapsed() -> float:
 class Guard:
     """What one guard knows. `clock` counts on while the machine sleeps; `wall` is epoch seconds."""
 
-    source: Source
+    lease: Callable[[], Awaitable[Renewal]]
+    """Reads the lease as it is now; raises `reading.Unread` in time."""
     probes: Probes = field(default_factory=Probes)
     state: Path | None = None
     """A folder that outlives this process and not the pod; None: nothing is kept."""
@@ -81,7 +82,7 @@ class Guard:
         """Reads the lease once. Raises nothing of the network."""
         asked_s = self.clock()
         try:
-            renewal = await reading.read(self.source, fencing.READ_S)
+            renewal = await self.lease()
         except Unread as trouble:
             if not self._unread:
                 log.warning("the lease cannot be read: %s", trouble)

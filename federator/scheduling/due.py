@@ -82,6 +82,8 @@ class Comparison(NamedTuple):
     """Its turn has come to leave a cluster that is being emptied."""
     vacated: bool = False
     """It still names clusters that hold nothing of the workload any more, or have left."""
+    stopped: bool = False
+    """Shards that it says may still run somewhere do not any more."""
 
 
 STANDS = Comparison()

@@ -10,6 +10,7 @@ import contextlib
 import random
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -39,6 +40,14 @@ PODS: Final = {
 }
 
 
+def shard_of(pod: Mapping[str, Any]) -> int:
+    """The shard that a pod of the job set runs."""
+    labels = raw.text_map(pod, "metadata", "labels")
+    job = labels["batch.kubernetes.io/job-name"]
+    index = labels["batch.kubernetes.io/job-completion-index"]
+    return int(job.split("-")[-2]) + int(index)
+
+
 @dataclass
 class Run:
     """One world, and what was seen in it."""
@@ -64,8 +73,7 @@ class Run:
                 job = labels.get("batch.kubernetes.io/job-name", "")
                 if raw.text(pod, "status", "phase") in ENDED or not job.startswith(NAME):
                     continue
-                index = labels["batch.kubernetes.io/job-completion-index"]
-                places.setdefault(int(job.split("-")[-2]) + int(index), set()).add(member)
+                places.setdefault(shard_of(pod), set()).add(member)
         return places
 
     async def look(self) -> None:
@@ -99,7 +107,7 @@ async def _cut(run: Run, name: str, rng: random.Random) -> None:
         await run.world.cut(name, how=how)
 
 
-async def _said(run: Run, name: str, word: str) -> None:
+async def said(run: Run, name: str, word: str) -> None:
     """A person's word about a silence; refused or void where there is none."""
     obj = await run.world.get(CLUSTER, "", name) or {}
     silent = raw.text(obj, "status", "lastHeard")
@@ -147,7 +155,7 @@ async def _happen(run: Run, rng: random.Random) -> None:
                 await asyncio.sleep(60.0)
                 if act == "fence":
                     await _off(run, name)
-                await _said(run, name, "declaredDead" if act == "dead" else "fenced")
+                await said(run, name, "declaredDead" if act == "dead" else "fenced")
                 await asyncio.sleep(60.0)
             case "hub":
                 await world.federation.kill("hub")
@@ -162,10 +170,15 @@ async def _end(run: Run) -> None:
     for silent in sorted(run.cut):
         run.world.heal(silent)
     run.cut.clear()
+    await welcome(run)
+
+
+async def welcome(run: Run) -> None:
+    """Work may be everywhere."""
     for name in run.members:
         await run.world.patch(CLUSTER, "", name, {"spec": {"drain": None}})
-    welcome: dict[str, Any] = {"spec": {"placement": {"clusters": {"exclude": []}}}}
-    await run.world.patch(PJS, SPACE, NAME, welcome)
+    everywhere: dict[str, Any] = {"spec": {"placement": {"clusters": {"exclude": []}}}}
+    await run.world.patch(PJS, SPACE, NAME, everywhere)
 
 
 async def _play(seed: int) -> Counter[str]:

@@ -1,6 +1,8 @@
 """`federator runtime`: what runs inside the pods of workloads. Nothing else of the federation is
 imported here."""
 
+import functools
+
 import click
 
 from federator.runtime import fencing
@@ -57,7 +59,8 @@ def guard(
         probes = guards.written_probes(PROBES)
     except (reading.Unread, ValueError) as bad:
         raise click.ClickException(str(bad)) from None
-    made = guards.Guard(source, probes, Path(state) if state else None)
+    read = functools.partial(reading.read, source, fencing.READ_S)
+    made = guards.Guard(read, probes, Path(state) if state else None)
     try:
         guards.main(made.run(host or None, port))
     except OSError as bad:

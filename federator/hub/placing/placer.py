@@ -378,7 +378,19 @@ class Placing:
             capped=self.caps.exceeded(workload.key, record),
             leaves=self.moves.granted(workload.key) > 0,
             vacated=bool(self.vacated(record)),
+            stopped=self._stopped(workload, record),
         )
+
+    def _stopped(self, workload: Workload, record: Record) -> bool:
+        """Whether shards have stopped where the decision says that they may still run. Until then
+        they are looked for again and again, whether or not other shards wait for them."""
+        if not record.facts.may_run:
+            return False
+        present = progress.may_run(self.state, workload, record, self.clock.now())
+        if record.facts.may_run.keys() <= present.keys():
+            self.queue.add_after(workload.key, cycle.STOPS_S)
+            return False
+        return True
 
     def _vet(self, workload: Workload, record: Record) -> None:
         """The decision in force fits the workload's present content, whatever its generation."""

@@ -83,6 +83,7 @@ def test_what_is_guarded_leaves_a_silent_cluster_when_its_lease_is_over_and_not_
                 assert await renewed(world, first) == stood
         assert await world.get(PJS, "feed", "once", at=first) is None
         assert sorted(await running(world)) == list(range(12))
+        assert "mayStillRun" not in await spec(world)
 
     play(scenario)
 

@@ -1,0 +1,92 @@
+"""Guarded job sets: no shard runs twice, whatever is cut off and whoever leads; each planted bug lets
+one, and so does a skew budget that is smaller than clocks are off.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from federator.hub.leasing import Leasing
+from federator.hub.options import HubOptions
+from federator.runtime import fencing
+from tests.simulation import exclusives, guarded
+from tests.simulation.campaigns import Broken, Campaign
+from tests.simulation.guarded import Script
+from tests.simulation.mutations import instead, together
+from tests.simulation.running import Plant
+
+SHORT_S = 1300.0
+CUTS = ("cut", "api")
+
+
+def _without_the_stop(_: Callable[..., Any]) -> Callable[..., Any]:
+    def over_after_s(self: fencing.Times, lease_s: float) -> float:
+        return lease_s + self.skew_s + self.write_s + fencing.POLL_S + fencing.READ_S
+
+    return over_after_s
+
+
+def _whoever_holds_it(_: Callable[..., Any]) -> Callable[..., Any]:
+    def note_holders(self: Leasing, workload: Any, holders: dict[str, str]) -> None:
+        record = self.state.record_of(workload)
+        holders.update(dict.fromkeys(record.clusters if record is not None else (), ""))
+        for seen in self.state.slices_with_uid(workload.key, workload.uid):
+            holders[seen.cluster] = ""
+
+    return note_holders
+
+
+def _at_once(_: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, name: None
+
+
+PLANTS: dict[str, tuple[Plant, Script]] = {
+    "the fence is off by what it takes to stop": (
+        instead(fencing.Times, "over_after_s", _without_the_stop),
+        Script(acts=CUTS, plays_s=SHORT_S),
+    ),
+    "a cluster is renewed when it is heard": (
+        together(
+            instead(Leasing, "_note_holders", _whoever_holds_it),
+            instead(Leasing, "_wait", _at_once),
+        ),
+        Script(acts=(*CUTS, "heal"), plays_s=SHORT_S),
+    ),
+}
+"""What is wrong -> (the bug, the worlds in which a shard must be seen to run twice)."""
+SEEDS = (2, 8, 0)
+"""In one of these each bug is found."""
+
+
+def test_no_shard_runs_twice_and_all_run_in_the_end() -> None:
+    seen = guarded.CAMPAIGN.played(1)
+    assert seen["moved"]
+    assert seen["stopped"]
+    assert seen["hub"]
+
+
+@pytest.mark.parametrize("bug", sorted(PLANTS))
+def test_with_a_planted_bug_a_shard_runs_twice(bug: str) -> None:
+    plant, script = PLANTS[bug]
+    assert guarded.campaign(script).catches(exclusives.TWICE, plant, SEEDS)
+
+
+BEHIND_S = 220.0
+"""Of nodes; a renewal that is long on its way is then good for as long as it is late."""
+
+
+def _twice(campaign: Campaign) -> bool:
+    """Whether a shard ran twice in one of its worlds."""
+    try:
+        campaign.played(0)
+    except Broken as broken:
+        return broken.rule == exclusives.TWICE
+    return False
+
+
+def test_with_a_skew_budget_that_is_too_small_a_shard_runs_twice_and_else_never() -> None:
+    late = Script(behind_s=BEHIND_S, acts=("stuck",), plays_s=SHORT_S)
+    assert _twice(guarded.campaign(late))
+    enough = HubOptions(fence_skew_s=BEHIND_S)
+    assert not _twice(guarded.campaign(Script(enough, BEHIND_S, ("stuck",), SHORT_S)))
