@@ -5,13 +5,15 @@ from typing import Any
 
 import pytest
 
-from federator.scheduling import governor
+from federator.hub.placing.governing import Governing
+from federator.scheduling import governor, rollout
 from federator.scheduling.governor import Fleet, Health
-from tests.simulation import failovers
-from tests.simulation.mutations import instead
+from tests.simulation import failoverrules, failovers
+from tests.simulation.mutations import instead, together
 from tests.simulation.running import Plant
 
-SEEDS = (2,)
+SEEDS = (2, 7, 37)
+"""In the last one copies went home out of a cluster that had fallen silent meanwhile."""
 
 
 def _never_brakes(_: Callable[..., Any]) -> Callable[..., Any]:
@@ -33,35 +35,78 @@ def _never_rests(original: Callable[..., Any]) -> Callable[..., Any]:
     return lambda policy, lost, silence, last, now_s: original(policy, lost, silence, None, now_s)
 
 
+def _back_without_rest(original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda failover, home, last, now_s: original(failover, home, None, now_s)
+
+
+def _all_at_once(_: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda unit, wanted, observed, max_unavailable: 1_000_000
+
+
+def _emptied() -> Plant:
+    """What is decided in a cluster that has been lost counts no more when it is heard again."""
+    returned = set[str]()
+
+    def holding(original: Callable[..., Any]) -> Callable[..., Any]:
+        returned.clear()  # another world
+
+        def hold(self: Any, member: Any, health: Health) -> None:
+            if member.health is Health.UNREACHABLE and health is Health.LIVE:
+                returned.add(member.name)
+            original(self, member, health)
+
+        return hold
+
+    def planning(original: Callable[..., Any]) -> Callable[..., Any]:
+        def plan(unit: Any, shares: Any, observed: Any, **more: Any) -> Any:
+            kept = [share for share in shares if share.cluster not in returned]
+            return original(unit, kept, observed, **more)
+
+        return plan
+
+    return together(instead(Governing, "_hold", holding), instead(rollout, "plan", planning))
+
+
 def _impatient(_: Callable[..., Any]) -> Callable[..., Any]:
     return lambda policy, lost, silence, last, now_s: ""
 
 
 PLANTS: dict[str, tuple[str, Plant, tuple[int, ...]]] = {
     "a brake that does not brake": (
-        failovers.BRAKE,
+        failoverrules.BRAKE,
         instead(Fleet, "a_minute", _never_brakes),
-        (11, 3, 15),
+        (11, 3, 19),
     ),
     "a clock that is not reset": (
-        failovers.ANEW,
+        failoverrules.ANEW,
         instead(governor, "_all_gone", _resets_nothing),
-        (1, 5, 9),
+        (1, 9, 17),
     ),
     "home at once": (
-        failovers.HOME,
+        failoverrules.HOME,
         instead(governor, "may_return", _home_at_once),
-        (2, 6, 10),
+        (2, 10, 18),
     ),
     "moved again within the cooldown": (
-        failovers.ONCE,
+        failoverrules.ONCE,
         instead(governor, "holds", _never_rests),
-        (3, 7, 11),
+        (3, 11, 19),
     ),
+    "home without a rest": (
+        failoverrules.ONCE,
+        instead(governor, "may_return", _back_without_rest),
+        (2, 10, 18),
+    ),
+    "struck before its replacements are ready": (
+        failoverrules.READY,
+        instead(rollout, "_shrink_allowance", _all_at_once),
+        (7, 15),
+    ),
+    "a cluster that is back is emptied": (failoverrules.KEPT, _emptied(), (2, 3)),
     "moved without waiting": (
-        failovers.EARLY,
+        failoverrules.EARLY,
         instead(governor, "holds", _impatient),
-        (2, 3, 6),
+        (2, 3, 10),
     ),
 }
 """What is wrong -> (the rule that finds it, the bug, seeds in which it must be found)."""

@@ -112,6 +112,8 @@ class Returning:
         ask = self.placing.asked(workload)
         if ask is None or ask.suspended or ask.unit is not Unit.REPLICAS:
             return None
+        if not all(self._is_heard(name) for name in record.clusters):
+            return None  # divided anew, it would leave a silent cluster before its time
         for left in reversed(record.terms.failovers):
             if not left.copies:
                 continue
@@ -123,6 +125,10 @@ class Returning:
                 return left.cluster, _occupant(record, ask, copies)
             self._stays[key] = now_s + AGAIN_S
         return None
+
+    def _is_heard(self, name: str) -> bool:
+        member = self.state.members.get(name)
+        return member is not None and member.heard
 
     def _gains(self, workload: Workload, record: Record, ask: Ask, home: str) -> int:
         """Copies that the cluster would have more if the workload were divided anew."""
