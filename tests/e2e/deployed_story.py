@@ -10,7 +10,7 @@ from typing import Any
 from federator.kube import tokens
 from federator.kube.login import kubeconfigs
 from federator.model.kubernetes import pod_security
-from tests.e2e import deployed_training, workloads
+from tests.e2e import deployed_guards, deployed_training, workloads
 from tests.e2e.deployed import HUB, POOL, Deployed, user
 from tests.e2e.federations import POLICIES_MAX, Fleet, until
 
@@ -63,6 +63,7 @@ def tell(deployed: Deployed) -> None:
     _a_jobset_that_goes_when_its_time_is_over(fleet)
     deployed_training.tell(fleet)
     _a_jobset_that_completes(fleet)
+    deployed_guards.tell(fleet)
     _a_cron_job_replaces_its_run(fleet)
     _shards_are_withdrawn(deployed)
     _everything_goes(fleet)
