@@ -50,6 +50,7 @@ SEED ?= 0
 soak: $(STAMP) kube
 	$(BIN)/python -m tests.simulation.run --quiet --jobs $(JOBS) --seeds $(SEEDS) $(if $(KEEP),--keep $(KEEP))
 	$(BIN)/python -m tests.simulation.crashes --jobs $(JOBS) --pairs 100 --restarts 100
+	$(BIN)/python -m tests.simulation.crashes --script moving --jobs $(JOBS) --pairs 50 --restarts 50
 	$(BIN)/python -m tests.simulation.controls --jobs $(JOBS)
 	$(BIN)/python -m tests.contract.differential --seeds $(SEQUENCES)
 	FEDERATOR_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n $(JOBS) --timeout 0 -m hypothesis tests/unit/placement tests/unit/scheduling

@@ -18,14 +18,16 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from federator.sandbox.faults.rows import HUB, RequestFault, Sending
 from federator.sandbox.faults.table import REQUEST_FAULTS
 from tests.ranges import numbers
-from tests.simulation import lifetimes, running
-from tests.simulation.world import MEMBER
+from tests.simulation import lifetimes, movingtimes, running
+from tests.simulation.drawing import Parameters
+from tests.simulation.script import Action
+from tests.simulation.world import MEMBER, World
 
 BEFORE, AFTER = REQUEST_FAULTS["crash-before-write"], REQUEST_FAULTS["crash-after-write"]
 RESTART_REQUESTS = 30
@@ -54,6 +56,8 @@ class Crashes:
 
     point: Point
     processes: Sequence[str] = (HUB, MEMBER)
+    script: str = "lifetimes"
+    """Its name in `SCRIPTS`."""
     writes: int = 0
     """Seen so far."""
     heartbeats: int = 0
@@ -124,16 +128,36 @@ class View:
         return self.crashes.pick(self.process, sending)
 
 
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What happens in a run, and in which world."""
+
+    world: Parameters
+    write: Callable[[], Sequence[Action]]
+    story: Callable[[World], Awaitable[None]] | None = None
+
+
+SCRIPTS: Mapping[str, Script] = {
+    "lifetimes": Script(lifetimes.WORLD, lifetimes.write),
+    "moving": Script(movingtimes.WORLD, movingtimes.write, movingtimes.story),
+}
+"""Workloads over their whole life; a drain, a failover and a failback."""
+
+
 def run(crashes: Crashes) -> running.Report:
     """One run of the script with these crashes. Raises `running.Broken`."""
     schedules = {process: crashes.of(process) for process in (HUB, MEMBER)}
-    return running.simulate(lifetimes.WORLD, course=running.Course(lifetimes.write(), schedules))
+    script = SCRIPTS[crashes.script]
+    course = running.Course(script.write(), schedules, script.story)
+    return running.simulate(script.world, course=course)
 
 
 @functools.cache
-def reference(processes: tuple[str, ...]) -> tuple[running.Report, Crashes]:
+def reference(
+    processes: tuple[str, ...], script: str = "lifetimes"
+) -> tuple[running.Report, Crashes]:
     """The run without crashes."""
-    crashes = Crashes(Point("no crash"), processes)
+    crashes = Crashes(Point("no crash"), processes, script)
     return run(crashes), crashes
 
 
@@ -194,7 +218,7 @@ def restarts(count: int, rng: random.Random, wanted: int) -> Iterator[Point]:
 
 def judge(crashes: Crashes) -> list[str]:
     """Every rule that a run with these crashes breaks; none is what is wanted."""
-    calm, _ = reference(tuple(crashes.processes))
+    calm, _ = reference(tuple(crashes.processes), crashes.script)
     try:
         report = run(crashes)
         running.compare(report, calm)
@@ -211,12 +235,12 @@ def judge(crashes: Crashes) -> list[str]:
     return found
 
 
-def sweep(wanted: Sequence[Point], processes: tuple[str, ...], jobs: int) -> set[str]:
+def sweep(wanted: Sequence[Point], processes: tuple[str, ...], script: str, jobs: int) -> set[str]:
     """Runs single points, each in a child that leaves one run without crashes at its write: what
     comes before is the same for all. Returns the names of those that did not converge; each child
     prints why.
     """
-    reference(processes)
+    reference(processes, script)
     names = {point.name for point in wanted}
     running_now: dict[int, str] = {}
     broken: set[str] = set()
@@ -248,7 +272,7 @@ def sweep(wanted: Sequence[Point], processes: tuple[str, ...], jobs: int) -> set
             running_now[pid] = point.name
         return child
 
-    crashes = Crashes(Point("none"), processes, fork=fork)
+    crashes = Crashes(Point("none"), processes, script, fork=fork)
     found = ["the run ended in an exception"]
     try:
         found = judge(crashes)
@@ -274,7 +298,7 @@ def main(arguments: Sequence[str]) -> int:
     options = _parse(arguments)
     logging.disable(logging.WARNING)
     processes = (options.process,) if options.process else (HUB, MEMBER)
-    calm, seen = reference(processes)
+    calm, seen = reference(processes, options.script)
     if options.trace:
         print("\n".join(calm.story.told()))
     rng = random.Random(f"{options.seed}/points")
@@ -288,9 +312,11 @@ def main(arguments: Sequence[str]) -> int:
         "restarts": list(restarts(seen.writes, rng, options.restarts)),
     }
     begun = time.monotonic()
-    broken = sweep(single, processes, options.jobs)
+    broken = sweep(single, processes, options.script, options.jobs)
     drawn = [
-        Crashes(point, processes) for group in ("pairs", "restarts") for point in chosen[group]
+        Crashes(point, processes, options.script)
+        for group in ("pairs", "restarts")
+        for point in chosen[group]
     ]
     with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
         for crashes, found in zip(drawn, pool.imap(judge, drawn, chunksize=2), strict=True):
@@ -301,7 +327,7 @@ def main(arguments: Sequence[str]) -> int:
         {what: sum(point.name not in broken for point in group) for what, group in chosen.items()}
     )
     print(
-        f"crash points of {' and '.join(processes)}: {seen.writes} writes ({seen.heartbeats} "
+        f"crash points of {' and '.join(processes)}, {options.script}: {seen.writes} writes ({seen.heartbeats} "
         "of them heartbeats),"
         f" {len(single)} points, {good['points']} converged; {good['pairs']} of "
         f"{options.pairs} pairs and"
@@ -315,6 +341,9 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--process", choices=(HUB, MEMBER), help="only the writes of this kind of process"
+    )
+    parser.add_argument(
+        "--script", choices=sorted(SCRIPTS), default="lifetimes", help="what happens"
     )
     parser.add_argument("--points", type=numbers, help="as in 0-49 or 7,12-15; all of them without")
     parser.add_argument("--every", type=int, default=1, help="only every n-th of them")

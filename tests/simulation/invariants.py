@@ -434,6 +434,10 @@ def _named(obj: Obj) -> set[str]:
     return {row["cluster"] for row in (obj.get("status") or {}).get("clusterStatuses") or ()}
 
 
+EVACUATIONS = ("drain of ", "failover from ", "failback to ")
+"""How causes begin for which copies leave a cluster, or go back to one."""
+
+
 def minimal_movement(step: Step) -> Iterator[str]:
     """With nothing changed nobody moves; and no cluster that stays loses copies while no fewer are
     wanted, unless its policy divides anew at every change, or gives each cluster fewer. Copies that
@@ -451,6 +455,8 @@ def minimal_movement(step: Step) -> Iterator[str]:
         return
     if "could not schedule" in " ".join(new.terms.causes[-1:]):
         return
+    if any(cause.startswith(EVACUATIONS) for cause in new.terms.causes):
+        return  # rules of their own: `failoverrules`
     if new.inputs_hash != old.inputs_hash and new.terms.policy_origin == "inline":
         return
     staying = {share.cluster: share.count for share in new.shares}

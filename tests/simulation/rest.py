@@ -535,9 +535,9 @@ def _natives(world: World, stranded: Collection[str]) -> dict[str, Any]:
     found: dict[str, set[bytes]] = {}
     for member in world.federation.members.values():
         for kind, row in NATIVES.items():
-            if (
-                kind == "Job"
-            ):  # their names and bounds are the ranges, which depend on the order of events: see `_jobs`
+            # The names and bounds of Jobs are the ranges, which depend on the order of events: see
+            # `_jobs`. No member here has the operators of optional kinds.
+            if kind == "Job" or row.optional:
                 continue
             group = row.api_version.rpartition("/")[0]
             for native in member.store.items(member.registry.get(group, row.plural)):

@@ -2,6 +2,7 @@
 them all.
 """
 
+import itertools
 import random
 
 import pytest
@@ -15,9 +16,9 @@ SAMPLE = 2026
 BOTH = (HUB, MEMBER)
 
 
-def _sample() -> list[Point]:
+def _sample(script: str) -> list[Point]:
     rng = random.Random(SAMPLE)
-    count = crashes.reference(BOTH)[1].writes
+    count = crashes.reference(BOTH, script)[1].writes
     return [
         *rng.sample(crashes.points(count), 4),
         *crashes.pairs(count, rng, 1),
@@ -25,10 +26,28 @@ def _sample() -> list[Point]:
     ]
 
 
-def test_a_crash_at_any_write_changes_neither_the_end_nor_how_much_is_made() -> None:
-    broken = {point.name: found for point in _sample() if (found := crashes.judge(Crashes(point)))}
+@pytest.mark.parametrize("script", sorted(crashes.SCRIPTS))
+def test_a_crash_at_any_write_changes_neither_the_end_nor_how_much_is_made(script: str) -> None:
+    broken = {
+        point.name: found
+        for point in _sample(script)
+        if (found := crashes.judge(Crashes(point, BOTH, script)))
+    }
 
     assert not broken
+
+
+def test_a_drain_a_failover_and_a_failback_are_enumerated() -> None:
+    calm, seen = crashes.reference(BOTH, "moving")
+
+    decided = [
+        line.rpartition(": ")[2]
+        for line in calm.story.texts()
+        if "DECIDES PinterestService/feed/web" in line
+    ]
+    moves = [shares for shares, _ in itertools.groupby(decided)]
+    assert moves == ["a 2, b 2 of 4", "b 4 of 4", "a 4 of 4", "a 2, b 2 of 4"]
+    assert seen.writes - seen.heartbeats > 60
 
 
 def test_points_are_numbered_over_the_writes_of_all_processes() -> None:
