@@ -159,6 +159,22 @@ ROWS: tuple[Row, ...] = (
         500.0,
         "MB",
     ),
+    Row(
+        "R2",
+        "lost",
+        "a member gone with 1,000 workloads: applied elsewhere; floor: the writes",
+        Against.FLOOR,
+        2.0,
+        "s",
+    ),
+    Row(
+        "R2d",
+        "lost",
+        "the same: until it is held to be lost, with a grace of 10 s",
+        Against.MOST,
+        21.1,
+        "s",
+    ),
     Row("M3", "wide", "memory of a hub with 1,000 members", Against.MOST, 400.0, "MB"),
     Row(
         "E0",

@@ -125,7 +125,7 @@ class Draining:
     async def turn(self, key: str) -> RequeueAfter | None:
         """All clusters that are to be empty."""
         self.maintaining.look()
-        if self.governing.look():
+        if newly := self.governing.look():
             self._revoke()
         wished: list[Member] = []
         for _, member in sorted(self.state.members.items()):
@@ -135,7 +135,7 @@ class Draining:
                 wished.append(member)
         if not wished and not self.returning.away:
             self._revoke()
-            return RequeueAfter(key, WATCH_S, "members may fall silent")
+            return RequeueAfter(key, LOOK_S if newly else WATCH_S, "members may fall silent")
         if self.state.paused:
             self._revoke()
             for member in wished:
@@ -159,7 +159,7 @@ class Draining:
         moving = [self._report(cluster, paced, occupants) for cluster in drained]
         if not any(moving):
             moving.append(self._bring_home(a_minute, now_s))
-        wait_s = LOOK_S if any(moving) else WATCH_S
+        wait_s = LOOK_S if any(moving) or newly else WATCH_S
         return RequeueAfter(key, wait_s, "clusters are to be empty")
 
     # -- whether it may begin -------------------------------------------------
