@@ -228,13 +228,15 @@ class Commitment:
 
     def without(self, done: Ranges) -> "Commitment":
         """The commitment when exactly these shards are done: they hold neither room nor quota."""
-        left = [
-            remaining(holding, done) if holding.ranges else holding for holding in self.holdings
-        ]
-        for now, before in zip(left, self.holdings, strict=True):
-            if now is not before:
-                return replace(self, holdings=tuple(left))
-        return self
+        for holding in self.holdings:
+            if holding.ranges and not _as_given(holding, done):
+                break
+        else:
+            return self
+        left = [remaining(holding, done) for holding in self.holdings]
+        if all(map(operator.is_, left, self.holdings)):
+            return self
+        return replace(self, holdings=tuple(left))
 
 
 _commitment = quickly(Commitment)
@@ -250,15 +252,21 @@ def remaining(given: _Given, done: Ranges) -> _Given:
     """The share or holding with all its ranges, counting only unfinished shards."""
     if not given.ranges:
         return given
-    if len(given.ranges) == 1 and not done:
-        low, high = given.ranges[0]
-        if given.count == high - low + 1:
-            return given
+    if _as_given(given, done):
+        return given
     ranges = shards.normal(given.ranges)
     count = shards.size(shards.minus(ranges, done))
     if count == given.count and ranges == given.ranges:
         return given
     return replace(given, ranges=ranges, count=count)
+
+
+def _as_given(given: Share | Holding, done: Ranges) -> bool:
+    """Whether shards are plainly as they were given: in one piece, and none is done."""
+    if done or len(given.ranges) != 1:
+        return False
+    ((low, high),) = given.ranges
+    return given.count == high - low + 1
 
 
 def copies_of(holding: Holding | Share) -> int:

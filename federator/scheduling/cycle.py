@@ -110,6 +110,9 @@ class Cycle:
         return frozenset(self.keys) - self.unsure
 
 
+_cycle = quickly(Cycle)
+
+
 def order(asks: Sequence[Ask], snapshot: FleetSnapshot, commitments: Commitments) -> list[Ask]:
     """These asks in the order in which one cycle would decide them."""
     return ordering.order(asks, commitments, commitments.open(snapshot))
@@ -171,7 +174,7 @@ def run(
     }
     for key in (entry.key for entry in batch.decided if entry.decision.may_run):
         requeues[key] = min(requeues.get(key, STOPS_S), STOPS_S)
-    return Cycle(
+    return _cycle(
         tuple(batch.decided),
         inadmissible,
         requeues,

@@ -83,10 +83,13 @@ class Queue:
     def forget(self, key: WorkloadKey) -> tuple[Hint, ...]:
         """The workload is gone, suspended, or lacks nothing. Returns whom that may help: those who
         may have the room that was kept for it."""
-        self._inadmissible.pop(key, None)
-        self._attempts.pop(key, None)
-        self._for_room.pop(key, None)
-        self._claims.pop(key, None)
+        if self._inadmissible:  # mostly nobody waits: then there is nothing to look for
+            self._inadmissible.pop(key, None)
+            self._attempts.pop(key, None)
+            self._for_room.pop(key, None)
+            self._claims.pop(key, None)
+        if not self.kept:
+            return ()
         return tuple(
             Hint(HintKind.ROOM, name) for name, kept in self.kept.items() if kept.ask.key == key
         )

@@ -53,7 +53,10 @@ class Commitments:
         self._commitments: dict[str, Commitment] = {}
         self._done: dict[str, Ranges] = {}
         """uid -> shards recorded as done, whether or not the workload has a commitment."""
+        self._totals: dict[tuple[str, Tier], dict[str, int]] = {}
+        """(project, tier) -> what its workloads hold."""
         self._usage: dict[tuple[str, Tier], Resources] = {}
+        """The same, as far as it was read since it changed."""
         self._placed: dict[str, int] = {}
         self._tree: tuple[tuple[QuotaAccount, ...], Tree] | None = None
         self._trails: dict[str, dict[str, _Trail]] = {}
@@ -229,13 +232,17 @@ class Commitments:
 
     def usage(self, project: str, tier: Tier) -> Resources:
         """What the project's workloads of one tier hold, over all clusters."""
-        return self._usage.get((project, tier), ZERO)
+        key = (project, tier)
+        usage = self._usage.get(key)
+        if usage is None:
+            usage = self._usage[key] = Resources(self._totals.get(key, ()))
+        return usage
 
     def usage_by_project(self) -> dict[str, Resources]:
         """Use by project over all tiers: the input of fair ordering."""
         totals: dict[str, Resources] = {}
-        for (project, _), usage in sorted(self._usage.items()):
-            totals[project] = totals.get(project, ZERO) + usage
+        for project, tier in sorted(self._totals):
+            totals[project] = totals.get(project, ZERO) + self.usage(project, tier)
         return totals
 
     def placed(self, project: str) -> int:
@@ -338,11 +345,8 @@ class Commitments:
         made = Commitments()
         made._commitments = {uid: own} if (own := self._commitments.get(uid)) is not None else {}
         made._done = {uid: done} if (done := self._done.get(uid)) else {}
-        made._usage, made._placed, made._bases = (
-            dict(self._usage),
-            dict(self._placed),
-            dict(self._bases),
-        )
+        made._totals = {key: dict(amounts) for key, amounts in self._totals.items()}
+        made._placed, made._bases = dict(self._placed), dict(self._bases)
         if ends:
             made._ending = {cluster: dict(here) for cluster, here in self._ending.items()}
         for cluster, includes_seq in counted.items():
@@ -361,11 +365,8 @@ class Commitments:
         """A copy for trials: what is decided on it changes nothing here."""
         made = Commitments()
         made._commitments, made._done = dict(self._commitments), dict(self._done)
-        made._usage, made._placed, made._bases = (
-            dict(self._usage),
-            dict(self._placed),
-            dict(self._bases),
-        )
+        made._totals = {key: dict(amounts) for key, amounts in self._totals.items()}
+        made._placed, made._bases = dict(self._placed), dict(self._bases)
         made._trails = {cluster: dict(trails) for cluster, trails in self._trails.items()}
         made._recent = {cluster: list(places) for cluster, places in self._recent.items()}
         made._unsorted = set(self._unsorted)
@@ -388,12 +389,15 @@ class Commitments:
         self._touched.add(cluster)
 
     def _account(self, commitment: Commitment, sign: int) -> None:
-        key = (commitment.project, commitment.tier)
-        before = self._usage.get(key, ZERO)
-        self._usage[key] = before + commitment.usage if sign > 0 else before - commitment.usage
-        if not self._usage[key]:
-            del self._usage[key]
-        if commitment.copies:
+        copies = commitment.copies
+        if copies:
+            key = (commitment.project, commitment.tier)
+            self._usage.pop(key, None)
+            totals = self._totals.setdefault(key, {})
+            for name, amount in commitment.shape.requests.items():
+                totals[name] = totals.get(name, 0) + sign * copies * amount
+            if not any(totals.values()):
+                del self._totals[key]
             self._placed[commitment.project] = self._placed.get(commitment.project, 0) + sign
         self._note_end(commitment, there=sign > 0)
 

@@ -231,6 +231,8 @@ def candidates(
     mine = names.stable_order(ask.uid)
     weigh = DIVIDERS[ask.policy.division.strategy].weigh
     most = enforcing.bounding(ask.policy, "maxPerCluster")
+    rooms: list[int] | None = None
+    at = ledger.world.at
     for name, place in eligible.items():
         holding = held.get(name)
         copies = copies_of(holding) if holding else 0
@@ -240,7 +242,9 @@ def candidates(
             continue
         room, pending = 0, False
         if place.refusal is None:
-            room = ledger.room(name, ask.shape)
+            if rooms is None:
+                rooms = ledger.rooms(ask.shape).tolist()
+            room = rooms[at[name]] if name in at else 0
             room, pending = max(room, 0), room == PENDING
             if ask.shape.one_per_node:
                 room = max(room - copies, 0)
@@ -301,7 +305,7 @@ def _cap(
     policy: Policy, place: Place, bound: int | None, copies: int, room: int
 ) -> tuple[int, Reason]:
     cap, limit = copies + room, Reason.INSUFFICIENT_CAPACITY
-    unlabelled = any(
+    unlabelled = policy.spread and any(
         rule.hard and domain == UNLABELLED
         for rule, domain in zip(policy.spread, place.domains, strict=True)
     )
@@ -317,7 +321,7 @@ def _cap(
 
 def _add_scores(ask: Ask, pool: list[Candidate]) -> None:
     facts = [
-        scorers.Facts(candidate.held, candidate.room, candidate.place.avoided) for candidate in pool
+        scorers.facts(candidate.held, candidate.room, candidate.place.avoided) for candidate in pool
     ]
     for candidate, terms in zip(pool, scorers.score(ask, facts), strict=True):
         candidate.terms = terms

@@ -11,6 +11,7 @@ from typing import Final
 
 from federator.model.ask import Ask
 from federator.model.fleet import ClusterView
+from federator.model.quickly import quickly
 from federator.placement.policy import enforcing
 
 
@@ -24,6 +25,7 @@ class Facts:
     """Number of PreferNoSchedule taints that are not tolerated."""
 
 
+facts = quickly(Facts)
 Scorer = Callable[[Ask, Sequence[Facts]], list[int]]
 
 

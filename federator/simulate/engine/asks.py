@@ -5,7 +5,6 @@ of that kind.
 from dataclasses import fields, replace
 from typing import Any, Final
 
-from federator.model import names
 from federator.model.ask import Ask, Policy, Unit
 from federator.model.errors import FieldError
 from federator.model.names import WorkloadKey
@@ -16,7 +15,7 @@ from federator.placement.quota import quota
 from federator.simulate.demand import Recorded, Work
 from federator.simulate.engine.shapes import Shapes
 
-_ask = quickly(Ask)
+_ask, _key = quickly(Ask), quickly(WorkloadKey)
 SERVICE: Final = "service"
 KIND_OF: Final = {SERVICE: "PinterestService"}
 JOB_KIND: Final = "PinterestJobSet"
@@ -123,7 +122,7 @@ def key_of(work: Work) -> WorkloadKey:
     """The key of the object that the work would be, or was."""
     if work.recorded is not None:
         return work.recorded.ask.key
-    return names.key(*identity(work))
+    return _key(*identity(work))  # nothing else has it: there is nothing to share
 
 
 def identity(work: Work) -> tuple[str, str, str]:

@@ -94,7 +94,8 @@ class Backlog(Queue):
             self._line_up(key, waiting)
 
     def forget(self, key: WorkloadKey) -> tuple[Hint, ...]:
-        self._leave(key)
+        if self._place:
+            self._leave(key)
         return super().forget(key)
 
     def requeued_by(self, *hints: Hint) -> list[WorkloadKey]:

@@ -137,7 +137,7 @@ class World:
 
     def put(self, key: WorkloadKey) -> None:
         """The work is due to be decided, unless it is barred."""
-        if key not in self._queued and key not in self._barred:
+        if key not in self._queued and not (self._barred and key in self._barred):
             self._queued.add(key)
             self.due.append(key)
 
@@ -152,8 +152,9 @@ class World:
             key = self.due.popleft()
             self.due.ended(key)
             self._queued.discard(key)
-            if key in self.live and key not in self._barred:
-                heads.append(self.live[key])
+            running = self.live.get(key)
+            if running is not None and not (self._barred and key in self._barred):
+                heads.append(running)
         return heads
 
     def requeue(self, hints: Iterable[Hint]) -> None:
@@ -170,15 +171,17 @@ class World:
         """A decision about the work is in force."""
         if running.missing:
             self.waiting[running.ask.key] = running
-        else:
+        elif self.waiting:
             self.waiting.pop(running.ask.key, None)
 
     def ended(self, running: Running) -> None:
         """The work is over."""
         key = running.ask.key
         del self.live[key]
-        self._barred.pop(key, None)
-        self.waiting.pop(key, None)
+        if self._barred:
+            self._barred.pop(key, None)
+        if self.waiting:
+            self.waiting.pop(key, None)
         self.inadmissible.forget(key)
 
     def take_away(self, running: Running, clusters: Iterable[str]) -> list[Hint]:
