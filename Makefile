@@ -39,6 +39,7 @@ unit: $(STAMP)
 	$(BIN)/python -m pytest tests/unit tests/house -n auto -m "not e2e and not real and not soak" --durations=10 $(ARGS)
 
 SEEDS ?= 0-999
+FAILOVERS ?= 0-99
 JOBS ?= 2
 KEEP ?=
 SEQUENCES ?= 0-4999
@@ -46,11 +47,12 @@ PLACEMENTS ?= 500
 EXAMPLES ?= 20000
 SEED ?= 0
 
-## soak: simulated federations under faults, then a crash at every write of a fixed script, then the planted bugs, then random requests, then every property of placing and scheduling with EXAMPLES examples, then the contract on the older Kubernetes, then failures of real processes on real servers, then the long tests of tests/e2e (with a Dask cluster, and the image where buildah is)
+## soak: simulated federations under faults, then a crash at every write of a fixed script, then most of an hour of failovers, then the planted bugs, then random requests, then every property of placing and scheduling with EXAMPLES examples, then the contract on the older Kubernetes, then failures of real processes on real servers, then the long tests of tests/e2e (with a Dask cluster, and the image where buildah is)
 soak: $(STAMP) kube
 	$(BIN)/python -m tests.simulation.run --quiet --jobs $(JOBS) --seeds $(SEEDS) $(if $(KEEP),--keep $(KEEP))
 	$(BIN)/python -m tests.simulation.crashes --jobs $(JOBS) --pairs 100 --restarts 100
 	$(BIN)/python -m tests.simulation.crashes --script moving --jobs $(JOBS) --pairs 50 --restarts 50
+	$(BIN)/python -m tests.simulation.failovers --jobs $(JOBS) --seeds $(FAILOVERS)
 	$(BIN)/python -m tests.simulation.controls --jobs $(JOBS)
 	$(BIN)/python -m tests.contract.differential --seeds $(SEQUENCES)
 	FEDERATOR_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n $(JOBS) --timeout 0 -m hypothesis tests/unit/placement tests/unit/scheduling
