@@ -64,9 +64,10 @@ class Notices:
         self._at_s = now_s
         left = int(a_minute - self._left)
         next_s = MINUTE_S / a_minute if left > 0 else 1.0
-        return Pace(
-            left, full=not self._left, next_s=next_s, budgets=Budgets(budget, self._lately(now_s))
-        )
+        gone = self._lately(now_s)
+        until_s = self._gone[0][0] + budgets.MINUTE_S - now_s if self._gone else budgets.MINUTE_S
+        own = Budgets(budget, gone, until_s)
+        return Pace(left, full=not self._left, next_s=next_s, budgets=own)
 
     def _lately(self, now_s: float) -> Gone:
         self._gone = [left for left in self._gone if now_s - left[0] < budgets.MINUTE_S]

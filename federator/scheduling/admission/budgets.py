@@ -31,6 +31,8 @@ class Budgets:
     of: Callable[[WorkloadKey], Disruptions | None] = _none
     """What a workload says now."""
     gone: Gone = field(default_factory=dict)
+    next_s: float = MINUTE_S
+    """Seconds until something of that does not count any more."""
 
     def allowed(self, held: Commitment) -> dict[str, int] | None:
         """Cluster -> how many of its copies may leave now; None for one without a budget."""

@@ -15,7 +15,7 @@ from federator.model.names import WorkloadKey
 from federator.placement.quota.quota import BY_QUOTA
 from federator.placement.quota.tree import Tree
 from federator.placement.room.commitments import Commitments
-from federator.scheduling.admission import budgets, notice
+from federator.scheduling.admission import notice
 from federator.scheduling.admission.notice import Notice, Pace
 from federator.scheduling.admission.stage import Leaves, Staged
 from federator.scheduling.entry import Entry
@@ -79,7 +79,7 @@ def turns(
     entries = _entries(staged, due, commitments, find)
     accepted: dict[str, Leaves] = {}
     leaving, pace = Leaving(), terms.pace
-    leaving.later |= {ask.key: budgets.MINUTE_S for ask in staged.slowed}
+    leaving.later |= {ask.key: max(terms.pace.budgets.next_s, MOMENT_S) for ask in staged.slowed}
     for winner in dict.fromkeys(leaves.by.uid for leaves in staged.leaving):
         victims = _together(leaves for leaves in staged.leaving if leaves.by.uid == winner)
         key, count = next(iter(victims.values())).by.key, notice.counted(victims.values())

@@ -418,7 +418,16 @@ def test_a_budget_of_nothing_lets_one_copy_go_in_a_minute() -> None:
         await world.create("PinterestService", "feed", "api", service(3, "1", project="feed"))
         await asyncio.sleep(30)
         assert (await placed(world, "feed", "api"), await placed(world, "ads", "web")) == (1, 7)
-        await asyncio.sleep(180)
+        for replicas in (
+            4,
+            3,
+        ):  # the winner is looked at again meanwhile: that begins no new minute
+            await world.patch("PinterestService", "feed", "api", {"spec": {"replicas": replicas}})
+            await asyncio.sleep(13)
+        assert (await placed(world, "feed", "api"), await placed(world, "ads", "web")) == (1, 7)
+        await asyncio.sleep(13)
+        assert (await placed(world, "feed", "api"), await placed(world, "ads", "web")) == (2, 6)
+        await asyncio.sleep(90)
         assert (await placed(world, "feed", "api"), await placed(world, "ads", "web")) == (3, 5)
 
     play(scenario)
