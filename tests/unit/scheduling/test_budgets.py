@@ -3,9 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from federator.hub.cache.notices import Notices
+from federator.hub.options import HubOptions
 from federator.model.ask import Disruptions
-from federator.scheduling.admission import budgets
-from tests.unit.placement.fleets import held
+from federator.placement.quota.tree import Tree
+from federator.placement.room.commitments import Commitments
+from federator.scheduling.admission import budgets, preempting
+from federator.scheduling.admission.notice import Pace
+from federator.scheduling.admission.stage import Staged
+from tests.unit.placement.fleets import held, service
 
 CLUSTERS = ("a", "b", "c")
 shares = st.dictionaries(st.sampled_from(CLUSTERS), st.integers(1, 20), min_size=1)
@@ -53,3 +59,25 @@ def test_percent_is_rounded_up_as_for_a_pod_disruption_budget() -> None:
 def test_copies_leave_where_most_may() -> None:
     assert budgets.spread({"a": 1, "b": 3}, 3) == {"b": 2, "a": 1} | {}
     assert budgets.spread({"a": 1, "b": 3}, 9) == {"a": 1, "b": 3}
+
+
+def test_who_waits_for_a_budget_is_tried_when_that_has_room_again() -> None:
+    """However often it is looked at meanwhile."""
+    waiting = service(3)
+    staged, pace = Staged(slowed=[waiting]), Pace(9, budgets=budgets.Budgets(next_s=21.0))
+
+    leaving = preempting.turns(
+        staged, {}, Commitments(), preempting.nobody, preempting.Terms(Tree(), 0.0, pace)
+    )
+
+    assert leaving.later == {waiting.key: 21.0}
+
+
+def test_what_left_counts_for_a_minute() -> None:
+    notices, options = Notices(), HubOptions()
+    notices._gone = [(100.0, "u", "a", 2), (130.0, "u", "a", 1)]
+
+    at_once, later = (notices.pace(now_s, options, lambda _: None) for now_s in (140.0, 165.0))
+
+    assert (at_once.budgets.gone, at_once.budgets.next_s) == ({"u": {"a": 3}}, 20.0)
+    assert (later.budgets.gone, later.budgets.next_s) == ({"u": {"a": 1}}, 25.0)
