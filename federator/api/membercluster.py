@@ -354,7 +354,7 @@ def drain_wish(obj: Obj, now_s: float) -> DrainWish | None:
     now = maintenance.of(obj, now_s).now
     wishes = [raw.at(raw.objects(obj, "spec", "maintenance")[n], "drain") for n in now.closing]
     asked = next((wish for wish in wishes if isinstance(wish, dict)), None)
-    return _wish(asked, raw.rfc3339(now.begins_s)) if asked is not None else None
+    return _wish(asked, maintenance.stamp(now.begins_s)) if asked is not None else None
 
 
 def _wish(asked: Obj, window: str) -> DrainWish:
