@@ -67,6 +67,7 @@ def facts(
         "workload": _identity(workload, obj),
         "verdict": _verdict(obj, situation, workload),
         "state": _state(obj, workload),
+        **raw.present({"nodesWithout": _nodes_without(obj)}),
     }
     ask, record = situation.ask_of(workload), situation.records.get(workload.key)
     if ask is None:
@@ -194,6 +195,20 @@ def _scaled(obj: Mapping[str, Any], workload: Workload) -> bool:
     """Whether autoscalers choose how many copies of it run."""
     bounds = workload.verbs.bounds
     return bounds is not None and bounds(obj) is not None
+
+
+def _nodes_without(obj: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Nodes that do not have a daemon, as its clusters say: by cluster and reason."""
+    return [
+        {
+            "cluster": raw.text(row, "cluster"),
+            "why": raw.text(group, "why"),
+            "count": raw.figure(group, "count"),
+            "names": list(raw.texts(group, "names")),
+        }
+        for row in raw.objects(obj, "status", "clusterStatuses")
+        for group in raw.objects(row, "nodesWithout")
+    ]
 
 
 def _verdict(obj: Mapping[str, Any], situation: Situation, workload: Workload) -> dict[str, Any]:

@@ -26,6 +26,7 @@ def text(facts: Mapping[str, Any], *, cluster: str = "") -> str:
     if facts.get("uncarried"):
         lines.append(f"  {uncarried.sentence(facts['uncarried'], facts['workload']['namespace'])}")
     lines += _waits(facts.get("waits"))
+    lines += _nodes_without(facts.get("nodesWithout", ()), cluster)
     if "policy" not in facts:
         return "\n".join(lines)
     lines += _policy_lines(facts)
@@ -55,6 +56,18 @@ def _waits(waits: Mapping[str, Any] | None) -> list[str]:
         return []
     start = f", expected to start {waits['from']} to {waits['to']}" if waits["from"] else ""
     return [f"  position {waits['position']} in the queue{start}"]
+
+
+def _nodes_without(groups: Sequence[Mapping[str, Any]], cluster: str) -> list[str]:
+    """Nodes that do not have a daemon."""
+    lines: list[str] = []
+    for group in groups:
+        if cluster and group["cluster"] != cluster:
+            continue
+        named, more = ", ".join(group["names"]), group["count"] - len(group["names"])
+        others = f" and {more} more" if more > 0 else ""
+        lines.append(f"  not on {group['cluster']}/{named}{others}: each {group['why']}")
+    return lines
 
 
 def _policy_lines(facts: Mapping[str, Any]) -> list[str]:

@@ -21,6 +21,7 @@ from federator.model.ask import Disruptions, Ordinals, Tier, Unit
 from federator.model.decision import Share
 from federator.model.ending import EndRules
 from federator.model.errors import FieldError
+from federator.model.kubernetes.taints import Taint
 from federator.model.observation import SliceObservation
 from federator.model.shards import Range, Ranges
 from federator.status.fold import Fold
@@ -218,6 +219,9 @@ class WorkloadVerbs:
     every_node: bool = False
     """A daemon: a cluster has it or not, and if it does, a pod runs on each node that admits it.
     Its count is 1.
+    """
+    startup_taint: Callable[[Obj], Taint | None] | None = None
+    """Of a daemon: the taint that nodes lose when it is ready there; None where it asks for none.
     """
     overlaps: bool = False
     """Two copies of the same may run for a while without harm: only such kinds leave a cluster that

@@ -26,6 +26,7 @@ from federator.member.expansion.tiers import TierClasses
 from federator.member.heartbeat import Heartbeat
 from federator.member.options import FIELD_MANAGER, MemberOptions
 from federator.member.rolling import RollUp
+from federator.member.startup import StartupTaints
 from federator.model.names import WorkloadKey
 
 
@@ -96,10 +97,13 @@ class MemberProcess:
         self.tiers = TierClasses(self.caches, applier, rng=rng)
         self.to_roll_up: WorkQueue[WorkloadKey] = WorkQueue("roll-up", rng=rng, metrics=metrics)
         self.leftovers = Leftovers(self.caches, applier, fleet=fleet, rng=rng, metrics=metrics)
-        self._route()
+        self._route(applier)
 
-    def _route(self) -> None:
+    def _route(self, applier: Applier) -> None:
         """Changes become turns of those whom they concern."""
+        self.startup = StartupTaints(
+            self.caches, self.expander, applier, rng=self._rng, metrics=self._metrics
+        )
         self.caches.signals.to_expand.append(self.to_expand.add)
         self.caches.signals.to_roll_up.append(self.to_roll_up.add)
 
@@ -134,6 +138,7 @@ class MemberProcess:
                 "expand", self.to_expand.run, self.catching_up.expand, self.options.workers
             )
             supervisor.start("leftovers", self.leftovers.run)
+            supervisor.start("start-up taints", self.startup.run)
             supervisor.start(
                 "roll-up", self.to_roll_up.run, self.catching_up.roll_up, self.options.workers
             )

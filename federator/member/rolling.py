@@ -11,6 +11,7 @@ that cannot say goes into one annotation.
 import json
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from federator.api import raw
@@ -20,7 +21,7 @@ from federator.kinds.pods import podparts
 from federator.kube import clock as clocks
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
-from federator.member import gangs
+from federator.member import everynode, gangs
 from federator.member.cache import jobs, rows
 from federator.member.cache.caches import Caches, slice_ref
 from federator.member.cache.rows import NativeRow, SliceRow
@@ -43,7 +44,7 @@ from federator.status.reasons import Finding
 PROGRESS = frozenset({"NotObserved", "RollingOut", "NotAvailable"})
 """What health says while things simply take their time: no reason for anybody to act."""
 DEADLINE = "ProgressDeadlineExceeded"
-_NEW_IN_STATUS = frozenset({"template", "natives"})
+_NEW_IN_STATUS = frozenset({"template", "natives", "nodesWithout"})
 """What an earlier version did not write: alone it is no reason for a write, or an upgrade would
 write every slice."""
 PATIENCE_S = 30.0
@@ -202,6 +203,8 @@ class RollUp:
             figures = self._shard_figures(row, natives, live)
         else:
             figures = _on_nodes(natives) if row.verbs.every_node else _copies(row, natives)
+            if row.verbs.every_node:
+                figures["nodes"] = self._with_reasons(row, figures["nodes"])
         if row.verbs.ordinals is not None and (mark := self._expander.mark_of(row)) is not None:
             named = row.verbs.ordinals.sets(row.key.name, mark.ranges)
             figures["blocks"] = _blocks(named, natives)
@@ -306,6 +309,24 @@ class RollUp:
             "lacks": seen.lacks,
             "gang": gang,
         }, gangs.why_rolled_back(gang, moment.uid) if not ended else ("", "")
+
+    def _with_reasons(self, row: SliceRow, figures: NodeFigures) -> NodeFigures:
+        """The figures of a daemon, with the nodes that still have its start-up taint, and why nodes
+        do not have it."""
+        nodes = [node for _, node in sorted(self._caches.nodes.items().items())]
+        asks = row.verbs.startup_taint
+        taint = asks(row.obj()) if asks is not None else None
+        starting = sum(taint in node.taints for node in nodes) if taint is not None else 0
+        if figures.ready >= len(nodes):
+            return replace(figures, starting=starting)
+        crews = set(self._caches.crews_of(row))
+        pods = {
+            pod.node: pod
+            for pod in self._caches.pods.items().values()
+            if pod.controller_uid in crews and not pod.ended
+        }
+        pod_spec = raw.mapping(row.verbs.pod_template(row.obj()), "spec")
+        return replace(figures, starting=starting, without=everynode.without(pod_spec, nodes, pods))
 
     def _refusal(self, natives: list[NativeRow]) -> str:
         """Why the API server takes no pods of a Job: no status of a Job says it."""

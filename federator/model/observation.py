@@ -13,6 +13,17 @@ RESTORED: Final = "DriftRestored"
 
 
 @dataclass(frozen=True, slots=True)
+class NodesWithout:
+    """Nodes of one cluster on which a daemon is not ready, for one reason."""
+
+    why: str
+    """The end of a sentence that begins with the node's name."""
+    count: int
+    names: tuple[str, ...]
+    """The first of them."""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeFigures:
     """How many nodes of one cluster a daemon runs on."""
 
@@ -24,6 +35,10 @@ class NodeFigures:
     """Nodes on which it is ready."""
     updated: int = 0
     """Nodes that have one of the present template."""
+    starting: int = 0
+    """Nodes that still have its start-up taint."""
+    without: tuple[NodesWithout, ...] = ()
+    """Where it is not ready, those that it is not to run on included; the largest groups first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -459,8 +459,24 @@ def _a_daemon_comes_and_goes(fleet: Fleet) -> None:
 
     until(rolled_out, lambda: "the new image of the daemon has not been rolled out")
     fleet.ready("feed", "pdm/agent")
+    _a_startup_taint_goes(fleet)
     fleet.host("delete", "pdm", "agent", *SPACE)
     until(lambda: not fleet.spread("ds", "feed", "agent"), lambda: "a member still has the daemon")
+
+
+def _a_startup_taint_goes(fleet: Fleet) -> None:
+    """The daemon is ready on the node, so its start-up taint is taken away there."""
+    taint = {"startupTaint": {"key": "feed.example/starting"}}
+    fleet.host("patch", "pdm", "agent", *SPACE, "--type=merge", "-p", _json({"spec": taint}))
+    member = fleet.members["a"]
+    name = member.items("nodes")[0]["metadata"]["name"]
+    member("taint", "node", name, "feed.example/starting=:NoSchedule")
+
+    def tainted() -> bool:
+        (node,) = (one for one in member.items("nodes") if one["metadata"]["name"] == name)
+        return "feed.example/starting" in _json(node["spec"].get("taints", []))
+
+    until(lambda: not tainted(), lambda: "the node still has the start-up taint of the daemon")
 
 
 def _a_jobset_that_completes(fleet: Fleet) -> None:

@@ -14,7 +14,7 @@ VERBS: Final = WorkloadVerbs(
     whole=False,
     count=ask.count,
     slots=ask.count,
-    pod_template=workloads.pod_template,
+    pod_template=ask.pod_template,
     pods=podparts.of,
     project=workloads.project,
     tier=workloads.tier,
@@ -33,6 +33,7 @@ VERBS: Final = WorkloadVerbs(
     host_status=status.host_status,
     lookup=PodLookup(lookup.by_label(schema.SELECTOR_LABEL), lookup.of_daemon_set),
     every_node=True,
+    startup_taint=ask.startup_taint,
     expand=natives.expand,
 )
 

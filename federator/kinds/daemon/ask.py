@@ -6,12 +6,14 @@ affair.
 
 from typing import Any, Final
 
+from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds import verbs
 from federator.kinds.daemon.schema import API_VERSION, KIND
 from federator.kinds.shared import workloads
 from federator.kinds.verbs import SliceMark
 from federator.model.decision import Share
+from federator.model.kubernetes.taints import Effect, Taint
 
 DEFAULTS: Final[dict[str, Any]] = {"tier": "OnDemand"}
 ANY_NUMBER: Final = 1 << 20
@@ -22,6 +24,27 @@ pods.
 
 def count(obj: Obj) -> int:
     return 1
+
+
+def startup_taint(obj: Obj) -> Taint | None:
+    """The taint that nodes lose when it is ready there; None where it asks for none."""
+    asked = raw.mapping(obj, "spec", "startupTaint")
+    key = raw.text(asked, "key")
+    if not key:
+        return None
+    effect = raw.text(asked, "effect", default=Effect.NO_SCHEDULE)
+    return Taint(key, raw.text(asked, "value"), effect)
+
+
+def pod_template(obj: Obj) -> Obj:
+    """The template, which tolerates the start-up taint."""
+    template, taint = workloads.pod_template(obj), startup_taint(obj)
+    if taint is None:
+        return template
+    spec = raw.mapping(template, "spec")
+    tolerated = {"key": taint.key, "operator": "Exists", "effect": str(taint.effect)}
+    tolerations = [*raw.items(spec, "tolerations"), tolerated]
+    return {**template, "spec": {**spec, "tolerations": tolerations}}
 
 
 def max_unavailable(obj: Obj) -> int:

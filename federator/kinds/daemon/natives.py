@@ -5,6 +5,7 @@ from typing import Any, Final
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds import verbs
+from federator.kinds.daemon import ask
 from federator.kinds.daemon.schema import SELECTOR_LABEL
 from federator.kinds.shared import parts, workloads
 
@@ -29,11 +30,12 @@ def _daemon_set(obj: Obj, mark: verbs.SliceMark | None, profile: Obj | None) -> 
     meta = parts.metadata(obj, mark, parts.name_of(obj), COMPONENT)
     meta["labels"] |= selector
     strategy = raw.mapping(obj, "spec", "updateStrategy")
+    whole = {**obj, "spec": {**raw.mapping(obj, "spec"), "template": ask.pod_template(obj)}}
     spec: dict[str, Any] = {
         "revisionHistoryLimit": REVISIONS_KEPT,
         "selector": {"matchLabels": selector},
         "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": _pace(strategy)},
-        "template": parts.pod_template(obj, profile, selector, batch=False, config_hash=True),
+        "template": parts.pod_template(whole, profile, selector, batch=False, config_hash=True),
     }
     if "minReadySeconds" in strategy:
         spec["minReadySeconds"] = raw.integer(strategy, "minReadySeconds")

@@ -1,11 +1,24 @@
 """Schema of PinterestDaemon: the models that its CRD is generated from and files are checked by."""
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from federator.api.common import SEQ_RULE, Amount, Count, IntOrPercent, Metadata, Model, rules
+from federator.api.common import (
+    ATOMIC,
+    SEQ_RULE,
+    Amount,
+    Count,
+    IntOrPercent,
+    LabelKey,
+    LabelValue,
+    Metadata,
+    Model,
+    Sentence,
+    ShortText,
+    rules,
+)
 from federator.kinds.shared.workloadfields import (
     NAME_RULE,
     ClusterRow,
@@ -19,6 +32,10 @@ API_VERSION: Final = "pinterest.com/v1beta1"
 SELECTOR_LABEL: Final = "pinterest.com/daemon"
 """Label of its pods, with the workload's name as value: selector of the DaemonSet, never changed.
 """
+GROUPS_MAX: Final = 3
+"""Reasons for which nodes are without it, that are told of a cluster."""
+NAMED_MAX: Final = 3
+"""Nodes that are named for each."""
 
 STRATEGY_RULE = (
     "(has(self.maxSurge) && self.maxSurge != 0 && self.maxSurge != '0%')"
@@ -48,6 +65,31 @@ class UpdateStrategy(Model):
         return self
 
 
+RESERVED_RULE = (
+    "!self.key.contains('kubernetes.io/') && !self.key.startsWith('federation.pinterest.com/')",
+    "taints of Kubernetes and of the federation are not taken away by a daemon",
+)
+
+
+class StartupTaint(Model):
+    """A taint that nodes come with, and keep until the daemon is ready there."""
+
+    model_config = ConfigDict(json_schema_extra=rules(RESERVED_RULE))
+
+    key: LabelKey
+    """Key of the taint."""
+    value: LabelValue = ""
+    """Value of the taint."""
+    effect: Literal["NoSchedule", "NoExecute"] = "NoSchedule"
+    """Its effect on pods that do not tolerate it."""
+
+    @model_validator(mode="after")
+    def _not_reserved(self) -> "StartupTaint":
+        if "kubernetes.io/" in self.key or self.key.startswith("federation.pinterest.com/"):
+            raise PydanticCustomError("key", RESERVED_RULE[1])
+        return self
+
+
 UNDIVIDED_RULE = (
     "!has(self.placement) || (!has(self.placement.division) && !has(self.placement.spread))",
     "a daemon runs on every node of every cluster that matches: placement.division and "
@@ -71,11 +113,32 @@ class Spec(WorkloadSpec):
     the policy's rollout.maxClustersAtOnce lets it be more.
     """
 
+    startup_taint: StartupTaint | None = None
+    """Nodes that come with this taint (of the kubelet's --register-with-taints, or of whatever
+    makes nodes) lose it when the daemon is ready there. Its pods tolerate it; others wait.
+    """
+
     @model_validator(mode="after")
     def _undivided(self) -> "Spec":
         if self.placement is not None and self.placement.model_fields_set & {"division", "spread"}:
             raise PydanticCustomError("placement", UNDIVIDED_RULE[1])
         return self
+
+
+class NodesWithout(Model):
+    """Nodes on which it is not ready, for one reason."""
+
+    why: Sentence
+    """Why, as the end of a sentence that begins with the node's name."""
+    count: Amount = 0
+    """How many."""
+    names: Annotated[list[ShortText], Field(max_length=NAMED_MAX, json_schema_extra=ATOMIC)] = (
+        Field(default_factory=list)
+    )
+    """The first of them."""
+
+
+Groups = Annotated[list[NodesWithout], Field(max_length=GROUPS_MAX, json_schema_extra=ATOMIC)]
 
 
 class Row(ClusterRow):
@@ -89,6 +152,11 @@ class Row(ClusterRow):
     """Nodes on which it is ready."""
     updated: Amount = 0
     """Nodes that have the current template."""
+    starting: Amount = 0
+    """Nodes that still have its start-up taint."""
+    nodes_without: Groups = Field(default_factory=list)
+    """Where it is not ready and why, nodes that it is not to run on included; the largest groups.
+    """
 
 
 class Status(WorkloadStatus):
@@ -100,6 +168,10 @@ class Status(WorkloadStatus):
     """Nodes that have it, ready or not."""
     updated: Amount = 0
     """Nodes that have the current template."""
+    starting: Amount = 0
+    """Nodes that still have its start-up taint."""
+    nodes_without: Groups = Field(default_factory=list)
+    """On a slice: as in a row of clusterStatuses."""
     unknown: Amount = 0
     """Nodes of clusters that are not heard of: neither ready nor gone."""
     cluster_statuses: rows_of(Row) = Field(default_factory=list)  # type: ignore[valid-type]

@@ -13,7 +13,7 @@ from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds import verbs
 
-FIELDS: Final = ("template", "config", "sidecars", "iamRole", "runtimeProfile")
+FIELDS: Final = ("template", "config", "sidecars", "iamRole", "runtimeProfile", "startupTaint")
 """Fields of spec that undo writes back, for all kinds; a plain Deployment has the first only."""
 
 

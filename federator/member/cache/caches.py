@@ -68,6 +68,8 @@ class Signals:
     to_roll_up: list[KeyListener] = field(default_factory=list)
     to_survey: list[Listener] = field(default_factory=list)
     """Something that free room or the answers depend on has changed."""
+    to_node: list[Callable[[str], None]] = field(default_factory=list)
+    """A node has changed, or a pod there became ready."""
     to_reference: list[Callable[[str, str, str], None]] = field(default_factory=list)
     """(kind, namespace, name) came or went: a slice may have waited for it."""
 
@@ -82,6 +84,10 @@ class Signals:
     def survey(self) -> None:
         for listener in self.to_survey:
             listener()
+
+    def node(self, name: str) -> None:
+        for listener in self.to_node:
+            listener(name)
 
     def reference(self, kind: str, namespace: str, name: str) -> None:
         for listener in self.to_reference:
@@ -283,6 +289,13 @@ class Caches:
         for reflector in self.reflectors.values():
             reflector.hurry()
 
+    async def read_node(self, name: str) -> dict[str, Any] | None:
+        """The node as it is now. Raises ApiErrors."""
+        chosen = f"metadata.name={name}"
+        return next(
+            iter((await self._client.list("v1", "nodes", field_selector=chosen)).items), None
+        )
+
     async def confirm(self, row: SliceRow) -> bool:
         """Asks the server whether this slice still stands; one that goes does not. Raises
         ApiErrors."""
@@ -471,6 +484,8 @@ class Caches:
                 self.signals.roll_up(slice_key)
         if (_room(old)) != _room(new):
             self.signals.survey()
+        if new is not None and new.ready and (old is None or not old.ready):
+            self.signals.node(new.node)
 
     def _on_mount(
         self, _: Key, old: tuple[MountRow, ...] | None, new: tuple[MountRow, ...] | None
@@ -517,10 +532,11 @@ class Caches:
         ]
         return max(recent, key=lambda row: (row.at_s, row.message)).message if recent else ""
 
-    def _on_node(self, _: Key, old: Node | None, new: Node | None) -> None:
+    def _on_node(self, key: Key, old: Node | None, new: Node | None) -> None:
         if old != new:
             self.nodes_epoch += 1
             self.signals.survey()
+            self.signals.node(key[1])
 
     def _on_reference(self, kind: str) -> Callable[[Key, Any, Any], None]:
         def changed(key: Key, old: Any, new: Any) -> None:

@@ -224,6 +224,7 @@ class PodRow:
     trouble: Trouble | None
     starting: bool = False
     """It has a node, and no container of it runs yet."""
+    ready: bool = False
 
     @property
     def holds_room(self) -> bool:
@@ -293,6 +294,7 @@ def pod_row(obj: Obj, shapes: Shapes) -> PodRow:
         shape=shapes.of(spec),
         trouble=reasons.of_pod(obj),
         starting=bool(raw.text(spec, "nodeName")) and raw.text(status, "phase") == "Pending",
+        ready=raw.condition(obj, "Ready").get("status") == "True",
     )
 
 

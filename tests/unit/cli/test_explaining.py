@@ -75,6 +75,25 @@ def test_required_policies_are_named_with_their_owner() -> None:
     assert title in row(found, "a")["message"]
 
 
+def test_nodes_that_do_not_have_a_daemon_are_named_by_reason() -> None:
+    taint = "has taint ads:NoSchedule, which its pods do not tolerate"
+    groups = [
+        {"why": taint, "count": 5, "names": ["n-1", "n-2", "n-3"]},
+        {"why": "has a pod of it: ImagePullFailed", "count": 1, "names": ["n-9"]},
+    ]
+    rows = [{"cluster": "a", "nodesWithout": groups}, {"cluster": "b"}]
+    agent = {**psvc(name="agent"), "kind": "PinterestDaemon"}
+    agent["spec"] = {"template": psvc()["spec"]["template"]}
+    found = facts(with_status(agent, clusterStatuses=rows), member("a"), member("b"))
+
+    lines = [line for line in explaining.text(found).splitlines() if line.startswith("  not on")]
+    assert lines == [
+        f"  not on a/n-1, n-2, n-3 and 2 more: each {taint}",
+        "  not on a/n-9: each has a pod of it: ImagePullFailed",
+    ]
+    assert "not on" not in explaining.text(found, cluster="b")
+
+
 def test_a_workload_that_the_hub_has_not_seen_says_so() -> None:
     assert explaining.first_line(facts(psvc(), member("a"))).endswith("Placed=Unknown (NotYetSeen)")
 

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from federator.kinds import asks, registry
+from federator.kinds import asks, read, registry
 from federator.model.ask import DEFAULT_POLICY, Ordinals, Tier, Unit
 from federator.model.errors import FieldError
+from federator.model.kubernetes.taints import Toleration
 from federator.model.names import WorkloadKey
 
 TEMPLATE = {"spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": "500m"}}}]}}
@@ -155,3 +156,19 @@ def test_what_a_job_set_cannot_hold_is_refused_in_words(
     assert found is not None
     assert found.path == path
     assert said in found.message
+
+
+@pytest.mark.parametrize("key", ["node.kubernetes.io/not-ready", "federation.pinterest.com/x"])
+def test_a_daemon_takes_no_taints_of_kubernetes_or_the_federation(key: str) -> None:
+    obj = workload("PinterestDaemon", startupTaint={"key": key})
+    del obj["metadata"]["creationTimestamp"]
+    with pytest.raises(read.InvalidObject, match="not taken away by a daemon"):
+        read.check(obj)
+
+
+def test_a_daemon_asks_for_nodes_that_have_its_startup_taint() -> None:
+    obj = workload("PinterestDaemon", startupTaint={"key": "infra.example/starting"})
+    found = asks.ask(obj, registry.verbs_of("PinterestDaemon"), DEFAULT_POLICY)
+    assert found.shape.tolerations == (
+        Toleration("infra.example/starting", "Exists", effect="NoSchedule"),
+    )

@@ -105,6 +105,7 @@ spec:
   config: {agent.conf: "level=info"}
   sidecars: {logs: {level: debug}}
   updateStrategy: {maxUnavailable: 10%, minReadySeconds: 5}
+  startupTaint: {key: infra.example/starting}
   placement: {tolerations: [{key: pool, operator: Exists}]}
   template:
     spec:
