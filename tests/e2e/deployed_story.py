@@ -466,15 +466,15 @@ def _a_daemon_comes_and_goes(fleet: Fleet) -> None:
 
 def _a_startup_taint_goes(fleet: Fleet) -> None:
     """The daemon is ready on the node, so its start-up taint is taken away there."""
-    taint = {"startupTaint": {"key": "feed.example/starting"}}
-    fleet.host("patch", "pdm", "agent", *SPACE, "--type=merge", "-p", _json({"spec": taint}))
-    member = fleet.members["a"]
+    member, key = fleet.members["a"], "feed.example/starting"
+    patch = _json({"spec": {"startupTaint": {"key": key}}})
+    fleet.host("patch", "pdm", "agent", *SPACE, "--type=merge", "-p", patch)
+    until(lambda: key in _json(member.items("ds", *SPACE)), lambda: "its pods do not tolerate it")
     name = member.items("nodes")[0]["metadata"]["name"]
-    member("taint", "node", name, "feed.example/starting=:NoSchedule")
+    member("taint", "node", name, f"{key}=:NoSchedule")
 
     def tainted() -> bool:
-        (node,) = (one for one in member.items("nodes") if one["metadata"]["name"] == name)
-        return "feed.example/starting" in _json(node["spec"].get("taints", []))
+        return key in _json([node["spec"] for node in member.items("nodes")])
 
     until(lambda: not tainted(), lambda: "the node still has the start-up taint of the daemon")
 

@@ -30,6 +30,7 @@ from tests.unit.member.memberworld import (
     service,
     template,
 )
+from tests.unit.member.test_startup_taints import TAINT, daemon
 from tests.worlds import Ledger, Wire
 
 pytestmark = [pytest.mark.e2e, pytest.mark.real, pytest.mark.xdist_group("real servers with nodes")]
@@ -205,3 +206,17 @@ async def test_a_gang_whose_pods_find_no_nodes_together_is_rolled_back(world: Re
     status = (await world.get("PinterestTrainingJob", "ranker"))["status"]
     assert (status["gang"]["phase"], status["gang"]["attempts"]) == ("RolledBack", 1)
     assert "GangTimedOut" in json.dumps(status)
+
+
+async def test_a_daemon_that_is_ready_takes_its_startup_taint_from_a_node(
+    world: RealWorld,
+) -> None:
+    await world.client.create(MemberWorld.ref("PinterestDaemon", "agent"), daemon())
+    await world.until_status("PinterestDaemon", "agent", ready=3)
+    node = MemberWorld.ref("Node", "n-0")
+    await world.client.patch(node, {"spec": {"taints": [TAINT]}})
+
+    async def untainted() -> bool:
+        return not (await world.client.get(node))["spec"].get("taints")
+
+    await world.until(untainted)
