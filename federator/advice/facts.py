@@ -66,8 +66,7 @@ def facts(
     answer: dict[str, Any] = {
         "workload": _identity(workload, obj),
         "verdict": _verdict(obj, situation, workload),
-        "state": _state(obj, workload),
-        **raw.present({"nodesWithout": _nodes_without(obj)}),
+        **_reported(obj, workload),
     }
     ask, record = situation.ask_of(workload), situation.records.get(workload.key)
     if ask is None:
@@ -195,6 +194,12 @@ def _scaled(obj: Mapping[str, Any], workload: Workload) -> bool:
     """Whether autoscalers choose how many copies of it run."""
     bounds = workload.verbs.bounds
     return bounds is not None and bounds(obj) is not None
+
+
+def _reported(obj: Mapping[str, Any], workload: Workload) -> dict[str, Any]:
+    """What its status says beside the verdict."""
+    without = raw.present({"nodesWithout": _nodes_without(obj)})
+    return {"state": _state(obj, workload), **without}
 
 
 def _nodes_without(obj: Mapping[str, Any]) -> list[dict[str, Any]]:
