@@ -1,5 +1,9 @@
 """Why nodes do not have a daemon: those that its pods may not go to, and those on which it has no
 pod, or none that is ready. Pure.
+
+It reads labels and taints as the DaemonSet controller does: room on a node is no reason for it, and
+taints that Kubernetes sets on nodes in trouble are tolerated by the pods of every DaemonSet. A
+tolerations list that cannot be read tolerates nothing.
 """
 
 from collections import defaultdict
