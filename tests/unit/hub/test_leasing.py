@@ -8,6 +8,7 @@ from typing import Any
 from federator.api import raw
 from federator.hub.options import HubOptions
 from federator.kube import errors
+from federator.kube.metrics import Metrics
 from federator.model.steps import ObjectRef
 from federator.runtime import fencing
 from tests.unit.hub.test_exclusive import LONG, running, spec
@@ -43,6 +44,10 @@ async def renewed(world: World, cluster: str) -> float:
 
 def test_only_clusters_with_guarded_shards_are_renewed_host_first() -> None:
     async def scenario(world: World) -> None:
+        metrics = world.federation.metrics = Metrics()
+        await world.federation.kill("hub")
+        world.federation.start_hub()
+        await world.settle()
         await world.create(PJS, "feed", "plain", {**jobset(3, 3, annotations=LONG)})
         await asyncio.sleep(60)
         for name in "abc":
@@ -56,6 +61,8 @@ def test_only_clusters_with_guarded_shards_are_renewed_host_first() -> None:
             assert record >= copy > 0
             await asyncio.sleep(16)
             assert await renewed(world, first) > copy
+        shown = metrics.render().decode()
+        assert f'federator_fence_renewed_timestamp_seconds{{cluster="{first}"}}' in shown
 
     play(scenario)
 

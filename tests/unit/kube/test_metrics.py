@@ -43,6 +43,7 @@ OF_THE_HUB = {
     "federator_failover_brake",
     "federator_evacuated_copies_total",
     "federator_duplicate_risk_total",
+    "federator_fence_renewed_timestamp_seconds",
 }
 """Reported by a floor above: see the hub's tests."""
 
