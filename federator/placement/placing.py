@@ -121,7 +121,11 @@ def as_it_is(  # noqa: PLR0917 what `decide` knows by then
     """
     if problem:
         everybody, each = _with(pool, leavers), leaving.everywhere(ask) or per_cluster > 0
-        return _unchanged(ask, everybody, wanted, problem, admission, each=each), everybody
+        outcome = _unchanged(ask, everybody, wanted, problem, admission, each=each)
+        # A leaver that gets nothing keeps no finished shards either: with only these it would be
+        # no holder in the next decision, and lose them then.
+        staying = [leaver for leaver in leavers if outcome.got[leaver.name]]
+        return outcome, _with(pool, staying)
     stays = leaving.as_duplicated(ask, (*pool, *leavers), per_cluster)
     taking = _with(pool, [leaver for leaver in leavers if leaver.name in stays])
     return _as_duplicated(ask, taking, stays, admission), taking

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from federator.model import decision as decisions
 from federator.model import shards
-from federator.model.ask import Ask, Tier, Unit
+from federator.model.ask import Ask, Division, Group, Policy, Strategy, Tier, Unit
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import Commitment, FleetSnapshot, Holding, copies_of
 from federator.model.shards import Ranges
@@ -22,6 +22,7 @@ from federator.placement.invariants import Case
 from federator.placement.room.commitments import Commitments
 from federator.placement.selection.candidates import NOBODY
 from tests.unit.placement import worlds
+from tests.unit.placement.fleets import cluster, fleet, jobs
 
 
 def booked(ask: Ask, held: tuple[Holding, ...]) -> Commitments:
@@ -136,6 +137,28 @@ def test_asking_again_with_unchanged_inputs_moves_nothing(
         assert now is not None
         assert now.count >= share.count
         assert not shards.minus(share.ranges, now.ranges)
+
+
+def test_who_leaves_under_a_policy_that_cannot_be_followed_leaves_in_one_decision() -> None:
+    """With its finished shards: with only these it would be no holder in the next decision."""
+    policy = Policy(
+        division=Division(strategy=Strategy.DUPLICATE, groups=(Group("g", names=("a",)),))
+    )
+    ask = jobs(5, 1, policy=policy)
+    had = (
+        Holding("a", 1, 0, 1, ((0, 0),)),
+        Holding("b", 1, 1, 1, ((1, 1),)),
+        Holding("c", 2, 1, 1, ((2, 3),)),
+    )
+    snapshot = fleet(*(cluster(name, 4) for name in "abcd"))
+
+    case = decided(ask, had, snapshot, ((0, 0), (2, 2)), {})
+
+    assert {share.cluster: share.ranges for share in case.decision.shares} == {
+        "a": ((0, 0),),
+        "b": ((1, 1), (3, 4)),
+    }
+    assert replayed(case).shares == case.decision.shares
 
 
 @given(cases(plain=True), st.sampled_from(worlds.NAMES))
