@@ -302,8 +302,7 @@ def _cluster(
         ),
         {},
     )
-    field = "running" if ask.unit is Unit.SHARDS else "ready"
-    row["ready"] = raw.integer(reported, field) if reported else None
+    row["ready"] = _runs_there(ask, reported) if reported else None
     if reported.get("reason"):
         row["trouble"] = {"reason": reported["reason"], "message": raw.text(reported, "message")}
     part = next((entry for entry in why.rows if entry.cluster == verdict.cluster), None)
@@ -383,15 +382,23 @@ def _why(obj: Mapping[str, Any], key: WorkloadKey, condition: Mapping[str, Any])
     return "their turn comes, at the pace of hub.evacuated_copies_a_minute"
 
 
+def _runs_there(ask: Ask, reported: Mapping[str, Any]) -> int:
+    """Copies that run in a cluster, by its row; of what has components, the pods of all of them."""
+    if "components" in reported:
+        return sum(raw.figure(role, "active") for role in raw.objects(reported, "components"))
+    return raw.integer(reported, "running" if ask.unit is Unit.SHARDS else "ready")
+
+
 def _sources(ask: Ask, *, scaled: bool) -> dict[str, str]:
     """Where each number comes from."""
-    jobs = ask.unit is Unit.SHARDS
+    jobs, parts = ask.unit is Unit.SHARDS, bool(ask.shape.parts)
+    running = "components[].active" if parts else "running" if jobs else "ready"
     counted = "spec.shards" if jobs else "spec.replicas"
     return {
         "desired": "status.desired" if ask.shape.every_node or scaled else counted,
         **({"charged": "spec.autoscaling: max, or what chargePercent says"} if scaled else {}),
         "placed": "PlacementDecision spec.shares",
-        "ready": "status.clusterStatuses[].running" if jobs else "status.clusterStatuses[].ready",
+        "ready": f"status.clusterStatuses[].{running}",
         "fit": "MemberCluster status.capacity and spec.usable, less what newer decisions took",
         "score": (
             "thousandths, the sum of its terms; it chooses clusters and does not change how copies"

@@ -113,8 +113,12 @@ def refuses_removing(ask: Ask, cluster: ClusterView) -> str | None:
 
 
 def refuses_draining(ask: Ask, cluster: ClusterView) -> str | None:
-    """It is being drained (`spec.drain`)."""
-    return "is being drained (spec.drain)" if cluster.draining else None
+    """It is being drained (`spec.drain`), by a person or for a maintenance window."""
+    if not cluster.draining:
+        return None
+    if cluster.maintained:
+        return f"is being drained, and {cluster.maintained}"
+    return "is being drained (spec.drain)"
 
 
 def ended(ask: Ask, cluster: ClusterView) -> bool:

@@ -107,6 +107,27 @@ def test_job_sets_show_what_runs_and_what_is_done() -> None:
     assert {one["ranges"] for one in found["clusters"]} == {"0-2", "3-5"}
 
 
+def test_of_a_training_job_the_pods_of_all_roles_are_counted_where_it_runs() -> None:
+    roles = [
+        {"name": "master", "wanted": 1, "active": 1},
+        {"name": "workers", "wanted": 3, "active": 2},
+    ]
+    training = {
+        **psvc("tune"),
+        "kind": "PinterestTrainingJob",
+        "spec": {
+            "framework": "PyTorch",
+            "components": [{"name": "master"}, {"name": "workers", "replicas": 3}],
+            "template": psvc()["spec"]["template"],
+        },
+    }
+    rows = [{"cluster": "a", "components": roles}]
+    found = facts(with_status(training, clusterStatuses=rows), member("a", nodes=4))
+
+    assert row(found, "a")["ready"] == 3
+    assert found["sources"]["ready"] == "status.clusterStatuses[].components[].active"
+
+
 def test_what_autoscalers_ask_for_is_told_beside_what_is_charged() -> None:
     scaled = psvc()
     scaled["spec"]["autoscaling"] = {"min": 2, "max": 6}

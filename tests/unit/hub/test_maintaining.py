@@ -109,6 +109,12 @@ def test_a_window_that_asks_for_it_empties_the_cluster_and_fills_it_again() -> N
         (left,) = decided["web"]["failovers"]
         assert (left["copies"], left["window"][:2]) == (at_first["a"], "20")
         assert "silentSince" not in left
+        only = {"clusters": {"names": ["a"]}}
+        await world.create(PSVC, "feed", "late", service(1, placement=only))
+        await asyncio.sleep(30)
+        placed = await world.condition(PSVC, "feed", "late", "Placed")
+        assert "a is being drained, and is to be worked on from 20" in placed["message"]
+        await world.delete(PSVC, "feed", "late")
 
         await world.federation.kill("hub")  # the next leader goes on where this one was
         world.federation.start_hub()
