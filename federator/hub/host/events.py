@@ -210,10 +210,10 @@ def _cause(before: Record | None, decision: Decision) -> str:
     otherwise."""
     if before is None or before.terms.wanted != decision.wanted:
         return ""
+    name = decision.policy_name or decision.policy_origin
     if before.terms.policy_name != decision.policy_name:
         before_name = before.terms.policy_name or before.terms.policy_origin
-        name = decision.policy_name or decision.policy_origin
         return f" (under policy {name}, before {before_name})"
     if before.facts.inputs_hash != decision.inputs_hash:
-        return f" (its spec, its policy {decision.policy_name} or what it chooses from was edited)"
+        return f" (its spec, its policy {name} or what it chooses from was edited)"
     return ""
