@@ -32,6 +32,7 @@ MEMBER_POLICIES: Final = (
     "federator-accounts",
     "federator-carried",
     "federator-levels",
+    "federator-nodes",
     "federator-pods",
     "federator-priorities",
     "federator-slice-statuses",
@@ -117,7 +118,8 @@ async def member_rights(asked: Asked) -> Finding:
 
 
 async def process_rights(asked: Asked) -> Finding:
-    return await _rights("rights of the member process", replace(asked, account=MEMBER_USER))
+    subject = "rights of the member process"
+    return await _rights(subject, replace(asked, account=MEMBER_USER), TOO_MUCH_OF_PROCESSES)
 
 
 async def credentials(asked: Asked) -> Finding:
@@ -266,16 +268,24 @@ TOO_MUCH: Final[tuple[tuple[str, Mapping[str, str]], ...]] = (
         {"resource": "serviceaccounts", "subresource": "token", "verb": "create"},
     ),
 )
-"""Rights that no account of the federation ever needs."""
+"""Rights that the hub never needs."""
+TOO_MUCH_OF_PROCESSES: Final = (
+    *(row for row in TOO_MUCH if row[0] != "change nodes"),
+    ("delete nodes", {"resource": "nodes", "verb": "delete"}),
+)
+"""Rights that a member process never needs. It takes start-up taints from nodes; that it changes
+nothing else of them is the policy `federator-nodes`."""
 
 
-async def _rights(subject: str, asked: Asked) -> Finding:
-    held = [what for what, attributes in TOO_MUCH if await _may(asked, attributes)]
+async def _rights(
+    subject: str, asked: Asked, too_much: Sequence[tuple[str, Mapping[str, str]]] = TOO_MUCH
+) -> Finding:
+    held = [what for what, attributes in too_much if await _may(asked, attributes)]
     if held:
         return Finding(
             subject, Result.WARNING, f"may {', '.join(held)}: bind only the roles of deploy/"
         )
-    return Finding(subject, Result.OK, f"none of {len(TOO_MUCH)} that it never needs")
+    return Finding(subject, Result.OK, f"none of {len(too_much)} that it never needs")
 
 
 async def _may(asked: Asked, attributes: Mapping[str, str]) -> bool:
