@@ -188,6 +188,7 @@ EMPTIES = (
     "it is about a whole cluster that other documents look at: tests/e2e/test_drains.py runs it"
 )
 GPUS = "what the other documents have made may hold the demo's GPUs: tests/unit/hub/test_training_jobs.py"
+GUARDED = "the demo has no guarded shards"
 NOT_RUN = {
     "federator wait ptj/ranker -n ml --for=ready": GPUS,
     "federator get ptj -n ml": GPUS,
@@ -195,6 +196,8 @@ NOT_RUN = {
     "federator cluster declare-dead us-east-1a --undo": EMPTIES,
     "federator fence us-east-1a --timeout 30m": EMPTIES,
     "federator fence us-east-1a --undo": EMPTIES,
+    "kubectl get lease -n federator-system": GUARDED,
+    "kubectl logs POD -c federator-guard": GUARDED,
     "federator cluster drain us-east-1a --dry-run": EMPTIES,
     "federator cluster drain us-east-1a --timeout 30m": EMPTIES,
     "federator cluster undrain us-east-1a": EMPTIES,
