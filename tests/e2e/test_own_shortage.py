@@ -23,7 +23,7 @@ from tests.e2e.federations import FEDERATOR, Shell, until
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("own shortage")]
 
 MEMBERS = 16
-TIGHT = 80
+TIGHT = 96
 """Descriptors: enough for a hub and some of its members."""
 SETTINGS = {
     "hub": {"probe_interval_s": 1.0, "probe_timeout_s": 2.0, "unready_after_s": 5.0},
