@@ -20,7 +20,7 @@ SOURCES = (
 )
 WORD = re.compile(r"[A-Z][a-z]+(?:[A-Z][a-z]+)+|APINotAvailable")
 NO_REASONS = (
-    frozenset({"SelfSubjectAccessReview"})
+    frozenset({"SelfSubjectAccessReview", "JobSet", "TrainJob"})
     | frozenset(registry.KINDS)
     | {
         *(
