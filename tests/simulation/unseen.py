@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from federator.hub.cache.rollout_view import RolloutView
 from federator.hub.dispatch import slice_writer
 from federator.hub.host import decision_writer
@@ -135,11 +137,11 @@ def _whatever_is_done(original: Method) -> Method:
 
 
 def _without_end(original: Method) -> Method:
-    def room(self: Ledger, cluster: str, shape: Any) -> int:
-        found: int = original(self, cluster, shape)
-        return 1_000 if found >= 0 else found
+    def rooms(self: Ledger, shape: Any) -> Any:
+        counted = original(self, shape)
+        return np.where(counted >= 0, 1_000, counted)
 
-    return room
+    return rooms
 
 
 def _all_at_once(original: Method) -> Method:
@@ -186,7 +188,7 @@ UNSEEN: Mapping[str, tuple[str, Plant]] = {
     ),
     "clusters have room without end": (
         booked.ROOM,
-        dataclasses.replace(instead(Ledger, "room", _without_end), machines=1),
+        dataclasses.replace(instead(Ledger, "rooms", _without_end), machines=1),
     ),
 }
 """What is wrong -> (the rule that finds it, the bug)."""
