@@ -473,5 +473,6 @@ def test_what_is_left_depends_on_no_order(
     for one in held_:
         ledger.hold(one)
     for name, tier in itertools.product(NAMES, Tier):
-        expected = commitments.open(snapshot).uses.left(name, tier, "cpu")
+        opened = commitments.open(snapshot)
+        expected = opened.uses.left(name, tier, "cpu")
         assert ledger.uses.left(name, tier, "cpu") == expected
