@@ -10,7 +10,7 @@ import contextlib
 import random
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -181,6 +181,27 @@ async def welcome(run: Run) -> None:
     await run.world.patch(PJS, SPACE, NAME, everywhere)
 
 
+async def play_until(run: Run, until_s: float, happens: Coroutine[Any, Any, None]) -> None:
+    """Looks at the world every second while things happen in it."""
+    happening = asyncio.create_task(happens, name="what happens")
+    while run.now_s < until_s:
+        await run.look()
+        await asyncio.sleep(1)
+        if happening.done():
+            happening.result()
+    happening.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await happening
+
+
+async def come_to_rest(run: Run, settles_s: float) -> None:
+    """Nothing happens any more, and in the end everything is as it should be."""
+    for _ in range(int(settles_s)):
+        await run.look()
+        await asyncio.sleep(1)
+    await run.at_rest()
+
+
 async def _play(seed: int) -> Counter[str]:
     rng = random.Random(f"{seed}/exclusives")
     members = list("abcd"[: rng.randint(2, 4)])
@@ -196,20 +217,9 @@ async def _play(seed: int) -> Counter[str]:
             PJS, SPACE, NAME, {**asked, "execution": "Exclusive", "placement": placement}
         )
         await asyncio.sleep(30)
-        happening = asyncio.create_task(_happen(run, rng), name="what happens")
-        while run.now_s < PLAYS_S:
-            await run.look()
-            await asyncio.sleep(1)
-            if happening.done():
-                happening.result()
-        happening.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await happening
+        await play_until(run, PLAYS_S, _happen(run, rng))
         await _end(run)
-        for _ in range(int(SETTLES_S)):
-            await run.look()
-            await asyncio.sleep(1)
-        await run.at_rest()
+        await come_to_rest(run, SETTLES_S)
     finally:
         await world.federation.stop()
     return run.seen

@@ -246,24 +246,13 @@ async def _play(seed: int, script: Script) -> Counter[str]:
         more = {"execution": "Exclusive", "guard": True, "backoffLimitPerShard": 1000}
         placement = {"failover": {"afterSeconds": 30}}
         await world.create(PJS, SPACE, NAME, {**asked, **more, "placement": placement})
-        happening = asyncio.create_task(_happen(run, rng, script.acts), name="what happens")
-        while run.now_s < script.plays_s:
-            await run.look()
-            await asyncio.sleep(1)
-            if happening.done():
-                happening.result()
-        happening.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await happening
+        await exclusives.play_until(run, script.plays_s, _happen(run, rng, script.acts))
         _heal(run)
         await exclusives.welcome(run)
         for hub in world.federation.hub_names:
             if hub not in world.federation.tasks:
                 world.federation.start_hub(hub)
-        for _ in range(int(SETTLES_S)):
-            await run.look()
-            await asyncio.sleep(1)
-        await run.at_rest()
+        await exclusives.come_to_rest(run, SETTLES_S)
     finally:
         await world.federation.stop()
     return run.seen
