@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 
 from federator.api import raw
 from federator.hub.offline import Situation
+from federator.hub.records.decisions import Record
+from federator.hub.records.workloads import Workload
+from federator.model import shards
 from federator.model.ask import Ask, Tier, Unit
 from federator.model.decision import Reason
 from federator.model.fleet import Balance, Commitment, QuotaAccount
@@ -91,10 +94,10 @@ def queue(situation: Situation, project: str = "") -> list[tuple[int, Waiter]]:
     asks, records = [], situation.records
     for key, workload in situation.workloads.items():
         record = records.get(key)
-        lacks = record is None or (
-            record.terms.shortfall > 0 and record.terms.reason is not Reason.SUSPENDED
-        )
-        if lacks and (ask := situation.ask_of(workload)) is not None and not ask.suspended:
+        if record is not None and record.terms.reason is Reason.SUSPENDED:
+            continue
+        ask = situation.ask_of(workload)
+        if ask is not None and not ask.suspended and _missing(situation, ask, record):
             asks.append(ask)
     asks += [ask for ask in situation.for_room or () if ask.key not in situation.workloads]
     ordered = cycle.order(asks, situation.snapshot, situation.commitments)
@@ -112,6 +115,7 @@ def queue(situation: Situation, project: str = "") -> list[tuple[int, Waiter]]:
         situation.commitments,
         lacking,
         Releases(_ended(situation)),
+        running=tuple(_running(situation)),
     )
     return [
         (at, replace(waiters[ask.uid], expected=starts.get(ask.uid)))
@@ -122,17 +126,51 @@ def queue(situation: Situation, project: str = "") -> list[tuple[int, Waiter]]:
 
 def _ended(situation: Situation) -> Iterator[Ran]:
     """The jobs that have ended and are still on the host."""
-    for workload in situation.workloads.values():
-        ask, record = workload.ask, situation.records.get(workload.key)
-        if ask is None or record is None or ask.unit is not Unit.SHARDS:
+    jobs = situation.jobs
+    if jobs is None:
+        known = situation.workloads
+        records = situation.records
+        jobs = tuple((known[key], records[key]) for key in records if key in known)
+    for workload, record in jobs:
+        if (ran := _ran(workload, record)) is not None:
+            yield ran
+
+
+def _ran(workload: Workload, record: Record) -> Ran | None:
+    """How long a job ran, from its status; None for what is no job or has not ended."""
+    ask = workload.ask
+    if ask is None or ask.unit is not Unit.SHARDS:
+        return None
+    status = {"status": workload.live_status()}
+    begun_s = raw.epoch_s(raw.text(status, "status", "startTime")) or record.facts.as_of
+    for kind in ("Complete", "Failed"):
+        condition = raw.condition(status, kind)
+        ended_s = raw.epoch_s(raw.text(condition, "lastTransitionTime"))
+        if condition.get("status") == "True" and begun_s and ended_s > begun_s:
+            return Ran(ask.project, ended_s - begun_s, ask.run_s)
+    return None
+
+
+def _running(situation: Situation) -> Iterator[Commitment]:
+    """The jobs that the commitments of the hub's answer leave out: those of others that do not say
+    how long they run."""
+    for workload, record in situation.jobs or ():
+        if workload.key in situation.workloads or workload.ask is None:
             continue
-        status = {"status": workload.live_status()}
-        begun_s = raw.epoch_s(raw.text(status, "status", "startTime")) or record.facts.as_of
-        for kind in ("Complete", "Failed"):
-            condition = raw.condition(status, kind)
-            ended_s = raw.epoch_s(raw.text(condition, "lastTransitionTime"))
-            if condition.get("status") == "True" and begun_s and ended_s > begun_s:
-                yield Ran(ask.project, ended_s - begun_s, ask.run_s)
+        commitment = record.commitment(workload.ask)
+        if commitment is not None and commitment.run_s is None:
+            yield commitment.without(workload.progress().done)
+
+
+def _missing(situation: Situation, ask: Ask, record: Record | None) -> int:
+    """Copies that it lacks. Of a job set the shards that could run at once and may not: with one
+    slot all its shards have a place."""
+    if ask.unit is not Unit.SHARDS:
+        return ask.slots if record is None else record.terms.shortfall
+    done = situation.workloads[ask.key].progress().done
+    left = max(ask.count - shards.size(done), 0)
+    given = sum(share.slots for share in record.shares) if record is not None else 0
+    return max(min(ask.slots, left) - given, 0)
 
 
 def _for_room(waiter: Waiter) -> bool:
@@ -145,11 +183,10 @@ def _waiter(situation: Situation, ask: Ask) -> Waiter:
     status = situation.workloads[ask.key].live_status()
     placed = raw.condition({"status": status}, PLACED)
     since = raw.text(placed, "lastTransitionTime") if placed.get("status") == "False" else ""
+    missing = _missing(situation, ask, record)
     if record is None:
-        return Waiter(ask, ask.slots, "", "", since)
-    return Waiter(
-        ask, record.terms.shortfall, str(record.terms.reason), record.terms.message, since
-    )
+        return Waiter(ask, missing, "", "", since)
+    return Waiter(ask, missing, str(record.terms.reason), record.terms.message, since)
 
 
 def _in_order(whole: Tree) -> Iterator[str]:

@@ -35,6 +35,7 @@ from federator.model.fleet import (
     Preemption,
     QuotaAccount,
     Take,
+    TakesRoom,
     TierQuota,
 )
 from federator.model.kubernetes import quantity, selectors
@@ -171,9 +172,11 @@ class PreemptionRules(Model):
     whatever their priority."""
     while_borrowing: WhileBorrowing | None = None
     """When the account borrows itself. Nobody when left out."""
-    room: Literal["Never", "Preemptible"] = "Never"
+    room: Literal["Never", "Preemptible", "Borrowed"] = "Never"
     """Preemptible: work of that tier leaves when a workload of another tier has quota and finds no
-    room, as far as its account holds more than is guaranteed to it there."""
+    room, as far as its account holds more than is guaranteed to it there. Borrowed: besides, for
+    what is guaranteed to this account, work of tier OnDemand that its own guarantee does not cover,
+    after its notice."""
 
 
 class FairSharing(Model):
@@ -474,7 +477,7 @@ def _preemption(rules: Obj) -> Preemption:
         reclaim=_take(raw.text(rules, "reclaim")),
         while_borrowing=_take(raw.text(borrowing, "policy")),
         threshold=threshold if _is_integer(threshold) else None,
-        room=raw.text(rules, "room") == "Preemptible",
+        room=next((take for take in TakesRoom if take == raw.text(rules, "room")), TakesRoom.NEVER),
     )
 
 

@@ -62,6 +62,8 @@ class Situation:
     """From the leading hub's memory; all others come from the objects."""
     for_room: tuple[Ask, ...] | None = None
     """Those that hold nothing and wait for room, from its memory; None: by the objects."""
+    jobs: tuple[tuple[Workload, Record], ...] | None = None
+    """All jobs of the host with their decisions, from its memory; None: by the objects."""
 
     def ask_of(self, workload: Workload) -> Ask | None:
         """The workload's ask under the policies in force; None when it cannot be read."""

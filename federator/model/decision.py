@@ -248,7 +248,9 @@ def by_frequency(rejected: Sequence[Rejected]) -> tuple[Rejected, ...]:
 
 
 ROOM: Final = "Room"
-"""By which right copies leave for a workload that has quota and no room."""
+"""By which right copies of tier Preemptible leave for a workload that has quota and no room."""
+BORROWED_ROOM: Final = "RoomReclamation"
+"""The same of tier OnDemand, for a workload whose guarantee finds no room."""
 TAKES: Final = " takes what it lacks"
 """In the message of a decision for which others leave."""
 
@@ -267,7 +269,7 @@ class Preempted:
     @property
     def of_room(self) -> bool:
         """Whether they left for their room, and not for their quota."""
-        return self.why == ROOM
+        return self.why in (ROOM, BORROWED_ROOM)
 
 
 @dataclass(frozen=True, slots=True)

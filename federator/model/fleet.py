@@ -305,6 +305,17 @@ class Take(StrEnum):
     ANY = "Any"
 
 
+class TakesRoom(StrEnum):
+    """Whose room workloads of an account take that have quota and find none."""
+
+    NEVER = "Never"
+    PREEMPTIBLE = "Preemptible"
+    """Work of tier Preemptible leaves for them."""
+    BORROWED = "Borrowed"
+    """Besides, for what is guaranteed to the account, work of tier OnDemand that no guarantee of
+    its own covers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Preemption:
     """Who leaves when a workload of an account lacks quota. Where nothing is written, nobody."""
@@ -317,8 +328,8 @@ class Preemption:
     """LOWER_PRIORITY: of those, with a lower priority, also when the account borrows itself."""
     threshold: int | None = None
     """Of those, only with a priority up to this."""
-    room: bool = False
-    """Work of tier Preemptible leaves for workloads that have quota and no room."""
+    room: TakesRoom = TakesRoom.NEVER
+    """Workloads that have quota and no room."""
 
     @property
     def any(self) -> bool:

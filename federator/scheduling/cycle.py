@@ -8,7 +8,7 @@ hold (`Decided.after`) in the commitments.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -16,7 +16,7 @@ from federator.model import seq as seqs
 from federator.model import shards
 from federator.model.ask import Ask, Unit
 from federator.model.decision import Decision, Share
-from federator.model.fleet import Commitment, FleetSnapshot, Holding, copies_of
+from federator.model.fleet import Commitment, FleetSnapshot, Holding, TakesRoom, copies_of
 from federator.model.names import WorkloadKey
 from federator.model.quickly import quickly
 from federator.model.shards import Ranges
@@ -24,9 +24,10 @@ from federator.placement import contradictions, inputs
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
 from federator.scheduling import editing, ordering, queueing_hints, refusals, write_order
-from federator.scheduling.admission import preempting, rooms, stage
+from federator.scheduling.admission import making_room, preempting, rooms, stage
+from federator.scheduling.admission.making_room import Making
 from federator.scheduling.admission.notice import AT_ONCE, Notice, Pace
-from federator.scheduling.admission.preempting import Turn
+from federator.scheduling.admission.preempting import Leaving, Terms, Turn
 from federator.scheduling.entry import Entry, Standing
 from federator.scheduling.queue import Queue
 from federator.scheduling.queueing_hints import Hint, HintKind, Waiting
@@ -34,6 +35,7 @@ from federator.scheduling.refusals import Made
 from federator.scheduling.waiting import starts
 from federator.scheduling.waiting.releases import Releases
 from federator.scheduling.waiting.reservations import Reservation, Reservations
+from federator.scheduling.waiting.room_claims import WAITS_S, Claims, RoomClaim
 from federator.scheduling.write_order import Decided, Effect
 
 _decided, _turn = quickly(Decided), quickly(Turn)
@@ -65,8 +67,8 @@ class Cycle:
     """Of those, the ones for which earlier notices stand."""
     preempted: int = 0
     """Copies that leave and count for the pace."""
-    room_takers: frozenset[WorkloadKey] = frozenset()
-    """For whom others leave because they have no room."""
+    room_claims: Claims = field(default_factory=dict)
+    """Those that were decided, and for whose want of room others leave or have left."""
     claims: Mapping[WorkloadKey, Entry] = field(default_factory=dict)
     """Those that were decided and wait for quota which others give up in this cycle."""
 
@@ -124,9 +126,12 @@ def expected(
     commitments: Commitments,
     missing: Mapping[str, int],
     releases: Releases,
+    *,
+    running: Sequence[Commitment] = (),
 ) -> dict[str, starts.Interval]:
     """As `waiting.starts.expected`, above what all workloads hold now."""
-    return starts.expected(ordered, commitments, commitments.open(snapshot), missing, releases)
+    ledger = commitments.open(snapshot)
+    return starts.expected(ordered, commitments, ledger, missing, releases, running=running)
 
 
 def run(
@@ -153,7 +158,7 @@ def run(
     terms = preempting.Terms(ledger.tree, snapshot.as_of, pace)
     leaving = preempting.turns(staged, turns, commitments, others, terms)
     ledger.rulings = staged.rulings
-    kept = Reservations(queue.for_room(), turns.keys(), commitments, ledger)
+    kept = Reservations(queue.for_room(), turns.keys(), commitments, ledger, queue.room_claims)
     batch = _Batch(snapshot, commitments, ledger, kept, staged.clusters, seq)
     due = [turn.entry.charged for turn in turns.values()]
     asks = ordering.order([*due, *kept.waiting], commitments, ledger)
@@ -162,7 +167,7 @@ def run(
             kept.reserve(turn, now=True)
         else:
             batch.decide(turn)
-    room_takers = batch.take_room(others)
+    room_claims = batch.take_room(queue.room_claims, others, terms, leaving)
     ledger.keep = None  # it holds the ledger: neither would end with the cycle
     inadmissible = {
         decided.key: waiting
@@ -180,11 +185,11 @@ def run(
         requeues,
         batch.failed,
         kept.made,
-        kept.ended(queue.kept),
+        (*kept.ended(queue.kept), *_given_up(queue.room_claims, turns, room_claims)),
         tuple(leaving.notices),
         frozenset(leaving.unsure),
         leaving.counted,
-        room_takers,
+        room_claims,
         batch.claims(turn.sake for turn in leaving.turns),
     )
 
@@ -235,26 +240,61 @@ class _Batch:
             if made.key in keys
         }
 
-    def take_room(self, others: preempting.Find) -> frozenset[WorkloadKey]:
-        """Lets others leave for those that have quota and no room. Nobody that was decided on in
-        this cycle leaves: what it holds is not known yet. Returns for whom others leave."""
-        takers: set[WorkloadKey] = set()
+    def take_room(
+        self, before: Claims, others: preempting.Find, terms: Terms, leaving: Leaving
+    ) -> dict[WorkloadKey, RoomClaim]:
+        """Lets others leave for those that have quota and no room, beyond what they claim already.
+        Nobody that was decided on in this cycle leaves: what it holds is not known yet. Returns
+        what is claimed now."""
+        claims: dict[WorkloadKey, RoomClaim] = {}
         for at, decided in enumerate([*self.decided]):
             ask, lacks = decided.entry.ask, rooms.lacking(decided.entry.ask, decided.decision)
-            if not lacks or not rooms.may(ask, self.ledger.tree):
+            if not lacks or rooms.of(ask, self.ledger.tree) is TakesRoom.NEVER:
                 continue
-            if not decided.entry.takes_room:
+            claim = self._still(before.get(decided.key), decided)
+            made = Making()
+            if (missing := lacks - claim.total) > 0:
                 spared = {other.decision.uid for other in self.decided}
-                leavers = rooms.victims(ask, lacks, self.commitments, self.ledger, spared)
-                turns = preempting.room_turns(leavers, self.commitments, others)
-                if not turns:
-                    continue
-                for turn in turns:
+                left = replace(terms, pace=terms.pace.less(leaving.counted))
+                made = making_room.make(
+                    ask,
+                    missing,
+                    self.commitments,
+                    self.ledger,
+                    spared=spared,
+                    find=others,
+                    terms=left,
+                )
+                making_room.note(made, decided.key, leaving)
+                for turn in made.turns:
                     self.decide(turn)
-                takers.add(decided.key)
-            speaking = preempting.takes_room(decided.decision)
-            self.decided[at] = replace(decided, decision=speaking)
-        return frozenset(takers)
+                if made.turns:
+                    claim = claim.more(made.copies, self.snapshot.as_of + WAITS_S)
+            if claim.copies:
+                claims[decided.key] = claim
+                leaving.wait(decided.key, claim.until_s - self.snapshot.as_of)
+            if claim.copies or made.when:
+                when = "" if claim.copies else made.when
+                speaking = preempting.takes_room(decided.decision, when)
+                self.decided[at] = replace(decided, decision=speaking)
+        return claims
+
+    def _still(self, claim: RoomClaim | None, decided: Decided) -> RoomClaim:
+        """What a workload claimed and has not got, nor waited for too long."""
+        now_s, ask = self.snapshot.as_of, decided.entry.ask
+        if claim is None or claim.ask.uid != ask.uid or claim.until_s <= now_s:
+            return RoomClaim(ask, {}, now_s)
+        before = decided.before.holdings if decided.before is not None else ()
+        held = {holding.cluster: copies_of(holding) for holding in before}
+        given = {holding.cluster: copies_of(holding) for holding in decided.after.holdings}
+        return claim.less({name: copies - held.get(name, 0) for name, copies in given.items()})
+
+
+def _given_up(before: Claims, due: Container[WorkloadKey], now: Claims) -> Iterator[str]:
+    """The clusters in which room is no longer claimed by somebody who was decided on."""
+    for key, claim in before.items():
+        if key in due and key not in now:
+            yield from claim.copies
 
 
 def _holdings(after: Commitment) -> tuple[Holding, ...]:

@@ -103,8 +103,6 @@ class Entry:
     a cluster that they left because it was lost."""
     noticed: Noticed | None = None
     """Which of its copies will leave, as it was told."""
-    takes_room: bool = False
-    """Others left lately for its want of room, which may not be seen free yet."""
     native: bool = False
     """The host would run it itself, so members must not run it too."""
 

@@ -11,9 +11,12 @@ from federator.scheduling import queueing_hints
 from federator.scheduling.entry import Entry
 from federator.scheduling.queueing_hints import Hint, HintKind, Waiting
 from federator.scheduling.waiting.reservations import Reservation
+from federator.scheduling.waiting.room_claims import Claims, RoomClaim
 
 NOTHING: Final[Mapping[str, Reservation]] = MappingProxyType({})
 """No room is kept for anybody."""
+NO_ROOM: Final[Claims] = MappingProxyType({})
+"""Nobody has left for anybody's want of room."""
 NOBODY: Final[Mapping[WorkloadKey, Entry]] = MappingProxyType({})
 """Nobody has left for anybody."""
 
@@ -30,6 +33,7 @@ class Queue:
         self.kept: Mapping[str, Reservation] = NOTHING
         """By cluster: for whom the last cycle kept room there."""
         self._claims: dict[WorkloadKey, Entry] = {}
+        self._room_claims: dict[WorkloadKey, RoomClaim] = {}
 
     def __contains__(self, key: WorkloadKey) -> bool:
         return key in self._inadmissible
@@ -47,6 +51,12 @@ class Queue:
         on: whoever is due before them may not have what was freed for them."""
         return self._claims
 
+    @property
+    def room_claims(self) -> Claims:
+        """Those for whose want of room others have left, which may not be seen free yet: nobody who
+        is not before them may have it."""
+        return self._room_claims
+
     def requeued_by(self, *hints: Hint) -> list[WorkloadKey]:
         """The workloads that one of these hints may help, in order."""
         if not hints:
@@ -63,6 +73,7 @@ class Queue:
         inadmissible: Mapping[WorkloadKey, Waiting],
         kept: Mapping[str, Reservation] = NOTHING,
         claims: Mapping[WorkloadKey, Entry] = NOBODY,
+        room_claims: Claims = NO_ROOM,
     ) -> None:
         """Records the result of a cycle for the workloads that it decided, for which of all it kept
         room, and for which of those that it decided others left."""
@@ -72,6 +83,7 @@ class Queue:
                 self.forget(key)
                 continue
             self._claims.pop(key, None)
+            self._room_claims.pop(key, None)
             self._attempts[key] = self._attempts.get(key, 0) + 1
             waiting = self._inadmissible[key] = inadmissible[key]
             if waiting.ask is not None:
@@ -79,17 +91,19 @@ class Queue:
             else:
                 self._for_room.pop(key, None)
         self._claims |= {key: claims[key] for key in claims if key in inadmissible}
+        self._room_claims |= {key: room_claims[key] for key in room_claims if key in inadmissible}
 
     def forget(self, key: WorkloadKey) -> tuple[Hint, ...]:
         """The workload is gone, suspended, or lacks nothing. Returns whom that may help: those who
         may have the room that was kept for it."""
+        claim = self._room_claims.pop(key, None) if self._room_claims else None
         if self._inadmissible:  # mostly nobody waits: then there is nothing to look for
             self._inadmissible.pop(key, None)
             self._attempts.pop(key, None)
             self._for_room.pop(key, None)
             self._claims.pop(key, None)
-        if not self.kept:
+        if not self.kept and claim is None:
             return ()
-        return tuple(
-            Hint(HintKind.ROOM, name) for name, kept in self.kept.items() if kept.ask.key == key
-        )
+        kept = [name for name, reserved in self.kept.items() if reserved.ask.key == key]
+        every = dict.fromkeys([*kept, *(claim.copies if claim is not None else ())])
+        return tuple(Hint(HintKind.ROOM, name) for name in every)

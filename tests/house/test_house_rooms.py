@@ -115,7 +115,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("workloads",),
         ("runtime",),
     ),
-    "scheduling/waiting": (("releases", "reservations"), ("starts",)),
+    "scheduling/waiting": (("releases", "room_claims"), ("reservations",), ("starts",)),
     "placement": (
         ("quota",),
         ("policy", "room", "division"),

@@ -195,7 +195,8 @@ class PreemptedBy(Model):
     """The project that it is charged to."""
     reason: ShortText
     """By which right: InClusterQueue (of the same account), InCohortReclamation (what is guaranteed
-    to its account), InCohortFairSharing or InCohortReclaimWhileBorrowing."""
+    to its account), InCohortFairSharing, InCohortReclaimWhileBorrowing, Room (of tier Preemptible,
+    for want of room) or RoomReclamation (of tier OnDemand, for what is guaranteed)."""
     copies: Amount
     """Copies, for job sets slots, that left."""
 

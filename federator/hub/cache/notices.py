@@ -19,9 +19,6 @@ from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Noticed
 
 MINUTE_S: Final = 60.0
-ROOM_S: Final = 120.0
-"""So long it is waited for room to be seen free: pods have 30 s to stop, and then it is reported.
-"""
 
 
 @dataclass(slots=True)
@@ -29,8 +26,6 @@ class Notices:
     """Changed by placing only."""
 
     _given: Given = field(default_factory=Given)
-    _took: dict[WorkloadKey, float] = field(default_factory=dict)
-    """For whom others left for want of room -> when, in monotonic seconds."""
     _gone: list[tuple[float, str, str, int]] = field(default_factory=list)
     """(when, uid, cluster, copies) of those with a disruption budget that left in the last minute;
     in monotonic seconds, oldest first."""
@@ -46,10 +41,6 @@ class Notices:
         """What a workload is told; "" for nothing."""
         noticed = self.of(workload)
         return notice.sentence(noticed) if noticed is not None else ""
-
-    def takes_room(self, key: WorkloadKey, now_s: float) -> bool:
-        """Whether what others left for it may not be seen free yet."""
-        return now_s - self._took.get(key, -ROOM_S) < ROOM_S
 
     def pace(
         self,
@@ -81,11 +72,9 @@ class Notices:
         """Takes over what a cycle says. Returns those that are told something else now."""
         self._left += made.preempted
         self._gone += [(self._at_s, *left) for left in made.left]
-        self._took |= dict.fromkeys(made.room_takers, self._at_s)
         return self._given.settle(made.settled, made.notices)
 
     def forget(self, key: WorkloadKey) -> list[WorkloadKey]:
         """A workload is gone: it leaves for nobody, and nobody for it. Returns who is told nothing
         any more."""
-        self._took.pop(key, None)
         return self._given.forget(key)

@@ -181,7 +181,6 @@ class Placing:
             anew=self.moves.goes_home(item.asked.key),
             refused=item.refused,
             noticed=self.state.notices.of(item.workload),
-            takes_room=self.state.notices.takes_room(item.asked.key, self.clock.monotonic()),
             native=self.state.refuses_native(item.asked.key.kind),
         )
 
@@ -228,7 +227,9 @@ class Placing:
             restored.numbered(self.state, decided.decision)
             self.state.commitments.assume(decided.after)
             self.moves.note(decided.entry.ask, decided.decision)
-        self.inadmissible.settle(made.keys, made.inadmissible, made.kept, made.claims)
+        self.inadmissible.settle(
+            made.keys, made.inadmissible, made.kept, made.claims, made.room_claims
+        )
         for key in self.state.notices.settle(made):
             self.state.changed(Changed.STANDS, key)
         for key, in_s in made.requeues.items():

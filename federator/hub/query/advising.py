@@ -8,7 +8,7 @@ thread, few at once, and stops when the caller has gone.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
@@ -26,11 +26,12 @@ from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.threads import Overloaded, Stop
 from federator.model import plaintext
-from federator.model.ask import Ask
+from federator.model.ask import Ask, Unit
 from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef
 from federator.placement.policy.policies import Policies
 from federator.scheduling.entry import Standing
+from federator.scheduling.queueing_hints import FOR_ROOM
 
 T = TypeVar("T")
 Explain = Callable[[Mapping[str, Any], Situation, Workload, Stop], dict[str, Any]]
@@ -233,7 +234,7 @@ def _taken(inputs: Inputs, workload: Workload) -> Situation:
         for name, view in snapshot.clusters.items()
         if view.capacity
     }
-    waits = record is None or record.terms.shortfall > 0
+    waits = record is None or record.terms.shortfall > 0 or record.terms.reason in FOR_ROOM
     waits = waits or any(account.backfills for account in snapshot.quotas)
     rules = (
         rule for rule in state.rules if rule.cluster_wide or rule.policy.namespace == key.namespace
@@ -246,4 +247,15 @@ def _taken(inputs: Inputs, workload: Workload) -> Situation:
         commitments=state.commitments.as_now(workload.uid, counted, ends=waits),
         standings={key: inputs.standing(workload)},
         for_room=tuple(inputs.for_room()) if waits else (),
+        jobs=tuple(_jobs(state)) if waits else (),
     )
+
+
+def _jobs(state: HubState) -> Iterator[tuple[Workload, Record]]:
+    """All jobs with their decisions: those that have ended say how long such work runs."""
+    for workload in state.workloads.values():
+        ask = workload.ask
+        if ask is None or ask.unit is not Unit.SHARDS:
+            continue
+        if (record := state.record_of(workload)) is not None:
+            yield workload, record

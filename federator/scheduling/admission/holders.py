@@ -23,6 +23,9 @@ class Why(StrEnum):
     FairShare`."""
     ROOM = decision.ROOM
     """The winner has quota and no room, and it is of tier Preemptible: `room`."""
+    BORROWED_ROOM = decision.BORROWED_ROOM
+    """What is guaranteed to the winner finds no room, and it is of tier OnDemand and beyond its own
+    guarantee: `room`."""
     WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
     """Both borrow, and its priority is lower: `whileBorrowing`."""
 

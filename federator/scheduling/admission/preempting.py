@@ -4,6 +4,7 @@ They are made first in a cycle. What they free is the winner's in the next cycle
 once it is seen free.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -57,6 +58,10 @@ class Leaving:
     counted: int = 0
     """Copies that leave and count for the pace."""
 
+    def wait(self, winner: WorkloadKey, seconds: float) -> None:
+        """It is looked at again then at the latest."""
+        self.later[winner] = min(self.later.get(winner, math.inf), max(seconds, MOMENT_S))
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:
@@ -81,7 +86,7 @@ def turns(
     leaving, pace = Leaving(), terms.pace
     leaving.later |= {ask.key: max(terms.pace.budgets.next_s, MOMENT_S) for ask in staged.slowed}
     for winner in dict.fromkeys(leaves.by.uid for leaves in staged.leaving):
-        victims = _together(leaves for leaves in staged.leaving if leaves.by.uid == winner)
+        victims = together(leaves for leaves in staged.leaving if leaves.by.uid == winner)
         key, count = next(iter(victims.values())).by.key, notice.counted(victims.values())
         if any(uid in accepted or uid not in entries for uid in victims):
             leaving.unsure.add(key)
@@ -122,7 +127,7 @@ def _entries(
     return entries
 
 
-def _together(every: Iterable[Leaves]) -> dict[str, Leaves]:
+def together(every: Iterable[Leaves]) -> dict[str, Leaves]:
     """By workload, what it gives up in several domains together."""
     together: dict[str, Leaves] = {}
     for leaves in every:
@@ -174,24 +179,27 @@ def where(entry: Entry, leaves: Leaves) -> Entry:
     return replace(entry, standing=replace(standing, capped={**standing.capped, **most}))
 
 
-def room_turns(leavers: Sequence[Leaves], commitments: Commitments, find: Find) -> list[Turn]:
-    """The turns of all that leave for one that has no room; none when not all can be told now."""
-    victims, turns = _together(leavers), list[Turn]()
-    for uid, leaves in victims.items():
+def room_entries(
+    leavers: Sequence[Leaves], commitments: Commitments, find: Find
+) -> dict[str, Entry] | None:
+    """By uid, the entries of all that leave for one that has no room; None when not all can be told
+    now."""
+    entries = dict[str, Entry]()
+    for uid in dict.fromkeys(leaves.uid for leaves in leavers):
         commitment = commitments.commitment(uid)
         entry = find(commitment.key) if commitment is not None else None
         if entry is None or entry.ask.uid != uid or _unsafe(entry):
-            return []
-        turns.append(Turn(entry, leaves.by.key, leaves))
-    return turns
+            return None
+        entries[uid] = entry
+    return entries
 
 
-def takes_room(decision: Decision) -> Decision:
-    """The decision of one for which others leave or left lately, which says so."""
-    message = (
-        f"{decision.message}; it{TAKES}: work of tier Preemptible leaves for it, and its room is"
-        " not seen free yet (spec.preemption.room)"
-    )
+def takes_room(decision: Decision, when: str = "") -> Decision:
+    """The decision of one for which others leave or left lately, which says so. `when` others do
+    that have to be told before."""
+    now = "work of others leaves for it, and its room is not seen free yet (spec.preemption.room)"
+    then = f"work of tier OnDemand leaves for it (spec.preemption.room) {when}"
+    message = f"{decision.message}; it{TAKES}: {then if when else now}"
     return replace(decision, message=message)
 
 

@@ -1,5 +1,6 @@
-"""Whose room one workload takes that has quota and finds no room: work of tier Preemptible, where
-the account of the winner says so (`spec.preemption.room`).
+"""Whose room one workload takes that has quota and finds no room, where the account of the winner
+says so (`spec.preemption.room`): work of tier Preemptible, and for what is guaranteed to the winner
+work of tier OnDemand beyond the guarantee of its own account.
 
 How copies lie on nodes is known only to schedulers. A winner's copy is reckoned to fit where what
 leaves requests as much together; where that lies on several nodes it does not, and more leaves a
@@ -11,14 +12,17 @@ from dataclasses import dataclass, field
 
 from federator.model.ask import Ask, Tier, Unit
 from federator.model.decision import Decision, Reason
-from federator.model.fleet import Commitment, copies_of
+from federator.model.fleet import Commitment, TakesRoom, copies_of
 from federator.model.resources import PODS, Resources
 from federator.placement.quota.tree import Tree
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
 from federator.placement.selection import candidates
+from federator.scheduling.admission.budgets import NO_BUDGETS, Budgets
 from federator.scheduling.admission.holders import Why, least
 from federator.scheduling.admission.stage import Leaves
+
+_MOST_FIRST = (TakesRoom.BORROWED, TakesRoom.PREEMPTIBLE)
 
 
 def lacking(ask: Ask, decision: Decision) -> int:
@@ -32,9 +36,22 @@ def lacking(ask: Ask, decision: Decision) -> int:
     return max(min(ask.slots, ask.count) - sum(share.slots for share in decision.shares), 0)
 
 
-def may(ask: Ask, tree: Tree) -> bool:
-    """Whether an account of the project lets its workloads take room."""
-    return any(tree.accounts[name].preemption.room for name in tree.charged(ask.project))
+def of(ask: Ask, tree: Tree) -> TakesRoom:
+    """Whose room its workload may take, by what the accounts of the project say."""
+    said = {tree.accounts[name].preemption.room for name in tree.charged(ask.project)}
+    return next((take for take in _MOST_FIRST if take in said), TakesRoom.NEVER)
+
+
+def freed(leavers: Iterable[Leaves], ask: Ask, commitments: Commitments) -> dict[str, int]:
+    """Cluster -> copies of the winner for which these make room there."""
+    trial = _Trial(ask.shape.requests)
+    for leaves in leavers:
+        held = commitments.commitment(leaves.uid)
+        if held is not None:
+            every = {holding.cluster: copies_of(holding) for holding in held.holdings}
+            for cluster, copies in (every if leaves.whole else leaves.clusters).items():
+                trial.add(cluster, held.shape.requests * copies)
+    return {name: copies for name, copies in trial.by_cluster().items() if copies}
 
 
 @dataclass(slots=True)
@@ -62,14 +79,20 @@ class _Trial:
 
     def take(self, part: _Part, count: int) -> None:
         for cluster, amounts in part.frees(count):
-            self.freed[cluster] = self.freed.get(cluster, Resources()) + amounts
+            self.add(cluster, amounts)
 
     def give_back(self, part: _Part, count: int) -> None:
         for cluster, amounts in part.frees(count):
             self.freed[cluster] = self.freed[cluster] - amounts
 
+    def add(self, cluster: str, amounts: Resources) -> None:
+        self.freed[cluster] = self.freed.get(cluster, Resources()) + amounts
+
     def fits(self) -> int:
         return sum(map(self._fit, self.freed.values()))
+
+    def by_cluster(self) -> dict[str, int]:
+        return {cluster: self._fit(amounts) for cluster, amounts in self.freed.items()}
 
     def _fit(self, amounts: Resources) -> int:
         needs = [(name, need) for name, need in self.requests.items() if need and name != PODS]
@@ -83,30 +106,36 @@ class _Trial:
 
 
 def victims(
-    ask: Ask, lacks: int, commitments: Commitments, ledger: Ledger, spared: Collection[str]
+    ask: Ask,
+    lacks: int,
+    commitments: Commitments,
+    ledger: Ledger,
+    spared: Collection[str],
+    *,
+    budgets: Budgets = NO_BUDGETS,
 ) -> list[Leaves]:
     """The least that leaves so that the winner has room for what it lacks, or for as much as there
-    can be. `spared`: uids of those that cannot leave now. Candidates are taken in this order: the
-    lowest priority, then the newest."""
+    can be. `spared`: uids of those that cannot leave now. Candidates are taken in this order: tier
+    Preemptible, then the lowest priority, then the newest. Of those of tier OnDemand only as much
+    leaves as is guaranteed to the winner, and as their disruption budgets allow unless it begins as
+    a whole."""
     opened = {
         name
         for name, place in candidates.places(ask, ledger.snapshot, ledger).items()
         if place.refusal is None
     }
-    parts = list(_parts(_candidates(commitments, spared), opened, _Guarantees(ledger)))
-    trial, taken = _Trial(ask.shape.requests), list[tuple[_Part, int]]()
-    for part in parts:
-        if trial.fits() >= lacks:
-            break
-        before = trial.fits()
-        most = min(trial.with_more(part, part.most), lacks)
-        if most <= before and not _small(part, ask):
-            continue
-        enough = least(1, part.most, lambda n, of=part, to=most: trial.with_more(of, n) >= to)  # type: ignore[misc]
-        count = part.most if enough is None else enough
-        trial.take(part, count)
-        taken.append((part, count))
+    promised = 0
+    if of(ask, ledger.tree) is TakesRoom.BORROWED:
+        promised = min(_promised(ask, ledger), lacks)
     whole = ask.whole or ask.policy.require_all
+    trial, taken = _Trial(ask.shape.requests), list[tuple[_Part, int]]()
+    for tier, wanted in ((Tier.PREEMPTIBLE, lacks), (Tier.ON_DEMAND, promised)):
+        if trial.fits() >= wanted:
+            continue
+        spare = budgets if tier is Tier.ON_DEMAND and not whole else NO_BUDGETS
+        held = _candidates(commitments, spared, tier, ask)
+        parts = _parts(held, opened, _Guarantees(ledger, tier), spare)
+        _take_from(parts, ask, wanted, trial, taken)
     reached = min(trial.fits(), lacks)
     if not reached or (whole and reached < lacks):
         return []
@@ -115,6 +144,44 @@ def victims(
         for part, count in _kept(trial, taken, reached)
         for leaves in _leaves(part, count, ask)
     ]
+
+
+def _take_from(
+    parts: Iterable[_Part], ask: Ask, wanted: int, trial: _Trial, taken: list[tuple[_Part, int]]
+) -> None:
+    """Takes from one after the other until there is room for so many copies."""
+    for part in parts:
+        before = trial.fits()
+        if before >= wanted:
+            break
+        most = min(trial.with_more(part, part.most), wanted)
+        if most <= before and not _small(part, ask):
+            continue
+        enough = least(1, part.most, lambda n, of=part, to=most: trial.with_more(of, n) >= to)  # type: ignore[misc]
+        count = part.most if enough is None else enough
+        trial.take(part, count)
+        taken.append((part, count))
+
+
+def _promised(ask: Ask, ledger: Ledger) -> int:
+    """Copies that the guarantee of its account still covers beside what the account uses: of the
+    lowest account above it to which anything is guaranteed that a copy requests."""
+    uses = ledger.uses
+    covered = list[int]()
+    for charged in uses.tree.charged(ask.project):
+        path = uses.tree.path(charged)
+        balances = uses.balances(path[-1], ask.tier)
+        for name in path:
+            left = [
+                max(balance.guaranteed - balance.used, 0) // need
+                for resource, need in ask.shape.requests.items()
+                if need and (balance := balances.get(resource, {}).get(name)) is not None
+                if balance.guaranteed
+            ]
+            if left:
+                covered.append(min(left))
+                break
+    return min(covered, default=0)
 
 
 def _small(part: _Part, ask: Ask) -> bool:
@@ -139,24 +206,28 @@ def _kept(
 
 def _leaves(part: _Part, count: int, by: Ask) -> Iterator[Leaves]:
     commitment = part.commitment
+    why = Why.ROOM if commitment.tier is Tier.PREEMPTIBLE else Why.BORROWED_ROOM
     if commitment.whole:
-        yield Leaves(commitment.uid, commitment.copies, True, by, str(Why.ROOM))
+        yield Leaves(commitment.uid, commitment.copies, True, by, str(why))
         return
     cluster = next(iter(part.clusters))
-    yield Leaves(commitment.uid, count, False, by, str(Why.ROOM), {cluster: count})
+    yield Leaves(commitment.uid, count, False, by, str(why), {cluster: count})
 
 
-def _candidates(commitments: Commitments, spared: Collection[str]) -> list[Commitment]:
-    preemptible = (
+def _candidates(
+    commitments: Commitments, spared: Collection[str], tier: Tier, winner: Ask
+) -> list[Commitment]:
+    held = (
         commitment
         for commitment in commitments
-        if commitment.tier is Tier.PREEMPTIBLE
+        if commitment.tier is tier
         and commitment.copies
         and not commitment.shape.every_node
         and commitment.uid not in spared
+        and commitment.uid != winner.uid
     )
     return sorted(
-        preemptible,
+        held,
         key=lambda commitment: (commitment.priority, -_newest(commitment), commitment.uid),
     )
 
@@ -166,9 +237,10 @@ def _newest(commitment: Commitment) -> int:
 
 
 def _parts(
-    held: Iterable[Commitment], opened: Collection[str], guarantees: "_Guarantees"
+    held: Iterable[Commitment], opened: Collection[str], guarantees: "_Guarantees", spare: Budgets
 ) -> Iterator[_Part]:
-    """Where their room helps, as far as their accounts' guarantees let them leave."""
+    """Where their room helps, as far as their accounts' guarantees let them leave, and their own
+    budgets."""
     for commitment in held:
         there = {
             holding.cluster: copies
@@ -181,16 +253,18 @@ def _parts(
             if guarantees.spare(commitment, commitment.copies) == commitment.copies:
                 yield _Part(commitment, there, 1)
             continue
+        allowed = spare.allowed(commitment)
         for cluster, copies in sorted(there.items()):
-            if most := guarantees.spare(commitment, copies):
+            few = copies if allowed is None else min(allowed.get(cluster, 0), copies)
+            if few and (most := guarantees.spare(commitment, few)):
                 yield _Part(commitment, {cluster: copies}, most)
 
 
 class _Guarantees:
-    """What accounts use beyond what is guaranteed to them in tier Preemptible: only that leaves."""
+    """What accounts use beyond what is guaranteed to them in one tier: only that leaves."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._uses, self._over = ledger.uses, dict[tuple[str, str], int]()
+    def __init__(self, ledger: Ledger, tier: Tier) -> None:
+        self._uses, self._tier, self._over = ledger.uses, tier, dict[tuple[str, str], int]()
 
     def spare(self, commitment: Commitment, copies: int) -> int:
         """How many of so many copies may leave; they count as gone for the next that asks."""
@@ -214,7 +288,7 @@ class _Guarantees:
         """None where nothing is guaranteed."""
         if (name, resource) not in self._over:
             root = self._uses.tree.path(name)[-1]
-            balance = self._uses.balances(root, Tier.PREEMPTIBLE).get(resource, {}).get(name)
+            balance = self._uses.balances(root, self._tier).get(resource, {}).get(name)
             if balance is None or not balance.guaranteed:
                 return None
             self._over[name, resource] = balance.used - balance.guaranteed

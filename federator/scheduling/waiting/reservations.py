@@ -21,6 +21,7 @@ import operator
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -30,6 +31,7 @@ from federator.model.ask import Ask, PodShape, Unit
 from federator.model.decision import Decision
 from federator.model.fleet import Commitment, copies_of
 from federator.model.names import WorkloadKey
+from federator.model.resources import Resources
 from federator.placement.quota.tree import Tree
 from federator.placement.room.binding import Ints
 from federator.placement.room.commitments import Commitments
@@ -38,6 +40,8 @@ from federator.placement.room.ledger import Ledger
 from federator.placement.selection import candidates
 from federator.scheduling import ordering
 from federator.scheduling.queueing_hints import FOR_ROOM
+from federator.scheduling.waiting import room_claims
+from federator.scheduling.waiting.room_claims import Claims
 
 Bools = NDArray[np.bool_]
 MOST: Final = 64
@@ -96,9 +100,12 @@ class Reservations:
         due: Container[WorkloadKey],
         commitments: Commitments,
         ledger: Ledger,
+        claims: Claims = MappingProxyType({}),
     ) -> None:
-        """`waiting`: those that waited for room when they were decided last; some are due now."""
-        self._commitments, self._ledger = commitments, ledger
+        """`waiting`: those that waited for room when they were decided last; some are due now.
+        `claims`: for whom others have left, whose room may not be seen free yet."""
+        self._commitments, self._ledger, self._claims = commitments, ledger, claims
+        self._claimed: Mapping[str, Resources] = {}
         self._tree: Tree | None = None
         self.waiting: tuple[Ask, ...] = ()
         """Those that are not due, and wait in the order among those that are."""
@@ -127,33 +134,38 @@ class Reservations:
     def keep_from(self, ask: Ask, *, leaves: bool) -> None:
         """Until the next call the ledger has no room for this workload that is kept for others.
         `leaves`: it only gives up what it has."""
-        self._ledger.keep = None
-        if leaves or not self._made:
+        self._ledger.keep, self._claimed = None, {}
+        if leaves or not (self._made or self._claims):
             return
+        if self._claims:
+            now_s = self._ledger.snapshot.as_of
+            self._claimed = room_claims.amounts(self._claims.values(), ask, now_s)
         late = {
             self._ledger.world.at[kept.cluster]: kept
             for kept in self._made.values()
             if ask.run_s is None or self._ledger.snapshot.as_of + ask.run_s > kept.start_s
         }
-        if late:
+        if late or self._claimed:
             self._ledger.keep = functools.partial(self._left, late)
 
     def _left(self, late: Mapping[int, Reservation], shape: PodShape, rooms: Ints) -> Ints:
-        left = rooms
+        left = room_claims.left(self._ledger, self._claimed, shape, rooms)
         for at, kept in late.items():
-            if rooms[at] <= 0:
+            if left[at] <= 0:
                 continue
             future = self._future(kept.cluster)
             most = 0
             if future is not None:
-                most = future.beside(kept.start_s, kept.pods, shape.pods, int(rooms[at]))
-            if most < rooms[at]:
+                most = future.beside(kept.start_s, kept.pods, shape.pods, int(left[at]))
+            if most < left[at]:
                 left = left if left is not rooms else np.array(rooms)
                 left[at] = most
         return left
 
     def decided(self, ask: Ask, decision: Decision, after: Commitment) -> Decision:
         """The decision, which says what is kept for the workload, or from it."""
+        if self._claimed and decision.reason in FOR_ROOM:
+            decision = _kept_out(decision, self._claimed)
         if self._tree is None:
             return decision
         before = self._commitments.commitment(after.uid)
@@ -249,6 +261,17 @@ class Reservations:
                 if holding.cluster == cluster and (copies := copies_of(holding)):
                     for pod, each in commitment.shape.pods:
                         yield End(at_s, pod, each * copies)
+
+
+def _kept_out(decision: Decision, claimed: Iterable[str]) -> Decision:
+    """The decision of one that may not have what others left in these clusters."""
+    first, *more = sorted(claimed)
+    also = f" (and {len(more)} more)" if more else ""
+    message = (
+        f"{decision.message}; in {first}{also} others have left for what is before it"
+        " (spec.preemption.room)"
+    )
+    return replace(decision, message=message)
 
 
 def _sentence(kept: Reservation) -> str:

@@ -62,12 +62,15 @@ def expected(
     ledger: Ledger,
     missing: Mapping[str, int],
     releases: Releases,
+    *,
+    running: Sequence[Commitment] = (),
 ) -> dict[str, Interval]:
     """uid -> when it may be expected to have all it lacks; of those that wait for room, in the
     order in which they are decided. `missing`: uid -> copies that it lacks. What is not named does
-    not start as far as is known: too little says when it ends."""
+    not start as far as is known: too little says when it ends. `running`: jobs that do not say how
+    long they run, where the commitments do not hold them."""
     low, mid, high = (
-        _Play(commitments, ledger, releases, quantile).run(ordered[:MOST], missing)
+        _Play(commitments, ledger, releases, quantile, running).run(ordered[:MOST], missing)
         for quantile in SOONER
     )
     kept = Reservations(ordered, (), commitments, ledger)
@@ -147,7 +150,12 @@ class _Play:
     """The queue and the clusters at one instant after the other."""
 
     def __init__(
-        self, commitments: Commitments, ledger: Ledger, releases: Releases, quantile: float
+        self,
+        commitments: Commitments,
+        ledger: Ledger,
+        releases: Releases,
+        quantile: float,
+        running: Sequence[Commitment],
     ) -> None:
         snapshot = ledger.snapshot
         self.ledger, self.now_s = ledger, snapshot.as_of
@@ -163,7 +171,7 @@ class _Play:
             self.clusters[name] = _Cluster(view.capacity, nodes, headroom)
             for commitment in commitments.ends(name):
                 self._runs(commitment, name)
-        for commitment in commitments:
+        for commitment in (*commitments, *running):
             if commitment.run_s is None and any(held.ranges for held in commitment.holdings):
                 for holding in commitment.holdings:
                     self._runs(commitment, holding.cluster)

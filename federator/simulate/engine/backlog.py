@@ -17,9 +17,10 @@ from federator.model.decision import Reason
 from federator.model.names import WorkloadKey
 from federator.placement.quota.quota import BY_QUOTA
 from federator.scheduling.entry import Entry
-from federator.scheduling.queue import NOBODY, NOTHING, Queue
+from federator.scheduling.queue import NO_ROOM, NOBODY, NOTHING, Queue
 from federator.scheduling.queueing_hints import Hint, HintKind, Waiting, may_help
 from federator.scheduling.waiting.reservations import Reservation
+from federator.scheduling.waiting.room_claims import Claims
 from federator.simulate.engine.running import Running
 
 FEW: Final = 8
@@ -85,11 +86,12 @@ class Backlog(Queue):
         inadmissible: Mapping[WorkloadKey, Waiting],
         kept: Mapping[str, Reservation] = NOTHING,
         claims: Mapping[WorkloadKey, Entry] = NOBODY,
+        room_claims: Claims = NO_ROOM,
     ) -> None:
         if not inadmissible and not len(self):
             self.kept = kept
             return
-        super().settle(decided, inadmissible, kept, claims)
+        super().settle(decided, inadmissible, kept, claims, room_claims)
         for key, waiting in inadmissible.items():
             self._line_up(key, waiting)
 

@@ -280,7 +280,9 @@ class _Simulation:
         hints = [*made.hints, *made.unkept_hints]
         for decided in made.decided:
             hints += self._apply(decided)
-        world.inadmissible.settle(made.keys, made.inadmissible, made.kept, made.claims)
+        world.inadmissible.settle(
+            made.keys, made.inadmissible, made.kept, made.claims, made.room_claims
+        )
         self._notices.settle(made.settled, made.notices)
         for at_s, key in {(int(notice.noticed.due_s), notice.by) for notice in made.notices}:
             if self._due_of.get(key) != at_s:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.unit.cli.files import member, pjs, psvc, quota, run, write
+from tests.unit.cli.files import items, member, pjs, psvc, quota, run, write
 
 
 def account(name: str, parent: str = "", **limits: str) -> dict[str, Any]:
@@ -187,3 +187,24 @@ def test_the_queue_says_when_what_waits_for_room_may_start(tmp_path: Path) -> No
     assert f"{waiting['expected']['from']} to {waiting['expected']['to']}" in (
         run("queue", *files).stdout
     )
+
+
+def test_of_a_job_set_what_cannot_run_at_once_is_lacking(tmp_path: Path) -> None:
+    """With one slot all its shards have a place, and it waits for the other slots all the same."""
+    fleet = [
+        member("a", 3, cpu="8"),
+        account("feed", max="3"),
+        pjs("index", 40, parallelism=8, project="feed"),
+        pjs("small", 3, parallelism=8, project="feed"),
+    ]
+    files = write(tmp_path, "fleet.yaml", *fleet)
+    placed = items(run("place", "-f", files, "-o", "json").stdout)
+    by_name = {one["spec"]["workload"]["name"]: one["spec"] for one in placed}
+    (share,) = by_name["small"]["shares"]
+    share["slots"] = 1
+    decisions = write(tmp_path, "decisions.yaml", *placed)
+
+    done = run("queue", "-f", files, "-f", decisions, "-o", "json")
+
+    lacks = {one["name"]: one["lacks"] for one in json.loads(done.stdout)["waiting"]}
+    assert lacks == {"index": 8, "small": 2}

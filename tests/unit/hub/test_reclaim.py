@@ -325,7 +325,7 @@ def test_idle_work_makes_room_for_what_has_quota() -> None:
         assert await placed(world, "feed", "api") == 0, "the room is not seen free yet"
         waits = await world.condition("PinterestService", "feed", "api", "Placed")
         assert waits["reason"] == "InsufficientCapacity"
-        said = "it takes what it lacks: work of tier Preemptible leaves for it"
+        said = "it takes what it lacks: work of others leaves for it"
         assert said in waits["message"]
         await asyncio.sleep(120)
         assert await placed(world, "feed", "api") == 3
@@ -477,3 +477,75 @@ def test_work_of_tier_preemptible_leaves_at_once_whatever_its_budget() -> None:
         assert (await placed(world, "feed", "api"), await placed(world, "ads", "web")) == (4, 4)
 
     play(scenario)
+
+
+async def borrowed_room(world: World, allowed: Any = None, **more: Any) -> None:
+    """ads fills the fleet in tier OnDemand, half of it within its guarantee, and feed comes for
+    three copies of what is guaranteed to it in tier Reserved."""
+    theirs = {"OnDemand": {"guaranteed": {"cpu": "8"}, "max": {"cpu": "16"}}}
+    await world.create("FederatedQuota", "", "ads", {"projects": ["ads"], "tiers": theirs})
+    mine = {"Reserved": {"guaranteed": {"cpu": "10"}}}
+    rules = {"preemption": {"room": "Borrowed"}, **more}
+    await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": mine, **rules})
+    asked = budgeted(16, allowed) if allowed is not None else service(16, "1", project="ads")
+    await world.create("PinterestService", "ads", "web", asked)
+    await world.settle()
+    assert await placed(world, "ads", "web") == 16
+    reserved = service(3, "1", project="feed", tier="Reserved")
+    await world.create("PinterestService", "feed", "api", reserved)
+
+
+def test_a_guarantee_that_finds_no_room_gets_it_from_borrowers_with_notice() -> None:
+    async def scenario(world: World) -> None:
+        await borrowed_room(world, reclaimNoticeSeconds=60)
+        await asyncio.sleep(10)
+        assert await placed(world, "ads", "web") == 16
+        told = await world.condition("PinterestService", "ads", "web", "Reclaiming")
+        assert told["status"] == "True"
+        said = "3 copies leave for PinterestService/feed/api of project feed (RoomReclamation) at "
+        assert told["message"].startswith(said)
+        waits = await world.condition("PinterestService", "feed", "api", "Placed")
+        assert waits["reason"] == "InsufficientCapacity"
+        assert "work of tier OnDemand leaves for it (spec.preemption.room) at " in waits["message"]
+
+        await asyncio.sleep(55)
+        assert await placed(world, "ads", "web") == 13
+        await asyncio.sleep(60)
+        assert await placed(world, "feed", "api") == 3
+        gone = await world.condition("PinterestService", "ads", "web", "Placed")
+        assert (gone["status"], gone["reason"]) == ("False", "Preempted")
+        assert "3 copies left for PinterestService/feed/api" in gone["message"]
+
+        await world.patch("PinterestService", "feed", "api", {"spec": {"replicas": 10}})
+        await asyncio.sleep(240)
+        assert (await placed(world, "feed", "api"), await placed(world, "ads", "web")) == (8, 8), (
+            "what is guaranteed to ads stays"
+        )
+
+    play(scenario, fleet=FULL)
+
+
+def test_a_notice_about_room_ends_when_room_comes_otherwise() -> None:
+    async def scenario(world: World) -> None:
+        await borrowed_room(world, reclaimNoticeSeconds=120)
+        await asyncio.sleep(10)
+        assert (await notice(world))["status"] == "True"
+        await world.patch("PinterestService", "ads", "web", {"spec": {"replicas": 12}})
+        await asyncio.sleep(90)
+        assert await placed(world, "feed", "api") == 3
+        assert (await notice(world)).get("status") != "True"
+        await asyncio.sleep(90)
+        assert await placed(world, "ads", "web") == 12
+
+    play(scenario, fleet=FULL)
+
+
+def test_borrowers_leave_their_room_as_their_disruption_budgets_allow() -> None:
+    async def scenario(world: World) -> None:
+        await borrowed_room(world, allowed=1)
+        await asyncio.sleep(50)
+        assert await placed(world, "ads", "web") == 15
+        await asyncio.sleep(600)
+        assert (await placed(world, "feed", "api"), await placed(world, "ads", "web")) == (3, 13)
+
+    play(scenario, fleet=FULL)

@@ -12,6 +12,7 @@ from federator.hub.query import advising
 from federator.kinds import registry
 from federator.kube.threads import Overloaded
 from federator.kube.tlsserver import BodyRefused, Incoming
+from federator.scheduling.waiting.releases import ENOUGH
 from tests.unit.hub import world as worlds
 from tests.unit.hub.world import World
 from tests.unit.query import asking
@@ -258,5 +259,35 @@ def test_an_edit_of_what_runs_is_tried_as_an_edit() -> None:
             sending(PLACE, _body(manifest("web", 2, cpu="1")), "writer")
         )
         assert asking.body(fewer)["spec"]["placed"] == 2
+
+    worlds.play(scenario)
+
+
+def test_an_owner_is_told_when_his_job_may_start_by_how_long_those_of_others_ran() -> None:
+    """No job says how long it runs: that is learned from those that have ended."""
+    one = "/v1/namespaces/feed/pinterestjobsets/waits"
+
+    async def scenario(world: World) -> None:
+        await grant(world, "owner", "feed", PSVC)
+        await world.namespace(CANARY)
+        for number in range(ENOUGH):
+            run_s = {"embedded.federator/run-seconds": str(100 + number)}
+            spec = worlds.jobset(1, 1, "100m", annotations=run_s)
+            await world.create("PinterestJobSet", CANARY, f"ran-{number}", spec)
+        await asyncio.sleep(200.0)
+        forever = {"embedded.federator/run-seconds": "9999"}
+        full = worlds.jobset(12, 12, "8", annotations=forever)
+        await world.create("PinterestJobSet", CANARY, "runs", full)
+        await asyncio.sleep(20.0)
+        spec = worlds.jobset(1, 1, "8", annotations=forever)
+        await world.create("PinterestJobSet", "feed", "waits", spec)
+        await asyncio.sleep(20.0)
+
+        found = asking.body(await port_of(world).answer(request(f"{one}/explain", user="owner")))
+
+        assert found["reason"] == "InsufficientCapacity"
+        assert found["waits"]["position"] == 1
+        assert found["waits"]["from"] < found["waits"]["to"]
+        assert CANARY not in json.dumps(found)
 
     worlds.play(scenario)

@@ -1,17 +1,21 @@
 """What others give up for a workload stays for it until its own next turn, whoever is due first."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
-from federator.model.ask import Ask, Tier
+from federator.model.ask import Ask, PodShape, Tier
 from federator.model.decision import Reason
 from federator.model.fleet import (
+    Capacity,
     Commitment,
     FleetSnapshot,
+    NodeRow,
     Preemption,
     QuotaAccount,
     Take,
+    TakesRoom,
     TierQuota,
 )
 from federator.model.names import WorkloadKey
@@ -21,6 +25,7 @@ from federator.scheduling import cycle
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Entry, Standing
 from federator.scheduling.queue import Queue
+from federator.scheduling.waiting.room_claims import WAITS_S
 from tests.unit.placement.fleets import cluster, fleet, held, service
 
 
@@ -65,7 +70,7 @@ class Federation:
         assert not made.failed
         for decided in made.decided:
             self.commitments.assume(decided.after)
-        self.queue.settle(made.keys, made.inadmissible, made.kept, made.claims)
+        self.queue.settle(made.keys, made.inadmissible, made.kept, made.claims, made.room_claims)
         return made
 
     def copies(self, ask: Ask) -> int:
@@ -119,3 +124,163 @@ def test_a_claim_ends_with_its_workload_and_with_its_next_turn() -> None:
     federation.turn(API)
     assert not federation.queue.claims
     assert federation.copies(API) == 5
+
+
+# -- room --------------------------------------------------------------------------------------
+
+
+def room_accounts(room: TakesRoom, **guaranteed: int) -> tuple[QuotaAccount, ...]:
+    """api is guaranteed 8 cpus in tier Reserved; bulk, and what is named, in tier OnDemand."""
+    mine = {Tier.RESERVED: TierQuota(Resources({"cpu": 8_000}))}
+    winner = QuotaAccount(
+        "api",
+        projects=frozenset({"api"}),
+        tiers=mine,
+        generation=1,
+        preemption=Preemption(room=room),
+    )
+    tiers = {
+        name: {
+            Tier.ON_DEMAND: TierQuota(Resources({"cpu": cpus * 1000}), Resources({"cpu": 99_000}))
+        }
+        for name, cpus in guaranteed.items()
+    }
+    others = QuotaAccount("others", projects=frozenset({"idle", "small"}), generation=1)
+    return (
+        winner,
+        others,
+        *(
+            QuotaAccount(name, projects=frozenset({name}), tiers=of, generation=1)
+            for name, of in tiers.items()
+        ),
+    )
+
+
+WIDE = service(
+    1,
+    name="wide",
+    project="api",
+    tier=Tier.RESERVED,
+    shape=PodShape(Resources({"cpu": 4000, "pods": 1})),
+)
+IDLE = service(8, name="idle", project="idle", tier=Tier.PREEMPTIBLE)
+SMALL = service(1, name="small", project="small")
+
+
+class Crowd(Federation):
+    """One cluster of 8 cpus, and what its member says of them."""
+
+    def __init__(self, *asks: Ask, quotas: tuple[QuotaAccount, ...]) -> None:
+        super().__init__(*asks, snapshot=fleet(cluster("a", 8), quotas=quotas))
+
+    def see(self, free: int, now_s: float) -> None:
+        """A report that includes all decisions so far, with so many cpus free."""
+        has, left = (Resources({"cpu": 1000 * cpus, "pods": 10_000}) for cpus in (8, free))
+        capacity = Capacity(rows=(NodeRow(1, has, left),), includes_seq=1 << 40)
+        view = replace(self.snapshot.clusters["a"], capacity=capacity)
+        self.snapshot = replace(self.snapshot, clusters={"a": view}, as_of=now_s)
+
+
+def crowd() -> Crowd:
+    """idle fills the cluster, and four of its copies have just left for wide."""
+    made = Crowd(IDLE, WIDE, SMALL, quotas=room_accounts(TakesRoom.PREEMPTIBLE))
+    made.turn(IDLE)
+    made.see(0, 1_001.0)
+    made.turn(WIDE)
+    assert (made.copies(IDLE), made.copies(WIDE)) == (4, 0)
+    return made
+
+
+@pytest.mark.parametrize("first", [IDLE, SMALL], ids=["who left", "who was never there"])
+def test_room_that_others_left_is_not_taken_piece_by_piece(first: Ask) -> None:
+    federation = crowd()
+    federation.see(2, 1_010.0)
+
+    (decided,) = federation.turn(first).decided
+
+    assert federation.copies(first) == {IDLE.key: 4, SMALL.key: 0}[first.key]
+    assert "in a others have left for what is before it" in decided.decision.message
+    federation.see(4, 1_020.0)
+    federation.turn(first, WIDE)
+    assert (federation.copies(WIDE), federation.copies(IDLE)) == (1, 4)
+    assert not federation.queue.room_claims, "it has what it claimed"
+
+
+def test_beside_a_claim_room_is_anybody_s() -> None:
+    federation = crowd()
+    federation.see(5, 1_010.0)
+    federation.turn(SMALL)
+    assert federation.copies(SMALL) == 1
+
+
+def test_a_claim_does_not_hold_against_a_higher_tier_nor_for_ever() -> None:
+    federation = crowd()
+    urgent = service(1, name="urgent", project="small", tier=Tier.RESERVED)
+    federation.asks[urgent.key] = urgent
+    federation.see(1, 1_010.0)
+    federation.turn(urgent)
+    assert federation.copies(urgent) == 0, "of the same tier"
+    federation.see(1, 1_001.0 + WAITS_S)
+    federation.turn(SMALL)
+    assert federation.copies(SMALL) == 1, "it was waited for long enough"
+
+
+def test_nobody_leaves_a_second_time_while_room_is_claimed() -> None:
+    federation = crowd()
+    federation.see(2, 1_010.0)
+    made = federation.turn(WIDE)
+    assert [decided.key for decided in made.decided] == [WIDE.key]
+    assert federation.copies(IDLE) == 4
+    assert set(federation.queue.room_claims) == {WIDE.key}
+
+
+BULK = service(8, name="bulk", project="bulk")
+
+
+@pytest.mark.parametrize(
+    ("room", "guaranteed", "left"),
+    [
+        (TakesRoom.BORROWED, 4, 4),
+        (TakesRoom.BORROWED, 5, 8),
+        (TakesRoom.BORROWED, 0, 4),
+        (TakesRoom.PREEMPTIBLE, 0, 8),
+    ],
+    ids=["what is borrowed", "what is guaranteed to others", "no guarantee", "not said"],
+)
+def test_a_guarantee_that_finds_no_room_gets_that_of_borrowers(
+    room: TakesRoom, guaranteed: int, left: int
+) -> None:
+    """One copy of four cpus: those of tier OnDemand leave only beyond what is guaranteed to them,
+    and where fewer than it needs may leave, nobody does."""
+    federation = Crowd(BULK, WIDE, quotas=room_accounts(room, bulk=guaranteed))
+    federation.turn(BULK)
+    federation.see(0, 1_001.0)
+
+    federation.turn(WIDE)
+
+    assert federation.copies(BULK) == left
+    if left < 8:
+        federation.see(4, 1_010.0)
+        federation.turn(BULK, WIDE)
+        assert (federation.copies(WIDE), federation.copies(BULK)) == (1, 4)
+
+
+def test_beyond_its_guarantee_it_takes_the_room_of_idle_work_only() -> None:
+    many = replace(WIDE, count=3, slots=3)
+    federation = Crowd(BULK, many, quotas=room_accounts(TakesRoom.BORROWED, bulk=0))
+    federation.turn(BULK)
+    federation.see(0, 1_001.0)
+    federation.snapshot = replace(
+        federation.snapshot,
+        quotas=(
+            replace(
+                federation.snapshot.quotas[0],
+                tiers={
+                    Tier.RESERVED: TierQuota(Resources({"cpu": 4_000}), Resources({"cpu": 12_000}))
+                },
+            ),
+            *federation.snapshot.quotas[1:],
+        ),
+    )
+    federation.turn(many)
+    assert federation.copies(BULK) == 4, "for the one copy that is guaranteed"

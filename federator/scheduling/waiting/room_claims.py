@@ -1,0 +1,101 @@
+"""Room that others leave for one workload is its own until it has been seen free and taken, or
+until nothing more is to be expected of it.
+
+Pods take a while to stop, and members report what is free as they go: whoever is looked at
+meanwhile, as those are who have just left, would take it piece by piece. So no work of the same
+tier or a lower one gets what a claim counts; work of a higher tier does.
+
+    api (Reserved) waits for one copy of 4 cpus, and four copies of 1 left for it in cluster a
+      2 of them seen free    a service of 1 cpu waits: 4 are api's
+      4 of them seen free    api has its copy, and the claim has ended
+
+A claim is an amount, not nodes: room that the cluster has beside it is anybody's. Pure.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from federator.model.ask import Ask, PodShape, Tier
+from federator.model.names import WorkloadKey
+from federator.model.resources import PODS, Resources
+from federator.placement.room.binding import Ints
+from federator.placement.room.ledger import Ledger
+
+WAITS_S: Final = 120.0
+"""So long it is waited for room to be seen free: pods have 30 s to stop, and then it is told."""
+_RANK: Final = {tier: rank for rank, tier in enumerate(Tier)}
+
+
+@dataclass(frozen=True, slots=True)
+class RoomClaim:
+    """Room that is to become free for a workload."""
+
+    ask: Ask
+    copies: Mapping[str, int]
+    """Cluster -> copies of the workload for which others leave there."""
+    until_s: float
+    """It counts no longer than that, in epoch seconds."""
+
+    @property
+    def total(self) -> int:
+        return sum(self.copies.values())
+
+    def less(self, grown: Mapping[str, int]) -> "RoomClaim":
+        """Without the copies that the workload has got."""
+        left = {name: copies - grown.get(name, 0) for name, copies in self.copies.items()}
+        return replace(self, copies={name: copies for name, copies in left.items() if copies > 0})
+
+    def more(self, copies: Mapping[str, int], until_s: float) -> "RoomClaim":
+        """With those for which others leave now."""
+        both = dict(self.copies)
+        for name, count in copies.items():
+            both[name] = both.get(name, 0) + count
+        return replace(self, copies=both, until_s=until_s)
+
+    def before(self, ask: Ask) -> bool:
+        """Whether the other workload may not have what is claimed."""
+        return ask.uid != self.ask.uid and _RANK[ask.tier] >= _RANK[self.ask.tier]
+
+
+Claims = Mapping[WorkloadKey, RoomClaim]
+
+
+def amounts(claims: Iterable[RoomClaim], ask: Ask, now_s: float) -> dict[str, Resources]:
+    """Cluster -> what is claimed there by others, before this workload."""
+    kept: dict[str, Resources] = {}
+    for claim in claims:
+        if claim.until_s <= now_s or not claim.before(ask):
+            continue
+        for cluster, copies in claim.copies.items():
+            kept[cluster] = kept.get(cluster, Resources()) + claim.ask.shape.requests * copies
+    return kept
+
+
+def left(ledger: Ledger, kept: Mapping[str, Resources], shape: PodShape, rooms: Ints) -> Ints:
+    """[C]: of the rooms for a shape, what is there beside what is claimed."""
+    beside = rooms
+    for cluster, amount in kept.items():
+        at = ledger.world.at.get(cluster)
+        if at is None or rooms[at] <= 0:
+            continue
+        most = min(int(rooms[at]), _beside(ledger, cluster, amount, shape.requests))
+        if most < rooms[at]:
+            beside = beside if beside is not rooms else np.array(rooms)
+            beside[at] = most
+    return beside
+
+
+def _beside(ledger: Ledger, cluster: str, claimed: Resources, requests: Resources) -> int:
+    """Copies that fit by the sums over all nodes beside what is claimed."""
+    nodes, headroom = ledger.left(cluster)
+    if nodes is None:
+        return 0
+    free = dict(zip(nodes.names, (nodes.free @ nodes.counts).tolist(), strict=True))
+    if headroom is not None:
+        free |= {name: min(free.get(name, headroom[name]), headroom[name]) for name in headroom}
+    needs = [(name, need) for name, need in requests.items() if need and name != PODS]
+    most = (max(free.get(name, 0) - claimed[name], 0) // need for name, need in needs)
+    return min(most, default=0)
