@@ -158,7 +158,7 @@ class Verdicts(Sequence[Verdict]):
     clusters needs sentences only for the chosen and for one cluster of each rejected group; whoever
     asks what a workload waits for needs none."""
 
-    __slots__ = ("_every", "_grouped", "_made", "_reasons", "_size")
+    __slots__ = ("_but", "_every", "_grouped", "_made", "_reasons", "_size")
 
     def __init__(
         self,
@@ -166,9 +166,12 @@ class Verdicts(Sequence[Verdict]):
         every: Callable[[], tuple[Verdict, ...]],
         grouped: Callable[[], Grouped],
         reasons: Callable[[], Iterable[tuple[str, Reason]]] | None = None,
+        but: Callable[[frozenset[Reason]], frozenset[str]] | None = None,
     ) -> None:
-        """`reasons`: as the function of this module; None where only the verdicts tell."""
+        """`reasons` and `but`: as the functions of this module; None where only the verdicts
+        tell."""
         self._size, self._every, self._grouped, self._reasons = size, every, grouped, reasons
+        self._but = but
         self._made: tuple[Verdict, ...] | None = None
 
     def grouped(self) -> Grouped:
@@ -178,6 +181,11 @@ class Verdicts(Sequence[Verdict]):
         if self._reasons is not None and self._made is None:
             return self._reasons()
         return [(verdict.cluster, verdict.reason) for verdict in self.every()]
+
+    def but(self, closed: frozenset[Reason]) -> frozenset[str]:
+        if self._but is not None:
+            return self._but(closed)
+        return frozenset(cluster for cluster, reason in self.reasons() if reason not in closed)
 
     def every(self) -> tuple[Verdict, ...]:
         if self._made is None:
@@ -217,6 +225,13 @@ def reasons(verdicts: Sequence[Verdict]) -> Iterable[tuple[str, Reason]]:
     if isinstance(verdicts, Verdicts):
         return verdicts.reasons()
     return [(verdict.cluster, verdict.reason) for verdict in verdicts]
+
+
+def but(verdicts: Sequence[Verdict], closed: frozenset[Reason]) -> frozenset[str]:
+    """The clusters whose verdict has another reason than these."""
+    if isinstance(verdicts, Verdicts):
+        return verdicts.but(closed)
+    return frozenset(verdict.cluster for verdict in verdicts if verdict.reason not in closed)
 
 
 def grouped(verdicts: Sequence[Verdict]) -> Grouped:

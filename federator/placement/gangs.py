@@ -153,6 +153,7 @@ class Shortage:
             lambda: tuple(map(said, verdicts)),
             grouped,
             lambda: decisions.reasons(verdicts),
+            lambda closed: decisions.but(verdicts, closed),
         )
 
     def why(self, cluster: str) -> str:

@@ -340,7 +340,7 @@ def _divide(job: Job, pool: list[Candidate]) -> Outcome:
         for party, seats in zip(parties, seated.before, strict=True):
             party.seats = min(party.seats, seats)
         outcome.placed = sum(party.seats for party in parties)
-        outcome.message = f"spec.partial is RequireAll, and only {outcome.message}"
+        outcome.message = verdicts.all_or_none(outcome.message)
     outcome.got = {party.name: party.seats for party in parties if party.seats > 0}
     outcome.violations = (
         spread.violations(parties, ask.policy.spread, seated.idle) if outcome.placed else ()

@@ -431,6 +431,11 @@ def sentence(ask: Ask, wanted: int, placed: int, why: str, kept: Mapping[str, in
     )
 
 
+def all_or_none(message: str) -> str:
+    """The sentence of a decision that gives nothing because not everything has a place."""
+    return f"spec.partial is RequireAll, and only {message}"
+
+
 def duplicated(ask: Ask, placed: int) -> str:
     """Sentence of a decision that keeps what strategy Duplicate placed, although the policy now
     means otherwise."""
@@ -497,9 +502,9 @@ def _binding(
     ask: Ask, placed: int, pool: Sequence[Candidate], left_out: Mapping[str, Reason], violated: bool
 ) -> tuple[Reason, str]:
     room = sum(candidate.cap for candidate in pool if candidate.name not in left_out)
-    fits = f"{_clusters(len(pool))} could hold {sum(candidate.cap for candidate in pool)} in all"
+    fits = _fits(len(pool), sum(candidate.cap for candidate in pool))
     if left_out:
-        fits += f", the {len(pool) - len(left_out)} that take part {room}"
+        fits += _taking_part(len(pool) - len(left_out), room)
     if any(candidate.pending for candidate in pool):
         waiting = sum(candidate.pending for candidate in pool)
         return (
@@ -522,7 +527,7 @@ def _binding(
             Reason.BELOW_MINIMUM,
             f"{enforcing.bound(ask.policy, 'minPerCluster')} keeps clusters out; {fits}",
         ),
-        (Reason.AT_MAXIMUM, f"{enforcing.bound(ask.policy, 'maxClusters')} is reached; {fits}"),
+        (Reason.AT_MAXIMUM, _reached(ask, fits)),
     ):
         if reason in left_out.values():
             return reason, why
@@ -539,7 +544,34 @@ def _binding(
             return reason, why
     if ask.policy.division.strategy is Strategy.WEIGHTED and room > placed:
         return Reason.NOT_SELECTED, f"no cluster with room has a weight; {fits}"
-    return Reason.INSUFFICIENT_CAPACITY, f"{fits} copies of {request(ask)}"
+    return Reason.INSUFFICIENT_CAPACITY, _of_request(ask, fits)
+
+
+def no_room(ask: Ask, clusters: int, room: int) -> str:
+    """The constraint where open clusters have room for so many copies in all, and none is left
+    out."""
+    return _of_request(ask, _fits(clusters, room))
+
+
+def too_few(ask: Ask, clusters: int, room: int, taking: int, part: int) -> str:
+    """The constraint where maxClusters leaves some out: `taking` of them have room for `part`."""
+    return _reached(ask, _fits(clusters, room) + _taking_part(taking, part))
+
+
+def _fits(clusters: int, room: int) -> str:
+    return f"{_clusters(clusters)} could hold {room} in all"
+
+
+def _taking_part(clusters: int, room: int) -> str:
+    return f", the {clusters} that take part {room}"
+
+
+def _reached(ask: Ask, fits: str) -> str:
+    return f"{enforcing.bound(ask.policy, 'maxClusters')} is reached; {fits}"
+
+
+def _of_request(ask: Ask, fits: str) -> str:
+    return f"{fits} copies of {request(ask)}"
 
 
 def _rule(policy: Policy, at: int, pool: Sequence[Candidate]) -> str:

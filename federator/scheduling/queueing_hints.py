@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from federator.model.ask import Ask
-from federator.model.decision import REFUSALS, Decision, Reason, reasons
+from federator.model.decision import REFUSALS, Decision, Reason, but
 from federator.model.names import WorkloadKey
 from federator.placement.division.division import DIVIDERS
 from federator.placement.quota.quota import BY_QUOTA
@@ -94,9 +94,7 @@ def waits(ask: Ask, decision: Decision, capped: Mapping[str, int] = NOBODY) -> W
         return Waiting(decision.key, ask.project, decision.reason, frozenset())
     if decision.reason in BY_QUOTA:  # room helps nobody, wherever it is
         return Waiting(decision.key, ask.project, decision.reason)
-    hopeful = frozenset(
-        cluster for cluster, reason in reasons(decision.verdicts) if reason not in _CLOSED
-    )
+    hopeful = but(decision.verdicts, _CLOSED)
     gone = decision.preempted
     reason = Reason.INSUFFICIENT_CAPACITY if gone is not None and gone.of_room else decision.reason
     for_room = decision.reason in FOR_ROOM and not decision.shares

@@ -7,6 +7,7 @@ C clusters, in the order of their names.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import Any, Final
 
 import numpy as np
@@ -94,6 +95,17 @@ class Class:
     """The others by reason, as they are recorded."""
     record: Mapping[str, Any]
     """Fields of the decision about the policy."""
+    _but: dict[frozenset[Reason], frozenset[str]] = dataclass_field(default_factory=dict)
+
+    def but(self, closed: frozenset[Reason]) -> frozenset[str]:
+        """The clusters that are open, or refused for another reason than these."""
+        names = self._but.get(closed)
+        if names is None:
+            refusals = ((place.view.name, place.refusal) for place in self.field.places)
+            names = self._but[closed] = frozenset(
+                name for name, why in refusals if why is None or why.reason not in closed
+            )
+        return names
 
 
 def of(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:

@@ -14,7 +14,7 @@ from federator.model.fleet import Commitment, FleetSnapshot
 from federator.placement import inputs, verdicts
 from federator.placement.room.binding import Ints
 from federator.placement.room.ledger import Ledger
-from federator.placement.simple import classes, several, whole
+from federator.placement.simple import classes, refusing, several, whole
 from federator.placement.simple.classes import Class
 from federator.placement.simple.worded import worded
 
@@ -42,15 +42,16 @@ def decide(
     rooms = ledger.rooms(ask.shape)
     listed = rooms.tolist() if rooms.size <= several.FEW else None
     given = _divided(ask, like, rooms, listed, total, by_name=by_name)
+    if given is None and total == wanted:
+        return refusing.decide(
+            ask, like, rooms, admission, snapshot, ledger, seq=seq, by_name=by_name
+        )
     if given is None or not like.tainted.isdisjoint(given[0]):
         return None
     chosen, copies = given
     clusters = [like.names[at] for at in chosen]
     ranges = ((0, total - 1),) if shards else ()
-    if max(map(mark, clusters), default=0) < seq:
-        numbers = [seq] * len(clusters)
-    else:
-        numbers = [seqs.above(mark(name), seq) for name in clusters]
+    numbers = _numbers(clusters, mark, seq)
     shares = [
         quick_share(name, count, count, number, ranges)
         for name, count, number in zip(clusters, copies, numbers, strict=True)
@@ -77,6 +78,13 @@ def decide(
         unlimited_quota=admission.unlimited,
         **like.record,
     )
+
+
+def _numbers(clusters: list[str], mark: Callable[[str], int], seq: int) -> list[int]:
+    """The numbers of the shares: that of the decision, or the next above a cluster's highest."""
+    if max(map(mark, clusters), default=0) < seq:
+        return [seq] * len(clusters)
+    return [seqs.above(mark(name), seq) for name in clusters]
 
 
 def _divided(

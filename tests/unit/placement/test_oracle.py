@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federator.api.placement import placementdecision
+from federator.model import decision as decisions
 from federator.model import shards
 from federator.model.ask import (
     Ask,
@@ -26,7 +27,7 @@ from federator.model.ask import (
     Unit,
     Weight,
 )
-from federator.model.decision import Decision, grouped
+from federator.model.decision import Decision, Reason, grouped
 from federator.model.fleet import (
     Capacity,
     ClusterView,
@@ -377,6 +378,70 @@ def test_what_several_clusters_share_is_decided_as_by_the_oracle(seed: int, clus
             ledger.rollback(mark)
             plain.rollback(plain_mark)
     assert 5 < simply < 120  # both ways were gone
+
+
+def _fuller(rng: random.Random, view: ClusterView) -> ClusterView:
+    """With little room, or none, on its nodes."""
+    if view.capacity is None:
+        return view
+    rows = [
+        replace(
+            row,
+            free=Resources(
+                {name: have * rng.choice((0, 0, 1, 3)) // 10 for name, have in row.free.items()}
+            ),
+        )
+        for row in view.capacity.rows
+    ]
+    return replace(view, capacity=replace(view.capacity, rows=tuple(rows)))
+
+
+@pytest.mark.parametrize(("seed", "clusters"), [(at, size) for at in range(5) for size in (6, 80)])
+def test_what_finds_no_room_is_refused_as_by_the_oracle(seed: int, clusters: int) -> None:
+    rng, simply, partly = random.Random(17 * seed + clusters), 0, 0
+    views = {one.name: one for one in (_fuller(rng, _view(rng, at)) for at in range(clusters))}
+    policies = [Policy(), Policy(require_all=True)]
+    policies += [_softly(rng, _policy(rng, clusters)) for _ in range(6)]
+    snapshot = FleetSnapshot(0.0, views, _quotas())
+    commitments = Commitments()
+    ledger, plain = commitments.open(snapshot), PlainLedger(commitments, snapshot)
+    for at in range(80):
+        gang, shard = rng.random() < 0.6, rng.random() < 0.7
+        policy = rng.choice(policies)
+        if gang:
+            division = replace(policy.division, max_clusters=1)
+            policy = replace(policy, division=division, spread=(), require_all=rng.random() < 0.9)
+        count = rng.choice((2, 5, 40, 900)) if gang else rng.choice((1, 1, 3))
+        size = {"cpu": rng.choice((500, 9_000, 50_000)), "memory": 1 << 30, "pods": 1}
+        ask = replace(
+            _ask(rng, at, policy),
+            unit=Unit.SHARDS if shard else Unit.REPLICAS,
+            count=count,
+            slots=count,
+            shape=PodShape(Resources(size)),
+            whole=shard,
+        )
+        by_name, mark = rng.random() < 0.2, ledger.mark()
+        if not contradictions.contradiction(ask):
+            short = deciding.decide(
+                ask, snapshot, ledger, seq=at + 1, mark=engine.no_mark, by_name=by_name
+            )
+            if short is not None and not short.shares and not short.quota_generations:
+                simply += 1
+                partly += " 0 of " not in short.message
+                closed = frozenset({Reason.NOT_SELECTED, Reason.CORDONED})
+                assert decisions.but(short.verdicts, closed) == {
+                    verdict.cluster for verdict in short.verdicts if verdict.reason not in closed
+                }
+            ledger.rollback(mark)
+        made = engine.decide(ask, (), snapshot, ledger, seq=at + 1, by_name=by_name)
+        measure = oracle.decide(ask, (), snapshot, plain, seq=at + 1, by_name=by_name)
+        assert dict(decisions.reasons(made.verdicts)) == {
+            verdict.cluster: verdict.reason for verdict in measure.verdicts
+        }
+        same(made, measure, ask)
+    assert 8 < simply < 70  # both ways were gone
+    assert partly > 1  # also those for whom there was some room
 
 
 def test_lazy_verdicts_are_a_sequence_like_any_other() -> None:
