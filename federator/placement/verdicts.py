@@ -35,6 +35,8 @@ from federator.placement.selection.scorers import Facts
 
 _Said: TypeAlias = tuple[Reason, Callable[[], str]]
 """The reason of a verdict, and what makes its sentence without the name of the cluster."""
+UNANSWERED: Final = "not yet answered how many copies of this pod fit"
+"""Part of what is said of clusters that have not counted a pod. Offline commands look for it."""
 CAPPED: Final = "it could not schedule more lately"
 """Part of the verdict of a cluster that its own scheduler caps. Offline commands look for it in
 recorded decisions."""
@@ -289,9 +291,7 @@ def _spared(ask: Ask, candidate: Candidate, left_out: Reason | None, outcome: Ou
     if candidate.pending:
         return (
             Reason.PENDING_EVALUATION,
-            lambda: (
-                "has not yet answered how many copies of this pod fit (node selector or affinity)"
-            ),
+            lambda: f"has {UNANSWERED} (node selector or affinity)",
         )
     if left_out is Reason.BELOW_MINIMUM:
         return left_out, lambda: _below_minimum(ask, candidate)
@@ -509,10 +509,7 @@ def _binding(
         waiting = sum(candidate.pending for candidate in pool)
         return (
             Reason.PENDING_EVALUATION,
-            (
-                f"{_clusters(waiting, 'has', 'have')} not yet answered how many copies of this "
-                f"pod fit; {fits}"
-            ),
+            (f"{_clusters(waiting, 'has', 'have')} {UNANSWERED}; {fits}"),
         )
     if violated or (room > placed and any(rule.hard for rule in ask.policy.spread)):
         rules = ", ".join(

@@ -20,6 +20,7 @@ from federator.model.fleet import Capacity, NodeRow
 from federator.model.kubernetes import pod_security, quantity
 from federator.model.names import WorkloadKey
 from federator.model.resources import PODS, Resources
+from federator.placement.verdicts import UNANSWERED
 from federator.simulate.scenario import recorded
 from federator.simulate.scenario.schema import RECORDING_VERSION
 
@@ -58,6 +59,7 @@ class _Workload:
     key: WorkloadKey
     obj: Obj
     created_s: int
+    """When members could tell what fits of it, if it had to wait for that."""
     count: int
     decisions: list[Obj]
     shards: bool
@@ -151,16 +153,31 @@ def _workload_of(kind: Any, obj: Obj, histories: Mapping[WorkloadKey, History]) 
     ]
     over = next((entry for entry in lived if str(entry.get("to", "")).startswith(_OVER)), None)
     decisions = [decision for decision in made if _number(decision, "at") >= born]
+    decisions.sort(key=lambda decision: raw.integer(decision, "seq"))
+    unanswered = _unanswered(decisions)
+    if unanswered:
+        decisions = [{**decisions[unanswered], "from": None}, *decisions[unanswered + 1 :]]
+        born = int(_number(decisions[0], "at"))
     return _Workload(
         key,
         obj,
         born,
         kind.verbs.count(obj),
-        sorted(decisions, key=lambda decision: raw.integer(decision, "seq")),
+        decisions,
         kind.verbs.unit is Unit.SHARDS,
         over_s=_number(over, "at") if over is not None else None,
         failed=over is not None and str(over["to"]).startswith(_FAILED),
     )
+
+
+def _unanswered(decisions: Sequence[Obj]) -> int:
+    """How many of the decisions gave nothing because no member had counted the pods yet; 0 where no
+    other follows. A simulated member counts them at once: the workload comes when others do too.
+    """
+    for at, entry in enumerate(decisions):
+        if _counts(entry.get("to")) or UNANSWERED not in raw.text(entry, "evidence"):
+            return at
+    return 0
 
 
 def _number(entry: Obj, name: str) -> float:

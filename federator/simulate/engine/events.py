@@ -91,11 +91,13 @@ def _regrow(world: World, event: Event) -> int:
     harmed = 0
     for running in sorted(holders, key=lambda running: (running.began_s, running.ask.key)):
         copies = running.copies(event.cluster)
-        bound = grown.bind(running.ask.shape, copies)
+        share = next(share for share in running.shares if share.cluster == event.cluster)
+        shape = running.shape_in(share)
+        bound = grown.bind(shape, copies)
         if sum(count for _, count in bound) == copies:
             running.bound[event.cluster] = bound
         else:
-            grown.unbind(running.ask.shape, bound)
+            grown.unbind(shape, bound)
             harmed += copies
             _evict(world, running, event.cluster, former)
     return harmed

@@ -7,7 +7,7 @@ in a cluster, and the report shows it.
 
 import bisect
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from federator.simulate.engine.shapes import Shapes, models_of
 
 Ints = NDArray[np.int64]
 Bound = tuple[tuple[int, int], ...]
-"""(node, copies on it) of copies that are bound."""
+"""(node, copies on it) of copies that are bound; of a gang (its number, 1)."""
 _Row = tuple[int, tuple[int, ...]]
 """Equal nodes: their make, and what is free on each, by the names of the member."""
 _Order = tuple[int, tuple[tuple[str, int], ...], int]
@@ -112,6 +112,9 @@ class Member:
         """How often copies were bound or unbound."""
         self._rooms: dict[int, tuple[int, int]] = {}
         """Identity of a shape -> (moves, copies that it had room for then)."""
+        self._gangs: dict[int, Sequence[tuple[PodShape, Bound]]] = {}
+        """Number of a gang -> where its pods are."""
+        self._last_gang = 0
         self._tell()
 
     @staticmethod
@@ -166,18 +169,30 @@ class Member:
         return heights if admitted is None else np.where(admitted, heights, 0)
 
     def room(self, shape: PodShape) -> int:
-        """Copies of the shape that there is room for now."""
+        """Copies of the shape that there is room for now. Of a gang as many as its components
+        have room for, each for itself.
+        """
         counted = self._rooms.get(id(shape))
         if counted is None or counted[0] != self.moves:
-            counted = self._rooms[id(shape)] = (self.moves, int(self.heights(shape).sum()))
+            counted = self._rooms[id(shape)] = (self.moves, self._count(shape, self.free))
         return counted[1]
+
+    def _count(self, shape: PodShape, free: Ints) -> int:
+        if not shape.parts:
+            return int(self.heights(shape, free).sum())
+        least = ((part.shape, part.min) for part in shape.parts if part.min > 0)
+        return min((int(self.heights(pod, free).sum()) // count for pod, count in least), default=0)
 
     def could_hold(self, shape: PodShape, copies: int) -> bool:
         """Whether so many copies would fit if the cluster were empty."""
-        return int(self.heights(shape, self.allocatable).sum()) >= copies
+        return self._count(shape, self.allocatable) >= copies
 
     def bind(self, shape: PodShape, copies: int) -> Bound:
-        """Binds as many of the copies as there is room for, where the member's scheduler would."""
+        """Binds as many of the copies as there is room for, where the member's scheduler would. In
+        place of a node, a gang has a number below 0.
+        """
+        if shape.parts:
+            return tuple((number, 1) for number in self._bind_gangs(shape, copies))
         if copies == 1 and not self._packs:
             return self._bind_one(shape)
         heights = self.heights(shape)
@@ -193,6 +208,19 @@ class Member:
         bound = tuple(zip(nodes, each[nodes].tolist(), strict=True))
         self._move(shape, bound, -1)
         return bound
+
+    def _bind_gangs(self, shape: PodShape, copies: int) -> Iterator[int]:
+        """All pods of a gang, or none of them."""
+        for _ in range(copies):
+            pods: list[tuple[PodShape, Bound]] = []
+            for pod, count in shape.pods:
+                pods.append((pod, self.bind(pod, count)))
+                if sum(bound for _, bound in pods[-1][1]) < count:
+                    self._unbind(pods)
+                    return
+            self._last_gang -= 1
+            self._gangs[self._last_gang] = pods
+            yield self._last_gang
 
     def _bind_one(self, shape: PodShape) -> Bound:
         """As `binding.spread`: to the first node of those with the best score. Equal nodes score
@@ -224,7 +252,15 @@ class Member:
 
     def unbind(self, shape: PodShape, bound: Bound) -> None:
         """The copies are gone from their nodes."""
-        self._move(shape, bound, +1)
+        if shape.parts:
+            for number, _ in bound:
+                self._unbind(self._gangs.pop(number))
+        else:
+            self._move(shape, bound, +1)
+
+    def _unbind(self, pods: Iterable[tuple[PodShape, Bound]]) -> None:
+        for pod, bound in pods:
+            self._move(pod, bound, +1)
 
     def report(self, includes_seq: int) -> ClusterView:
         """The cluster as it reports itself now; every decision so far is in it."""

@@ -289,7 +289,7 @@ def _is_fragmented(shape: PodShape, missing: int, world: World) -> bool:
             for name, amount in shape.requests.items()
             if name in _UNITS
         )
-        and int(member.heights(shape).sum()) < missing
+        and member.room(shape) < missing
         for member in world.fleet.members.values()
     )
 

@@ -298,7 +298,8 @@ class _Simulation:
         """
         world, running, decision = self.world, self.world.live[decided.key], decided.decision
         world.commitments.assume(decided.after)
-        given = {share.cluster: share.slots for share in decision.shares}
+        shares = {share.cluster: share for share in decision.shares}
+        given = {name: share.slots for name, share in shares.items()}
         if running.work.recorded is not None:
             self.recording.placed(running, decision.shares, world.now_s)
         made_way = decided.sake != decided.key
@@ -317,9 +318,8 @@ class _Simulation:
         for name, copies in given.items():
             lacking = copies - running.copies(name)
             if lacking > 0:
-                running.enter(
-                    name, world.fleet.members[name].bind(running.ask.shape, lacking), world.now_s
-                )
+                shape = running.shape_in(shares[name])
+                running.enter(name, world.fleet.members[name].bind(shape, lacking), world.now_s)
             world.commitments.confirm(name, running.ask.uid, world.seq)
         world.report({*given, *(hint.cluster for hint in hints)})
         running.decided(decision, world.now_s)

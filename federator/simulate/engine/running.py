@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
 
-from federator.model.ask import Admitted, Ask, Unit
+from federator.model.ask import Admitted, Ask, PodShape, Unit
 from federator.model.decision import Decision, Reason, Share
 from federator.model.fleet import Holding
 from federator.model.quickly import quickly
@@ -108,6 +108,12 @@ class Running:
         if here is None:
             return 0
         return here[0][1] if len(here) == 1 else sum(copies for _, copies in here)
+
+    def shape_in(self, share: Share) -> PodShape:
+        """What is bound for a copy of that share: an elastic gang may have fewer pods than it asks
+        for.
+        """
+        return self.ask.shape.granted(share.pods) if share.pods else self.ask.shape
 
     def standing(self) -> Standing:
         """What the next decision reads of it."""

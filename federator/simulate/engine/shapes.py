@@ -44,8 +44,9 @@ class Shapes:
 
     def note(self, shape: PodShape) -> None:
         """A shape that was made elsewhere is in use."""
-        if not shape.plain:
-            self.special[shape.id] = shape
+        for pod, _ in shape.pods:
+            if not pod.plain:
+                self.special[pod.id] = pod
 
 
 def selector(models: Iterable[str]) -> str:
@@ -59,7 +60,9 @@ def selector(models: Iterable[str]) -> str:
 
 @lru_cache(maxsize=4096)
 def models_of(shape: PodShape) -> frozenset[str]:
-    """The GPU models that the shape accepts; empty for any."""
+    """The GPU models that the shape accepts, of a gang those of its pods; empty for any."""
+    if shape.parts:
+        return frozenset().union(*(models_of(part.shape) for part in shape.parts))
     if not shape.node_selector:
         return frozenset()
     return frozenset(json.loads(shape.node_selector)["matchExpressions"][0]["values"])

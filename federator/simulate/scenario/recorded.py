@@ -131,7 +131,7 @@ def _work(given: RecordedWork, path: str, profiles: Mapping[str, Any]) -> tuple[
     requests = shape.requests
     work = Work(
         id=str(ask.key),
-        kind="jobset" if ask.unit is Unit.SHARDS else "service",
+        kind=_kind(ask),
         namespace=ask.key.namespace,
         project=ask.project,
         tier=ask.tier,
@@ -153,6 +153,12 @@ def _work(given: RecordedWork, path: str, profiles: Mapping[str, Any]) -> tuple[
     return work, dropped
 
 
+def _kind(ask: Ask) -> str:
+    if ask.shape.parts:
+        return "trainingjob"
+    return "jobset" if ask.unit is Unit.SHARDS else "service"
+
+
 def _own(placement: Mapping[str, Any]) -> Policy | None:
     """The policy that the workload spells out; one that cannot be read places nothing, as in the
     hub.
@@ -166,16 +172,43 @@ def _own(placement: Mapping[str, Any]) -> Policy | None:
 
 
 def _simulated(shape: PodShape) -> tuple[PodShape, bool]:
-    """The shape as simulated members can count it: of its node selector only GPU models stay.
-    Whether more of it was dropped.
+    """The shape as simulated members can count it: of the nodes that it asks for only GPU models
+    stay. Whether more was dropped.
     """
+    if shape.parts:
+        pods = [(part, *_simulated(part.shape)) for part in shape.parts]
+        kept = PodShape.together(replace(part, shape=pod) for part, pod, _ in pods)
+        return kept, any(dropped for _, _, dropped in pods)
     if not shape.node_selector:
         return shape, False
     wanted = json.loads(shape.node_selector)
     labels = dict(wanted.get("nodeSelector", {}))
-    model = labels.pop(shapes.MODEL_LABEL, None)
-    kept = replace(shape, node_selector=shapes.selector([str(model)] if model else []))
-    return kept, bool(labels or wanted.get("nodeAffinity"))
+    named = labels.pop(shapes.MODEL_LABEL, None)
+    models, others = _of_affinity(wanted.get("nodeAffinity", ()))
+    if named is not None:
+        others = others or (models is not None and named not in models)
+        models = {str(named)}
+    return replace(shape, node_selector=shapes.selector(models or ())), bool(labels) or others
+
+
+def _of_affinity(terms: Sequence[Mapping[str, Any]]) -> tuple[set[str] | None, bool]:
+    """The GPU models that terms of node affinity admit, of which one must hold (None: they do not
+    restrict them), and whether they ask for anything else.
+    """
+    models: set[str] = set()
+    some, others = bool(terms), False
+    for term in terms:
+        expressions = [*term.get("matchExpressions", ()), *term.get("matchFields", ())]
+        of_model = [
+            set(each.get("values", ()))
+            for each in expressions
+            if each.get("key") == shapes.MODEL_LABEL and each.get("operator") == "In"
+        ]
+        others = others or len(of_model) < len(expressions)
+        if of_model:
+            models |= set.intersection(*of_model)
+        some = some and bool(of_model)
+    return (models, others) if some and models else (None, others)
 
 
 def _check_clusters(given: RecordedWork, path: str, clusters: Sequence[str]) -> None:

@@ -18,6 +18,7 @@ from federator.simulate.outcome import End, Life, Outcome
 from tests.unit.simulate import quotas
 
 MIB: Final = 1 << 20
+_UNITS: Final = (("cpu", 1), ("memory", MIB), ("nvidia.com/gpu", 1))
 _Amounts = tuple[int, int, int]
 """Milli-cores, MiB and GPUs."""
 
@@ -173,12 +174,19 @@ def _size(view: ClusterView) -> _Amounts:
     rows = view.capacity.rows if view.capacity is not None else ()
     totals = [0, 0, 0]
     for row in rows:
-        for place, (name, unit) in enumerate((("cpu", 1), ("memory", MIB), ("nvidia.com/gpu", 1))):
+        for place, (name, unit) in enumerate(_UNITS):
             totals[place] += row.count * row.allocatable[name] // unit
     return (totals[0], totals[1], totals[2])
 
 
 def _times(work: Work, copies: int) -> _Amounts:
+    """Of an elastic gang, which may have fewer pods than it asks for, what its least need."""
+    if work.recorded is not None and work.recorded.ask.shape.elastic:
+        least = [0, 0, 0]
+        for part in work.recorded.ask.shape.parts:
+            for place, (name, unit) in enumerate(_UNITS):
+                least[place] += part.min * part.shape.requests[name] // unit
+        return (least[0] * copies, least[1] * copies, least[2] * copies)
     return (
         (work.cpu_milli or 0) * copies,
         (work.memory_mib or 0) * copies,

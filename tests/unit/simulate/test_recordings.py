@@ -405,3 +405,126 @@ def test_more_of_the_recorded_demand_is_other_objects() -> None:
         "PinterestService/ns/web-copy1",
     ]
     assert conservation.broken(inputs, outcome) == []
+
+
+def gpus(name: str, model: str) -> dict[str, Any]:
+    """A member of two nodes with four GPUs each."""
+    obj = member(name, nodes=2)
+    row = obj["status"]["capacity"]["nodes"][0]
+    row["model"] = model
+    for amounts in (row["allocatable"], row["free"]):
+        amounts["nvidia.com/gpu"] = "4"
+    return obj
+
+
+def training(name: str, second: int, **spec: Any) -> dict[str, Any]:
+    requests = {"cpu": "1", "nvidia.com/gpu": "2"}
+    container = {"name": "main", "image": "registry/app:1", "resources": {"requests": requests}}
+    meta = {"name": name, "namespace": "ns", "uid": f"u-{name}", "creationTimestamp": at(second)}
+    return {
+        "apiVersion": "pinterest.com/v1beta1",
+        "kind": "PinterestTrainingJob",
+        "metadata": meta,
+        "spec": {
+            "framework": "PyTorch",
+            "components": [
+                {"name": "master"},
+                {"name": "worker", "gpuModels": ["A100"], **spec},
+            ],
+            "template": {"spec": {"containers": [container]}},
+        },
+    }
+
+
+def test_a_training_job_gets_the_nodes_of_all_its_pods_where_the_models_are() -> None:
+    """Master and three workers fill both nodes of the cluster that has A100s; the next one waits
+    for the first one's end."""
+    first, second = training("first", 0, replicas=3), training("second", 5, replicas=3)
+    over = {
+        "kind": "Condition",
+        "key": "PinterestTrainingJob/ns/first",
+        "at": T0 + 20.4,
+        "to": "Complete=True AllDone",
+    }
+    entries = [
+        decided(first, 1, 0.3, {"new": 1}),
+        over,
+        decided(first, 3, 20.5, {}, **{"from": {"new": 1}}),
+        decided(second, 2, 5.2, {}, wanted=1),
+        decided(second, 4, 21.9, {"new": 1}, **{"from": {}}),
+    ]
+
+    found = document([gpus("new", "A100"), gpus("old", "T4"), first, second], *entries)
+    inputs, replay = replayed(found)
+
+    assert (replay.recorded, replay.whole) == (2, True), replay.sentence
+    assert {work.gpu_models for work in inputs.works} == {("A100",)}
+    lives = {life.work.id.rpartition("/")[2]: life for life in run.run(inputs).lives}
+    assert (lives["first"].end, lives["first"].end_s) == (End.COMPLETED, 21)
+    assert (lives["second"].end, lives["second"].start_s) == (End.RUNNING, 21)
+    assert not any("select nodes by labels" in one for one in inputs.assumptions)
+
+
+def test_a_work_whose_pods_no_member_had_counted_comes_when_one_had() -> None:
+    """Its first decision gives nothing, and is no decision about the room that there was."""
+    job, web = training("job", 1, replicas=2), workload("web", 2, 3)
+    waits = "0 of 1 placed under policy default; 1 cluster has not yet answered how many copies of"
+    entries = [
+        decided(job, 1, 1.2, {}, wanted=1, evidence=f"{waits} this pod fit; 1 could hold 0"),
+        decided(web, 2, 2.4, {"new": 3}),
+        decided(job, 3, 11.3, {"new": 1}, **{"from": {}}),
+    ]
+
+    found = document([gpus("new", "A100"), job, web], *entries)
+    _, replay = replayed(found)
+
+    works = found["demand"]["recording"]["works"]
+    assert [(one["workload"]["metadata"]["name"], one["submit"]) for one in works] == [
+        ("web", 0),
+        ("job", 9),
+    ]
+    assert (replay.recorded, replay.whole) == (2, True), replay.sentence
+    alone = [{**entry, "to": {}} for entry in entries if entry["key"].endswith("/job")][:1]
+    waiting = document([gpus("new", "A100"), job, web], *alone, entries[1])
+    assert waiting["demand"]["recording"]["works"][0]["workload"]["metadata"]["name"] == "job"
+
+
+def test_an_elastic_training_job_holds_as_many_pods_as_it_was_given() -> None:
+    """Of five workers one has room beside the master and the service, which is on both nodes."""
+    web = workload("web", 0, 2, pod={"nodeSelector": {"nvidia.com/gpu.product": "A100"}})
+    web["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"] = {
+        "nvidia.com/gpu": "1"
+    }
+    job = training("job", 5, replicas=5, minReplicas=1)
+    entries = [decided(web, 1, 0.1, {"new": 2}), decided(job, 2, 5.2, {"new": 1})]
+
+    inputs, replay = replayed(document([gpus("new", "A100"), web, job], *entries))
+
+    assert (replay.recorded, replay.whole) == (2, True), replay.sentence
+    last = run.run(inputs).samples[-1]
+    at_gpu = run.run(inputs).resources.index("gpu")
+    assert last.used["new"][at_gpu] == 6
+
+
+@pytest.mark.parametrize(
+    ("terms", "models", "others"),
+    [
+        ([("nvidia.com/gpu.product", "In", ["A100", "T4"])], ("A100", "T4"), False),
+        ([("nvidia.com/gpu.product", "NotIn", ["A100"])], (), True),
+        ([("nvidia.com/gpu.product", "In", ["A100"]), ("disk", "In", ["ssd"])], ("A100",), True),
+        ([("disk", "Exists", [])], (), True),
+    ],
+)
+def test_of_node_affinity_the_gpu_models_count(
+    terms: list[tuple[str, str, list[str]]], models: tuple[str, ...], others: bool
+) -> None:
+    asked = [{"key": key, "operator": how, "values": values} for key, how, values in terms]
+    required = {"nodeSelectorTerms": [{"matchExpressions": asked}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    web = workload("web", 0, 1, pod={"affinity": affinity})
+
+    found = document([gpus("new", "A100"), web])
+    inputs = loading.inputs(found, Path("recorded.yaml"), {})
+
+    assert inputs.works[0].gpu_models == models
+    assert any("select nodes by labels" in one for one in inputs.assumptions) is others
