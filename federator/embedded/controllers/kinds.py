@@ -27,6 +27,7 @@ class Kinds:
     statefulsets: ResourceInfo
     daemonsets: ResourceInfo
     jobs: ResourceInfo
+    cronjobs: ResourceInfo
     ingresses: ResourceInfo
     endpointslices: ResourceInfo
     priorityclasses: ResourceInfo
@@ -52,6 +53,7 @@ def load() -> Kinds:
         statefulsets=info("apps", "statefulsets"),
         daemonsets=info("apps", "daemonsets"),
         jobs=info("batch", "jobs"),
+        cronjobs=info("batch", "cronjobs"),
         ingresses=info("networking.k8s.io", "ingresses"),
         endpointslices=info("discovery.k8s.io", "endpointslices"),
         priorityclasses=info("scheduling.k8s.io", "priorityclasses"),

@@ -25,6 +25,7 @@ from federator.embedded.controllers.scheduling.neighbours import Neighbours
 from federator.embedded.controllers.scheduling.scheduler import Scheduler
 from federator.embedded.controllers.services import Ingresses, Services
 from federator.embedded.controllers.workloads.autoscalers import Autoscalers
+from federator.embedded.controllers.workloads.cronjobs import CronJobs
 from federator.embedded.controllers.workloads.daemonsets import DaemonSets
 from federator.embedded.controllers.workloads.deployments import Deployments
 from federator.embedded.controllers.workloads.jobs import Jobs
@@ -95,7 +96,7 @@ class Controllers:
         pods.listeners += [neighbours.on_pod, fleet.on_pod]
         deployments = Deployments(world, pods)
         sets = ReplicaSets(world, pods)
-        jobs = Jobs(world, pods)
+        jobs, crons = Jobs(world, pods), CronJobs(world)
         scheduler = Scheduler(world, pods, fleet, neighbours)
         kubelet = Kubelet(world, pods, fleet, defaults)
         stateful, claims = StatefulSets(world, pods), Claims(world)
@@ -109,7 +110,8 @@ class Controllers:
             kinds.replicasets.key: [deployments.notice, sets.notice],
             kinds.deployments.key: [deployments.notice, autoscalers.notice],
             kinds.autoscalers.key: [autoscalers.notice],
-            kinds.jobs.key: [jobs.notice],
+            kinds.jobs.key: [jobs.notice, crons.notice],
+            kinds.cronjobs.key: [crons.notice],
             kinds.statefulsets.key: [stateful.notice],
             kinds.daemonsets.key: [daemons.notice],
             kinds.claims.key: [claims.notice, scheduler.notice],
@@ -118,7 +120,7 @@ class Controllers:
             kinds.ingresses.key: [ingresses.notice],
         }
         self._controllers += [life, deployments, sets, jobs, stateful, daemons]
-        self._controllers += [scheduler, kubelet, services, ingresses, claims, autoscalers]
+        self._controllers += [scheduler, kubelet, services, ingresses, claims, autoscalers, crons]
 
     def trust(self, root_ca: str) -> None:
         """Puts these PEM certificates into every kube-root-ca.crt and every token Secret."""

@@ -37,6 +37,7 @@ RESOURCES: dict[str, ResourceInfo] = {
     "HorizontalPodAutoscaler": builtins.info("autoscaling", "horizontalpodautoscalers"),
     "DaemonSet": builtins.info("apps", "daemonsets"),
     "Job": builtins.info("batch", "jobs"),
+    "CronJob": builtins.info("batch", "cronjobs"),
     "Ingress": builtins.info("networking.k8s.io", "ingresses"),
     "EndpointSlice": builtins.info("discovery.k8s.io", "endpointslices"),
     "PriorityClass": builtins.info("scheduling.k8s.io", "priorityclasses"),
