@@ -9,15 +9,17 @@ from typing import Any, Final
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds.kind import Kind
-from federator.kinds.recurring import Plan, Recurrence, Run
+from federator.kinds.recurring import Handover, Plan, Recurrence, Run
 
 NEXT_SHOWN: Final = 3
 MOMENT: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
-def facts(kind: Kind, obj: Obj, objs: Sequence[Obj], now_s: float) -> dict[str, Any]:
-    """`objs` are the workloads of its namespace that carry its label. ValueError for a kind that
-    makes none.
+def facts(
+    kind: Kind, obj: Obj, objs: Sequence[Obj], now_s: float, *, native: Obj | None = None
+) -> dict[str, Any]:
+    """`objs` are the workloads of its namespace that carry its label, `native` the one of its name
+    by which clusters run it. ValueError for a kind that makes none.
     """
     verbs = kind.recurring
     if verbs is None:
@@ -27,7 +29,8 @@ def facts(kind: Kind, obj: Obj, objs: Sequence[Obj], now_s: float) -> dict[str, 
     runs = sorted(
         ((run, made) for run, made in own if run.owner_uid == uid), key=lambda pair: pair[0].due_s
     )
-    plan = verbs.plan(recurrence, [run for run, _ in runs], now_s)
+    seen = verbs.read_native(native) if native is not None else None
+    plan = verbs.plan(obj, [run for run, _ in runs], seen, now_s)
     ready = raw.condition(obj, "Ready")
     return {
         "workload": {
@@ -47,7 +50,30 @@ def facts(kind: Kind, obj: Obj, objs: Sequence[Obj], now_s: float) -> dict[str, 
         "missed": raw.integer(obj, "status", "missedRuns") + plan.missed,
         "lastMissed": _moment(plan.missed_s or recurrence.missed_s),
         "runKind": verbs.run_kind,
+        **({"native": _native(native)} if native is not None and plan.native is not None else {}),
         "runs": [_run(run, made) for run, made in runs],
+    }
+
+
+def _native(obj: Obj) -> dict[str, Any]:
+    """What its clusters run by themselves."""
+    rows = raw.objects(obj, "status", "clusterStatuses")
+    return {
+        "kind": raw.text(obj, "kind"),
+        "name": raw.text(obj, "metadata", "name"),
+        "after": raw.text(obj, "spec", "cron", "after"),
+        "clusters": [
+            {
+                "cluster": raw.text(row, "cluster"),
+                "active": raw.figure(row, "activeRuns"),
+                "lastRun": raw.text(row, "lastScheduleTime"),
+                "lastSuccess": raw.text(row, "lastSuccessfulTime"),
+                "suspended": raw.flag(row, "suspended"),
+                "known": raw.at(row, "known") is not False,
+                "why": raw.text(row, "message"),
+            }
+            for row in rows
+        ],
     }
 
 
@@ -64,6 +90,8 @@ def _now(recurrence: Recurrence, plan: Plan, runs: Sequence[Run]) -> str:
     if plan.due_s is not None:
         instead = f", in place of {active}" if plan.replace else ""
         return f"The run of {_moment(plan.due_s)} is due, and is being made{instead}."
+    if plan.handover is Handover.MAKE:
+        return "Nothing is due before: its clusters are being given what comes next."
     if plan.missed:
         times = "1 time has" if plan.missed == 1 else f"{plan.missed} times have"
         return f"{times} passed without a run: the deadline is over."

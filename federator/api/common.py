@@ -23,6 +23,7 @@ WORKLOAD_APIS = frozenset(
         "PinterestService.pinterest.com",
         "PinterestJobSet.pinterest.com",
         "PinterestDaemon.pinterest.com",
+        "PinterestNativeCronJob.pinterest.com",
         "PinterestTrainingJob.pinterest.com",
         "PinterestStatefulSet.pinterest.com",
         "Deployment.apps",

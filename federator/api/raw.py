@@ -152,6 +152,13 @@ def rfc3339(epoch_s: float) -> str:
     )
 
 
+def second(epoch_s: int) -> str:
+    """UTC, to the second, as native controllers write times; "" for 0 and what was before."""
+    if epoch_s <= 0:
+        return ""
+    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def epoch_s(moment: str) -> float:
     """Seconds since 1970 of an RFC 3339 time; 0.0 for anything else, and for what was before."""
     try:

@@ -2,6 +2,7 @@
 text of its facts (`advice.recurrences`).
 """
 
+import contextlib
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,11 @@ async def gathered(client: "Client", kind: "Kind", namespace: str, name: str) ->
         namespace,
         label_selector=f"{kind.recurring.run_label}={name}",
     )
-    return recurrences.facts(kind, obj, listing.items, time.time())
+    native_kind = registry.KINDS[kind.recurring.native_kind]
+    native = None
+    with contextlib.suppress(errors.NotFound):
+        native = await client.get(native_kind.ref(namespace, name))
+    return recurrences.facts(kind, obj, listing.items, time.time(), native=native)
 
 
 def text(facts: Mapping[str, Any]) -> str:
@@ -52,6 +57,10 @@ def text(facts: Mapping[str, Any]) -> str:
     lines.append(f"  next: {', '.join(facts['next']) or 'none'}")
     if facts["missed"]:
         lines.append(f"  missed: {facts['missed']}, the last of {facts['lastMissed']}")
+    if "native" in facts:
+        lines += _native(facts["native"], identity["namespace"])
+        if not facts["runs"]:
+            return "\n".join(lines)
     if not facts["runs"]:
         return "\n".join([*lines, "", "It has no runs now."])
     rows = [
@@ -64,3 +73,25 @@ def text(facts: Mapping[str, Any]) -> str:
         lines.append(f"  {run['name']}: {run['waits']}")
         lines.append(f"    federator explain pjs/{run['name']} -n {identity['namespace']}")
     return "\n".join(lines)
+
+
+def _native(native: Mapping[str, Any], namespace: str) -> list[str]:
+    """What its clusters run by themselves, as lines."""
+    lines = [
+        "",
+        f"Its clusters run what is due after {native['after']} by themselves:"
+        f" federator explain pncj/{native['name']} -n {namespace}",
+    ]
+    rows = [
+        [
+            row["cluster"] if row["known"] else f"{row['cluster']} (not heard)",
+            str(row["active"]),
+            row["lastRun"] or "-",
+            row["lastSuccess"] or "-",
+            row["why"] or ("begins no runs" if row["suspended"] else "-"),
+        ]
+        for row in native["clusters"]
+    ]
+    if not rows:
+        return [*lines, "No cluster has it yet."]
+    return [*lines, common.table(["CLUSTER", "ACTIVE", "LAST RUN", "LAST SUCCESS", "WHY"], rows)]

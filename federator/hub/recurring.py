@@ -6,7 +6,7 @@ something, object and runs are read again and it is decided anew, so that a lead
 taken over does not act on what it heard before. A run's name is its scheduled time: made twice it
 is made once. The earlier of two clocks counts, the hub's and the host's, so that one that is ahead
 begins nothing. Order of the effects: runs that give way, the new run, the status, and only then the
-history.
+history, and who decides from now on (`handing`).
 """
 
 import logging
@@ -17,11 +17,12 @@ from typing import Any
 
 from federator.api import raw
 from federator.hub.cache.state import HubState
+from federator.hub.handing import Handing
 from federator.hub.host.events import Events
 from federator.hub.members.member_conditions import skew_s
 from federator.kinds import registry
 from federator.kinds.kind import Kind
-from federator.kinds.recurring import Plan, RecurringVerbs, Run
+from federator.kinds.recurring import Handover, Native, Plan, RecurringVerbs, Run
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
@@ -48,6 +49,8 @@ class Seen:
 
     obj: Obj
     runs: tuple[Run, ...]
+    native: Native | None = None
+    """The object by which its clusters run it, or somebody else's of that name."""
 
 
 class Recurring:
@@ -75,6 +78,15 @@ class Recurring:
         self._runs: dict[str, Reflector[Run]] = {}
         self._by_owner: dict[WorkloadKey, dict[str, Run]] = {}
         """Runs by the object that their label names."""
+        self.handing = Handing(
+            host,
+            applier,
+            events,
+            self.queue.add,
+            clock=clock,
+            rng=rng,
+            metrics=state.metrics,
+        )
         for kind in registry.RECURRING.values():
             self._objects[kind.kind] = self._reflector_of(kind, rng)
             self._runs[kind.kind] = self._reflector_of_runs(kind, rng)
@@ -83,7 +95,7 @@ class Recurring:
     @property
     def reflectors(self) -> tuple[Reflector[Any], ...]:
         """Read by a standby too, so that it knows what is due when it takes over."""
-        return (*self._objects.values(), *self._runs.values())
+        return (*self._objects.values(), *self._runs.values(), *self.handing.reflectors)
 
     async def run(self) -> None:
         """Serves the queue until cancelled, while this hub leads."""
@@ -101,22 +113,25 @@ class Recurring:
         obj = objects.get((key.namespace, key.name))
         if obj is None or not self.state.ready or self.state.paused:
             return None
-        if not runs.synced:
+        if not runs.synced or not self.handing.synced(key):
             return RequeueAfter(key, 1.0, "its runs have not been listed yet")
         verbs = _verbs(key)
-        seen = Seen(obj, _own(obj, self._by_owner.get(key, {}).values()))
+        own = _own(obj, self._by_owner.get(key, {}).values())
+        seen = Seen(obj, own, self.handing.heard(key))
         now_s = self.clock.now()
-        plan = verbs.plan(verbs.read(obj), seen.runs, now_s)
+        plan = verbs.plan(obj, seen.runs, seen.native, now_s)
         if plan.acts or self._patch(seen, plan, "") is not None:
             read = await self._read(key)
             if read is None:
                 return None
             seen = read
-            if plan.due_s is not None or plan.missed:
+            if plan.due_s is not None or plan.missed or plan.handover is Handover.MAKE:
                 now_s = min(now_s, await self._host_now_s())
-            plan = verbs.plan(verbs.read(seen.obj), seen.runs, now_s)
-            await self._carry_out(key, seen, plan)
+            plan = verbs.plan(seen.obj, seen.runs, seen.native, now_s)
+            await self._carry_out(key, seen, plan, now_s)
         wait_s = LOOK_AGAIN_S if plan.look_s is None else plan.look_s - now_s
+        if unsettled_s := self.handing.unsettled_s(key, plan):
+            wait_s = min(wait_s, unsettled_s)
         return RequeueAfter(key, min(max(wait_s, 0.0), LOOK_AGAIN_S), "its schedule")
 
     async def _read(self, key: WorkloadKey) -> Seen | None:
@@ -136,7 +151,8 @@ class Recurring:
         listing = await self.host.list(
             made.api_version, made.plural, key.namespace, label_selector=chosen
         )
-        return Seen(obj, _own(obj, map(verbs.read_run, listing.items)))
+        own = _own(obj, map(verbs.read_run, listing.items))
+        return Seen(obj, own, await self.handing.read(key))
 
     async def _host_now_s(self) -> float:
         """The host's clock, where it is off by more than a member's may be; else ours."""
@@ -148,7 +164,7 @@ class Recurring:
             return answered_s
         return answered_s + ahead_s
 
-    async def _carry_out(self, key: WorkloadKey, seen: Seen, plan: Plan) -> None:
+    async def _carry_out(self, key: WorkloadKey, seen: Seen, plan: Plan, now_s: float) -> None:
         runs, refused, failure = seen.runs, "", None
         if plan.due_s is not None:
             for run in plan.replace:
@@ -163,7 +179,7 @@ class Recurring:
             elif failure is None:
                 missed_s = plan.due_s
                 plan = replace(plan, due_s=None, missed=plan.missed + 1, missed_s=missed_s)
-        body = self._patch(Seen(seen.obj, runs), plan, refused)
+        body = self._patch(replace(seen, runs=runs), plan, refused)
         if body is not None:
             meta = seen.obj["metadata"]
             await self._apply(
@@ -181,6 +197,8 @@ class Recurring:
             raise failure
         for run in plan.prune:
             await self._delete(key, run)
+        if not self.handing.unsettled_s(key, plan):
+            await self.handing.carry_out(key, seen.obj, plan, now_s)
 
     async def _make(
         self, key: WorkloadKey, obj: Obj, due_s: int

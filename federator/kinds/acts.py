@@ -28,12 +28,16 @@ class Outcome(StrEnum):
     MOVES = "moves: each copy when another place has it, at a pace"
     MOVES_WHOLE = "moves: what one cluster has goes together, and begins again elsewhere"
     LEAVES = "leaves the cluster; no other could run its pods instead"
+    ENDS = "leaves the cluster with its active run; the other clusters go on with theirs"
     STAYS = "stays where it is, and says so"
     GIVES_COPIES = "gives up as many copies as are needed; they come back when there is quota again"
     GIVES_ORDINALS = (
         "gives up its highest ordinals, as many as are needed; they come back to their claims"
     )
     GIVES_SLOTS = "runs as many fewer shards at once as are needed; completed shards stay so"
+    GIVES_LATER = (
+        "its later runs have as many fewer shards at once as are needed; one that is active goes on"
+    )
     STOPS = "stops as a whole, and begins again when there is quota"
     KEEPS = "keeps what it has; others are told to leave"
     AS_BOUND = "in as many clusters at once as the policy says, in all when it says nothing"
@@ -46,6 +50,8 @@ def _drain(verbs: WorkloadVerbs) -> Outcome:
         return Outcome.LEAVES
     if verbs.ordinals is not None:
         return Outcome.STAYS
+    if verbs.repeats is not None:
+        return Outcome.ENDS
     return Outcome.MOVES_WHOLE if verbs.unit is Unit.SHARDS else Outcome.MOVES
 
 
@@ -69,6 +75,8 @@ def _preempt(verbs: WorkloadVerbs) -> Outcome:
         return Outcome.STOPS
     if verbs.unit is Unit.SHARDS:
         return Outcome.GIVES_SLOTS
+    if verbs.repeats is not None:
+        return Outcome.GIVES_LATER
     return Outcome.GIVES_COPIES if verbs.ordinals is None else Outcome.GIVES_ORDINALS
 
 

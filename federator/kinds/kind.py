@@ -87,12 +87,13 @@ def workload(
     columns: tuple[Column, ...],
     *,
     scale: bool = False,
+    longest_name: int = LONGEST_WORKLOAD_NAME,
 ) -> Kind:
     """The row of a workload kind with a schema of ours. `scale`: it has a scale subresource over
     spec.replicas.
     """
     return replace(
-        _of_tenants(plural, short, model, columns, LONGEST_WORKLOAD_NAME),
+        _of_tenants(plural, short, model, columns, longest_name),
         scale=scale,
         verbs=verbs,
         in_members=True,

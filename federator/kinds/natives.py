@@ -19,7 +19,8 @@ class NativeKind:
     runs_pods: bool = False
     """It has a pod template at spec.template, and pods below it."""
     optional: bool = False
-    """Served only where its operator is installed."""
+    """Served only where its operator is installed, or shown only to a member process that has the
+    rights of this release."""
     carries: bool = False
     """Its controller makes natives below it, which run the pods."""
     changes: tuple[str, ...] | None = None
@@ -40,6 +41,7 @@ NATIVES: Final[Mapping[str, NativeKind]] = {
     "DaemonSet": NativeKind("apps/v1", "daemonsets", runs_pods=True),
     "StatefulSet": NativeKind("apps/v1", "statefulsets", runs_pods=True),
     "Job": NativeKind("batch/v1", "jobs", runs_pods=True, changes=_JOB_CHANGES),
+    "CronJob": NativeKind("batch/v1", "cronjobs", optional=True, carries=True),
     "Service": NativeKind("v1", "services"),
     "Ingress": NativeKind("networking.k8s.io/v1", "ingresses"),
     "PodDisruptionBudget": NativeKind("policy/v1", "poddisruptionbudgets"),
@@ -67,6 +69,7 @@ NATIVES: Final[Mapping[str, NativeKind]] = {
 }
 RUNS_PODS: Final = tuple(kind for kind, row in NATIVES.items() if row.runs_pods)
 CARRIES: Final = tuple(kind for kind, row in NATIVES.items() if row.carries)
+OF_OPERATORS: Final = tuple(kind for kind in CARRIES if "." in NATIVES[kind].group)
 OPTIONAL: Final = tuple(kind for kind, row in NATIVES.items() if row.optional)
 
 
@@ -78,6 +81,8 @@ def qualified(kind: str) -> str:
 def pod_templates(native: Mapping[str, Any]) -> Iterator[raw.Obj]:
     """The pod templates of a native object as it is written, in their order."""
     match raw.text(native, "kind"):
+        case "CronJob":
+            yield raw.mapping(native, "spec", "jobTemplate", "spec", "template")
         case "JobSet":
             yield from _of_job_set(raw.mapping(native, "spec"))
         case "TrainingRuntime":

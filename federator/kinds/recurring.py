@@ -9,6 +9,7 @@ argument, in seconds since 1970.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
+from enum import StrEnum
 from typing import Any
 
 from federator.api.raw import Obj
@@ -36,6 +37,8 @@ class Recurrence:
     """Scheduled time of the newest run that the status records; 0 for none."""
     missed_s: int = 0
     """The newest time without a run that the status records; 0 for none."""
+    native: bool = False
+    """Its clusters are to run it by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,44 @@ class Run:
     @property
     def active(self) -> bool:
         return not self.finished and not self.deleting
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """The object by which clusters run a recurring object by themselves. While it is there, its
+    `after_s` is the moment of the handover: times up to it are the hub's, later ones the
+    clusters'."""
+
+    name: str
+    uid: str
+    owner_uid: str
+    after_s: int
+    source: str = ""
+    """Of which generation of the recurring object it is, and whether it is held."""
+    deleting: bool = False
+    stopped: bool = False
+    """No cluster begins a run any more, by its status about what is asked of it now."""
+    active: int = 0
+    last_s: int = 0
+    """Scheduled time of the newest run in any cluster."""
+    done_s: int = 0
+    clusters: int = 0
+    ready: bool = False
+    reason: str = ""
+    """Why it is not ready, or not healthy, with `message` as a sentence."""
+    message: str = ""
+
+
+class Handover(StrEnum):
+    """What is to be done about who decides the runs."""
+
+    NOTHING = "nothing"
+    MAKE = "make"
+    """The clusters take what is due after now."""
+    CHANGE = "change"
+    """The object of the clusters is to say what is asked for now."""
+    END = "end"
+    """The clusters have stopped, and what they ran is known: their object goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +121,21 @@ class Plan:
     """The next scheduled time; None when suspended, or when none comes."""
     look_s: int | None = None
     """When there may be something else to do; None: not before something changes."""
+    native: Native | None = None
+    """The object of the clusters, as it was read."""
+    handover: Handover = Handover.NOTHING
+    held: bool = False
+    """The clusters are to begin no runs: the hub's still go, or the hub is to take over."""
+    taken: bool = False
+    """The object's name is taken by one of somebody else."""
 
     @property
     def acts(self) -> bool:
-        return self.due_s is not None or bool(self.missed or self.replace or self.prune)
+        return (
+            self.due_s is not None
+            or self.handover is not Handover.NOTHING
+            or bool(self.missed or self.replace or self.prune)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +148,15 @@ class RecurringVerbs:
     """Label of the runs; its value is the name of the object that they belong to."""
     read: Callable[[Obj], Recurrence]
     read_run: Callable[[Obj], Run]
-    plan: Callable[[Recurrence, Sequence[Run], float], Plan]
-    """(recurrence, its own runs, now) -> what to do."""
+    plan: Callable[[Obj, Sequence[Run], Native | None, float], Plan]
+    """(object, its own runs, the object of its clusters, now) -> what to do."""
     render_run: Callable[[Obj, int], dict[str, Any]]
     """(object, scheduled time) -> the workload to make. The same time gives the same name."""
+    native_kind: str
+    """The workload kind by which clusters run it by themselves; its object has the same name."""
+    read_native: Callable[[Obj], Native]
+    render_native: Callable[[Obj, int, bool], dict[str, Any]]
+    """(object, moment of the handover, whether it is held) -> that object."""
     status: Callable[[Obj, Sequence[Run], Plan, str], Mapping[str, Any]]
     """(object, its runs once the plan was carried out, the plan, why its run was refused or "") ->
     `.status` without conditions.

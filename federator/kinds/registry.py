@@ -14,17 +14,18 @@ from federator.kinds import (
     deployment,
     federation,
     jobset,
+    nativecron,
     service,
     statefulset,
     training,
 )
 from federator.kinds.kind import Kind
-from federator.kinds.natives import CARRIES, NATIVES, qualified
+from federator.kinds.natives import NATIVES, OF_OPERATORS, qualified
 from federator.kinds.verbs import WorkloadVerbs
 from federator.model import names
 from federator.model.names import WorkloadKey
 
-_FOLDERS: Final = (service, jobset, daemon, statefulset, training, deployment)
+_FOLDERS: Final = (service, jobset, daemon, statefulset, training, nativecron, deployment)
 """In the order in which people are shown them."""
 
 WORKLOADS: Final[Mapping[str, Kind]] = {folder.KIND.kind: folder.KIND for folder in _FOLDERS}
@@ -34,7 +35,7 @@ EXPANDED: Final = tuple(
 """The workload kinds whose slices a member turns into native objects."""
 APIS: Final[Mapping[str, tuple[str, str]]] = {
     **{row.qualified: (row.api_version, row.kind) for row in WORKLOADS.values()},
-    **{qualified(kind): (NATIVES[kind].api_version, kind) for kind in CARRIES},
+    **{qualified(kind): (NATIVES[kind].api_version, kind) for kind in OF_OPERATORS},
 }
 """What clusters serve that matters to placement, as `Kind.group` -> (apiVersion, kind): workload
 kinds, and those of operators that workloads can become."""

@@ -152,6 +152,17 @@ class OrdinalVerbs:
     """(workload's name, blocks of the slice) -> name of the native StatefulSet -> its block."""
 
 
+@dataclass(frozen=True, slots=True)
+class RepeatVerbs:
+    """Of a kind that a controller in each cluster of its policy runs again and again by itself."""
+
+    seed: Callable[[Obj], int]
+    """(slice) -> the time up to which all times have had their runs, in epoch seconds; 0 for none.
+    Its native object begins no run before it has been told so."""
+    due_of: Callable[[str], int]
+    """The scheduled time in the name of a run's native object, in epoch seconds; 0 for none."""
+
+
 def _never(obj: Obj) -> bool:
     return False
 
@@ -235,6 +246,9 @@ class WorkloadVerbs:
     """Whether guards in its pods stop them when their cluster's lease is over."""
     ordinals: OrdinalVerbs | None = None
     """For copies with numbers; None for interchangeable ones and for shards."""
+    repeats: RepeatVerbs | None = None
+    """For what each cluster of the policy runs again and again by itself. Its copies are what one
+    run takes."""
     bounds: Callable[[Obj], tuple[int, int] | None] | None = None
     """(slice) -> between how many copies an autoscaler of the member chooses; None where it runs
     just its own. None for kinds without autoscaling."""

@@ -18,6 +18,7 @@ from federator.api import raw
 from federator.api.common import NATIVES_MAX, SHORT_MAX
 from federator.kinds.labels import MEMBER_STATUS_ANNOTATION
 from federator.kinds.pods import podparts
+from federator.kinds.verbs import RepeatVerbs
 from federator.kube import clock as clocks
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
@@ -34,7 +35,14 @@ from federator.model.ask import Unit
 from federator.model.ending import FAILURE_POLICY
 from federator.model.kubernetes import diffs
 from federator.model.names import WorkloadKey
-from federator.model.observation import BlockFigures, Gang, NodeFigures, Phase, SliceObservation
+from federator.model.observation import (
+    BlockFigures,
+    Gang,
+    NodeFigures,
+    Phase,
+    RepeatFigures,
+    SliceObservation,
+)
 from federator.model.shards import Range
 from federator.model.steps import Patch, RequeueAfter
 from federator.status import conditions, health, reasons
@@ -196,11 +204,13 @@ class RollUp:
     def observe(self, row: SliceRow, result: Result, live: Mapping[str, Any]) -> SliceObservation:
         """What is to be said of the slice now. `live` is its present status."""
         natives = self._caches.natives_of(row.uid)
-        gang_trouble = ("", "")
+        own_trouble = ("", "")
         if row.verbs.gang is not None:
-            figures, gang_trouble = self._gang_figures(row, result, natives, live)
+            figures, own_trouble = self._gang_figures(row, result, natives, live)
         elif row.verbs.unit is Unit.SHARDS:
             figures = self._shard_figures(row, natives, live)
+        elif row.verbs.repeats is not None:
+            figures, own_trouble = self._repeat_figures(row, natives, row.verbs.repeats)
         else:
             figures = _on_nodes(natives) if row.verbs.every_node else _copies(row, natives)
             if row.verbs.every_node:
@@ -215,15 +225,15 @@ class RollUp:
         judgement = result.judgement
         if not native_reason and (refusal := self._refusal(self._caches.family_of(row.uid))):
             native_reason, native_message = reasons.REFUSED, refusal
-        reason = judgement.reason or gang_trouble[0] or finding.reason or native_reason
-        message = judgement.message or gang_trouble[1] or finding.message or native_message
+        reason = judgement.reason or own_trouble[0] or finding.reason or native_reason
+        message = judgement.message or own_trouble[1] or finding.message or native_message
         observed = result.observed and result.generation == row.generation and _acted_on(natives)
         before = raw.integer(live, "observedGeneration")
         # No other cluster could run what a daemon's node has no room for.
         unschedulable = 0 if row.verbs.every_node else finding.unschedulable
         unbound_s = _epoch_s(finding.unschedulable_since)
         if row.verbs.gang is not None:  # all of it waits, or nothing does
-            unschedulable = int(bool(unschedulable or gang_trouble[0]))
+            unschedulable = int(bool(unschedulable or own_trouble[0]))
             unbound_s = unbound_s or figures["gang"].since_s
         figures |= _rollout(row, natives, live, observed)
         return SliceObservation(
@@ -309,6 +319,30 @@ class RollUp:
             "lacks": seen.lacks,
             "gang": gang,
         }, gangs.why_rolled_back(gang, moment.uid) if not ended else ("", "")
+
+    def _repeat_figures(
+        self, row: SliceRow, natives: list[NativeRow], verbs: RepeatVerbs
+    ) -> tuple[dict[str, Any], tuple[str, str]]:
+        """What the cluster runs by itself: there once its CronJob is, whether a run is active or
+        not. Also why its last run failed."""
+        crons = [native for native in natives if native.key[0] == "CronJob"]
+        runs = [run for cron in crons for run in self._caches.natives_of(cron.uid)]
+        copies = row.verbs.count(row.obj()) if crons else 0
+        figures = RepeatFigures(
+            active=sum(len(raw.items(cron.status, "active")) for cron in crons),
+            last_s=_latest_s(crons, "lastScheduleTime"),
+            done_s=_latest_s(crons, "lastSuccessfulTime"),
+            stopped=all(raw.flag(cron.spec, "suspend") for cron in crons),
+        )
+        return {
+            "desired": row.verbs.count(row.obj()),
+            "ready": copies,
+            "updated": copies,
+            "actual": copies,
+            "repeats": figures,
+            "enough": bool(crons),
+            "lacks": "It has no CronJob yet.",
+        }, jobs.failed_run(runs, verbs.due_of)
 
     def _with_reasons(self, row: SliceRow, figures: NodeFigures) -> NodeFigures:
         """The figures of a daemon, with the nodes that still have its start-up taint, and why nodes
@@ -501,6 +535,10 @@ def _ready(seen: SliceObservation) -> Condition:
     return Condition(
         "Ready", conditions.FALSE, seen.reason or "Progressing", seen.message, generation
     )
+
+
+def _latest_s(natives: list[NativeRow], field: str) -> int:
+    return max((int(raw.epoch_s(raw.text(native.status, field))) for native in natives), default=0)
 
 
 def _version(row: SliceRow) -> int:

@@ -94,6 +94,19 @@ class BlockFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class RepeatFigures:
+    """The runs that one cluster makes by itself. Times are in epoch seconds, 0 for none."""
+
+    active: int = 0
+    last_s: int = 0
+    """Scheduled time of its newest run."""
+    done_s: int = 0
+    """When a run was last completed."""
+    stopped: bool = False
+    """It begins no runs: its CronJob is suspended."""
+
+
+@dataclass(frozen=True, slots=True)
 class SliceObservation:
     """One cluster's part of a workload, as last observed.
 
@@ -154,6 +167,8 @@ class SliceObservation:
     """For gangs, which are one shard: how its pods stand."""
     blocks: tuple[BlockFigures, ...] = ()
     """For copies with numbers."""
+    repeats: RepeatFigures | None = None
+    """For what the cluster runs again and again by itself."""
     broken: str = ""
     """Of shards: which pod matched a rule of the failure policy that ends the whole job set, as a
     sentence; "" for none."""

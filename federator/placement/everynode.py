@@ -20,7 +20,7 @@ from federator.placement import inputs, verdicts
 from federator.placement.policy import enforcing
 from federator.placement.quota.quota import Admission
 from federator.placement.room.ledger import PENDING, Ledger
-from federator.placement.selection import candidates
+from federator.placement.selection import candidates, filters
 from federator.placement.selection.candidates import Place
 
 
@@ -32,6 +32,20 @@ def policy_of(policy: Policy) -> Policy:
     return replace(
         policy, division=Division(Strategy.DUPLICATE), spread=(), max_clusters_at_once=at_once
     )
+
+
+def policy_of_repeating(policy: Policy) -> Policy:
+    """A policy as it applies to what clusters run again and again by themselves: one run's copies
+    in each cluster that it chooses. So it has to choose: one that leaves all clusters open would
+    run it in the whole fleet, which nobody asked for by saying nothing."""
+    problem = policy.problem
+    if not problem and not policy.names and policy.selector is None:
+        named = filters.field_of(policy, "clusters")
+        problem = (
+            f"{named} names and selects no clusters: with runs Native each cluster of the policy "
+            "runs it, so say which"
+        )
+    return replace(policy, division=Division(Strategy.DUPLICATE), spread=(), problem=problem)
 
 
 @dataclass(slots=True)

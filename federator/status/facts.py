@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from federator.model.ask import Unit
 from federator.model.decision import REFUSALS, Reason, Share
 from federator.model.ending import NO_RULES, Ending, EndRules
-from federator.model.observation import BlockFigures, Gang, NodeFigures, SliceObservation
+from federator.model.observation import (
+    BlockFigures,
+    Gang,
+    NodeFigures,
+    RepeatFigures,
+    SliceObservation,
+)
 from federator.model.shards import Ranges
 
 
@@ -160,6 +166,8 @@ class Row:
     """Of its share: shards or ordinals."""
     blocks: tuple[BlockFigures, ...] = ()
     """For copies with numbers."""
+    repeats: RepeatFigures | None = None
+    """For what clusters run again and again by themselves."""
 
 
 @dataclass(frozen=True, slots=True)

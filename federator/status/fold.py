@@ -346,4 +346,5 @@ def _row(
         gang=seen.gang,
         ranges=ranges,
         blocks=_blocks(wanted, seen),
+        repeats=seen.repeats,
     )

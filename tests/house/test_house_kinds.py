@@ -32,7 +32,11 @@ ALLOWED = {
     "federator/sandbox/faults/": "faults against exactly these objects; a kind brings its own",
 }
 """File or folder outside kinds/ that names kinds -> why it may. Shrinks only."""
-MADE_OF = {("cronjob", "jobset"): "its runs are job sets, and its template has their spec"}
+MADE_OF = {
+    ("cronjob", "jobset"): "its runs are job sets, and its template has their spec",
+    ("cronjob", "nativecron"): "its clusters run it as one",
+    ("nativecron", "jobset"): "each of its runs is made as the Job of a job set",
+}
 """(kind, kind whose folder it imports) -> why."""
 
 
@@ -101,5 +105,5 @@ def test_adding_a_kind_is_a_folder_and_a_line() -> None:
 
 def test_lists_below_the_kinds_have_every_kind() -> None:
     assert {row.qualified for row in registry.WORKLOADS.values()} == common.WORKLOAD_APIS
-    assert {natives.qualified(kind) for kind in natives.CARRIES} == common.OPERATOR_APIS
+    assert {natives.qualified(kind) for kind in natives.OF_OPERATORS} == common.OPERATOR_APIS
     assert set(registry.WORKLOADS) <= set(get_args(KindName))

@@ -32,6 +32,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("pods",),
         ("shared",),
         ("service", "jobset", "daemon", "statefulset", "training", "deployment", "federation"),
+        ("nativecron",),
         ("cronjob",),
         ("registry",),
         ("asks", "crds"),
@@ -48,7 +49,8 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "kinds/deployment": _KIND,
     "kinds/training": (("schema",), ("ask",), ("rendezvous",), ("natives", "status")),
     "kinds/statefulset": _KIND,
-    "kinds/cronjob": (("schema",), ("ask",), ("runs", "status")),
+    "kinds/nativecron": (("rulings",), ("schema",), ("ask",), ("natives", "status")),
+    "kinds/cronjob": (("schema",), ("ask",), ("handover",), ("runs", "status")),
     "member": (
         ("options",),
         ("cache",),
@@ -67,6 +69,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("cache",),
         ("metering",),
         ("host",),
+        ("handing",),
         (
             "placing",
             "dispatch",

@@ -22,6 +22,7 @@ KindName = Literal[
     "PinterestJobSet",
     "PinterestCronJob",
     "PinterestDaemon",
+    "PinterestNativeCronJob",
     "PinterestTrainingJob",
     "PinterestTrainingJob",
     "PinterestStatefulSet",

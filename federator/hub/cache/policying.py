@@ -26,6 +26,8 @@ def asked(workload: Workload, rules: Policies, bindings: Bindings) -> Ask | None
         policy = everynode.policy_of(policy)
     elif workload.ask.ordinals is not None:
         policy = ordinals.policy_of(policy)
+    elif workload.verbs.repeats is not None:
+        policy = everynode.policy_of_repeating(policy)
     ask = dataclasses.replace(
         workload.ask,
         policy=policy,

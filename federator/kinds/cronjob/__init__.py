@@ -1,12 +1,13 @@
 """PinterestCronJob: a PinterestJobSet for each time that a schedule is due, placed with the room of
-that moment.
+that moment; or, with runs Native, a native CronJob in each of its clusters.
 """
 
 from typing import Final
 
-from federator.kinds.cronjob import ask, runs, schema, status
+from federator.kinds.cronjob import ask, handover, runs, schema, status
 from federator.kinds.jobset.schema import KIND as RUN_KIND
 from federator.kinds.kind import AGE, STATUS, Column, recurring
+from federator.kinds.nativecron import KIND as NATIVE_KIND
 from federator.kinds.recurring import RecurringVerbs
 
 VERBS: Final = RecurringVerbs(
@@ -16,6 +17,9 @@ VERBS: Final = RecurringVerbs(
     read_run=ask.read_run,
     plan=runs.plan,
     render_run=ask.render_run,
+    native_kind=NATIVE_KIND.kind,
+    read_native=handover.read,
+    render_native=handover.render,
     status=status.status,
     conditions=status.conditions_of,
 )

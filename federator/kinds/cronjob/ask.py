@@ -16,6 +16,7 @@ from federator.model.schedule import BadSchedule
 
 INVALID: Final = "InvalidSchedule"
 UNKNOWN_ZONE: Final = "UnknownTimeZone"
+NATIVE: Final = "Native"
 _SUFFIX: Final = re.compile(r"-(\d{12})", re.ASCII)
 _STAMP: Final = "%Y%m%d%H%M"
 
@@ -25,6 +26,7 @@ def recurrence(obj: Obj) -> Recurrence:
     spec, status = raw.mapping(obj, "spec"), raw.mapping(obj, "status")
     deadline = raw.at(spec, "startingDeadlineSeconds")
     fields: dict[str, Any] = {
+        "native": is_native(obj),
         "suspended": raw.flag(spec, "suspend"),
         "concurrency": raw.text(spec, "concurrencyPolicy", default="Allow"),
         "deadline_s": max(deadline, 0) if type(deadline) is int else None,
@@ -43,6 +45,10 @@ def recurrence(obj: Obj) -> Recurrence:
     except BadSchedule as bad:
         return Recurrence(None, reason=UNKNOWN_ZONE, problem=f"spec.timeZone: {bad}", **fields)
     return Recurrence(times, zone=zone, **fields)
+
+
+def is_native(obj: Obj) -> bool:
+    return raw.text(obj, "spec", "runs") == NATIVE
 
 
 def run_name(name: str, due_s: int) -> str:
@@ -65,14 +71,6 @@ def due_of(run: str) -> int:
 
 def read_run(obj: Obj) -> Run:
     meta = raw.mapping(obj, "metadata")
-    owner = next(
-        (
-            reference
-            for reference in raw.objects(meta, "ownerReferences")
-            if reference.get("controller") is True
-        ),
-        raw.NO_FIELDS,
-    )
     failed, complete = raw.condition(obj, "Failed"), raw.condition(obj, "Complete")
     ended = next(
         (condition for condition in (failed, complete) if condition.get("status") == "True"), None
@@ -80,7 +78,7 @@ def read_run(obj: Obj) -> Run:
     return Run(
         name=raw.text(meta, "name"),
         uid=raw.text(meta, "uid"),
-        owner_uid=raw.text(owner, "uid") if owner.get("kind") == schema.KIND else "",
+        owner_uid=owner_uid(meta),
         due_s=_due(meta),
         deleting="deletionTimestamp" in meta,
         finished=ended is not None,
@@ -106,29 +104,17 @@ def render_run(obj: Obj, due_s: int) -> dict[str, Any]:
     """
     meta, template = raw.mapping(obj, "metadata"), raw.mapping(obj, "spec", "jobTemplate")
     name = raw.text(meta, "name")
-    labels = _allowed(raw.text_map(template, "metadata", "labels"))
-    annotations = _allowed(raw.text_map(template, "metadata", "annotations"))
-    labels[schema.RUN_LABEL] = name
-    annotations[schema.SCHEDULED_ANNOTATION] = datetime.fromtimestamp(due_s, UTC).strftime(
-        "%Y-%m-%dT%H:%M:%SZ"
-    )
+    labels, annotations = marks(obj)
+    annotations[schema.SCHEDULED_ANNOTATION] = raw.second(due_s)
     spec = {
         field: value for field, value in raw.mapping(template, "spec").items() if field != "slice"
-    }
-    owner = {
-        "apiVersion": schema.API_VERSION,
-        "kind": schema.KIND,
-        "name": name,
-        "uid": raw.text(meta, "uid"),
-        "controller": True,
-        "blockOwnerDeletion": False,
     }
     metadata = {
         "name": run_name(name, due_s),
         "namespace": raw.text(meta, "namespace"),
         "labels": labels,
         "annotations": annotations,
-        "ownerReferences": [owner],
+        "ownerReferences": [owner(obj)],
     }
     return {
         "apiVersion": jobset.API_VERSION,
@@ -136,6 +122,34 @@ def render_run(obj: Obj, due_s: int) -> dict[str, Any]:
         "metadata": metadata,
         "spec": spec,
     }
+
+
+def marks(obj: Obj) -> tuple[dict[str, str], dict[str, str]]:
+    """(labels, annotations) of what is made for it."""
+    template = raw.mapping(obj, "spec", "jobTemplate")
+    labels = _allowed(raw.text_map(template, "metadata", "labels"))
+    labels[schema.RUN_LABEL] = raw.text(obj, "metadata", "name")
+    return labels, _allowed(raw.text_map(template, "metadata", "annotations"))
+
+
+def owner(obj: Obj) -> dict[str, Any]:
+    """The reference by which it controls what is made for it."""
+    return {
+        "apiVersion": schema.API_VERSION,
+        "kind": schema.KIND,
+        "name": raw.text(obj, "metadata", "name"),
+        "uid": raw.text(obj, "metadata", "uid"),
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }
+
+
+def owner_uid(meta: Obj) -> str:
+    """The uid of the cron job that controls an object; "" for none."""
+    for reference in raw.objects(meta, "ownerReferences"):
+        if reference.get("controller") is True:
+            return raw.text(reference, "uid") if reference.get("kind") == schema.KIND else ""
+    return ""
 
 
 def _allowed(entries: dict[str, str]) -> dict[str, str]:

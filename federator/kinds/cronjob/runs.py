@@ -7,9 +7,13 @@ status does not record yet is found again from the runs that exist.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
-from federator.kinds.recurring import Plan, Recurrence, Run
+from federator.api import raw
+from federator.api.raw import Obj
+from federator.kinds.cronjob import ask, handover
+from federator.kinds.recurring import Native, Plan, Recurrence, Run
 
 MISSED_MOST: Final = 100
 """Missed times beyond these are not counted, as natively: `many` says that there are more."""
@@ -23,9 +27,31 @@ it may still be on its way, and only the run's name keeps it from being made twi
 """
 
 
-def plan(recurrence: Recurrence, runs: Sequence[Run], now_s: float) -> Plan:
-    """What to do now. `runs` are its own, in any order."""
+def plan(obj: Obj, runs: Sequence[Run], native: Native | None, now_s: float) -> Plan:
+    """What to do now. `runs` are its own, in any order; `native` is the object by which its
+    clusters run it, or somebody else's of that name.
+    """
+    recurrence = ask.recurrence(obj)
+    if native is not None and native.owner_uid != raw.text(obj, "metadata", "uid"):
+        if recurrence.native:
+            return Plan(made_s=recurrence.last_s, taken=True)
+        native = None
+    until_s = native.after_s if native is not None else None
+    decided = of_hub(recurrence, runs, now_s, until_s=until_s)
+    if recurrence.schedule is None:
+        return replace(decided, native=native)
+    busy = decided.waits or any(run.active for run in runs)
+    quiet = not decided.acts and (decided.look_s is None or decided.look_s > now_s)
+    act, held = handover.judge(obj, native, busy=busy, quiet=quiet)
+    return replace(decided, native=native, handover=act, held=held)
+
+
+def of_hub(
+    recurrence: Recurrence, runs: Sequence[Run], now_s: float, *, until_s: int | None = None
+) -> Plan:
+    """What the hub does about runs of its own. Times after `until_s` are not its affair."""
     now = int(now_s)
+    to_s = now if until_s is None else min(now, until_s)
     runs = sorted(runs, key=lambda run: (run.due_s, run.name))
     prune, prune_s = _excess(recurrence, runs, now)
     schedule, zone = recurrence.schedule, recurrence.zone
@@ -36,7 +62,7 @@ def plan(recurrence: Recurrence, runs: Sequence[Run], now_s: float) -> Plan:
     recorded_s = _newest(now, recurrence.created_s, recurrence.last_s, recurrence.missed_s)
     made_s = max(recorded_s, last_s)
     next_s = schedule.after(max(now, made_s), zone)
-    due_s = schedule.latest(made_s, now, zone) if made_s < now else None
+    due_s = schedule.latest(made_s, to_s, zone) if made_s < to_s else None
     late = (
         due_s is not None
         and recurrence.deadline_s is not None
@@ -52,12 +78,12 @@ def plan(recurrence: Recurrence, runs: Sequence[Run], now_s: float) -> Plan:
         assert due_s is not None
         prune_s = _sooner(prune_s, due_s + recurrence.deadline_s + 1)
 
-    until_s = made_s if due_s is None or waits or first else due_s
+    past_s = made_s if due_s is None or waits or first else due_s
     begins = due_s is not None and not late and not waits and not first
-    with_run = sum(1 for run in runs if recorded_s < run.due_s <= until_s) + int(begins)
-    count = schedule.count(recorded_s, until_s, zone, most=MISSED_MOST + 1 + with_run)
+    with_run = sum(1 for run in runs if recorded_s < run.due_s <= past_s) + int(begins)
+    count = schedule.count(recorded_s, past_s, zone, most=MISSED_MOST + 1 + with_run)
     missed = max(count - with_run, 0)
-    newest_s = schedule.latest(recorded_s, until_s - int(begins), zone) if missed else None
+    newest_s = schedule.latest(recorded_s, past_s - int(begins), zone) if missed else None
     return Plan(
         due_s=due_s if begins else None,
         made_s=last_s,

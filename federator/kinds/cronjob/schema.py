@@ -4,7 +4,8 @@ by.
 
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from federator.api.common import (
     INT32_MAX,
@@ -19,6 +20,7 @@ from federator.api.common import (
 )
 from federator.api.schedulefields import ScheduleText, ZoneName
 from federator.kinds.jobset import schema as jobset
+from federator.kinds.nativecron import rulings
 
 KIND: Final = "PinterestCronJob"
 API_VERSION: Final = "pinterest.com/v1beta1"
@@ -75,9 +77,35 @@ class RunTemplate(Model):
     """What each run asks for. A change is for later runs."""
 
 
+NATIVE_RULES = (
+    (
+        "self.runs != 'Native' || self.concurrencyPolicy != 'Allow'",
+        "with runs Native concurrencyPolicy is Forbid or Replace: a cluster is charged for one run "
+        "at a time",
+    ),
+    (
+        "self.runs != 'Native' || !has(self.startingDeadlineSeconds)"
+        f" || self.startingDeadlineSeconds >= {rulings.LEAST_DEADLINE_S}",
+        f"with runs Native startingDeadlineSeconds is at least {rulings.LEAST_DEADLINE_S}: under a "
+        "shorter one a native controller may begin no run at all",
+    ),
+    *(
+        (f"self.runs != 'Native' || ({rule.replace('self.', 'self.jobTemplate.spec.')})", why)
+        for rule, why in rulings.RUN_RULES
+    ),
+)
+
+
 class Spec(Model):
     """What a PinterestCronJob asks for."""
 
+    model_config = ConfigDict(json_schema_extra=rules(*NATIVE_RULES))
+
+    runs: Literal["Hub", "Native"] = "Hub"
+    """Who decides runs. Hub: the hub makes one job set for each time, and places it with the room
+    of that moment. Native: each cluster that the placement of jobTemplate names or selects has a
+    native CronJob, and runs each time by itself, also while no hub is there.
+    """
     schedule: ScheduleText
     """When runs are due: minute, hour, day of month, month and day of week, as in "30 2 * *
     mon-fri"; or @hourly, @daily, @weekly, @monthly, @yearly, or "@every 90m".
@@ -106,6 +134,19 @@ class Spec(Model):
     job_template: RunTemplate
     """The PinterestJobSet that is made for each run. Where it goes is decided when it is due."""
 
+    @model_validator(mode="after")
+    def _native(self) -> "Spec":
+        if self.runs != "Native":
+            return self
+        if self.concurrency_policy == "Allow":
+            raise PydanticCustomError("concurrencyPolicy", NATIVE_RULES[0][1])
+        deadline_s = self.starting_deadline_seconds
+        if deadline_s is not None and deadline_s < rulings.LEAST_DEADLINE_S:
+            raise PydanticCustomError("startingDeadlineSeconds", NATIVE_RULES[1][1])
+        if problem := rulings.of_model(self.job_template.spec):
+            raise PydanticCustomError("jobTemplate", "{problem}", {"problem": problem})
+        return self
+
 
 class Status(Model):
     """What is reported of a PinterestCronJob."""
@@ -118,9 +159,9 @@ class Status(Model):
         list[ShortText],
         Field(max_length=ACTIVE_MAX, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
     ] = Field(default_factory=list)
-    """Names of active runs, at most a hundred."""
+    """Names of active runs that the hub made, at most a hundred."""
     active_runs: Amount = 0
-    """Active runs."""
+    """Active runs, those that clusters made by themselves included."""
     last_schedule_time: Moment | None = None
     """Scheduled time of the newest run."""
     last_successful_time: Moment | None = None

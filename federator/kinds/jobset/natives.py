@@ -5,7 +5,7 @@ A container finds its shard as SHARD_BASE + JOB_COMPLETION_INDEX, and the total 
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from federator.api import raw
@@ -29,7 +29,7 @@ def expand(obj: Obj, profile: Obj | None) -> tuple[dict[str, Any], ...]:
     """
     mark = workloads.read_mark(obj)
     allowed = parallelism(obj)
-    template = _template(obj, profile)
+    made_from = template(obj, profile, {SELECTOR_LABEL: parts.name_of(obj)})
     if (problem := shardparts.refusal(obj) or guards.refusal(obj)) is not None:
         raise problem
     shardparts.check_size(obj, pieces(obj), ask.count(obj))
@@ -42,7 +42,7 @@ def expand(obj: Obj, profile: Obj | None) -> tuple[dict[str, Any], ...]:
             for piece in pieces(obj)
             for native in (
                 *_files(obj, mark, piece),
-                _job(obj, mark, piece, template, allowed[piece]),
+                _job(obj, mark, piece, made_from, allowed[piece]),
             )
         ),
     )
@@ -117,10 +117,10 @@ def shards_of_pods(name: str, ranges: Ranges) -> Callable[[str, str], int | None
     return shard
 
 
-def _template(obj: Obj, profile: Obj | None) -> dict[str, Any]:
-    selector = {SELECTOR_LABEL: parts.name_of(obj)}
-    template = parts.pod_template(obj, profile, selector, batch=True, config_hash=False)
-    pod = template["spec"]
+def template(obj: Obj, profile: Obj | None, selector: Mapping[str, str]) -> dict[str, Any]:
+    """What all pods of a job set's slice are made from, but for what tells their Job and shard."""
+    made = parts.pod_template(obj, profile, selector, batch=True, config_hash=False)
+    pod = made["spec"]
     pod["restartPolicy"] = "Never"
     if claims := shardparts.volumes(obj):
         taken = {claim["name"] for claim in claims}
@@ -128,21 +128,29 @@ def _template(obj: Obj, profile: Obj | None) -> dict[str, Any]:
         pod["volumes"] = [*own, *claims]
     # Without a federation nobody renews a lease, and nothing moves.
     if ask.guarded(obj) and workloads.read_mark(obj) is not None:
-        template["spec"] = guards.guarded(pod, parts.own_containers(obj), profile)
-    return template
+        made["spec"] = guards.guarded(pod, parts.own_containers(obj), profile)
+    return made
 
 
 def _job(
-    obj: Obj, mark: verbs.SliceMark | None, piece: Range, template: dict[str, Any], running: int
+    obj: Obj, mark: verbs.SliceMark | None, piece: Range, made_from: Obj, running: int
 ) -> dict[str, Any]:
-    low, high = piece
     name = parts.name_of(obj)
     meta = parts.metadata(obj, mark, job_name(name, piece), COMPONENT)
     meta["labels"][SELECTOR_LABEL] = name
     meta["annotations"] = {SHARDS_ANNOTATION: shards.text((piece,))}
+    spec = job_spec(obj, made_from, piece, running, files=meta["name"])
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+
+
+def job_spec(obj: Obj, made_from: Obj, piece: Range, running: int, *, files: str) -> dict[str, Any]:
+    """`.spec` of the Job that runs these shards, so many at once. `files`: the name of its files'
+    ConfigMap is made from this.
+    """
+    low, high = piece
     variables = {"SHARD_BASE": str(low), "SHARD_COUNT": str(ask.count(obj))}
     own = parts.own_containers(obj)
-    pod = dict(template["spec"])
+    pod = dict(made_from["spec"])
     for field in ("initContainers", "containers"):
         if field in pod:
             pod[field] = [
@@ -151,8 +159,8 @@ def _job(
                 else c
                 for c in pod[field]
             ]
-    if files := shardparts.files_volume(obj, meta["name"]):
-        pod["volumes"] = [*raw.objects(pod, "volumes"), *files]
+    if volume := shardparts.files_volume(obj, files):
+        pod["volumes"] = [*raw.objects(pod, "volumes"), *volume]
     spec = {
         "completionMode": "Indexed",
         "completions": high - low + 1,
@@ -161,7 +169,7 @@ def _job(
         # to the slice.
         "suspend": False,
         "backoffLimitPerIndex": max(raw.integer(obj, "spec", "backoffLimitPerShard", default=3), 0),
-        "template": {**template, "spec": pod},
+        "template": {**made_from, "spec": pod},
     }
     if (deadline_s := ask.bound(obj, "activeDeadlineSeconds")) is not None:
         spec["activeDeadlineSeconds"] = deadline_s
@@ -170,7 +178,7 @@ def _job(
         spec["podReplacementPolicy"] = "Failed"
     if rules := failures.rules(obj):
         spec["podFailurePolicy"] = {"rules": rules}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+    return spec
 
 
 def _numbered(container: Obj, variables: dict[str, str]) -> dict[str, Any]:

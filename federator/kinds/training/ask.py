@@ -82,7 +82,7 @@ def carrier(obj: Obj) -> str:
     """The kind of the one object that its Jobs are made from in the cluster: JobSet or TrainJob; ""
     where it becomes the Jobs themselves."""
     target = raw.text(obj, "spec", "target")
-    return target if target in natives.CARRIES else ""
+    return target if target in natives.OF_OPERATORS else ""
 
 
 def needs(obj: Obj) -> tuple[str, ...]:

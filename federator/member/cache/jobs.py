@@ -5,7 +5,8 @@ Pure. A completed shard is never run again by us: when a Job has to be made anew
 for what is left.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from federator.api import raw
 from federator.api.raw import Obj
@@ -14,6 +15,9 @@ from federator.model import shards
 from federator.model.ending import FAILURE_POLICY
 from federator.model.shards import Range, Ranges
 from federator.status import conditions
+
+RUN_FAILED: Final = "RunFailed"
+"""Why something that a cluster runs again and again is not healthy."""
 
 
 def completed(job: NativeRow) -> Ranges:
@@ -64,6 +68,36 @@ def came_to_rest(old: NativeRow | None, new: NativeRow | None) -> bool:
     if old is None or new is None or not raw.flag(new.spec, "suspend"):
         return False
     return raw.integer(old.status, "active") > 0 and not raw.integer(new.status, "active")
+
+
+def was_told(old: NativeRow | None, new: NativeRow | None) -> bool:
+    """Whether a CronJob that waited has just been told from which time on it runs."""
+    if old is None or new is None or new.key[0] != "CronJob":
+        return False
+    return not raw.text(old.status, "lastScheduleTime") and "lastScheduleTime" in new.status
+
+
+def failed_run(runs: Sequence[NativeRow], due_of: Callable[[str], int]) -> tuple[str, str]:
+    """(reason, sentence) where the newest of the ended runs of a CronJob has failed; ("", "") where
+    it has not."""
+    ended = [run for run in runs if _end(run) is not None]
+    if not ended:
+        return "", ""
+    newest = max(ended, key=lambda run: (due_of(run.key[2]), run.key[2]))
+    end = _end(newest) or raw.NO_FIELDS
+    if end.get("type") != "Failed":
+        return "", ""
+    why = raw.sentence(end, "message") or "it does not say why"
+    reason = raw.word(end, "reason") or "Failed"
+    return RUN_FAILED, f"The run {newest.key[2]} has failed ({reason}): {why}"
+
+
+def _end(run: NativeRow) -> Obj | None:
+    for kind in ("Complete", "Failed"):
+        condition = conditions.find(raw.items(run.status, "conditions"), kind)
+        if condition is not None and condition.get("status") == "True":
+            return condition
+    return None
 
 
 def recorded(job: NativeRow, status: Obj) -> bool:

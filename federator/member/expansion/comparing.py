@@ -25,6 +25,7 @@ from federator.model import names
 from federator.model.kubernetes import diffs, owned_fields
 from federator.model.steps import Apply, Delete, Patch, Step
 
+CRON: Final = "CronJob"
 STOPPED: Final = "stopped"
 """The wish for a Job that has to go and may still run."""
 
@@ -435,3 +436,36 @@ def _comparable(body: Mapping[str, Any]) -> dict[str, Any]:
 def _version(row: NativeRow) -> int:
     """-1 for one without an order."""
     return int(row.resource_version) if row.resource_version.isdigit() else -1
+
+
+# -- CronJobs -----------------------------------------------------------------
+#
+# Their controller looks for times from `status.lastScheduleTime` on, and from the making of the
+# CronJob where that says nothing. So one that takes over from somebody else, or is made again, is
+# suspended until its status says where to begin: no time is run twice, and none is left out.
+
+
+def has_seed(row: NativeRow | None, seed_s: int) -> bool:
+    """Whether its status says that the times up to `seed_s` have had their runs; 0: nobody asks."""
+    return seed_s == 0 or (row is not None and last_s(row) >= seed_s)
+
+
+def last_s(row: NativeRow) -> int:
+    """The time from which its controller looks on, in epoch seconds; 0 for none."""
+    return int(raw.epoch_s(raw.text(row.status, "lastScheduleTime")))
+
+
+def unseeded(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The same CronJob, which begins no run."""
+    return {**body, "spec": {**body["spec"], "suspend": True}}
+
+
+def seeding(row: NativeRow, seed_s: int) -> Patch:
+    """Tells it. By version: its controller may just have written a later time."""
+    return Patch(
+        native_ref(row.key),
+        {"status": {"lastScheduleTime": raw.second(seed_s)}},
+        "status",
+        uid=row.uid,
+        resource_version=row.resource_version,
+    )

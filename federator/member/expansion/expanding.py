@@ -148,7 +148,9 @@ class Expander:
                 return RequeueAfter(key, self._options.recheck_s, refused.message)
             return None
         self._natives[key] = tuple(comparing.native_key(body) for body in wanted)
+        wanted, unseeded = self._patiently(row, wanted)
         plan = self._plan(row, wanted)
+        plan.unseen += unseeded
         if plan.remade and not await self._caches.confirm(row):
             # The slice is gone, and the garbage collector is deleting its objects. A new object of
             # the same name could hide from it that the old one is gone, and what the old one owned
@@ -160,6 +162,7 @@ class Expander:
             )
         missing = await self._dependencies(row, mark, wanted)
         outcomes = await self._carry_out(key, plan)
+        await self._tell(row, unseeded)
         return self._conclude(row, plan, missing, outcomes)
 
     def _fence(self, row: SliceRow) -> None:
@@ -200,6 +203,38 @@ class Expander:
             if kind in OPTIONAL and not self._caches.offers(kind):
                 raise Refused(results.FAILED, self._not_served(kind), again=True)
         return tuple(_canonical(body) for body in made)
+
+    def _patiently(
+        self, row: SliceRow, wanted: tuple[dict[str, Any], ...]
+    ) -> tuple[tuple[dict[str, Any], ...], list[NativeKey]]:
+        """What is wanted for now: CronJobs that have not been told where to begin wait, and are
+        named."""
+        seed_s = row.verbs.repeats.seed(row.obj()) if row.verbs.repeats is not None else 0
+        unseeded = [
+            key
+            for body in wanted
+            if body["kind"] == comparing.CRON
+            and not comparing.has_seed(
+                self._caches.native(key := comparing.native_key(body)), seed_s
+            )
+        ]
+        patient = [
+            comparing.unseeded(body) if comparing.native_key(body) in unseeded else body
+            for body in wanted
+        ]
+        return tuple(patient), unseeded
+
+    async def _tell(self, row: SliceRow, unseeded: Sequence[NativeKey]) -> None:
+        """Tells CronJobs of this slice that wait where to begin. Raises ApiErrors."""
+        for key in unseeded:
+            native = self._caches.native(key)
+            if native is None or native.owner_uid != row.uid or native.deleting:
+                continue
+            assert row.verbs.repeats is not None
+            step = comparing.seeding(native, row.verbs.repeats.seed(row.obj()))
+            outcome = await self._applier.apply(step, row.key)
+            if outcome.error is not None and not outcome.gone:
+                raise outcome.error
 
     def _not_served(self, kind: str) -> str:
         native = NATIVES[kind]

@@ -178,6 +178,7 @@ def test_names_scope_subresources_and_category() -> None:
         "PinterestDaemon": ["pdm"],
         "PinterestTrainingJob": ["ptj"],
         "PinterestStatefulSet": ["psts"],
+        "PinterestNativeCronJob": ["pncj"],
         "RuntimeProfile": ["rp"],
         "MemberCluster": ["mc"],
         "PlacementPolicy": ["pp"],
@@ -190,6 +191,7 @@ def test_names_scope_subresources_and_category() -> None:
     assert all(spec["names"]["categories"] == ["federator"] for spec in rows.values())
     namespaced = {kind for kind, spec in rows.items() if spec["scope"] == "Namespaced"}
     workloads = {"Service", "JobSet", "Daemon", "CronJob", "StatefulSet", "TrainingJob"}
+    workloads |= {"NativeCronJob"}
     assert namespaced == {f"Pinterest{name}" for name in workloads} | {
         "PlacementPolicy",
         "PlacementDecision",

@@ -103,12 +103,24 @@ STATEFUL = {
         "template": TEMPLATE,
     },
 }
+NATIVE_CRON = {
+    "apiVersion": "pinterest.com/v1beta1",
+    "kind": "PinterestNativeCronJob",
+    "metadata": META,
+    "spec": {
+        "cron": {"schedule": "30 2 * * *", "suspend": True, "after": "2026-01-01T00:00:00Z"},
+        "shards": 9,
+        "parallelism": 4,
+        "template": TEMPLATE,
+    },
+}
 OBJECTS = {
     "PinterestService": SERVICE,
     "PinterestJobSet": JOBS,
     "PinterestDaemon": DAEMON,
     "PinterestTrainingJob": TRAINING,
     "PinterestStatefulSet": STATEFUL,
+    "PinterestNativeCronJob": NATIVE_CRON,
     "Deployment": DEPLOYMENT,
 }
 
@@ -166,6 +178,18 @@ FACTS = {
         False,
         9,
         9,
+        "shop",
+        Tier.ON_DEMAND,
+        0,
+        False,
+        "default",
+        1 << 20,
+    ),
+    "PinterestNativeCronJob": (
+        Unit.REPLICAS,
+        False,
+        4,
+        4,
         "shop",
         Tier.ON_DEMAND,
         0,

@@ -42,6 +42,8 @@ def asked(kind: str, policy: Policy) -> Ask:
         policy = everynode.policy_of(policy)
     elif verbs.ordinals is not None:
         policy = ordinals.policy_of(policy)
+    elif verbs.repeats is not None:
+        policy = everynode.policy_of_repeating(replace(policy, names=policy.names or ("a", "b")))
     return replace(ask, policy=policy, suspended=False)
 
 
@@ -68,6 +70,8 @@ def outcome(ask: Ask, held: tuple[Holding, ...], made: Decision) -> Outcome:
     assert "a" not in now
     if ask.shape.every_node:
         return Outcome.LEAVES
+    if registry.verbs_of(ask.key.kind).repeats is not None:
+        return Outcome.ENDS
     assert sum(now.values()) == before["a"]
     return Outcome.MOVES_WHOLE if ask.unit is Unit.SHARDS else Outcome.MOVES
 

@@ -56,7 +56,7 @@ def run(due: str, *, ended: str = "", failed: bool = False) -> Run:
 
 
 def planned(obj: Mapping[str, Any], now: str, *existing: Run) -> Plan:
-    return runs.plan(ask.recurrence(obj), existing, at(now))
+    return runs.of_hub(ask.recurrence(obj), existing, at(now))
 
 
 def test_a_run_is_made_when_it_is_due_and_not_before() -> None:
@@ -168,7 +168,7 @@ def test_a_run_that_is_too_late_is_missed(deadline: int | None, late_s: int, mad
         "2026-01-01T00:00:00",
     )
     assert plan.due_s is not None
-    plan = runs.plan(
+    plan = runs.of_hub(
         replace(ask.recurrence(obj), created_s=at("2025-06-01T00:00:00")),
         (),
         plan.due_s + late_s + 0.5,
@@ -316,7 +316,7 @@ class Life:
 
     def turn(self) -> bool:
         """One turn; whether it did anything. Each of its writes may be the last one."""
-        plan = runs.plan(ask.recurrence(self.obj), list(self.runs.values()), self.now_s)
+        plan = runs.of_hub(ask.recurrence(self.obj), list(self.runs.values()), self.now_s)
         live = dict(self.obj["status"])
         self.many = self.many or plan.many
         existing = dict(self.runs)

@@ -19,6 +19,7 @@ from federator.kinds.shared import parts
 from federator.kinds.verbs import BARE, EXPANDER, Environment, SliceMark
 from federator.model import names
 from federator.model.decision import Share
+from tests.unit.kinds.croncases import NATIVE_CRON, PLAIN_NATIVE_CRON
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -283,6 +284,8 @@ def with_target(text: str, target: str) -> str:
 
 
 CASES = {
+    "nativecron": (NATIVE_CRON, Share("east", 2, 2, 9), True),
+    "nativecron-plain": (PLAIN_NATIVE_CRON, Share("east", 1, 1, 9), False),
     "jobset-guarded": (GUARDED_JOBS, Share("east", 10, 10, 9, ((10, 19),)), True),
     "jobset-own-parts": (OWN_PARTS, Share("east", 3, 3, 9, ((4, 5), (9, 9))), False),
     "jobset-ending": (ENDING_JOBS, Share("east", 10, 5, 9, ((10, 19),)), False),

@@ -1,0 +1,69 @@
+"""What a PinterestNativeCronJob asks of placement, and the slice of it that a cluster is given.
+
+Its copies are the pods of one run, as many as run at once: a cluster may begin a run at any moment
+without asking, so what a run takes is placed and charged in each cluster all the time.
+"""
+
+from typing import Any, Final
+
+from federator.api import raw
+from federator.api.raw import Obj
+from federator.kinds import verbs
+from federator.kinds.jobset import ask as jobset
+from federator.kinds.nativecron import rulings
+from federator.kinds.nativecron.schema import API_VERSION, KIND
+from federator.kinds.shared import workloads
+from federator.kinds.verbs import SliceMark
+from federator.model.decision import Share
+from federator.model.errors import FieldError
+
+ANY_NUMBER: Final = 1 << 20
+"""A cluster that loses it does not wait for others, which have runs of their own."""
+
+
+def count(obj: Obj) -> int:
+    """Pods of one run that may run at once; of a slice, those of its cluster."""
+    return jobset.slots(obj)
+
+
+def max_unavailable(obj: Obj) -> int:
+    return ANY_NUMBER
+
+
+def refusal(obj: Obj) -> FieldError | None:
+    return jobset.refusal(obj) or rulings.refusal(obj)
+
+
+def seed(obj: Obj) -> int:
+    """Of a slice: the time up to which all times have had their runs, in seconds since 1970; 0
+    where nobody says so. What the cluster ran is remembered here beyond its CronJob's life.
+    """
+    moments = raw.text(obj, "spec", "cron", "after"), raw.text(obj, "status", "lastScheduleTime")
+    return max(int(raw.epoch_s(moment)) for moment in moments)
+
+
+def due_of(job: str) -> int:
+    """The scheduled time in the name of a native Job, in seconds since 1970; 0 for a name without
+    one.
+    """
+    minutes = job.rpartition("-")[2]
+    numbered = minutes.isascii() and minutes.isdecimal() and len(minutes) < 10
+    return int(minutes) * 60 if numbered else 0
+
+
+def render_slice(obj: Obj, share: Share, mark: SliceMark) -> dict[str, Any]:
+    spec = workloads.slice_spec(obj, mark, jobset.DEFAULTS)
+    spec["shards"] = jobset.count(obj)
+    spec["parallelism"] = share.count
+    times = {
+        "concurrencyPolicy": "Forbid",
+        "successfulJobsHistoryLimit": 3,
+        "failedJobsHistoryLimit": 1,
+    }
+    spec["cron"] = {**times, **raw.mapping(obj, "spec", "cron")}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": verbs.slice_metadata(obj, mark),
+        "spec": spec,
+    }
