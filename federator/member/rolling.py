@@ -18,7 +18,6 @@ from federator.api import raw
 from federator.api.common import NATIVES_MAX, SHORT_MAX
 from federator.kinds.labels import MEMBER_STATUS_ANNOTATION
 from federator.kinds.pods import podparts
-from federator.kinds.verbs import RepeatVerbs
 from federator.kube import clock as clocks
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
@@ -210,7 +209,7 @@ class RollUp:
         elif row.verbs.unit is Unit.SHARDS:
             figures = self._shard_figures(row, natives, live)
         elif row.verbs.repeats is not None:
-            figures, own_trouble = self._repeat_figures(row, natives, row.verbs.repeats)
+            figures, own_trouble = self._repeat_figures(row, natives, live)
         else:
             figures = _on_nodes(natives) if row.verbs.every_node else _copies(row, natives)
             if row.verbs.every_node:
@@ -321,17 +320,20 @@ class RollUp:
         }, gangs.why_rolled_back(gang, moment.uid) if not ended else ("", "")
 
     def _repeat_figures(
-        self, row: SliceRow, natives: list[NativeRow], verbs: RepeatVerbs
+        self, row: SliceRow, natives: list[NativeRow], live: Mapping[str, Any]
     ) -> tuple[dict[str, Any], tuple[str, str]]:
         """What the cluster runs by itself: there once its CronJob is, whether a run is active or
-        not. Also why its last run failed."""
+        not. The times that were once recorded stay, whatever becomes of the CronJob that told them.
+        Also why its last run failed."""
+        assert row.verbs.repeats is not None
+        before = row.verbs.observe({"status": live}, "", True).repeats or RepeatFigures()
         crons = [native for native in natives if native.key[0] == "CronJob"]
         runs = [run for cron in crons for run in self._caches.natives_of(cron.uid)]
         copies = row.verbs.count(row.obj()) if crons else 0
         figures = RepeatFigures(
             active=sum(len(raw.items(cron.status, "active")) for cron in crons),
-            last_s=_latest_s(crons, "lastScheduleTime"),
-            done_s=_latest_s(crons, "lastSuccessfulTime"),
+            last_s=max(before.last_s, _latest_s(crons, "lastScheduleTime")),
+            done_s=max(before.done_s, _latest_s(crons, "lastSuccessfulTime")),
             stopped=all(raw.flag(cron.spec, "suspend") for cron in crons),
         )
         return {
@@ -342,7 +344,7 @@ class RollUp:
             "repeats": figures,
             "enough": bool(crons),
             "lacks": "It has no CronJob yet.",
-        }, jobs.failed_run(runs, verbs.due_of)
+        }, jobs.failed_run(runs, row.verbs.repeats.due_of)
 
     def _with_reasons(self, row: SliceRow, figures: NodeFigures) -> NodeFigures:
         """The figures of a daemon, with the nodes that still have its start-up taint, and why nodes

@@ -58,7 +58,7 @@ def host_status(
         active=sum(figures.active for figures in each),
         last_s=max((figures.last_s for figures in each), default=0),
         done_s=max((figures.done_s for figures in each), default=0),
-        stopped=raw.flag(obj, "spec", "cron", "suspend") and all(map(_stopped, fold.rows)),
+        stopped=all(map(_stopped, fold.rows)),
     )
     status = workloads.base_host_status(fold, conditions, policy)
     status |= _figures(whole)
