@@ -22,8 +22,6 @@ APPARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 
 Where = Iterator[tuple[str, str]]
 """(path below the pod, what is wrong there as the end of a sentence)."""
-Parts = Iterator[tuple[str, Any]]
-"""(path below the pod, value there)."""
 
 
 class Level(StrEnum):
@@ -69,7 +67,7 @@ class Control:
 
     name: str
     level: Level
-    check: Callable[[Mapping[str, Any]], Where]
+    check: Callable[["Pod"], Where]
 
 
 def enforced(labels: Mapping[str, Any]) -> Enforced:
@@ -89,45 +87,54 @@ def violations(pod: Mapping[str, Any], level: Level) -> Iterator[Violation]:
     """What the level forbids in a pod or pod template, in the order of the controls."""
     if level is Level.PRIVILEGED:
         return
+    seen = Pod(pod)
     for control in CONTROLS:
         if control.level is Level.BASELINE or level is Level.RESTRICTED:
-            for path, message in control.check(pod):
+            for path, message in control.check(seen):
                 yield Violation(control.name, control.level, path, message)
 
 
 def _at(value: Any, *path: str) -> Any:
     for name in path:
-        value = value.get(name) if isinstance(value, Mapping) else None
+        if type(value) is not dict and not isinstance(value, Mapping):
+            return None
+        value = value.get(name)
     return value
 
 
 def _entries(value: Any, *path: str) -> Iterator[tuple[int, Any]]:
     entries = _at(value, *path)
-    return (
-        enumerate(entries)
-        if isinstance(entries, list)
-        else enumerate(() if entries is None else (entries,))
-    )
+    if entries is None:
+        return enumerate(())
+    return enumerate(entries if isinstance(entries, list) else (entries,))
 
 
-def _containers(pod: Mapping[str, Any]) -> Parts:
-    for field in CONTAINERS:
-        for index, container in _entries(pod, "spec", field):
-            yield f"spec.{field}[{index}]", container
+class Pod:
+    """A pod as the controls look at it: its containers and security contexts are found once."""
+
+    __slots__ = ("containers", "contexts", "metadata", "own", "spec")
+
+    def __init__(self, pod: Mapping[str, Any]) -> None:
+        self.metadata = _at(pod, "metadata")
+        self.spec = _at(pod, "spec")
+        self.containers = [
+            (f"spec.{field}[{index}]", container)
+            for field in CONTAINERS
+            for index, container in _entries(self.spec, field)
+        ]
+        """(path, container) of each."""
+        self.own = [
+            (path, _at(container, "securityContext")) for path, container in self.containers
+        ]
+        """(path, security context) of each container."""
+        every = [("spec", _at(self.spec, "securityContext")), *self.own]
+        self.contexts = [(f"{path}.securityContext", context) for path, context in every if context]
+        """The security contexts that say something: the pod's, then each container's."""
 
 
-def _contexts(pod: Mapping[str, Any]) -> Parts:
-    """The security contexts: the pod's, then each container's."""
-    yield "spec.securityContext", _at(pod, "spec", "securityContext")
-    for path, container in _containers(pod):
-        yield f"{path}.securityContext", _at(container, "securityContext")
-
-
-def _unless(
-    pod: Mapping[str, Any], field: tuple[str, ...], allowed: tuple[Any, ...], words: str
-) -> Where:
+def _unless(pod: Pod, field: tuple[str, ...], allowed: tuple[Any, ...], words: str) -> Where:
     """Every security context whose `field` is set to something else than `allowed`."""
-    for path, context in _contexts(pod):
+    for path, context in pod.contexts:
         value = _at(context, *field)
         if value is not None and value not in allowed:
             yield ".".join((path, *field)), f"is {_shown(value)}; {words}"
@@ -138,25 +145,25 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _is_windows(pod: Mapping[str, Any]) -> bool:
-    return bool(_at(pod, "spec", "os", "name") == "windows")
+def _is_windows(pod: Pod) -> bool:
+    return bool(_at(pod.spec, "os", "name") == "windows")
 
 
-def _host_process(pod: Mapping[str, Any]) -> Where:
+def _host_process(pod: Pod) -> Where:
     return _unless(
         pod, ("windowsOptions", "hostProcess"), (False,), "no Windows container may be the host's"
     )
 
 
-def _host_namespaces(pod: Mapping[str, Any]) -> Where:
+def _host_namespaces(pod: Pod) -> Where:
     for field in ("hostNetwork", "hostPID", "hostIPC"):
-        if _at(pod, "spec", field) not in (None, False):
+        if _at(pod.spec, field) not in (None, False):
             yield f"spec.{field}", "is true; a pod may not share a namespace of its node"
 
 
-def _privileged(pod: Mapping[str, Any]) -> Where:
-    for path, container in _containers(pod):
-        if _at(container, "securityContext", "privileged") not in (None, False):
+def _privileged(pod: Pod) -> Where:
+    for path, context in pod.own:
+        if _at(context, "privileged") not in (None, False):
             yield f"{path}.securityContext.privileged", "is true; a container may not be privileged"
 
 
@@ -176,13 +183,13 @@ BASELINE_CAPABILITIES: Final = (
 )
 
 
-def _capabilities(pod: Mapping[str, Any]) -> Where:
+def _capabilities(pod: Pod) -> Where:
     return _added(pod, BASELINE_CAPABILITIES)
 
 
-def _added(pod: Mapping[str, Any], allowed: tuple[str, ...]) -> Where:
-    for path, container in _containers(pod):
-        for index, name in _entries(container, "securityContext", "capabilities", "add"):
+def _added(pod: Pod, allowed: tuple[str, ...]) -> Where:
+    for path, context in pod.own:
+        for index, name in _entries(context, "capabilities", "add"):
             if name not in allowed:
                 yield (
                     f"{path}.securityContext.capabilities.add[{index}]",
@@ -190,8 +197,8 @@ def _added(pod: Mapping[str, Any], allowed: tuple[str, ...]) -> Where:
                 )
 
 
-def _host_paths(pod: Mapping[str, Any]) -> Where:
-    for index, volume in _entries(pod, "spec", "volumes"):
+def _host_paths(pod: Pod) -> Where:
+    for index, volume in _entries(pod.spec, "volumes"):
         if _at(volume, "hostPath") is not None:
             yield (
                 f"spec.volumes[{index}].hostPath",
@@ -199,8 +206,8 @@ def _host_paths(pod: Mapping[str, Any]) -> Where:
             )
 
 
-def _host_ports(pod: Mapping[str, Any]) -> Where:
-    for path, container in _containers(pod):
+def _host_ports(pod: Pod) -> Where:
+    for path, container in pod.containers:
         for index, port in _entries(container, "ports"):
             if _at(port, "hostPort") not in (None, 0):
                 yield (
@@ -220,8 +227,8 @@ _ASKED: Final = (
 )
 
 
-def _probed_hosts(pod: Mapping[str, Any]) -> Where:
-    for path, container in _containers(pod):
+def _probed_hosts(pod: Pod) -> Where:
+    for path, container in pod.containers:
         for way in _ASKED:
             if _at(container, *way, "host") not in (None, ""):
                 yield (
@@ -230,10 +237,10 @@ def _probed_hosts(pod: Mapping[str, Any]) -> Where:
                 )
 
 
-def _apparmor(pod: Mapping[str, Any]) -> Where:
+def _apparmor(pod: Pod) -> Where:
     words = "only RuntimeDefault and Localhost are allowed"
     yield from _unless(pod, ("appArmorProfile", "type"), ("RuntimeDefault", "Localhost"), words)
-    annotations = _at(pod, "metadata", "annotations")
+    annotations = _at(pod.metadata, "annotations")
     for key, value in annotations.items() if isinstance(annotations, Mapping) else ():
         if str(key).startswith(APPARMOR):
             kept = isinstance(value, str) and (
@@ -255,7 +262,7 @@ SELINUX_TYPES: Final = (
 )
 
 
-def _selinux(pod: Mapping[str, Any]) -> Where:
+def _selinux(pod: Pod) -> Where:
     words = "only container_t, container_init_t, container_kvm_t and container_engine_t are allowed"
     yield from _unless(pod, ("seLinuxOptions", "type"), SELINUX_TYPES, words)
     for field in ("user", "role"):
@@ -264,16 +271,16 @@ def _selinux(pod: Mapping[str, Any]) -> Where:
         )
 
 
-def _proc_mount(pod: Mapping[str, Any]) -> Where:
-    for path, container in _containers(pod):
-        if (value := _at(container, "securityContext", "procMount")) not in (None, "", "Default"):
+def _proc_mount(pod: Pod) -> Where:
+    for path, context in pod.own:
+        if (value := _at(context, "procMount")) not in (None, "", "Default"):
             yield (
                 f"{path}.securityContext.procMount",
                 f"is {_shown(value)}; only Default is allowed",
             )
 
 
-def _seccomp(pod: Mapping[str, Any]) -> Where:
+def _seccomp(pod: Pod) -> Where:
     words = "only RuntimeDefault and Localhost are allowed"
     return _unless(pod, ("seccompProfile", "type"), ("RuntimeDefault", "Localhost"), words)
 
@@ -290,8 +297,8 @@ SYSCTLS: Final = (
 )
 
 
-def _sysctls(pod: Mapping[str, Any]) -> Where:
-    for index, sysctl in _entries(pod, "spec", "securityContext", "sysctls"):
+def _sysctls(pod: Pod) -> Where:
+    for index, sysctl in _entries(pod.spec, "securityContext", "sysctls"):
         if (name := _at(sysctl, "name")) not in SYSCTLS:
             yield (
                 f"spec.securityContext.sysctls[{index}].name",
@@ -305,8 +312,8 @@ VOLUMES: Final = (
 )
 
 
-def _volume_types(pod: Mapping[str, Any]) -> Where:
-    for index, volume in _entries(pod, "spec", "volumes"):
+def _volume_types(pod: Pod) -> Where:
+    for index, volume in _entries(pod.spec, "volumes"):
         fields = volume.items() if isinstance(volume, Mapping) else ()
         kinds = sorted(str(name) for name, value in fields if name != "name" and value is not None)
         if not kinds or any(kind not in VOLUMES for kind in kinds):
@@ -314,20 +321,20 @@ def _volume_types(pod: Mapping[str, Any]) -> Where:
             yield f"spec.volumes[{index}]", f"is {what[:80]}; only {', '.join(VOLUMES)} are allowed"
 
 
-def _escalation(pod: Mapping[str, Any]) -> Where:
+def _escalation(pod: Pod) -> Where:
     if _is_windows(pod):
         return
-    for path, container in _containers(pod):
-        if _at(container, "securityContext", "allowPrivilegeEscalation") is not False:
+    for path, context in pod.own:
+        if _at(context, "allowPrivilegeEscalation") is not False:
             yield f"{path}.securityContext.allowPrivilegeEscalation", "must be set to false"
 
 
-def _non_root(pod: Mapping[str, Any]) -> Where:
-    whole = _at(pod, "spec", "securityContext", "runAsNonRoot")
+def _non_root(pod: Pod) -> Where:
+    whole = _at(pod.spec, "securityContext", "runAsNonRoot")
     if whole not in (None, True):
         yield "spec.securityContext.runAsNonRoot", "may not be false"
-    for path, container in _containers(pod):
-        own = _at(container, "securityContext", "runAsNonRoot")
+    for path, context in pod.own:
+        own = _at(context, "runAsNonRoot")
         if own not in (None, True):
             yield f"{path}.securityContext.runAsNonRoot", "may not be false"
         elif own is None and whole is None:
@@ -337,32 +344,26 @@ def _non_root(pod: Mapping[str, Any]) -> Where:
             )
 
 
-def _users(pod: Mapping[str, Any]) -> Where:
-    for path, context in _contexts(pod):
+def _users(pod: Pod) -> Where:
+    for path, context in pod.contexts:
         if (user := _at(context, "runAsUser")) is not None and (type(user) is not int or user == 0):
             yield f"{path}.runAsUser", "is 0; a container may not run as root"
 
 
-def _seccomp_set(pod: Mapping[str, Any]) -> Where:
-    if (
-        _is_windows(pod)
-        or _at(pod, "spec", "securityContext", "seccompProfile", "type") is not None
-    ):
+def _seccomp_set(pod: Pod) -> Where:
+    if _is_windows(pod) or _at(pod.spec, "securityContext", "seccompProfile", "type") is not None:
         return
-    for path, container in _containers(pod):
-        if _at(container, "securityContext", "seccompProfile", "type") is None:
+    for path, context in pod.own:
+        if _at(context, "seccompProfile", "type") is None:
             words = "must be RuntimeDefault or Localhost, here or in spec.securityContext"
             yield f"{path}.securityContext.seccompProfile.type", words
 
 
-def _capabilities_dropped(pod: Mapping[str, Any]) -> Where:
+def _capabilities_dropped(pod: Pod) -> Where:
     if _is_windows(pod):
         return
-    for path, container in _containers(pod):
-        if not any(
-            name == "ALL"
-            for _, name in _entries(container, "securityContext", "capabilities", "drop")
-        ):
+    for path, context in pod.own:
+        if not any(name == "ALL" for _, name in _entries(context, "capabilities", "drop")):
             yield f"{path}.securityContext.capabilities.drop", "must contain ALL"
     yield from _added(pod, ("NET_BIND_SERVICE",))
 
