@@ -6,6 +6,7 @@ Hub, member, placement's callers and the command line go through these verbs and
 change their argument.
 """
 
+import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -335,8 +336,13 @@ def decode_mark(block: object) -> SliceMark | None:
 def mark_of_annotation(obj: Obj) -> SliceMark | None:
     """The mark of a kind that carries it as JSON in an annotation."""
     text = raw.text(obj, "metadata", "annotations", names.SLICE_ANNOTATION)
+    return _mark_of_text(text) if text else None
+
+
+@functools.lru_cache(maxsize=8)  # an object's mark is asked for several times while it is read
+def _mark_of_text(text: str) -> SliceMark | None:
     try:
-        return decode_mark(json.loads(text)) if text else None
+        return decode_mark(json.loads(text))
     except (ValueError, RecursionError):
         return None
 
