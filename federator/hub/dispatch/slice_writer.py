@@ -120,7 +120,7 @@ class SliceWriter:
             seen = member.made(workload.key.kind, live)
         else:
             updated = await self._update(
-                member, workload, obj, share, keep_template=action.keep_template
+                member, workload, record, obj, share, keep_template=action.keep_template
             )
             if updated is None:
                 return None
@@ -243,17 +243,21 @@ class SliceWriter:
         self,
         member: Member,
         workload: Workload,
+        record: Record,
         obj: Mapping[str, Any],
         share: Share,
         *,
         keep_template: bool,
     ) -> tuple[Mapping[str, Any], tuple[str, ...]] | None:
         """Patches the difference if nobody has written since it was read. Returns the response and
-        the changed fields; None without a difference."""
+        the changed fields; None without a difference, or when there is a newer decision."""
         if member.client is None:
             return None
         ref = _ref(workload.key)
         live = await member.client.get(ref)
+        if self.state.record_of(workload) is not record:
+            # A member that answers slowly: what was to be taken away may be needed again.
+            return None
         seen = slices.summarise(workload.key.kind, member.name, live)
         if self._proven(member, workload, share, seen):
             return None

@@ -3,8 +3,12 @@ include those behind.
 """
 
 import asyncio
+import json
 
-from tests.unit.hub.world import World, play, service, small_fleet
+from federator.sandbox.faults import boxes
+from federator.sandbox.faults.rows import Sending
+from tests.unit.hub.world import HUB, World, play, service, small_fleet
+from tests.worlds import spoken
 
 PSVC = "PinterestService"
 LARGE = "7500m"
@@ -13,9 +17,11 @@ LARGE = "7500m"
 
 async def given(world: World) -> list[int]:
     """Copies decided on, for each workload."""
-    return [
-        sum((await world.shares("feed", name)).values()) for name in ("early", "later", "third")
-    ]
+    return [await given_to(world, name) for name in ("early", "later", "third")]
+
+
+async def given_to(world: World, name: str) -> int:
+    return sum((await world.shares("feed", name)).values())
 
 
 def test_room_of_a_slice_that_was_overtaken_is_promised_to_nobody_else() -> None:
@@ -57,3 +63,38 @@ def test_a_decision_that_is_heard_late_and_made_for_what_has_changed_is_made_aga
         await world.settle(within_s=10)
 
     play(scenario)
+
+
+def test_a_share_that_shrank_while_a_member_was_slow_is_not_written_when_it_has_grown_again() -> (
+    None
+):
+    """The hub reads a slice before it patches it; the answer may take as long as the member
+    likes.
+    """
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(4))
+        await world.settle()
+        written: list[int] = []
+
+        def note(sending: Sending) -> bool:
+            if spoken(sending) == (HUB, "a", "PATCH", "pinterestservices"):
+                written.append(json.loads(sending.request.body or b"{}")["spec"].get("replicas"))
+            return False
+
+        async def nothing(_: Sending) -> None: ...
+
+        world.put(boxes.holding_up(note, nothing))
+
+        async def wanted_again() -> None:
+            await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 6}})
+            await asyncio.sleep(5)
+
+        world.meanwhile("a", "GET", "pinterestservices", wanted_again)
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 2}})
+        await world.settle(within_s=60)
+        assert await given_to(world, "web") == 6
+        assert written
+        assert 2 not in written
+
+    play(scenario, fleet=small_fleet(1))
