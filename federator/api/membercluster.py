@@ -35,6 +35,7 @@ from federator.model.fleet import Capacity, ClusterView
 from federator.model.kubernetes.taints import UNREACHABLE_TAINT
 
 KIND: Final = "MemberCluster"
+CLOCK_SYNCED: Final = "ClockSynced"
 NOT_ASKED: Final = "NotAsked"
 """Reason of Ready: the hub lacks file descriptors to ask it; nothing is known against it."""
 NOT_REPORTING: Final = "NotReporting"
@@ -460,6 +461,7 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
         draining=drain_wish(obj, as_of) is not None
         and raw.condition(obj, DRAINING).get("status") != "False",
         untrustworthy=_contradiction(obj),
+        skewed=_skewed(obj),
         apis=frozenset(raw.texts(status, "apis")) if "apis" in status else _EVERY_API,
         tiers=tiers or frozenset(Tier),
         projects=frozenset(projects) if projects else None,
@@ -476,6 +478,15 @@ def _contradiction(obj: Obj) -> str:
     if condition.get("status") != "True":
         return ""
     return raw.word(condition, "reason") or UNTRUSTWORTHY
+
+
+def _skewed(obj: Obj) -> str:
+    """How far its clock is off, in the words of its hub; "" while it is right."""
+    condition = raw.condition(obj, CLOCK_SYNCED)
+    if condition.get("status") != "False":
+        return ""
+    message = raw.sentence(condition, "message").removesuffix(".")
+    return f"{message[:1].lower()}{message[1:]}" or "its clock is not right"
 
 
 def usable_permille(text: str) -> int:

@@ -105,6 +105,8 @@ class ClusterView:
     """It is lost, and the lease by which its guarded shards run is over: none of them does."""
     untrustworthy: str = ""
     """Why it is not trusted and takes nothing new, in a word; "" while it is trusted."""
+    skewed: str = ""
+    """How far its clock is off the hub's, as a part of a sentence; "" while it is right."""
     apis: frozenset[str] = frozenset()
     """Kinds it serves in a compatible schema, as `Kind.group` (`Deployment.apps`)."""
     tiers: frozenset[Tier] = frozenset(Tier)

@@ -536,6 +536,7 @@ class Member:
             ready=ready,
             unready_reason=why,
             untrustworthy=self.trust.why,
+            skewed=self.vitals.clock.off,
             draining=self.draining,
             dead=self.dead,
             fenced=self.dead and declared.fenced,
@@ -556,7 +557,7 @@ class Member:
         if self.unasked:
             return False, self.unasked
         if not self.reachability.trusted:
-            return False, f"it is {self.reachability.state.value}: {self.reachability.why}"
+            return False, self.vitals.silence(self.reachability)
         if not self.synced:
             return False, "its slices have not been listed yet"
         if self.cleaning:

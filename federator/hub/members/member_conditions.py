@@ -11,13 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from federator.api import membercluster
 from federator.api.membercluster import DEAD, DRAINING, FAILING_OVER, MAINTENANCE
+from federator.hub.members.reachability import ReachabilityState
 from federator.model.names import WorkloadKey
 from federator.runtime.fencing import Promise
 from federator.status.conditions import FALSE, TRUE, Condition
 
 OWNED = (
-    "ClockSynced",
+    membercluster.CLOCK_SYNCED,
     "Watching",
     "Authenticated",
     "SlicesKnown",
@@ -86,16 +88,21 @@ class ClockWatch:
             return None
         if not self.skewed:
             return Condition(
-                "ClockSynced",
+                membercluster.CLOCK_SYNCED,
                 TRUE,
                 "Synced",
                 f"Its clock is within {self.limit_s:g} s of the hub's.",
             )
+        message = f"{self.off[:1].upper()}{self.off[1:]}."
+        return Condition(membercluster.CLOCK_SYNCED, FALSE, "ClockSkew", message)
+
+    @property
+    def off(self) -> str:
+        """How far it is off, as a sentence without a full stop; "" while it is right."""
+        if not self.skewed or self.shown_s is None:
+            return ""
         way = "ahead of" if self.shown_s > 0 else "behind"
-        message = (
-            f"Its clock is {abs(self.shown_s)} s {way} the hub's, more than {self.limit_s:g} s."
-        )
-        return Condition("ClockSynced", FALSE, "ClockSkew", message)
+        return f"its clock is {abs(self.shown_s)} s {way} the hub's, more than {self.limit_s:g} s"
 
 
 @dataclass(slots=True)
@@ -122,10 +129,25 @@ class Vitals:
     """The last renewal of its lease; None while none is known of, and without guarded shards."""
     lapsed: bool = False
     """Its lease is over: guarded shards that it had run there no more."""
+    heard_by: tuple[str, ...] = ()
+    """Standby hubs that hear it although this one, which leads, has not for longer than a blip."""
+    missed_by: tuple[str, ...] = ()
+    """Those that do not hear it either."""
     maintenance: Condition | None = None
     """How it stands to its maintenance windows; None without any."""
     _failing: frozenset[str] = frozenset()
     _met: frozenset[WorkloadKey] = frozenset()
+
+    def silence(self, reachability: ReachabilityState) -> str:
+        """Why what it holds is not known, as a sentence without a full stop."""
+        why = f"it is {reachability.state.value}: {reachability.why}"
+        if not self.heard_by:
+            return why
+        hubs = ", ".join(self.heard_by)
+        return (
+            f"{why.removesuffix('.')}; the standby hub {hubs} hears it, so the fault is between it"
+            " and the leader, and nothing leaves it"
+        )
 
     def note_auth(self, trouble: str) -> bool:
         """Takes a probe's result about our credentials; returns whether it is new."""

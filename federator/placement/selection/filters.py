@@ -239,6 +239,14 @@ def refuses_untrustworthy(ask: Ask, cluster: ClusterView) -> str | None:
     )
 
 
+def refuses_skewed(ask: Ask, cluster: ClusterView) -> str | None:
+    """Its clock is off the hub's (`ClockSkew`), and shards of the workload have guards, which go by
+    it. What runs there stays."""
+    if not ask.guarded or not cluster.skewed:
+        return None
+    return f"{cluster.skewed} (ClockSkew), and its guards would stop shards too late or too early"
+
+
 def refuses_unreported(ask: Ask, cluster: ClusterView) -> str | None:
     """Its capacity was not reported yet, or too long ago."""
     if cluster.capacity is None:
@@ -273,6 +281,7 @@ FILTERS: Final[Mapping[str, Filter]] = {
     "project": Filter(Reason.NOT_ALLOWED, refuses_project),
     "health": Filter(Reason.CLUSTER_UNHEALTHY, refuses_unhealthy),
     "trust": Filter(Reason.CLUSTER_UNTRUSTWORTHY, refuses_untrustworthy),
+    "clock": Filter(Reason.CLUSTER_UNHEALTHY, refuses_skewed),
     "report": Filter(Reason.CLUSTER_STALE, refuses_unreported),
 }
 """In order of precedence: the first that refuses is the one reported. Those that evict come first,

@@ -89,6 +89,30 @@ def test_a_fenced_cluster_runs_nothing_so_its_shards_begin_elsewhere_at_once() -
     assert ranges(former) == {"b": "0-11"}
 
 
+SKEWED = "its clock is 12 s ahead of the hub's, more than 5 s"
+
+
+def test_no_guarded_shard_begins_where_the_clock_is_off_and_what_runs_there_stays() -> None:
+    snapshot = fleet(cluster("a", 12, skewed=SKEWED), cluster("b", 6))
+    guarded = replace(ask(), guarded=True)
+    first = decide(guarded, snapshot)
+    assert ranges(first) == {"b": "0-11"}
+    assert first.shares[0].slots == 6, "the rest waits for its turn there"
+    verdict = next(one for one in first.verdicts if one.cluster == "a")
+    assert verdict.reason is Reason.CLUSTER_UNHEALTHY
+    assert verdict.message.startswith(f"cluster a: {SKEWED} (ClockSkew)")
+    assert ranges(decide(guarded, snapshot, BOTH)) == {"a": "0-5", "b": "6-11"}
+    assert ranges(decide(ask(), snapshot))["a"], "without guards no clock counts"
+
+
+def test_a_clock_that_is_off_is_read_from_the_object_too() -> None:
+    said = {"type": "ClockSynced", "status": "False", "message": f"I{SKEWED[1:]}."}
+    obj = {"metadata": {"name": "a"}, "status": {"conditions": [said]}}
+    assert membercluster.to_view(obj, 0.0).skewed == SKEWED
+    said["status"] = "True"
+    assert membercluster.to_view(obj, 0.0).skewed == ""
+
+
 def test_a_person_s_word_against_a_silent_cluster_stops_shards_and_starts_none() -> None:
     """`exclude` takes its share away; that nothing runs there is another matter."""
     snapshot = fleet(cluster("a", 12, **SILENT), cluster("b", 12))
