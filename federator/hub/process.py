@@ -46,7 +46,7 @@ from federator.hub.options import HubOptions
 from federator.hub.placing.draining import Draining
 from federator.hub.placing.drilling import Drilling
 from federator.hub.placing.foreign import Foreign
-from federator.hub.placing.governing import Governing
+from federator.hub.placing.governing import Governing, nobody
 from federator.hub.placing.placer import Placing
 from federator.hub.placing.sealing import Sealing
 from federator.hub.placing.unschedulable import UnschedulableCaps
@@ -54,6 +54,7 @@ from federator.hub.records.seals import KEY_BYTES, Seals
 from federator.hub.recurring import Recurring
 from federator.hub.renewing import Renewing
 from federator.hub.resync import Resync
+from federator.hub.standby import Standby
 from federator.hub.status.member_status import Reporting
 from federator.hub.status.workload_status import StatusAggregation
 from federator.kube import client as clients
@@ -117,7 +118,9 @@ class HubProcess:
                 **self.announced,
                 **self._notes(elector.identity),
             }
-        # The one leader gate: every write to host and members passes a transport behind it.
+        self.standby = self._witness(client)
+        # The one leader gate: every write to host and members passes a transport behind it, but for
+        # the Leases by which hubs stand for election and standbys say what they hear.
         client = self.host = leader_gate.behind_gate(client, self._may_write, self._meet_shortage)
         self.documents = Documents(client, options.document_cache)
         applier = Applier(client, self._host_lane(), clock=clock, component="hub")
@@ -145,6 +148,17 @@ class HubProcess:
         self.shortage = Shortage(clock, metrics)
         """Whether this process is short of a resource of its own and so does not probe members."""
 
+    def _witness(self, client: clients.Client) -> Standby | None:
+        """What this hub says of members while it stands by, and hears of standbys while it
+        leads."""
+        if self.elector is None:
+            return None
+
+        def able() -> bool:
+            return self.warm and not self.shortage.trouble
+
+        return Standby(self.state, client, self.elector, able=able, clock=self.clock)
+
     def _host_lane(self) -> Lane:
         limit = self.options.host_writes_in_flight
         return Lane("host", limit=limit, clock=self.clock, rng=self.rng, metrics=self.state.metrics)
@@ -158,7 +172,11 @@ class HubProcess:
             self.state, applier, self.events, self.caps, in_force, clock=clock, rng=rng
         )
         governing = Governing(
-            self.state, self.events, lambda: bool(self.shortage.trouble), clock=clock
+            self.state,
+            self.events,
+            lambda: bool(self.shortage.trouble),
+            clock=clock,
+            witnesses=self.standby.witnesses if self.standby is not None else nobody,
         )
         self.draining = Draining(
             self.state, self.placing, self.events, governing=governing, clock=clock, rng=rng
@@ -228,6 +246,8 @@ class HubProcess:
                     group.create_task(self._lead_alone(), name="leading")
                 else:
                     group.create_task(self._stand(self.elector), name="election")
+                if self.standby is not None:
+                    group.create_task(self.standby.run(), name="standby")
         except* LeaseLost as losses:
             lost = losses.exceptions[0]
         if lost is not None:

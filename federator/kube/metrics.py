@@ -131,6 +131,17 @@ TABLE: tuple[Row, ...] = (
         "1 while this process lacks file descriptors for connections to members.",
     ),
     Row(
+        "federator_standby_accounts",
+        Gauge,
+        "Standby hubs whose account of the members is fresh, as the leader reads them.",
+    ),
+    Row(
+        "federator_clusters_heard_by_standby",
+        Gauge,
+        "Clusters that the leader has not heard for longer than hub.unready_after_s and a standby"
+        " hub hears: the leader's own network is the fault, and nothing leaves them.",
+    ),
+    Row(
         "federator_clusters",
         Gauge,
         "Clusters by what the governor holds of them: Live, Suspect, Unreachable, Dead, Degraded or"

@@ -31,6 +31,8 @@ REBALANCE_ANNOTATION = f"{FEDERATION}/rebalance"
 SHORTAGE_ANNOTATION = f"{FEDERATION}/own-shortage"
 """On the hubs' Lease: what the leading hub is short of, as JSON (`holder`, `since`, `why`), or
 nothing."""
+SIGHT_ANNOTATION = f"{FEDERATION}/sees"
+"""On the Lease of a standby hub: which members it does not hear, as JSON."""
 DECISION_FINALIZER = f"{FEDERATION}/members-emptied"
 CLUSTER_FINALIZER = f"{FEDERATION}/cluster-emptied"
 """On every MemberCluster: removed when the cluster was emptied of this federation's objects, or

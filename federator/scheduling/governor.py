@@ -35,7 +35,7 @@ class Health(StrEnum):
 
     LIVE = "Live"
     SUSPECT = "Suspect"
-    """It is silent, for less than the grace."""
+    """It is silent, for less than the grace, or to this hub alone."""
     UNREACHABLE = "Unreachable"
     """Its control plane is gone; its workloads may live."""
     DEAD = "Dead"
@@ -73,11 +73,14 @@ class Evidence:
     machines: int | None = None
     """Nodes by its last report; None without one."""
     declared_dead: bool = False
+    heard_elsewhere: bool = False
+    """A standby hub hears it now."""
 
 
 def health(evidence: Evidence, grace_s: float) -> Health:
     """What the evidence amounts to. No single source makes a cluster Unreachable: what still comes
-    through a watch contradicts the probe."""
+    through a watch contradicts the probe, and so does a standby hub that hears it. A person's word
+    about what runs there stands against what another hub hears of its API server."""
     match evidence.probed:
         case Probed.NOT_ASKED | Probed.REFUSES:
             return Health.UNKNOWN
@@ -89,7 +92,9 @@ def health(evidence: Evidence, grace_s: float) -> Health:
             tells = evidence.news_s is not None and evidence.news_s < NEWS_S
             if evidence.silent_s < grace_s or tells:
                 return Health.SUSPECT
-            return Health.DEAD if evidence.declared_dead else Health.UNREACHABLE
+            if evidence.declared_dead:
+                return Health.DEAD
+            return Health.SUSPECT if evidence.heard_elsewhere else Health.UNREACHABLE
 
 
 class Brake(StrEnum):

@@ -105,7 +105,7 @@ OWN: Mapping[str, frozenset[str]] = {
     )
     | {"FailedOver", "FailedBack", "DeclaredDead", "Fenced"}
     | {"FailingOver", "Moved", "HeardAgain"}
-    | {"FailoverHeld", "FailoverReleased"}
+    | {"FailoverHeld", "FailoverReleased", "HeardByStandby"}
     | {"Drained", "Draining", "DrainRefused", "Emptied", "DrainEnded"}
     | {"MaintenanceAnnounced", "MaintenanceBegun", "MaintenanceEnded", "MaintenanceNeverComes"}
     | {
@@ -289,6 +289,7 @@ ELSEWHERE: Mapping[str, str] = {
             "HeardAgain",
             "FailoverHeld",
             "FailoverReleased",
+            "HeardByStandby",
         )
     },
     **{

@@ -6,7 +6,7 @@ What moved before is on the host, in the decisions.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from federator.api import maintenance, membercluster, raw
@@ -15,6 +15,7 @@ from federator.hub.cache.state import HubState
 from federator.hub.host.events import Events
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import Reachability
+from federator.hub.members.sights import Witnesses
 from federator.hub.records.decisions import Record
 from federator.kube.clock import Clock
 from federator.model.ask import Ask, Failover
@@ -39,11 +40,25 @@ _PROBED: Final = {
 }
 
 
+_NOTHING: Final = Witnesses()
+
+
+def nobody(clusters: Collection[str]) -> Mapping[str, Witnesses]:
+    """No standby hub says anything."""
+    return {}
+
+
 class Governing:
     """What is held of the fleet, and of who moved when."""
 
     def __init__(
-        self, state: HubState, events: Events, short: Callable[[], bool], *, clock: Clock
+        self,
+        state: HubState,
+        events: Events,
+        short: Callable[[], bool],
+        *,
+        clock: Clock,
+        witnesses: Callable[[Collection[str]], Mapping[str, Witnesses]] = nobody,
     ) -> None:
         self.state = state
         self.events = events
@@ -51,6 +66,8 @@ class Governing:
         self.fleet = Fleet()
         self._short = short
         """Whether this process lacks something of its own."""
+        self._witnesses = witnesses
+        """What standby hubs say of clusters."""
         self._moves: dict[WorkloadKey, Move] = {}
         self._held: dict[str, Brake] = {}
         """Unreachable clusters and the brake that was told of each."""
@@ -61,6 +78,8 @@ class Governing:
         self.fleet, self._looked_s = Fleet(), None
         self._held.clear()
         self._moves.clear()
+        for member in self.state.members.values():
+            member.vitals.heard_by = member.vitals.missed_by = ()
         now_s, wall_s = self.clock.monotonic(), self.clock.now()
         for record in self.state.records.values():
             if record.terms.failovers:
@@ -74,6 +93,7 @@ class Governing:
         now_s, grace_s = self.clock.monotonic(), self.state.options.unready_after_s
         still = self._looked_s is not None and now_s - self._looked_s > STOOD_STILL_S
         self._looked_s = now_s
+        self._hear_witnesses()
         evidence = {
             name: evidence_of(member, now_s, grace_s)
             for name, member in sorted(self.state.members.items())
@@ -90,6 +110,29 @@ class Governing:
         return any(
             held.health is Health.UNREACHABLE and name not in lost for name, held in clusters
         )
+
+    def _hear_witnesses(self) -> None:
+        """Notes what standby hubs say of the clusters that are silent here, and tells of those that
+        are silent to this hub alone."""
+        members = self.state.members
+        lost = [
+            name
+            for name, member in sorted(members.items())
+            if member.reachability.state is Reachability.LOST and not member.unasked
+        ]
+        said = self._witnesses(lost)
+        for name, member in members.items():
+            witnesses, vitals = said.get(name, _NOTHING), member.vitals
+            before, vitals.heard_by = vitals.heard_by, witnesses.hear
+            vitals.missed_by = witnesses.miss
+            if before != vitals.heard_by:
+                self.state.signals.member_changed(MemberChanged.SAID, member)
+            if vitals.heard_by and not before:
+                note = (
+                    f"The leader does not hear it: {member.reachability.why.removesuffix('.')}. The"
+                    f" standby hub {', '.join(vitals.heard_by)} does, so nothing leaves it."
+                )
+                self.events.drain(member, "HeardByStandby", note, warning=True)
 
     def _hold(self, member: Member, health: Health) -> None:
         if member.health is health:
@@ -126,6 +169,8 @@ class Governing:
         counted = [watched.health for watched in self.fleet.clusters.values()]
         for health in Health:
             metrics.child("federator_clusters", health).set(counted.count(health))
+        alone = sum(bool(member.vitals.heard_by) for member in self.state.members.values())
+        metrics.child("federator_clusters_heard_by_standby").set(alone)
         for brake in Brake:
             metrics.child("federator_failover_brake", brake).set(brake is self.fleet.brake)
 
@@ -210,6 +255,7 @@ def evidence_of(member: Member, now_s: float, grace_s: float) -> Evidence:
         process_speaks=member.process.speaks,
         machines=_machines(member),
         declared_dead=membercluster.declared_dead(member.obj),
+        heard_elsewhere=bool(member.vitals.heard_by),
     )
 
 

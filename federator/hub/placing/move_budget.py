@@ -343,7 +343,11 @@ def _named(member: Member) -> str:
     since = raw.text(member.obj, "status", "lastHeard")
     if member.dead and membercluster.fenced(member.obj):
         return f"{member.name}, fenced"
-    return member.name if member.dead else f"{member.name}, not heard since {since}"
+    if member.dead:
+        return member.name
+    missed_by = ", ".join(member.vitals.missed_by)
+    nor = f" (nor by the standby hub {missed_by})" if missed_by else ""
+    return f"{member.name}, not heard since {since}{nor}"
 
 
 def _nobody_listens(key: WorkloadKey, copies: int) -> None:

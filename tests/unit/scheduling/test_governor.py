@@ -38,6 +38,15 @@ BLIP = Evidence(probed=Probed.SILENT, silent_s=10.0)
         (Evidence(probed=Probed.SILENT, silent_s=900.0, process_speaks=False), Health.UNREACHABLE),
         (Evidence(probed=Probed.SILENT, silent_s=60.0, declared_dead=True), Health.DEAD),
         (Evidence(probed=Probed.SILENT, silent_s=10.0, declared_dead=True), Health.SUSPECT),
+        (
+            Evidence(probed=Probed.SILENT, silent_s=900.0, heard_elsewhere=True),
+            Health.SUSPECT,
+        ),  # a standby hub hears it: our own network
+        (
+            Evidence(probed=Probed.SILENT, silent_s=60.0, declared_dead=True, heard_elsewhere=True),
+            Health.DEAD,
+        ),
+        (Evidence(probed=Probed.REFUSES, silent_s=900.0, heard_elsewhere=True), Health.UNKNOWN),
         (Evidence(probed=Probed.REFUSES, silent_s=900.0), Health.UNKNOWN),
         (Evidence(probed=Probed.NOT_ASKED, silent_s=900.0), Health.UNKNOWN),
     ],

@@ -1,0 +1,48 @@
+"""Several hubs that hear different members: only what none of them hears is lost; each planted bug
+breaks its rule.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from federator.hub.members.sights import Seen
+from federator.hub.standby import Standby
+from tests.simulation import standbys
+from tests.simulation.mutations import instead
+from tests.simulation.running import Plant
+
+
+def _believes_nobody(_: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, clusters: {}
+
+
+def _for_ever(_: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, now_s, fresh_s: self.changed
+
+
+PLANTS: dict[str, tuple[str, Plant]] = {
+    "a leader that asks no standby": (
+        standbys.SPARED,
+        instead(Standby, "witnesses", _believes_nobody),
+    ),
+    "the word of a dead standby counts for ever": (
+        standbys.LOST,
+        instead(Seen, "fresh", _for_ever),
+    ),
+}
+"""What is wrong -> (the rule that finds it, the bug)."""
+SEEDS = (0, 1, 2)
+
+
+def test_only_what_no_hub_hears_is_lost() -> None:
+    seen = standbys.CAMPAIGN.played(1)
+    assert seen["failover"]
+    assert seen["spared"]
+
+
+@pytest.mark.parametrize("bug", sorted(PLANTS))
+def test_a_planted_bug_breaks_its_rule(bug: str) -> None:
+    rule, plant = PLANTS[bug]
+    assert standbys.CAMPAIGN.catches(rule, plant, SEEDS)
