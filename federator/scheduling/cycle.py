@@ -43,6 +43,10 @@ STOPS_S: Final = 60.0
 """What waits for shards to stop elsewhere is looked at again after this: nothing tells that a write
 which was under way has not arrived."""
 
+FAR_TERMS: Final = 1 << 16
+"""A number that is so many elections ahead of ours is not one that a hub of this host gave before
+the host was restored."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
@@ -315,9 +319,10 @@ def _decide(
 ) -> Decision:
     """`numbers`: cluster -> highest seq given in this cycle; updated here."""
     entry, standing = turn.entry, turn.entry.standing
+    least = _epoch(standing, seq) if entry.ask.exclusive else 0
 
     def mark(cluster: str) -> int:
-        return max(standing.mark(cluster), numbers.get(cluster, 0))
+        return max(standing.mark(cluster), numbers.get(cluster, 0), least)
 
     if entry.native or entry.refused is not None:
         hashed = inputs.inputs_hash(entry.ask, snapshot, ledger.memo)
@@ -338,6 +343,20 @@ def _decide(
     if entry.ask.ordinals is not None:
         return decision  # its ranges are blocks, which grow
     return _in_pieces(decision, {holding.cluster: holding.ranges for holding in standing.held})
+
+
+def _epoch(standing: Standing, seq: int) -> int:
+    """The highest number that a share of this workload ever had in any cluster: what begins
+    elsewhere gets a higher one, so that storage can tell the later of two runs of a shard
+    (FENCE_EPOCH).
+
+    Our own numbers rise by themselves; it matters where a member's are higher (`seqs.above`), or
+    where the host was restored from a backup. Numbers that are far from ours were written by a
+    hand, and use up the range of no other cluster.
+    """
+    numbers = [*standing.marks.values(), *(holding.seq for holding in standing.held)]
+    near = seqs.term(seq) + FAR_TERMS
+    return max((number for number in numbers if seqs.term(number) <= near), default=0)
 
 
 def _as_recorded(made: Made, standing: Standing) -> Made:

@@ -4,7 +4,8 @@ are off, within the budget. Judged by what containers do, not by what API server
 
 `python -m tests.simulation.guarded --seeds 0-9`. Each pod has the real guard (`runtime.guard`) with
 a clock of its own; `Kubelets` ask it as kubelets do, whether anybody can be reached or not. The
-rule is that of `exclusives`: no shard runs in two members at any second.
+rule is that of `exclusives`: no shard runs in two members at any second. Another: what runs later
+has the larger FENCE_EPOCH.
 """
 
 import asyncio
@@ -28,11 +29,12 @@ from federator.runtime.guard import Guard
 from federator.sandbox.faults.links import Cut
 from federator.sandbox.fleetfile import FleetSpec, MemberSpec, Pool
 from tests.simulation import exclusives
-from tests.simulation.campaigns import Campaign
+from tests.simulation.campaigns import Broken, Campaign
 from tests.simulation.exclusives import NAME, PJS, PODS, SHARDS, SPACE, Run
 from tests.unit.hub.world import World, jobset
 
 SYSTEM: Final = "federator-system"
+EPOCHS: Final = "3 epochs rise"
 PLAYS_S: Final = 2400.0
 SETTLES_S: Final = 600.0
 """A minute until a cluster is renewed that was silent, and what `exclusives` takes."""
@@ -135,6 +137,8 @@ class GuardedRun(Run):
     """The same, by what containers do."""
 
     kubelets: Kubelets = field(init=False)
+    epochs: dict[int, tuple[int, str]] = field(default_factory=dict)
+    """Shard -> the epoch of its last run, and the member in which that was."""
 
     async def running(self) -> dict[int, set[str]]:
         places: dict[int, set[str]] = {}
@@ -144,7 +148,20 @@ class GuardedRun(Run):
                 container = here.get(pod["metadata"]["uid"])
                 if container is not None and container.runs:
                     places.setdefault(exclusives.shard_of(pod), set()).add(member)
+                    self._judge_epoch(member, pod)
         return places
+
+    def _judge_epoch(self, member: str, pod: Mapping[str, Any]) -> None:
+        """A run in another member than the last one has a larger epoch; one that is tried again in
+        the same member has no smaller one."""
+        shard = exclusives.shard_of(pod)
+        env = raw.objects(raw.objects(pod, "spec", "containers")[0], "env")
+        epoch = next(int(entry["value"]) for entry in env if entry["name"] == "FENCE_EPOCH")
+        last, home = self.epochs.get(shard, (0, ""))
+        if epoch < last or (epoch == last and home != member):
+            what = f"shard {shard} runs in {member} with epoch {epoch}, after {last} in {home}"
+            raise Broken(self.seed, EPOCHS, f"{what} (at {self.now_s:.0f} s)")
+        self.epochs[shard] = epoch, member
 
     async def look(self) -> None:
         await self.kubelets.second(self.members)

@@ -1,5 +1,6 @@
-"""Guarded job sets: no shard runs twice, whatever is cut off and whoever leads; each planted bug lets
-one, and so does a skew budget that is smaller than clocks are off.
+"""Guarded job sets: no shard runs twice, whatever is cut off and whoever leads, and later runs have
+larger epochs; each planted bug breaks one of the two, and a skew budget that is smaller than clocks
+are off breaks the first.
 """
 
 from collections.abc import Callable
@@ -9,6 +10,7 @@ import pytest
 
 from federator.hub.leasing import Leasing
 from federator.hub.options import HubOptions
+from federator.kinds.jobset import natives
 from federator.runtime import fencing
 from tests.simulation import exclusives, guarded
 from tests.simulation.campaigns import Broken, Campaign
@@ -41,20 +43,35 @@ def _at_once(_: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, name: None
 
 
-PLANTS: dict[str, tuple[Plant, Script]] = {
+def _one_epoch(original: Callable[..., Any]) -> Callable[..., Any]:
+    def numbered(container: Any, variables: dict[str, str]) -> Any:
+        epoch = {natives.EPOCH: "7"} if natives.EPOCH in variables else {}
+        return original(container, {**variables, **epoch})
+
+    return numbered
+
+
+PLANTS: dict[str, tuple[str, Plant, Script]] = {
     "the fence is off by what it takes to stop": (
+        exclusives.TWICE,
         instead(fencing.Times, "over_after_s", _without_the_stop),
         Script(acts=CUTS, plays_s=SHORT_S),
     ),
     "a cluster is renewed when it is heard": (
+        exclusives.TWICE,
         together(
             instead(Leasing, "_note_holders", _whoever_holds_it),
             instead(Leasing, "_wait", _at_once),
         ),
         Script(acts=(*CUTS, "heal"), plays_s=SHORT_S),
     ),
+    "every run of a shard has the same epoch": (
+        guarded.EPOCHS,
+        instead(natives, "_numbered", _one_epoch),
+        Script(acts=("drain", "undrain"), plays_s=SHORT_S),
+    ),
 }
-"""What is wrong -> (the bug, the worlds in which a shard must be seen to run twice)."""
+"""What is wrong -> (the rule that finds it, the bug, the worlds in which it must be found)."""
 SEEDS = (2, 8, 0)
 """In one of these each bug is found."""
 
@@ -67,9 +84,9 @@ def test_no_shard_runs_twice_and_all_run_in_the_end() -> None:
 
 
 @pytest.mark.parametrize("bug", sorted(PLANTS))
-def test_with_a_planted_bug_a_shard_runs_twice(bug: str) -> None:
-    plant, script = PLANTS[bug]
-    assert guarded.campaign(script).catches(exclusives.TWICE, plant, SEEDS)
+def test_a_planted_bug_breaks_its_rule(bug: str) -> None:
+    rule, plant, script = PLANTS[bug]
+    assert guarded.campaign(script).catches(rule, plant, SEEDS)
 
 
 BEHIND_S = 220.0

@@ -1,7 +1,9 @@
 """PinterestJobSet -> ServiceAccount, ConfigMap, claims, and for each range of shards a ConfigMap of
 their files and an Indexed Job.
 
-A container finds its shard as SHARD_BASE + JOB_COMPLETION_INDEX, and the total in SHARD_COUNT.
+A container finds its shard as SHARD_BASE + JOB_COMPLETION_INDEX, and the total in SHARD_COUNT. One
+whose shard may not run twice has FENCE_EPOCH, the seq of the slice that its Job was made for: where
+a shard begins later, in whatever cluster, it is larger.
 """
 
 import re
@@ -19,6 +21,7 @@ from federator.model import names, shards
 from federator.model.shards import Range, Ranges
 
 COMPONENT: Final = "jobset"
+EPOCH: Final = "FENCE_EPOCH"
 LONGEST_POD_NAME: Final = 63
 """The name of a Job, a dash and its highest index form a host name."""
 
@@ -149,6 +152,9 @@ def job_spec(obj: Obj, made_from: Obj, piece: Range, running: int, *, files: str
     """
     low, high = piece
     variables = {"SHARD_BASE": str(low), "SHARD_COUNT": str(ask.count(obj))}
+    if mark is not None and ask.exclusive(obj):
+        # A Job keeps the template that it was made with, so its pods keep their epoch.
+        variables[EPOCH] = str(mark.seq)
     own = parts.own_containers(obj)
     pod = dict(made_from["spec"])
     for field in ("initContainers", "containers"):
