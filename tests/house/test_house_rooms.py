@@ -77,6 +77,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
             "status",
             "renewing",
             "leasing",
+            "standby",
             "resync",
             "offline",
             "hardening",

@@ -126,8 +126,8 @@ def of_cluster(accounts: Iterable[Sight], cluster: str, fleet: str) -> Witnesses
     """What is said of one cluster. Accounts of other clusters than ours say nothing."""
     speaking = [account for account in accounts if account.fleet == fleet]
     return Witnesses(
-        tuple(sorted(short(one.hub) for one in speaking if one.hears(cluster))),
-        tuple(sorted(short(one.hub) for one in speaking if cluster in one.silent)),
+        tuple(sorted(short(account.hub) for account in speaking if account.hears(cluster))),
+        tuple(sorted(short(account.hub) for account in speaking if cluster in account.silent)),
     )
 
 
