@@ -152,7 +152,7 @@ def job_spec(obj: Obj, made_from: Obj, piece: Range, running: int, *, files: str
     """
     low, high = piece
     variables = {"SHARD_BASE": str(low), "SHARD_COUNT": str(ask.count(obj))}
-    if mark is not None and ask.exclusive(obj):
+    if ask.exclusive(obj) and (mark := workloads.read_mark(obj)) is not None:
         # A Job keeps the template that it was made with, so its pods keep their epoch.
         variables[EPOCH] = str(mark.seq)
     own = parts.own_containers(obj)
