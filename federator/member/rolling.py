@@ -336,6 +336,7 @@ class RollUp:
             done_s=max(before.done_s, _latest_s(crons, "lastSuccessfulTime")),
             stopped=all(raw.flag(cron.spec, "suspend") for cron in crons),
         )
+        self._expander.ran(row.key, figures.last_s)
         return {
             "desired": row.verbs.count(row.obj()),
             "ready": copies,

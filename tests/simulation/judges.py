@@ -28,6 +28,7 @@ from tests.simulation.doubts import Doubts
 from tests.simulation.feasibility import POLICIES, Feasibility
 from tests.simulation.gangs import Gangs
 from tests.simulation.invariants import Obj
+from tests.simulation.nativeruns import NativeRuns
 from tests.simulation.once import Once
 from tests.simulation.ordinals import OnePlace
 from tests.simulation.recurrences import Recurrences
@@ -87,7 +88,7 @@ class Judges:
         world.listeners += [self._watch(one) for one in self.watchers]
         self.tombstones = Tombstones()
         self.removals = Removals()
-        self.recurrences = Recurrences()
+        self.recurrences, self.native_runs = Recurrences(), NativeRuns()
         self.gangs = Gangs()
         self.one_place = OnePlace()
         self.feasibility = Feasibility(world)
@@ -145,6 +146,7 @@ class Judges:
             silent=self.silence.judged,
             **self.shard_runs.judged,
             **self.recurrences.judged,
+            **self.native_runs.judged,
             **self.gangs.judged,
             **self.one_place.judged,
             **self.booked.judged,
@@ -245,6 +247,7 @@ class Judges:
             *self.tombstones.breaches(step, now_s),
             *self.removals.breaches(step, now_s),
             *self.recurrences.breaches(step),
+            *self.native_runs.breaches(step),
             *self.gangs.breaches(step),
             *self.one_place.breaches(step),
             *self.feasibility.breaches(step),

@@ -32,6 +32,7 @@ from federator.hub.records.decisions import Record
 from federator.hub.recurring import Recurring
 from federator.hub.status.workload_status import StatusAggregation
 from federator.kinds import registry
+from federator.kinds.cronjob import runs as cron_runs
 from federator.kinds.jobset import ask, natives
 from federator.kinds.training import natives as training
 from federator.kube import errors
@@ -52,7 +53,7 @@ from federator.placement.room.commitments import Commitments
 from federator.placement.selection import filters
 from federator.placement.selection import leaving as engine_leaving
 from federator.sandbox.faults.rows import is_hub
-from tests.simulation import departures, gangs, recurrences
+from tests.simulation import departures, gangs, nativeruns, recurrences
 from tests.simulation import ordinals as numbered
 from tests.simulation.running import Plant
 
@@ -577,6 +578,10 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
     "each cluster counts its ordinals from 0": (
         numbered.TWICE,
         instead(ordinals._Plan, "pieces", numbered.from_zero),
+    ),
+    "the hub goes on deciding what its clusters decide": (
+        nativeruns.ONE_DECIDER,
+        instead(cron_runs, "of_hub", nativeruns.without_end),
     ),
     "a run is recorded and not made": (recurrences.LOST, instead(Recurring, "_make", _only_said)),
     "the Jobs of a gang begin as they are made": (

@@ -42,7 +42,8 @@ OWN: Mapping[str, frozenset[str]] = {
     ),
     "workload Progressing": frozenset({"NewReplicaSetAvailable", "ReplicaSetUpdated"}),
     "recurring Ready": frozenset({"Scheduled", "Suspended", "RunRefused", "NeverRuns"})
-    | {"InvalidSchedule", "UnknownTimeZone"},
+    | {"InvalidSchedule", "UnknownTimeZone", "Native", "HandingOver", "ClustersNotReady"}
+    | {"NameTaken"},
     "recurring Stalled": frozenset({"NeverRuns", "InvalidSchedule", "UnknownTimeZone"}),
     "slice Ready": frozenset({"Ready", "Completed", "Progressing"}),
     "slice Stalled": frozenset({"ProgressDeadlineExceeded"}),
@@ -117,7 +118,8 @@ OWN: Mapping[str, frozenset[str]] = {
         "Orphaned",
         "RemovedAsLost",
     }
-    | {"RunMade", "RunsMissed", "RunRefused", "RunNameTaken"},
+    | {"RunMade", "RunsMissed", "RunRefused", "RunNameTaken"}
+    | {"HandedOver", "TakenBack", "HandoverRefused"},
 }
 """Where -> the reasons that are that place's own."""
 
@@ -144,6 +146,7 @@ MEMBERS = frozenset(
         "NotObserved",
         "FailedIndexes",
         "GangTimedOut",
+        "RunFailed",
     ),
     *(
         "BackoffLimitExceeded",
@@ -214,9 +217,11 @@ ELSEWHERE: Mapping[str, str] = {
                 "Stalled: InvalidSchedule",
                 "Stalled: UnknownTimeZone",
                 "Ready: Suspended",
+                "Ready: NameTaken",
             ),
         )
     },
+    "Event: HandoverRefused": "Nothing refuses the hub a native cron job in these worlds.",
     "Event: RunRefused": "Nothing refuses the hub its runs in these worlds.",
     "Event: RunNameTaken": "Nobody takes the name of a run in these worlds.",
     "slice Stalled: ProgressDeadlineExceeded": (

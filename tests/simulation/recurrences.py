@@ -56,7 +56,10 @@ class Recurrences:
         self._host = self._host or step.clusters["host"]
         if step.clusters["host"] is not self._host:
             return []
-        return list(self._stated(step) if step.kind == CRON else self._made(step))
+        if step.kind == CRON:
+            # Of one that its clusters run too, not all runs are seen here (`nativeruns`).
+            return list(self._stated(step)) if step.obj["metadata"]["name"] == NAME else []
+        return list(self._made(step))
 
     def _made(self, step: Step) -> Iterator[str]:
         owners = raw.objects(step.obj, "metadata", "ownerReferences")

@@ -23,6 +23,7 @@ from tests.simulation import (
     gangs,
     machines,
     mistakes,
+    nativeruns,
     oddities,
     ordinals,
     recurrences,
@@ -155,9 +156,12 @@ class _Author:
         self.backlog = backlog.Backlog(parameters, self.clusters)
         self.duplicates = duplicates.Duplicates(parameters)
         refused = generator(parameters.seed, "unknown projects").randrange(1000) < SOME_PER_MILLE
+        self.by_clusters = True
+        """Whether clusters decide the runs of the cron job that goes to and fro."""
         self.strangers: dict[str, Any] = {} if refused else {"unknownProjects": "Allow"}
         """What accounts say of workloads whose project no account names."""
         self.cron = recurrences.policy(generator(parameters.seed, "cron"))
+        self.native = nativeruns.some(generator(parameters.seed, "native cron"))
         self.gang = gangs.workers(generator(parameters.seed, "gang"))
         self.numbered = ordinals.Numbered(generator(parameters.seed, "ordinals"))
         self.mistakes = mistakes.Mistakes(generator(parameters.seed, "mistakes"), self.clusters)
@@ -172,6 +176,7 @@ class _Author:
         ]
         self.choices += [self.delete, self.recreate, self.suspend]
         self.choices += [self.policy, self.policy] if self.rulings.any else []
+        self.choices += [self.hand_over] * 6 if self.native else []
         self.choices += [self.mistake, self.mistake, self.mistake] if self.mistakes.any else []
         self.choices += (
             [self.jobs, self.slots, self.slots, self.suspend_jobs]
@@ -179,6 +184,14 @@ class _Author:
             else []
         )
         self.choices += [self.profile, self.profile] if _some(parameters, "profiles") else []
+
+    def hand_over(self) -> Action:
+        """The hub decides the runs of the cron job, or its clusters do; after a time in which it was
+        due.
+        """
+        self.by_clusters = not self.by_clusters
+        body = {"spec": {"runs": "Native" if self.by_clusters else "Hub"}}
+        return Action(self.rng.uniform(30.0, 90.0), "patch", *_SWEEP, body)
 
     def begin(self) -> Iterator[Action]:
         if self.quota_cpu:
@@ -198,6 +211,9 @@ class _Author:
         yield self._made(self.rng.choice(NAMES))
         if self.cron:
             yield Action(0.0, "create", *_CRON, recurrences.made(_run(), self.cron))
+        if self.native:
+            body = nativeruns.made(_run(), self.clusters[:2])
+            yield Action(0.0, "create", *_SWEEP, body)
         if self.gang:
             yield Action(0.0, "create", *_GANG, gangs.made(self.gang))
         for kind, name, body in self.numbered.begin(_container("kv:1")):
@@ -251,6 +267,8 @@ class _Author:
         yield from self._moves(backlog.LATE)
         if self.cron:
             yield Action(0.0, "delete", *_CRON)
+        if self.native:
+            yield Action(0.0, "delete", *_SWEEP)
         if self.gang:
             yield Action(0.0, "delete", *_GANG)
         if self.numbered.any:
@@ -458,6 +476,7 @@ class _Author:
 
 
 _GANG = (gangs.KIND, gangs.NAMESPACE, gangs.NAME)
+_SWEEP = (recurrences.CRON, recurrences.NAMESPACE, nativeruns.NAME)
 _CRON = (recurrences.CRON, recurrences.NAMESPACE, recurrences.NAME)
 
 

@@ -18,6 +18,7 @@ from tests.simulation.mutations import MUTATIONS
         ("a fleet without a fitting cluster divides by zero", 1),
         ("slices follow the clusters of an old decision", 8),
         ("a run is recorded and not made", 0),
+        ("the hub goes on deciding what its clusters decide", 83),
         ("the Jobs of a gang begin as they are made", 1),
         ("each cluster counts its ordinals from 0", 0),
     ],

@@ -20,7 +20,7 @@ SOURCES = (
 )
 WORD = re.compile(r"[A-Z][a-z]+(?:[A-Z][a-z]+)+|APINotAvailable")
 NO_REASONS = (
-    frozenset({"SelfSubjectAccessReview", "JobSet", "TrainJob"})
+    frozenset({"SelfSubjectAccessReview", "JobSet", "TrainJob", "CronJob"})
     | frozenset(registry.KINDS)
     | {
         *(

@@ -18,6 +18,7 @@ REFUSED: Final = "RunRefused"
 NATIVE: Final = "Native"
 HANDING_OVER: Final = "HandingOver"
 NAME_TAKEN: Final = "NameTaken"
+NOT_READY: Final = "ClustersNotReady"
 STALLING: Final = frozenset({ask.INVALID, ask.UNKNOWN_ZONE, NEVER})
 """Only a person can resolve these."""
 
@@ -115,8 +116,9 @@ def _native(recurrence: Recurrence, plan: Plan) -> tuple[str, str]:
     if native.ready:
         trouble = f" {native.message}" if native.message else ""
         return NATIVE, f"Each of {where} runs it by itself.{trouble}"
-    why = native.message or "It has not been looked at yet."
-    return native.reason or HANDING_OVER, f"In {where}: {why}"
+    if not native.message:
+        return HANDING_OVER, "Its clusters take over: they have not been chosen yet."
+    return NOT_READY, f"In {where} ({native.reason}): {native.message}"
 
 
 def _summary(ready: Condition, active: int, plan: Plan) -> str:

@@ -88,6 +88,8 @@ class Expander:
         self.verdicts = Verdicts(options)
         self._natives: dict[WorkloadKey, tuple[NativeKey, ...]] = {}
         """What each slice was last expanded to."""
+        self._ran_s: dict[WorkloadKey, int] = {}
+        """Of what the cluster repeats: the newest time that it ran, also before it is reported."""
         self._waiting: dict[NativeKey, set[WorkloadKey]] = {}
         """Slices by the object (kind, namespace, name) that they wait for, or that is in their
         way."""
@@ -209,7 +211,7 @@ class Expander:
     ) -> tuple[tuple[dict[str, Any], ...], list[NativeKey]]:
         """What is wanted for now: CronJobs that have not been told where to begin wait, and are
         named."""
-        seed_s = row.verbs.repeats.seed(row.obj()) if row.verbs.repeats is not None else 0
+        seed_s = self._seed_s(row)
         unseeded = [
             key
             for body in wanted
@@ -224,14 +226,23 @@ class Expander:
         ]
         return tuple(patient), unseeded
 
+    def ran(self, key: WorkloadKey, last_s: int) -> None:
+        """The cluster has run what was due until then, by its CronJob's word."""
+        self._ran_s[key] = max(self._ran_s.get(key, 0), last_s)
+
+    def _seed_s(self, row: SliceRow) -> int:
+        """Up to when all times have had their runs, in epoch seconds; 0 where nobody says so."""
+        if row.verbs.repeats is None:
+            return 0
+        return max(row.verbs.repeats.seed(row.obj()), self._ran_s.get(row.key, 0))
+
     async def _tell(self, row: SliceRow, unseeded: Sequence[NativeKey]) -> None:
         """Tells CronJobs of this slice that wait where to begin. Raises ApiErrors."""
         for key in unseeded:
             native = self._caches.native(key)
             if native is None or native.owner_uid != row.uid or native.deleting:
                 continue
-            assert row.verbs.repeats is not None
-            step = comparing.seeding(native, row.verbs.repeats.seed(row.obj()))
+            step = comparing.seeding(native, self._seed_s(row))
             outcome = await self._applier.apply(step, row.key)
             if outcome.error is not None and not outcome.gone:
                 raise outcome.error
@@ -418,6 +429,7 @@ class Expander:
 
     def _forget(self, key: WorkloadKey) -> None:
         self.results.pop(key, None)
+        self._ran_s.pop(key, None)
         self._restored.pop(key, None)
         self._wait_for(key, frozenset())
         if self._caches.slice(key) is None:

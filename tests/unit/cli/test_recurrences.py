@@ -102,3 +102,31 @@ def test_runs_of_an_earlier_cron_job_of_its_name_are_not_its_own() -> None:
     other = run("202511260130")
     other["metadata"]["ownerReferences"][0]["uid"] = "c-0"
     assert told(cron_job(SEEN), other).endswith("It has no runs now.")
+
+
+def test_what_its_clusters_run_by_themselves_is_told() -> None:
+    owner = {"kind": PCJ.kind, "name": "index", "uid": "c-1", "controller": True}
+    rows = [
+        {"cluster": "east", "activeRuns": 1, "lastScheduleTime": "2025-11-26T02:30:00Z"},
+        {"cluster": "west", "known": False, "suspended": True, "message": "Not heard."},
+    ]
+    native = {
+        "kind": "PinterestNativeCronJob",
+        "metadata": {"name": "index", "namespace": "ads", "uid": "n-1", "ownerReferences": [owner]},
+        "spec": {"cron": {"after": "2025-11-26T01:10:00Z"}},
+        "status": {"clusterStatuses": rows},
+    }
+    obj = cron_job(SEEN, runs="Native")
+    facts = recurrences.facts(PCJ, obj, [], NOW_S, native=native)
+    lines = recurring.text(facts).splitlines()
+    assert lines[5] == (
+        "Its clusters run what is due after 2025-11-26T01:10:00Z by themselves:"
+        " federator explain pncj/index -n ads"
+    )
+    assert [line.split() for line in lines[6:]] == [
+        ["CLUSTER", "ACTIVE", "LAST", "RUN", "LAST", "SUCCESS", "WHY"],
+        ["east", "1", "2025-11-26T02:30:00Z", "-", "-"],
+        ["west", "(not", "heard)", "0", "-", "-", "Not", "heard."],
+    ]
+    other = {**native, "metadata": {"name": "index", "uid": "n-2"}}
+    assert "native" not in recurrences.facts(PCJ, obj, [], NOW_S, native=other)

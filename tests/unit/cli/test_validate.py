@@ -50,6 +50,27 @@ def test_all_problems_of_all_files_are_told_with_their_fields(tmp_path: Path) ->
     assert last == f"{len(told)} problems in 2 objects"
 
 
+SHARED_CLAIM = {
+    "metadata": {"name": "data"},
+    "lifetime": "Shard",
+    "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}},
+}
+
+
+def cron_job(run: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    """A PinterestCronJob that its clusters run by themselves."""
+    work = {"template": {"spec": {"containers": [{"name": "a", "image": "a:1"}]}}, **(run or {})}
+    made = obj("PinterestCronJob")
+    made["spec"] = {
+        "runs": "Native",
+        "schedule": "0 * * * *",
+        "concurrencyPolicy": "Forbid",
+        "jobTemplate": {"spec": work},
+        **spec,
+    }
+    return made
+
+
 CROSS = {
     "a door to no port": (
         obj("PinterestService", loadBalancers=[{"port": 80}]),
@@ -62,6 +83,26 @@ CROSS = {
     "an ordinal in every cluster": (
         obj("PinterestStatefulSet", placement={"division": {"strategy": "Duplicate"}}),
         "each ordinal runs once",
+    ),
+    "a native cron job without a bound": (
+        cron_job(concurrencyPolicy="Allow"),
+        "concurrencyPolicy is Forbid or Replace",
+    ),
+    "a native cron job that may never run": (
+        cron_job(startingDeadlineSeconds=9),
+        "startingDeadlineSeconds is at least 10",
+    ),
+    "a native cron job whose runs are exclusive": (
+        cron_job({"execution": "Exclusive"}),
+        "execution Exclusive and guard have no meaning",
+    ),
+    "a native cron job that is divided": (
+        cron_job({"placement": {"division": {"maxPerCluster": 2}}}),
+        "placement.division and placement.spread have no meaning",
+    ),
+    "a native cron job whose claims outlive a run": (
+        cron_job({"volumeClaimTemplates": [SHARED_CLAIM]}),
+        "would be shared by all runs",
     ),
     "a slice on the host": (
         obj("PinterestService", slice={"fleet": "f", "workloadUID": "u", "cluster": "a", "seq": 1}),
