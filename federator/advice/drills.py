@@ -21,8 +21,9 @@ def of_one(situation: Situation, loss: Loss, a_minute: int) -> Outcome:
     """What one loss would come to. Clusters that are being emptied take nothing."""
     entries = holders(situation, loss.clusters)
     tiers = {entry.key: entry.ask.tier for entry in entries}
-    rehearsed = rehearse(situation, entries, loss.clusters)
-    return drill.outcome(loss, rehearsed, tiers, a_minute)
+    tally = drill.Tally(loss)
+    tally.add(rehearse(situation, entries, loss.clusters), tiers)
+    return tally.outcome(a_minute)
 
 
 def holders(situation: Situation, clusters: Collection[str]) -> list[Entry]:

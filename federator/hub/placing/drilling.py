@@ -13,6 +13,7 @@ from federator.hub.cache.state import HubState
 from federator.hub.placing.placer import Placing
 from federator.kube.clock import Clock
 from federator.model.ask import Tier
+from federator.model.names import WorkloadKey
 from federator.scheduling import drill, evacuation
 from federator.scheduling.drill import Loss, Outcome
 from federator.scheduling.entry import Entry
@@ -66,39 +67,49 @@ class Drilling:
             log.info("drilled", extra={"cluster": loss.name, "unplaceable": lacking, "before": was})
 
     async def outcome(self, loss: Loss) -> Outcome:
-        """What this loss would come to, on the fleet as it is now."""
+        """What this loss would come to, on the fleet as it is now. A workload is looked at when its
+        turn comes, so that a hundred thousand of them are not kept until then."""
         snapshot, commitments = self._state.snapshot(self._clock), self._state.commitments.copy()
         numbers = itertools.count(self._state.issued + 1)
-        entries = drill.in_order(await self._entries(frozenset(loss.clusters)))
-        rehearsed = []
-        for start in range(0, len(entries), CHUNK):
-            rehearsed += evacuation.rehearse(
-                entries[start : start + CHUNK],
-                snapshot,
-                commitments,
-                loss.clusters,
-                numbers.__next__,
+        holders = await self._holders(frozenset(loss.clusters))
+        tally = drill.Tally(loss)
+        for start in range(0, len(holders), CHUNK):
+            chunk = map(self._entry, holders[start : start + CHUNK])
+            entries = [entry for entry in chunk if entry is not None]
+            tally.add(
+                evacuation.rehearse(
+                    entries, snapshot, commitments, loss.clusters, numbers.__next__
+                ),
+                {entry.key: entry.ask.tier for entry in entries},
             )
             await asyncio.sleep(REST_S)
-        tiers = {entry.key: entry.ask.tier for entry in entries}
-        a_minute = self._state.options.evacuated_copies_a_minute
-        return drill.outcome(loss, rehearsed, tiers, a_minute)
+        return tally.outcome(self._state.options.evacuated_copies_a_minute)
 
-    async def _entries(self, clusters: frozenset[str]) -> list[Entry]:
-        entries: list[Entry] = []
+    async def _holders(self, clusters: frozenset[str]) -> list[WorkloadKey]:
+        """Who has anything in these clusters, in the order of an evacuation."""
+        ranked = []
         for number, record in enumerate(list(self._state.records.values()), 1):
             if number % (64 * CHUNK) == 0:
                 await asyncio.sleep(0)
             workload = self._state.workloads.get(record.key)
-            if workload is None or workload.uid != record.workload_uid or workload.deleting:
+            if workload is None or workload.ask is None or clusters.isdisjoint(record.clusters):
                 continue
-            if clusters.isdisjoint(record.clusters):
-                continue
-            ask = self._placing.asked(workload)
-            if ask is not None and not ask.suspended:
-                standing, refused = self._placing.as_now(workload), self._state.refusal(workload)
-                entries.append(Entry(ask=ask, standing=standing, refused=refused))
-        return entries
+            if workload.uid == record.workload_uid:
+                ask = workload.ask
+                ranked.append(drill.order(record.key, ask.tier, ask.priority))
+        ranked.sort()
+        return [key for _, key in ranked]
+
+    def _entry(self, key: WorkloadKey) -> Entry | None:
+        """One of them as it is now; None when there is nothing to move any more."""
+        workload = self._state.workloads.get(key)
+        if workload is None or workload.deleting or self._state.record_of(workload) is None:
+            return None
+        ask = self._placing.asked(workload)
+        if ask is None or ask.suspended:
+            return None
+        standing, refused = self._placing.as_now(workload), self._state.refusal(workload)
+        return Entry(ask=ask, standing=standing, refused=refused)
 
     def _publish(self) -> None:
         if self._state.metrics is None:
