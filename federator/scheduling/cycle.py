@@ -157,7 +157,7 @@ def run(
     """
     ledger = commitments.open(snapshot)
     turns = {(key := entry.ask.key): _turn(entry, key) for entry in heads}
-    claims = [entry for key, entry in queue.claims.items() if key not in turns]
+    claims = list(queue.claims.values())
     staged = stage.run(heads, commitments, ledger, claims, pace.budgets)
     terms = preempting.Terms(ledger.tree, snapshot.as_of, pace)
     leaving = preempting.turns(staged, turns, commitments, others, terms)

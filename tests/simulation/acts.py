@@ -37,6 +37,8 @@ class Actor(enum.Enum):
 
     TENANT = "tenant"
     MEMBER = "member"
+    NOBODY = "nobody"
+    """A fault, whose moment is chosen."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from tests.simulation.mutations import MUTATIONS
 from tests.simulation.numbered import NUMBERED
 from tests.simulation.planting import PLANTED
 from tests.simulation.running import Plant
+from tests.simulation.unguaranteed import UNGUARANTEED
 from tests.simulation.unreleased import UNRELEASED
 from tests.simulation.unruled import UNRULED
 from tests.simulation.unseen import UNSEEN
@@ -26,6 +27,7 @@ CONTROLS: Mapping[str, tuple[str, Plant]] = {
     **MUTATIONS,
     **CREDULOUS,
     **NUMBERED,
+    **UNGUARANTEED,
     **UNRELEASED,
     **UNRULED,
     **UNSEEN,

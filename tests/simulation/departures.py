@@ -16,7 +16,7 @@ from federator.model.decision import Share
 from federator.model.kubernetes import taints
 from federator.model.kubernetes.taints import Effect
 from federator.model.shards import Ranges
-from tests.simulation.invariants import Obj
+from tests.simulation.invariants import Obj, left
 
 NAME = "2 nobody leaves for nowhere"
 BEYOND = 1 << 30
@@ -41,10 +41,11 @@ def breaches(  # noqa: PLR0917 what a decision was made from
         done = ((wanted, BEYOND),)
     now = {share.cluster: _runs(share, done) for share in facts.shares}
     everywhere = policy.division.strategy is Strategy.DUPLICATE
-    if 0 < each == wanted and not everywhere:
+    if 0 < each == wanted and not everywhere and not left(before, facts):
         yield from _of_each(now, before, policy, members, each)
     ran = sum(_runs(share, done) for share in before.shares)
     enough = wanted if everywhere else min(wanted, ran)
+    enough -= left(before, facts)  # whether they might is for `contested` and `reclaimrules`
     if sum(now.values()) >= enough and not (everywhere and facts.terms.shortfall):
         return
     for share in before.shares:

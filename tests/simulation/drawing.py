@@ -30,6 +30,14 @@ way as room.
 TWO_KINDS_PER_MILLE = 250
 """Of all worlds, so many have machines of two kinds. Drawn in the same way."""
 
+SOME_PER_MILLE = 300
+"""So many seeds have profiles, and so many do more to job sets than make and delete them."""
+CONTEST_PER_MILLE = 250
+"""Of all worlds without profiles, so many have accounts that take back what they lend, and gangs (`contest`). Drawn
+in the same way."""
+HALF_DONE_SHARE = 0.8
+"""Of those, in such a part something goes wrong while somebody leaves or a gang begins."""
+
 SHORTAGE_PER_MILLE = 40
 """Of all worlds, so many have hubs that run out of descriptors. Drawn in the same way."""
 
@@ -89,6 +97,8 @@ class Parameters:
     """Whether machines differ, and some pods ask for one kind of them (`machines`)."""
     backlog: bool = False
     """Whether job sets queue for a tight quota (`backlog`)."""
+    contest: bool = False
+    """Whether accounts lend and take back, and gangs begin (`contest`)."""
     patient: bool = False
     """Whether every episode runs its course after the script; otherwise all are healed at its end.
     """
@@ -108,7 +118,8 @@ class Parameters:
         turns = " ".join(turn.text() for turn in self.turns)
         return (
             f"seed {self.seed}: {self.hubs} hubs, {self.members} members of {self.nodes} nodes"
-            f"{' of two kinds' if self.two_kinds else ''}{', with a backlog' if self.backlog else ''},"
+            f"{' of two kinds' if self.two_kinds else ''}{', with a backlog' if self.backlog else ''}"
+            f"{', with a contest' if self.contest else ''},"
             f" {self.steps} actions"
             f" with pauses up to {self.pause_s:g} s, restarts within {self.restart_s:g} s, "
             f"quota of {self.quota_cpu}"
@@ -156,6 +167,7 @@ def draw(seed: int, only: Collection[str] = ()) -> Parameters:
         turns=tuple(_turns(seed, rng, only, within_s=steps * pause_s / 2 + 5.0)),
         two_kinds=two_kinds(generator(seed, "machines")),
         backlog=has_backlog(seed),
+        contest=has_contest(seed),
         patient=rng.random() < 0.5,
     )
 
@@ -168,6 +180,13 @@ def two_kinds(rng: random.Random) -> bool:
 def has_backlog(seed: int) -> bool:
     """Whether job sets queue for a tight quota in the world of a seed."""
     return generator(seed, "backlog").randrange(1000) < BACKLOG_PER_MILLE
+
+
+def has_contest(seed: int) -> bool:
+    """Whether accounts lend and take back in the world of a seed. Not where profiles make copies
+    larger: that is an edit, for which nobody leaves."""
+    drawn = generator(seed, "contest").randrange(1000) < CONTEST_PER_MILLE
+    return drawn and generator(seed, "profiles").randrange(1000) >= SOME_PER_MILLE
 
 
 def _turns(seed: int, rng: random.Random, only: Collection[str], *, within_s: float) -> list[Turn]:
@@ -189,6 +208,9 @@ def _turns(seed: int, rng: random.Random, only: Collection[str], *, within_s: fl
     short = generator(seed, "shortage")
     if not only and short.randrange(1000) < SHORTAGE_PER_MILLE:
         found.append(_turn(short, table.SHORTAGE, within_s))
+    half = generator(seed, "half done")
+    if has_contest(seed) and half.random() < HALF_DONE_SHARE:
+        found += [_turn(half, hostile.HALF_DONE, within_s) for _ in range(half.randint(1, 2))]
     acting = generator(seed, "hostile")
     acts = [_turn(acting, name, within_s) for name in hostile.drawn(acting, only)]
     return [*sorted(found, key=lambda turn: (turn.start_s, turn.fault)), *acts]

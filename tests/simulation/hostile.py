@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 
 from federator.sandbox.faults import table
 from federator.sandbox.faults.rows import Episode
-from tests.simulation import liars, tenants
+from tests.simulation import halfdone, liars, tenants
 from tests.simulation.acts import Act
 
 HOSTILE_PER_MILLE = 300
@@ -20,9 +20,12 @@ HOSTILE_PER_MILLE = 300
 ACTS_MOST = 2
 
 ACTS: Mapping[str, Act] = {row.name: row for row in (*tenants.ROWS, *liars.ROWS)}
-EVENTS: Mapping[str, Episode | Act] = {**table.EPISODES, **ACTS}
+HALF_DONE = halfdone.ROW.name
+EVENTS: Mapping[str, Episode | Act] = {**table.EPISODES, **ACTS, HALF_DONE: halfdone.ROW}
 """Everything that a turn of the nemesis may be, by name."""
-NUMBERS: Mapping[str, str] = {name: row.number for name, row in {**table.FAULTS, **ACTS}.items()}
+NUMBERS: Mapping[str, str] = {
+    name: row.number for name, row in {**table.FAULTS, **ACTS, HALF_DONE: halfdone.ROW}.items()
+}
 """Everything that a campaign counts -> its number in the list of faults or, of acts, of invariants.
 """
 

@@ -434,6 +434,14 @@ def _named(obj: Obj) -> set[str]:
     return {row["cluster"] for row in (obj.get("status") or {}).get("clusterStatuses") or ()}
 
 
+def left(old: DecisionFacts, new: DecisionFacts) -> int:
+    """Copies that left for another workload by this decision."""
+    gone, had = new.terms.preempted, old.terms.preempted
+    if gone is None:
+        return 0
+    return max(gone.copies - (had.copies if had is not None and had.by == gone.by else 0), 0)
+
+
 EVACUATIONS = ("drain of ", "failover from ", "failback to ")
 """How causes begin for which copies leave a cluster, or go back to one."""
 
@@ -477,7 +485,7 @@ def minimal_movement(step: Step) -> Iterator[str]:
         if share.count < floor
     )
     held, slices = (
-        old.terms.held + sum(copies for copies in raised if copies > 0),
+        old.terms.held + sum(copies for copies in raised if copies > 0) + left(old, new),
         _slices(step, old),
     )
     if not any(share.cluster in slices for share in old.shares):

@@ -24,6 +24,7 @@ from tests.simulation.availability import Availability
 from tests.simulation.booked import Booked
 from tests.simulation.bulkhead import Bulkhead
 from tests.simulation.charges import Charges
+from tests.simulation.contested import Contested
 from tests.simulation.doubts import Doubts
 from tests.simulation.feasibility import POLICIES, Feasibility
 from tests.simulation.gangs import Gangs
@@ -90,6 +91,7 @@ class Judges:
         self.removals = Removals()
         self.recurrences, self.native_runs = Recurrences(), NativeRuns()
         self.gangs = Gangs()
+        self.contested = Contested(world)
         self.one_place = OnePlace()
         self.feasibility = Feasibility(world)
         self.respect = Respect()
@@ -148,6 +150,7 @@ class Judges:
             **self.recurrences.judged,
             **self.native_runs.judged,
             **self.gangs.judged,
+            **self.contested.judged,
             **self.one_place.judged,
             **self.booked.judged,
         )
@@ -249,6 +252,7 @@ class Judges:
             *self.recurrences.breaches(step),
             *self.native_runs.breaches(step),
             *self.gangs.breaches(step),
+            *self.contested.breaches(step, now_s),
             *self.one_place.breaches(step),
             *self.feasibility.breaches(step),
             *self.respect.breaches(step),

@@ -308,7 +308,6 @@ ELSEWHERE: Mapping[str, str] = {
     "workload ProjectRefused: NotAllowed": (
         "No workload of these worlds names a project that no quota has."
     ),
-    "workload Reclaiming: NoticeGiven": "No quota of these worlds takes anything back.",
     "anywhere: IdentityNotAllowed": (
         "No workload of these worlds names an account, a role or a class of its own."
     ),
@@ -329,7 +328,9 @@ ELSEWHERE: Mapping[str, str] = {
             "ProgressDeadlineExceeded",
         )
     },
-    "anywhere: GangTimedOut": "Drawn gangs are small: a scheduler binds them whole.",
+    "anywhere: GangTimedOut": (
+        "Of a few worlds somebody else's pods take the room of a gang, and not all for long enough."
+    ),
     "anywhere: SuccessCriteriaMet": "For carried Jobs, which are not a kind of workload yet.",
     "anywhere: CompletionsReached": "For carried Jobs, which are not a kind of workload yet.",
     "anywhere: NoLoadBalancer": "No service of these worlds asks for a load balancer.",

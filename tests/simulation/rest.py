@@ -207,6 +207,7 @@ def nothing_withheld(world: World) -> Iterator[str]:
     for facts in found:
         if (
             facts.terms.reason not in FULL
+            or "workloads at a time" in facts.terms.message
             or facts.terms.shape is None
             or facts.terms.unit is not Unit.REPLICAS
         ):

@@ -20,7 +20,7 @@ from federator.model import names
 from federator.model.steps import ObjectRef
 from federator.sandbox import virtual_time
 from federator.sandbox.faults.lives import keeper
-from tests.simulation import guard, invariants, rest, rulings, script
+from tests.simulation import guard, halfdone, invariants, rest, rulings, script
 from tests.simulation.drawing import Parameters, draw, generator
 from tests.simulation.judges import Judges
 from tests.simulation.nemesis import Nemesis
@@ -147,7 +147,9 @@ class Run:
         """The whole run."""
         world = self.world
         await world.start()
-        await script.open_namespaces(world.host)
+        await script.open_namespaces(
+            world.host, *([halfdone.NAMESPACE] if self.parameters.contest else [])
+        )
         await world.plant()
         self.nemesis.start()
         for action in self.script:
@@ -192,7 +194,10 @@ class Run:
 
     def _contended(self) -> bool:
         limited = (
-            bool(self.parameters.quota_cpu) or self.parameters.two_kinds or self.parameters.backlog
+            bool(self.parameters.quota_cpu)
+            or self.parameters.two_kinds
+            or self.parameters.backlog
+            or self.parameters.contest
         )
         return limited or rulings.bind([action.body for action in self.script])
 
@@ -257,7 +262,7 @@ class Run:
         found = [f"10 settles: {text}" for text in self.world.unsettled()] + rest.breaches(
             self.world
         )
-        found += self.judges.charges.at_rest()
+        found += [*self.judges.charges.at_rest(), *self.judges.contested.at_rest()]
         if found:
             raise Broken(self.parameters, found, self.world.story)
 

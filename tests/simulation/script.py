@@ -19,8 +19,10 @@ from federator.kube.client import Client
 from federator.model.steps import ObjectRef
 from tests.simulation import (
     backlog,
+    contest,
     duplicates,
     gangs,
+    halfdone,
     machines,
     mistakes,
     nativeruns,
@@ -29,7 +31,7 @@ from tests.simulation import (
     recurrences,
     rulings,
 )
-from tests.simulation.drawing import Parameters, generator
+from tests.simulation.drawing import SOME_PER_MILLE, Parameters, generator
 
 SERVICE, JOBSET, DEPLOYMENT = "PinterestService", "PinterestJobSet", "Deployment"
 NAMES: tuple[tuple[str, str, str], ...] = (
@@ -43,8 +45,6 @@ NAMES: tuple[tuple[str, str, str], ...] = (
 NAMESPACES = ("ads", "feed")
 """Those with policies and accounts."""
 PROFILE = "RuntimeProfile"
-SOME_PER_MILLE = 300
-"""So many seeds have profiles, and so many do more to job sets than make and delete them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Action:
 
 async def perform(action: Action, host: Client) -> None:
     """Does it. The user's own connection has no faults."""
-    if action.namespace == ordinals.NAMESPACE:
+    if action.namespace in (ordinals.NAMESPACE, halfdone.NAMESPACE):
         with contextlib.suppress(errors.NotFound):  # a fault may have taken it
             await _done(action, host)
         return
@@ -101,8 +101,8 @@ def whole(action: Action) -> dict[str, Any]:
     }
 
 
-async def open_namespaces(host: Client) -> None:
-    for name in (*NAMESPACES, ordinals.NAMESPACE):
+async def open_namespaces(host: Client, *more: str) -> None:
+    for name in (*NAMESPACES, ordinals.NAMESPACE, *more):
         ref = ObjectRef("v1", "namespaces", "", name, "Namespace")
         try:
             await host.create(
@@ -155,6 +155,7 @@ class _Author:
         self.choosy = machines.Choosy(parameters)
         self.backlog = backlog.Backlog(parameters, self.clusters)
         self.duplicates = duplicates.Duplicates(parameters)
+        self.contest = contest.Contest(parameters)
         refused = generator(parameters.seed, "unknown projects").randrange(1000) < SOME_PER_MILLE
         self.by_clusters = True
         """Whether clusters decide the runs of the cron job that goes to and fro."""
@@ -209,6 +210,10 @@ class _Author:
             more = {} if self.tree else self.strangers
             yield Action(0.0, "create", "FederatedQuota", "", "feed", {"spec": {**spec, **more}})
         yield self._made(self.rng.choice(NAMES))
+        for name, body in self.contest.accounts():
+            yield Action(0.0, "create", "FederatedQuota", "", name, body)
+        for move in self.contest.begin():
+            yield _contested(0.0, move)
         if self.cron:
             yield Action(0.0, "create", *_CRON, recurrences.made(_run(), self.cron))
         if self.native:
@@ -255,7 +260,8 @@ class _Author:
             for body in self.numbered.moves()
         ]
         duplicates = (*self.duplicates.begin(), *self.duplicates.moves())
-        return [*(Action(*move) for move in duplicates), *scales]
+        contested = [_contested(self.pause_s, move) for move in self.contest.moves()]
+        return [*(Action(*move) for move in duplicates), *scales, *contested]
 
     def next(self) -> Action:
         while True:
@@ -271,6 +277,8 @@ class _Author:
             yield Action(0.0, "delete", *_SWEEP)
         if self.gang:
             yield Action(0.0, "delete", *_GANG)
+        for move in self.contest.end():
+            yield _contested(0.0, move)
         if self.numbered.any:
             yield Action(0.0, "delete", ordinals.STATEFUL, ordinals.NAMESPACE, "kv")
             yield Action(0.0, "delete", ordinals.DAEMON, ordinals.NAMESPACE, "agent")
@@ -478,6 +486,11 @@ class _Author:
 _GANG = (gangs.KIND, gangs.NAMESPACE, gangs.NAME)
 _SWEEP = (recurrences.CRON, recurrences.NAMESPACE, nativeruns.NAME)
 _CRON = (recurrences.CRON, recurrences.NAMESPACE, recurrences.NAME)
+
+
+def _contested(pause_s: float, move: contest.Move) -> Action:
+    what, kind, name, body = move
+    return Action(pause_s, what, kind, halfdone.NAMESPACE, name, body)
 
 
 def _run() -> dict[str, Any]:

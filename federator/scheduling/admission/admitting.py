@@ -8,7 +8,7 @@ for what its victims leave: it is admitted when that is seen free.
 """
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -65,6 +65,9 @@ class Round:
     """uid -> who was told to leave in this round."""
     spared: dict[str, list[Holder]] = field(default_factory=dict)
     """Leaf -> what does not leave now, by disruption budgets."""
+    claiming: Set[str] = frozenset()
+    """uids of those for whom others have left: what is free is theirs first, whatever the order.
+    Those who left would else have it back, and leave again, for ever."""
     slowed: set[str] = field(default_factory=set)
     """Leaves for which more would leave but for those budgets."""
 
@@ -186,6 +189,12 @@ class Round:
         return assignment, self._victims(winner) or self._beyond_budgets(want, winner)
 
     def _next(self, nominees: Sequence[_Nominee]) -> _Nominee:
+        if claiming := [
+            nominee
+            for nominee in nominees
+            if nominee.uid in self.claiming and nominee.assignment.mode is Mode.FREE
+        ]:
+            return min(claiming, key=self._rank)
         if not self.fair:
             return min(nominees, key=self._rank)
         shares = {nominee.uid: self._shares(nominee) for nominee in nominees}

@@ -157,20 +157,25 @@ def _unsafe(entry: Entry) -> bool:
 
 
 def shrunk(entry: Entry, leaves: Leaves) -> Ask:
-    """What is left of the ask when so many copies leave: of a job set fewer shards run at once."""
+    """What is left of the ask when so many copies leave: of a job set fewer shards run at once. Of
+    one that holds more than it asks for now, these leave first."""
     ask, done = entry.ask, entry.standing.done
     held = sum(copies_of(remaining(holding, done)) for holding in entry.standing.held)
-    if leaves.whole or (ask.unit is Unit.SHARDS and leaves.copies >= min(held, ask.slots)):
+    left = max(held - leaves.copies, 0)
+    if leaves.whole or (ask.unit is Unit.SHARDS and not left):
         return replace(ask, suspended=True)
     if ask.unit is Unit.SHARDS:
-        return replace(ask, slots=min(held, ask.slots) - leaves.copies)
-    return replace(ask, count=max(min(held, ask.count) - leaves.copies, 0))
+        return replace(ask, slots=min(left, ask.slots))
+    return replace(ask, count=min(left, ask.count))
 
 
 def where(entry: Entry, leaves: Leaves) -> Entry:
     """The entry under which copies leave the clusters in which they are to: these may keep the rest
-    of theirs."""
+    of theirs. What a former policy gave each cluster beyond the count does not stay."""
     standing, held = entry.standing, dict[str, int]()
+    if standing.recorded is not None and standing.recorded.per_cluster:
+        standing = replace(standing, recorded=replace(standing.recorded, per_cluster=0))
+        entry = replace(entry, standing=standing)
     for holding in standing.held:
         held[holding.cluster] = copies_of(remaining(holding, standing.done))
     most = {name: held.get(name, 0) - copies for name, copies in leaves.clusters.items()}

@@ -74,9 +74,10 @@ def run(
 ) -> Staged:
     """Judges the entries of all managed trees. Reads the ledger; charges nothing.
 
-    `claims`: those for which others have left already and whose own turn is yet to come. They are
-    judged beside the others, so that what was freed for them is not taken by whoever is due first,
-    as who has just left would be; nobody leaves for them again now. `spare`: what workloads allow
+    `claims`: those for which others have left already, and which have not had their turn since.
+    They are judged before the others, also where their turn is yet to come, so that what was freed
+    for them is not taken by whoever is due first, or first in the order, as who has just left would
+    be; nobody leaves now for those that are not due. `spare`: what workloads allow
     to leave of them at once.
     """
     staged = Staged()
@@ -84,7 +85,10 @@ def run(
         return staged
     tree = ledger.tree
     judged: dict[tuple[str, Tier], dict[str, Entry]] = {}
-    for entry in (*entries, *claims):
+    due = {entry.ask.uid for entry in entries}
+    beside = [entry for entry in claims if entry.ask.uid not in due]
+    claiming = frozenset(entry.ask.uid for entry in claims)
+    for entry in (*entries, *beside):
         charged = tree.charged(entry.ask.project)
         if len(charged) != 1 or not _growing(entry):
             continue
@@ -96,9 +100,11 @@ def run(
         if managed(tree, root):
             judged.setdefault((root, entry.ask.tier), {})[entry.ask.uid] = entry
     for (root, tier), heads in sorted(judged.items()):
-        _Tree(root, tier, heads, commitments, ledger, spare=spare).run(staged)
-    claiming = {entry.ask.uid for entry in claims}
-    staged.leaving = [leaves for leaves in staged.leaving if leaves.by.uid not in claiming]
+        contest = _Tree(root, tier, heads, commitments, ledger, spare=spare)
+        contest.round.claiming = claiming
+        contest.run(staged)
+    others = {entry.ask.uid for entry in beside}
+    staged.leaving = [leaves for leaves in staged.leaving if leaves.by.uid not in others]
     return staged
 
 

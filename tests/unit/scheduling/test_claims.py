@@ -12,6 +12,7 @@ from federator.model.fleet import (
     Commitment,
     FleetSnapshot,
     NodeRow,
+    Ordering,
     Preemption,
     QuotaAccount,
     Take,
@@ -100,6 +101,25 @@ def test_who_is_due_before_the_winner_does_not_take_what_was_freed(first: Ask) -
     assert decided.decision.message, "it is told why"
     federation.turn(API)
     assert federation.copies(API) == 5
+
+
+@pytest.mark.parametrize("ordering", [*Ordering, None])
+@pytest.mark.parametrize("priority", [0, 100])
+def test_who_left_does_not_have_it_back_by_the_order(
+    ordering: Ordering | None, priority: int
+) -> None:
+    """Both are due, and who left is older, and of a higher priority: it would leave again."""
+    accounts = (replace(ACCOUNTS[0], ordering=ordering), *ACCOUNTS[1:])
+    web = replace(WEB, priority=priority, created_s=1.0)
+    api = replace(API, created_s=9.0)
+    federation = Federation(web, api, snapshot=replace(ROOMY, quotas=accounts))
+    federation.turn(web)
+    federation.turn(api)
+    assert [federation.copies(ask) for ask in (web, api)] == [15, 0]
+
+    federation.turn(web, api)
+
+    assert [federation.copies(ask) for ask in (web, api)] == [15, 5]
 
 
 def test_nobody_leaves_a_second_time_for_a_claim() -> None:
@@ -284,3 +304,15 @@ def test_beyond_its_guarantee_it_takes_the_room_of_idle_work_only() -> None:
     )
     federation.turn(many)
     assert federation.copies(BULK) == 4, "for the one copy that is guaranteed"
+
+
+def test_who_has_just_been_scaled_down_does_not_leave_twice() -> None:
+    """It holds 20 and asks for 17 by now: 5 leave for another, and 3 of them leave anyway."""
+    fewer = replace(WEB, count=17, slots=17, generation=2)
+    federation = Federation(WEB, API)
+    federation.turn(WEB)
+    federation.asks[WEB.key] = fewer
+
+    federation.turn(API)
+
+    assert federation.copies(WEB) == 15

@@ -1,0 +1,167 @@
+"""A fault at a chosen moment: somebody has been told to leave and is still there, or a gang has been
+released and does not run as a whole yet.
+
+Which fault: the leader is killed, a member falls silent, decisions are refused with conflicts, or
+somebody else's pods take the room that the gang was to have.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from federator.api import raw
+from federator.model.steps import ObjectRef
+from federator.sandbox.faults import boxes
+from federator.sandbox.faults.episodes import guests
+from federator.sandbox.faults.links import Cut
+from federator.sandbox.faults.requests import CannedResponse, refusal
+from federator.sandbox.faults.rows import is_hub, plural_of
+from tests.simulation.acts import Act, Actor
+from tests.simulation.invariants import Obj, all_of
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+NAMESPACE: Final = "arena"
+"""Where those workloads are (`contest`)."""
+GANG: Final = "PinterestTrainingJob"
+POD_CPU: Final = "500m"
+"""Of each of its pods."""
+NAME: Final = "while-half-done"
+LOOKS_S: Final = 0.2
+HOW: Final = ("leader", "leader", "member", "conflicts", "room", "room")
+CONFLICTS: Final = 6
+RELEASED: Final = "Released"
+
+
+@contextlib.asynccontextmanager
+async def while_half_done(world: "World", rng: random.Random) -> AsyncIterator[None]:
+    """Waits for the moment beside what goes on; it is over when this is left."""
+    strike = _Strike(world, rng)
+    task = asyncio.create_task(strike.run(), name="while half done")
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        await strike.over()
+
+
+class _Strike:
+    def __init__(self, world: "World", rng: random.Random) -> None:
+        self.world, self.rng = world, rng
+        self.known = set(self._leavings())
+        self.how = rng.choice(HOW)
+        self._severed: list[tuple[str, str]] = []
+        self._taken: list[tuple[str, ObjectRef]] = []
+        self._standing = contextlib.ExitStack()
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(LOOKS_S)
+            if self.how != "room" and (left := set(self._leavings()) - self.known):
+                await self._befall(sorted(left)[0][1])
+                return
+            if (cluster := next(self._beginnings(), "")) and self.how not in ("conflicts",):
+                await self._befall(cluster)
+                return
+
+    def _leavings(self) -> Iterator[tuple[str, str]]:
+        """(decision and its number, a cluster of it) of those that left for others."""
+        for obj in all_of(self.world.federation.host, "PlacementDecision"):
+            meta, spec = obj["metadata"], obj["spec"]
+            if meta["namespace"] == NAMESPACE and raw.mapping(spec, "preempted"):
+                clusters = [raw.text(share, "cluster") for share in raw.objects(spec, "shares")]
+                yield f"{meta['name']} {spec['seq']}", (clusters or self.world.members)[0]
+
+    def _beginnings(self) -> Iterator[str]:
+        """The clusters in which a gang is being released."""
+        for cluster in self.world.members:
+            for obj in all_of(self.world.federation.members[cluster], GANG):
+                here = obj["metadata"]["namespace"] == NAMESPACE
+                if here and (self.how == "room" or _is_released(obj)):
+                    yield cluster
+
+    async def _befall(self, cluster: str) -> None:
+        world = self.world
+        world.say(f"{'nemesis':12} strikes while something is half done: {self.how} {cluster}")
+        match self.how:
+            case "leader":
+                if not (leader := world.leader()):
+                    return
+                world.kill(leader)
+            case "member":
+                for hub in world.hubs:
+                    await world.links.sever(hub, cluster, Cut.SILENT)
+                    self._severed.append((hub, cluster))
+            case "conflicts":
+                left = iter(range(CONFLICTS))
+                box = boxes.answering(
+                    lambda sending: (
+                        is_hub(sending.process)
+                        and sending.request.method == "PUT"
+                        and plural_of(sending.request.path)[0] == "placementdecisions"
+                        and next(left, None) is not None
+                    ),
+                    _conflict,
+                )
+                self._standing.enter_context(world.boxes.standing(box))
+            case _:
+                await self._take_room(cluster)
+        world.happened(NAME)
+
+    async def _take_room(self, cluster: str) -> None:
+        """Somebody's pods, each with what a pod of the gang asks for, and of higher priority: until
+        little is left."""
+        world = self.world
+        served = world.federation.members[cluster]
+        nodes = served.store.items(served.registry.get("", "nodes"))
+        cpus = sum(int(node.obj["status"]["allocatable"]["cpu"]) for node in nodes)
+        used = sum(
+            1
+            for pod in served.store.items(served.registry.get("", "pods"))
+            if pod.obj["spec"].get("nodeName")
+        )
+        for number in range(max(2 * cpus - used - self.rng.randint(1, 3), 0)):
+            name = f"crowd-{number:03}-{self.rng.randrange(1 << 20)}"
+            ref = ObjectRef("v1", "pods", "default", name, "Pod")
+            await world.member(cluster).create(ref, _body(ref))
+            self._taken.append((cluster, ref))
+
+    async def over(self) -> None:
+        self._standing.close()
+        for hub, cluster in self._severed:
+            self.world.links.heal(hub, cluster, Cut.SILENT)
+        for cluster, ref in self._taken:
+            await guests.drop(self.world, cluster, ref)
+
+
+def _conflict() -> CannedResponse:
+    return refusal(409, "Conflict", "the object has been modified")
+
+
+def _is_released(obj: Obj) -> bool:
+    return raw.text(obj, "status", "gang", "phase") == RELEASED
+
+
+def _body(ref: ObjectRef) -> dict[str, Any]:
+    requests = {"cpu": POD_CPU}
+    container = {"name": "app", "image": "theirs:1", "resources": {"requests": requests}}
+    meta = {"name": ref.name, "namespace": ref.namespace}
+    spec = {"containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+ROW: Final = Act(
+    NAME,
+    Actor.NOBODY,
+    "7",
+    "the leader killed, a member silent, conflicts, or the room taken, while somebody leaves or a"
+    " gang begins",
+    "links are well, and the pods of others go",
+    while_half_done,
+    (20.0, 90.0),
+)
