@@ -49,6 +49,7 @@ class Expiry:
             "expiry", rng=rng, group=names.namespace_of, metrics=state.metrics
         )
         state.signals.to_aggregate.append(self.look)
+        state.signals.on_status.append(self.look)
         state.signals.on_resumed.append(self.look_everywhere)
 
     async def run(self) -> None:
@@ -61,7 +62,8 @@ class Expiry:
             self.look(key)
 
     def look(self, key: WorkloadKey) -> None:
-        """Something about the workload changed, its status perhaps."""
+        """Something about the workload changed. That it has ended is often its last news, told by
+        our own status alone."""
         workload = self.state.workloads.get(key)
         if workload is not None and workload.end_rules.ttl_s is not None:
             self.queue.add(key)

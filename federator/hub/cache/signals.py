@@ -28,6 +28,8 @@ class Signals:
     to_place: list[KeyListener] = field(default_factory=list)
     to_dispatch: list[KeyListener] = field(default_factory=list)
     to_aggregate: list[KeyListener] = field(default_factory=list)
+    on_status: list[KeyListener] = field(default_factory=list)
+    """Our own write of a status was answered: the event that follows it tells nothing new."""
     of_member: dict[MemberTurn, list[MemberListener]] = field(default_factory=dict)
     """Turn -> listeners with a member."""
     of_slice: dict[SliceTurn, list[SliceListener]] = field(default_factory=dict)
@@ -61,6 +63,11 @@ class Signals:
 
     def aggregate(self, key: WorkloadKey) -> None:
         for listener in self.to_aggregate if self.heeded else ():
+            listener(key)
+
+    def stated(self, key: WorkloadKey) -> None:
+        """The host has a status of this workload that we wrote."""
+        for listener in self.on_status if self.heeded else ():
             listener(key)
 
     def note(self, what: Changed, key: WorkloadKey) -> None:

@@ -291,6 +291,7 @@ class HubState:
             status = packing.packed(obj.get("status") or {})
             new = dataclasses.replace(cached, status=status, resource_version=version)
             self.observe_workload(new)
+            self.signals.stated(key)
 
     def observe_workload(self, new: Workload) -> None:
         """Stores a workload. Shards that its status records as done are no longer charged."""

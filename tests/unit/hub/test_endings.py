@@ -218,6 +218,23 @@ def test_it_goes_when_its_time_to_live_is_over_and_not_before() -> None:
     play(scenario)
 
 
+@pytest.mark.parametrize("failing", [{}, {"fail-indexes": "1"}])
+def test_it_goes_also_when_its_end_is_the_last_news_of_it(failing: dict[str, str]) -> None:
+    """Nothing happens to it between its end and the end of its time to live."""
+
+    async def scenario(world: World) -> None:
+        limits: dict[str, Any] = {"ttlSecondsAfterFinished": 30, "backoffLimitPerShard": 0}
+        spec = behaves(4, 4, pod={"index-base-env": "SHARD_BASE", **failing}, **limits)
+        await world.create(PJS, "feed", "work", spec)
+        await world.settle()
+        await asyncio.sleep(25)
+        assert await world.get(PJS, "feed", "work") is not None
+        await asyncio.sleep(15)
+        assert await world.get(PJS, "feed", "work") is None
+
+    play(scenario)
+
+
 def test_a_time_to_live_that_is_made_longer_is_obeyed() -> None:
     async def scenario(world: World) -> None:
         spec = behaves(4, 4, run_s="10", ttlSecondsAfterFinished=100)
