@@ -25,9 +25,13 @@ def count(obj: Obj) -> int:
 
 
 def bounds(obj: Obj) -> tuple[int, int] | None:
-    """Between which an autoscaler chooses for a slice; None where it has just its copies."""
+    """Between which an autoscaler chooses for a slice; None where it has just its copies. One of
+    the member's own has a least number of its own, which may be none."""
     scaled = scaling.of(obj)
-    return scaling.bounds(scaled, count(obj)) if scaled else None
+    if not scaled:
+        return None
+    low, high = scaling.bounds(scaled, count(obj))
+    return (0 if scaling.by_member(scaled) else low), high
 
 
 def max_unavailable(obj: Obj) -> int:

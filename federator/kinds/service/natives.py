@@ -87,14 +87,14 @@ def _deployment(obj: Obj, mark: verbs.SliceMark | None, profile: Obj | None) -> 
             spec[field] = raw.integer(strategy, field)
     meta = _metadata(obj, mark)
     if (bounds := ask.bounds(obj)) is not None:
-        spec["replicas"] = bounds[0]
+        spec["replicas"] = scaling.bounds(scaling.of(obj), ask.count(obj))[0]
         meta["annotations"] = {AUTOSCALED_ANNOTATION: f"{bounds[0]}-{bounds[1]}"}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
 
 
 def _autoscaler(obj: Obj, mark: verbs.SliceMark | None) -> list[dict[str, Any]]:
     scaled = scaling.of(obj)
-    if not scaled or raw.text(scaled, "owner") == scaling.BY_MEMBER:
+    if not scaled or scaling.by_member(scaled):
         return []
     return [
         {

@@ -14,12 +14,16 @@ from federator.model.errors import FieldError
 from federator.model.kubernetes import quantity
 
 DEFAULT_CPU_PERCENT: Final = 80
-BY_MEMBER: Final = "Member"
 
 
 def of(obj: Obj) -> Obj:
     """What the object says of it; empty where its copies are as many as it says."""
     return raw.mapping(obj, "spec", "autoscaling")
+
+
+def by_member(scaling: Obj) -> bool:
+    """Whether an autoscaler that is in the clusters already owns the copies."""
+    return raw.text(scaling, "owner") == "Member"
 
 
 def charged(scaling: Obj) -> int:

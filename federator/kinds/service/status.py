@@ -20,25 +20,27 @@ def observe(obj: Obj, cluster: str, reporting: bool) -> SliceObservation:
     actual = raw.figure(status, "replicas")
     # A member that claims more ready copies than it has would hide what others lack.
     seen["ready"] = min(seen["ready"], actual)
-    idle = _idle(obj, status)
+    idle = max(_idle(obj, status), -seen["ready"])
     updated = (
         min(raw.figure(status, "updatedReplicas"), actual)
         if workloads.counts_present_template(obj)
         else 0
     )
     seen["ready"] += idle
-    return SliceObservation(**seen, updated=updated + idle, actual=actual + idle, idle=idle)
+    updated = max(updated + idle, 0)
+    return SliceObservation(**seen, updated=updated, actual=actual + idle, idle=idle)
 
 
 def _idle(obj: Obj, status: Obj) -> int:
     """Copies of the slice's share that its autoscaler does not ask for now. They count as if they
-    were there: nothing is missing, and nothing has to be waited for."""
+    were there: nothing is missing, and nothing has to be waited for. Below zero where it asks for
+    more than what is charged: as many more are there, and are not counted as shares."""
     bounds = ask.bounds(obj)
     if bounds is None or "desired" not in status:
         return 0
     low, high = bounds
     share = ask.count(obj)
-    return max(share - min(max(raw.figure(status, "desired"), low), high), 0)
+    return share - min(max(raw.figure(status, "desired"), low), high)
 
 
 def slice_status(seen: SliceObservation, conditions: Sequence[Obj]) -> dict[str, Any]:

@@ -346,15 +346,17 @@ def _left_to_autoscaler(body: Mapping[str, Any], row: NativeRow | None) -> Mappi
 
     Not while we are the only one who ever set it: an apply without a field that nobody else owns
     takes the field away, and a Deployment without replicas has one. Such a number is kept, within
-    the bounds.
+    the bounds. Nor at none, where the fewest are more: that switches an autoscaler off, and it
+    would stay so.
     """
     bounds = bounds_of(raw.mapping(body, "metadata", "annotations"))
     if bounds is None or row is None:
         return body
     spec = {name: value for name, value in body["spec"].items() if name != "replicas"}
-    if row.replicas_ours:
-        low, high = bounds
-        spec["replicas"] = min(max(raw.integer(row.spec, "replicas", default=low), low), high)
+    low, high = bounds
+    now = raw.integer(row.spec, "replicas", default=low)
+    if row.replicas_ours or (now == 0 and low > 0):
+        spec["replicas"] = min(max(now, low), high)
     return {**body, "spec": spec}
 
 

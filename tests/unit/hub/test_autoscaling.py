@@ -86,6 +86,35 @@ def test_a_service_follows_its_autoscalers_and_its_bounds_follow_its_shares() ->
     play(scenario)
 
 
+def test_copies_beyond_what_is_charged_are_told_and_are_nobody_s_lie() -> None:
+    """An autoscaler may go as far as its bounds where less than `max` is charged."""
+
+    async def scenario(world: World) -> None:
+        scaling = {"min": 6, "max": 90, "chargePercent": 0}
+        await world.create(PSVC, "feed", "web", service(1, autoscaling=scaling))
+        await world.settle()
+        assert await world.shares("feed", "web") == {"a": 2, "b": 2, "c": 2}
+        await want(world, "a", 12)
+        await asyncio.sleep(30)
+        await world.settle()
+
+        now = await status(world)
+        assert (now["desired"], now["ready"], now["replicas"], now["placed"]) == (16, 16, 16, 6)
+        assert now["summary"] == "16/16 ready in 3 clusters"
+        rows = {row["cluster"]: row["ready"] for row in now["clusterStatuses"]}
+        assert rows == {"a": 12, "b": 2, "c": 2}
+        cluster = await world.get("MemberCluster", "", "a")
+        assert cluster is not None
+        told = {one["type"]: one["status"] for one in cluster["status"]["conditions"]}
+        assert told.get("Untrustworthy") != "True"
+        await want(world, "a", 1)
+        await asyncio.sleep(30)
+        await world.settle()
+        assert (await status(world))["desired"] == 6
+
+    play(scenario)
+
+
 def test_a_service_gets_autoscalers_and_loses_them_while_it_serves() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(12))

@@ -66,6 +66,21 @@ async def test_the_autoscaler_chooses_and_nobody_fights_it(world: MemberWorld) -
 
 
 @in_member()
+async def test_a_deployment_that_is_scaled_to_none_by_hand_is_brought_back(
+    world: MemberWorld,
+) -> None:
+    """At none its autoscaler is switched off, and would never bring a copy back."""
+    await world.create(service(replicas=10, autoscaling=BOUNDS))
+    await world.until_status("PinterestService", "web", healthy=True)
+    await want(world, 6)
+    await world.until_status("PinterestService", "web", ready=6, desired=6)
+    await world.patch("Deployment", "web", {"spec": {"replicas": 0}})
+    await world.until_status("PinterestService", "web", ready=6, desired=6)
+
+    assert await replicas(world) == 6
+
+
+@in_member()
 async def test_a_service_that_runs_keeps_its_copies_when_it_gets_an_autoscaler_and_loses_it(
     world: MemberWorld,
 ) -> None:
