@@ -394,6 +394,9 @@ def _sources(ask: Ask, *, scaled: bool) -> dict[str, str]:
     jobs, parts = ask.unit is Unit.SHARDS, bool(ask.shape.parts)
     running = "components[].active" if parts else "running" if jobs else "ready"
     counted = "spec.shards" if jobs else "spec.replicas"
+    if parts:
+        roles = ", ".join(f"{part.name} {part.count}" for part in ask.shape.parts)
+        counted = f"1 for all that spec.components[].replicas say together: {roles}"
     return {
         "desired": "status.desired" if ask.shape.every_node or scaled else counted,
         **({"charged": "spec.autoscaling: max, or what chargePercent says"} if scaled else {}),

@@ -181,7 +181,7 @@ class RollUp:
         )
         status = row.verbs.slice_status(seen, merged)
         if status is not None:
-            status |= raw.present({"natives": _natives(self._caches.natives_of(row.uid))})
+            status |= raw.present({"natives": _natives(self._caches.family_of(row.uid))})
         patch = diffs.replacement_patch(live, status) if status is not None else {}
         if all(name in _NEW_IN_STATUS and name not in live for name in patch):
             return None, False, False
@@ -419,7 +419,7 @@ def _copies(row: SliceRow, natives: list[NativeRow]) -> dict[str, Any]:
     own = [native.status for native in natives if native.key[0] in ("Deployment", "StatefulSet")]
     if row.verbs.bounds is not None and (bounds := row.verbs.bounds(obj)) is not None:
         chosen = [native.spec for native in natives if native.key[0] == "Deployment"]
-        desired = sum(raw.integer(spec, "replicas") for spec in chosen) or bounds[0]
+        desired = sum(raw.integer(spec, "replicas") for spec in chosen) if chosen else bounds[0]
     ready = sum(raw.integer(status, "readyReplicas") for status in own)
     updated = sum(raw.integer(status, "updatedReplicas") for status in own)
     return {
@@ -511,14 +511,16 @@ def _native_health(natives: list[NativeRow]) -> tuple[str, str, bool]:
 
 def _natives(natives: list[NativeRow]) -> list[dict[str, str]]:
     """What the slice was expanded to, and how each is: those that are not well first, then by kind
-    and name."""
+    and name. What another one of them has made names it as its owner."""
+    made = {native.uid: f"{native.key[0]}/{native.key[2]}" for native in natives}
     shown = []
     for native in natives:
         judged = health.of(native.as_object())
         waits = judged.reason in PROGRESS
         state = "Healthy" if judged.healthy else "Progressing" if waits else "Degraded"
         row = {"kind": native.key[0], "name": native.key[2], "health": state}
-        shown.append(row | raw.present({"reason": judged.reason[:SHORT_MAX]}))
+        owner = made.get(native.owner_uid, "")[:SHORT_MAX]
+        shown.append(row | raw.present({"reason": judged.reason[:SHORT_MAX], "owner": owner}))
     shown.sort(key=lambda row: (row["health"] == "Healthy", row["kind"], row["name"]))
     return shown[:NATIVES_MAX]
 

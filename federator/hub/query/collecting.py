@@ -32,7 +32,7 @@ PAGE_BYTES_MAX = 4 * 1024 * 1024
 SLACK_BYTES = 4096
 TABLE = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 """The member's own server makes the columns that its kubectl would print."""
-NATIVE_FIELDS = ("kind", "name", "health", "reason")
+NATIVE_FIELDS = ("kind", "name", "health", "reason", "owner")
 WHY_MAX = 200
 """Characters of a member's sentence on why there is no log."""
 
@@ -135,7 +135,12 @@ async def _natives_of(
             }
         ]
     rows = [
-        {field: selections.text(raw.text(row, field)) for field in NATIVE_FIELDS} for row in listed
+        {
+            field: selections.text(raw.text(row, field))
+            for field in NATIVE_FIELDS
+            if field != "owner" or field in row
+        }
+        for row in listed
     ]
     return rows[:NATIVES_MAX], len(rows) > NATIVES_MAX
 

@@ -98,6 +98,8 @@ class Native(Model):
     """
     reason: ShortText = ""
     """Why it is not healthy, in CamelCase."""
+    owner: ShortText | None = None
+    """Of what another native object has made, the kind and name of that one, as JobSet/NAME."""
 
 
 class WorkloadStatus(Model):

@@ -126,6 +126,9 @@ def test_of_a_training_job_the_pods_of_all_roles_are_counted_where_it_runs() -> 
 
     assert row(found, "a")["ready"] == 3
     assert found["sources"]["ready"] == "status.clusterStatuses[].components[].active"
+    assert found["sources"]["desired"] == (
+        "1 for all that spec.components[].replicas say together: master 1, workers 3"
+    )
 
 
 def test_what_autoscalers_ask_for_is_told_beside_what_is_charged() -> None:

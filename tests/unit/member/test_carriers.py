@@ -63,6 +63,10 @@ def life(target: str) -> Any:
             status = await world.until_status(KIND, "ranker", completedIndexes="0", within_s=200)
             assert status["summary"] == "completed"
             assert {"kind": target, "name": "ranker", "health": "Healthy"} in status["natives"]
+            made = {(one["kind"], one["name"]): one.get("owner") for one in status["natives"]}
+            assert made[target, "ranker"] is None
+            assert made["Job", "ranker-worker-1"] == "JobSet/ranker"
+            assert made["JobSet", "ranker"] == (None if target == "JobSet" else "TrainJob/ranker")
             live = await world.client.get(ref(target, "ranker"))
             assert live["spec"]["suspend"] is False  # it is left as its controller ended it
             world.log.clear()
