@@ -4,6 +4,9 @@ order.
 Follows the Kubernetes stateful set controller 1.37: OrderedReady and Parallel, partitioned rolling
 updates from the highest ordinal down within `maxUnavailable`, OnDelete. Revisions are told apart by
 the hash label only; no ControllerRevision objects are kept.
+
+Claims that are to go (`persistentVolumeClaimRetentionPolicy`) are given an owner, and the garbage
+collector takes them: the set (`whenDeleted`), or the pod of an ordinal that goes (`whenScaled`).
 """
 
 from collections.abc import Iterator
@@ -87,6 +90,7 @@ class StatefulSets:
         )
         for pod in reversed(surplus):
             if pod.active:
+                self._condemn(obj, pod)
                 self._remove(obj, pod)
                 yield
             if not parallel:
@@ -160,15 +164,20 @@ class StatefulSets:
         return True
 
     def _claim(self, obj: JsonObject, template: JsonObject, name: str, namespace: str) -> None:
-        claims = self._world.kinds.claims
-        if self._world.get(claims, (namespace, name)) is not None:
+        claims, owners = self._world.kinds.claims, []
+        if _retention(obj, "whenDeleted") == "Delete":
+            owners = [_owner("apps/v1", "StatefulSet", obj)]
+        if (there := self._world.get(claims, (namespace, name))) is not None:
+            self._give(there, owners)
             return
         given = template.get("metadata") or {}
         labels = {
             **(given.get("labels") or {}),
             **((obj["spec"].get("selector") or {}).get("matchLabels") or {}),
         }
-        metadata = {"name": name, "namespace": namespace, "labels": labels}
+        metadata: dict[str, Any] = {"name": name, "namespace": namespace, "labels": labels}
+        if owners:
+            metadata["ownerReferences"] = owners
         full = {
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",
@@ -176,6 +185,27 @@ class StatefulSets:
             "spec": template["spec"],
         }
         self._world.store.create(claims, {**full, "status": {"phase": "Pending"}})
+
+    def _condemn(self, obj: JsonObject, pod: Pod) -> None:
+        """The claims of an ordinal that is scaled away go with its pod, where the set says so."""
+        if _retention(obj, "whenScaled") != "Delete":
+            return
+        owners = [_owner("v1", "Pod", pod.obj)]
+        for template in obj["spec"].get("volumeClaimTemplates") or ():
+            key = (obj["metadata"]["namespace"], f"{template['metadata']['name']}-{pod.name}")
+            if (claim := self._world.get(self._world.kinds.claims, key)) is not None:
+                self._give(claim, owners)
+
+    def _give(self, claim: JsonObject, owners: list[JsonObject]) -> None:
+        """The claim has these owners of those that take it along, and all others that it had."""
+        metadata = claim["metadata"]
+        before = metadata.get("ownerReferences") or []
+        others = [one for one in before if one["kind"] not in ("StatefulSet", "Pod")]
+        if before != [*others, *owners]:
+            fresh = {**metadata, "ownerReferences": [*others, *owners]}
+            self._world.store.update(
+                self._world.kinds.claims, {**claim, "metadata": fresh}, same_generation=True
+            )
 
     def _remove(self, obj: JsonObject, pod: Pod) -> None:
         self._world.delete(self._world.kinds.pods, pod.obj)
@@ -246,6 +276,23 @@ class Claims:
                 self._resource, {**obj, "spec": spec, "status": status}, same_generation=True
             )
             yield
+
+
+def _retention(obj: JsonObject, when: str) -> str:
+    policy: dict[str, str] = obj["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
+    return policy.get(when, "Retain")
+
+
+def _owner(api_version: str, kind: str, obj: JsonObject) -> JsonObject:
+    metadata = obj["metadata"]
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
 
 
 def _ordinal(pod: Pod) -> int:

@@ -86,6 +86,36 @@ def test_parallel_sets_start_at_once_and_claims_outlive_scaling() -> None:
     play(story)
 
 
+def test_claims_that_are_to_go_go_with_their_ordinal_and_with_their_set() -> None:
+    """By the garbage collector, when the pod has gone: data is not taken from under it."""
+
+    async def story(cluster: Cluster) -> None:
+        claim = {"metadata": {"name": "data"}, "spec": {}}
+        gone = {"whenScaled": "Delete", "whenDeleted": "Delete"}
+        made = stateful(volumeClaimTemplates=[claim], persistentVolumeClaimRetentionPolicy=gone)
+
+        def claims() -> list[str]:
+            return [one["metadata"]["name"] for one in cluster.all("PersistentVolumeClaim")]
+
+        cluster.create("StatefulSet", made)
+        await cluster.pass_s(10)
+        assert claims() == ["data-db-0", "data-db-1", "data-db-2"]
+        first = cluster.all("PersistentVolumeClaim")[0]["metadata"]["uid"]
+        cluster.edit("StatefulSet", "db", replicas=1)
+        await cluster.pass_s(10)
+        assert claims() == ["data-db-0"]
+        cluster.edit("StatefulSet", "db", replicas=2)
+        await cluster.pass_s(10)
+        kept, new = cluster.all("PersistentVolumeClaim")
+        assert kept["metadata"]["uid"] == first
+        assert [one["kind"] for one in new["metadata"]["ownerReferences"]] == ["StatefulSet"]
+        cluster.delete("StatefulSet", "db")
+        await cluster.pass_s(10)
+        assert (names(cluster), claims()) == ([], [])
+
+    play(story)
+
+
 def test_a_new_template_rolls_from_the_highest_ordinal_down_to_the_partition() -> None:
     async def story(cluster: Cluster) -> None:
         cluster.create("StatefulSet", stateful(updateStrategy={"rollingUpdate": {"partition": 1}}))
