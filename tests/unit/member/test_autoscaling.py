@@ -75,6 +75,7 @@ async def test_a_deployment_that_is_scaled_to_none_by_hand_is_brought_back(
     await want(world, 6)
     await world.until_status("PinterestService", "web", ready=6, desired=6)
     await world.patch("Deployment", "web", {"spec": {"replicas": 0}})
+    await asyncio.sleep(60)
     await world.until_status("PinterestService", "web", ready=6, desired=6)
 
     assert await replicas(world) == 6
