@@ -134,6 +134,8 @@ class Availability:
             # strategy Duplicate: each cluster holds the count that a person asks for, whatever
             # others lack
             return []
+        if live["spec"].get("autoscaling"):
+            return []  # its slices say how far an autoscaler may go, not how many copies there are
         if any(next(_marks(step, cluster, uid), None) is not None for cluster in self._liars):
             # a lie about ready copies, up to what was given there, cannot be told from the truth
             return []

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from tests.simulation import cases, running
 from tests.simulation.credulous import CREDULOUS
+from tests.simulation.lived import LIVED
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.numbered import NUMBERED
 from tests.simulation.planting import PLANTED
@@ -26,6 +27,7 @@ WITHIN = 200
 CONTROLS: Mapping[str, tuple[str, Plant]] = {
     **MUTATIONS,
     **CREDULOUS,
+    **LIVED,
     **NUMBERED,
     **UNGUARANTEED,
     **UNRELEASED,

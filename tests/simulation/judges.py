@@ -8,7 +8,7 @@ themselves, so a judge only takes note.
 import functools
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from federator.api import raw
 from federator.api.placement.decisionfacts import decision_facts
@@ -24,8 +24,10 @@ from tests.simulation.availability import Availability
 from tests.simulation.booked import Booked
 from tests.simulation.bulkhead import Bulkhead
 from tests.simulation.charges import Charges
+from tests.simulation.claimed import MOVES, Claimed
 from tests.simulation.contested import Contested
 from tests.simulation.doubts import Doubts
+from tests.simulation.endings import JUMPS, Endings
 from tests.simulation.feasibility import POLICIES, Feasibility
 from tests.simulation.gangs import Gangs
 from tests.simulation.invariants import Obj
@@ -35,6 +37,7 @@ from tests.simulation.ordinals import OnePlace
 from tests.simulation.recurrences import Recurrences
 from tests.simulation.removals import Removals
 from tests.simulation.respect import Respect
+from tests.simulation.scaled import Scaled
 from tests.simulation.shardruns import ShardRuns
 from tests.simulation.silence import Silence
 from tests.simulation.story import Sent
@@ -92,7 +95,9 @@ class Judges:
         self.recurrences, self.native_runs = Recurrences(), NativeRuns()
         self.gangs = Gangs()
         self.contested = Contested(world)
-        self.one_place = OnePlace()
+        self.one_place, self.scaled = OnePlace(), Scaled()
+        self.endings = Endings(world.federation.clock.monotonic, lambda: self._any_of(JUMPS))
+        self.claimed = Claimed(lambda: self._any_of(MOVES))
         self.feasibility = Feasibility(world)
         self.respect = Respect()
         self.doubts = Doubts(world)
@@ -152,8 +157,14 @@ class Judges:
             **self.gangs.judged,
             **self.contested.judged,
             **self.one_place.judged,
+            **self.endings.judged,
+            **self.scaled.judged,
+            **self.claimed.judged,
             **self.booked.judged,
         )
+
+    def _any_of(self, faults: Iterable[str]) -> bool:
+        return any(self.world.fired[name] for name in faults)
 
     def _elector(self, process: str) -> Elector | None:
         hub = self.world.federation.processes.get(process)
@@ -254,6 +265,9 @@ class Judges:
             *self.gangs.breaches(step),
             *self.contested.breaches(step, now_s),
             *self.one_place.breaches(step),
+            *self.endings.breaches(step),
+            *self.scaled.breaches(step),
+            *self.claimed.breaches(step),
             *self.feasibility.breaches(step),
             *self.respect.breaches(step),
             *self.once.breaches(step),

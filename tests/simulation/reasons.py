@@ -35,8 +35,10 @@ OWN: Mapping[str, frozenset[str]] = {
     "workload SpreadViolated": frozenset({"SpreadUnsatisfiable"}),
     "workload Suspended": frozenset({"Suspended"}),
     "workload Paused": frozenset({"Paused"}),
-    "workload Failed": frozenset({"ShardsFailed"}),
-    "workload Complete": frozenset({"AllShardsCompleted"}),
+    "workload Failed": frozenset({"ShardsFailed", "SuccessPolicyUnreachable"})
+    | {"MaxFailedShardsExceeded", "PodFailurePolicy", "DeadlineExceeded"},
+    "workload Complete": frozenset({"AllShardsCompleted", "AnyShardCompleted", "SuccessPolicyMet"}),
+    "slice Failed": frozenset({"PodFailurePolicy"}),
     "workload Available": frozenset(
         {"MinimumReplicasAvailable", "MinimumReplicasUnavailable", "ClusterUnknown"}
     ),
@@ -45,7 +47,8 @@ OWN: Mapping[str, frozenset[str]] = {
     | {"InvalidSchedule", "UnknownTimeZone", "Native", "HandingOver", "ClustersNotReady"}
     | {"NameTaken"},
     "recurring Stalled": frozenset({"NeverRuns", "InvalidSchedule", "UnknownTimeZone"}),
-    "slice Ready": frozenset({"Ready", "Completed", "Progressing"}),
+    "slice Ready": frozenset({"Ready", "Completed", "Progressing"})
+    | {"DeadlineExceeded", "PodFailurePolicy"},
     "slice Stalled": frozenset({"ProgressDeadlineExceeded"}),
     "slice Expanded": frozenset({"Expanded", "Applying"}),
     "slice Conflict": frozenset({"ForeignObject"}),

@@ -27,7 +27,7 @@ from federator.model.ask import PodShape, Policy, Strategy, Unit
 from federator.model.decision import Reason
 from federator.model.kubernetes.quantity import vector
 from federator.placement.policy.policies import Bindings, Policies, Subject
-from tests.simulation import feasibility, foreign, promises
+from tests.simulation import claimed, endings, feasibility, foreign, lives, promises, scaled
 from tests.simulation.invariants import Obj, all_of, finished
 from tests.simulation.world import World
 
@@ -84,6 +84,8 @@ def no_orphans(world: World) -> Iterator[str]:
         for info in member.registry.stored():
             for found in member.store.items(info):
                 labels = found.obj["metadata"].get("labels") or {}
+                if claimed.is_retained(found.obj):
+                    continue
                 if labels.get(names.WORKLOAD_UID_LABEL, "") not in {"", *alive}:
                     yield (
                         f"{info.plural} {'/'.join(found.key)} in {cluster} belongs to a workload "
@@ -402,6 +404,13 @@ REST: Mapping[str, Rule] = {
     "2 room is used": room_is_used,
     "6 quota": nothing_withheld,
     "8 no orphans": no_orphans,
+    claimed.LEFT: claimed.nothing_is_left,
+    endings.DUE: endings.ended_when_due,
+    endings.AFTER: endings.nothing_runs_after,
+    endings.GONE: endings.gone_in_time,
+    scaled.CHARGED: scaled.charged,
+    scaled.SUMS: scaled.add_up,
+    scaled.TOLD: scaled.told,
     "8 clusters leave clean": gone_clusters_are_gone,
     "19 status truth": status_is_true,
 }
@@ -424,6 +433,8 @@ def end_state(world: World, *, contended: bool, profiled: bool) -> dict[str, Any
     found: dict[str, Any] = {}
     stranded = _stranded(world)
     for uid, (kind, obj) in host_workloads(world).items():
+        if obj["metadata"]["namespace"] == lives.NAMESPACE:
+            continue  # by when they end, and what is asked of them when, no two runs are alike
         if uid in stranded:
             name = f"{kind} {obj['metadata']['namespace']}/{obj['metadata']['name']}"
             found[name] = {"spec": obj["spec"], "status": {}}
@@ -478,7 +489,7 @@ def _jobs(world: World, stranded: Collection[str], *, profiled: bool) -> dict[st
     found: dict[str, Any] = {}
     changed = profiled or world.fired["webhook-changes"] > 0
     for uid, (_, obj) in host_workloads(world).items():
-        if uid in stranded:
+        if uid in stranded or obj["metadata"]["namespace"] == lives.NAMESPACE:
             continue
         mine = [job for member in world.federation.members.values() for job in jobs(member, uid)]
         if changed:
@@ -546,6 +557,7 @@ def _natives(world: World, stranded: Collection[str]) -> dict[str, Any]:
                 labels = meta.get("labels") or {}
                 if (
                     names.FLEET_LABEL in labels
+                    and meta.get("namespace") != lives.NAMESPACE
                     and labels.get(names.WORKLOAD_UID_LABEL) not in stranded
                 ):
                     template = (native.obj.get("spec") or {}).get("template") or {}

@@ -20,10 +20,11 @@ from federator.model import names
 from federator.model.steps import ObjectRef
 from federator.sandbox import virtual_time
 from federator.sandbox.faults.lives import keeper
-from tests.simulation import guard, halfdone, invariants, rest, rulings, script
+from tests.simulation import guard, halfdone, invariants, lives, rest, rulings, script
 from tests.simulation.drawing import Parameters, draw, generator
 from tests.simulation.judges import Judges
 from tests.simulation.nemesis import Nemesis
+from tests.simulation.scaled import Load
 from tests.simulation.story import Story
 from tests.simulation.world import Between, Stoppable, World
 
@@ -133,6 +134,7 @@ class Run:
         self.nemesis = Nemesis(self.world, parameters.turns)
         self.judges = Judges(self.world)
         self.notes = generator(parameters.seed, "notes")
+        self.load = Load(generator(parameters.seed, "load"))
 
     def check(self) -> None:
         """Raises `Broken` when any rule has been broken so far, or a process has ended by
@@ -147,9 +149,9 @@ class Run:
         """The whole run."""
         world = self.world
         await world.start()
-        await script.open_namespaces(
-            world.host, *([halfdone.NAMESPACE] if self.parameters.contest else [])
-        )
+        some = {action.namespace for action in self.script} & {lives.NAMESPACE}
+        some |= {halfdone.NAMESPACE} if self.parameters.contest else set()
+        await script.open_namespaces(world.host, *sorted(some))
         await world.plant()
         self.nemesis.start()
         for action in self.script:
@@ -157,6 +159,7 @@ class Run:
             world.say(f"{'user':12} {action.text()}")
             await script.perform(action, world.host)
             await self._note()
+            await self.load.turn(world)
             self.check()
         if self.story is not None:
             await self.story(world)

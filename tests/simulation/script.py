@@ -23,6 +23,7 @@ from tests.simulation import (
     duplicates,
     gangs,
     halfdone,
+    lives,
     machines,
     mistakes,
     nativeruns,
@@ -65,7 +66,7 @@ class Action:
 
 async def perform(action: Action, host: Client) -> None:
     """Does it. The user's own connection has no faults."""
-    if action.namespace in (ordinals.NAMESPACE, halfdone.NAMESPACE):
+    if action.namespace in (ordinals.NAMESPACE, halfdone.NAMESPACE, lives.NAMESPACE):
         with contextlib.suppress(errors.NotFound):  # a fault may have taken it
             await _done(action, host)
         return
@@ -165,6 +166,7 @@ class _Author:
         self.native = nativeruns.some(generator(parameters.seed, "native cron"))
         self.gang = gangs.workers(generator(parameters.seed, "gang"))
         self.numbered = ordinals.Numbered(generator(parameters.seed, "ordinals"))
+        self.lives = lives.Lives(parameters.seed)
         self.mistakes = mistakes.Mistakes(generator(parameters.seed, "mistakes"), self.clusters)
         self.choices = [
             self.create,
@@ -221,6 +223,7 @@ class _Author:
             yield Action(0.0, "create", *_SWEEP, body)
         if self.gang:
             yield Action(0.0, "create", *_GANG, gangs.made(self.gang))
+        yield from (Action(*move) for move in self.lives.begin())
         for kind, name, body in self.numbered.begin(_container("kv:1")):
             yield Action(0.0, "create", kind, ordinals.NAMESPACE, name, body)
         if self.backlog.any:
@@ -259,9 +262,9 @@ class _Author:
             Action(self.pause_s, "patch", ordinals.STATEFUL, ordinals.NAMESPACE, "kv", body)
             for body in self.numbered.moves()
         ]
-        duplicates = (*self.duplicates.begin(), *self.duplicates.moves())
+        others = (*self.duplicates.begin(), *self.duplicates.moves(), *self.lives.moves())
         contested = [_contested(self.pause_s, move) for move in self.contest.moves()]
-        return [*(Action(*move) for move in duplicates), *scales, *contested]
+        return [*(Action(*move) for move in others), *scales, *contested]
 
     def next(self) -> Action:
         while True:
@@ -282,6 +285,7 @@ class _Author:
         if self.numbered.any:
             yield Action(0.0, "delete", ordinals.STATEFUL, ordinals.NAMESPACE, "kv")
             yield Action(0.0, "delete", ordinals.DAEMON, ordinals.NAMESPACE, "agent")
+        yield from (Action(*move) for move in self.lives.end())
         for cluster in sorted(self.cordoned):
             yield Action(0.0, "patch", "MemberCluster", "", cluster, {"spec": {"cordoned": False}})
         for cluster in sorted(self.rulings.tainted):

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.simulation import lifetimes, running
+from tests.simulation import lifetimes, running, script
 from tests.simulation.controls import first_caught
 from tests.simulation.drawing import draw
+from tests.simulation.lived import LIVED
 from tests.simulation.mutations import MUTATIONS
 
 
@@ -28,6 +29,27 @@ def test_a_mutation_is_caught_in_a_world_without_faults(what: str, seed: int) ->
     rule, plant = MUTATIONS[what]
     with pytest.raises(running.Broken) as caught:
         running.simulate(draw(seed).calm(quota_cpu=2), plant)
+
+    assert rule in caught.value.rules, caught.value.breaches[:5]
+
+
+@pytest.mark.parametrize(
+    ("what", "seed"),
+    [
+        ("an end is taken back", 0),
+        ("a job set never ends", 12),
+        ("a job set goes before its time to live", 12),
+        ("the time to live of a job set is forgotten", 12),
+        ("the back-off limit of shards is not carried", 12),
+        ("a member process holds the count of a scaled service", 1),
+    ],
+)
+def test_a_mutation_of_how_workloads_live_is_caught(what: str, seed: int) -> None:
+    """The world of the seed has a job set that ends by rules of its own, or a scaled service."""
+    rule, plant = LIVED[what]
+    calm = draw(seed).calm(quota_cpu=0)
+    with pytest.raises(running.Broken) as caught:
+        running.simulate(calm, plant, running.Course(script.write(calm), brief=True))
 
     assert rule in caught.value.rules, caught.value.breaches[:5]
 
