@@ -288,9 +288,8 @@ class HubState:
         if cached is None or cached.uid != uid:
             return
         if version_number(cached.resource_version) < version_number(version):
-            status = packing.packed(obj.get("status") or {})
-            new = dataclasses.replace(cached, status=status, resource_version=version)
-            self.observe_workload(new)
+            new = packing.packed(obj.get("status") or {})
+            self.observe_workload(dataclasses.replace(cached, status=new, resource_version=version))
             self.signals.stated(key)
 
     def observe_workload(self, new: Workload) -> None:

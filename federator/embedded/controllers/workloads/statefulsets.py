@@ -200,7 +200,7 @@ class StatefulSets:
         """The claim has these owners of those that take it along, and all others that it had."""
         metadata = claim["metadata"]
         before = metadata.get("ownerReferences") or []
-        others = [one for one in before if one["kind"] not in ("StatefulSet", "Pod")]
+        others = [owner for owner in before if owner["kind"] not in ("StatefulSet", "Pod")]
         if before != [*others, *owners]:
             fresh = {**metadata, "ownerReferences": [*others, *owners]}
             self._world.store.update(
