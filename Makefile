@@ -40,6 +40,7 @@ unit: $(STAMP)
 
 SEEDS ?= 0-999
 FAILOVERS ?= 0-99
+FENCED ?= 0-19
 JOBS ?= 2
 KEEP ?=
 SEQUENCES ?= 0-4999
@@ -47,12 +48,13 @@ PLACEMENTS ?= 500
 EXAMPLES ?= 20000
 SEED ?= 0
 
-## soak: simulated federations under faults, then a crash at every write of a fixed script, then most of an hour of failovers, then the planted bugs, then random requests, then every property of placing and scheduling with EXAMPLES examples, then the contract on the older Kubernetes, then failures of real processes on real servers, then the long tests of tests/e2e (with a Dask cluster, and the image where buildah is)
+## soak: simulated federations under faults, then a crash at every write of a fixed script, then most of an hour of failovers, then shards that may not run twice and hubs that hear different members, then the planted bugs, then random requests, then every property of placing and scheduling with EXAMPLES examples, then the contract on the older Kubernetes, then failures of real processes on real servers, then the long tests of tests/e2e (with a Dask cluster, and the image where buildah is)
 soak: $(STAMP) kube
 	$(BIN)/python -m tests.simulation.run --quiet --jobs $(JOBS) --seeds $(SEEDS) $(if $(KEEP),--keep $(KEEP))
 	$(BIN)/python -m tests.simulation.crashes --jobs $(JOBS) --pairs 100 --restarts 100
 	$(BIN)/python -m tests.simulation.crashes --script moving --jobs $(JOBS) --pairs 50 --restarts 50
 	$(BIN)/python -m tests.simulation.failovers --jobs $(JOBS) --seeds $(FAILOVERS)
+	set -e; for kind in exclusives guarded standbys; do $(BIN)/python -m tests.simulation.$$kind --jobs $(JOBS) --seeds $(FENCED); done
 	$(BIN)/python -m tests.simulation.controls --jobs $(JOBS)
 	$(BIN)/python -m tests.contract.differential --seeds $(SEQUENCES)
 	FEDERATOR_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n $(JOBS) --timeout 0 -m hypothesis tests/unit/placement tests/unit/scheduling

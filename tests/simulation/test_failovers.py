@@ -1,11 +1,19 @@
 """Failover on, for most of a virtual hour a seed: every rule holds, and each planted bug breaks its own."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from federator.hub.cache import member_news
+from federator.hub.members.connection import Connection
+from federator.hub.placing.draining import Draining
 from federator.hub.placing.governing import Governing
+from federator.kinds import registry
+from federator.kube import errors
+from federator.member.heartbeat import Heartbeat
+from federator.sandbox.federation import Federation
 from federator.scheduling import governor, rollout
 from federator.scheduling.governor import Fleet, Health
 from tests.simulation import failoverrules, failovers
@@ -71,6 +79,78 @@ def _impatient(_: Callable[..., Any]) -> Callable[..., Any]:
     return lambda policy, lost, silence, last, now_s: ""
 
 
+def _counts_nothing(original: Callable[..., Any]) -> Callable[..., Any]:
+    def count(self: Draining, key: Any, copies: int) -> None:
+        metrics, self.state.metrics = self.state.metrics, None
+        original(self, key, copies)
+        self.state.metrics = metrics
+
+    return count
+
+
+NONE = {"spec": {"replicas": 0}}
+
+
+def _stops_all_without_its_host(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Cut off from its host, a hub takes down what it can no longer account for."""
+
+    async def probe(self: Connection, client: Any) -> None:
+        await original(self, client)
+        try:
+            await self.host.ready(timeout_s=2.0)
+        except errors.ApiError:
+            for key in self.member.slice_keys():
+                if key.kind == failoverrules.PSVC:
+                    ref = registry.KINDS[key.kind].ref(key.namespace, key.name)
+                    with contextlib.suppress(errors.ApiError):
+                        await client.patch(ref, NONE)
+
+    return probe
+
+
+LONELY_S = 150.0
+
+
+def _stops_all_without_hubs() -> Plant:
+    """A member process that has not heard of a hub for long fences itself, services and all."""
+    gone_s: list[float] = []
+
+    def killing(original: Callable[..., Any]) -> Callable[..., Any]:
+        async def kill(self: Federation, name: str) -> None:
+            gone_s[:] = [self.clock.monotonic()] if name.startswith("hub") else gone_s
+            await original(self, name)
+
+        return kill
+
+    def starting(original: Callable[..., Any]) -> Callable[..., Any]:
+        def start(self: Federation, name: str = "") -> None:
+            gone_s.clear()
+            original(self, name)
+
+        return start
+
+    def beating(original: Callable[..., Any]) -> Callable[..., Any]:
+        async def renew(self: Heartbeat) -> bool:
+            if gone_s and self._clock.monotonic() - gone_s[0] > LONELY_S:
+                kind = registry.KINDS["Deployment"]
+                listed = await self._client.list(kind.api_version, kind.plural, namespace="feed")
+                for one in listed.items:
+                    await self._client.patch(kind.ref("feed", one["metadata"]["name"]), NONE)
+            return bool(await original(self))
+
+        return renew
+
+    return together(
+        instead(Federation, "kill", killing),
+        instead(Federation, "start_hub", starting),
+        instead(Heartbeat, "_renew", beating),
+    )
+
+
+def _sees_no_double(_: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda members: []
+
+
 PLANTS: dict[str, tuple[str, Plant, tuple[int, ...]]] = {
     "a brake that does not brake": (
         failoverrules.BRAKE,
@@ -103,6 +183,26 @@ PLANTS: dict[str, tuple[str, Plant, tuple[int, ...]]] = {
         (7, 15),
     ),
     "a cluster that is back is emptied": (failoverrules.KEPT, _emptied(), (2, 3)),
+    "what may run twice is not counted (F28)": (
+        failoverrules.COUNTED,
+        instead(Draining, "_count", _counts_nothing),
+        (2, 3, 10),
+    ),
+    "a hub without its host stops services (F31)": (
+        failoverrules.STILL,
+        instead(Connection, "_probe", _stops_all_without_its_host),
+        (6, 14, 22),
+    ),
+    "a member process without hubs stops services (F32)": (
+        failoverrules.STILL,
+        _stops_all_without_hubs(),
+        (6, 14, 22),
+    ),
+    "a cluster that has joined twice is two (F36)": (
+        failoverrules.TWIN,
+        instead(member_news, "_mark_duplicates", _sees_no_double),
+        (4, 5, 6),
+    ),
     "moved without waiting": (
         failoverrules.EARLY,
         instead(governor, "holds", _impatient),

@@ -296,3 +296,33 @@ def test_the_watch_of_a_drain_says_that_the_cluster_is_lost(
     first, second, *_ = capsys.readouterr().out.splitlines()
     assert first.startswith("a: it is lost, and is drained once it is heard again. FailingOver, ")
     assert second.startswith(("a: Emptying: ", "a: Emptied: "))
+
+
+def test_a_cluster_that_is_restored_from_a_backup_during_its_drain_is_emptied_again() -> None:
+    """The backup knows nothing of the drain: the slice is there again, and copies run."""
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(12))
+        await world.settle()
+        cluster = world.federation.members["a"]
+        backup = await world.get(PSVC, "feed", "web", at="a")
+        assert backup is not None
+        await drain(world, "a")
+        await until(world, "a", "Emptied", least=9)
+        then = await world.shares("feed", "web")
+        resource = cluster.registry.get("pinterest.com", "pinterestservices")
+        assert resource is not None
+        cluster.store.restore(resource, backup)
+        member = world.federation.hub.state.members["a"]
+        member.on_rewind(member)
+        await asyncio.sleep(60)
+        assert await world.get(PSVC, "feed", "web", at="a") is None
+        assert await world.get("Deployment", "feed", "web", at="a") is None
+        assert await world.shares("feed", "web") == then
+        assert (await said(world, "a"))["reason"] == "Emptied"
+        found = await world.get(PSVC, "feed", "web")
+        assert found is not None
+        assert found["status"]["ready"] == 12
+        assert "MemberWentBack" in await events(world)
+
+    play(scenario)
