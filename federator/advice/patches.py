@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds import registry
 
@@ -42,8 +43,32 @@ def between(before: Obj, after: Obj) -> Patch:
     steps = _steps(before, after, "")
     inside_lists = any(step.inside_list for step in steps)
     body = [step.operation for step in steps] if inside_lists else _merge(before, after)
-    named = (str(before["kind"]), str(meta.get("namespace") or ""), str(meta["name"]))
-    return Patch(*named, "json" if inside_lists else "merge", body)
+    namespace, (kind, name) = str(meta.get("namespace") or ""), _written_in(before)
+    if kind != before["kind"]:
+        body = _in_template(body)
+    return Patch(kind, namespace, name, "json" if inside_lists else "merge", body)
+
+
+def _written_in(obj: Obj) -> tuple[str, str]:
+    """(kind, name) of the object in which people change this one: its own, or the recurring one
+    that the hub makes it from.
+    """
+    for owner in raw.objects(obj, "metadata", "ownerReferences"):
+        recurring = registry.RECURRING.get(raw.text(owner, "kind"))
+        made = recurring.recurring if recurring is not None else None
+        if made is not None and made.native_kind == obj["kind"]:
+            return raw.text(owner, "kind"), raw.text(owner, "name")
+    return str(obj["kind"]), str(obj["metadata"]["name"])
+
+
+def _in_template(body: Any) -> Any:
+    """The same patch for the template of a recurring object."""
+    if isinstance(body, list):
+        return [
+            step | {"path": step["path"].replace("/spec", "/spec/jobTemplate/spec", 1)}
+            for step in body
+        ]
+    return {"spec": {"jobTemplate": body}}
 
 
 def edited(obj: Obj, path: Sequence[str | int], value: Any) -> dict[str, Any]:

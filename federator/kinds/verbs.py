@@ -157,9 +157,9 @@ class OrdinalVerbs:
 class RepeatVerbs:
     """Of a kind that a controller in each cluster of its policy runs again and again by itself."""
 
-    seed: Callable[[Obj], int]
-    """(slice) -> the time up to which all times have had their runs, in epoch seconds; 0 for none.
-    Its native object begins no run before it has been told so."""
+    after: Callable[[Obj], int]
+    """(slice) -> the moment of the handover, in epoch seconds; 0 for none. Its native object begins
+    no run before it has been told so."""
     due_of: Callable[[str], int]
     """The scheduled time in the name of a run's native object, in epoch seconds; 0 for none."""
 

@@ -330,9 +330,12 @@ class RollUp:
         crons = [native for native in natives if native.key[0] == "CronJob"]
         runs = [run for cron in crons for run in self._caches.natives_of(cron.uid)]
         copies = row.verbs.count(row.obj()) if crons else 0
+        last_s = _latest_s(crons, "lastScheduleTime")
+        if last_s <= row.verbs.repeats.after(row.obj()):
+            last_s = 0  # where it was told to begin: nothing has run yet
         figures = RepeatFigures(
             active=sum(len(raw.items(cron.status, "active")) for cron in crons),
-            last_s=max(before.last_s, _latest_s(crons, "lastScheduleTime")),
+            last_s=max(before.last_s, last_s),
             done_s=max(before.done_s, _latest_s(crons, "lastSuccessfulTime")),
             stopped=all(raw.flag(cron.spec, "suspend") for cron in crons),
         )

@@ -10,7 +10,7 @@ from typing import Any
 from federator.kube import tokens
 from federator.kube.login import kubeconfigs
 from federator.model.kubernetes import pod_security
-from tests.e2e import deployed_guards, deployed_training, workloads
+from tests.e2e import deployed_crons, deployed_guards, deployed_training, workloads
 from tests.e2e.deployed import HUB, POOL, Deployed, user
 from tests.e2e.federations import POLICIES_MAX, Fleet, until
 
@@ -64,7 +64,7 @@ def tell(deployed: Deployed) -> None:
     deployed_training.tell(fleet)
     _a_jobset_that_completes(fleet)
     deployed_guards.tell(fleet)
-    _a_cron_job_replaces_its_run(fleet)
+    deployed_crons.tell(fleet)
     _shards_are_withdrawn(deployed)
     _everything_goes(fleet)
     _clusters_leave(deployed)
@@ -490,36 +490,6 @@ def _a_jobset_that_goes_when_its_time_is_over(fleet: Fleet) -> None:
     brief["spec"] |= {"completion": "Any", "ttlSecondsAfterFinished": 2}
     fleet.host("apply", "-f", fleet.manifest(brief))
     fleet.host("wait", "--for=delete", "pjs/brief", *SPACE, "--timeout=90s")
-
-
-def _a_cron_job_replaces_its_run(fleet: Fleet) -> None:
-    """The next minute's run takes the place of one that lasts longer: the hub makes and deletes job
-    sets.
-    """
-    template = workloads.jobset("every", "feed", 1, 1)["spec"]
-    template["template"]["metadata"] = {"annotations": LONG}
-    cron = {
-        "apiVersion": "pinterest.com/v1beta1",
-        "kind": "PinterestCronJob",
-        "metadata": {"name": "every", "namespace": "feed"},
-        "spec": {
-            "schedule": "* * * * *",
-            "concurrencyPolicy": "Replace",
-            "jobTemplate": {"spec": template},
-        },
-    }
-    fleet.host("apply", "-f", fleet.manifest(cron))
-
-    def runs() -> list[str]:
-        found = fleet.host.json("get", "pjs", *SPACE, "-l", "pinterest.com/cronjob=every")["items"]
-        return [one["metadata"]["name"] for one in found]
-
-    until(lambda: len(runs()) == 1, lambda: f"there is no run: {runs()}", within_s=90)
-    (first,) = runs()
-    until(
-        lambda: first not in runs(), lambda: f"the first run is still there: {runs()}", within_s=90
-    )
-    fleet.host("delete", "pcj", "every", *SPACE)
 
 
 def _shards_are_withdrawn(deployed: Deployed) -> None:

@@ -6,13 +6,16 @@ import asyncio
 import itertools
 import json
 import random
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from federator.api import raw
 from federator.kinds import crds, registry
+from federator.kube import clock as clocks
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import RealClock
@@ -220,3 +223,65 @@ async def test_a_daemon_that_is_ready_takes_its_startup_taint_from_a_node(
         return not (await world.client.get(node))["spec"].get("taints")
 
     await world.until(untainted)
+
+
+async def test_a_cron_job_runs_from_the_moment_that_it_is_told(world: RealWorld) -> None:
+    """The controller of Kubernetes itself takes over where another has ended, and where a CronJob
+    that somebody deleted had come to."""
+    before_s = int(time.time()) - 150
+    cron = {
+        "apiVersion": "pinterest.com/v1beta1",
+        "kind": "PinterestNativeCronJob",
+        "metadata": {"name": "sweep", "namespace": "feed", "labels": labels()},
+        "spec": {
+            "cron": {"schedule": "* * * * *", "timeZone": "Etc/UTC", "after": raw.second(before_s)},
+            "parallelism": 1,
+            "template": template("0.1", {"embedded.federator/run-seconds": "1"}),
+            "slice": block(),
+        },
+    }
+    await world.client.create(MemberWorld.ref("PinterestNativeCronJob", "sweep"), cron)
+
+    async def runs() -> dict[int, str]:
+        """Minute -> uid of the CronJob that made the run."""
+        found = await world.client.list("batch/v1", "jobs", namespace="feed")
+        return {
+            int(job["metadata"]["name"].rpartition("-")[2]): job["metadata"]["ownerReferences"][0][
+                "uid"
+            ]
+            for job in found.items
+        }
+
+    async def begun() -> bool:
+        return bool(await runs())
+
+    await world.until(begun)
+    live = await world.get("CronJob", "sweep")
+    made_s = clocks.parse(live["metadata"]["creationTimestamp"])
+    first = min(await runs())
+    # Due before the CronJob was made, by itself it would not have been looked for.
+    assert before_s < first * 60 <= made_s
+    await world.until_status("PinterestNativeCronJob", "sweep", healthy=True, suspended=False)
+
+    async def reported() -> bool:
+        status = (await world.get("PinterestNativeCronJob", "sweep"))["status"]
+        return bool(status.get("lastScheduleTime", "") >= raw.second(first * 60))
+
+    await world.until(reported)
+    await world.client.delete(MemberWorld.ref("CronJob", "sweep"), uid=live["metadata"]["uid"])
+
+    async def remade() -> bool:
+        try:
+            again = await world.get("CronJob", "sweep")
+        except errors.NotFound:
+            return False
+        other = again["metadata"]["uid"] != live["metadata"]["uid"]
+        return other and not again["spec"]["suspend"]
+
+    await world.until(remade)
+    again = await world.get("CronJob", "sweep")
+    assert again["status"]["lastScheduleTime"] >= raw.second(first * 60)
+    await asyncio.sleep(2)
+    assert again["metadata"]["uid"] not in {
+        uid for minute, uid in (await runs()).items() if minute <= first
+    }

@@ -93,6 +93,8 @@ def _may(cluster: Cluster, user: str, verb: str, what: str) -> bool:
         ("pinterestjobsets.pinterest.com", "delete", "editer adminer"),
         ("pinterestcronjobs.pinterest.com", "create", "editer adminer"),
         ("pinterestcronjobs.pinterest.com/status", "patch", ""),
+        ("pinterestnativecronjobs.pinterest.com", "list", "viewer editer adminer"),
+        ("pinterestnativecronjobs.pinterest.com", "patch", ""),
         ("pinterestservices.pinterest.com/scale", "patch", "editer adminer"),
         ("placementpolicies.federation.pinterest.com", "create", "adminer"),
         ("placementdecisions.federation.pinterest.com", "update", ""),

@@ -34,12 +34,9 @@ def refusal(obj: Obj) -> FieldError | None:
     return jobset.refusal(obj) or rulings.refusal(obj)
 
 
-def seed(obj: Obj) -> int:
-    """Of a slice: the time up to which all times have had their runs, in seconds since 1970; 0
-    where nobody says so. What the cluster ran is remembered here beyond its CronJob's life.
-    """
-    moments = raw.text(obj, "spec", "cron", "after"), raw.text(obj, "status", "lastScheduleTime")
-    return max(int(raw.epoch_s(moment)) for moment in moments)
+def after(obj: Obj) -> int:
+    """The moment of the handover, in seconds since 1970; 0 where nobody has handed it over."""
+    return int(raw.epoch_s(raw.text(obj, "spec", "cron", "after")))
 
 
 def due_of(job: str) -> int:

@@ -30,7 +30,7 @@ from federator.model.ask import Unit
 from federator.model.errors import FieldError
 from federator.model.kubernetes import quantity
 from federator.model.names import WorkloadKey
-from federator.model.observation import MISSING
+from federator.model.observation import MISSING, RepeatFigures
 from federator.model.steps import Create, RequeueAfter
 
 
@@ -234,7 +234,9 @@ class Expander:
         """Up to when all times have had their runs, in epoch seconds; 0 where nobody says so."""
         if row.verbs.repeats is None:
             return 0
-        return max(row.verbs.repeats.seed(row.obj()), self._ran_s.get(row.key, 0))
+        obj = row.obj()
+        reported = row.verbs.observe(obj, "", True).repeats or RepeatFigures()
+        return max(row.verbs.repeats.after(obj), reported.last_s, self._ran_s.get(row.key, 0))
 
     async def _tell(self, row: SliceRow, unseeded: Sequence[NativeKey]) -> None:
         """Tells CronJobs of this slice that wait where to begin. Raises ApiErrors."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from federator.advice import recurrences
+from federator.advice import patches, recurrences
 from federator.cli import recurrences as recurring
 from federator.kinds import registry
 
@@ -130,3 +130,21 @@ def test_what_its_clusters_run_by_themselves_is_told() -> None:
     ]
     other = {**native, "metadata": {"name": "index", "uid": "n-2"}}
     assert "native" not in recurrences.facts(PCJ, obj, [], NOW_S, native=other)
+
+
+def test_what_helps_its_clusters_is_changed_in_the_cron_job() -> None:
+    owner = {"kind": PCJ.kind, "name": "index", "uid": "c-1", "controller": True}
+    before = {
+        "kind": "PinterestNativeCronJob",
+        "metadata": {"name": "index", "namespace": "ads", "ownerReferences": [owner]},
+        "spec": {"placement": {"clusters": {"names": ["a"]}}, "template": {"spec": {"x": [{}]}}},
+    }
+    path = ("spec", "placement", "clusters", "names")
+    after = patches.edited(before, path, ["a", "b"])
+    assert patches.between(before, after).command == (
+        "kubectl patch pinterestcronjob index -n ads --type merge -p"
+        """ '{"spec":{"jobTemplate":{"spec":{"placement":{"clusters":{"names":["a","b"]}}}}}}'"""
+    )
+    inside = patches.edited(before, ("spec", "template", "spec", "x", 0, "y"), 1)
+    (step,) = patches.between(before, inside).body
+    assert step["path"] == "/spec/jobTemplate/spec/template/spec/x/0/y"

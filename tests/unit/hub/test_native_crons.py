@@ -61,6 +61,11 @@ async def change(world: World, **fields: Any) -> None:
 def test_each_cluster_that_the_policy_names_runs_each_time_once() -> None:
     async def scenario(world: World) -> None:
         await world.create(CRON, "ads", "nightly", native())
+        await until(world, 0, 50)
+        begun = await world.get(NATIVE, "ads", "nightly")
+        assert begun is not None
+        assert begun["status"]["clusters"] == 2
+        assert "lastScheduleTime" not in begun["status"]  # nothing has run yet
         await until(world, 3, 20)
         for member in "ab":
             live = await cron_job(world, member)

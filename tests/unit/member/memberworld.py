@@ -229,6 +229,7 @@ _NATIVE = {
     "ConfigMap": ("v1", "configmaps", True),
     "ServiceAccount": ("v1", "serviceaccounts", True),
     "Job": ("batch/v1", "jobs", True),
+    "CronJob": ("batch/v1", "cronjobs", True),
     "PersistentVolumeClaim": ("v1", "persistentvolumeclaims", True),
     "Ingress": ("networking.k8s.io/v1", "ingresses", True),
     "PodDisruptionBudget": ("policy/v1", "poddisruptionbudgets", True),
