@@ -33,8 +33,9 @@ SERVED: Final = "10 a guarantee comes back"
 WINDOW_S: Final = 60.0
 """For so long it may not be held against a hub what it could not have heard."""
 SAID_S: Final = 10.0
-ROLLS_BACK_S: Final = 25.0
-"""Beyond its time-out, until a gang that is half there has given back what it has."""
+ROLLS_BACK_S: Final = 45.0
+"""Beyond its time-out, until a gang that is half there has given back what it has; a process may be
+frozen for some of that."""
 WITHIN: Final = "InClusterQueue"
 TAKES: Final = "takes what it lacks"
 FULL: Final = frozenset({"QuotaExceeded", "ExceedsMaxQuota", "Preempted"})
@@ -241,7 +242,6 @@ class Contested:
                 half_s,
                 world.patience.born_s.get(life.name, 0.0),
                 world.reach.well_since_s(life.name, cluster, now_s),
-                world.reach.awake_since_s(life.name, now_s),
             )
             if not life.dead and now_s - since_s > contest.TIMEOUT_S + ROLLS_BACK_S:
                 del self._half_s[cluster, name]

@@ -2,24 +2,25 @@
 released and does not run as a whole yet.
 
 Which fault: the leader is killed, a member falls silent, decisions are refused with conflicts, or
-somebody else's pods take the room that the gang was to have.
+the machines of a gang are cordoned and one of its pods goes.
 """
 
 import asyncio
 import contextlib
 import random
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from federator.api import raw
 from federator.model.steps import ObjectRef
 from federator.sandbox.faults import boxes
-from federator.sandbox.faults.episodes import guests
+from federator.sandbox.faults.episodes import guests, rooms
 from federator.sandbox.faults.links import Cut
 from federator.sandbox.faults.requests import CannedResponse, refusal
 from federator.sandbox.faults.rows import is_hub, plural_of
 from tests.simulation.acts import Act, Actor
-from tests.simulation.invariants import Obj, all_of
+from tests.simulation.gangs import LABEL
+from tests.simulation.invariants import all_of
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -33,13 +34,14 @@ NAME: Final = "while-half-done"
 LOOKS_S: Final = 0.2
 HOW: Final = ("leader", "leader", "member", "conflicts", "room", "room")
 CONFLICTS: Final = 6
-RELEASED: Final = "Released"
+BEGUN: Final = (("Released",), ("Released", "Running"))
+"""Phases of a gang at which the strike comes: at first, and where its room is taken."""
 
 
 @contextlib.asynccontextmanager
 async def while_half_done(world: "World", rng: random.Random) -> AsyncIterator[None]:
     """Waits for the moment beside what goes on; it is over when this is left."""
-    strike = _Strike(world, rng)
+    strike = Strike(world, rng)
     task = asyncio.create_task(strike.run(), name="while half done")
     try:
         yield
@@ -50,13 +52,15 @@ async def while_half_done(world: "World", rng: random.Random) -> AsyncIterator[N
         await strike.over()
 
 
-class _Strike:
+class Strike:
+    """One such fault in one world."""
+
     def __init__(self, world: "World", rng: random.Random) -> None:
         self.world, self.rng = world, rng
         self.known = set(self._leavings())
         self.how = rng.choice(HOW)
         self._severed: list[tuple[str, str]] = []
-        self._taken: list[tuple[str, ObjectRef]] = []
+        self._cordoned: list[tuple[str, str]] = []
         self._standing = contextlib.ExitStack()
 
     async def run(self) -> None:
@@ -82,7 +86,7 @@ class _Strike:
         for cluster in self.world.members:
             for obj in all_of(self.world.federation.members[cluster], GANG):
                 here = obj["metadata"]["namespace"] == NAMESPACE
-                if here and (self.how == "room" or _is_released(obj)):
+                if here and raw.text(obj, "status", "gang", "phase") in BEGUN[self.how == "room"]:
                     yield cluster
 
     async def _befall(self, cluster: str) -> None:
@@ -110,58 +114,47 @@ class _Strike:
                 )
                 self._standing.enter_context(world.boxes.standing(box))
             case _:
-                await self._take_room(cluster)
+                await self.take_room(cluster)
         world.happened(NAME)
 
-    async def _take_room(self, cluster: str) -> None:
-        """Somebody's pods, each with what a pod of the gang asks for, and of higher priority: until
-        little is left."""
+    async def take_room(self, cluster: str) -> None:
+        """The machines of the cluster are cordoned, and a pod of the gang goes: the one instead of
+        it finds no node."""
         world = self.world
         served = world.federation.members[cluster]
-        nodes = served.store.items(served.registry.get("", "nodes"))
-        cpus = sum(int(node.obj["status"]["allocatable"]["cpu"]) for node in nodes)
-        used = sum(
-            1
-            for pod in served.store.items(served.registry.get("", "pods"))
-            if pod.obj["spec"].get("nodeName")
-        )
-        for number in range(max(2 * cpus - used - self.rng.randint(1, 3), 0)):
-            name = f"crowd-{number:03}-{self.rng.randrange(1 << 20)}"
-            ref = ObjectRef("v1", "pods", "default", name, "Pod")
-            await world.member(cluster).create(ref, _body(ref))
-            self._taken.append((cluster, ref))
+        for name in rooms.nodes(world, cluster):
+            await world.member(cluster).patch(_node(name), {"spec": {"unschedulable": True}})
+            self._cordoned.append((cluster, name))
+        for pod in served.store.items(served.registry.get("", "pods"), NAMESPACE):
+            meta = pod.obj["metadata"]
+            if LABEL in raw.text_map(meta, "labels") and raw.text(pod.obj, "spec", "nodeName"):
+                ref = ObjectRef("v1", "pods", NAMESPACE, meta["name"], "Pod")
+                await guests.drop(world, cluster, ref)
+                return
 
     async def over(self) -> None:
         self._standing.close()
         for hub, cluster in self._severed:
             self.world.links.heal(hub, cluster, Cut.SILENT)
-        for cluster, ref in self._taken:
-            await guests.drop(self.world, cluster, ref)
+        for cluster, name in self._cordoned:
+            await rooms.uncordon(self.world, cluster, name)
 
 
 def _conflict() -> CannedResponse:
     return refusal(409, "Conflict", "the object has been modified")
 
 
-def _is_released(obj: Obj) -> bool:
-    return raw.text(obj, "status", "gang", "phase") == RELEASED
-
-
-def _body(ref: ObjectRef) -> dict[str, Any]:
-    requests = {"cpu": POD_CPU}
-    container = {"name": "app", "image": "theirs:1", "resources": {"requests": requests}}
-    meta = {"name": ref.name, "namespace": ref.namespace}
-    spec = {"containers": [container]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+def _node(name: str) -> ObjectRef:
+    return ObjectRef("v1", "nodes", "", name, "Node")
 
 
 ROW: Final = Act(
     NAME,
     Actor.NOBODY,
     "7",
-    "the leader killed, a member silent, conflicts, or the room taken, while somebody leaves or a"
+    "the leader killed, a member silent, conflicts, or machines cordoned, while somebody leaves or a"
     " gang begins",
-    "links are well, and the pods of others go",
+    "links are well, and machines are open",
     while_half_done,
-    (20.0, 90.0),
+    (40.0, 130.0),
 )

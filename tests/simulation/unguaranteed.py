@@ -60,7 +60,7 @@ UNGUARANTEED: Mapping[str, tuple[str, Plant]] = {
         instead(gangs, "advance", _stays_released),
     ),
     "who left is first again": (
-        contested.SERVED,
+        "10 stays at rest",
         instead(admitting.Round, "_next", _in_order),
     ),
 }
