@@ -20,7 +20,7 @@ from federator.hub.records.workloads import Workload
 from federator.kube import clock as clocks
 from federator.model import shards
 from federator.model.ask import Ask, Policy, Unit
-from federator.model.decision import REFUSALS, Reason, Share, Verdict
+from federator.model.decision import REFUSALS, Decision, Reason, Share, Verdict
 from federator.model.fleet import copies_of
 from federator.model.kubernetes import quantity
 from federator.model.names import WorkloadKey
@@ -112,7 +112,7 @@ def facts(
             for fix in advice.fixes
         ],
         "tried": {"changes": list(advice.tried), "trials": advice.trials},
-        "warnings": _warnings(ask, situation),
+        "warnings": [*_warnings(ask, situation), *_unsafe(ask, decision)],
         "violations": list(decision.violations),
         "unlimitedQuota": decision.unlimited_quota,
         "decision": _recorded(situation, workload),
@@ -170,6 +170,17 @@ def _warnings(ask: Ask, situation: Situation) -> list[str]:
         f"{filters.field_of(ask.policy, mention.field)} {mention.sentence}"
         for mention in mentions.unknown(ask.policy, situation.snapshot.clusters)
     ]
+
+
+def _unsafe(ask: Ask, decision: Decision) -> Iterator[str]:
+    """Where the pods of a gang may be bound one by one: everywhere, as no PodGroup is written."""
+    if ask.shape.parts and decision.shares:
+        names = ", ".join(share.cluster for share in decision.shares)
+        yield (
+            f"not gang-safe there ({names}): its scheduler binds the pods one by one, as PodGroups"
+            " of scheduling.k8s.io are not written; a part that finds no node for"
+            " spec.gangTimeoutSeconds gives back what it has"
+        )
 
 
 def _identity(workload: Workload, obj: Mapping[str, Any]) -> dict[str, Any]:

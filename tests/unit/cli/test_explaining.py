@@ -129,6 +129,10 @@ def test_of_a_training_job_the_pods_of_all_roles_are_counted_where_it_runs() -> 
     assert found["sources"]["desired"] == (
         "1 for all that spec.components[].replicas say together: master 1, workers 3"
     )
+    assert "warning: not gang-safe there (a): its scheduler binds the pods one by one" in (
+        explaining.text(found)
+    )
+    assert "gang-safe" not in explaining.text(facts(psvc(), member("a")))
 
 
 def test_what_autoscalers_ask_for_is_told_beside_what_is_charged() -> None:
