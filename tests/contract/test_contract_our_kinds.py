@@ -211,6 +211,11 @@ async def test_an_account_that_cannot_be_meant_is_refused(ours: Speaker) -> None
         ({"timeZone": "Local"}, "a time zone is named as by IANA"),
         ({"timeZone": "+01:00"}, "a time zone is named as by IANA"),
         ({"startingDeadlineSeconds": -1}, "startingDeadlineSeconds"),
+        ({"runs": "Native"}, "one run at a time"),
+        (
+            {"runs": "Native", "concurrencyPolicy": "Forbid", "startingDeadlineSeconds": 9},
+            "at least 10",
+        ),
         (
             {"jobTemplate": {"spec": {"execution": "Once", "template": TEMPLATE}}},
             "MayOverlap",

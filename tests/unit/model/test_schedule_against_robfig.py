@@ -168,7 +168,9 @@ def asker() -> Path:
         pytest.skip(str(why))
 
 
-def test_the_same_times_are_due(asker: Path) -> None:
+@pytest.fixture(scope="module")
+def answers(asker: Path) -> list[dict[str, Any]]:
+    """What the library of the native controller says to each question."""
     questions = _questions()
     asked = "".join(json.dumps(question) + "\n" for question in questions)
     environment = {**os.environ, "ZONEINFO": str(_zones())}
@@ -181,16 +183,38 @@ def test_the_same_times_are_due(asker: Path) -> None:
         timeout=300,
         env=environment,
     )
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(said) == len(questions)
+    return said
 
-    assert len(answers) == len(questions)
+
+def test_the_same_times_are_due(answers: list[dict[str, Any]]) -> None:
     wrong = []
-    for question, answer in zip(questions, answers, strict=True):
+    for question, answer in zip(_questions(), answers, strict=True):
         theirs = None if "error" in answer else answer["times"]
         if (ours := _ours(question)) != theirs:
             wrong.append((question, ours, theirs or answer))
     assert not wrong
     assert sum("error" in answer for answer in answers) > 50
+
+
+def test_the_same_times_are_missed(answers: list[dict[str, Any]]) -> None:
+    """Who looks after some of the times have passed runs the newest of them, and counts the
+    others."""
+    rng, looked = random.Random(7), 0
+    for question, answer in zip(_questions(), answers, strict=True):
+        times = answer.get("times") or []
+        if len(times) < 2:
+            continue
+        found, zone = schedule.parse(question["schedule"]), schedule.zone_of(question["zone"])
+        passed = rng.randrange(len(times) - 1)
+        now_s = rng.randrange(times[passed], times[passed + 1])
+        after_s = question["after"]
+        assert found.latest(after_s, now_s, zone) == times[passed], (question, now_s)
+        assert found.count(after_s, now_s, zone, most=1000) == passed + 1, (question, now_s)
+        assert found.latest(times[passed], now_s, zone) is None, (question, now_s)
+        looked += 1
+    assert looked > 400
 
 
 def test_every_zone_is_known() -> None:
