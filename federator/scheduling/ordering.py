@@ -32,9 +32,10 @@ def order(
     `commitments` has what projects hold. `ledger`, as it is before the first ask, has the room;
     without it all asks count as fitting equally.
     """
-    aged = sorted(asks, key=_age)
+    aged = list(asks)
     if len(aged) < 2:
         return aged
+    aged.sort(key=_age)
     alike: dict[tuple[int, int], list[Ask]] = {}
     for ask in aged:
         alike.setdefault(_standing(ask), []).append(ask)

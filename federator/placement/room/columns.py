@@ -61,14 +61,6 @@ class _Counted:
 _charge, _counted = quickly(Charge), quickly(_Counted)
 
 
-def _emptiness(asked: Asked, free: Ints, inverse: Floats) -> Floats:
-    """As `binding.openness` with one copy on each node."""
-    (cpu, of_cpu), (memory, of_memory) = asked.scored
-    total: Floats = (free[cpu] - of_cpu) * inverse[0]
-    total += (free[memory] - of_memory) * inverse[1]
-    return total
-
-
 class Columns:
     """`free[r, c, s]` is the free amount of resource `names[r]` on each of the `counts[c, s]` nodes
     of row s in cluster c; `kinds[c, s]` is the index of the row's make. Cluster c has `used[c]`
@@ -364,7 +356,7 @@ class Columns:
             inverse = self._inverse[:, :, :top]
         else:
             inverse = self.makes.inverse.take(free[-1], axis=1)
-        scores = _emptiness(asked, free, inverse)
+        scores = asked.openness(free, inverse, 1)
         best = scores.argmax(axis=1)
         first = best.take(at) if every else best
         before = self._flat.take(at * self.counts.shape[1] + first, axis=1)
@@ -456,8 +448,9 @@ class Columns:
 
     def _charge_one(self, shape: PodShape, at: int, copies: int, *, packs: bool) -> Charge:
         """As `charge`, for one cluster: with one dimension less."""
-        top, named = int(self.used[at]), self.named[:, at]
-        need = nodes.need_in(self.names, shape) * named
+        top, need = int(self.used[at]), self.asked(shape).need[:, 0] * self.named[:, at]
+        if copies == 1 and top <= nodes.FEW_ROWS and not packs:
+            return self._charge_single(shape, at, need)
         heights = self.heights_of(shape, at)
         if not need.any():
             heights[:] = 0
@@ -465,9 +458,10 @@ class Columns:
         if packs:
             bound = binding.packed(counts, heights, copies)
         else:
-            bound = binding.spread(
-                counts, heights, copies, lambda level: self._openness_of(shape, at, level)
-            )
+            free = self.free[:, at, :top]
+            inverse = self.makes.inverse.take(self.kinds[at, :top], axis=1)
+            score = functools.partial(self.asked(shape).openness, free, inverse)
+            bound = binding.spread(counts, heights, copies, score)
         (rows,) = bound.each.nonzero()
         taken: Ints = need[:, None] * bound.each[rows]
         parts = tuple(
@@ -476,9 +470,26 @@ class Columns:
         )
         return self._taken(shape, np.full(rows.size, at), rows, taken, parts)
 
+    def _charge_single(self, shape: PodShape, at: int, need: Ints) -> Charge:
+        """As `_charge_one`, of one copy."""
+        rows: list[list[int]] = self.rows[:, at, : self.used.item(at)].tolist()
+        inverse = self.makes.inverse.tolist()
+        row = self.asked(shape).emptiest(rows, inverse, self._makes_open(shape))
+        here: Ints = np.zeros(0, dtype=np.int64)
+        if row is None or not need.any():
+            return self._taken(shape, here, here, need[:, None][:, :0], ())
+        chosen, cluster, each = np.array([row]), np.array([at]), np.ones(1, dtype=np.int64)
+        if rows[-2][row] == 1:
+            return self._taken(shape, cluster, chosen, need[:, None], ())
+        parts = (Parts(cluster, chosen, each, each),)
+        return self._taken(shape, here, here, need[:, None][:, :0], parts)
+
+    def _makes_open(self, shape: PodShape) -> list[bool] | None:
+        return self._open_to(shape).tolist() if self.makes.tainted else None
+
     def heights_of(self, shape: PodShape, at: int) -> Ints:
-        """[S]: copies that fit per node, in the rows of one cluster."""
-        needs, top = nodes.needs_of(self.names, shape), int(self.used[at])
+        """[S]: copies that fit per node, in the rows of cluster cluster."""
+        needs, top = self.asked(shape).needs, int(self.used[at])
         if needs is None:
             return np.zeros(top, dtype=np.int64)
         heights: Ints | None = None
@@ -495,21 +506,11 @@ class Columns:
 
     def copies_of(self, shape: PodShape, at: int) -> int:
         """How many copies fit now in one cluster."""
+        if not shape.one_per_node and self.used.item(at) <= nodes.FEW_ROWS:
+            rows, open_to = self.rows[:, at, : self.used.item(at)].tolist(), self._makes_open(shape)
+            return min(self.asked(shape).copies(rows, open_to), UNLIMITED)
         heights = self.heights_of(shape, at)
         return min(int(self.counts[at, : heights.size].dot(heights)), UNLIMITED)
-
-    def _openness_of(self, shape: PodShape, at: int, copies: int) -> Floats:
-        """[S]: as `binding.openness`, for the rows of one cluster. Summed in the order of
-        `_openness`."""
-        places, needs = nodes.scored_of(self.names, shape)
-        top = int(self.used[at])
-        one_by = self.makes.inverse.take(self.kinds[at, :top], axis=1)
-        total: Floats | None = None
-        for index, place in enumerate(places):
-            left = (self.free[place, at, :top] - needs[index, 0] * copies) * one_by[index]
-            total = left if total is None else total + left
-        assert total is not None
-        return total
 
     def undo(self, made: Charge) -> None:
         """Takes a charge back; later ones must have been taken back before."""

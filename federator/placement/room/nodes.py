@@ -5,6 +5,7 @@ exact integers below 2^62. Only beyond MAX_ROWS_KEPT are amounts rounded down, t
 fast.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -346,6 +347,13 @@ def scored_of(names: tuple[str, ...], shape: PodShape) -> tuple[list[int], bindi
     return places, np.array([[shape.requests[name]] for name in binding.SCORED], dtype=np.int64)
 
 
+FEW_ROWS: Final = 12
+"""Of so many rows arrays cost more than the numbers."""
+Rows = Sequence[Sequence[int]]
+"""As `Columns.rows` of one cluster, [R + 2][S] as lists: free amounts, counts of nodes, makes. With
+them goes whether no taint of a make keeps the pods off; None where none does."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Asked:
     """What one copy of a shape takes of nodes with certain resources: read several times by every
@@ -359,6 +367,45 @@ class Asked:
     """[R, 1]: as `need_in`."""
     scored: tuple[tuple[int, int], ...]
     """(index of a resource, amount per copy) of those in `binding.SCORED`, as `scored_of`."""
+
+    def openness(self, free: binding.Ints, inverse: binding.Floats, copies: int) -> binding.Floats:
+        """As `binding.openness`; `free` is [R, ...], `inverse` of the scored amounts only."""
+        (cpu, of_cpu), (memory, of_memory) = self.scored
+        total: binding.Floats = (free[cpu] - of_cpu * copies) * inverse[0]
+        total += (free[memory] - of_memory * copies) * inverse[1]
+        return total
+
+    def copies(self, rows: Rows, open_to: Sequence[bool] | None) -> int:
+        """How many copies fit in one cluster, any number of them on a node."""
+        if self.needs is None:
+            return 0
+        total = 0
+        for row, (nodes, make) in enumerate(zip(rows[-2], rows[-1], strict=True)):
+            if open_to is None or open_to[make]:
+                height = min([rows[index][row] // need for index, need in self.needs])
+                total += nodes * max(min(height, MOST_PER_NODE), 0)
+        return total
+
+    def emptiest(
+        self, rows: Rows, inverse: Sequence[Sequence[float]], open_to: Sequence[bool] | None
+    ) -> int | None:
+        """The row of the nodes on which one copy is bound; None where it fits on none.
+        `inverse[i][m]` is 1 / allocatable of scored amount i on nodes of make m."""
+        first, top = None, -math.inf
+        if self.needs is None:
+            return None
+        for row, make in enumerate(rows[-1]):
+            if open_to is not None and not open_to[make]:
+                continue
+            if any(rows[index][row] < need for index, need in self.needs):
+                continue
+            scored = zip(self.scored, inverse, strict=True)
+            score = sum(
+                [(rows[place][row] - need) * one_by[make] for (place, need), one_by in scored]
+            )
+            if score > top:
+                first, top = row, score
+        return first
 
 
 @lru_cache(maxsize=1 << 14)

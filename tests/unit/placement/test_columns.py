@@ -262,3 +262,35 @@ def test_a_project_of_its_own_is_judged_apart_where_a_cluster_is_closed_to_some(
         for project in ("ads", "feed")
     }
     assert open_to == {"ads": ["a", "b"], "feed": ["b"]}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_single_copies_go_to_the_nodes_of_single_clusters_with_few_rows(seed: int) -> None:
+    """Also where nodes are tainted, are all of one kind, or have no limit on pods."""
+    rng = random.Random(seed)
+    clusters = {}
+    for name in ("a", "b", "c"):
+        limited = rng.random() < 0.5
+        rows = []
+        for _ in range(rng.randint(1, 4)):
+            size = {"cpu": rng.randint(1, 6) * 1000, "memory": 1000 * rng.randint(1, 6)}
+            size |= {"pods": rng.randint(1, 5)} if limited else {}
+            whole = Resources(size)
+            taints = (Taint("t", "", "NoSchedule"),) if rng.random() < 0.2 else ()
+            rows.append(NodeRow(rng.randint(1, 4), whole, whole, taints=taints))
+        clusters[name] = ClusterView(name, ready=True, capacity=Capacity(rows=tuple(rows)))
+    snapshot = FleetSnapshot(0.0, clusters, ())
+    ledger, plain = Commitments().open(snapshot), PlainLedger(Commitments(), snapshot)
+    for at in range(40):
+        shape, name = rng.choice(SHAPES), rng.choice("abc")
+        if ledger.room(name, shape) < 1:
+            continue
+        mark = ledger.mark()
+        commit(ledger, at, shape, {name: 1})
+        if rng.random() < 0.3:
+            agree(ledger, ledger, snapshot, SHAPES[:1])  # it is charged
+            ledger.rollback(mark)
+            continue
+        one = key_of(at)
+        plain.commit(replace(one, shape=shape), {name: 1})
+        agree(ledger, plain, snapshot, SHAPES)
