@@ -138,6 +138,7 @@ class MemberProcess:
                 "expand", self.to_expand.run, self.catching_up.expand, self.options.workers
             )
             supervisor.start("leftovers", self.leftovers.run)
+            supervisor.start("events", self.roll_up.telling.run)
             supervisor.start("start-up taints", self.startup.run)
             supervisor.start(
                 "roll-up", self.to_roll_up.run, self.catching_up.roll_up, self.options.workers

@@ -29,6 +29,7 @@ from federator.member.expansion import results
 from federator.member.expansion.expanding import Expander
 from federator.member.expansion.results import Result
 from federator.member.options import MemberOptions
+from federator.member.telling import Telling
 from federator.model import shards
 from federator.model.ask import Unit
 from federator.model.ending import FAILURE_POLICY
@@ -82,6 +83,7 @@ class RollUp:
         self._applier = applier
         self._options = options
         self._clock = clock
+        self.telling = Telling(applier, clock)
         self._busy = busy
         self._written_at_s: dict[WorkloadKey, float] = {}
         self._moving_since_s: dict[WorkloadKey, float] = {}
@@ -125,6 +127,7 @@ class RollUp:
         wait_s = max(due_s, self._written_at_s.get(key, float("-inf")) + interval_s) - now
         if wait_s > 0:
             return RequeueAfter(key, wait_s, "statuses are written at most so often")
+        was = self._newest(row).obj()
         outcome = await self._applier.apply(patch, key)
         if outcome.gone:
             return None
@@ -134,6 +137,8 @@ class RollUp:
         self._moving_since_s.pop(key, None)
         if outcome.obj is not None:
             self._written[key] = rows.slice_row(key.kind, outcome.obj)
+            if not row.verbs.carried:
+                self.telling.changed(row, _conditions(was), _conditions(outcome.obj))
         return self._later(key)
 
     def _later(self, key: WorkloadKey) -> RequeueAfter | None:
@@ -526,6 +531,10 @@ def _natives(natives: list[NativeRow]) -> list[dict[str, str]]:
         shown.append(row | raw.present({"reason": judged.reason[:SHORT_MAX], "owner": owner}))
     shown.sort(key=lambda row: (row["health"] == "Healthy", row["kind"], row["name"]))
     return shown[:NATIVES_MAX]
+
+
+def _conditions(obj: Mapping[str, Any]) -> list[raw.Obj]:
+    return raw.objects(obj, "status", "conditions")
 
 
 def _no_less(before: SliceObservation, seen: SliceObservation) -> bool:

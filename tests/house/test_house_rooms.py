@@ -56,7 +56,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("cache",),
         ("expansion",),
         ("capacity",),
-        ("gangs", "everynode"),
+        ("gangs", "everynode", "telling"),
         ("rolling", "heartbeat", "startup"),
         ("catchingup",),
         ("process",),
