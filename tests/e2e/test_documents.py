@@ -189,6 +189,7 @@ EMPTIES = (
 )
 GPUS = "what the other documents have made may hold the demo's GPUs: tests/unit/hub/test_training_jobs.py"
 GUARDED = "the demo has no guarded shards"
+ONE_HUB = "the demo has one hub: tests/e2e/test_standby.py reads what a second one says"
 NOT_RUN = {
     "federator wait ptj/ranker -n ml --for=ready": GPUS,
     "federator get ptj -n ml": GPUS,
@@ -198,6 +199,7 @@ NOT_RUN = {
     "federator fence us-east-1a --undo": EMPTIES,
     "kubectl get lease -n federator-system": GUARDED,
     "kubectl logs POD -c federator-guard": GUARDED,
+    "kubectl get lease -n federator-system federator-hub-standby-0 -o yaml": ONE_HUB,
     "federator cluster drain us-east-1a --dry-run": EMPTIES,
     "federator cluster drain us-east-1a --timeout 30m": EMPTIES,
     "federator cluster undrain us-east-1a": EMPTIES,
