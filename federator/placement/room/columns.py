@@ -488,7 +488,7 @@ class Columns:
         return self._open_to(shape).tolist() if self.makes.tainted else None
 
     def heights_of(self, shape: PodShape, at: int) -> Ints:
-        """[S]: copies that fit per node, in the rows of cluster cluster."""
+        """[S]: copies that fit per node, in the rows of one cluster."""
         needs, top = self.asked(shape).needs, int(self.used[at])
         if needs is None:
             return np.zeros(top, dtype=np.int64)
