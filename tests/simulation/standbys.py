@@ -47,6 +47,8 @@ class Run:
     """The same, since when they do again."""
     born_s: dict[str, float] = field(default_factory=dict)
     lives: dict[str, int] = field(default_factory=dict)
+    died_s: float = 0.0
+    """When a hub died last, which may have heard what the others do not."""
     leader: str = ""
     led_s: float = 0.0
     """Since when it leads."""
@@ -78,6 +80,7 @@ class Run:
 
     async def kill(self, hub: str, down_s: float) -> None:
         del self.born_s[hub]
+        self.died_s = self.now_s
         await self.world.federation.kill(hub)
         await asyncio.sleep(down_s)
         self.world.federation.start_hub(hub)
@@ -110,7 +113,7 @@ class Run:
         """For how long no hub that lives has heard it; 0 while one does."""
         since = [self.cut_s.get((hub, member)) for hub in self.alive()]
         ages = [self.now_s - at for at in since if at is not None]
-        return min(ages) if ages and len(ages) == len(since) else 0.0
+        return min(*ages, self.now_s - self.died_s) if ages and len(ages) == len(since) else 0.0
 
     async def look(self) -> None:
         """Judges what has changed since the last look."""
