@@ -121,6 +121,7 @@ OWN: Mapping[str, frozenset[str]] = {
         "Orphaned",
         "RemovedAsLost",
     }
+    | {"PodFailurePolicy", "DeadlineExceeded"}
     | {"RunMade", "RunsMissed", "RunRefused", "RunNameTaken"}
     | {"HandedOver", "TakenBack", "HandoverRefused"},
 }
