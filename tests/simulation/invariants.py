@@ -451,7 +451,8 @@ def minimal_movement(step: Step) -> Iterator[str]:
     wanted, unless its policy divides anew at every change, or gives each cluster fewer. Copies that
     were only held, because no cluster that their policy chooses could take them, go as soon as
     there is a place, and one by one if there is little; and a cluster that was closed, and had less
-    than the policy's minPerCluster, takes that much once it is open.
+    than the policy's minPerCluster, takes that much once it is open, from others if fewer are
+    missing.
 
     A host that was restored has a decision that is older than the slices: then a cluster can lose
     no more copies than it holds, which is none where a later decision took its slice away.
@@ -470,6 +471,8 @@ def minimal_movement(step: Step) -> Iterator[str]:
     staying = {share.cluster: share.count for share in new.shares}
     policy = step.obj["spec"]["policy"]
     division = step.divisions.get((policy.get("uid", ""), policy["generation"]), {})
+    if new.terms.policy_origin == "inline":
+        division = _inline_division(step, new)
     if new.inputs_hash != old.inputs_hash and division.get("mode") == "Fresh":
         return
     most = min(division.get("maxPerCluster", math.inf), new.terms.per_cluster or math.inf)
@@ -484,8 +487,11 @@ def minimal_movement(step: Step) -> Iterator[str]:
         for share in old.shares
         if share.count < floor
     )
+    before = {share.cluster for share in old.shares}
+    opened = sum(min(count, floor) for name, count in staying.items() if name not in before)
+    opened = max(opened - max(new.terms.wanted - old.placed, 0), 0)
     held, slices = (
-        old.terms.held + sum(copies for copies in raised if copies > 0) + left(old, new),
+        old.terms.held + sum(copies for copies in raised if copies > 0) + opened + left(old, new),
         _slices(step, old),
     )
     if not any(share.cluster in slices for share in old.shares):
@@ -501,6 +507,15 @@ def minimal_movement(step: Step) -> Iterator[str]:
                 f"{step.name}: {share.cluster} goes from {share.count} to {now} while "
                 f"{new.terms.wanted} are wanted"
             )
+
+
+def _inline_division(step: Step, facts: DecisionFacts) -> Obj:
+    """What the workload's own placement says of division."""
+    for obj in all_of(step.clusters["host"], facts.key.kind):
+        if obj["metadata"]["uid"] == facts.workload_uid:
+            placement = registry.verbs_of(facts.key.kind).placement(obj)
+            return (placement or {}).get("division") or {}
+    return {}
 
 
 def _slices(step: Step, facts: DecisionFacts) -> dict[str, tuple[int, int]]:

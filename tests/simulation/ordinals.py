@@ -44,16 +44,23 @@ class Numbered:
 
 class OnePlace:
     """Remembers which ordinals the slices of each cluster have, of the first host's workloads. A
-    host that is restored from a backup has forgotten where some began."""
+    host that is restored from a backup has forgotten where some began. What an operator leaves in a
+    cluster that he takes out of the fleet by force is not waited for, and not judged until it has
+    gone."""
 
     def __init__(self) -> None:
         self.judged: Counter[str] = Counter()
         self._host: object = None
         self._has: dict[str, dict[str, Ranges]] = {}
         """uid of a workload -> cluster -> its ordinals there."""
+        self._left: set[tuple[str, str]] = set()
+        """(uid of a workload, cluster) of slices that were there when their cluster left."""
 
     def breaches(self, step: Step) -> list[str]:
         """What one write breaks."""
+        if step.kind == "MemberCluster" and step.new is None:
+            name = step.obj["metadata"]["name"]
+            self._left |= {(uid, name) for uid, clusters in self._has.items() if name in clusters}
         if step.kind != STATEFUL or step.cluster == "host":
             return []
         self._host = self._host or step.clusters["host"]
@@ -63,14 +70,19 @@ class OnePlace:
         clusters = self._has.setdefault(uid, {})
         clusters.pop(step.cluster, None)
         if step.new is None or not uid:
+            self._left.discard((uid, step.cluster))
             return []
         mine = shards.normal(raw.ranges(step.new, "spec", "slice", "ranges"))
         clusters[step.cluster] = mine
+        if (uid, step.cluster) in self._left:
+            return []
         self.judged[TWICE] += 1
         return [
             f"{TWICE}: {step.name} in {step.cluster} and {other}: {shards.text(both)}"
             for other, theirs in clusters.items()
-            if other != step.cluster and (both := shards.intersect(mine, theirs))
+            if other != step.cluster
+            and (uid, other) not in self._left
+            and (both := shards.intersect(mine, theirs))
         ]
 
 

@@ -203,8 +203,9 @@ def planted_untouched(world: World) -> Iterator[str]:
 
 
 def nothing_withheld(world: World) -> Iterator[str]:
-    """Who is told that a quota is full could not have one copy more within it."""
-    found = decisions(world)
+    """Who is told that a quota is full could not have one copy more within it, or all of them where
+    its policy wants all or none."""
+    found, alive = decisions(world), host_workloads(world)
     accounts = promises.Accounts(all_of(world.federation.host, "FederatedQuota"))
     for facts in found:
         if (
@@ -214,7 +215,10 @@ def nothing_withheld(world: World) -> Iterator[str]:
             or facts.terms.unit is not Unit.REPLICAS
         ):
             continue
-        if accounts.of(facts.terms.project) and _has_room(accounts, facts, found):
+        live = alive.get(facts.workload_uid)
+        divisible = live is None or not _policy(world, facts, live[1]).require_all
+        copies = 1 if divisible else facts.terms.shortfall
+        if accounts.of(facts.terms.project) and _has_room(accounts, facts, found, copies):
             yield (
                 f"decision {facts.name}: {facts.terms.shortfall} are missing for a quota that is "
                 "not full"
@@ -345,9 +349,13 @@ def shards_of(job: Obj) -> tuple[int, int] | None:
 
 
 def _has_room(
-    accounts: promises.Accounts, facts: DecisionFacts, found: Sequence[DecisionFacts]
+    accounts: promises.Accounts,
+    facts: DecisionFacts,
+    found: Sequence[DecisionFacts],
+    copies: int,
 ) -> bool:
-    """Whether one copy more fits into the account and all above it, by what all decisions give."""
+    """Whether so many copies more fit into the account and all above it, by what all decisions
+    give."""
     shape, project, tier = facts.terms.shape, facts.terms.project, facts.terms.tier
     assert shape is not None
 
@@ -361,7 +369,7 @@ def _has_room(
         )
 
     def more(resource: str, one: str) -> int:
-        return used(resource, one) + (shape.requests[resource] if one == project else 0)
+        return used(resource, one) + (copies * shape.requests[resource] if one == project else 0)
 
     return not any(accounts.breaches(project, str(tier), more, used))
 
