@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from federator.api import raw
+from federator.api import membercluster, raw
+from federator.api.membercluster import Removal
 from federator.model import shards
 from federator.model.shards import Ranges
 from tests.simulation.invariants import Step
@@ -58,7 +59,7 @@ class OnePlace:
 
     def breaches(self, step: Step) -> list[str]:
         """What one write breaks."""
-        if step.kind == "MemberCluster" and step.new is None:
+        if step.kind == "MemberCluster" and (step.new is None or _is_given_up(step.new)):
             name = step.obj["metadata"]["name"]
             self._left |= {(uid, name) for uid, clusters in self._has.items() if name in clusters}
         if step.kind != STATEFUL or step.cluster == "host":
@@ -84,6 +85,12 @@ class OnePlace:
             and (uid, other) not in self._left
             and (both := shards.intersect(mine, theirs))
         ]
+
+
+def _is_given_up(cluster: Mapping[str, Any]) -> bool:
+    """Whether an operator takes it out of the fleet with whatever runs there."""
+    leaves = "deletionTimestamp" in cluster["metadata"]
+    return leaves and membercluster.removal(cluster) in (Removal.LOST, Removal.ORPHAN)
 
 
 def from_zero(pieces: Callable[..., Ranges]) -> Callable[..., Ranges]:

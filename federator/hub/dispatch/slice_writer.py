@@ -114,6 +114,8 @@ class SliceWriter:
         if not share.ranges and action.count != share.count:
             share = dataclasses.replace(share, count=action.count, slots=action.count)
         await self._ensure_profile(member, self.view.profile_of(workload))
+        if not self._stands(workload, record):
+            return None
         if action.kind is ActionKind.CREATE:
             want = self._rendered(workload, obj, share, self._new_rules(member, workload))
             live = await self._create(member, workload, want)
@@ -239,6 +241,15 @@ class SliceWriter:
         want = self._rendered(workload, obj, share, fresh if anew else same)
         return Difference(slices.difference(live, want), part)
 
+    def _stands(self, workload: Workload, record: Record) -> bool:
+        """Whether members may still have what this turn was begun for. While a member answers
+        slowly the decision may be replaced, so that copies which were to go are needed again; or
+        the pods may come to ask for more than the decision charges, by a changed RuntimeProfile."""
+        now = self.state.workloads.get(workload.key)
+        if now is None or self.state.record_of(workload) is not record:
+            return False
+        return bool(record.terms.held_back) or not self.state.unjudged(now, record)
+
     async def _update(
         self,
         member: Member,
@@ -250,13 +261,12 @@ class SliceWriter:
         keep_template: bool,
     ) -> tuple[Mapping[str, Any], tuple[str, ...]] | None:
         """Patches the difference if nobody has written since it was read. Returns the response and
-        the changed fields; None without a difference, or when there is a newer decision."""
+        the changed fields; None without a difference, or when it is overtaken (`_stands`)."""
         if member.client is None:
             return None
         ref = _ref(workload.key)
         live = await member.client.get(ref)
-        if self.state.record_of(workload) is not record:
-            # A member that answers slowly: what was to be taken away may be needed again.
+        if not self._stands(workload, record):
             return None
         seen = slices.summarise(workload.key.kind, member.name, live)
         if self._proven(member, workload, share, seen):

@@ -5,12 +5,16 @@ include those behind.
 import asyncio
 import json
 
+from federator.api.placement.decisionfacts import decision_facts
+from federator.kinds import registry
 from federator.sandbox.faults import boxes
 from federator.sandbox.faults.rows import Sending
+from tests.unit.hub.test_profiles import sidecar
 from tests.unit.hub.world import HUB, World, play, service, small_fleet
 from tests.worlds import spoken
 
 PSVC = "PinterestService"
+LABELLED = {"labels": {"team": "ads"}}
 LARGE = "7500m"
 """One copy fills a node."""
 
@@ -96,5 +100,41 @@ def test_a_share_that_shrank_while_a_member_was_slow_is_not_written_when_it_has_
         assert await given_to(world, "web") == 6
         assert written
         assert 2 not in written
+
+    play(scenario, fleet=small_fleet(1))
+
+
+def test_no_pod_gets_a_larger_profile_before_its_decision_charges_it() -> None:
+    """A RuntimeProfile is heard of while the hub waits for the slice that it is about to patch."""
+
+    async def scenario(world: World) -> None:
+        await world.create("RuntimeProfile", "", "default", sidecar("logs:1"))
+        await world.create(PSVC, "feed", "web", service(2, "500m"))
+        await world.settle()
+        charged: list[int] = []
+
+        def note(sending: Sending) -> bool:
+            if spoken(sending) == (HUB, "a", "PATCH", "pinterestservices"):
+                body = json.loads(sending.request.body or b"{}")
+                if "profile" in body["spec"].get("slice", {}):
+                    host = world.federation.host
+                    group = registry.KINDS["PlacementDecision"].api_version.split("/")[0]
+                    [decided] = host.store.items(host.registry.get(group, "placementdecisions"))
+                    terms = decision_facts(decided.obj).terms
+                    charged.append(terms.shape.requests["cpu"] if terms.shape is not None else 0)
+            return False
+
+        async def nothing(_: Sending) -> None: ...
+
+        world.put(boxes.holding_up(note, nothing))
+
+        async def grows() -> None:
+            await world.patch("RuntimeProfile", "", "default", {"spec": sidecar("logs:1", "400m")})
+            await asyncio.sleep(3)
+
+        world.meanwhile("a", "GET", "pinterestservices", grows)
+        await world.patch(PSVC, "feed", "web", {"spec": {"template": {"metadata": LABELLED}}})
+        await world.settle(within_s=60)
+        assert charged == [900]
 
     play(scenario, fleet=small_fleet(1))
