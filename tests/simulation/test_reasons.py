@@ -66,10 +66,11 @@ NO_REASONS = (
             "RunContainerError",
         ),
         *("PostStartHookError", "CrashLoopBackOff", "FailedMount"),
+        "RoomReclamation",
     }
 )
-"""Types of conditions and of ours, kinds, operators, and what a kubelet says: words of the same
-shape, no reasons.
+"""Types of conditions and of ours, kinds, operators, what a kubelet says, and the right by which a
+workload was preempted: words of the same shape, no reasons.
 """
 
 
