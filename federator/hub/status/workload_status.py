@@ -266,7 +266,7 @@ class StatusAggregation:
             reason=record.terms.reason,
             message=record.terms.message,
             current=self.state.is_current(workload, record),
-            unlimited_quota=record.terms.unlimited_quota and not (refused or spoken_for),
+            unlimited_quota=ask is not None and not (refused or spoken_for),
             violations=record.terms.violations,
             project=ask.project if ask is not None else "",
             held=record.terms.held,

@@ -231,6 +231,26 @@ def test_the_first_account_takes_nothing_from_an_unknown_project_and_gives_it_no
     play(scenario)
 
 
+def test_when_the_last_account_is_gone_work_decided_beside_it_is_told_that_nothing_limits_it() -> (
+    None
+):
+    async def scenario(world: World) -> None:
+        await world.create("PinterestService", "feed", "web", service(2, "100m", project="nobodys"))
+        await world.settle()
+        await world.create("FederatedQuota", "", "ads", {"projects": ["ads"], "tiers": limits()})
+        await world.settle()
+        await world.patch("PinterestService", "feed", "web", {"spec": {"replicas": 1}})
+        await world.settle()
+        assert await world.condition("PinterestService", "feed", "web", "QuotaUnlimited") == {}
+
+        await world.delete("FederatedQuota", "", "ads")
+        await world.settle()
+        unlimited = await world.condition("PinterestService", "feed", "web", "QuotaUnlimited")
+        assert unlimited["status"] == "True"
+
+    play(scenario)
+
+
 def test_copies_without_requests_are_charged() -> None:
     async def scenario(world: World) -> None:
         account = {"projects": ["feed"], "tiers": limits("1"), "defaultRequests": {"cpu": "250m"}}
