@@ -1,8 +1,8 @@
 """Kubernetes manifests -> Pinterest workloads: implements `federator convert`. Pure.
 
-Deployment, Service, Ingress, ConfigMap and ServiceAccount become PinterestServices; Jobs, and
-JobSets of one template, become PinterestJobSets; other JobSets and TrainJobs become
-PinterestTrainingJobs; queues of Kueue become FederatedQuotas. Every
+Deployment, Service, Ingress, ConfigMap and ServiceAccount become PinterestServices; StatefulSets
+become PinterestStatefulSets; Jobs, and JobSets of one template, become PinterestJobSets; other
+JobSets and TrainJobs become PinterestTrainingJobs; queues of Kueue become FederatedQuotas. Every
 object is converted, absorbed or left with a reason, and the results pass the strict models.
 """
 
@@ -18,6 +18,7 @@ from federator.convert import (
     jobs,
     kueue,
     services,
+    statefulsets,
     trainings,
 )
 from federator.convert.drafts import (
@@ -35,6 +36,7 @@ from federator.model.errors import FieldError
 
 DRAFTERS: Final[Mapping[tuple[str, str], Callable[[Item, Drafts], Draft]]] = {
     ("apps/v1", "Deployment"): deployments.draft,
+    ("apps/v1", "StatefulSet"): statefulsets.draft,
     ("batch/v1", "Job"): jobs.draft_job,
     ("jobset.x-k8s.io/v1alpha2", "JobSet"): trainings.draft_jobset,
     ("trainer.kubeflow.org/v1alpha1", "TrainJob"): trainings.draft_trainjob,
@@ -49,9 +51,8 @@ _PARTS: Final = (
 )
 
 _OTHER_KINDS: Final[Mapping[str, str]] = {
-    "StatefulSet": "its pods have names and storage of their own, a PinterestService's do not",
     "DaemonSet": "it runs once per node; write a PinterestDaemon with its template",
-    "CronJob": "a PinterestJobSet runs once; convert its job template when it is to run",
+    "CronJob": "write a PinterestCronJob; its job template, converted, is the jobTemplate",
     "ResourceFlavor": "flavors are domains of queues, and no queue is given",
     "WorkloadPriorityClass": "a workload says its priority itself (spec.priority)",
     "ClusterTrainingRuntime": "TrainJobs that are given with it take their pods from it",

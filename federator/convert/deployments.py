@@ -39,7 +39,7 @@ def draft(item: Item, drafts: Drafts) -> Draft:
         read.check(checked)
     except read.InvalidObject as bad:
         raise BadInput(item.origin, item.title, bad.errors) from None
-    _check_selector(item, template)
+    check_selector(item, template)
     if raw.flag(spec, "paused"):
         raise LeftAlone(
             "spec.paused: its roll-out is halted, which a PinterestService cannot express; resume"
@@ -71,7 +71,8 @@ def draft(item: Item, drafts: Drafts) -> Draft:
     return made
 
 
-def _check_selector(item: Item, template: raw.Obj) -> None:
+def check_selector(item: Item, template: raw.Obj) -> None:
+    """Raises BadInput when the selector does not choose the pods of the template."""
     chosen = raw.at(item.obj, "spec", "selector")
     if chosen is None:
         raise BadInput(item.origin, item.title, [FieldError("spec.selector", "is required")])

@@ -92,6 +92,7 @@ def _door(backend: Obj, path: str, item: Item, drafts: Drafts) -> tuple[Draft, d
     for draft in drafts.made:
         if (
             draft.service is not None
+            and draft.obj["kind"] == schema.KIND
             and draft.namespace == item.namespace
             and draft.service.name == name
         ):

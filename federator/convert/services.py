@@ -13,6 +13,7 @@ from federator.api.raw import Obj
 from federator.convert.drafts import BadInput, Draft, Drafts, Item, LeftAlone, listed, only_fields
 from federator.kinds.kind import LONGEST_WORKLOAD_NAME
 from federator.kinds.service import schema
+from federator.kinds.statefulset import schema as stateful
 from federator.model.errors import FieldError
 from federator.model.kubernetes import selectors
 
@@ -64,7 +65,11 @@ def absorb(drafts: Drafts) -> None:
         except LeftAlone as why:
             drafts.leave(item, str(why))
     for draft in list(drafts.made):
-        if id(draft) in fronts:
+        if id(draft) not in fronts:
+            continue
+        if draft.obj["kind"] == stateful.KIND:
+            _headless(draft, fronts[id(draft)][0], drafts)
+        else:
             _in_front(draft, fronts[id(draft)], drafts)
 
 
@@ -101,6 +106,13 @@ def _target(item: Item, drafts: Drafts) -> Draft:
         raise LeftAlone(
             f"spec.selector: it selects the pods of {matching[0].title}, which is not converted"
         )
+    if draft.obj["kind"] == stateful.KIND:
+        if item.name != draft.name or raw.text(spec, "clusterIP") != "None":
+            raise LeftAlone(
+                f"spec.selector: it selects the pods of {matching[0].title}, which has only the "
+                f"headless Service {draft.name}; {HELP}"
+            )
+        return draft
     if draft.obj["kind"] != schema.KIND:
         raise LeftAlone(
             f"spec.selector: it selects the pods of {matching[0].title}, and a job set has no"
@@ -148,6 +160,20 @@ def _in_front(draft: Draft, items: Sequence[Item], drafts: Drafts) -> None:
             _further(item, draft, drafts)
         except LeftAlone as why:
             drafts.leave(item, str(why))
+
+
+def _headless(draft: Draft, item: Item, drafts: Drafts) -> None:
+    """The Service of a stateful set's name, which each of its clusters gets."""
+    try:
+        ports = _ports(item, draft) if raw.objects(item.obj, "spec", "ports") else []
+    except LeftAlone as why:
+        drafts.leave(item, str(why))
+        return
+    early = raw.flag(item.obj, "spec", "publishNotReadyAddresses")
+    draft.spec["service"] = {"ports": ports} | ({"publishNotReadyAddresses": True} if early else {})
+    draft.service = item
+    drafts.absorb(item, draft)
+    _take_labels(item, draft, drafts)
 
 
 def _is_outer(item: Item) -> bool:

@@ -227,7 +227,7 @@ GOLDEN = {
     "kueue-examples/pods-kueue_kueue-pod-group.yaml": (2, 0, 0, 2),
     "kueue-examples/serving-workloads_sample-deployment.yaml": (1, 1, 0, 0),
     "kueue-examples/serving-workloads_sample-leaderworkerset.yaml": (1, 0, 0, 1),
-    "kueue-examples/serving-workloads_sample-statefulset.yaml": (1, 0, 0, 1),
+    "kueue-examples/serving-workloads_sample-statefulset.yaml": (1, 1, 0, 0),
 }
 """File -> (objects, converted, absorbed, left alone)."""
 
