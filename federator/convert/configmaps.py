@@ -10,6 +10,7 @@ from federator.api import raw
 from federator.convert import templates
 from federator.convert.drafts import Draft, Drafts, Item, LeftAlone, listed, only_fields
 from federator.kinds import labels
+from federator.kinds.cronjob import schema as cron
 from federator.kinds.shared import parts
 
 _FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})
@@ -21,6 +22,8 @@ def absorb_configs(drafts: Drafts) -> None:
     for item in list(drafts.open("v1", "ConfigMap")):
         try:
             draft = _user(item, drafts)
+            if draft.obj["kind"] == cron.KIND:
+                raise LeftAlone(f"each run of {draft.title} would have a copy of its own; {HELP}")
             files = _files(item)
         except LeftAlone as why:
             drafts.leave(item, str(why))
@@ -110,6 +113,8 @@ def absorb_accounts(drafts: Drafts) -> None:
         try:
             users = _account_users(item, drafts)
             role = _role(item)
+            if runs := [draft.title for draft in users if draft.obj["kind"] == cron.KIND]:
+                raise LeftAlone(f"runs of {listed(runs)} use it; {HELP}")
             for draft in users:
                 if role and draft.spec.get("iamRole", role) != role:
                     raise LeftAlone(f"{draft.title} has another role")

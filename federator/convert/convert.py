@@ -1,9 +1,10 @@
 """Kubernetes manifests -> Pinterest workloads: implements `federator convert`. Pure.
 
 Deployment, Service, Ingress, ConfigMap and ServiceAccount become PinterestServices; StatefulSets
-become PinterestStatefulSets; Jobs, and JobSets of one template, become PinterestJobSets; other
-JobSets and TrainJobs become PinterestTrainingJobs; queues of Kueue become FederatedQuotas. Every
-object is converted, absorbed or left with a reason, and the results pass the strict models.
+become PinterestStatefulSets, DaemonSets PinterestDaemons, CronJobs PinterestCronJobs; Jobs, and
+JobSets of one template, become PinterestJobSets; other JobSets and TrainJobs become
+PinterestTrainingJobs; queues of Kueue become FederatedQuotas. Every object is converted, absorbed
+or left with a reason, and the results pass the strict models.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,6 +14,8 @@ from typing import Any, Final
 from federator.convert import (
     autoscalers,
     configmaps,
+    cronjobs,
+    daemonsets,
     deployments,
     ingresses,
     jobs,
@@ -37,6 +40,8 @@ from federator.model.errors import FieldError
 DRAFTERS: Final[Mapping[tuple[str, str], Callable[[Item, Drafts], Draft]]] = {
     ("apps/v1", "Deployment"): deployments.draft,
     ("apps/v1", "StatefulSet"): statefulsets.draft,
+    ("apps/v1", "DaemonSet"): daemonsets.draft,
+    ("batch/v1", "CronJob"): cronjobs.draft,
     ("batch/v1", "Job"): jobs.draft_job,
     ("jobset.x-k8s.io/v1alpha2", "JobSet"): trainings.draft_jobset,
     ("trainer.kubeflow.org/v1alpha1", "TrainJob"): trainings.draft_trainjob,
@@ -51,8 +56,6 @@ _PARTS: Final = (
 )
 
 _OTHER_KINDS: Final[Mapping[str, str]] = {
-    "DaemonSet": "it runs once per node; write a PinterestDaemon with its template",
-    "CronJob": "write a PinterestCronJob; its job template, converted, is the jobTemplate",
     "ResourceFlavor": "flavors are domains of queues, and no queue is given",
     "WorkloadPriorityClass": "a workload says its priority itself (spec.priority)",
     "ClusterTrainingRuntime": "TrainJobs that are given with it take their pods from it",
@@ -216,4 +219,7 @@ def _ordered(obj: dict[str, Any]) -> dict[str, Any]:
     spec = obj["spec"]
     middle = [name for name in spec if name not in (*_ORDER, *_LAST)]
     names = [name for name in (*_ORDER, *middle, *_LAST) if name in spec]
-    return {**obj, "spec": {name: spec[name] for name in names}}
+    ordered = {name: spec[name] for name in names}
+    if run := ordered.get("jobTemplate"):
+        ordered["jobTemplate"] = {**run, **_ordered({"spec": run["spec"]})}
+    return {**obj, "spec": ordered}

@@ -136,8 +136,9 @@ class Draft:
 
     @property
     def spec(self) -> dict[str, Any]:
+        """What a workload asks for; of a cron job what each run does."""
         spec: dict[str, Any] = self.obj["spec"]
-        return spec
+        return spec["jobTemplate"]["spec"] if "jobTemplate" in spec else spec
 
     @property
     def pod(self) -> dict[str, Any]:

@@ -87,6 +87,13 @@ def draft_job(item: Item, drafts: Drafts) -> Draft:
     )
 
 
+def draft_run(item: Item, drafts: Drafts) -> Draft:
+    """The runs of a CronJob as a job set. Raises as `draft_job`."""
+    path = "spec.jobTemplate.spec"
+    spec = raw.mapping(item.obj, "spec", "jobTemplate", "spec")
+    return _draft(item, drafts, spec, path, copies=1, suspend=False, indexed=False)
+
+
 def draft_jobset(item: Item, drafts: Drafts) -> Draft:
     """The draft. Raises LeftAlone with the reason, BadInput for fields of the wrong type."""
     spec = raw.mapping(item.obj, "spec")

@@ -81,7 +81,8 @@ def assign(drafts: Drafts) -> None:
         if item.kind == LOCAL and drafts.joined(item)
     }
     for draft in drafts.made:
-        queue = raw.text(draft.item.obj, "metadata", "labels", QUEUE_LABEL)
+        run = raw.mapping(draft.obj, "spec", "jobTemplate") or draft.item.obj
+        queue = raw.text(run, "metadata", "labels", QUEUE_LABEL)
         if project := projects.get((draft.namespace or "default", queue)):
             draft.spec["project"] = project
         if queue and draft.spec.pop("suspend", False):

@@ -115,8 +115,8 @@ def _target(item: Item, drafts: Drafts) -> Draft:
         return draft
     if draft.obj["kind"] != schema.KIND:
         raise LeftAlone(
-            f"spec.selector: it selects the pods of {matching[0].title}, and a job set has no"
-            f" Service; {HELP}"
+            f"spec.selector: it selects the pods of {matching[0].title}, and a "
+            f"{draft.obj['kind']} has no Service; {HELP}"
         )
     return draft
 

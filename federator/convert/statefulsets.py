@@ -131,16 +131,18 @@ def _retention(item: Item, notes: list[str]) -> str:
 
 def _what_differs(item: Item) -> list[str]:
     name = item.name or "NAME"
-    told = [
+    differences = [
         f"pods are called {name}-BLOCK-ORDINAL, the first one {name}-0-0; it stays in one cluster, "
         "where these names resolve, until spec.placement.division is taken out"
     ]
     if raw.objects(item.obj, "spec", "volumeClaimTemplates"):
-        told.append("its claims are new and empty: bring the data over by what the program offers")
+        differences.append(
+            "its claims are new and empty: bring the data over by what the program offers"
+        )
     service = raw.text(item.obj, "spec", "serviceName")
     if service and service != item.name:
-        told.append(
+        differences.append(
             f"spec.serviceName {service}: the headless Service of its pods is called {name} now, "
             "and what names the other must change"
         )
-    return told
+    return differences

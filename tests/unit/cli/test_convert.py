@@ -211,7 +211,7 @@ GOLDEN = {
     "kueue-examples/appwrapper_pytorch-sample.yaml": (1, 0, 0, 1),
     "kueue-examples/jobs_ray-cluster-sample.yaml": (1, 0, 0, 1),
     "kueue-examples/jobs_ray-job-sample.yaml": (1, 0, 0, 1),
-    "kueue-examples/jobs_sample-cronjob.yaml": (1, 0, 0, 1),
+    "kueue-examples/jobs_sample-cronjob.yaml": (1, 1, 0, 0),
     "kueue-examples/jobs_sample-jaxjob.yaml": (1, 0, 0, 1),
     "kueue-examples/jobs_sample-job-partial-admission.yaml": (1, 1, 0, 0),
     "kueue-examples/jobs_sample-job.yaml": (1, 1, 0, 0),

@@ -70,10 +70,10 @@ def test_a_config_map_of_two_workloads_is_left() -> None:
 
 
 def test_a_config_map_that_something_else_uses_is_left() -> None:
-    other = {**deployment("db", pod=using("c")), "kind": "DaemonSet"}
+    other = {**deployment("db", pod=using("c")), "kind": "ReplicaSet"}
     done = converted(other, native("ConfigMap", "c", data={"a": "1"}))
 
-    assert "DaemonSet/db, which is not converted" in left(done)["ConfigMap/c"]
+    assert "ReplicaSet/db, which is not converted" in left(done)["ConfigMap/c"]
 
 
 def test_a_config_map_that_nobody_uses_is_left() -> None:

@@ -187,7 +187,7 @@ def test_a_service_over_a_job_is_left() -> None:
     made = job()
     made["spec"]["template"]["metadata"] = {"labels": {"app": "web"}}
 
-    assert "a job set has no Service" in left(converted(made, service()))["Service/web"]
+    assert "a PinterestJobSet has no Service" in left(converted(made, service()))["Service/web"]
 
 
 def test_a_job_set_of_one_template_is_converted_from_its_job() -> None:

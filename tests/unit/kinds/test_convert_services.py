@@ -471,7 +471,7 @@ def test_an_ingress_that_is_left_must_not_have_the_name_of_the_one_that_is_made(
     assert "members make an Ingress web from spec.loadBalancers: rename Ingress/web" in notes(done)
 
 
-@pytest.mark.parametrize("kind", ["DaemonSet", "Secret", "Pod", "Widget"])
+@pytest.mark.parametrize("kind", ["ReplicaSet", "Secret", "Pod", "Widget"])
 def test_other_kinds_are_left_and_named(kind: str) -> None:
     assert f"kind {kind} (v1) is not converted" in left(converted(native(kind, "x")))[f"{kind}/x"]
 
