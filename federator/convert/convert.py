@@ -14,8 +14,6 @@ from typing import Any, Final
 from federator.convert import (
     autoscalers,
     configmaps,
-    cronjobs,
-    daemonsets,
     deployments,
     ingresses,
     jobs,
@@ -40,8 +38,8 @@ from federator.model.errors import FieldError
 DRAFTERS: Final[Mapping[tuple[str, str], Callable[[Item, Drafts], Draft]]] = {
     ("apps/v1", "Deployment"): deployments.draft,
     ("apps/v1", "StatefulSet"): statefulsets.draft,
-    ("apps/v1", "DaemonSet"): daemonsets.draft,
-    ("batch/v1", "CronJob"): cronjobs.draft,
+    ("apps/v1", "DaemonSet"): deployments.draft_daemonset,
+    ("batch/v1", "CronJob"): jobs.draft_cronjob,
     ("batch/v1", "Job"): jobs.draft_job,
     ("jobset.x-k8s.io/v1alpha2", "JobSet"): trainings.draft_jobset,
     ("trainer.kubeflow.org/v1alpha1", "TrainJob"): trainings.draft_trainjob,

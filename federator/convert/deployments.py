@@ -1,4 +1,6 @@
-"""Deployment -> a drafted PinterestService. Pure; one row of `convert.DRAFTERS`."""
+"""Deployment -> a drafted PinterestService, DaemonSet -> a PinterestDaemon. Pure; rows of
+`convert.DRAFTERS`.
+"""
 
 from typing import Any, Final
 
@@ -6,6 +8,7 @@ from federator.api import raw
 from federator.convert import templates
 from federator.convert.drafts import BadInput, Draft, Drafts, Item, LeftAlone, only_fields
 from federator.kinds import read
+from federator.kinds.daemon import schema as daemon
 from federator.kinds.deployment import ask as deployment
 from federator.kinds.service import schema
 from federator.model import names
@@ -69,6 +72,59 @@ def draft(item: Item, drafts: Drafts) -> Draft:
         )
     note_annotations(made, drafts)
     return made
+
+
+_DAEMON_FIELDS: Final = frozenset(
+    {"selector", "template", "updateStrategy", "minReadySeconds", "revisionHistoryLimit"}
+)
+_ROLLING: Final = ("maxUnavailable", "maxSurge")
+
+
+def draft_daemonset(item: Item, drafts: Drafts) -> Draft:
+    """The draft. Raises LeftAlone with the reason, BadInput for an object that no API server would
+    accept."""
+    notes: list[str] = []
+    spec = raw.mapping(item.obj, "spec")
+    template, merged = templates.tidy(
+        raw.mapping(spec, "template"), "spec.template", notes.append, live=item.live
+    )
+    check_selector(item, template)
+    only_fields(spec, _DAEMON_FIELDS, {}, "spec")
+    out = federation_fields(item)
+    if strategy := _daemon_strategy(spec):
+        out["updateStrategy"] = strategy
+    out["template"] = template
+    obj = {
+        "apiVersion": daemon.API_VERSION,
+        "kind": daemon.KIND,
+        "metadata": metadata(item),
+        "spec": out,
+    }
+    made = Draft(item, obj, "spec.template", port_names=merged)
+    for text in notes:
+        drafts.note(made, text)
+    drafts.note(made, "it runs in every cluster of its policy, one cluster after the other")
+    if "revisionHistoryLimit" in spec:
+        drafts.note(
+            made,
+            "spec.revisionHistoryLimit is left out: the DaemonSets that are made keep 3 revisions",
+        )
+    note_annotations(made, drafts)
+    return made
+
+
+def _daemon_strategy(spec: raw.Obj) -> dict[str, Any]:
+    kind = raw.text(spec, "updateStrategy", "type", default="RollingUpdate")
+    if kind != "RollingUpdate":
+        raise LeftAlone(
+            f"spec.updateStrategy.type: {kind} waits for somebody to delete the pods; a "
+            "PinterestDaemon rolls"
+        )
+    rolling = raw.mapping(spec, "updateStrategy", "rollingUpdate")
+    fields = {name: rolling[name] for name in _ROLLING if name in rolling}
+    if spec.get("minReadySeconds"):
+        fields["minReadySeconds"] = spec["minReadySeconds"]
+    return fields
 
 
 def check_selector(item: Item, template: raw.Obj) -> None:

@@ -1,4 +1,5 @@
-"""Job and single-template JobSet -> a drafted PinterestJobSet. Pure; rows of `convert.DRAFTERS`.
+"""Job and single-template JobSet -> a drafted PinterestJobSet, CronJob -> a PinterestCronJob. Pure;
+rows of `convert.DRAFTERS`.
 
 Shards run in several clusters, each as an index of the Job there. What relies on a single Job (pods
 that find each other by name, one retry count for all) is left, or gets a note. The program of an
@@ -8,12 +9,14 @@ that sets it.
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.convert import deployments, templates
 from federator.convert.drafts import BadInput, Draft, Drafts, Item, LeftAlone, listed, only_fields
+from federator.kinds.cronjob import schema as cron
 from federator.kinds.jobset import schema
 from federator.model.errors import FieldError
 
@@ -87,11 +90,47 @@ def draft_job(item: Item, drafts: Drafts) -> Draft:
     )
 
 
-def draft_run(item: Item, drafts: Drafts) -> Draft:
-    """The runs of a CronJob as a job set. Raises as `draft_job`."""
-    path = "spec.jobTemplate.spec"
-    spec = raw.mapping(item.obj, "spec", "jobTemplate", "spec")
-    return _draft(item, drafts, spec, path, copies=1, suspend=False, indexed=False)
+_SAID: Final = (
+    "schedule",
+    "timeZone",
+    "concurrencyPolicy",
+    "startingDeadlineSeconds",
+    "suspend",
+    "successfulJobsHistoryLimit",
+    "failedJobsHistoryLimit",
+)
+"""Fields of a CronJob that mean the same in a PinterestCronJob."""
+_CRON_FIELDS: Final = frozenset({*_SAID, "jobTemplate"})
+
+
+def draft_cronjob(item: Item, drafts: Drafts) -> Draft:
+    """A PinterestCronJob; the template of its runs is what its job template becomes. Raises as
+    `draft_job`."""
+    spec = raw.mapping(item.obj, "spec")
+    only_fields(spec, _CRON_FIELDS, {}, "spec")
+    # Who owns a run is said of its Job: the labels of the template are those of each run.
+    meta = raw.mapping(spec, "jobTemplate", "metadata")
+    of_run = {**meta, "name": item.name, "namespace": item.namespace}
+    run, path = replace(item, obj={**item.obj, "metadata": of_run}), "spec.jobTemplate.spec"
+    inner = raw.mapping(spec, "jobTemplate", "spec")
+    made = _draft(run, drafts, inner, path, copies=1, suspend=False, indexed=False)
+    kept = {
+        name: made.obj["metadata"][name]
+        for name in ("labels", "annotations")
+        if name in made.obj["metadata"]
+    }
+    template = {**raw.present({"metadata": kept}), "spec": made.obj["spec"]}
+    made.item, made.obj = (
+        item,
+        {
+            "apiVersion": cron.API_VERSION,
+            "kind": cron.KIND,
+            "metadata": deployments.metadata(item),
+            "spec": {name: spec[name] for name in _SAID if name in spec}
+            | {"jobTemplate": template},
+        },
+    )
+    return made
 
 
 def draft_jobset(item: Item, drafts: Drafts) -> Draft:
