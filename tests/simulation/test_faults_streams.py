@@ -147,10 +147,16 @@ def test_after_long_without_bookmarks_each_collection_is_listed_once_and_not_all
             sent
             for sent in lists
             if not any("pinterest.com/cronjob" in value for _, value in sent.request.query)
+            # Kinds of operators that are not installed are asked for again and again.
+            and not sent.request.path.startswith(("/apis/jobset.", "/apis/trainer."))
         ]
         once = Counter((sent.process, sent.cluster, sent.request.path) for sent in lists)
         assert lists
-        assert set(once.values()) == {1}, once
+        # Native cron jobs are workloads, and the leader hands cron jobs over with them: a second
+        # reflector.
+        handed = {where for where in once if where[2].endswith("/pinterestnativecronjobs")}
+        assert max(once[where] for where in handed) <= 2, once
+        assert {once[where] for where in once.keys() - handed} == {1}, once
         assert len({sent.at_s for sent in lists}) > len(lists) // 2
 
     solo.tell(story)
