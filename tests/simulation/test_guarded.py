@@ -58,7 +58,7 @@ PLANTS: dict[str, tuple[str, Plant, Script]] = {
         Script(acts=CUTS, plays_s=SHORT_S),
     ),
     "a cluster is renewed when it is heard": (
-        exclusives.TWICE,
+        guarded.EPOCHS,  # an older run begins beside a newer one, which is seen before both run
         together(
             instead(Leasing, "_note_holders", _whoever_holds_it),
             instead(Leasing, "_wait", _at_once),
