@@ -2,6 +2,8 @@
 `convert.DRAFTERS`.
 """
 
+from collections.abc import Sequence
+from types import ModuleType
 from typing import Any, Final
 
 from federator.api import raw
@@ -56,22 +58,50 @@ def draft(item: Item, drafts: Drafts) -> Draft:
     if strategy:
         out["updateStrategy"] = strategy
     out["template"] = template
+    note_revisions(spec, "Deployments", notes)
+    return drafted(item, drafts, schema, out, notes, merged=merged)
+
+
+def drafted(
+    item: Item,
+    drafts: Drafts,
+    schema: ModuleType,
+    fields: dict[str, Any],
+    notes: Sequence[str],
+    *,
+    merged: dict[str, int],
+) -> Draft:
+    """The draft of a workload of this schema's kind. `fields`: its spec; `notes`: what its owner is
+    told; `merged`: names of ports merged into others by number."""
     obj = {
         "apiVersion": schema.API_VERSION,
         "kind": schema.KIND,
         "metadata": metadata(item),
-        "spec": out,
+        "spec": fields,
     }
     made = Draft(item, obj, "spec.template", port_names=merged)
     for text in notes:
         drafts.note(made, text)
-    if "revisionHistoryLimit" in spec:
-        drafts.note(
-            made,
-            "spec.revisionHistoryLimit is left out: the Deployments that are made keep 3 revisions",
-        )
     note_annotations(made, drafts)
     return made
+
+
+def note_revisions(spec: raw.Obj, natives: str, notes: list[str]) -> None:
+    """Tells of the number of revisions that is not kept. `natives`: what members make."""
+    if "revisionHistoryLimit" in spec:
+        notes.append(
+            f"spec.revisionHistoryLimit is left out: the {natives} that are made keep 3 revisions"
+        )
+
+
+def rolling_update(spec: raw.Obj, kind: str) -> raw.Obj:
+    """`spec.updateStrategy.rollingUpdate`. Raises LeftAlone for pods that wait to be deleted."""
+    how = raw.text(spec, "updateStrategy", "type", default="RollingUpdate")
+    if how != "RollingUpdate":
+        raise LeftAlone(
+            f"spec.updateStrategy.type: {how} waits for somebody to delete the pods; a {kind} rolls"
+        )
+    return raw.mapping(spec, "updateStrategy", "rollingUpdate")
 
 
 _DAEMON_FIELDS: Final = frozenset(
@@ -94,33 +124,13 @@ def draft_daemonset(item: Item, drafts: Drafts) -> Draft:
     if strategy := _daemon_strategy(spec):
         out["updateStrategy"] = strategy
     out["template"] = template
-    obj = {
-        "apiVersion": daemon.API_VERSION,
-        "kind": daemon.KIND,
-        "metadata": metadata(item),
-        "spec": out,
-    }
-    made = Draft(item, obj, "spec.template", port_names=merged)
-    for text in notes:
-        drafts.note(made, text)
-    drafts.note(made, "it runs in every cluster of its policy, one cluster after the other")
-    if "revisionHistoryLimit" in spec:
-        drafts.note(
-            made,
-            "spec.revisionHistoryLimit is left out: the DaemonSets that are made keep 3 revisions",
-        )
-    note_annotations(made, drafts)
-    return made
+    notes.append("it runs in every cluster of its policy, one cluster after the other")
+    note_revisions(spec, "DaemonSets", notes)
+    return drafted(item, drafts, daemon, out, notes, merged=merged)
 
 
 def _daemon_strategy(spec: raw.Obj) -> dict[str, Any]:
-    kind = raw.text(spec, "updateStrategy", "type", default="RollingUpdate")
-    if kind != "RollingUpdate":
-        raise LeftAlone(
-            f"spec.updateStrategy.type: {kind} waits for somebody to delete the pods; a "
-            "PinterestDaemon rolls"
-        )
-    rolling = raw.mapping(spec, "updateStrategy", "rollingUpdate")
+    rolling = rolling_update(spec, daemon.KIND)
     fields = {name: rolling[name] for name in _ROLLING if name in rolling}
     if spec.get("minReadySeconds"):
         fields["minReadySeconds"] = spec["minReadySeconds"]

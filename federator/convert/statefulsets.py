@@ -58,29 +58,13 @@ def draft(item: Item, drafts: Drafts) -> Draft:
         out["volumeClaimTemplates"] = claims
         out["claimRetention"] = _retention(item, notes)
     out["template"] = template
-    metadata = deployments.metadata(item)
-    obj = {
-        "apiVersion": schema.API_VERSION,
-        "kind": schema.KIND,
-        "metadata": metadata,
-        "spec": out,
-    }
-    made = Draft(item, obj, "spec.template", port_names=merged)
-    for text in (*notes, *_what_differs(item)):
-        drafts.note(made, text)
-    deployments.note_annotations(made, drafts)
-    return made
+    notes += _what_differs(item)
+    return deployments.drafted(item, drafts, schema, out, notes, merged=merged)
 
 
 def _strategy(item: Item, notes: list[str]) -> dict[str, Any]:
     spec = raw.mapping(item.obj, "spec")
-    kind = raw.text(spec, "updateStrategy", "type", default="RollingUpdate")
-    if kind != "RollingUpdate":
-        raise LeftAlone(
-            f"spec.updateStrategy.type: {kind} waits for somebody to delete the pods; a "
-            "PinterestStatefulSet rolls"
-        )
-    rolling = raw.mapping(spec, "updateStrategy", "rollingUpdate")
+    rolling = deployments.rolling_update(spec, schema.KIND)
     if partition := raw.integer(rolling, "partition"):
         raise LeftAlone(
             f"spec.updateStrategy.rollingUpdate.partition: {partition} halts its roll-out; finish "
@@ -91,10 +75,7 @@ def _strategy(item: Item, notes: list[str]) -> dict[str, Any]:
             "spec.updateStrategy.rollingUpdate.maxUnavailable is left out: pods are replaced one "
             "by one"
         )
-    if "revisionHistoryLimit" in spec:
-        notes.append(
-            "spec.revisionHistoryLimit is left out: the StatefulSets that are made keep 3 revisions"
-        )
+    deployments.note_revisions(spec, "StatefulSets", notes)
     return {"minReadySeconds": spec["minReadySeconds"]} if spec.get("minReadySeconds") else {}
 
 
