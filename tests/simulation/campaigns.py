@@ -6,6 +6,7 @@ happens in a world and what is judged there is the module's; it returns what it 
 """
 
 import argparse
+import asyncio
 import contextlib
 import logging
 import multiprocessing
@@ -13,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from federator.sandbox import virtual_time
 from tests.ranges import numbers
@@ -26,6 +27,32 @@ class Broken(AssertionError):
     def __init__(self, seed: int, rule: str, what: str) -> None:
         super().__init__(f"seed {seed}: {rule}: {what}")
         self.rule = rule
+
+
+class Looked(Protocol):
+    """A world that is played and judged."""
+
+    @property
+    def now_s(self) -> float:
+        """Virtual seconds since it began."""
+
+    async def look(self) -> None:
+        """Judges it as it is. Raises `Broken`."""
+
+
+async def play_until(
+    run: Looked, until_s: float, happens: Coroutine[Any, Any, None], *, every_s: float = 1.0
+) -> None:
+    """Looks at the world every so often while things happen in it."""
+    happening = asyncio.create_task(happens, name="what happens")
+    while run.now_s < until_s:
+        await run.look()
+        await asyncio.sleep(every_s)
+        if happening.done():
+            happening.result()
+    happening.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await happening
 
 
 @dataclass(frozen=True, slots=True)

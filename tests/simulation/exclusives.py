@@ -10,7 +10,7 @@ import contextlib
 import random
 import sys
 from collections import Counter
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from federator.kube import errors
 from federator.model import shards
 from federator.sandbox.faults.links import Cut
 from federator.sandbox.fleetfile import FleetSpec, MemberSpec, Pool
-from tests.simulation.campaigns import Broken, Campaign
+from tests.simulation.campaigns import Broken, Campaign, play_until
 from tests.unit.hub.world import World, jobset
 
 PJS, CLUSTER, NAME = "PinterestJobSet", "MemberCluster", "once"
@@ -179,19 +179,6 @@ async def welcome(run: Run) -> None:
         await run.world.patch(CLUSTER, "", name, {"spec": {"drain": None}})
     everywhere: dict[str, Any] = {"spec": {"placement": {"clusters": {"exclude": []}}}}
     await run.world.patch(PJS, SPACE, NAME, everywhere)
-
-
-async def play_until(run: Run, until_s: float, happens: Coroutine[Any, Any, None]) -> None:
-    """Looks at the world every second while things happen in it."""
-    happening = asyncio.create_task(happens, name="what happens")
-    while run.now_s < until_s:
-        await run.look()
-        await asyncio.sleep(1)
-        if happening.done():
-            happening.result()
-    happening.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await happening
 
 
 async def come_to_rest(run: Run, settles_s: float) -> None:

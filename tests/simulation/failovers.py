@@ -8,7 +8,6 @@ with its number.
 """
 
 import asyncio
-import contextlib
 import random
 import sys
 from collections import Counter
@@ -17,7 +16,7 @@ from typing import Any, Final
 from federator.hub.options import HubOptions
 from federator.kube.metrics import Metrics
 from federator.sandbox.fleetfile import FleetSpec, MemberSpec, Pool
-from tests.simulation.campaigns import Campaign
+from tests.simulation.campaigns import Campaign, play_until
 from tests.simulation.disturbances import Disturbances
 from tests.simulation.failoverrules import FIRED, LOOK_S, PSVC, SETTLES_S, Policy, Run
 from tests.unit.hub.world import World, jobset, service
@@ -131,15 +130,7 @@ async def _play(seed: int) -> Counter[str]:
         if seed % len(ACTS) >= BESIDE:
             await _beside(run)
         await asyncio.sleep(SETTLES_S)
-        happening = asyncio.create_task(_happen(run, rng), name="what happens")
-        while run.now_s < HOUR_S:
-            await run.look()
-            await asyncio.sleep(LOOK_S)
-            if happening.done():
-                happening.result()
-        happening.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await happening
+        await play_until(run, HOUR_S, _happen(run, rng), every_s=LOOK_S)
         await run.well()
         while run.now_s < HOUR_S + SETTLES_S:
             await run.look()

@@ -29,7 +29,7 @@ from federator.runtime.guard import Guard
 from federator.sandbox.faults.links import Cut
 from federator.sandbox.fleetfile import FleetSpec, MemberSpec, Pool
 from tests.simulation import exclusives
-from tests.simulation.campaigns import Broken, Campaign
+from tests.simulation.campaigns import Broken, Campaign, play_until
 from tests.simulation.exclusives import NAME, PJS, PODS, SHARDS, SPACE, Run
 from tests.unit.hub.world import World, jobset
 
@@ -263,7 +263,7 @@ async def _play(seed: int, script: Script) -> Counter[str]:
         more = {"execution": "Exclusive", "guard": True, "backoffLimitPerShard": 1000}
         placement = {"failover": {"afterSeconds": 30}}
         await world.create(PJS, SPACE, NAME, {**asked, **more, "placement": placement})
-        await exclusives.play_until(run, script.plays_s, _happen(run, rng, script.acts))
+        await play_until(run, script.plays_s, _happen(run, rng, script.acts))
         _heal(run)
         await exclusives.welcome(run)
         for hub in world.federation.hub_names:

@@ -7,7 +7,6 @@ without witnesses, whatever a dead one said last.
 """
 
 import asyncio
-import contextlib
 import random
 import sys
 from collections import Counter
@@ -16,7 +15,7 @@ from typing import Any, Final
 
 from federator.hub.options import HubOptions
 from federator.sandbox.faults.links import Cut
-from tests.simulation.campaigns import Broken, Campaign
+from tests.simulation.campaigns import Broken, Campaign, play_until
 from tests.unit.hub.world import World, service, small_fleet
 
 PLAYS_S: Final = 2400.0
@@ -195,15 +194,7 @@ async def _play(seed: int) -> Counter[str]:
             asked = service(rng.randint(3, 12), cpu="250m", placement=placement)
             await world.create("PinterestService", "feed", name, asked)
         await asyncio.sleep(60)
-        happening = asyncio.create_task(_happen(run, rng), name="what happens")
-        while run.now_s < PLAYS_S:
-            await run.look()
-            await asyncio.sleep(LOOK_S)
-            if happening.done():
-                happening.result()
-        happening.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await happening
+        await play_until(run, PLAYS_S, _happen(run, rng), every_s=LOOK_S)
     finally:
         await world.federation.stop()
     return run.seen
