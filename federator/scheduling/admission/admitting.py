@@ -164,6 +164,10 @@ class Round:
         assignment, chosen = best or (assignment, chosen)
         return _Nominee(uid, want, assignment, chosen)
 
+    def is_free(self, want: Want) -> bool:
+        """Whether all its copies have quota now."""
+        return domains.assign(want, want.copies, self.usage, self._victims).mode is Mode.FREE
+
     def _own(self, want: Want) -> int:
         """Of its copies, those that the guarantee of its account holds; all where that does not
         decide the order, or where domains do."""

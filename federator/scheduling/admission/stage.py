@@ -170,7 +170,7 @@ class _Tree:
             for uid, want in wants
             if want is not None and not self._lacks_only_room(self.heads[uid], want)
         ]
-        for uid, want in sorted(growing, key=lambda pair: age(pair[1], pair[0])):
+        for uid, want in sorted(growing, key=lambda pair: self._place(*pair)):
             queues.setdefault(want.node, []).append((uid, want))
         while queues:
             heads = dict(queue.pop(0) for queue in queues.values())
@@ -185,6 +185,13 @@ class _Tree:
                         self._wait(other, want, _behind(account, self.heads[uid].ask), staged)
                     queues[node] = []
             queues = {node: queue for node, queue in queues.items() if queue}
+
+    def _place(self, uid: str, want: Want) -> tuple[bool, tuple[int, float, str]]:
+        """Its place among those of its account. What others have left for one of them, and is free,
+        is its own before those that are in the order before it: while these were judged, who left
+        would have it back."""
+        claims = uid in self.round.claiming and self.round.is_free(want)
+        return not claims, age(want, uid)
 
     def _rest(self, uid: str, want: Want, verdict: Verdict) -> Want | None:
         """What of a workload is judged in the next round, because only what is guaranteed to its

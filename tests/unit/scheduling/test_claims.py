@@ -122,6 +122,19 @@ def test_who_left_does_not_have_it_back_by_the_order(
     assert [federation.copies(ask) for ask in (web, api)] == [15, 5]
 
 
+def test_who_left_does_not_have_it_back_while_one_of_the_winners_account_waits_before_it() -> None:
+    """What is before the winner in the order of its account, and finds too little, is judged in the
+    round in which who left is."""
+    wide = service(30, name="wide", project="search", priority=100, whole=True)
+    federation = Federation(WEB, API, wide)
+    federation.turn(WEB)
+    federation.turn(API)
+
+    federation.turn(WEB, wide, API)
+
+    assert [federation.copies(ask) for ask in (WEB, wide, API)] == [15, 0, 5]
+
+
 def test_nobody_leaves_a_second_time_for_a_claim() -> None:
     federation = Federation(WEB, API, TILES)
     federation.turn(WEB)
