@@ -17,6 +17,7 @@ from federator.model.ask import Ask, PodShape, Tier
 from federator.model.decision import Reason
 from federator.model.fleet import Commitment, QuotaAccount
 from federator.model.kubernetes import quantity
+from federator.model.quickly import quickly
 from federator.model.resources import PODS, UNLIMITED, Resources
 from federator.placement.quota.tree import Tree
 from federator.placement.quota.uses import Limit, Uses
@@ -36,6 +37,7 @@ class Admission:
     generations: Mapping[str, int] = field(default_factory=dict)
 
 
+_admission = quickly(Admission)
 UNBOUND: Final = Admission()
 BY_QUOTA: Final = frozenset(
     {
@@ -136,8 +138,8 @@ def admit(
     generations = {name: tree.accounts[name].generation for name in path[:RECORDED]}
     if refused:
         return Admission(held, Reason.NOT_ALLOWED, refused, False, generations)
-    best = Admission(UNLIMITED, unlimited=not speaking, generations=generations)
-    charged, asked = tree.charged(ask.project), _Asked(ask, wanted, held, own)
+    best = _admission(UNLIMITED, unlimited=not speaking, generations=generations)
+    charged, asked = tree.charged(ask.project), _asked(ask, wanted, held, own)
     for name in path:
         account = tree.accounts[name]
         for admission in (
@@ -146,7 +148,7 @@ def admit(
             _by_resources(asked, name, uses) if name in charged else None,
         ):
             if admission is not None and admission.copies < best.copies:
-                best = Admission(
+                best = _admission(
                     admission.copies, admission.reason, admission.message, False, generations
                 )
     return best
@@ -233,6 +235,9 @@ class _Asked:
     own: Commitment | None
 
 
+_asked = quickly(_Asked)
+
+
 def _by_resources(asked: _Asked, account: str, uses: Uses) -> Admission | None:
     ask = asked.ask
     tightest: tuple[int, str] | None = None
@@ -249,7 +254,7 @@ def _by_resources(asked: _Asked, account: str, uses: Uses) -> Admission | None:
     fit = tightest[0]
     if ask.whole and not 0 < ask.least <= fit:
         fit = asked.held
-    return Admission(max(fit, asked.held), reason, message)
+    return _admission(max(fit, asked.held), reason, message)
 
 
 def _refusal(

@@ -5,14 +5,55 @@ R resources. A change that is not told here (a new report, a merge, a charge tak
 record; room that is older is counted anew.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from federator.model.quickly import quickly
 from federator.placement.room.binding import Ints
+from federator.placement.room.manybinding import Parts
 
 KEPT: Final = 4096
 """Changes that are kept, about 300 KB with three resources."""
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What one charge changed, for taking it back."""
+
+    at: Ints
+    row: Ints
+    taken: Ints
+    """[R, n]: amounts subtracted from each node of `row` of cluster `at`."""
+    parts: tuple[Parts, ...]
+    merged: tuple[tuple[int, Ints, Ints, Ints], ...]
+    """(cluster, free, counts, kinds) from before rows were merged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Single:
+    """The same of a charge of one copy for each node of some rows, as it is kept. Rows are counted
+    over all clusters, of which each has `width`."""
+
+    width: int
+    whole: Ints
+    split: Ints
+    """Rows of which only some nodes, `part`, got a copy."""
+    part: list[int]
+    need: Ints
+    merged: tuple[tuple[int, Ints, Ints, Ints], ...]
+
+    def charge(self) -> Charge:
+        parts: tuple[Parts, ...] = ()
+        if self.part:
+            part: Ints = np.array(self.part, dtype=np.int64)
+            parts = (Parts(*divmod(self.split, self.width), part, np.ones_like(part)),)
+        taken = np.broadcast_to(self.need, (self.need.size, self.whole.size))
+        return Charge(*divmod(self.whole, self.width), taken, parts, self.merged)
+
+
+charge, single = quickly(Charge), quickly(Single)
 
 
 class Changes:
@@ -35,9 +76,9 @@ class Changes:
         return Changes(self._resources, self.position)
 
     def add(self, at: Ints, before: Ints, after: Ints) -> None:
-        """`before` and `after` are rows as in `columns`, [R + 2, n]; what counts of nodes and makes
+        """`before` and `after` are rows as in `columns`, [R + 4, n]; what counts of nodes and makes
         is what they say after."""
-        count = at.size
+        count, resources = at.size, self._resources
         if self._columns is None:
             named = np.zeros((3, KEPT), dtype=np.int64)
             self._columns = named, np.zeros((self._resources, 2, KEPT), dtype=np.int64)
@@ -48,8 +89,8 @@ class Changes:
             return
         named, free = self._columns
         here = slice(self._size, self._size + count)
-        named[0, here], named[1:, here] = at, after[-2:]
-        free[:, 0, here], free[:, 1, here] = before[:-2], after[:-2]
+        named[0, here], named[1:, here] = at, after[resources : resources + 2]
+        free[:, 0, here], free[:, 1, here] = before[:resources], after[:resources]
         self._size += count
         self.position += count
 

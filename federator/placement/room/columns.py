@@ -6,7 +6,6 @@ Amounts are integers below 2^62. A charge is made in place and can be taken back
 """
 
 import functools
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -20,8 +19,8 @@ from federator.model.quickly import quickly
 from federator.model.resources import PODS, UNLIMITED
 from federator.placement.room import binding, manybinding, nodes
 from federator.placement.room.binding import Floats, Ints
-from federator.placement.room.changes import Changes
-from federator.placement.room.manybinding import OneEach, Parts
+from federator.placement.room.changes import Changes, Charge, Single, charge, single
+from federator.placement.room.manybinding import Parts
 from federator.placement.room.nodes import MOST_PER_NODE, Asked, Nodes
 
 Bools = NDArray[np.bool_]
@@ -32,21 +31,9 @@ _FOLLOWED: Final = 64
 """With fewer clusters room is counted anew rather than followed."""
 _NO_ROW: Final = -1
 """Free amount in places without a row: no copy fits."""
+_SCORES: Final = len(binding.SCORED)
 _ASKED: Final = 4096
 """Shapes of which is kept what they ask for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Charge:
-    """What one charge changed, for taking it back."""
-
-    at: Ints
-    row: Ints
-    taken: Ints
-    """[R, n]: amounts subtracted from each node of `row` of cluster `at`."""
-    parts: tuple[Parts, ...]
-    merged: tuple[tuple[int, Ints, Ints, Ints], ...]
-    """(cluster, free, counts, kinds) from before rows were merged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +45,14 @@ class _Counted:
     """[C, S]"""
 
 
-_charge, _counted = quickly(Charge), quickly(_Counted)
+_counted = quickly(_Counted)
 
 
 class Columns:
     """`free[r, c, s]` is the free amount of resource `names[r]` on each of the `counts[c, s]` nodes
     of row s in cluster c; `kinds[c, s]` is the index of the row's make. Cluster c has `used[c]`
-    rows. All three are views of `rows[R + 2, c, s]`: most charges read and write them at once."""
+    rows. All three are views of `rows[R + 4, c, s]`, and so is 1 / allocatable of the amounts of
+    `binding.SCORED`, by the bits of its floats: charges read and write a row at once."""
 
     __slots__ = (
         "_asked",
@@ -97,11 +85,7 @@ class Columns:
         )
         most_rows = max((cluster_nodes.counts.size for cluster_nodes in every), default=0)
         clusters, rows = len(every), most_rows + _SPARE
-        self._inverse: Floats | None = None
-        """[i, c, s]: 1 / allocatable of amount i of `binding.SCORED`; None with many clusters."""
-        if clusters < _FOLLOWED:
-            self._inverse = np.zeros((len(binding.SCORED), clusters, rows), dtype=np.float64)
-        self._hold(np.zeros((len(self.names) + 2, clusters, rows), dtype=np.int64))
+        self._hold(np.zeros((len(self.names) + 2 + _SCORES, clusters, rows), dtype=np.int64))
         self.free[:] = _NO_ROW
         self.used: Ints = np.zeros(clusters, dtype=np.int64)
         self.most: Ints = np.zeros(clusters, dtype=np.int64)
@@ -126,8 +110,11 @@ class Columns:
             self.put(at, cluster_nodes)
 
     def _hold(self, rows: Ints) -> None:
+        resources = rows.shape[0] - 2 - _SCORES
         self.rows, self._flat = rows, rows.reshape(rows.shape[0], -1)
-        self.free, self.counts, self.kinds = rows[:-2], rows[-2], rows[-1]
+        self.free, self.counts, self.kinds = rows[:resources], rows[resources], rows[resources + 1]
+        self._inverse: Floats = rows[resources + 2 :].view(np.float64)
+        """[i, c, s]: 1 / allocatable of amount i of `binding.SCORED`."""
 
     def copy(self) -> "Columns":
         made = Columns.__new__(Columns)
@@ -138,7 +125,6 @@ class Columns:
             self.named.copy(),
         )
         made._hold(self.rows.copy())
-        made._inverse = None if self._inverse is None else self._inverse.copy()
         made.used = self.used.copy()
         made._partly, made._counted = self._partly.copy(), self._counted
         made._least_most, made.top = self._least_most, self.top
@@ -194,8 +180,7 @@ class Columns:
     def _set_kinds(self, at: int, kinds: Ints) -> None:
         """Sets the makes of the first rows of one cluster."""
         self.kinds[at, : kinds.size] = kinds
-        if self._inverse is not None:
-            self._inverse[:, at, : kinds.size] = self.makes.inverse.take(kinds, axis=1)
+        self._inverse[:, at, : kinds.size] = self.makes.inverse.take(kinds, axis=1)
 
     def asked(self, shape: PodShape) -> Asked:
         """What one copy takes here."""
@@ -236,29 +221,30 @@ class Columns:
     def heights(self, shape: PodShape, at: Ints | slice) -> Ints:
         """[c, S]: copies that fit per node, for the clusters `at`; in places without a row 0 or
         less. Not to be changed."""
-        top, here, asked, counted = self.top, self._which(at), self.asked(shape), self._counted
+        return self._heights(self.asked(shape), shape, self._which(at))
+
+    def _heights(self, asked: Asked, shape: PodShape, here: Ints | slice) -> Ints:
+        top, counted = self.top, self._counted
         if counted is not None and counted.asked is asked and isinstance(here, slice):
             return counted.heights
-        heights = self._fitting(asked, shape, lambda index: self.free[index, here, :top])
+        heights = self._fitting(asked, shape, self.free[:, here, :top])
         if heights is None:
-            return np.zeros((self.used[at].size, top), dtype=np.int64)
+            return np.zeros((self.used[here].size, top), dtype=np.int64)
         if self.makes.tainted:
             self._keep_off(shape, heights, self.kinds[here, :top])
         return heights
 
-    def _fitting(
-        self, asked: Asked, shape: PodShape, free_of: Callable[[int], Ints]
-    ) -> Ints | None:
-        """Copies that fit per node by its free amounts; None where some resource is not there at
-        all. `free_of(index)`: what is free of one resource."""
+    def _fitting(self, asked: Asked, shape: PodShape, free: Ints) -> Ints | None:
+        """Copies that fit per node by its free amounts, [R, ...]; None where some resource is not
+        there at all."""
         if asked.needs is None:
             return None
         heights: Ints | None = None
         for index, need in asked.needs:  # pods are always among them
             if heights is None:
-                heights = free_of(index) // need
+                heights = free[index] // need
             else:
-                fit = free_of(index) // need if need > 1 else free_of(index)
+                fit = free[index] // need if need > 1 else free[index]
                 np.minimum(heights, fit, out=heights)
         assert heights is not None
         if self._open_end:
@@ -276,7 +262,7 @@ class Columns:
             return None
         at, count, kinds, free = changes.since(position)
         made = counted.copy()
-        heights = self._fitting(self.asked(shape), shape, lambda index: free[index])
+        heights = self._fitting(self.asked(shape), shape, free)
         if heights is not None:
             if self.makes.tainted:
                 self._keep_off(shape, heights, np.broadcast_to(kinds, heights.shape))
@@ -305,22 +291,22 @@ class Columns:
 
     def copies(self, shape: PodShape, at: Ints | slice) -> Ints:
         """[c]: how many copies fit now, for the clusters `at`."""
-        here = self._which(at)
-        heights = self.heights(shape, here)
+        here, asked = self._which(at), self.asked(shape)
+        heights = self._heights(asked, shape, here)
         fit: Ints = np.vecdot(heights, self.counts[here, : heights.shape[1]])
         if isinstance(here, slice):
-            self._counted = _counted(self.asked(shape), heights)
+            self._counted = _counted(asked, heights)
         return np.minimum(fit, UNLIMITED, out=fit) if self._open_end else fit
 
-    def charge(self, shape: PodShape, at: Ints, grown: list[int], packs: Bools | None) -> Charge:
+    def charge(
+        self, shape: PodShape, at: Ints, grown: list[int], packs: Bools | None
+    ) -> Charge | Single:
         """Binds `grown[i]` more copies in cluster `at[i]`, which rise, as `Nodes.charge`.
         `packs[i]`: its scheduler fills nodes; None where none does."""
-        shallow = self._one_each(shape, at, grown) if packs is None else None
+        single = self._one_each(shape, at, grown) if packs is None else None
         self._counted = None
-        if shallow is not None:
-            need = self.asked(shape).need
-            parts, read = shallow.parts, shallow.read
-            return self._taken(shape, shallow.at, shallow.row, need, parts, read=read, single=True)
+        if single is not None:
+            return single
         if at.size == 1:
             fills = packs is not None and bool(packs[0])
             return self._charge_one(shape, int(at[0]), grown[0], packs=fills)
@@ -339,58 +325,65 @@ class Columns:
         taken = (needs[:, where] if self._partly else needs) * each[where, row]
         return self._taken(shape, at[where], row, taken, parts)
 
-    def _one_each(self, shape: PodShape, at: Ints, grown: list[int]) -> OneEach | None:
-        """Which nodes get the copies where no cluster gets more than it has nodes for; None where
-        one does, or its rows do not name every resource.
+    def _one_each(self, shape: PodShape, at: Ints, grown: list[int]) -> Single | None:
+        """Charges one copy for each node of the best rows; None, and nothing charged, where a
+        cluster gets more copies than it has nodes for, or its rows do not name every resource.
 
-        The emptiest row of a cluster nearly always has room for a copy, so only that one is asked
-        at first.
+        The emptiest row of a cluster nearly always has room for a copy: it is taken at first, and
+        whether it has is looked at once all rows are read.
         """
-        asked, counted, top = self.asked(shape), self._counted, self.top
+        asked, counted = self.asked(shape), self._counted
         if asked.needs is None or self._partly:
             return None
-        self._widen(top + 1)
-        every = 2 * at.size > self.used.size  # looking at all of them copies nothing
-        free = (self.rows if every else self.rows.take(at, axis=1))[:, :, :top]
-        if every and self._inverse is not None:
-            inverse = self._inverse[:, :, :top]
-        else:
-            inverse = self.makes.inverse.take(free[-1], axis=1)
-        scores = asked.openness(free, inverse, 1)
-        best = scores.argmax(axis=1)
-        first = best.take(at) if every else best
-        before = self._flat.take(at * self.counts.shape[1] + first, axis=1)
-        there: list[int] = before[-2].tolist()
+        self._widen(self.top + 1)
+        sure: Callable[[int, int], int] = functools.partial(self._fits, asked, shape)
         if counted is not None and counted.asked is asked:
-            fits = (counted.heights[at, first] > 0).tolist()
-        elif self.makes.tainted:
-            fits = [
-                self._fits(asked, shape, *node)
-                for node in zip(at.tolist(), first.tolist(), strict=True)
-            ]
-        else:
-            fits = (before[:-2] >= asked.need).all(axis=0).tolist()
-        if False not in fits and all(map(operator.lt, grown, there)):
-            return manybinding.one_split(at, first, np.array(grown, dtype=np.int64), before)
-        clusters, chosen = at.tolist(), first.tolist()
-        lines = clusters if every else range(at.size)
-        fit = self._counted_there(asked, shape)
-        for place, fits_there in enumerate(fits):
-            if not fits_there:
-                scored, cluster = scores[lines[place]], clusters[place]
-                chosen[place] = row = manybinding.behind(chosen[place], scored, fit, cluster)
-                if row < 0:
-                    return None
-                there[place] = self.counts.item(cluster, row)
-        columns = zip(lines, clusters, chosen, there, grown, strict=True)
-        return manybinding.one_each(columns, self.counts, scores, fit)
+            sure = counted.heights.item
+        fit = sure if self.makes.tainted else None
+        resources = len(self.names)
+        while True:
+            bound = manybinding.one_each(*self._scored(asked, at), grown, self.counts, fit)
+            if bound is None:
+                return None
+            here: Ints = np.array(bound.whole + bound.split)
+            before = self._flat.take(here, axis=1)
+            after = before.copy()
+            left = after[:resources]
+            left -= asked.need
+            if fit is not None or left.item(left.argmin()) >= 0:
+                break
+            fit = sure
+        return self._take_one_each(here, before, after, bound.part, asked.need)
 
-    def _counted_there(self, asked: Asked, shape: PodShape) -> Callable[[int, int], int]:
-        """(cluster, row) -> how many copies fit on each of its nodes; 0 or less where none does."""
-        counted = self._counted
-        if counted is not None and counted.asked is asked:
-            return counted.heights.item
-        return functools.partial(self._fits, asked, shape)
+    def _scored(self, asked: Asked, at: Ints) -> tuple[Floats, Sequence[int], list[int]]:
+        """(scores of rows with one copy on each node, the line in it of each cluster, the
+        clusters)."""
+        free, inverse = self.free[asked.scored_rows], self._inverse
+        clusters: list[int] = at.tolist()
+        lines: Sequence[int] = clusters
+        if 2 * at.size <= self.used.size:  # looking at all of them would copy nothing
+            free, inverse = free.take(at, axis=1), inverse.take(at, axis=1)
+            lines = range(at.size)
+        left = free[asked.scored_at, :, : self.top] - asked.scored_need
+        cpu, memory = left * inverse[:, :, : self.top]
+        return np.add(cpu, memory, out=cpu), lines, clusters
+
+    def _take_one_each(
+        self, here: Ints, before: Ints, after: Ints, part: list[int], need: Ints
+    ) -> Single:
+        """Writes rows `here` as they are `after` one copy on each node; of the last ones only some
+        nodes get one (`part`), which are rows of their own then."""
+        count, width = here.size - len(part), self.counts.shape[1]
+        whole, split = here[:count], here[count:]
+        if count:
+            self._flat[:, whole] = after[:, :count]
+        at = here // width
+        if part:
+            after[len(self.names), count:] = part
+            self._append(at[count:], split, after[:, count:])
+        if self.changes is not None:
+            self.changes.add(at, before, after)
+        return single(width, whole, split, part, need, self._merged(at[count:]))
 
     def _fits(self, asked: Asked, shape: PodShape, at: int, row: int) -> bool:
         """Whether a copy fits on the nodes of one row."""
@@ -407,44 +400,39 @@ class Columns:
         row: Ints,
         taken: Ints,
         parts: tuple[Parts, ...],
-        *,
-        read: Ints | None = None,
-        single: bool = False,
     ) -> Charge:
-        """Takes `taken` from each node of rows `row` of clusters `at`, and splits off the parts,
-        each node of which gets one copy (`single`) or several. `read`: the rows of the only
-        part."""
+        """Takes `taken` from each node of rows `row` of clusters `at`, and splits off the parts."""
         self._widen(self.top + len(parts))
-        width, need = self.counts.shape[1], self.asked(shape).need
+        width, need, resources = self.counts.shape[1], self.asked(shape).need, len(self.names)
         formers = [split_off.at * width + split_off.row for split_off in parts]
-        split = [self._flat.take(former, axis=1) for former in formers] if read is None else [read]
+        split = [self._flat.take(former, axis=1) for former in formers]
         if at.size:
             here = at * width + row
             before = self._flat.take(here, axis=1)
             after = before.copy()
-            after[:-2] -= taken
+            after[:resources] -= taken
             self._flat[:, here] = after
         for split_off, former, rows in zip(parts, formers, split, strict=True):
             each = need * self.named[:, split_off.at] if self._partly else need
             fuller = rows.copy()
-            fuller[:-2] -= each if single else each * split_off.copies
-            fuller[-2] = split_off.part
-            self._append(split_off, former, fuller)
+            fuller[:resources] -= each * split_off.copies
+            fuller[resources] = split_off.part
+            self._append(split_off.at, former, fuller)
             if self.changes is not None:
                 self.changes.add(split_off.at, rows, fuller)
         if at.size and self.changes is not None:
-            after[-2] = self.counts[at, row]  # without what was split off
+            after[resources] = self.counts[at, row]  # without what was split off
             self.changes.add(at, before, after)
-        merged: tuple[tuple[int, Ints, Ints, Ints], ...] = ()
-        if parts and self.top > self._least_most:
-            touched = (
-                parts[0].at
-                if len(parts) == 1
-                else np.concatenate([split_off.at for split_off in parts])
-            )
-            over = touched[self.used[touched] > self.most[touched]]
-            merged = tuple(map(self._merge, sorted(set(over.tolist())))) if over.size else ()
-        return _charge(at, row, taken, parts, merged)
+        touched = [split_off.at for split_off in parts]
+        merged = self._merged(np.concatenate(touched)) if touched else ()
+        return charge(at, row, taken, parts, merged)
+
+    def _merged(self, touched: Ints) -> tuple[tuple[int, Ints, Ints, Ints], ...]:
+        """Joins rows of those clusters that have too many now; as in `Charge`."""
+        if self.top <= self._least_most:
+            return ()
+        over = touched[self.used[touched] > self.most[touched]]
+        return tuple(map(self._merge, sorted(set(over.tolist())))) if over.size else ()
 
     def _charge_one(self, shape: PodShape, at: int, copies: int, *, packs: bool) -> Charge:
         """As `charge`, for one cluster: with one dimension less."""
@@ -459,7 +447,7 @@ class Columns:
             bound = binding.packed(counts, heights, copies)
         else:
             free = self.free[:, at, :top]
-            inverse = self.makes.inverse.take(self.kinds[at, :top], axis=1)
+            inverse = self._inverse[:, at, :top]
             score = functools.partial(self.asked(shape).openness, free, inverse)
             bound = binding.spread(counts, heights, copies, score)
         (rows,) = bound.each.nonzero()
@@ -472,7 +460,7 @@ class Columns:
 
     def _charge_single(self, shape: PodShape, at: int, need: Ints) -> Charge:
         """As `_charge_one`, of one copy."""
-        rows: list[list[int]] = self.rows[:, at, : self.used.item(at)].tolist()
+        rows = self._listed(at)
         inverse = self.makes.inverse.tolist()
         row = self.asked(shape).emptiest(rows, inverse, self._makes_open(shape))
         here: Ints = np.zeros(0, dtype=np.int64)
@@ -483,6 +471,11 @@ class Columns:
             return self._taken(shape, cluster, chosen, need[:, None], ())
         parts = (Parts(cluster, chosen, each, each),)
         return self._taken(shape, here, here, need[:, None][:, :0], parts)
+
+    def _listed(self, at: int) -> list[list[int]]:
+        """The rows of one cluster as Python's integers."""
+        rows: list[list[int]] = self.rows[:-_SCORES, at, : self.used.item(at)].tolist()
+        return rows
 
     def _makes_open(self, shape: PodShape) -> list[bool] | None:
         return self._open_to(shape).tolist() if self.makes.tainted else None
@@ -507,13 +500,14 @@ class Columns:
     def copies_of(self, shape: PodShape, at: int) -> int:
         """How many copies fit now in one cluster."""
         if not shape.one_per_node and self.used.item(at) <= nodes.FEW_ROWS:
-            rows, open_to = self.rows[:, at, : self.used.item(at)].tolist(), self._makes_open(shape)
-            return min(self.asked(shape).copies(rows, open_to), UNLIMITED)
+            fit = self.asked(shape).copies(self._listed(at), self._makes_open(shape))
+            return min(fit, UNLIMITED)
         heights = self.heights_of(shape, at)
         return min(int(self.counts[at, : heights.size].dot(heights)), UNLIMITED)
 
-    def undo(self, made: Charge) -> None:
+    def undo(self, charged: Charge | Single) -> None:
         """Takes a charge back; later ones must have been taken back before."""
+        made = charged.charge() if isinstance(charged, Single) else charged
         self._forget()
         for at, free, counts, kinds in made.merged:
             rows = counts.size
@@ -556,18 +550,14 @@ class Columns:
         """The same clusters; as a slice, which copies nothing, where they are all."""
         return _ALL if not isinstance(at, slice) and at.size == self.used.size else at
 
-    def _append(self, split_off: Parts, former: Ints, rows: Ints) -> None:
-        """Gives every split-off part a row of its own. `former`: the rows that they are split off,
-        counted over all clusters."""
-        at, slot = split_off.at, self.used.take(split_off.at)
+    def _append(self, at: Ints, former: Ints, rows: Ints) -> None:
+        """Gives a part of each cluster a row of its own. `former`: the rows that they are split
+        off, counted over all clusters."""
+        slot = self.used.take(at)
         self.top = max(self.top, max(slot.tolist()) + 1)
-        mine = at * self.counts.shape[1] + slot
-        self._flat[:, mine] = rows
-        self._flat[-2, former] -= split_off.part
+        self._flat[:, at * self.counts.shape[1] + slot] = rows
+        self._flat[len(self.names), former] -= rows[len(self.names)]
         self.used[at] = slot + 1
-        if self._inverse is not None:
-            inverse = self._inverse.reshape(len(binding.SCORED), -1)
-            inverse[:, mine] = inverse.take(former, axis=1)
 
     def _merge(self, at: int) -> tuple[int, Ints, Ints, Ints]:
         """Joins rows of one cluster; returns what was there before."""
@@ -596,5 +586,3 @@ class Columns:
         wider = ((0, 0), (0, 0), (0, more))
         self._hold(np.pad(self.rows, wider))
         self.free[:, :, -more:] = _NO_ROW
-        if self._inverse is not None:
-            self._inverse = np.pad(self._inverse, wider)

@@ -6,7 +6,6 @@ placements use. The ledger never changes the commitments.
 """
 
 import itertools
-import operator
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -38,6 +37,13 @@ class Committed(Protocol):
     def world(self, snapshot: FleetSnapshot, reader: object) -> World: ...
 
 
+class _Charged(Protocol):
+    """What room was charged for. The ledger is an argument: it ends with its cycle, and not when
+    the collector finds it."""
+
+    def take_back(self, ledger: "Ledger") -> None: ...
+
+
 @dataclass(slots=True, eq=False)
 class _Given:
     """Copies given by cluster, and what that changed in the world; None until room is read again:
@@ -65,6 +71,9 @@ class _Given:
             self.charge = world.charge(self.shape, self.grown)
         else:
             self.charge = world.charge_at(self.shape, *self.grown)
+
+    def take_back(self, ledger: "Ledger") -> None:
+        ledger.take_back(self.charge)
 
 
 class Ledger:
@@ -107,9 +116,8 @@ class Ledger:
         self.keep: Callable[[PodShape, Ints], Ints] | None = None
         """What of the rooms for a shape is left when something is kept for others; None where
         nothing is."""
-        self._undo: list[Callable[[Ledger], object]] = []
-        """What takes back what was given. The ledger is an argument: it ends with its cycle, and
-        not when the collector finds it.
+        self._undo: list[_Charged | tuple[str, bool, Commitment | None]] = []
+        """What was given, and what was held before: (uid, whether anything was noted of it, that).
         """
 
     @property
@@ -186,18 +194,19 @@ class Ledger:
     def _owe(self, given: _Given) -> None:
         if self._world is None:
             self._world = self.below.world(self.snapshot, self)
-        self._trials.clear()
+        if self._trials:
+            self._trials.clear()
         for pods_given in given.pods():
             self._due.append(pods_given)
-            self._undo.append(operator.methodcaller("_take_back", pods_given))
+            self._undo.append(pods_given)
 
-    def _take_back(self, given: _Given) -> None:
-        """Charges are taken back in reverse order, so one that is not made yet is the last."""
+    def take_back(self, charge: Charge | None) -> None:
+        """Takes back the last charge, which is None where it is not made yet or changed nothing."""
         self._trials.clear()
         if self._due:
             self._due.pop()
-        elif given.charge is not None:
-            self.world.undo(given.charge)
+        elif charge is not None:
+            self.world.undo(charge)
 
     def hold(self, commitment: Commitment) -> None:
         """Sets what the workload holds, replacing what was charged before; room does not change."""
@@ -318,13 +327,17 @@ class Ledger:
     def rollback(self, mark: int) -> None:
         """Takes back everything given since `mark`."""
         while len(self._undo) > mark:
-            self._undo.pop()(self)
+            undone = self._undo.pop()
+            if isinstance(undone, tuple):
+                self._hold_again(*undone)
+            else:
+                undone.take_back(self)
 
     def _hold(self, uid: str, commitment: Commitment | None) -> None:
-        before = (uid in self._commitments, self._commitments.get(uid))
-        self._undo.append(operator.methodcaller("_hold_again", uid, *before))
+        before = self._commitments.get(uid)
+        self._undo.append((uid, uid in self._commitments, before))
         self._commitments[uid] = commitment
-        self._to_count(uid, commitment, before[1])
+        self._to_count(uid, commitment, before)
 
     def _hold_again(self, uid: str, held: bool, before: Commitment | None) -> None:
         self._to_count(uid, self._commitments.get(uid), before)
@@ -333,9 +346,9 @@ class Ledger:
         else:
             self._commitments.pop(uid, None)
 
-    def _to_count(self, uid: str, *commitments: Commitment | None) -> None:
-        """The workload has one of these commitments now, had another, or the one below."""
-        for commitment in (*commitments, self._below.commitment(uid)):
+    def _to_count(self, uid: str, new: Commitment | None, former: Commitment | None) -> None:
+        """The workload has one of these commitments now, had the other, or the one below."""
+        for commitment in (new, former, self._below.commitment(uid)):
             if commitment is not None and commitment.project in self._named:
                 self._uncounted.add(uid)
                 return

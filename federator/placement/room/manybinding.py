@@ -30,24 +30,15 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class OneEach:
-    """Rows `row` of clusters `at` whose nodes all get one copy, and the parts of others, each with
-    one copy on its nodes."""
+    """Rows whose nodes all get one copy, and rows of which only `part` of the nodes do. They are
+    counted over all clusters."""
 
-    at: Ints
-    row: Ints
-    parts: tuple[Parts, ...]
-    read: Ints | None = None
-    """[R, n]: what is free in the rows of the parts, where that was read already."""
+    whole: list[int]
+    split: list[int]
+    part: list[int]
 
 
-_parts, _one_each = quickly(Parts), quickly(OneEach)
-_NONE: Final = np.zeros(0, dtype=np.int64)
-_COPY_EACH: Final = np.ones(1024, dtype=np.int64)
-"""Not to be changed."""
-
-
-def _each_gets(count: int) -> Ints:
-    return _COPY_EACH[:count] if count <= _COPY_EACH.size else np.ones(count, dtype=np.int64)
+_one_each = quickly(OneEach)
 
 
 def spread(
@@ -135,59 +126,58 @@ def packed(  # noqa: PLR0917 the columns of one step
     return tuple(parts)
 
 
-def one_split(at: Ints, row: Ints, copies: Ints, read: Ints | None) -> OneEach:
-    """Where every cluster splits one row."""
-    return _one_each(_NONE, _NONE, (_parts(at, row, copies, _each_gets(at.size)),), read)
-
-
-def one_each(
-    clusters: Iterable[tuple[int, int, int, int, int]],
-    counts: Ints,
+def one_each(  # noqa: PLR0917 the columns of one step
     scores: Floats,
-    fit: Callable[[int, int], int],
+    lines: Iterable[int],
+    clusters: list[int],
+    copies: list[int],
+    counts: Ints,
+    fit: Callable[[int, int], int] | None,
 ) -> OneEach | None:
     """As `spread` where no cluster gets more copies than it has nodes for: one for each node of its
     best rows. None where some cluster gets more.
 
-    `clusters`: (line in `scores`, cluster, its best row, on which a copy fits, nodes of that,
-    copies). `scores`, with one copy on each node, are changed. `fit(cluster, row)`: how many copies
-    fit on a node.
+    `scores[lines[i]]`: of the rows of `clusters[i]` with one copy on each node; they are changed.
+    `fit(cluster, row)`: how many copies fit on a node; None where all rows are taken to have room.
     """
-    whole_at: list[int] = []
-    whole_row: list[int] = []
-    split: list[tuple[int, int, int]] = []
-    for line, cluster, best, there, wanted in clusters:
-        if wanted < there:
-            split.append((cluster, best, wanted))
-            continue
-        row, left = best, wanted - there
-        whole_at.append(cluster)
-        whole_row.append(row)
-        while left:
+    best, width, nodes_of = scores.argmax(axis=1).tolist(), counts.shape[1], counts.item
+    whole: list[int] = []
+    split: list[int] = []
+    part: list[int] = []
+    for line, cluster, wanted in zip(lines, clusters, copies, strict=True):
+        row, left = best[line], wanted
+        if fit is not None and fit(cluster, row) <= 0:
             row = behind(row, scores[line], fit, cluster)
             if row < 0:
                 return None
-            has = counts.item(cluster, row)
-            if left < has:
-                split.append((cluster, row, left))
-                break
-            whole_at.append(cluster)
-            whole_row.append(row)
-            left -= has
-    whole = np.array(whole_at, dtype=np.int64), np.array(whole_row, dtype=np.int64)
-    if not split:
-        return _one_each(*whole, ())
-    parts_at, parts_row, part = np.array(split, dtype=np.int64).T
-    return _one_each(*whole, (_parts(parts_at, parts_row, part, _each_gets(part.size)),))
+        there = nodes_of(cluster, row)
+        if left >= there:
+            scored, first = scores[line], cluster * width
+            while left >= there:
+                whole.append(first + row)
+                left -= there
+                if not left:
+                    break
+                row = behind(row, scored, fit, cluster)
+                if row < 0:
+                    return None
+                there = nodes_of(cluster, row)
+            else:
+                split.append(first + row)
+                part.append(left)
+        else:
+            split.append(cluster * width + row)
+            part.append(left)
+    return _one_each(whole, split, part)
 
 
-def behind(row: int, scores: Floats, fit: Callable[[int, int], int], cluster: int) -> int:
+def behind(row: int, scores: Floats, fit: Callable[[int, int], int] | None, cluster: int) -> int:
     """The best row of a cluster on which a copy fits, but for this one, which is closed in
     `scores`; negative when there is none."""
     while True:
         scores[row] = CLOSED
-        row = int(scores.argmax())
+        row = scores.argmax().item()
         if scores.item(row) == CLOSED:
             return _NO_ROW
-        if fit(cluster, row) > 0:
+        if fit is None or fit(cluster, row) > 0:
             return row

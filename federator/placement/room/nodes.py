@@ -367,6 +367,12 @@ class Asked:
     """[R, 1]: as `need_in`."""
     scored: tuple[tuple[int, int], ...]
     """(index of a resource, amount per copy) of those in `binding.SCORED`, as `scored_of`."""
+    scored_rows: slice
+    """Rows of which `scored_of` takes the indexes of the same: no more than these are copied."""
+    scored_at: slice | list[int]
+    """Where the same are among these rows; a slice, which copies nothing, where they rise."""
+    scored_need: binding.Ints
+    """[2, 1, 1]: the amounts of the same."""
 
     def openness(self, free: binding.Ints, inverse: binding.Floats, copies: int) -> binding.Floats:
         """As `binding.openness`; `free` is [R, ...], `inverse` of the scored amounts only."""
@@ -411,12 +417,16 @@ class Asked:
 @lru_cache(maxsize=1 << 14)
 def asked_of(names: tuple[str, ...], shape: PodShape) -> Asked:
     places, scored = scored_of(names, shape)
+    (cpu, memory), rising = places, places[0] < places[1]
     return Asked(
         shape_id(shape),
         shape.plain,
         needs_of(names, shape),
         need_in(names, shape)[:, None],
         tuple(zip(places, scored[:, 0].tolist(), strict=True)),
+        slice(cpu, memory + 1) if rising else slice(None),
+        slice(None, None, memory - cpu) if rising else places,
+        scored[:, :, None],
     )
 
 

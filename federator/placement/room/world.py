@@ -16,7 +16,7 @@ from federator.model.ask import PodShape
 from federator.model.fleet import Capacity
 from federator.model.quickly import quickly
 from federator.model.resources import PODS, UNLIMITED, Resources
-from federator.placement.room import columns, nodes
+from federator.placement.room import changes, nodes
 from federator.placement.room.binding import Ints
 from federator.placement.room.columns import Columns
 from federator.placement.room.nodes import Nodes
@@ -80,7 +80,7 @@ class Charge:
     """What one charge changed, for taking it back."""
 
     at: Ints
-    nodes: columns.Charge
+    nodes: changes.Charge | changes.Single
     headroom: Ints | None
     """[R, c]: what it took of the headroom."""
     charged: tuple[tuple[int, Mapping[PodShape, int]], ...]
@@ -197,6 +197,8 @@ class World:
             updated = self.nodes.updated(counted, shape, position) if followed else None
             if updated is not None:
                 counted = updated
+            elif followed and self._clock - clock >= self._stamps.size:
+                counted = count(shape, key, _ALL)  # of nearly all, if as many were charged
             else:
                 (stale,) = (self._stamps > clock).nonzero()
                 if stale.size == self._stamps.size or (

@@ -8,7 +8,7 @@ C clusters, in the order of their names.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -79,10 +79,8 @@ class Class:
     rules: tuple[Rule, ...]
     preference: Ints
     """[C]: what the score of a cluster has beside its room."""
-    points: tuple[int, ...]
-    """The same as Python's integers."""
-    terms: tuple[Mapping[str, int], ...]
-    """[C]: the terms of the score beside room, by name."""
+    rows: tuple[tuple[str, int, Mapping[str, int]], ...]
+    """[C]: (name, the same as Python's integer, the terms of the score beside room, by name)."""
     distinct: bool
     """No two clusters have the same mark."""
     tainted: frozenset[int]
@@ -93,8 +91,8 @@ class Class:
     """No open cluster has a weight of its own that is 0."""
     refused: tuple[Rejected, ...]
     """The others by reason, as they are recorded."""
-    record: Mapping[str, Any]
-    """Fields of the decision about the policy."""
+    required: tuple[tuple[str, int], ...]
+    """(name, generation) of the Required policies in force."""
     _but: dict[frozenset[Reason], frozenset[str]] = dataclass_field(default_factory=dict)
 
     def but(self, closed: frozenset[Reason]) -> frozenset[str]:
@@ -127,19 +125,12 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
     if contradictions.contradiction(ask):
         return None
     field = crowd.field_of(ask, candidates.places(ask, snapshot, ledger), ledger)
-    record = {
-        "policy_name": policy.name,
-        "policy_namespace": policy.namespace,
-        "policy_uid": policy.uid,
-        "policy_generation": policy.generation,
-        "policy_origin": policy.origin,
-        "required": tuple((demand.name, demand.generation) for demand in policy.required),
-    }
     levels = tuple(field.open & (field.level == level) for level in field.levels)
     facts = [
         scorers.Facts(0, 0, place.avoided if place.refusal is None else 0) for place in field.places
     ]
     terms = scorers.score(ask, facts)
+    names = tuple(place.view.name for place in field.places)
     preference = np.array([sum(points for _, points in each) for each in terms], dtype=np.int64)
     rules = tuple(
         Rule(
@@ -151,7 +142,7 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
     )
     return Class(
         field=field,
-        names=tuple(place.view.name for place in field.places),
+        names=names,
         texts=inputs.texts(ask, snapshot, ledger.memo),
         levels=levels,
         members=tuple(tuple(np.flatnonzero(level).tolist()) for level in levels),
@@ -163,14 +154,13 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
         most=UNLIMITED if most is None else most,
         rules=rules,
         preference=preference,
-        points=tuple(preference.tolist()),
-        terms=_shared(terms),
+        rows=tuple(zip(names, preference.tolist(), _shared(terms), strict=True)),
         distinct=np.unique(field.marks).size == field.marks.size,
         tainted=frozenset(at for at, place in enumerate(field.places) if place.view.taints),
         opened=tuple(np.flatnonzero(field.open).tolist()),
         weighty=field.weights is None or bool((field.weights[field.open] > 0).all()),
         refused=tuple(_refused(field, reason, group) for reason, group in field.refused.items()),
-        record=record,
+        required=tuple((demand.name, demand.generation) for demand in policy.required),
     )
 
 

@@ -6,11 +6,20 @@ long way, which decides whatever is not as simple.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from federator.model import seq as seqs
 from federator.model.ask import Ask, Unit
-from federator.model.decision import Decision, Reason, Verdicts, quick_decision, quick_share
+from federator.model.decision import (
+    Decision,
+    Reason,
+    Share,
+    Verdicts,
+    quick_decision,
+    quick_share,
+)
 from federator.model.fleet import Commitment, FleetSnapshot
+from federator.model.shards import Ranges
 from federator.placement import inputs, verdicts
 from federator.placement.room.binding import Ints
 from federator.placement.room.ledger import Ledger
@@ -29,7 +38,7 @@ def decide(
     by_name: bool,
 ) -> Decision | None:
     """The decision, charged to the ledger; None where the long way must be gone."""
-    wanted, shards = ask.count, ask.unit is Unit.SHARDS
+    policy, wanted, shards = ask.policy, ask.count, ask.unit is Unit.SHARDS
     if ask.suspended or wanted < 1 or (ask.slots != wanted and (wanted > 1 or ask.slots < 1)):
         return None
     like = classes.of(ask, snapshot, ledger)
@@ -37,7 +46,7 @@ def decide(
         return None
     admission = ledger.admission(ask, wanted, held=0)
     total = min(wanted, admission.copies)
-    if total < wanted and (shards or like.together or ask.policy.require_all):
+    if total < wanted and (shards or like.together or policy.require_all):
         return None
     rooms = ledger.rooms(ask.shape)
     listed = rooms.tolist() if rooms.size <= several.FEW else None
@@ -51,11 +60,7 @@ def decide(
     chosen, copies = given
     clusters = [like.names[at] for at in chosen]
     ranges = ((0, total - 1),) if shards else ()
-    numbers = _numbers(clusters, mark, seq)
-    shares = [
-        quick_share(name, count, count, number, ranges)
-        for name, count, number in zip(clusters, copies, numbers, strict=True)
-    ]
+    shares = _shares(clusters, copies, ranges, mark, seq)
     ledger.commit_at(Commitment.of(ask, shares), chosen, copies)
     reason, why = Reason.CHOSEN, ""
     if total < wanted:
@@ -76,15 +81,26 @@ def decide(
         seq=seq,
         quota_generations=admission.generations,
         unlimited_quota=admission.unlimited,
-        **like.record,
+        policy_name=policy.name,
+        policy_namespace=policy.namespace,
+        policy_uid=policy.uid,
+        policy_generation=policy.generation,
+        policy_origin=policy.origin,
+        required=like.required,
     )
 
 
-def _numbers(clusters: list[str], mark: Callable[[str], int], seq: int) -> list[int]:
-    """The numbers of the shares: that of the decision, or the next above a cluster's highest."""
+def _shares(
+    clusters: list[str], copies: list[int], ranges: Ranges, mark: Callable[[str], int], seq: int
+) -> list[Share]:
+    """Their numbers are that of the decision, or the next above a cluster's highest."""
+    shares = [
+        quick_share(name, count, count, seq, ranges)
+        for name, count in zip(clusters, copies, strict=True)
+    ]
     if max(map(mark, clusters), default=0) < seq:
-        return [seq] * len(clusters)
-    return [seqs.above(mark(name), seq) for name in clusters]
+        return shares
+    return [replace(share, seq=seqs.above(mark(share.cluster), seq)) for share in shares]
 
 
 def _divided(

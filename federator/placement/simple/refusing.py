@@ -80,7 +80,8 @@ def decide(  # noqa: PLR0917 what `deciding` knows by then
     shortage = _why(ask, like, rooms)
     if shortage is None:
         return None
-    wanted, whole = ask.count, ask.policy.require_all
+    policy = ask.policy
+    wanted, whole = ask.count, policy.require_all
     placed, reason, why = shortage
     ledger.commit_at(Commitment.of(ask, ()), [], [])
     said = _refused(
@@ -101,7 +102,12 @@ def decide(  # noqa: PLR0917 what `deciding` knows by then
         seq=seq,
         quota_generations=admission.generations,
         unlimited_quota=admission.unlimited,
-        **like.record,
+        policy_name=policy.name,
+        policy_namespace=policy.namespace,
+        policy_uid=policy.uid,
+        policy_generation=policy.generation,
+        policy_origin=policy.origin,
+        required=like.required,
     )
 
 

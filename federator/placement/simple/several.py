@@ -9,6 +9,7 @@ second seat of a cluster comes after the first of all others.
     weights 9, 5, 2 and 3 copies: 9 / 3 = 3 is above 2, so the first gets two
 """
 
+import bisect
 import functools
 import heapq
 from collections.abc import Callable
@@ -29,6 +30,10 @@ _MIX: Final = np.uint64(candidates.MIX)
 _NARROW: Final = 1 << 31
 FEW: Final = 64
 """Up to this number of clusters Python's integers are faster than columns."""
+_SORTED: Final = 256
+"""Up to this number of clusters all are sorted, above that only the first are told apart."""
+_LISTED: Final = 12
+"""Up to this number of clusters that are alike their tie-breaks are worked out one by one."""
 _MANY: Final = 4
 """With more copies per cluster left `division` divides, which gives most of them at once."""
 
@@ -112,8 +117,11 @@ def _crowded(like: Class, rooms: Ints, order: "_Order") -> _Level:
     def level(which: int, count: int) -> tuple[list[int], list[int], list[int]]:
         ranked = offered if like.alike else np.where(like.levels[which], offered, 0)
         here = _first(ranked, count, order)
-        caps = [room if room < most else most for room in rooms[here].tolist()]
-        return here, ranked[here].tolist(), caps
+        weights: list[int] = ranked.take(here).tolist()
+        caps = weights if ranked is rooms else rooms.take(here).tolist()
+        if most < UNLIMITED:
+            caps = [cap if cap < most else most for cap in caps]
+        return here, weights, caps
 
     return level
 
@@ -125,6 +133,8 @@ def _first(ranked: Ints, count: int, order: "_Order") -> list[int]:
     (best,) = (ranked == top).nonzero()
     if top > 0 and best.size >= count:  # clusters that are still alike
         return sorted(order.first(best, count))
+    if count < ranked.size <= _SORTED:
+        return _first_sorted(ranked, count, order)
     narrow = ranked.astype(np.int32 if top < _NARROW else np.int64)  # sorted faster, and a copy
     least = 0
     if count < ranked.size:
@@ -138,6 +148,21 @@ def _first(ranked: Ints, count: int, order: "_Order") -> list[int]:
     ahead = ranked[enough] > least
     before = _listed(enough[ahead])
     return sorted(before + order.first(enough[~ahead], count - len(before)))
+
+
+def _first_sorted(ranked: Ints, count: int, order: "_Order") -> list[int]:
+    """As `_first`, of fewer than there are."""
+    rising = ranked.argsort()
+    weights: list[int] = ranked.take(rising).tolist()
+    least, last = weights[-count], len(weights) - count
+    if least <= 0:
+        return sorted(_listed(rising[bisect.bisect_right(weights, 0) :]))
+    begin, end = bisect.bisect_left(weights, least), bisect.bisect_right(weights, least)
+    if begin == last:
+        return sorted(_listed(rising[begin:]))
+    equal: Ints = rising[begin:end]
+    equal.sort()
+    return sorted(_listed(rising[end:]) + order.first(equal, end - last))
 
 
 def _listed(here: Ints) -> list[int]:
@@ -168,7 +193,7 @@ class _Order:
 
     def first(self, here: Ints, count: int) -> list[int]:
         """As `few`, of many."""
-        if here.size <= FEW or self._by_name or not self._like.distinct:
+        if here.size <= _LISTED or self._by_name or not self._like.distinct:
             return self.few(_listed(here), count)
         mine = np.uint64(names.stable_order(self._ask.uid))
         keys = (self._like.field.marks[here] ^ mine) * _MIX
@@ -213,8 +238,9 @@ def _safe(weights: list[int], caps: list[int], missing: int) -> list[int]:
     twice, total = 2 * missing - len(weights), sum(weights)
     if twice <= 0:
         return [0] * len(weights)
+    total2 = 2 * total
     return [
-        min((weight * twice + total) // (2 * total), cap)
+        seats if (seats := (weight * twice + total) // total2) < cap else cap
         for weight, cap in zip(weights, caps, strict=True)
     ]
 
@@ -223,16 +249,20 @@ def _one_more(weights: list[int], caps: list[int], seats: list[int], missing: in
     """Gives what is missing where that is at most one more seat for each, and no tie decides who
     gets the last one; False, and nothing given, where it is not."""
     scale = division.SCALE
-    able = [at for at, has in enumerate(seats) if has < caps[at]]
-    ranked = sorted(((weights[at] << scale) // (2 * seats[at] + 1), at) for at in able)
-    ranked.reverse()
+    ranked = [
+        ((weight << scale) // (2 * has + 1), at)
+        for at, (weight, has, cap) in enumerate(zip(weights, seats, caps, strict=True))
+        if has < cap
+    ]
+    ranked.sort(reverse=True)
     if len(ranked) < missing:
         return False
     first, least = ranked[:missing], ranked[missing - 1][0]
     if len(ranked) > missing and ranked[missing][0] == least:
         return False
-    if any((weights[at] << scale) // (2 * seats[at] + 3) >= least for _, at in first):
-        return False
+    for _, at in first:
+        if (weights[at] << scale) // (2 * seats[at] + 3) >= least:
+            return False
     for _, at in first:
         seats[at] += 1
     return True

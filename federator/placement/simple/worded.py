@@ -5,7 +5,6 @@ Where some open cluster has no room or no weight, or all copies go to one, the o
 the crowd that the chosen are the best of (`verdicts.of_crowd`).
 """
 
-import itertools
 from dataclasses import dataclass
 
 from federator.model.ask import Ask, Unit
@@ -72,26 +71,39 @@ class Worded:
 
     def _chosen(self, top: int) -> list[ChosenRow]:
         """As `decision.chosen_row` of their verdicts. `top`: the most room of an open cluster."""
-        names, points, terms = self.like.names, self.like.points, self.like.terms
-        things, most, bound = verdicts.noun(self.ask), min(self.like.most, self._at_most), ""
-        if most == self.like.most < top:
-            bound = f" ({enforcing.bound(self.ask.policy, 'maxPerCluster')})"
+        like, chosen, copies = self.like, self.chosen, self.copies
         if self.listed is None:
-            rooms: list[int] = self.rooms.take(self.chosen).tolist()
+            rooms: list[int] = self.rooms.take(chosen).tolist()
         else:
-            rooms = list(map(self.listed.__getitem__, self.chosen))
-        roomy = scorers.of_rooms(rooms, top)
-        given = verdicts.given
+            rooms = list(map(self.listed.__getitem__, chosen))
+        things, most, rows = verdicts.noun(self.ask), min(like.most, self._at_most), like.rows
+        if most >= top > 0:  # only room bounds them; the sentence is `verdicts.given`, and in line
+            return [
+                {
+                    "cluster": (row := rows[at])[0],
+                    "got": got,
+                    "fit": room,
+                    "score": row[1] + (more := 1000 * room // top),
+                    "message": f"cluster {row[0]} gets {got} {things}; at most {room} are possible"
+                    " there",
+                    "terms": {**row[2], "room": more},
+                }
+                for at, got, room in zip(chosen, copies, rooms, strict=True)
+            ]
+        bound = f" ({enforcing.bound(self.ask.policy, 'maxPerCluster')})"
+        bounded = most == like.most
         return [
             {
-                "cluster": (name := names[at]),
+                "cluster": (row := rows[at])[0],
                 "got": got,
-                "fit": (cap := room if room < most else most),
-                "score": points[at] + more,
-                "message": given(name, got, things, cap, bound if most < room else ""),
-                "terms": {**terms[at], "room": more},
+                "fit": (cap := min(room, most)),
+                "score": row[1] + (more := scorers.of_room(room, top)),
+                "message": verdicts.given(
+                    row[0], got, things, cap, bound if bounded and most < room else ""
+                ),
+                "terms": {**row[2], "room": more},
             }
-            for at, got, room, more in zip(self.chosen, self.copies, rooms, roomy, strict=True)
+            for at, got, room in zip(chosen, copies, rooms, strict=True)
         ]
 
     def _spared(self) -> tuple[Rejected, ...]:
@@ -100,8 +112,12 @@ class Worded:
         count = len(like.opened) - len(taken)
         if not count:
             return ()
-        others = (at for at in like.opened if at not in taken)
-        shown = tuple(itertools.islice(others, NAMES_SHOWN))
+        shown: list[int] = []
+        for at in like.opened:
+            if at not in taken:
+                shown.append(at)
+                if len(shown) == NAMES_SHOWN:
+                    break
         cap = min(self.rooms.item(shown[0]), like.most, self._at_most)
         things = verdicts.noun(self.ask)
         names = tuple([like.names[at] for at in shown])

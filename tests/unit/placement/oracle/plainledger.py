@@ -17,6 +17,18 @@ from federator.placement.room.nodes import Nodes
 from federator.placement.room.world import Base
 
 
+class _Charged:
+    """A cluster before it was charged."""
+
+    __slots__ = ("cluster", "state")
+
+    def __init__(self, cluster: "Cluster", state: Any) -> None:
+        self.cluster, self.state = cluster, state
+
+    def take_back(self, _: Ledger) -> None:
+        self.cluster.restore(self.state)
+
+
 class Cluster:
     """Room of one cluster during the batch."""
 
@@ -126,7 +138,7 @@ class PlainLedger(Ledger):
         if opened is None or copies <= 0:
             return
         state = opened.state()
-        self._undo.append(lambda _: opened.restore(state))
+        self._undo.append(_Charged(opened, state))
         opened.charge(shape, copies)
 
     def commit(self, commitment: Commitment, grown: dict[str, int]) -> None:  # type: ignore[override]
