@@ -137,8 +137,7 @@ class RollUp:
         self._moving_since_s.pop(key, None)
         if outcome.obj is not None:
             self._written[key] = rows.slice_row(key.kind, outcome.obj)
-            if not row.verbs.carried:
-                self.telling.changed(row, _conditions(was), _conditions(outcome.obj))
+            self.telling.changed(row, *(_conditions(row, obj) for obj in (was, outcome.obj)))
         return self._later(key)
 
     def _later(self, key: WorkloadKey) -> RequeueAfter | None:
@@ -533,8 +532,13 @@ def _natives(natives: list[NativeRow]) -> list[dict[str, str]]:
     return shown[:NATIVES_MAX]
 
 
-def _conditions(obj: Mapping[str, Any]) -> list[raw.Obj]:
-    return raw.objects(obj, "status", "conditions")
+def _conditions(row: SliceRow, obj: Mapping[str, Any]) -> list[raw.Obj]:
+    """The conditions of a slice; of a carried object, what our note on it comes to."""
+    if not row.verbs.carried:
+        return raw.objects(obj, "status", "conditions")
+    seen = row.verbs.observe(obj, "", True)
+    status, reason = (conditions.FALSE, seen.reason) if seen.reason else (conditions.TRUE, "Ready")
+    return [{"type": "Ready", "status": status, "reason": reason, "message": seen.message}]
 
 
 def _no_less(before: SliceObservation, seen: SliceObservation) -> bool:

@@ -5,6 +5,7 @@ with every write noted.
 import asyncio
 import contextlib
 import functools
+import json
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -232,6 +233,9 @@ _NATIVE = {
     "CronJob": ("batch/v1", "cronjobs", True),
     "PersistentVolumeClaim": ("v1", "persistentvolumeclaims", True),
     "Ingress": ("networking.k8s.io/v1", "ingresses", True),
+    "HTTPRoute": ("gateway.networking.k8s.io/v1", "httproutes", True),
+    "ServiceExport": ("multicluster.x-k8s.io/v1alpha1", "serviceexports", True),
+    "CustomResourceDefinition": ("apiextensions.k8s.io/v1", "customresourcedefinitions", False),
     "PodDisruptionBudget": ("policy/v1", "poddisruptionbudgets", True),
     "HorizontalPodAutoscaler": ("autoscaling/v2", "horizontalpodautoscalers", True),
     "PriorityClass": ("scheduling.k8s.io/v1", "priorityclasses", False),
@@ -299,6 +303,25 @@ def template(
 
 def labels(fleet: str = FLEET) -> dict[str, str]:
     return {names.FLEET_LABEL: fleet, names.WORKLOAD_UID_LABEL: "host-uid-1"}
+
+
+def deployment(pods: dict[str, Any]) -> dict[str, Any]:
+    """A carried Deployment of two copies as a hub writes it."""
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {
+            "name": "plain",
+            "namespace": "feed",
+            "labels": labels(),
+            "annotations": {"federation.pinterest.com/slice": json.dumps(block())},
+        },
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": "plain"}},
+            "template": {**pods, "metadata": {"labels": {"app": "plain"}}},
+        },
+    }
 
 
 def service(name: str = "web", replicas: int = 3, **spec: Any) -> dict[str, Any]:

@@ -6,7 +6,13 @@ from typing import Any
 import pytest
 
 from federator.member import telling
-from tests.unit.member.memberworld import MemberWorld, in_member, service
+from tests.unit.member.memberworld import (
+    MemberWorld,
+    deployment,
+    in_member,
+    service,
+    template,
+)
 
 PSVC = "PinterestService"
 Said = tuple[str, str, str]
@@ -54,11 +60,11 @@ def test_transitions_are_told_once_and_what_goes_well_is_not(
     assert list(telling.news(conditions(*was), conditions(*now), trouble)) == told
 
 
-async def events(world: MemberWorld) -> list[tuple[str, str]]:
+async def events(world: MemberWorld, kind: str = PSVC) -> list[tuple[str, str]]:
     listed = (await world.client.list("events.k8s.io/v1", "events", namespace="feed")).items
     ours = [one for one in listed if one.get("reportingController", "").endswith("member")]
-    assert all(one["regarding"]["kind"] == PSVC for one in ours)
-    found: list[dict[str, Any]] = sorted(ours, key=lambda one: str(one["eventTime"]))
+    about = [one for one in ours if one["regarding"]["kind"] == kind]
+    found: list[dict[str, Any]] = sorted(about, key=lambda one: str(one["eventTime"]))
     return [(one["type"], one["reason"]) for one in found]
 
 
@@ -78,3 +84,20 @@ async def test_people_see_the_trouble_of_a_slice_and_its_end_in_its_cluster(
     await world.patch(PSVC, "web", {"spec": {**good, "slice": {"seq": 10}}})
     await asyncio.sleep(60)
     assert (await events(world))[-1] == ("Normal", "Ready")
+
+
+@in_member()
+async def test_people_see_the_trouble_of_a_carried_deployment_and_its_end(
+    world: MemberWorld,
+) -> None:
+    await world.create(deployment(template("100")))
+
+    async def told() -> bool:
+        return bool(await events(world, "Deployment"))
+
+    await world.until(told)
+    assert await events(world, "Deployment") == [("Warning", "Unschedulable")]
+    fits = template("100m")["spec"]
+    await world.patch("Deployment", "plain", {"spec": {"template": {"spec": fits}}})
+    await asyncio.sleep(60)
+    assert (await events(world, "Deployment"))[-1] == ("Normal", "Ready")
