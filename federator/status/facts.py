@@ -41,6 +41,9 @@ class Wanted:
     """It is a daemon: figures that people read are nodes, not the clusters that have it."""
     max_unavailable: int = 0
     """Copies that may be missing while the workload is still Available."""
+    scaled: bool = False
+    """Autoscalers choose how many of the placed copies run: none are missing where fewer were
+    placed."""
     previous_observed_generation: int = 0
     """The observed generation in the host's status; it never falls."""
     previous_completed: Ranges = ()

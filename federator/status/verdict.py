@@ -192,7 +192,10 @@ def _available(facts: Facts) -> list[Condition]:
     wanted, tally = facts.wanted, facts.tally
     if wanted.unit is not Unit.REPLICAS or wanted.every_node or facts.placing is None:
         return []
-    floor = max(wanted.count - wanted.max_unavailable, 0)
+    count = wanted.count
+    if wanted.scaled:
+        count = sum(share.count for share in facts.placing.shares)
+    floor = max(count - wanted.max_unavailable, 0)
     status = True if tally.ready_lo >= floor else False if tally.ready_hi < floor else None
     reason = {
         True: "MinimumReplicasAvailable",

@@ -6,6 +6,10 @@ less the maxUnavailable of the host's object, or as many as there were. `federat
 never asked, nor what the hub remembers. A hub acts by what it has heard: what a member lost by
 itself within `LATELY_S` is forgiven.
 
+Where autoscalers choose the copies, what is left are those that their bounds let stay, and what is
+promised is `min` less maxUnavailable; nothing where the autoscaler is the member's own, whose least
+number may be none.
+
 What a cluster held when an operator gave it up as lost is nobody's from then on: it was replaced
 elsewhere, and goes first when the cluster joins again. It is not counted, and taking it away is not
 judged.
@@ -24,6 +28,7 @@ from federator.model import names
 from federator.sandbox.faults.lives import Life
 from federator.sandbox.faults.rows import Sending
 from tests.simulation.invariants import Obj, Step, all_of
+from tests.simulation.scaled import whole_of
 
 NAME = "15 availability"
 SERVICES = ("PinterestService", "Deployment")
@@ -50,6 +55,8 @@ class Availability:
         """uid of a workload -> (when it was replaced, how many copies it gave) of every decision
         before.
         """
+        self._least: dict[str, list[tuple[float, int]]] = defaultdict(list)
+        """uid of a service -> (when it was edited, how many copies its autoscalers had to keep)."""
         self._sent_s: dict[tuple[str, str, str], float] = {}
         """(life, cluster, path) -> when the last write there left."""
         self._lost_s: dict[str, float] = {}
@@ -84,10 +91,20 @@ class Availability:
             for cluster in _lost(step):
                 if step.new is None or decision_facts(step.new).share_of(cluster) is None:
                     self._given_up[cluster, facts.workload_uid] = facts.seq
-        if step.kind not in SERVICES or step.cluster == "host":
+        if step.kind not in SERVICES:
+            return []
+        if step.cluster == "host":
+            self._edited(step)
             return []
         self._noted(step)
         return self._shrunk(step) if step.writer.startswith("hub") else []
+
+    def _edited(self, step: Step) -> None:
+        if step.old is None or step.new is None:
+            return
+        was, now = (raw.integer(obj, "spec", "autoscaling", "min") for obj in (step.old, step.new))
+        if was != now:
+            self._least[step.old["metadata"]["uid"]].append((self._now(), was))
 
     def _noted(self, step: Step) -> None:
         """Copies that were ready and are not any more."""
@@ -134,8 +151,9 @@ class Availability:
             # strategy Duplicate: each cluster holds the count that a person asks for, whatever
             # others lack
             return []
-        if live["spec"].get("autoscaling"):
-            return []  # its slices say how far an autoscaler may go, not how many copies there are
+        scaling = raw.mapping(live, "spec", "autoscaling")
+        if scaling.get("owner") == "Member" or bool(scaling) != _is_scaled(step.old):
+            return []
         if any(next(_marks(step, cluster, uid), None) is not None for cluster in self._liars):
             # a lie about ready copies, up to what was given there, cannot be told from the truth
             return []
@@ -146,11 +164,15 @@ class Availability:
             if cluster != "host"
         }
         had = there.get(step.cluster, 0)
-        left = sum(there.values()) - max(0, had - after)
+        stay = _most(step.new, after) if step.new is not None and after else 0
+        left = sum(there.values()) - max(0, had - stay)
         left_s = self._left_s(step) - ON_ITS_WAY_S
         since = [gave for replaced_s, gave in self._before[uid] if replaced_s > left_s]
         given = min([_given(step, uid), *since])  # it had left when the decision changed
         needed = given - verbs.max_unavailable(live)
+        if scaling:
+            edited = [least for at_s, least in self._least[uid] if at_s > left_s - LATELY_S]
+            needed = _promised(live, given, min([scaling["min"], *edited]))
         if left < min(
             needed, sum(self._told(cluster, uid, ready) for cluster, ready in there.items())
         ):
@@ -229,6 +251,28 @@ def _decisions(step: Step, uid: str) -> Iterator[DecisionFacts]:
 def _given(step: Step, uid: str) -> int:
     """Copies that the decision in force gives."""
     return max((facts.placed for facts in _decisions(step, uid)), default=0)
+
+
+def _is_scaled(slice_: Obj) -> bool:
+    return bool(raw.mapping(slice_, "spec", "autoscaling"))
+
+
+def _most(slice_: Obj, share: int) -> int:
+    """Copies that may stay in a cluster with this share."""
+    scaling = raw.mapping(slice_, "spec", "autoscaling")
+    if not scaling:
+        return share
+    return max(raw.integer(scaling, "max") * share // whole_of(slice_), 1)
+
+
+def _promised(live: Obj, given: int, least: int) -> int:
+    """Ready copies that a service has at least whose copies autoscalers choose."""
+    placed = least * min(given, whole_of(live)) // whole_of(live)
+    spare: object = raw.at(live, "spec", "updateStrategy", "maxUnavailable")
+    if isinstance(spare, int):
+        return placed - spare
+    percent = int(spare.rstrip("%")) if isinstance(spare, str) else 25
+    return placed - placed * percent // 100
 
 
 def ready_of(deployment: Obj) -> int:

@@ -1,7 +1,8 @@
 """Claims, by objects alone: a claim lives as long as what it is for, whoever is tried again finds
-his own, and an ordinal stays where its claim is.
+his own, an ordinal stays where its claim is, and what is not to be retained goes.
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -37,6 +38,7 @@ the fleet any more, or the host has forgotten where it was.
 SETS = {JOBSET: "pinterest.com/jobset", STATEFUL: "pinterest.com/statefulset"}
 """Kind -> the label of its pods and claims."""
 Where = tuple[EmbeddedCluster, str]
+_VARIABLE = re.compile(r"\$\((\w+)\)")
 
 
 class Claimed:
@@ -49,8 +51,12 @@ class Claimed:
         self._excused = excused
         self._retained: set[Where] = set()
         """(cluster, name) of claims that are to stay, whatever goes."""
+        self._passing: dict[Where, str] = {}
+        """(cluster, name) of claims that go with a slice -> its uid."""
         self._had: dict[tuple[EmbeddedCluster, str], dict[int, tuple[str, str]]] = defaultdict(dict)
         """(cluster, uid of a slice) -> shard -> uid of its claim, and its directory there."""
+        self._owners: dict[tuple[EmbeddedCluster, str], int] = {}
+        """(cluster, directory of a claim) -> the shard whose it is."""
         self._homes: dict[str, dict[str, Ranges]] = defaultdict(dict)
         """uid of a stateful set -> cluster -> the ordinals that ever were there."""
 
@@ -75,6 +81,9 @@ class Claimed:
         if step.old is None:
             keeps = slice_ is not None and _retains(slice_)
             (self._retained.add if keeps else self._retained.discard)(where)
+            self._passing.pop(where, None)
+            if slice_ is not None and not keeps:
+                self._passing[where] = slice_["metadata"]["uid"]
             return
         if step.new is not None and "deletionTimestamp" not in step.new["metadata"]:
             return
@@ -97,25 +106,33 @@ class Claimed:
 
     def _tried(self, step: Step) -> Iterator[str]:
         """A pod comes: of a shard whose claim is another than before, or that does not find what it
-        wrote there.
+        wrote there, or finds what another shard wrote.
         """
         pod, cluster = step.obj, step.clusters[step.cluster]
-        slice_, found = _slice_of(step), _volume(pod)
+        slice_, found, base = _slice_of(step), _volume(pod), _base(pod)
         index = raw.text_map(pod, "metadata", "labels").get(INDEX_LABEL)
-        if slice_ is None or slice_["kind"] != JOBSET or index is None or found is None:
+        if slice_ is None or slice_["kind"] != JOBSET or index is None or base is None:
+            return
+        if not _has_data(slice_):
+            return
+        shard = base + int(index)
+        if found is None:
+            yield f"{FOUND}: {step.name}: shard {shard} has a claim, and mounts none"
             return
         claim = cluster.store.get(
             cluster.registry.get("", "persistentvolumeclaims"), NAMESPACE, found
         )
-        base = _base(pod)
-        if claim is None or base is None:
+        if claim is None:
             return
-        shard, uid = base + int(index), claim.obj["metadata"]["uid"]
-        mine = uid, f"{base}-{index}"
+        uid = claim.obj["metadata"]["uid"]
+        mine = uid, _directory(pod, index)
         before = self._had[cluster, slice_["metadata"]["uid"]].setdefault(shard, mine)
         self.judged[FOUND] += 1
         if before != mine:
             yield f"{FOUND}: {step.name}: shard {shard} has {mine}, and had {before}"
+        owner = self._owners.setdefault((cluster, "/".join(mine)), shard)
+        if owner != shard:
+            yield f"{FOUND}: {step.name}: shard {shard} has {mine}, which is that of {owner}"
 
     def _forget(self, step: Step) -> None:
         """Shards that leave a cluster leave their data."""
@@ -136,6 +153,18 @@ class Claimed:
             if other != step.cluster and (both := shards.intersect(mine, theirs)):
                 yield f"{HOME}: {step.name}: ordinals {shards.text(both)} began in {other}"
         homes[step.cluster] = shards.union(homes.get(step.cluster, ()), mine)
+
+    def at_rest(self, world: World) -> Iterator[str]:
+        """No claim that goes with its workload is there without it."""
+        for name, member in world.federation.members.items():
+            live = {obj["metadata"]["uid"] for kind in SETS for obj in all_of(member, kind)}
+            claims = member.registry.get("", "persistentvolumeclaims")
+            for (cluster, claim), slice_uid in self._passing.items():
+                if cluster is not member or slice_uid in live:
+                    continue
+                self.judged[LEFT] += 1
+                if member.store.get(claims, NAMESPACE, claim) is not None:
+                    yield f"{LEFT}: {claim} in {name} is left"
 
 
 def _slice_of(step: Step) -> Obj | None:
@@ -167,6 +196,12 @@ def _retains(slice_: Obj) -> bool:
     return any(raw.text(claim, "retention") == "Retain" for claim in claims)
 
 
+def _has_data(slice_: Obj) -> bool:
+    """Whether its shards have a claim that outlives their pods."""
+    claims = raw.objects(slice_, "spec", "volumeClaimTemplates")
+    return any(raw.text(claim, "lifetime") == "Shard" for claim in claims)
+
+
 def _volume(pod: Obj) -> str | None:
     """The claim that a pod mounts."""
     for volume in raw.objects(pod, "spec", "volumes"):
@@ -175,31 +210,40 @@ def _volume(pod: Obj) -> str | None:
     return None
 
 
+def _container(pod: Obj) -> Any:
+    return next(iter(raw.objects(pod, "spec", "containers")), raw.NO_FIELDS)
+
+
+def _told(pod: Obj) -> dict[str, str]:
+    """The variables that its container is told by value."""
+    return {
+        one["name"]: one["value"]
+        for one in raw.objects(_container(pod), "env")
+        if isinstance(one.get("value"), str)
+    }
+
+
 def _base(pod: Obj) -> int | None:
     """The first shard of the Job that a pod is of, as its container is told."""
-    container: Any = next(iter(raw.objects(pod, "spec", "containers")), raw.NO_FIELDS)
-    told = {one["name"]: one.get("value") for one in raw.objects(container, "env")}
-    text = told.get("SHARD_BASE")
-    return int(text) if isinstance(text, str) else None
+    text = _told(pod).get("SHARD_BASE")
+    return int(text) if text is not None else None
 
 
-def nothing_is_left(world: World) -> Iterator[str]:
-    """No claim that goes with its workload is there without it."""
-    live = {
-        (kind, obj["metadata"]["namespace"], obj["metadata"]["name"])
-        for kind in SETS
-        for obj in all_of(world.federation.host, kind)
+def _directory(pod: Obj, index: str) -> str:
+    """Where on the claim the container finds its data, as its kubelet expands it; "" is all of
+    the claim.
+    """
+    claimed = {
+        raw.text(volume, "name")
+        for volume in raw.objects(pod, "spec", "volumes")
+        if raw.mapping(volume, "persistentVolumeClaim")
     }
-    for cluster, member in world.federation.members.items():
-        for entry in member.store.items(
-            member.registry.get("", "persistentvolumeclaims"), NAMESPACE
-        ):
-            meta = entry.obj["metadata"]
-            owners = raw.objects(meta, "ownerReferences")
-            for owner in owners:
-                whose = owner["kind"], NAMESPACE, owner["name"]
-                if owner["kind"] in SETS and whose not in live:
-                    yield f"{meta['name']} in {cluster} is left"
+    told = {**_told(pod), "JOB_COMPLETION_INDEX": index}
+    for mount in raw.objects(_container(pod), "volumeMounts"):
+        if mount.get("name") in claimed:
+            path = raw.text(mount, "subPathExpr", default=raw.text(mount, "subPath"))
+            return _VARIABLE.sub(lambda name: told.get(name[1], name[0]), path)
+    return ""
 
 
 def is_retained(obj: Obj) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from federator.hub.cache import rollout_view
 from federator.hub.expiry import Expiry
 from federator.hub.status.workload_status import StatusAggregation
 from federator.kinds.jobset import failures, shardparts
@@ -15,11 +16,14 @@ from federator.kinds.service import scaling
 from federator.kinds.shared import parts
 from federator.kinds.statefulset import natives as sets
 from federator.member.expansion import comparing
+from federator.member.rolling import RollUp
 from federator.model import ending
 from federator.placement import ordinals
-from tests.simulation import claimed, endings, scaled
+from federator.scheduling import rollout
+from federator.status import fold
+from tests.simulation import availability, claimed, endings, scaled
 from tests.simulation.invariants import all_of
-from tests.simulation.mutations import Method, instead
+from tests.simulation.mutations import Method, instead, together
 from tests.simulation.running import Plant
 from tests.simulation.world import World
 from tests.worlds import WRITER
@@ -158,6 +162,73 @@ def _no_homes(original: Method) -> Method:
     return homes
 
 
+def _unowned(original: Method) -> Method:
+    def claims(*given: Any) -> list[dict[str, Any]]:
+        made: list[dict[str, Any]] = original(*given)
+        for claim in made:
+            claim["metadata"].pop("ownerReferences", None)
+        return made
+
+    return claims
+
+
+def _keeps_claims(original: Method) -> Method:
+    def made(*given: Any) -> dict[str, Any]:
+        found: dict[str, Any] = original(*given)
+        kept = {"whenDeleted": "Retain", "whenScaled": "Retain"}
+        return {**found, "spec": {**found["spec"], "persistentVolumeClaimRetentionPolicy": kept}}
+
+    return made
+
+
+def _of_pods(original: Method) -> Method:
+    def outlives_pods(claim: Any) -> bool:
+        return False
+
+    return outlives_pods
+
+
+def _one_directory(original: Any) -> Any:
+    return "$(SHARD_BASE)"
+
+
+def _slots_for_all(original: Method) -> Method:
+    def parallelism(obj: Any) -> dict[Any, int]:
+        return {piece: piece[1] - piece[0] + 1 for piece in original(obj)}
+
+    return parallelism
+
+
+def _none_active(original: Method) -> Method:
+    def figures(*given: Any) -> dict[str, Any]:
+        return {**original(*given), "active": 0}
+
+    return figures
+
+
+def _none_idle(original: Method) -> Method:
+    def replicas(*given: Any, **more: Any) -> Any:
+        return replace(original(*given, **more), idle=0)
+
+    return replicas
+
+
+def _all_count(original: Method) -> Method:
+    def counts(observed: Any, ready: int, share: Any) -> int:
+        return ready
+
+    return counts
+
+
+def _part_of_all(original: Method) -> Method:
+    def allowance(unit: Any, wanted: Any, observed: Any, max_unavailable: int) -> int:
+        quarter = sum(share.count for share in wanted.values()) // 4
+        found: int = original(unit, wanted, observed, quarter)
+        return found
+
+    return allowance
+
+
 LIVED: Mapping[str, tuple[str, Plant]] = {
     "a completed shard fewer suffices": (
         endings.BY_RULES,
@@ -186,6 +257,13 @@ LIVED: Mapping[str, tuple[str, Plant]] = {
         scaled.COUNT,
         instead(comparing, "_left_to_autoscaler", _holds_the_count),
     ),
+    "copies that nobody asks for count while a scaled service moves": (
+        availability.NAME,
+        together(
+            instead(rollout_view, "_counts", _all_count),
+            instead(rollout, "_shrink_allowance", _part_of_all),
+        ),
+    ),
     "each cluster may scale to the whole": (scaled.SUMS, instead(scaling, "bounds", _all_for_each)),
     "a scaled service is charged for its least": (
         scaled.WITHIN,
@@ -194,6 +272,33 @@ LIVED: Mapping[str, tuple[str, Plant]] = {
     "a scaled service is always charged for all": (
         scaled.CHARGED,
         instead(scaling, "charged", _whole),
+    ),
+    "copies that no autoscaler asks for are told as asked for": (
+        scaled.TOLD,
+        instead(fold, "_replicas", _none_idle),
+    ),
+    "shards of a job set that has ended run on and are told as stopped": (
+        endings.AFTER,
+        together(
+            instead(jobs, "parallelism", _slots_for_all),
+            instead(RollUp, "_shard_figures", _none_active),
+        ),
+    ),
+    "what a shard wrote goes with its pod": (
+        claimed.FOUND,
+        instead(shardparts, "outlives_pods", _of_pods),
+    ),
+    "the shards of a Job share one directory": (
+        claimed.FOUND,
+        instead(shardparts, "DIRECTORY", _one_directory),
+    ),
+    "claims that go with their job set have no owner": (
+        claimed.LEFT,
+        instead(shardparts, "claims", _unowned),
+    ),
+    "claims of ordinals stay when their set is deleted": (
+        claimed.LEFT,
+        instead(sets, "_set", _keeps_claims),
     ),
     "claims that are retained have an owner": (
         claimed.LIVES,

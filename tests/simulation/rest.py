@@ -412,7 +412,6 @@ REST: Mapping[str, Rule] = {
     "2 room is used": room_is_used,
     "6 quota": nothing_withheld,
     "8 no orphans": no_orphans,
-    claimed.LEFT: claimed.nothing_is_left,
     endings.DUE: endings.ended_when_due,
     endings.AFTER: endings.nothing_runs_after,
     endings.GONE: endings.gone_in_time,

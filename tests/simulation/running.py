@@ -266,6 +266,7 @@ class Run:
             self.world
         )
         found += [*self.judges.charges.at_rest(), *self.judges.contested.at_rest()]
+        found += self.judges.claimed.at_rest(self.world)
         if found:
             raise Broken(self.parameters, found, self.world.story)
 

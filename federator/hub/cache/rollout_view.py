@@ -85,7 +85,7 @@ class RolloutView:
             # A cluster that left and joined again was given nothing by this decision, and still
             # runs copies that a deletion would lose.
             ready=min(observed.ready, observed.desired, given.ever or record.terms.wanted),
-            counts=min(counted.ready, observed.desired),
+            counts=_counts(observed, min(counted.ready, observed.desired), share),
             healthy=speaks and comparison.content and seen.rolled_out,
             safe=self._safe(workload, counted),
         )
@@ -166,6 +166,18 @@ class RolloutView:
     def is_this(self, seen: SliceSeen, workload: Workload) -> bool:
         """Whether it is a slice of exactly this workload, written by this federation."""
         return seen.serves(self.state.options.fleet, workload.uid)
+
+
+def _counts(observed: SliceObservation, ready: int, share: Share | None) -> int:
+    """Of the ready copies of a slice, those that may justify a shrink elsewhere. Copies that no
+    autoscaler asks for serve nobody: beyond the share they do not count.
+
+        slice of 60 of which 6 are asked for and ready; share 40 -> 40; no share -> 6
+    """
+    if observed.idle <= 0:
+        return ready
+    missing = max(observed.desired - observed.ready, 0)
+    return min(ready, max(ready - observed.idle, (share.count if share else 0) - missing))
 
 
 def still_leaving(state: HubState, record: Record | None, decision: Decision) -> tuple[str, ...]:

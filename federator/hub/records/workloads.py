@@ -48,6 +48,8 @@ class Workload:
     """Name of the RuntimeProfile its pods get, "" for none."""
     max_unavailable: int
     """Copies that may be missing while its shares move."""
+    scaled: bool
+    """Autoscalers choose how many of its copies run."""
     content: bytes
     """Digest of what every member would be given, whatever its share; b"" when it cannot be
     rendered."""
@@ -146,6 +148,10 @@ def read_ranges(text: str) -> Ranges:
         return ()
 
 
+def _scaled(verbs: WorkloadVerbs, obj: Mapping[str, Any]) -> bool:
+    return verbs.bounds is not None and verbs.bounds(obj) is not None
+
+
 def digest(value: Any) -> bytes:
     """A digest of decoded JSON that does not depend on the order of keys."""
     return interning.listed(
@@ -213,6 +219,7 @@ def summarise(kind: str, obj: Mapping[str, Any], profile: Mapping[str, Any] | No
         placement=placement,
         profile=interning.text(registry.verbs_of(kind).profile(obj)),
         max_unavailable=registry.verbs_of(kind).max_unavailable(obj),
+        scaled=_scaled(registry.verbs_of(kind), obj),
         content=content,
         status=packing.packed(raw.mapping(obj, "status")),
         problem=problem,

@@ -200,6 +200,7 @@ class StatusAggregation:
             deleting=workload.deleting,
             every_node=workload.verbs.every_node,
             max_unavailable=workload.max_unavailable,
+            scaled=workload.scaled,
             paused=self.state.pause.facts if self.state.pause is not None else None,
             previous_observed_generation=_integer(status.get("observedGeneration")),
             previous_completed=recorded.completed,

@@ -35,8 +35,13 @@ def bounds(obj: Obj) -> tuple[int, int] | None:
 
 
 def max_unavailable(obj: Obj) -> int:
+    """Copies that may be missing. Where an autoscaler chooses, percents are of the fewest that it
+    may ask for: of what is charged most may be copies that nobody asks for."""
     value = raw.at(obj, "spec", "updateStrategy", "maxUnavailable")
-    return verbs.share_of_copies(value, count(obj), default_percent=DEFAULT_MAX_UNAVAILABLE_PERCENT)
+    scaled, copies = scaling.of(obj), count(obj)
+    if scaled:
+        copies, _ = scaling.bounds(scaled, copies)
+    return verbs.share_of_copies(value, copies, default_percent=DEFAULT_MAX_UNAVAILABLE_PERCENT)
 
 
 def budget(obj: Obj) -> int | str | None:

@@ -42,6 +42,15 @@ async def bounds(world: World) -> dict[str, tuple[int, int]]:
     return found
 
 
+async def ready(world: World, cluster: str) -> int:
+    ref = ObjectRef("apps/v1", "deployments", "feed", "web", "Deployment")
+    try:
+        found = await world.user(cluster).get(ref)
+    except errors.NotFound:
+        return 0
+    return int(found["status"].get("readyReplicas", 0))
+
+
 def test_a_service_follows_its_autoscalers_and_its_bounds_follow_its_shares() -> None:
     async def scenario(world: World) -> None:
         quota = {"projects": ["feed"], "tiers": {"OnDemand": {"max": {"cpu": "20"}}}}
@@ -111,6 +120,49 @@ def test_copies_beyond_what_is_charged_are_told_and_are_nobody_s_lie() -> None:
         await asyncio.sleep(30)
         await world.settle()
         assert (await status(world))["desired"] == 6
+
+    play(scenario)
+
+
+def test_a_service_that_moves_keeps_what_its_autoscalers_may_ask_for_at_least() -> None:
+    """What is charged is mostly copies that nobody asks for; they hold no place for those that
+    serve.
+    """
+
+    async def scenario(world: World) -> None:
+        only = {"clusters": {"names": ["a"]}}
+        spec = service(1, autoscaling={"min": 4, "max": 20})
+        await world.create(PSVC, "feed", "web", {**spec, "placement": only})
+        await world.settle()
+        assert (await status(world))["ready"] == 4
+        least = 4
+
+        async def watch() -> None:
+            nonlocal least
+            while True:
+                least = min(least, sum([await ready(world, cluster) for cluster in "ab"]))
+                await asyncio.sleep(0.1)
+
+        watching = asyncio.create_task(watch())
+        away = {"placement": {"clusters": {"names": ["b"]}}}
+        await world.patch(PSVC, "feed", "web", {"spec": away})
+        await world.settle()
+        watching.cancel()
+        assert await world.shares("feed", "web") == {"b": 20}
+        assert await bounds(world) == {"b": (4, 20)}
+        assert least >= 3  # 25% of the fewest may be missing
+
+    play(scenario)
+
+
+def test_a_service_none_of_whose_copies_is_ready_is_not_available() -> None:
+    async def scenario(world: World) -> None:
+        spec = service(1, autoscaling={"min": 4, "max": 40})
+        spec["template"]["metadata"] = {"annotations": {"embedded.federator/never-ready": "true"}}
+        await world.create(PSVC, "feed", "web", spec)
+        await asyncio.sleep(120)
+        told = await world.condition(PSVC, "feed", "web", "Available")
+        assert (told["status"], told["message"]) == ("False", "0 ready copies of at least 5.")
 
     play(scenario)
 
