@@ -7,7 +7,15 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from federator.api import raw
-from federator.api.common import Labels, Metadata, Model, ObjectName, ShortText, list_map
+from federator.api.common import (
+    DnsLabel,
+    Labels,
+    Metadata,
+    Model,
+    ObjectName,
+    ShortText,
+    list_map,
+)
 from federator.api.raw import Obj
 from federator.model import names
 
@@ -66,6 +74,19 @@ class Guard(Model):
     """An image of federator, whose entry point is the program."""
 
 
+class GatewayName(Model):
+    """The Gateway of the Gateway API that requests come through, by the same name in each
+    cluster."""
+
+    name: ObjectName
+    """Its name."""
+    namespace: DnsLabel | None = None
+    """Its namespace; that of the workload when left out. The Gateway has to allow routes from
+    there."""
+    section_name: ObjectName | None = None
+    """The listener of it that is meant; all of them when left out."""
+
+
 class Spec(Model):
     """What is added to each pod."""
 
@@ -108,6 +129,9 @@ class Spec(Model):
     ingress_class_name: ObjectName | None = None
     """Class of the Ingress that services with load balancers get; the cluster's default when left
     out."""
+    gateway: GatewayName | None = None
+    """Where a cluster serves HTTPRoutes, services with load balancers get these for this Gateway,
+    and no Ingress."""
 
 
 class RuntimeProfile(Model):

@@ -3,7 +3,7 @@
 The member keeps a cache of each, and looks for the pods of a slice under those that run pods.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -30,6 +30,11 @@ class NativeKind:
     """The kind whose object of the same workload has to be gone before it goes. The garbage
     collector would not wait, so it has no owner, and the member process removes it."""
 
+    where_served: bool = False
+    """Where it is not served it is left out, and the workload does without."""
+    instead_of: str = ""
+    """The kind that a slice does not become where it becomes this one."""
+
     @property
     def group(self) -> str:
         return self.api_version.rpartition("/")[0]
@@ -44,6 +49,16 @@ NATIVES: Final[Mapping[str, NativeKind]] = {
     "CronJob": NativeKind("batch/v1", "cronjobs", optional=True, carries=True),
     "Service": NativeKind("v1", "services"),
     "Ingress": NativeKind("networking.k8s.io/v1", "ingresses"),
+    "HTTPRoute": NativeKind(
+        "gateway.networking.k8s.io/v1",
+        "httproutes",
+        optional=True,
+        where_served=True,
+        instead_of="Ingress",
+    ),
+    "ServiceExport": NativeKind(
+        "multicluster.x-k8s.io/v1alpha1", "serviceexports", optional=True, where_served=True
+    ),
     "PodDisruptionBudget": NativeKind("policy/v1", "poddisruptionbudgets"),
     "ConfigMap": NativeKind("v1", "configmaps"),
     "ServiceAccount": NativeKind("v1", "serviceaccounts"),
@@ -76,6 +91,18 @@ OPTIONAL: Final = tuple(kind for kind, row in NATIVES.items() if row.optional)
 def qualified(kind: str) -> str:
     """`JobSet.jobset.x-k8s.io`, as discovery facts name it."""
     return f"{kind}.{NATIVES[kind].group}"
+
+
+def as_served(
+    made: Iterable[dict[str, Any]], offers: Callable[[str], bool]
+) -> tuple[dict[str, Any], ...]:
+    """Of all that a slice may become, what it becomes in a cluster that offers these kinds.
+
+    HTTPRoute and Ingress -> the HTTPRoute where that is served, else the Ingress
+    """
+    kept = [body for body in made if not NATIVES[body["kind"]].where_served or offers(body["kind"])]
+    replaced = {NATIVES[body["kind"]].instead_of for body in kept}
+    return tuple(body for body in kept if body["kind"] not in replaced)
 
 
 def pod_templates(native: Mapping[str, Any]) -> Iterator[raw.Obj]:

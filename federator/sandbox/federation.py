@@ -32,6 +32,7 @@ from federator.member.process import MemberProcess
 from federator.model.steps import ObjectRef
 from federator.sandbox import fleetfile
 from federator.sandbox.fleetfile import FleetSpec, MemberSpec
+from federator.sandbox.gateways import Gateways
 from federator.sandbox.operators import JOB_SET, Operators
 
 Wrap = Callable[[str, str, Transport], Transport]
@@ -143,6 +144,8 @@ class Federation:
         for member in self.fleet.members:
             if member.operator is not None:
                 self._start(f"operators {member.name}", self._operators(member).run())
+            if member.gateway:
+                self._start(f"gateways {member.name}", self._gateways(member).run())
 
     def _operators(self, member: MemberSpec) -> Operators:
         return Operators(
@@ -151,6 +154,10 @@ class Federation:
             rng=self._split(),
             operator=member.operator or JOB_SET,
         )
+
+    def _gateways(self, member: MemberSpec) -> Gateways:
+        client = self.client(member.name, "gateways")
+        return Gateways(client, clock=self._clock(member.name), rng=self._split())
 
     async def install(self, kubeconfigs: Mapping[str, str] | None = None) -> None:
         """CRDs everywhere, the system namespaces, and a MemberCluster with its Secret per member.

@@ -48,6 +48,8 @@ class MemberSpec(_Strict):
     usable: str | None = None
     operator: Literal["JobSet", "TrainJob"] | None = None
     """Whose stand-in runs there; TrainJob comes with JobSet."""
+    gateway: bool = False
+    """Serves HTTPRoutes and ServiceExports, and a stand-in takes what is written of them."""
     nodes: Annotated[list[Pool], Field(min_length=1)]
 
 

@@ -37,11 +37,12 @@ _RETRY_S: Final = 5.0
 
 
 def definitions(operator: str) -> list[dict[str, Any]]:
-    """The definitions of an operator's kinds, with any content."""
-    return [_definition(kind) for kind in _DEFINED[operator]]
+    """The definitions of an operator's kinds."""
+    return [definition(kind) for kind in _DEFINED[operator]]
 
 
-def _definition(kind: str) -> dict[str, Any]:
+def definition(kind: str) -> dict[str, Any]:
+    """The definition of a native kind, with any content."""
     row = NATIVES[kind]
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     schema = {"type": "object", "properties": {"spec": anything, "status": anything}}
@@ -66,9 +67,9 @@ def _definition(kind: str) -> dict[str, Any]:
     }
 
 
-async def define(client: Client, operator: str) -> None:
-    """Defines the kinds of an operator in a cluster."""
-    for crd in definitions(operator):
+async def define(client: Client, crds: Sequence[Mapping[str, Any]]) -> None:
+    """Defines kinds in a cluster."""
+    for crd in crds:
         name = crd["metadata"]["name"]
         ref = ObjectRef(crd["apiVersion"], "customresourcedefinitions", "", name)
         try:
@@ -91,7 +92,7 @@ class Operators:
         self._train_jobs: WorkQueue[Key] = WorkQueue("train jobs", rng=rng)
 
     async def run(self) -> None:
-        await define(self._client, self._operator)
+        await define(self._client, definitions(self._operator))
         async with Supervisor("operators", rng=self._rng) as supervisor:
             for kind in self._stores:
                 supervisor.start(f"reflector {kind}", self._reflector(kind).run)

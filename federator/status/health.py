@@ -116,6 +116,36 @@ def ingress(obj: Obj) -> Health:
     return Health(False, "NoLoadBalancer", "The Ingress waits for an address from its controller.")
 
 
+def route(obj: Obj) -> Health:
+    """Healthy once a Gateway has taken it, and every one that it names has taken all of it."""
+    parents = _part(obj, "status").get("parents")
+    if not isinstance(parents, list) or not parents:
+        return Health(False, "NotAccepted", "The HTTPRoute waits for the Gateway that it names.")
+    for parent in parents:
+        live = _part({"parent": parent}, "parent").get("conditions")
+        for kind in ("Accepted", "ResolvedRefs"):
+            condition = conditions.find(live if isinstance(live, list) else None, kind)
+            if condition is not None and condition.get("status") == conditions.FALSE:
+                return _said(condition, "NotAccepted", "The Gateway does not take the HTTPRoute.")
+    return WELL
+
+
+def export(obj: Obj) -> Health:
+    """Healthy unless its controller says that it cannot be exported."""
+    live = _part(obj, "status").get("conditions")
+    for kind, state in (("Valid", conditions.FALSE), ("Conflict", conditions.TRUE)):
+        condition = conditions.find(live if isinstance(live, list) else None, kind)
+        if condition is not None and condition.get("status") == state:
+            return _said(condition, "NotExported", "The Service is not exported.")
+    return WELL
+
+
+def _said(condition: Obj, reason: str, message: str) -> Health:
+    return Health(
+        False, str(condition.get("reason") or reason), str(condition.get("message") or message)
+    )
+
+
 def job(obj: Obj) -> Health:
     """Healthy unless it has failed; a running one is healthy."""
     status = _part(obj, "status")
@@ -123,11 +153,7 @@ def job(obj: Obj) -> Health:
     failed = conditions.find(live if isinstance(live, list) else None, "Failed")
     if failed is None or failed.get("status") != conditions.TRUE:
         return WELL
-    return Health(
-        False,
-        str(failed.get("reason") or "JobFailed"),
-        str(failed.get("message") or "The Job has failed."),
-    )
+    return _said(failed, "JobFailed", "The Job has failed.")
 
 
 def carrier(obj: Obj) -> Health:
@@ -137,11 +163,7 @@ def carrier(obj: Obj) -> Health:
     if failed is None or failed.get("status") != conditions.TRUE:
         return WELL
     kind = str(obj.get("kind", ""))
-    return Health(
-        False,
-        str(failed.get("reason") or f"{kind}Failed"),
-        str(failed.get("message") or f"The {kind} has failed."),
-    )
+    return _said(failed, f"{kind}Failed", f"The {kind} has failed.")
 
 
 HEALTH: Mapping[str, Callable[[Obj], Health]] = {
@@ -150,6 +172,8 @@ HEALTH: Mapping[str, Callable[[Obj], Health]] = {
     "StatefulSet": stateful_set,
     "Service": service,
     "Ingress": ingress,
+    "HTTPRoute": route,
+    "ServiceExport": export,
     "Job": job,
     "JobSet": carrier,
     "TrainJob": carrier,

@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from federator.sandbox import operators
+from federator.sandbox import gateways, operators
 from tests.controlplane import audit, build, nodes
 from tests.controlplane.audit import Asked
 from tests.controlplane.cluster import Cluster
@@ -123,8 +123,8 @@ def deployed(home: Path, plane: ControlPlane) -> Iterator[Deployed]:
         quick = {**SETTINGS, "hub": {**SETTINGS["hub"], "token_renew_s": 1.0}}
         with joined(home, clusters, quick) as found:
             for shell in found.fleet.members.values():
-                kinds = found.fleet.manifest(*operators.definitions("TrainJob"))
-                shell("apply", "--server-side", "-f", kinds)
+                kinds = *operators.definitions("TrainJob"), *gateways.definitions()
+                shell("apply", "--server-side", "-f", found.fleet.manifest(*kinds))
             found.start_member("a")
             found.start_hub()
             found.ready("a")

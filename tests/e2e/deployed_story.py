@@ -52,7 +52,7 @@ def tell(deployed: Deployed) -> None:
     _what_runs_is_looked_into(fleet)
     _ten_revisions_are_kept(fleet)
     _drift_is_repaired(fleet)
-    _budgets_and_autoscalers_come_and_go(fleet)
+    _what_a_service_may_have_comes_and_goes(fleet)
     _what_a_service_gives_up_goes(fleet)
     _a_namespace_has_another_level(fleet)
     _an_edit_is_held_back(fleet)
@@ -248,16 +248,22 @@ def _drift_is_repaired(fleet: Fleet) -> None:
         shell("wait", f"--for=jsonpath={{.spec.replicas}}={share}", what, *SPACE, "--timeout=60s")
 
 
-def _budgets_and_autoscalers_come_and_go(fleet: Fleet) -> None:
-    """A budget for disruptions, and an autoscaler, of which only the bounds count without metrics:
-    each comes, changes and goes in every member.
+def _what_a_service_may_have_comes_and_goes(fleet: Fleet) -> None:
+    """A budget for disruptions, an HTTPRoute instead of the Ingress, an export, and an autoscaler,
+    of which only the bounds count without metrics: each comes and goes in every member.
     """
+    parent = "{.spec.parentRefs[0].name}=inner"
     bounds, memory = {"min": 6, "max": 12}, [{"resource": "memory", "averageUtilization": 70}]
     percent, measured = "{.spec.maxUnavailable}=10%", "{.spec.metrics[0].resource.name}=memory"
     for field, native, wish, state in (
         ("disruptionBudget", "pdb/web", {"maxUnavailable": 1}, "--for=create"),
         ("disruptionBudget", "pdb/web", {"maxUnavailable": "10%"}, f"--for=jsonpath={percent}"),
         ("disruptionBudget", "pdb/web", None, "--for=delete"),
+        ("gateway", "httproute/web", {"name": "edge"}, "--for=create"),
+        ("gateway", "httproute/web", {"name": "inner"}, f"--for=jsonpath={parent}"),
+        ("gateway", "httproute/web", None, "--for=delete"),
+        ("service", "serviceexport/web", {"export": True}, "--for=create"),
+        ("service", "serviceexport/web", {"export": None}, "--for=delete"),
         ("autoscaling", "hpa/web", bounds, "--for=create"),
         ("autoscaling", "hpa/web", {**bounds, "metrics": memory}, f"--for=jsonpath={measured}"),
         ("autoscaling", "hpa/web", None, "--for=delete"),

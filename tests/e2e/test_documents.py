@@ -140,6 +140,11 @@ AROUND = {
         "kubectl delete psvc typeahead -n suggest; federator wait psvc/typeahead -n suggest "
         "--for=deleted; kubectl delete fq suggest",
     ),
+    "docs/using/doors.md": Around(
+        f"mkdir -p config; cp -r {ROOT}/config/examples config/",
+        "kubectl delete psvc boards -n boards; federator wait psvc/boards -n boards --for=deleted;"
+        " kubectl delete fq boards",
+    ),
     "docs/using/daemons.md": Around(
         f"mkdir -p config; cp -r {ROOT}/config/examples config/",
         "kubectl delete pdm node-agent -n infra; federator wait pdm/node-agent -n infra "

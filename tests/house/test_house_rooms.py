@@ -192,7 +192,12 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "simulate/report": (("amounts",), ("measures",), ("charts", "figures"), ("page",), ("forms",)),
     "simulate/sweep": (("plan",), ("frontier", "running"), ("page",)),
-    "sandbox": (("fleetfile", "operators", "virtual_time"), ("federation",), ("faults",)),
+    "sandbox": (
+        ("fleetfile", "operators", "virtual_time"),
+        ("gateways",),
+        ("federation",),
+        ("faults",),
+    ),
     "sandbox/faults": (
         ("clocks", "links", "lives", "streams"),
         ("rows",),

@@ -225,7 +225,9 @@ def _with_warning(answer: Answer, text: str) -> Answer:
 _HANDLERS: Mapping[str, Handler] = {
     "get": lambda ctx, request, target: reading.get(ctx.store, request, target),
     "list": lambda ctx, request, target: reading.listing(ctx.store, request, target),
-    "watch": lambda ctx, request, target: watching.watch(ctx.store, request, target),
+    "watch": lambda ctx, request, target: watching.watch(
+        ctx.store, request, target, ctx.registry.crd
+    ),
     "create": writing.create,
     "update": writing.replace,
     "patch": patching.patch,

@@ -7,6 +7,7 @@ broken by a bookmark about once a minute.
 
 import asyncio
 import collections
+import functools
 from collections.abc import AsyncIterator, Callable
 
 import msgspec
@@ -16,6 +17,7 @@ from federator.embedded.rest.field_selectors import Predicate
 from federator.embedded.schema import event_groups
 from federator.embedded.storage import refusals
 from federator.embedded.storage.messages import Answer, ApiRequest, Target
+from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.revisions import ADDED, DELETED, MODIFIED, Event, Revision
 from federator.embedded.storage.store import Store
 
@@ -159,8 +161,9 @@ class _Failed:
         yield b'{"type":"ERROR","object":%s}\n' % msgspec.json.encode(self._refusal.status())
 
 
-def watch(store: Store, request: ApiRequest, target: Target) -> Answer:
-    """Opens a watch on a collection, or on one object when the path names one."""
+def watch(store: Store, request: ApiRequest, target: Target, definitions: ResourceInfo) -> Answer:
+    """Opens a watch on a collection, or on one object when the path names one. That of a custom
+    resource ends with its definition."""
     view = views.view(request, target.info, store.clock.now)
     field_text = request.param("fieldSelector")
     if target.name:
@@ -183,8 +186,16 @@ def watch(store: Store, request: ApiRequest, target: Target) -> Answer:
     except refusals.Refusal as refusal:
         return Answer(stream=_Failed(refusal))
     opened.on_close(subscription.close)
+    if not target.info.is_builtin:
+        end = functools.partial(_end_with_definition, opened, target.info)
+        opened.on_close(store.subscribe(definitions, end).close)
     _arm(store, opened, request, bookmarks)
     return Answer(stream=opened)
+
+
+def _end_with_definition(opened: Watch, info: ResourceInfo, event: Event) -> None:
+    if event.type is DELETED and event.key[1] == f"{info.plural}.{info.group}":
+        opened.close()
 
 
 def _streams_initial(request: ApiRequest) -> bool | None:

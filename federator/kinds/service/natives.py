@@ -1,5 +1,8 @@
 """PinterestService -> ServiceAccount, ConfigMap, PodDisruptionBudget, Deployment,
-HorizontalPodAutoscaler, Service, Ingress.
+HorizontalPodAutoscaler, Service, ServiceExport, HTTPRoutes or Ingress.
+
+Both of the last are given where a Gateway is named: which of them a cluster gets depends on what it
+serves (`natives.as_served`).
 """
 
 from typing import Any, Final
@@ -8,9 +11,11 @@ from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds import verbs
 from federator.kinds.labels import AUTOSCALED_ANNOTATION
+from federator.kinds.natives import NATIVES
 from federator.kinds.service import ask, scaling
 from federator.kinds.service.schema import SELECTOR_LABEL
 from federator.kinds.shared import parts, ports, workloads
+from federator.model import names
 
 COMPONENT: Final = "service"
 REVISIONS_KEPT: Final = 3
@@ -30,6 +35,8 @@ def expand(obj: Obj, profile: Obj | None) -> tuple[dict[str, Any], ...]:
         _deployment(obj, mark, profile),
         *_autoscaler(obj, mark),
         *_services(obj, mark),
+        *_exports(obj, mark),
+        *_routes(obj, mark, profile),
         *_ingress(obj, mark, profile),
     )
 
@@ -106,8 +113,10 @@ def _autoscaler(obj: Obj, mark: verbs.SliceMark | None) -> list[dict[str, Any]]:
     ]
 
 
-def _services(obj: Obj, mark: verbs.SliceMark | None) -> list[dict[str, Any]]:
-    """The Service of the workload's name, and the further ones over the same pods."""
+def _asked(obj: Obj) -> list[tuple[str, Obj]]:
+    """Name and fields of the Service of the workload's name, and of the further ones over the same
+    pods.
+    """
     asked = [
         (parts.name_of(obj), raw.mapping(obj, "spec", "service")),
         *(
@@ -115,8 +124,22 @@ def _services(obj: Obj, mark: verbs.SliceMark | None) -> list[dict[str, Any]]:
             for service in raw.objects(obj, "spec", "additionalServices")
         ),
     ]
+    return [(name, fields) for name, fields in asked if raw.items(fields, "ports")]
+
+
+def _services(obj: Obj, mark: verbs.SliceMark | None) -> list[dict[str, Any]]:
+    return [_service(obj, mark, name, fields) for name, fields in _asked(obj)]
+
+
+def _exports(obj: Obj, mark: verbs.SliceMark | None) -> list[dict[str, Any]]:
     return [
-        _service(obj, mark, name, fields) for name, fields in asked if raw.items(fields, "ports")
+        {
+            "apiVersion": NATIVES["ServiceExport"].api_version,
+            "kind": "ServiceExport",
+            "metadata": {**_metadata(obj, mark), "name": name},
+        }
+        for name, fields in _asked(obj)
+        if raw.flag(fields, "export")
     ]
 
 
@@ -144,27 +167,66 @@ def _port(port: Obj, *, alone: bool) -> dict[str, Any]:
     return written
 
 
-def _ingress(obj: Obj, mark: verbs.SliceMark | None, profile: Obj | None) -> list[dict[str, Any]]:
-    """One rule per host, in the order in which the hosts are first named; "" speaks for every
-    host.
+def _doors(obj: Obj) -> dict[str, list[tuple[str, int]]]:
+    """host -> (prefix of the path, port) of its doors, in the order in which the hosts are first
+    named; "" speaks for every host.
     """
-    doors = raw.objects(obj, "spec", "loadBalancers")
-    if not doors or not raw.objects(obj, "spec", "service", "ports"):
+    hosts: dict[str, list[tuple[str, int]]] = {}
+    if raw.objects(obj, "spec", "service", "ports"):
+        for door in raw.objects(obj, "spec", "loadBalancers"):
+            path = raw.text(door, "path", default="/"), raw.integer(door, "port")
+            hosts.setdefault(raw.text(door, "host"), []).append(path)
+    return hosts
+
+
+def _routes(obj: Obj, mark: verbs.SliceMark | None, profile: Obj | None) -> list[dict[str, Any]]:
+    """One HTTPRoute per host, as an API server completes it: host names of a route hold for all of
+    its rules. The first has the workload's name.
+    """
+    gateway = raw.mapping(obj, "spec", "gateway") or raw.mapping(profile, "spec", "gateway")
+    if not gateway:
         return []
-    paths: dict[str, list[dict[str, Any]]] = {}
-    for door in doors:
-        backend = {
-            "service": {"name": parts.name_of(obj), "port": {"number": raw.integer(door, "port")}}
-        }
-        path = {
-            "path": raw.text(door, "path", default="/"),
-            "pathType": "Prefix",
-            "backend": backend,
-        }
-        paths.setdefault(raw.text(door, "host"), []).append(path)
+    parent = {"group": "gateway.networking.k8s.io", "kind": "Gateway", **gateway}
+    name = parts.name_of(obj)
+    made: list[dict[str, Any]] = []
+    for host, doors in _doors(obj).items():
+        rules = [
+            {
+                "matches": [{"path": {"type": "PathPrefix", "value": path}}],
+                "backendRefs": [
+                    {"group": "", "kind": "Service", "name": name, "port": port, "weight": 1}
+                ],
+            }
+            for path, port in doors
+        ]
+        spec: dict[str, Any] = {"parentRefs": [parent], "rules": rules}
+        if host:
+            spec["hostnames"] = [host]
+        meta = _metadata(obj, mark)
+        if made:
+            meta["name"] = f"{name}-{names.short_hash(host)}"
+        made.append(
+            {
+                "apiVersion": NATIVES["HTTPRoute"].api_version,
+                "kind": "HTTPRoute",
+                "metadata": meta,
+                "spec": spec,
+            }
+        )
+    return made
+
+
+def _ingress(obj: Obj, mark: verbs.SliceMark | None, profile: Obj | None) -> list[dict[str, Any]]:
+    """One rule per host."""
+    hosts = _doors(obj)
+    if not hosts:
+        return []
     rules = [
-        {**({"host": host} if host else {}), "http": {"paths": entries}}
-        for host, entries in paths.items()
+        {
+            **({"host": host} if host else {}),
+            "http": {"paths": [_path(obj, path, port) for path, port in doors]},
+        }
+        for host, doors in hosts.items()
     ]
     spec: dict[str, Any] = {"rules": rules}
     class_name = raw.text(profile, "spec", "ingressClassName")
@@ -178,3 +240,8 @@ def _ingress(obj: Obj, mark: verbs.SliceMark | None, profile: Obj | None) -> lis
             "spec": spec,
         }
     ]
+
+
+def _path(obj: Obj, path: str, port: int) -> dict[str, Any]:
+    backend = {"service": {"name": parts.name_of(obj), "port": {"number": port}}}
+    return {"path": path, "pathType": "Prefix", "backend": backend}

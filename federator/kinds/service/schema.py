@@ -22,6 +22,7 @@ from federator.api.common import (
     list_map,
     rules,
 )
+from federator.api.runtimeprofile import GatewayName
 from federator.kinds.shared import ports
 from federator.kinds.shared.workloadfields import (
     NAME_RULE,
@@ -82,6 +83,10 @@ class ServiceFields(Model):
     """ClientIP keeps a client on one pod of the cluster that it reaches."""
     publish_not_ready_addresses: bool | None = None
     """True when pods are found by name before they are ready."""
+    export: bool | None = None
+    """True makes a ServiceExport of the same name in each cluster that serves that kind
+    (multicluster.x-k8s.io/v1alpha1), by which other clusters find the Service.
+    """
 
     @model_validator(mode="after")
     def _kept(self) -> "ServiceFields":
@@ -105,7 +110,7 @@ HostName = Annotated[str, Field(max_length=253, pattern=HOST_PATTERN)]
 
 
 class LoadBalancer(Model):
-    """A door from outside: one rule of the Ingress."""
+    """A door from outside: one rule of the Ingress, or of an HTTPRoute."""
 
     port: Port
     """Port of the service that requests go to."""
@@ -289,7 +294,11 @@ class Spec(WorkloadSpec):
         list[LoadBalancer],
         Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
     ] = Field(default_factory=list)
-    """Doors from outside."""
+    """Doors from outside: an HTTPRoute for each host in clusters that serve this kind, where a
+    Gateway is named, and an Ingress in the others.
+    """
+    gateway: GatewayName | None = None
+    """The Gateway of the HTTPRoutes; that of the RuntimeProfile when left out."""
     update_strategy: UpdateStrategy | None = None
     """How pods are replaced within one cluster."""
     disruption_budget: DisruptionBudget | None = None
@@ -334,7 +343,8 @@ class Status(WorkloadStatus):
 
 
 class PinterestService(Model):
-    """A service of interchangeable replicas, with its Service, Ingress and ConfigMap."""
+    """A service of interchangeable replicas, with its Service, Ingress or HTTPRoutes, and
+    ConfigMap."""
 
     model_config = ConfigDict(json_schema_extra=rules(NAME_RULE, OTHER_NAMES_RULE))
 

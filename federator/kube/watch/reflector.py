@@ -58,6 +58,11 @@ class Reflector(Generic[T]):
     so long is dropped.
     """
 
+    served: bool | None = None
+    """Whether the server has such a collection, by its last word on that; None before."""
+    on_served: Callable[[], None] | None = None
+    """Called when `served` has changed."""
+
     def __init__(
         self,
         client: Client,
@@ -179,6 +184,7 @@ class Reflector(Generic[T]):
         self._heard()
         self.store.mark_synced()
         self.answered.set()
+        self._is_served(True)
         if self._metrics is not None:
             self._metrics.watch_lists(self.client.cluster, self.plural)
 
@@ -435,6 +441,7 @@ class Reflector(Generic[T]):
         self.trouble = error
         if isinstance(error, errors.NotFound):
             self.answered.set()
+            self._is_served(False)
         if self._optional and isinstance(error, errors.NotServed):
             return
         if isinstance(error, errors.OwnShortage):
@@ -444,6 +451,11 @@ class Reflector(Generic[T]):
         ):
             self.watch_failing = True
         self._count(what, error)
+
+    def _is_served(self, served: bool) -> None:
+        changed, self.served = served is not self.served, served
+        if changed and self.on_served is not None:
+            self.on_served()
 
     def _count(self, what: str, error: BaseException | None) -> None:
         self.troubles[what] += 1

@@ -167,6 +167,8 @@ class Caches:
             watched.name: self._reflector(watched, client, clock, rng, metrics)
             for watched in self._watched(fleet)
         }
+        for kind in (kind for kind in OPTIONAL if NATIVES[kind].where_served):
+            self.reflectors[kind].on_served = self._on_served
 
     # -- reading --------------------------------------------------------------
 
@@ -192,6 +194,7 @@ class Caches:
         return [
             row
             for kind in sorted(self.natives)
+            if not NATIVES[kind].where_served or self.offers(kind)
             for _, row in self.natives[kind].by_index("owner", owner_uid)
         ]
 
@@ -206,6 +209,8 @@ class Caches:
 
     def offers(self, kind: str) -> bool:
         """Whether this cluster serves a native kind and shows it to this process."""
+        if NATIVES[kind].where_served:  # what its definition took along is gone
+            return self.reflectors[kind].served is True
         return self.natives[kind].synced
 
     def crews_of(self, row: SliceRow) -> list[str]:
@@ -370,11 +375,11 @@ class Caches:
             reason,
             ("v1", "events"),
             self.mounts,
-            _mounts_of,
+            rows.mount_rows,
             self._on_mount,
             field_selector=f"reason={reason}",
         )
-        refused = ("v1", "events"), self.refusals, _refusals_of, self._on_refusal
+        refused = ("v1", "events"), self.refusals, rows.refusal_rows, self._on_refusal
         yield _Watched(reasons.REFUSED, *refused, field_selector=f"reason={reasons.REFUSED}")
         yield _Watched("Node", ("v1", "nodes"), self.nodes, _node_of(self._options), self._on_node)
         profile = "RuntimeProfile"
@@ -385,6 +390,11 @@ class Caches:
         yield _Watched(
             question, _served(question), self.questions, lambda obj: obj, self._on_question
         )
+
+    def _on_served(self) -> None:
+        """Slices become something else where a kind is served that they could do without."""
+        for row in self.every_slice():
+            self.signals.expand(row.key)
 
     def _on_question(self, _: Key, __: Any, new: dict[str, Any] | None) -> None:
         if new is not None:
@@ -579,16 +589,6 @@ def _native_of(kind: str, shapes: rows.Shapes) -> Callable[[dict[str, Any]], Nat
     if kind == "DaemonSet":
         return lambda obj: rows.daemon_row(obj, shapes)
     return lambda obj: rows.native_row(kind, obj)
-
-
-def _mounts_of(obj: dict[str, Any]) -> tuple[MountRow, ...]:
-    row = rows.mount_row(obj)
-    return (row,) if row is not None else ()
-
-
-def _refusals_of(obj: dict[str, Any]) -> tuple[RefusalRow, ...]:
-    row = rows.refusal_row(obj)
-    return (row,) if row is not None else ()
 
 
 def _node_of(options: MemberOptions) -> Callable[[dict[str, Any]], Node]:

@@ -308,15 +308,14 @@ class MountRow:
     trouble: Trouble
 
 
-def mount_row(obj: Obj) -> MountRow | None:
-    """An Event FailedMount; None when it says nothing of a missing object."""
+def mount_rows(obj: Obj) -> tuple[MountRow, ...]:
+    """An Event FailedMount; none when it says nothing of a missing object."""
     about = raw.mapping(obj, "involvedObject")
     trouble = reasons.of_mount(raw.text(obj, "message"))
     if trouble is None or raw.text(about, "kind") != "Pod":
-        return None
-    return MountRow(
-        (raw.text(about, "namespace"), raw.text(about, "name")), raw.text(about, "uid"), trouble
-    )
+        return ()
+    pod = raw.text(about, "namespace"), raw.text(about, "name")
+    return (MountRow(pod, raw.text(about, "uid"), trouble),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,8 +328,8 @@ class RefusalRow:
     message: str
 
 
-def refusal_row(obj: Obj) -> RefusalRow | None:
-    """An Event FailedCreate; None when it is not about a Job, whose status does not say it."""
+def refusal_rows(obj: Obj) -> tuple[RefusalRow, ...]:
+    """An Event FailedCreate; none when it is not about a Job, whose status does not say it."""
     about = raw.mapping(obj, "involvedObject")
     message = reasons.of_refusal(raw.text(obj, "message"))
     stamp = (
@@ -341,11 +340,11 @@ def refusal_row(obj: Obj) -> RefusalRow | None:
     try:
         at_s = clock.parse(stamp)
     except ValueError:
-        return None
+        return ()
     return (
-        RefusalRow(raw.text(about, "uid"), at_s, message)
+        (RefusalRow(raw.text(about, "uid"), at_s, message),)
         if raw.text(about, "kind") == "Job" and message
-        else None
+        else ()
     )
 
 

@@ -13,7 +13,14 @@ from typing import Any
 
 from federator.api import raw, runtimeprofile
 from federator.kinds import labels, verbs
-from federator.kinds.natives import CARRIES, NATIVES, OPTIONAL, RUNS_PODS, pod_templates
+from federator.kinds.natives import (
+    CARRIES,
+    NATIVES,
+    OPTIONAL,
+    RUNS_PODS,
+    as_served,
+    pod_templates,
+)
 from federator.kinds.verbs import SliceMark
 from federator.kube import errors
 from federator.kube.clock import Clock
@@ -198,7 +205,7 @@ class Expander:
         obj["spec"] = {**raw.mapping(obj, "spec"), "slice": verbs.encode_mark(mark)}
         profile = self.profile_of(mark)
         try:
-            made = row.verbs.expand(obj, profile)
+            made = as_served(row.verbs.expand(obj, profile), self._caches.offers)
         except FieldError as bad:
             raise Refused("ExpansionFailed", f"{bad}.") from bad
         for kind in dict.fromkeys(body["kind"] for body in made):

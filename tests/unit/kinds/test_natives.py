@@ -13,7 +13,7 @@ import yaml
 
 from federator.kinds import labels, read, registry
 from federator.kinds.jobset import natives as jobsets
-from federator.kinds.natives import pod_templates
+from federator.kinds.natives import as_served, pod_templates
 from federator.kinds.pods import priorities
 from federator.kinds.shared import parts
 from federator.kinds.verbs import BARE, EXPANDER, Environment, SliceMark
@@ -54,6 +54,18 @@ spec:
   service: {ports: [{port: 80}], headless: true}
   template:
     spec: {serviceAccountName: shared, priorityClassName: own, containers: [{name: app, image: "app:1"}]}
+"""
+ROUTED_SERVICE = """
+apiVersion: pinterest.com/v1beta1
+kind: PinterestService
+metadata: {name: routed, namespace: feed, uid: host-uid}
+spec:
+  service: {ports: [{port: 80}, {port: 81}], export: true}
+  additionalServices: [{name: inner, ports: [{port: 80}], export: true}, {name: other, ports: [{port: 80}]}]
+  gateway: {name: edge, namespace: gateways, sectionName: https}
+  loadBalancers: [{port: 80, host: a.example}, {port: 81}, {port: 81, host: a.example, path: /admin}]
+  template:
+    spec: {containers: [{name: app, image: "app:1"}]}
 """
 SCALED_SERVICE = """
 apiVersion: pinterest.com/v1beta1
@@ -290,6 +302,7 @@ CASES = {
     "jobset-own-parts": (OWN_PARTS, Share("east", 3, 3, 9, ((4, 5), (9, 9))), False),
     "jobset-ending": (ENDING_JOBS, Share("east", 10, 5, 9, ((10, 19),)), False),
     "service": (SERVICE, Share("east", 12, 12, 9), True),
+    "service-routed": (ROUTED_SERVICE, Share("east", 12, 12, 9), False),
     "service-autoscaled": (SCALED_SERVICE, Share("east", 30, 30, 9), False),
     "service-plain": (PLAIN_SERVICE, Share("east", 2, 2, 9), False),
     "daemon": (DAEMON, Share("east", 1, 1, 9, nodes=12), True),
@@ -391,6 +404,21 @@ def test_every_native_is_marked_and_owned_but_for_a_service_account_that_may_be_
                 assert meta["labels"][names.WORKLOAD_UID_LABEL] == "host-uid"
                 (owner,) = meta["ownerReferences"]
                 assert (owner["uid"], owner["controller"]) == ("slice-uid", True)
+
+
+def test_a_gateway_of_the_profile_counts_where_the_service_names_none() -> None:
+    share = CASES["service"][1]
+    given = profile()
+    given["spec"]["gateway"] = {"name": "shared"}
+    for text, parent in ((SERVICE, "shared"), (ROUTED_SERVICE, "edge")):
+        made = expand(slice_of(text, share), given)
+        routes = [obj for obj in made if obj["kind"] == "HTTPRoute"]
+        assert {route["spec"]["parentRefs"][0]["name"] for route in routes} == {parent}
+        assert [obj["kind"] for obj in as_served(made, lambda kind: True)].count("Ingress") == 0
+        bare = {obj["kind"] for obj in as_served(made, lambda kind: False)}
+        assert "Ingress" in bare
+        assert not bare & {"HTTPRoute", "ServiceExport"}
+    assert not [obj for obj in expand(slice_of(SERVICE, share), None) if obj["kind"] == "HTTPRoute"]
 
 
 def test_the_selector_of_a_service_depends_on_its_name_alone() -> None:

@@ -90,6 +90,32 @@ def test_a_failed_job_is_ill_and_a_running_one_is_well() -> None:
     assert (got.healthy, got.reason) == (False, "BackoffLimitExceeded")
 
 
+def test_a_route_is_well_once_its_gateways_have_taken_all_of_it() -> None:
+    def route(*parents: Any) -> health.Health:
+        return health.of({"kind": "HTTPRoute", "status": {"parents": list(parents)}})
+
+    taken = {"conditions": [{"type": "Accepted", "status": "True"}]}
+    refused = {"type": "ResolvedRefs", "status": "False", "reason": "BackendNotFound"}
+    assert route(taken).healthy
+    assert route().reason == "NotAccepted"
+    found = route(taken, {"conditions": [{**refused, "message": "no such Service"}]})
+    assert (found.healthy, found.reason, found.message) == (
+        False,
+        "BackendNotFound",
+        "no such Service",
+    )
+
+
+def test_an_export_is_well_unless_its_controller_says_otherwise() -> None:
+    def export(*conditions: Any) -> health.Health:
+        return health.of({"kind": "ServiceExport", "status": {"conditions": list(conditions)}})
+
+    assert export().healthy
+    assert export({"type": "Valid", "status": "True"}).healthy
+    clash = {"type": "Conflict", "status": "True", "reason": "PortConflict", "message": "ports"}
+    assert (export(clash).reason, export(clash).message) == ("PortConflict", "ports")
+
+
 def test_a_strange_status_is_judged_and_never_raises() -> None:
     strange: Any
     for kind in health.HEALTH:
