@@ -5,8 +5,7 @@ injective and valid for Kubernetes.
 """
 
 import hashlib
-from dataclasses import dataclass
-from typing import NewType, TypeAlias
+from typing import NamedTuple, NewType, TypeAlias
 
 from federator.model import interning
 
@@ -47,9 +46,12 @@ CATCHING_UP = f"{FEDERATION}/catching-up"
 """Annotation of a member process's lease until it has read everything once since it started."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class WorkloadKey:
-    """Names one workload on the host: `kind` in CamelCase, then namespace and name."""
+class WorkloadKey(NamedTuple):
+    """Names one workload on the host: `kind` in CamelCase, then namespace and name.
+
+    A tuple, because nearly every table of the hub is asked by it: a dataclass would be hashed and
+    compared by Python code, five times as slow.
+    """
 
     kind: str
     namespace: str

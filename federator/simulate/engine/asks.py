@@ -15,7 +15,7 @@ from federator.placement.quota import quota
 from federator.simulate.demand import Recorded, Work
 from federator.simulate.engine.shapes import Shapes
 
-_ask, _key = quickly(Ask), quickly(WorkloadKey)
+_ask = quickly(Ask)
 SERVICE: Final = "service"
 KIND_OF: Final = {SERVICE: "PinterestService"}
 JOB_KIND: Final = "PinterestJobSet"
@@ -122,7 +122,7 @@ def key_of(work: Work) -> WorkloadKey:
     """The key of the object that the work would be, or was."""
     if work.recorded is not None:
         return work.recorded.ask.key
-    return _key(*identity(work))  # nothing else has it: there is nothing to share
+    return WorkloadKey(*identity(work))  # nothing else has it: there is nothing to share
 
 
 def identity(work: Work) -> tuple[str, str, str]:

@@ -85,7 +85,7 @@ def renamed(work: Work, suffix: str) -> Work:
     """Another work like this one: its id, and the name of its object, with a suffix."""
     recorded = work.recorded
     if recorded is not None:
-        key = replace(recorded.ask.key, name=recorded.ask.key.name + suffix)
+        key = recorded.ask.key._replace(name=recorded.ask.key.name + suffix)
         recorded = replace(
             recorded, ask=replace(recorded.ask, key=key, uid=recorded.ask.uid + suffix)
         )
