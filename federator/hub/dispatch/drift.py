@@ -105,5 +105,7 @@ def _named(fields: Sequence[str]) -> str:
     return ", ".join(fields[:FIELDS_MAX]) + more
 
 
-def _wish(workload: Workload, share: Share, profile: Profile) -> tuple[object, ...]:
-    return workload.uid, workload.content, profile, share
+def _wish(workload: Workload, share: Share, profile: Profile) -> int:
+    """A number for all that a slice is made from: one is kept of each slice of the fleet, and what
+    would depend on two wishes with one number is a line in the Events."""
+    return hash((workload.uid, workload.content, profile, share))

@@ -112,8 +112,9 @@ class Member:
     verified: slices.VerifiedSlices = field(default_factory=slices.VerifiedSlices)
     put_back: dict[WorkloadKey, str] = field(default_factory=dict)
     """Slices that its member process reports as restored, and what it restored."""
-    in_place: dict[WorkloadKey, tuple[object, ...]] = field(default_factory=dict)
-    """What each slice that was seen as decided was made from (`hub/dispatch/drift.py`)."""
+    in_place: dict[WorkloadKey, int] = field(default_factory=dict)
+    """What each slice that was seen as decided was made from, as a number
+    (`hub/dispatch/drift.py`)."""
     refused: dict[WorkloadKey, tuple[str, str, bool]] = field(default_factory=dict)
     """Writes that it refused: (reason, message, permanent)."""
     vitals: Vitals = field(default_factory=Vitals)
