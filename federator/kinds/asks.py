@@ -13,6 +13,8 @@ from federator.kinds.verbs import Role, WorkloadVerbs
 from federator.model import interning
 from federator.model.ask import Ask, Component, PodShape, Policy, Unit
 from federator.model.errors import FieldError
+from federator.model.names import WorkloadKey
+from federator.model.quickly import quickly
 
 
 def ask(
@@ -22,12 +24,13 @@ def ask(
     profile: Obj | None = None,
     *,
     created_s: float | None = None,
+    key: WorkloadKey | None = None,
 ) -> Ask:
     """Raises FieldError, with the path in the object, for what can never be placed as it is
     written.
 
     `profile` is the RuntimeProfile object that `verbs.profile(obj)` names, None where there is
-    none. `created_s` defaults to the object's creationTimestamp.
+    none. `created_s` defaults to the object's creationTimestamp, `key` to what it says of itself.
     """
     refusal = verbs.refusal(obj)
     if refusal is not None:
@@ -41,8 +44,9 @@ def ask(
         if created_s is None
         else created_s
     )
-    return Ask(
-        key=registry.key_of(obj),
+    exclusive = verbs.exclusive(obj)
+    return _ask(
+        key=key if key is not None else registry.key_of(obj),
         uid=interning.text(raw.text(obj, "metadata", "uid")),
         generation=raw.integer(obj, "metadata", "generation"),
         unit=verbs.unit,
@@ -62,8 +66,8 @@ def ask(
         least=max(raw.integer(obj, "spec", "minParallelism"), 0) if verbs.whole else 0,
         suspended=verbs.suspended(obj),
         privileges=privileges.of(obj, verbs, profile),
-        overlaps=verbs.overlaps and not verbs.exclusive(obj),
-        exclusive=verbs.exclusive(obj),
+        overlaps=verbs.overlaps and not exclusive,
+        exclusive=exclusive,
         guarded=verbs.guarded(obj),
         ordinals=verbs.ordinals.of(obj) if verbs.ordinals is not None else None,
         run_s=_run_s(obj, verbs),
@@ -71,6 +75,9 @@ def ask(
         disruptions=verbs.disruptions(obj),
         own=None if own == shape.requests else interning.value(own),
     )
+
+
+_ask = quickly(Ask)
 
 
 def _run_s(obj: Obj, verbs: WorkloadVerbs) -> int | None:

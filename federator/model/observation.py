@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from federator.model.quickly import quickly
 from federator.model.shards import Ranges
 
 MISSING: Final = "MissingDependency"
@@ -185,3 +186,7 @@ class SliceObservation:
             ready
         """
         return max(0, min(self.ready, self.updated, self.ready + self.updated - self.actual))
+
+
+quick_observation = quickly(SliceObservation)
+"""What was observed of a slice, made quickly: one for each slice that is read."""

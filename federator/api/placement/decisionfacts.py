@@ -16,8 +16,9 @@ from federator.api.raw import Obj
 from federator.model import interning, names, shards
 from federator.model import seq as seqs
 from federator.model.ask import Admitted, PodShape, Tier, Unit
-from federator.model.decision import Preempted, Reason, Share
+from federator.model.decision import Preempted, Reason, Share, quick_share
 from federator.model.names import WorkloadKey
+from federator.model.quickly import quickly
 from federator.model.shards import Ranges
 
 _REASONS: Final = {str(reason): reason for reason in Reason}
@@ -143,7 +144,7 @@ def decision_facts(obj: Obj) -> DecisionFacts:
     """Total on whatever the host may hold."""
     spec, metadata = raw.mapping(obj, "spec"), raw.mapping(obj, "metadata")
     workload = raw.mapping(spec, "workload")
-    return DecisionFacts(
+    return _facts(
         name=raw.text(metadata, "name"),
         uid=raw.text(metadata, "uid"),
         resource_version=raw.text(metadata, "resourceVersion"),
@@ -163,6 +164,9 @@ def decision_facts(obj: Obj) -> DecisionFacts:
         may_run=_blocks(spec, "mayStillRun") if "mayStillRun" in spec else _NO_BLOCKS,
         records_given="given" in spec,
     )
+
+
+_facts = quickly(DecisionFacts)
 
 
 def _marks(spec: Obj) -> Mapping[str, int]:
@@ -207,10 +211,11 @@ def _to_share(entry: Obj) -> Share:
         count = shards.size(ranges)
         # ordinals, which have a count of replicas beside them, all run at once
         slots = raw.integer(entry, "slots", default=count if "replicas" in entry else 0)
-        return Share(cluster, count, max(slots, 0), seq, ranges, pods=raw.integers(entry, "pods"))
+        pods = raw.integers(entry, "pods")
+        return quick_share(cluster, count, max(slots, 0), seq, ranges, pods=pods)
     copies = max(raw.integer(entry, "replicas"), 0)
     nodes = max(raw.integer(entry, "nodes"), 0) if "nodes" in entry else None
-    return Share(cluster, copies, copies, seq, nodes=nodes)
+    return quick_share(cluster, copies, copies, seq, nodes=nodes)
 
 
 _NO_TERMS: Final = frozenset(

@@ -25,6 +25,7 @@ from federator.model.names import (
     REBALANCE_ANNOTATION,
     WorkloadKey,
 )
+from federator.model.quickly import quickly
 from federator.scheduling.entry import Recorded
 
 NOBODY: frozenset[str] = frozenset()
@@ -143,20 +144,24 @@ class Record:
         terms = self.terms
         if terms.shape is None:
             return None
-        return Commitment(
-            uid=self.workload_uid,
-            key=self.key,
+        facts = self.facts
+        return _commitment(
+            uid=facts.workload_uid,
+            key=facts.key,
             project=terms.project,
-            namespace=self.key.namespace,
+            namespace=facts.key.namespace,
             tier=terms.tier,
-            shape=charged_shape(terms.shape, self.shares),
-            holdings=self.shares,
+            shape=charged_shape(terms.shape, facts.shares),
+            holdings=facts.shares,
             priority=(terms.charged.priority or 0) if terms.charged is not None else 0,
             created_s=ask.created_s if ask is not None else 0.0,
             whole=ask.in_one if ask is not None else terms.unit is Unit.SHARDS,
             run_s=ask.run_s if ask is not None else None,
-            began_s=self.facts.as_of,
+            began_s=facts.as_of,
         )
+
+
+_commitment = quickly(Commitment)
 
 
 def holdings(shares: Sequence[Share], record: Record | None) -> tuple[Holding, ...]:
@@ -187,7 +192,7 @@ def summarise(obj: Mapping[str, Any], seals: Seals | None = None) -> Record:
     given_up = (
         frozenset(part for text in named.split(",") if (part := text.strip())) if named else NOBODY
     )
-    return Record(
+    return _record(
         decisionfacts.decision_facts(obj),
         DECISION_FINALIZER in finalizers,
         given_up,
@@ -195,6 +200,9 @@ def summarise(obj: Mapping[str, Any], seals: Seals | None = None) -> Record:
         sealed,
         "" if sealed or seals is None or not seals.usable else author(obj),
     )
+
+
+_record = quickly(Record)
 
 
 def name_of(key: WorkloadKey, uid: str) -> str:

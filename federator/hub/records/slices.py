@@ -37,7 +37,8 @@ from federator.model.ask import Unit
 from federator.model.decision import Share
 from federator.model.kubernetes import diffs, owned_fields
 from federator.model.names import WorkloadKey
-from federator.model.observation import SliceObservation
+from federator.model.observation import SliceObservation, quick_observation
+from federator.model.quickly import quickly
 from federator.status.given import BEYOND_BOUNDS, Contradiction
 
 
@@ -138,7 +139,7 @@ def summarise(
     if not plain:
         mark = verbs.read_mark(obj)
         plain = mark is not None and is_as_written(obj, mark)
-    return SliceSeen(
+    return _seen(
         cluster=cluster,
         key=names.key(kind, raw.text(meta, "namespace"), raw.text(meta, "name")),
         uid=raw.text(meta, "uid"),
@@ -153,6 +154,9 @@ def summarise(
         if registry.KINDS[kind].model is None
         else interning.NOTHING,
     )
+
+
+_seen = quickly(SliceSeen)
 
 
 ROW_BYTES = 900
@@ -203,7 +207,7 @@ def _shared(figures: tuple[Any, ...]) -> SliceObservation:
 
 
 def _observation(figures: tuple[Any, ...]) -> SliceObservation:
-    return SliceObservation(**dict(zip(_FIGURES, figures, strict=True)))
+    return quick_observation(**dict(zip(_FIGURES, figures, strict=True)))
 
 
 _remembered = functools.lru_cache(maxsize=8192)(_observation)

@@ -7,7 +7,7 @@ rendered (`hub/host/documents.py`).
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -24,6 +24,7 @@ from federator.model.decision import Share
 from federator.model.ending import EARLY, NO_RULES, Ending, EndRules
 from federator.model.errors import FieldError
 from federator.model.names import WorkloadKey
+from federator.model.quickly import quickly
 from federator.model.resources import Resources
 from federator.model.shards import Ranges
 
@@ -194,21 +195,18 @@ def summarise(kind: str, obj: Mapping[str, Any], profile: Mapping[str, Any] | No
     ask: Ask | None = None
     content, problem = b"", ""
     placement: Mapping[str, Any] = raw.NO_FIELDS
+    verbs = registry.verbs_of(kind)
     try:
         if refused := read.host_problems(obj):
             raise refused[0]
-        verbs = registry.verbs_of(kind)
         placement = verbs.placement(obj) or raw.NO_FIELDS
         # The kind is the list's; what an object says of itself may be anything.
-        ask = asks.ask(
-            obj, verbs, DEFAULT_POLICY, profile, created_s=interning.value(created_s(obj))
-        )
-        if ask.key != key:
-            ask = replace(ask, key=key)
+        created = interning.value(created_s(obj))
+        ask = asks.ask(obj, verbs, DEFAULT_POLICY, profile, created_s=created, key=key)
         content = content_digest(verbs, neutral(verbs, obj))
     except FieldError as bad:
         problem = str(bad)
-    return Workload(
+    return _workload(
         key=key,
         uid=interning.text(meta.get("uid", "")),
         generation=raw.integer(meta, "generation"),
@@ -217,14 +215,17 @@ def summarise(kind: str, obj: Mapping[str, Any], profile: Mapping[str, Any] | No
         labels=ask.labels if ask is not None else raw.text_map(meta, "labels"),
         ask=ask,
         placement=placement,
-        profile=interning.text(registry.verbs_of(kind).profile(obj)),
-        max_unavailable=registry.verbs_of(kind).max_unavailable(obj),
-        scaled=_scaled(registry.verbs_of(kind), obj),
+        profile=interning.text(verbs.profile(obj)),
+        max_unavailable=verbs.max_unavailable(obj),
+        scaled=_scaled(verbs, obj),
         content=content,
         status=packing.packed(raw.mapping(obj, "status")),
         problem=problem,
-        end_rules=_end_rules(registry.verbs_of(kind), obj),
+        end_rules=_end_rules(verbs, obj),
     )
+
+
+_workload = quickly(Workload)
 
 
 def _end_rules(verbs: WorkloadVerbs, obj: Mapping[str, Any]) -> EndRules:

@@ -14,7 +14,7 @@ from federator.api.raw import Obj
 from federator.kinds import verbs
 from federator.kinds.deployment.ask import count
 from federator.kinds.labels import MEMBER_STATUS_ANNOTATION
-from federator.model.observation import SliceObservation
+from federator.model.observation import SliceObservation, quick_observation
 from federator.status.fold import Fold
 
 
@@ -40,7 +40,7 @@ def observe(obj: Obj, cluster: str, reporting: bool) -> SliceObservation:
         raw.integer(status, "observedGeneration"),
     )
     late = raw.condition(obj, "Progressing").get("status") == "False"
-    return SliceObservation(
+    return quick_observation(
         cluster=cluster,
         known=reporting,
         exists=bool(obj),

@@ -7,13 +7,14 @@ Kubernetes scheduler.
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from federator.api import raw
 from federator.api.raw import Obj
+from federator.kinds.pods import alike
 from federator.kinds.pods import inject as injection
+from federator.kinds.pods.alike import Question
 from federator.model.ask import PodShape
 from federator.model.errors import FieldError
 from federator.model.kubernetes import quantity, selectors, taints
@@ -34,52 +35,30 @@ def pod_shape(
     """The shape of a pod made from this template under this profile. Raises FieldError with the
     field's path.
 
-    Most workloads of a fleet are alike, so recent answers are remembered, by what they depend on.
-    Objects that were passed must not be changed afterwards.
+    Most workloads of a fleet are alike, so recent answers are remembered (`alike`).
     """
     pod = raw.mapping(template, "spec")
     if raw.items(pod, "resourceClaims"):
         raise FieldError(f"{POD}.resourceClaims", CLAIMS)
-    facts = [pod.get(field) for field in _DECISIVE]
     containers = [
         (c.get("name"), c.get("resources"), c.get("ports"), c.get("restartPolicy"))
         for field in ("initContainers", "containers")
         for c in raw.objects(pod, field)
     ]
+    facts = [pod.get(field) for field in _DECISIVE]
+    # only rules of affinity look at the pod's own labels
+    labels = raw.at(template, "metadata", "labels") if "affinity" in pod else None
     split = len(raw.objects(pod, "initContainers"))
-    text = repr(
-        (
-            id(profile),
-            batch,
-            sidecars,
-            split,
-            containers,
-            facts,
-            raw.at(template, "metadata", "labels"),
-        )
-    )
-    return _answer(_Question(text, template, profile, sidecars, batch))
+    asked = (split, containers, facts, labels)
+    return _answer(alike.question(asked, template, profile, sidecars, batch=batch))
 
 
 _DECISIVE = ("resources", "overhead", "nodeSelector", "affinity", "tolerations", "hostNetwork")
 """Fields of a pod that its shape depends on, beside its containers."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """Two are equal when their texts are. The profile is held, so that its id stays its own while
-    an answer is kept.
-    """
-
-    text: str
-    template: Obj = field(compare=False)
-    profile: Obj | None = field(compare=False)
-    sidecars: Obj = field(compare=False)
-    batch: bool = field(compare=False)
-
-
-@lru_cache(maxsize=1024)
-def _answer(question: _Question) -> PodShape:
+@lru_cache(maxsize=alike.REMEMBERED)
+def _answer(question: Question) -> PodShape:
     full = injection.inject(
         question.template, question.profile, question.sidecars, batch=question.batch
     )

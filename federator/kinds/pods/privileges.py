@@ -9,11 +9,13 @@ cause. Pure; whether it is allowed is decided by `placement.policy.permitted`.
 import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.kinds.pods import inject, priorities
+from federator.kinds.pods import alike, inject, priorities
+from federator.kinds.pods.alike import Question
 from federator.kinds.verbs import WorkloadVerbs
 from federator.model import interning
 from federator.model.ask import Privileges, Unit
@@ -56,21 +58,56 @@ def _at(privileges: Privileges, path: str) -> Privileges:
 
 
 def _of_template(obj: Obj, template: Obj, verbs: WorkloadVerbs, profile: Obj | None) -> Privileges:
-    pod = inject.inject(template, profile, verbs.sidecars(obj), batch=verbs.unit is Unit.SHARDS)
-    strict = list(pod_security.violations(pod, Level.RESTRICTED))
-    source = _Source(template, profile, pod)
-    spec = raw.mapping(template, "spec")
+    batch, spec = verbs.unit is Unit.SHARDS, raw.mapping(template, "spec")
+    asked = alike.question(
+        _decisive(template, spec), template, profile, verbs.sidecars(obj), batch=batch
+    )
+    baseline, restricted = _violated(asked)
     own = priorities.class_name(verbs.tier(obj))
     named = raw.text(spec, "priorityClassName")
-    baseline = [violation for violation in strict if violation.level is Level.BASELINE]
     return Privileges(
-        baseline=_summary(baseline, source),
-        restricted=_summary(strict, source),
+        baseline=baseline,
+        restricted=restricted,
         nodes=_nodes(spec),
         service_account=_account(obj, spec, carried=verbs.carried),
         iam_role=interning.text(raw.text(obj, "spec", "iamRole")) if not verbs.carried else "",
         priority_class=interning.text(named) if named not in ("", own) else "",
     )
+
+
+_POD: Final = ("os", "hostNetwork", "hostPID", "hostIPC", "securityContext", "volumes")
+_CONTAINER: Final = (
+    *("name", "securityContext", "ports"),
+    *("livenessProbe", "readinessProbe", "startupProbe", "lifecycle"),
+)
+"""Fields that the Pod Security Standards look at; by its name a container's origin is told."""
+
+
+def _decisive(template: Obj, spec: Obj) -> tuple[Any, ...]:
+    """All of a template that its violations, and their paths, depend on."""
+    containers = [_containers(spec.get(field)) for field in pod_security.CONTAINERS]
+    annotations = raw.mapping(template, "metadata", "annotations")
+    profiles = [
+        item for item in annotations.items() if str(item[0]).startswith(pod_security.APPARMOR)
+    ]
+    return [spec.get(field) for field in _POD], containers, profiles
+
+
+def _containers(listed: Any) -> Any:
+    """What decides of a list of containers; all of what is no such list."""
+    if not isinstance(listed, list) or any(type(entry) is not dict for entry in listed):
+        return listed
+    return [[entry.get(field) for field in _CONTAINER] for entry in listed]
+
+
+@lru_cache(maxsize=alike.REMEMBERED)
+def _violated(asked: Question) -> tuple[str, str]:
+    """What of the whole pod violates the levels baseline and restricted. Raises FieldError."""
+    pod = inject.inject(asked.template, asked.profile, asked.sidecars, batch=asked.batch)
+    strict = list(pod_security.violations(pod, Level.RESTRICTED))
+    baseline = [violation for violation in strict if violation.level is Level.BASELINE]
+    source = _Source(asked.template, asked.profile, pod)
+    return _summary(baseline, source), _summary(strict, source)
 
 
 def _nodes(spec: Obj) -> str:

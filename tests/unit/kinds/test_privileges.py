@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from federator.kinds import registry
-from federator.kinds.pods import privileges
+from federator.kinds.pods import inject, privileges
 from federator.kinds.service import schema
 from federator.model.ask import Ask, PodShape, Privileges, Unit
 from federator.model.decision import Reason
 from federator.model.fleet import QuotaAccount
+from federator.model.kubernetes import pod_security
 from federator.model.kubernetes.pod_security import Level
 from federator.model.names import WorkloadKey
 from federator.model.resources import ZERO
@@ -67,6 +68,34 @@ def test_a_hostile_template_is_refused_with_its_path(row: Row) -> None:
     assert found.message.startswith(f"spec.template.{row.path}: ")
     assert found.message.endswith(f"; namespace shop has the Pod Security level {row.level}")
     assert refusal(of(service(row.template)), Level.PRIVILEGED) is None
+
+
+ODD: list[dict[str, Any]] = [
+    {"spec": {"containers": "x", "volumes": 5, "securityContext": [1]}},
+    {"spec": {"containers": [None, 3, {"securityContext": "x", "ports": {"hostPort": 1}}]}},
+    {"spec": {"containers": {"name": "app", "securityContext": {"privileged": True}}}},
+    {"spec": {"containers": {"name": "app", "securityContext": {"privileged": False}}}},
+    {"metadata": {"annotations": {"note": "\ud800"}}, "spec": {"hostPID": True}},
+    {"spec": {"containers": [{"name": "\ud800", "securityContext": {"privileged": True}}]}},
+    {"spec": {"containers": [{"name": "\ud800", "securityContext": {"runAsUser": 0}}]}},
+]
+
+
+@pytest.mark.parametrize("profile", [None, PROFILE], ids=["bare", "profile"])
+def test_remembered_answers_follow_everything_that_the_standards_look_at(
+    profile: dict[str, Any] | None,
+) -> None:
+    templates = [row.template for row in (*hostilepods.EVERY, *hostilepods.ALLOWED)] + ODD
+    for template in templates + templates:
+        found = of(service(template), profile)
+        whole = inject.inject(template, profile)
+        strict = list(pod_security.violations(whole, Level.RESTRICTED))
+        baseline = [one for one in strict if one.level is Level.BASELINE]
+        for told, violations in (found.baseline, baseline), (found.restricted, strict):
+            first = f"{violations[0].message} ({violations[0].control})" if violations else ""
+            more = f"; {len(violations) - 1} more" if len(violations) > 1 else ""
+            assert told.endswith(first + more), template
+            assert bool(told) == bool(violations), template
 
 
 def test_what_the_profile_adds_is_told_as_the_profiles() -> None:
