@@ -17,6 +17,7 @@ from federator.api.placement.decisionfacts import FailedOver
 from federator.hub.offline import Situation
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
+from federator.kinds.natives import NATIVES, POD_GROUP, qualified
 from federator.kube import clock as clocks
 from federator.model import shards
 from federator.model.ask import Ask, Policy, Unit
@@ -112,7 +113,7 @@ def facts(
             for fix in advice.fixes
         ],
         "tried": {"changes": list(advice.tried), "trials": advice.trials},
-        "warnings": [*_warnings(ask, situation), *_unsafe(ask, decision)],
+        "warnings": [*_warnings(ask, situation), *_unsafe(obj, workload, decision, situation)],
         "violations": list(decision.violations),
         "unlimitedQuota": decision.unlimited_quota,
         "decision": _recorded(situation, workload),
@@ -172,15 +173,34 @@ def _warnings(ask: Ask, situation: Situation) -> list[str]:
     ]
 
 
-def _unsafe(ask: Ask, decision: Decision) -> Iterator[str]:
-    """Where the pods of a gang may be bound one by one: everywhere, as no PodGroup is written."""
-    if ask.shape.parts and decision.shares:
-        names = ", ".join(share.cluster for share in decision.shares)
-        yield (
-            f"not gang-safe there ({names}): its scheduler binds the pods one by one, as PodGroups"
-            " of scheduling.k8s.io are not written; a part that finds no node for"
-            " spec.gangTimeoutSeconds gives back what it has"
-        )
+def _unsafe(
+    obj: Mapping[str, Any], workload: Workload, decision: Decision, situation: Situation
+) -> Iterator[str]:
+    """Where the pods of a gang may be bound one by one, and why."""
+    gang = workload.verbs.gang
+    for share in decision.shares if gang is not None else ():
+        why = gang.ungrouped(obj) if gang is not None else ""
+        if why := why or _without_group(obj, share.cluster, situation):
+            yield (
+                f"not gang-safe there ({share.cluster}): its scheduler binds the pods one by one,"
+                f" as {why}; a part that finds no node for spec.gangTimeoutSeconds gives back what"
+                " it has"
+            )
+
+
+def _without_group(obj: Mapping[str, Any], cluster: str, situation: Situation) -> str:
+    """Why a gang has no PodGroup in a cluster; "" where it has one, or will have."""
+    view = situation.snapshot.clusters.get(cluster)
+    if view is None or qualified(POD_GROUP) not in view.apis:
+        return f"the cluster serves no {POD_GROUP} ({NATIVES[POD_GROUP].api_version})"
+    rows = raw.objects(obj, "status", "clusterStatuses")
+    row = next((row for row in rows if raw.text(row, "cluster") == cluster), None)
+    if row is None or raw.text(row, "podGroup"):
+        return ""
+    return (
+        f"its Jobs there name no {POD_GROUP}: they were made before the cluster served it, or the"
+        " member process may not make one"
+    )
 
 
 def _identity(workload: Workload, obj: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,8 +19,8 @@ class NativeKind:
     runs_pods: bool = False
     """It has a pod template at spec.template, and pods below it."""
     optional: bool = False
-    """Served only where its operator is installed, or shown only to a member process that has the
-    rights of this release."""
+    """Served only where its operator is installed or servers are started so, or shown only to a
+    member process that has the rights of this release."""
     carries: bool = False
     """Its controller makes natives below it, which run the pods."""
     changes: tuple[str, ...] | None = None
@@ -81,10 +81,20 @@ NATIVES: Final[Mapping[str, NativeKind]] = {
         changes=(),
         outlives="TrainJob",
     ),
+    "PodGroup": NativeKind(
+        "scheduling.k8s.io/v1beta1",
+        "podgroups",
+        optional=True,
+        where_served=True,
+        changes=("schedulingPolicy",),
+    ),
 }
 RUNS_PODS: Final = tuple(kind for kind, row in NATIVES.items() if row.runs_pods)
 CARRIES: Final = tuple(kind for kind, row in NATIVES.items() if row.carries)
 OF_OPERATORS: Final = tuple(kind for kind in CARRIES if "." in NATIVES[kind].group)
+POD_GROUP: Final = "PodGroup"
+"""Binds the pods of a gang all at once or not at all (KEP-4671): a gang is made with it where it is
+served."""
 OPTIONAL: Final = tuple(kind for kind, row in NATIVES.items() if row.optional)
 
 

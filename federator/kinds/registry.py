@@ -20,7 +20,7 @@ from federator.kinds import (
     training,
 )
 from federator.kinds.kind import Kind
-from federator.kinds.natives import NATIVES, OF_OPERATORS, qualified
+from federator.kinds.natives import NATIVES, OF_OPERATORS, POD_GROUP, qualified
 from federator.kinds.verbs import WorkloadVerbs
 from federator.model import names
 from federator.model.names import WorkloadKey
@@ -35,10 +35,10 @@ EXPANDED: Final = tuple(
 """The workload kinds whose slices a member turns into native objects."""
 APIS: Final[Mapping[str, tuple[str, str]]] = {
     **{row.qualified: (row.api_version, row.kind) for row in WORKLOADS.values()},
-    **{qualified(kind): (NATIVES[kind].api_version, kind) for kind in OF_OPERATORS},
+    **{qualified(kind): (NATIVES[kind].api_version, kind) for kind in (*OF_OPERATORS, POD_GROUP)},
 }
 """What clusters serve that matters to placement, as `Kind.group` -> (apiVersion, kind): workload
-kinds, and those of operators that workloads can become."""
+kinds, those of operators that workloads can become, and what makes gangs safe."""
 RECURRING: Final[Mapping[str, Kind]] = {folder.KIND.kind: folder.KIND for folder in (cronjob,)}
 """Kinds that make workloads on the host again and again; they are never placed themselves."""
 KINDS: Final[Mapping[str, Kind]] = {

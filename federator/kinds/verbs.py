@@ -95,7 +95,9 @@ class HostStatus(Protocol):
     ) -> dict[str, Any]: ...
 
 
-Expand = Callable[[Obj, Obj | None], tuple[dict[str, Any], ...]]
+Natives = tuple[dict[str, Any], ...]
+"""Native objects, those that others need first."""
+Expand = Callable[[Obj, Obj | None], Natives]
 """(slice, RuntimeProfile object or None) -> native objects, those that others need first. Raises
 FieldError.
 """
@@ -134,6 +136,16 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True)
+class LiveJob:
+    """What of a Job in a member its gang's PodGroup depends on."""
+
+    group: str
+    """The PodGroup that its pods belong to, "" for none. It is fixed."""
+    succeeded: int
+    """Pods that have completed."""
+
+
+@dataclass(frozen=True, slots=True)
 class GangVerbs:
     """Of a kind whose pods are placed together: one shard of it is all its pods."""
 
@@ -143,6 +155,11 @@ class GangVerbs:
     """The components of which all pods must complete for the gang to be complete."""
     timeout_s: Callable[[Obj], float]
     """How long some of its pods may find no node before all give their nodes back, in seconds."""
+    grouped: Callable[[Obj, Natives, Mapping[str, LiveJob], bool], Natives]
+    """(slice, its natives, Jobs that are there by name, whether its PodGroup is) -> the natives for
+    a cluster that serves PodGroups."""
+    ungrouped: Callable[[Obj], str]
+    """Why its pods belong to no PodGroup of ours wherever it runs, in words; "" where they do."""
 
 
 @dataclass(frozen=True, slots=True)

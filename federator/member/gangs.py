@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from federator.api import raw
-from federator.kinds.natives import CARRIES
+from federator.kinds.natives import CARRIES, POD_GROUP
 from federator.kinds.verbs import Role
 from federator.member.cache.rows import NativeRow
 from federator.model import names, shards
@@ -40,6 +40,8 @@ class Seen:
     failed: bool
     maker: str = ""
     """The kind whose controller makes its Jobs; "" where they are the slice's own."""
+    group: str = ""
+    """The PodGroup that all its pods belong to; "" for none."""
 
     @property
     def lacks(self) -> str:
@@ -88,7 +90,15 @@ def look(natives: Sequence[NativeRow], roles: Sequence[Role], completes: frozens
         complete = _is(carrier, "Completed") or _is(carrier, "Complete")
         failed = _is(carrier, "Failed")
         return Seen(tuple(figures), there, complete, failed, carrier.key[0])
-    return Seen(tuple(figures), there, complete and bool(roles), failed)
+    complete = complete and bool(roles)
+    return Seen(tuple(figures), there, complete, failed, group=_group(natives))
+
+
+def _group(natives: Sequence[NativeRow]) -> str:
+    """The PodGroup of all Jobs, if it is there."""
+    named = {native.group for native in natives if native.key[0] == "Job"}
+    there = {native.key[2] for native in natives if native.key[0] == POD_GROUP}
+    return min(named & there) if len(named) == 1 and named <= there else ""
 
 
 def _is(job: NativeRow, kind: str) -> bool:
@@ -121,7 +131,7 @@ class Moment:
 
 def advance(before: Gang, seen: Seen, moment: Moment) -> tuple[Gang, float]:
     """(the gang now, seconds until it has to be looked at again; infinity for never)."""
-    now = replace(before, roles=seen.roles)
+    now = replace(before, roles=seen.roles, group=seen.group)
     phase, wait_s = before.phase, math.inf
     if phase is Phase.ADMITTING:
         if moment.ready_to_begin and seen.there:

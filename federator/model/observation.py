@@ -78,6 +78,9 @@ class Gang:
     attempts: int = 0
     """How often it was rolled back."""
     roles: tuple[RoleFigures, ...] = ()
+    group: str = ""
+    """The PodGroup by which the cluster's scheduler binds all its pods at once; "" where it binds
+    them one by one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from federator.hub.history.options import HistoryOptions
 from federator.hub.options import HubOptions
 from federator.hub.process import HubProcess
 from federator.kinds import crds, registry
+from federator.kinds.natives import POD_GROUP
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
@@ -30,7 +31,7 @@ from federator.kube.wire.transport import Transport
 from federator.member.options import MemberOptions
 from federator.member.process import MemberProcess
 from federator.model.steps import ObjectRef
-from federator.sandbox import fleetfile
+from federator.sandbox import fleetfile, operators
 from federator.sandbox.fleetfile import FleetSpec, MemberSpec
 from federator.sandbox.gateways import Gateways
 from federator.sandbox.operators import JOB_SET, Operators
@@ -167,6 +168,9 @@ class Federation:
         """
         for name in ("host", *self.members):
             await install_crds(self.client(name))
+        for member in self.fleet.members:
+            if member.pod_groups:
+                await operators.define(self.client(member.name), [operators.definition(POD_GROUP)])
         host = self.client("host")
         for namespace in (
             self.hub_options.credentials_namespace,

@@ -50,6 +50,9 @@ class MemberSpec(_Strict):
     """Whose stand-in runs there; TrainJob comes with JobSet."""
     gateway: bool = False
     """Serves HTTPRoutes and ServiceExports, and a stand-in takes what is written of them."""
+    pod_groups: bool = False
+    """Whether PodGroups are served, and heeded by its scheduler: as where Kubernetes 1.37 is
+    started with the feature gate GenericWorkload."""
     nodes: Annotated[list[Pool], Field(min_length=1)]
 
 

@@ -35,6 +35,8 @@ class Cluster:
     directory: Path
     has_controllers: bool = False
     has_scheduler: bool = False
+    has_gangs: bool = False
+    """PodGroups are served, and heeded by its scheduler."""
 
     @property
     def token(self) -> str:

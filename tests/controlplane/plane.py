@@ -27,6 +27,8 @@ anew.
 """
 
 FIRST_WRITES = 5
+GANGS = "--feature-gates=GenericWorkload=true"
+"""Of all three servers of a cluster with PodGroups."""
 
 MANAGER = "system:kube-controller-manager"
 SCHEDULER = "system:kube-scheduler"
@@ -88,15 +90,20 @@ class ControlPlane:
         controllers: bool = False,
         scheduler: bool = False,
         audited: bool = False,
+        gangs: bool = False,
     ) -> Cluster:
         """The cluster of that name, started when it is not there; asking again with more adds what
-        is missing, but `audited` (see audit.py) holds from the start or not at all.
+        is missing, but `audited` (see audit.py) and `gangs` (PodGroups are served, and heeded) hold
+        from the start or not at all.
         """
         self.family.check()
         if name not in self._clusters:
             self._clusters[name] = self._retrying(
-                lambda: self._start_api_server(name, controllers=controllers, audited=audited)
+                lambda: self._start_api_server(
+                    name, controllers=controllers, audited=audited, gangs=gangs
+                )
             )
+            self._clusters[name].has_gangs = gangs
         cluster = self._clusters[name]
         if controllers and not cluster.has_controllers:
             self._start_controllers(cluster)
@@ -189,7 +196,9 @@ class ControlPlane:
             )
         return url
 
-    def _start_api_server(self, name: str, *, controllers: bool, audited: bool) -> Cluster:
+    def _start_api_server(
+        self, name: str, *, controllers: bool, audited: bool, gangs: bool
+    ) -> Cluster:
         files, port = self._files, free_port()
         url = f"https://127.0.0.1:{port}"
         # Without a controller manager nobody makes service accounts or takes the not-ready taint
@@ -222,6 +231,7 @@ class ControlPlane:
                 f"--disable-admission-plugins={disabled}",
                 "--profiling=false",
                 *(audit.arguments(self.family.directory, name) if audited else ()),
+                *((GANGS, "--runtime-config=scheduling.k8s.io/v1beta1=true") if gangs else ()),
             ],
         )
         cluster = Cluster(name, url, files.ca, self._tokens, self.family.directory)
@@ -242,6 +252,7 @@ class ControlPlane:
                 f"--service-account-private-key-file={self._files.token_key}",
                 "--controllers=*,-horizontal-pod-autoscaler-controller",  # there is no metrics API
                 "--profiling=false",
+                *((GANGS,) if cluster.has_gangs else ()),
             ],
         )
         account = "/api/v1/namespaces/default/serviceaccounts/default"
@@ -259,6 +270,7 @@ class ControlPlane:
                 "--leader-elect=false",
                 "--secure-port=0",
                 "--profiling=false",
+                *((GANGS,) if cluster.has_gangs else ()),
             ],
         )
         cluster.has_scheduler = True

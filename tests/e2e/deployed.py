@@ -115,7 +115,9 @@ def deployed(home: Path, plane: ControlPlane) -> Iterator[Deployed]:
     running.
     """
     clusters = {"host": plane.cluster("deployed-host", audited=True)} | {
-        name: plane.cluster(f"deployed-{name}", controllers=True, scheduler=True, audited=True)
+        name: plane.cluster(
+            f"deployed-{name}", controllers=True, scheduler=True, audited=True, gangs=True
+        )
         for name in ("a", "b")
     }
     try:

@@ -8,6 +8,7 @@ from tests.e2e import workloads
 from tests.e2e.federations import Fleet, until
 
 SPACE = ("-n", "feed")
+GROUPS = "podgroups.scheduling.k8s.io"
 TARGETS = {"jobset": "JobSet", "trainjob": "TrainJob"}
 
 
@@ -17,12 +18,15 @@ def tell(fleet: Fleet) -> None:
 
 
 def _a_gang_comes_and_goes(fleet: Fleet) -> None:
-    """All its pods in one member, with a claim; an edit reaches its slice there."""
+    """All its pods in one member, bound together, with a claim; an edit reaches its slice there."""
     fleet.host("apply", "-f", fleet.manifest(workloads.training("ranker", "feed", project="feed")))
     fleet.host("wait", "--for=jsonpath={.status.running}=3", "ptj/ranker", *SPACE, "--timeout=90s")
     (member,) = fleet.spread("ptj", "feed", "ranker")
     claims = fleet.members[member].items("pvc", *SPACE)
     assert "ranker-checkpoint" in [claim["metadata"]["name"] for claim in claims]
+    (group,) = fleet.members[member].items(GROUPS, *SPACE)
+    assert group["spec"]["schedulingPolicy"] == {"gang": {"minCount": 3}}
+    assert "gang-safe" not in fleet.federator("explain", "ptj/ranker", *SPACE)
     patch = '{"spec":{"gangTimeoutSeconds":900}}'
     fleet.host("patch", "ptj", "ranker", *SPACE, "--type=merge", "-p", patch)
     until(
@@ -36,6 +40,10 @@ def _a_gang_comes_and_goes(fleet: Fleet) -> None:
     until(
         lambda: not fleet.spread("ptj", "feed", "ranker"),
         lambda: "a member still has the training job",
+    )
+    until(
+        lambda: not fleet.members[member].items(GROUPS, *SPACE),
+        lambda: "a member still has its PodGroup",
     )
 
 

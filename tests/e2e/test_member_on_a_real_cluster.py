@@ -100,6 +100,21 @@ async def world(control_plane: ControlPlane) -> AsyncIterator[RealWorld]:
         Life("member"),
         lambda request, status: ledger.note("member", "m1", request),
     )
+    found = RealWorld(client, wire, ledger)
+    await install(found)
+    with nodes.running(cluster, nodes.many("n", 3)):
+        await found.start()
+        yield found
+        assert found.task is not None
+        found.task.cancel()
+        await asyncio.wait([found.task])
+    await client.close()
+    await wire.close()
+
+
+async def install(world: RealWorld) -> None:
+    """Our kinds, and the namespace of the slices."""
+    client = world.client
     for crd in crds.all_crds():
         name = crd["metadata"]["name"]
         ref = ObjectRef(
@@ -111,16 +126,7 @@ async def world(control_plane: ControlPlane) -> AsyncIterator[RealWorld]:
         )
         await client.patch(ref, crd, kind="apply", force=True)
     await client.create(ObjectRef("v1", "namespaces", "", "feed"), {"metadata": {"name": "feed"}})
-    found = RealWorld(client, wire, ledger)
-    await found.until(lambda: _served(client))
-    with nodes.running(cluster, nodes.many("n", 3)):
-        await found.start()
-        yield found
-        assert found.task is not None
-        found.task.cancel()
-        await asyncio.wait([found.task])
-    await client.close()
-    await wire.close()
+    await world.until(lambda: _served(client))
 
 
 async def _served(client: Client) -> bool:

@@ -95,7 +95,7 @@ async def world(control_plane: ControlPlane, programs: Path) -> AsyncIterator[Re
 
 async def _served(client: Client) -> bool:
     try:
-        for kind in OPTIONAL:
+        for kind in (kind for kind in OPTIONAL if not NATIVES[kind].where_served):
             await client.list(NATIVES[kind].api_version, NATIVES[kind].plural, limit=1)
         await client.list("pinterest.com/v1beta1", "pinteresttrainingjobs", limit=1)
     except errors.NotFound:

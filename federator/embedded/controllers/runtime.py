@@ -21,6 +21,7 @@ from federator.embedded.controllers.kubelet.kubelet import Kubelet
 from federator.embedded.controllers.kubelet.nodelife import NodeLife
 from federator.embedded.controllers.nodes import Fleet, NodePool, provide
 from federator.embedded.controllers.pods import PodIndex
+from federator.embedded.controllers.scheduling.gangs import RESOURCE, Gangs
 from federator.embedded.controllers.scheduling.neighbours import Neighbours
 from federator.embedded.controllers.scheduling.scheduler import Scheduler
 from federator.embedded.controllers.services import Ingresses, Services
@@ -97,7 +98,8 @@ class Controllers:
         deployments = Deployments(world, pods)
         sets = ReplicaSets(world, pods)
         jobs, crons = Jobs(world, pods), CronJobs(world)
-        scheduler = Scheduler(world, pods, fleet, neighbours)
+        gangs = Gangs(pods, self._serves_groups)
+        scheduler = Scheduler(world, pods, fleet, neighbours, gangs)
         kubelet = Kubelet(world, pods, fleet, defaults)
         stateful, claims = StatefulSets(world, pods), Claims(world)
         daemons = DaemonSets(world, pods, fleet)
@@ -118,9 +120,13 @@ class Controllers:
             kinds.services.key: [services.notice],
             kinds.endpointslices.key: [services.notice],
             kinds.ingresses.key: [ingresses.notice],
+            RESOURCE: [gangs.notice],
         }
         self._controllers += [life, deployments, sets, jobs, stateful, daemons]
         self._controllers += [scheduler, kubelet, services, ingresses, claims, autoscalers, crons]
+
+    def _serves_groups(self) -> bool:
+        return any(resource.key == RESOURCE for resource in self._resources())
 
     def trust(self, root_ca: str) -> None:
         """Puts these PEM certificates into every kube-root-ca.crt and every token Secret."""

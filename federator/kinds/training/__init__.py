@@ -5,7 +5,7 @@ from typing import Final
 from federator.kinds.kind import AGE, STATUS, WIDE, Column, workload
 from federator.kinds.pods import lookup
 from federator.kinds.shared import workloads
-from federator.kinds.training import ask, natives, schema, status
+from federator.kinds.training import ask, natives, podgroups, schema, status
 from federator.kinds.verbs import GangVerbs, PodLookup, WorkloadVerbs
 from federator.model.ask import Unit
 
@@ -32,7 +32,13 @@ VERBS: Final = WorkloadVerbs(
     slice_status=status.slice_status,
     host_status=status.host_status,
     lookup=PodLookup(lookup.by_label(schema.SELECTOR_LABEL), lookup.of_job),
-    gang=GangVerbs(roles=ask.roles, completes=ask.completes, timeout_s=ask.timeout_s),
+    gang=GangVerbs(
+        roles=ask.roles,
+        completes=ask.completes,
+        timeout_s=ask.timeout_s,
+        grouped=podgroups.grouped,
+        ungrouped=podgroups.ungrouped,
+    ),
     expand=natives.expand,
     refusal=ask.refusal,
     needs=ask.needs,

@@ -248,6 +248,9 @@ class GangStatus(Model):
     """Since when."""
     attempts: Count = 0
     """How often it was rolled back."""
+    pod_group: ShortText = ""
+    """The PodGroup by which the cluster's scheduler binds all its pods at once; empty where it
+    binds them one by one."""
 
 
 class Row(ClusterRow):
@@ -257,6 +260,9 @@ class Row(ClusterRow):
     """How its components stand there."""
     phase: ShortText = ""
     """How far its pods have come together: Admitting, Released, Running or RolledBack."""
+    pod_group: ShortText = ""
+    """The PodGroup by which the cluster's scheduler binds all its pods at once; empty where it
+    binds them one by one."""
 
 
 class Status(WorkloadStatus):

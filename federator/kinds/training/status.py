@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from federator.api import raw
+from federator.api.common import SHORT_MAX
 from federator.api.raw import Obj
 from federator.kinds.shared import workloads
 from federator.model import shards
@@ -54,6 +55,7 @@ def _gang(status: Obj) -> Gang:
         since_s=raw.epoch_s(raw.text(gang, "since")),
         attempts=raw.figure(gang, "attempts"),
         roles=tuple(_role(entry) for entry in raw.objects(status, "components")),
+        group=raw.text(gang, "podGroup")[:SHORT_MAX],
     )
 
 
@@ -71,6 +73,7 @@ def slice_status(seen: SliceObservation, conditions: Sequence[Obj]) -> dict[str,
             "phase": str(gang.phase),
             "since": raw.rfc3339(gang.since_s),
             "attempts": gang.attempts,
+            **raw.present({"podGroup": gang.group}),
         }
     running, wanted = status["running"], status["wanted"]
     status["summary"] = _ended(seen.completed, seen.failed) or f"{running}/{wanted} pods running"
@@ -83,6 +86,7 @@ def host_status(
     rows = [
         {"cluster": row.cluster, "phase": str(row.gang.phase) if row.gang else ""}
         | {"components": [_role_fields(role) for role in (row.gang.roles if row.gang else ())]}
+        | raw.present({"podGroup": row.gang.group if row.gang else ""})
         | workloads.trouble(row)
         for row in fold.rows
     ]

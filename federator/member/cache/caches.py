@@ -446,7 +446,7 @@ class Caches:
                     or old.live != new.live
                     or old.deleting != new.deleting
                 )
-                if changed or jobs.came_to_rest(old, new) or jobs.was_told(old, new):
+                if changed or jobs.has_news(old, new):
                     self.signals.expand(key)
         either = new if new is not None else old
         if either is not None and (old is None or new is None or old.owner_uid != new.owner_uid):

@@ -77,6 +77,18 @@ def was_told(old: NativeRow | None, new: NativeRow | None) -> bool:
     return not raw.text(old.status, "lastScheduleTime") and "lastScheduleTime" in new.status
 
 
+def shrinks_its_group(old: NativeRow | None, new: NativeRow | None) -> bool:
+    """Whether pods of a Job have completed that its PodGroup must not wait for any more."""
+    if old is None or new is None or not new.group:
+        return False
+    return raw.figure(old.status, "succeeded") != raw.figure(new.status, "succeeded")
+
+
+def has_news(old: NativeRow | None, new: NativeRow | None) -> bool:
+    """Whether its status says something after which natives of its slice are to be others."""
+    return came_to_rest(old, new) or was_told(old, new) or shrinks_its_group(old, new)
+
+
 def failed_run(runs: Sequence[NativeRow], due_of: Callable[[str], int]) -> tuple[str, str]:
     """(reason, sentence) where the newest of the ended runs of a CronJob has failed; ("", "") where
     it has not."""

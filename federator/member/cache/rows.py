@@ -130,14 +130,16 @@ class NativeRow:
     status: dict[str, Any]
     generation: int
     spec: dict[str, Any]
-    """The few fields of spec that roll-up reads: replicas, type, completions, parallelism,
-    deadline."""
+    """The few fields of spec that are read again: replicas, type, completions, parallelism,
+    deadline, and how many pods a PodGroup waits for."""
     shards: Range | None = None
     """The shards that a Job runs, None for anything else."""
     workload_uid: str = ""
     """The workload that its label names, "" for none."""
     role: str = ""
     """The component of a gang that a Job runs pods of, "" for none."""
+    group: str = ""
+    """The PodGroup that a Job's pods belong to, "" for none."""
     shape: PodShape | None = None
     """What a DaemonSet's pods take, None for anything else."""
     replicas_ours: bool = False
@@ -156,6 +158,7 @@ class NativeRow:
 _KEPT_SPEC: Final = (
     *("replicas", "type", "completions", "parallelism", "suspend"),
     "activeDeadlineSeconds",
+    "schedulingPolicy",
 )
 
 
@@ -183,9 +186,14 @@ def native_row(kind: str, obj: Obj) -> NativeRow:
         shards=piece_of(raw.mapping(meta, "annotations")) if kind == "Job" else None,
         workload_uid=raw.text(labels, names.WORKLOAD_UID_LABEL),
         role=raw.text(labels, COMPONENT_LABEL) if kind == "Job" else "",
+        group=_group_of(spec) if kind == "Job" else "",
         replicas_ours="f:replicas" in raw.mapping(applied, "f:spec"),
         applied=msgspec.json.encode(applied),
     )
+
+
+def _group_of(job: Obj) -> str:
+    return raw.text(job, "template", "spec", "schedulingGroup", "podGroupName")
 
 
 def controller_uid(meta: Obj) -> str:

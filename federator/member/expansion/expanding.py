@@ -17,11 +17,12 @@ from federator.kinds.natives import (
     CARRIES,
     NATIVES,
     OPTIONAL,
+    POD_GROUP,
     RUNS_PODS,
     as_served,
     pod_templates,
 )
-from federator.kinds.verbs import SliceMark
+from federator.kinds.verbs import LiveJob, Natives, SliceMark
 from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier, Outcome
@@ -205,13 +206,34 @@ class Expander:
         obj["spec"] = {**raw.mapping(obj, "spec"), "slice": verbs.encode_mark(mark)}
         profile = self.profile_of(mark)
         try:
-            made = as_served(row.verbs.expand(obj, profile), self._caches.offers)
+            made = self._grouped(row, obj, row.verbs.expand(obj, profile))
+            made = as_served(made, self._caches.offers)
         except FieldError as bad:
             raise Refused("ExpansionFailed", f"{bad}.") from bad
         for kind in dict.fromkeys(body["kind"] for body in made):
             if kind in OPTIONAL and not self._caches.offers(kind):
                 raise Refused(results.FAILED, self._not_served(kind), again=True)
         return tuple(_canonical(body) for body in made)
+
+    def _grouped(self, row: SliceRow, obj: raw.Obj, made: Natives) -> Natives:
+        """The natives of a gang with its PodGroup, where the cluster has these."""
+        if row.verbs.gang is None or not self._caches.offers(POD_GROUP):
+            return made
+        own = self._caches.natives_of(row.uid)
+        live = {
+            job.key[2]: LiveJob(job.group, raw.figure(job.status, "succeeded"))
+            for job in own
+            if job.key[0] == "Job"
+        }
+        there = any(native.key[0] == POD_GROUP for native in own)
+        made = row.verbs.gang.grouped(obj, made, live, there)
+        return tuple(body for body in made if there or not self._too_early(body))
+
+    def _too_early(self, body: Mapping[str, Any]) -> bool:
+        """Whether it is a PodGroup whose PriorityClass is not there: an API server refuses it. Its
+        Jobs wait for that class too."""
+        named = raw.text(body, "spec", "priorityClassName") if body["kind"] == POD_GROUP else ""
+        return bool(named) and not self._exists(("PriorityClass", "", named))
 
     def _patiently(
         self, row: SliceRow, wanted: tuple[dict[str, Any], ...]

@@ -122,17 +122,30 @@ def test_of_a_training_job_the_pods_of_all_roles_are_counted_where_it_runs() -> 
         },
     }
     rows = [{"cluster": "a", "components": roles}]
-    found = facts(with_status(training, clusterStatuses=rows), member("a", nodes=4))
+    roomy = member("a", nodes=4)
+    found = facts(with_status(training, clusterStatuses=rows), roomy)
 
     assert row(found, "a")["ready"] == 3
     assert found["sources"]["ready"] == "status.clusterStatuses[].components[].active"
     assert found["sources"]["desired"] == (
         "1 for all that spec.components[].replicas say together: master 1, workers 3"
     )
-    assert "warning: not gang-safe there (a): its scheduler binds the pods one by one" in (
+    unsafe = "warning: not gang-safe there (a): its scheduler binds the pods one by one, as "
+    assert f"{unsafe}the cluster serves no PodGroup (scheduling.k8s.io/v1beta1)" in (
         explaining.text(found)
     )
     assert "gang-safe" not in explaining.text(facts(psvc(), member("a")))
+
+    roomy["status"]["apis"] = ["PinterestTrainingJob.pinterest.com", "PodGroup.scheduling.k8s.io"]
+    told = with_status(training, clusterStatuses=rows)
+    assert f"{unsafe}its Jobs there name no PodGroup" in explaining.text(facts(told, roomy))
+    told = with_status(training, clusterStatuses=[{**rows[0], "podGroup": "tune"}])
+    assert "gang-safe" not in explaining.text(facts(told, roomy))
+    assert "gang-safe" not in explaining.text(facts(training, roomy))  # it will have one
+
+    training["spec"] |= {"target": "JobSet"}
+    roomy["status"]["apis"].append("JobSet.jobset.x-k8s.io")
+    assert f"{unsafe}its Jobs are made by a JobSet" in explaining.text(facts(training, roomy))
 
 
 def test_what_autoscalers_ask_for_is_told_beside_what_is_charged() -> None:

@@ -2,11 +2,12 @@
 
 Pods of one shape share a `ShapeQueue`: a heap of fitting nodes that is kept while nodes only fill
 up and rebuilt once room was freed. A shape for which no node fits waits as a whole until something
-is freed, so a thousand unschedulable pods cost one scan.
+is freed, so a thousand unschedulable pods cost one scan. Pods of a PodGroup are bound at once or
+not at all (`gangs`); nobody is preempted for them.
 """
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from federator.embedded.controllers import templates
@@ -18,6 +19,7 @@ from federator.embedded.controllers.requests import Sizes
 from federator.embedded.controllers.scheduling import fit
 from federator.embedded.controllers.scheduling.diagnosis import explain
 from federator.embedded.controllers.scheduling.fit import Shape
+from federator.embedded.controllers.scheduling.gangs import Gangs, Ticket
 from federator.embedded.controllers.scheduling.neighbours import Neighbours, Rules
 from federator.embedded.controllers.scheduling.preemption import Preemption
 from federator.embedded.controllers.world import SCHEDULER, World, condition
@@ -26,6 +28,8 @@ from federator.embedded.storage.revisions import ADDED, Event
 _COMPONENT: Final = "default-scheduler"
 _REWRITE_S: Final = 5.0
 """A waiting pod's message is not rewritten more often."""
+
+_TOO_FEW: Final = "waiting for minCount pods from a gang to be scheduled"
 
 _Entry = tuple[int, int, Key, str, "ShapeQueue | None"]
 """(-priority, arrival, key, uid, queue of its shape) of a queued pod; None for new pods."""
@@ -59,11 +63,14 @@ class ShapeQueue:
 class Scheduler:
     """One scheduler for a cluster."""
 
-    def __init__(self, world: World, pods: PodIndex, fleet: Fleet, neighbours: Neighbours) -> None:
+    def __init__(
+        self, world: World, pods: PodIndex, fleet: Fleet, neighbours: Neighbours, gangs: Gangs
+    ) -> None:
         self._world = world
         self._pods = pods
         self._fleet = fleet
         self._neighbours = neighbours
+        self._gangs = gangs
         self._sizes = Sizes()
         self._queue: list[_Entry] = []
         self._shape_queues: dict[tuple[Any, ...], ShapeQueue] = {}
@@ -100,6 +107,8 @@ class Scheduler:
 
     def steps(self) -> Iterator[None]:
         now, before = (self._fleet.freed, self._fleet.placed), self._tried_at
+        for ticket in self._gangs.retry(freed=now[0] != before[0]):
+            heapq.heappush(self._queue, (*ticket, None))
         if now != before:
             self._tried_at = now
             for shape_queue in self._shape_queues.values():
@@ -136,6 +145,10 @@ class Scheduler:
             return
         if self._waits_for_a_claim(pod, entry):
             return
+        if (group := self._gangs.of(pod)) is not None:
+            self._gangs.wait(group, entry[:4])
+            self._schedule_together(group)
+            return
         shape_queue = self._shape_queue(pod)
         entry = (*entry[:4], shape_queue)
         if shape_queue.epoch == self._fleet.freed and not shape_queue.heap and shape_queue.message:
@@ -165,6 +178,58 @@ class Scheduler:
         )
         shape_queue.message_at = now
         self._refuse(pod, "Unschedulable", shape_queue.message, nominated)
+
+    def _schedule_together(self, group: Key) -> None:
+        """Binds the pods of a group that wait, if enough of them find nodes at once."""
+        lacks = self._gangs.lacks(group)
+        if lacks is None:
+            return
+        nodes, left, message = self._try(self._gangs.take(group))
+        if len(nodes) < lacks:
+            left, nodes = [*left, *(ticket for ticket, _ in nodes)], []
+        for ticket, node in nodes:
+            self._bind(self._pods.by_key[ticket[2]], node)
+        for ticket in left:
+            self._gangs.wait(group, ticket)
+            self._refuse(self._pods.by_key[ticket[2]], "Unschedulable", message)
+
+    def _try(
+        self, tickets: Sequence[Ticket]
+    ) -> tuple[list[tuple[Ticket, Node]], list[Ticket], str]:
+        """(pods and the nodes that they find together, those that find none, why the first of these
+        does not). Nodes are charged with each pod in turn, and given back before anybody else
+        looks."""
+        freed, placed = self._fleet.freed, self._fleet.placed
+        nodes: list[tuple[Ticket, Node]] = []
+        left: list[Ticket] = []
+        charged: list[tuple[Pod, Pod]] = []
+        message = ""
+        for ticket in tickets:
+            pod = self._pods.by_key.get(ticket[2])
+            if pod is None or pod.uid != ticket[3] or pod.node or not pod.active:
+                continue
+            shape_queue = self._shape_queue(pod)
+            shape_queue.epoch = -1
+            domains = self._domains(shape_queue)
+            rules = self._neighbours.rules(pod, shape_queue.shape.neighbours, domains)
+            node = self._pick(shape_queue, rules, (*ticket, shape_queue))
+            shape_queue.epoch = -1  # its nodes are filled for a moment only
+            if node is None:
+                left.append(ticket)
+                message = message or explain(
+                    shape_queue.shape, rules, self._fleet, pod.obj["spec"], preempted=False
+                )
+                continue
+            there = Pod({**pod.obj, "spec": {**pod.obj["spec"], "nodeName": node.name}})
+            for follow in (self._fleet.on_pod, self._neighbours.on_pod):
+                follow(pod, there)
+            charged.append((pod, there))
+            nodes.append((ticket, node))
+        for pod, there in charged:
+            for follow in (self._fleet.on_pod, self._neighbours.on_pod):
+                follow(there, pod)
+        self._fleet.freed, self._fleet.placed = freed, placed
+        return nodes, left, message or _TOO_FEW
 
     def _waits_for_a_claim(self, pod: Pod, entry: _Entry) -> bool:
         world, nodes = self._world, len(self._fleet.by_name)
