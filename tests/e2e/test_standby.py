@@ -29,18 +29,22 @@ HOLDS_S = 25.0
 UNREADY_S = 5.0
 
 
-def owner_has(pid: int, port: int) -> bool:
-    """Whether a process has a connection that leaves from this port of 127.0.0.1."""
-    mine = f"0100007F:{port:04X}"
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if fields[1] == mine:
-            wanted = f"socket:[{fields[9]}]"
+def owner_has(pid: int, port: int, to: int) -> bool:
+    """Whether a process has a connection from one of these ports of 127.0.0.1 to the other. Beside
+    it there may be others from the same port to elsewhere, also such as nobody has any more.
+    """
+    ends = [f"0100007F:{end:04X}" for end in (port, to)]
+    rows = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
+    wanted = {f"socket:[{row[9]}]" for row in rows if row[1:3] == ends}
+    return not wanted.isdisjoint(_open_files(pid))
+
+
+def _open_files(pid: int) -> Iterator[str]:
+    """What a process has open, as far as it does not close it meanwhile."""
+    with contextlib.suppress(OSError):
+        for link in Path(f"/proc/{pid}/fd").iterdir():
             with contextlib.suppress(OSError):
-                return any(
-                    os.readlink(link) == wanted for link in Path(f"/proc/{pid}/fd").iterdir()
-                )
-    return False
+                yield os.readlink(link)
 
 
 @dataclass(slots=True)
@@ -57,7 +61,7 @@ class Gate:
         """Nothing of this process gets through any more, nor what it has open."""
         self.shut.add(pid)
         for port, *ends in list(self._through):
-            if owner_has(pid, port):
+            if owner_has(pid, port, self.port):
                 for end in ends:
                     with contextlib.suppress(OSError):
                         end.shutdown(socket.SHUT_RDWR)
@@ -77,15 +81,17 @@ class Gate:
                 client, (_, port) = listening.accept()
             except OSError:
                 return
-            if any(owner_has(pid, port) for pid in self.shut):
-                client.close()
-                continue
             try:
                 server = socket.create_connection(("127.0.0.1", self.to))
             except OSError:
                 client.close()
                 continue
+            # Noted before it is judged: `close_to` may run meanwhile, and finds it then.
             self._through.append((port, client, server))
+            if any(owner_has(pid, port, self.port) for pid in self.shut):
+                client.close()
+                server.close()
+                continue
             self._threads.append(threading.Thread(target=_pass_on, args=(client, server)))
             self._threads[-1].start()
 
@@ -149,6 +155,30 @@ def _start_hub(fleet: Fleet, name: str) -> int:
     assert fleet.programs is not None
     where = ["--kubeconfig", str(fleet.host.kubeconfig), "--config", str(path)]
     return fleet.programs.start(name, [*FEDERATOR, "hub", "--allow-loopback", *where]).process.pid
+
+
+def test_the_gate_knows_who_has_a_connection_although_its_port_leads_elsewhere_too() -> None:
+    """On a busy machine ports are used for several destinations at once, and some of these
+    connections are nobody's any more.
+    """
+    with contextlib.ExitStack() as stack:
+        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
+        ports = [server.getsockname()[1] for server in servers]
+        first = stack.enter_context(socket.socket())
+        first.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        first.bind(("127.0.0.1", 0))
+        port = first.getsockname()[1]
+        first.connect(("127.0.0.1", ports[0]))
+        for to in ports[1:]:
+            beside = stack.enter_context(socket.socket())
+            beside.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            beside.bind(("127.0.0.1", port))
+            beside.connect(("127.0.0.1", to))
+        for server in servers:
+            stack.enter_context(server.accept()[0])
+        first.close()
+        assert [owner_has(os.getpid(), port, to) for to in ports] == [False, True, True]
+        assert not owner_has(os.getppid(), port, ports[1])
 
 
 def _lease(fleet: Fleet, name: str) -> dict[str, Any]:

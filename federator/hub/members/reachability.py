@@ -8,6 +8,11 @@ charged until it answers again. Time is an argument (seconds of the monotonic cl
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
+
+LATE_PART: Final = 4
+"""A probe that ends a grace or more after the one before it counts as a grace divided by this: so
+many in a row without an answer are a loss, however slow this process is."""
 
 
 class Reachability(StrEnum):
@@ -96,9 +101,8 @@ def after(
     measures the loss and not the last attempt.
     """
     if state.asked_at_s is not None and now_s - state.asked_at_s >= grace_s:
-        # this process stood still and knows nothing of that time
-        state = excused(state, why, now_s)
-    anchor = state.heard_at_s if state.heard_at_s is not None else state.since_s
+        state = replace(_late(state, state.asked_at_s, now_s, grace_s), why=why)
+    anchor = _anchor(state)
     if now_s - max(anchor, state.counts_from_s) >= grace_s:
         if result is ProbeResult.SILENT:
             result = ProbeResult.GRACE_OVER
@@ -110,6 +114,24 @@ def after(
     since = now_s if to is not state.state else state.since_s
     heard = now_s if result is ProbeResult.HEARD else state.heard_at_s
     return replace(state, state=to, since_s=since, heard_at_s=heard, asked_at_s=now_s, why=why)
+
+
+def _anchor(state: ReachabilityState) -> float:
+    return state.heard_at_s if state.heard_at_s is not None else state.since_s
+
+
+def _late(
+    state: ReachabilityState, asked_s: float, now_s: float, grace_s: float
+) -> ReachabilityState:
+    """The state when this process knows nothing of the time since the last probe. It may have stood
+    still: the grace begins anew. Where that has happened before in this silence it is slow, or the
+    grace is shorter than a round of probes: what was met before counts, and a part for this one.
+    A clock that only began anew would never end.
+    """
+    if state.counts_from_s <= _anchor(state):
+        return replace(state, counts_from_s=now_s)
+    met_s = max(asked_s - state.counts_from_s, 0.0) + grace_s / LATE_PART
+    return replace(state, counts_from_s=now_s - met_s)
 
 
 def explains(state: Reachability, result: ProbeResult) -> bool:

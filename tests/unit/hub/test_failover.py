@@ -405,3 +405,22 @@ def test_shards_that_may_overlap_are_restarted_elsewhere() -> None:
         assert (await world.condition(PJS, "feed", "run", "Complete"))["status"] == "True"
 
     play(scenario)
+
+
+def test_a_grace_shorter_than_a_round_of_probes_is_still_over_one_day() -> None:
+    """A probe that nobody answers takes 8 s here, and the next one begins 10 s later: no two end
+    within the grace. The same becomes of a hub that is as slow.
+    """
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(12, **inline(afterSeconds=30)))
+        await world.settle()
+        await world.cut("a", how=Cut.SILENT)
+        await asyncio.sleep(40)
+        assert await taints(world, "a") == [], "two failed probes prove nothing"
+        await asyncio.sleep(200)
+        assert await taints(world, "a") == ["federation.pinterest.com/unreachable:NoExecute"]
+        assert "a" not in await world.shares("feed", "web")
+
+    options = HubOptions(probe_interval_s=10.0, probe_timeout_s=8.0, unready_after_s=12.0)
+    play(scenario, options=options)

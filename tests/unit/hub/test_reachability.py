@@ -62,6 +62,30 @@ def test_a_hub_that_was_asleep_knows_no_more_of_those_who_were_silent_before(
     assert lost.state is Reachability.LOST
 
 
+@pytest.mark.parametrize("gaps_s", [(41.0,), (41.0, 39.0), (60.0, 5.0), (300.0,)])
+@pytest.mark.parametrize("heard", [False, True])
+def test_a_process_that_is_always_late_gives_up_a_member_that_is_always_silent(
+    gaps_s: tuple[float, ...], *, heard: bool
+) -> None:
+    """A clock that began anew with each of its delays would never end."""
+    state = walk((0.0, ProbeResult.HEARD if heard else ProbeResult.SILENT))
+    now_s, failed = 0.0, 0
+    while state.state is not Reachability.LOST and failed < 20:
+        now_s += gaps_s[failed % len(gaps_s)]
+        state = reachability.after(state, ProbeResult.SILENT, "because", now_s, GRACE_S)
+        failed += 1
+    assert state.state is Reachability.LOST
+    assert failed > 2, "one or two probes prove nothing"
+
+
+def test_an_answer_between_two_delays_begins_the_count_anew() -> None:
+    state = walk((0.0, ProbeResult.HEARD))
+    for now_s in range(60, 3600, 60):
+        result = ProbeResult.HEARD if now_s % 240 == 0 else ProbeResult.SILENT
+        state = reachability.after(state, result, "because", float(now_s), GRACE_S)
+        assert state.state in (Reachability.LIVE, Reachability.SUSPECT)
+
+
 def test_patience_with_somebody_never_heard_is_used_up_by_the_silence_that_was_met() -> None:
     assert ReachabilityState(since_s=0.0).patience_s(GRACE_S) == GRACE_S
     assert walk((10.0, ProbeResult.SILENT)).patience_s(GRACE_S) == 30.0
