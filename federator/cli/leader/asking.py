@@ -30,6 +30,7 @@ LEASE_NAMESPACE, LEASE_NAME = "federator-system", "federator-hub"
 LEADER_WAIT_S = 6.0
 """How long to wait for a new leader to announce its query port, in seconds."""
 ANSWER_S = 30.0
+IN_NAMESPACES = "/v1/namespaces/"
 OWN = "use --own-contexts to ask the members with contexts of your own"
 
 
@@ -191,11 +192,13 @@ class Leader:
         parts: tuple[str, ...],
         query: tuple[tuple[str, str], ...] = (),
         body: Mapping[str, Any] | None = None,
+        *,
+        root: str = IN_NAMESPACES,
     ) -> dict[str, Any]:
-        """The answer for the path `parts` (namespace, plural and what follows); sent by POST when
-        there is a body. Exits with an error when there is no answer."""
+        """The answer for the path `parts` (namespace, plural and what follows) below `root`; sent
+        by POST when there is a body. Exits with an error when there is no answer."""
         async with self.opened(host) as port:
-            return await port.ask(parts, query, body)
+            return await port.ask(parts, query, body, root=root)
 
     @contextlib.asynccontextmanager
     async def opened(self, host: "Client") -> AsyncIterator["Port"]:
@@ -229,11 +232,13 @@ class Port:
         parts: tuple[str, ...],
         query: tuple[tuple[str, str], ...] = (),
         body: Mapping[str, Any] | None = None,
+        *,
+        root: str = IN_NAMESPACES,
     ) -> dict[str, Any]:
         """As `Leader.ask`."""
         from federator.kube import errors
 
-        path = "/v1/namespaces/" + "/".join(quote(part, safe="") for part in parts)
+        path = root + "/".join(quote(part, safe="") for part in parts)
         sent = msgspec.json.encode(body) if body is not None else b""
         try:
             answer = await self.leader.raw(

@@ -1,5 +1,5 @@
-"""`federator history KIND/NAME`: the decisions about a workload and what came of them, from the
-leader."""
+"""`federator history KIND/NAME`: the decisions about a workload and what came of them, or what
+happened to a cluster, from the leader."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from federator.cli import common
+from federator.cli import common, views
 from federator.cli.leader import asking
 from federator.cli.leader.logs import seconds
 
@@ -37,10 +37,10 @@ def history(
     workload: str, name: str, since: str, limit: int, output: str, namespace: str, **connection: str
 ) -> None:
     """List the decisions about a workload (psvc/NAME, pjs/NAME, deploy/NAME), and what came of
-    them.
+    them; or what happened to a cluster (mc/NAME).
 
-    Asks the leading hub with your rights on the host (get the workload). Its history has only its
-    own records; a Gap line marks times when another hub led.
+    Asks the leading hub with your rights on the host (get the workload, or the MemberCluster). Its
+    history has only its own records; a Gap line marks times when another hub led.
     """
     parameters = {"limit": limit}
     if since:
@@ -72,14 +72,11 @@ def fetch(
         connection["context"],
         connection["leader_address"],
     )
-    target = asking.query_of(
-        workload, name, {**connection, "namespace": namespace, "cluster": "", "own_contexts": False}
-    )
-    parts = (target.namespace, target.kind.plural, target.name, "history")
+    root, parts = _path(workload, name, namespace, connection)
     query = tuple((parameter, str(value)) for parameter, value in parameters.items())
 
     async def work(host: "Client") -> dict[str, Any]:
-        return await asking.Leader(kubeconfig, context, address).ask(host, parts, query)
+        return await asking.Leader(kubeconfig, context, address).ask(host, parts, query, root=root)
 
     answer = common.run(common.with_federation(kubeconfig, context, work))
     return {
@@ -87,6 +84,21 @@ def fetch(
         "more": bool(answer.get("more")),
         "begins": answer.get("begins"),
     }
+
+
+def _path(
+    workload: str, name: str, namespace: str, connection: Mapping[str, str]
+) -> tuple[str, tuple[str, ...]]:
+    """(root, what follows) of the question. Exits with an error for kinds without a history."""
+    named, slash, after = workload.partition("/")
+    if views.kind_named(named).kind == "MemberCluster":
+        if not (cluster := after if slash else name):
+            common.fail("name a cluster, such as mc/us-east-1a")
+        return "/v1/memberclusters/", (cluster, "history")
+    target = asking.query_of(
+        workload, name, {**connection, "namespace": namespace, "cluster": "", "own_contexts": False}
+    )
+    return asking.IN_NAMESPACES, (target.namespace, target.kind.plural, target.name, "history")
 
 
 def row(entry: Mapping[str, Any]) -> list[str]:

@@ -29,7 +29,8 @@ class Kind(StrEnum):
     CONDITION = "Condition"
     """One condition of a workload, as `Type=Status Reason`."""
     CLUSTER = "Cluster"
-    """A member stopped or began to accept new work, or its drain began or ended."""
+    """A member stopped or began to accept new work, is held to be something else than before, was
+    cordoned, or its drain or failover began or ended."""
     LEADER = "Leader"
     """A hub began to lead: `to` is its term, `from` the last term in this history."""
     GAP = "Gap"

@@ -88,11 +88,24 @@ class Journal:
                 )
             )
 
-    def member_event(self, name: str, reason: str, evidence: str) -> None:
-        """Something happened to a member that leaves its readiness as it is."""
+    def member_event(
+        self, name: str, reason: str, evidence: str, turn: tuple[str, str] | None = None
+    ) -> None:
+        """Something happened to a member that leaves its readiness as it is. `turn`: what it was
+        and what it is."""
         if self.kept:
-            key, at = f"MemberCluster/{name}", self._clock.now()
-            self._note(Entry(at=at, kind=Kind.CLUSTER, key=key, cause=reason, evidence=evidence))
+            was, now = turn or (None, None)
+            self._note(
+                Entry(
+                    at=self._clock.now(),
+                    kind=Kind.CLUSTER,
+                    key=f"MemberCluster/{name}",
+                    before=was,
+                    after=now,
+                    cause=reason,
+                    evidence=evidence,
+                )
+            )
 
     def _note(self, entry: Entry) -> None:
         if len(self._waiting) >= self._options.waiting_max:

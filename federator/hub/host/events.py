@@ -136,10 +136,11 @@ class Events:
     def about_cluster(
         self, member: Member, reason: str, note: str, *, warning: bool = False
     ) -> None:
-        """An Event on a MemberCluster that is being removed."""
+        """An Event on a MemberCluster that is being removed, and an entry of the history."""
         uid = str(member.obj["metadata"].get("uid", ""))
         regarding = registry.KINDS["MemberCluster"].ref("", member.name)
         self._enqueue(EmitEvent(regarding, uid, reason, note, warning=warning, action="Remove"))
+        self._journal.member_event(member.name, reason, note)
 
     def drain(self, member: Member, reason: str, note: str, *, warning: bool = False) -> None:
         """An Event on a MemberCluster that is drained, or no more, and an entry of the history."""
@@ -147,6 +148,10 @@ class Events:
         regarding = registry.KINDS["MemberCluster"].ref("", member.name)
         self._enqueue(EmitEvent(regarding, uid, reason, note, warning=warning, action="Drain"))
         self._journal.member_event(member.name, reason, note)
+
+    def noted(self, member: Member, reason: str, note: str, was: str, now: str) -> None:
+        """An entry of the history alone: its condition says it already, or a person did it."""
+        self._journal.member_event(member.name, reason, note, (was, now))
 
     def member_went_back(self, member: Member) -> None:
         """An Event on a MemberCluster."""

@@ -72,11 +72,15 @@ class Governing:
         self._held: dict[str, Brake] = {}
         """Unreachable clusters and the brake that was told of each."""
         self._looked_s: float | None = None
+        self._noted: dict[str, tuple[Health, bool]] = {}
+        """By cluster, what the history was told last: what it is held to be, and whether it is
+        cordoned."""
 
     def begin(self) -> None:
         """A term begins: nothing is known of the fleet, and of moves what decisions say."""
         self.fleet, self._looked_s = Fleet(), None
         self._held.clear()
+        self._noted.clear()
         self._moves.clear()
         for member in self.state.members.values():
             member.vitals.heard_by = member.vitals.missed_by = ()
@@ -104,6 +108,7 @@ class Governing:
         lost = {name for name in evidence if self.state.members[name].health is Health.UNREACHABLE}
         for name in evidence:
             self._hold(self.state.members[name], self.fleet.clusters[name].health)
+            self._note(self.state.members[name])
         self._tell_brake()
         self._measure()
         clusters = self.fleet.clusters.items()
@@ -140,6 +145,23 @@ class Governing:
         before, member.health = member.health, health
         log.info("member %s is held to be %s, before %s", member.name, health, before)
         self.state.signals.member_changed(MemberChanged.SAID, member)
+
+    def _note(self, member: Member) -> None:
+        """Tells the history what a member is held to be now, and of cordons. A blip is no news."""
+        cordoned = raw.flag(member.obj, "spec", "cordoned")
+        was, before = self._noted.get(member.name, (Health.UNKNOWN, cordoned))
+        health = was if member.health is Health.SUSPECT else member.health
+        self._noted[member.name] = health, cordoned
+        if cordoned is not before:
+            names = "Schedulable", "Cordoned"
+            reason = "Cordoned" if cordoned else "Uncordoned"
+            self.events.noted(member, reason, "", names[before], names[cordoned])
+        if health is was or Health.UNKNOWN in (health, was):
+            return
+        why = member.reachability.why.removesuffix(".")
+        if missed := member.vitals.missed_by:
+            why = f"{why} (nor by the standby hub {', '.join(missed)})"
+        self.events.noted(member, f"HeldToBe{health}", why, was, health)
 
     def _tell_brake(self) -> None:
         """Tells of every cluster that work would leave that it does not, or that it does again."""

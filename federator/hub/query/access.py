@@ -82,12 +82,12 @@ class Access:
         raise Refused(401, "Unauthorized", "a bearer token or a client certificate is needed")
 
     async def allow(self, user: User, rights: tuple[Right, ...], namespace: str) -> None:
-        """Returns when the user has all these rights in the namespace. Raises `Refused` 403
-        otherwise."""
+        """Returns when the user has all these rights in the namespace; "" for rights on what has
+        none. Raises `Refused` 403 otherwise."""
         allowed = await asyncio.gather(*(self._may(user, right, namespace) for right in rights))
         missing = [str(right) for right, yes in zip(rights, allowed, strict=True) if not yes]
         if missing:
-            where = f'in the namespace "{namespace}" of the host'
+            where = f'in the namespace "{namespace}" of the host' if namespace else "on the host"
             raise Refused(
                 403, "Forbidden", f'user "{user.name}" cannot {" and ".join(missing)} {where}'
             )

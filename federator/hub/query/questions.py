@@ -96,15 +96,16 @@ async def place(sources: Sources, question: Question) -> Mapping[str, Any]:
 
 
 async def history(sources: Sources, question: Question) -> Mapping[str, Any]:
-    """What was decided about a workload and became of it, as far as this hub wrote it down."""
+    """What was decided about a workload and became of it, or what happened to a cluster, as far as
+    this hub wrote it down."""
     if not sources.journal.kept:
         raise Refused(
             404, "NotFound", "this hub keeps no history: its setting history.directory is empty"
         )
-    key = WorkloadKey(question.given["kind"], question.namespace, question.given["name"])
+    parts = (question.given["kind"], question.namespace, question.given["name"])
     now = sources.clock.now()
     wanted = WantedEntries(
-        key=str(key),
+        key="/".join(filter(None, parts)),
         since=now - question.parameters.get("since_seconds", SINCE_MAX_S),
         until=now - question.parameters.get("before_seconds", 0),
         limit=question.parameters.get("limit", HISTORY_LIMIT),
@@ -166,6 +167,17 @@ def _wanted(options: QueryOptions, question: Question) -> Wanted:
 def completed(given: Mapping[str, str]) -> dict[str, str]:
     """The parts of a path with the group and the kind of their plural. Raises `Refused` 404 for a
     kind that we do not know, and for names that no object can have."""
+    if "plural" not in given:
+        cluster = registry.KINDS["MemberCluster"]
+        if selectors.dns1123_subdomain(given["name"]):
+            raise Refused(404, "NotFound", "no cluster can have this name")
+        return {
+            **given,
+            "namespace": "",
+            "plural": cluster.plural,
+            "group": cluster.group,
+            "kind": cluster.kind,
+        }
     kind = next(
         (kind for kind in registry.WORKLOADS.values() if kind.plural == given["plural"]), None
     )
@@ -247,6 +259,11 @@ def _away(member: Member, now_s: float) -> str:
     return "belongs to another host" if member.other_host else ""
 
 
+_PAGES: Final = {
+    "since_seconds": router.count(SINCE_MAX_S),
+    "before_seconds": router.count(SINCE_MAX_S),
+    "limit": router.count(HISTORY_LIMIT_MAX),
+}
 _WORKLOAD: Final = Right("get", "{group}", "{plural}", name="{name}")
 _ONE: Final = "/v1/namespaces/{namespace}/{plural}/{name}"
 _CHOICE: Final = {"cluster": router.word, "pod": router.word, "shard": router.count(2**31)}
@@ -285,12 +302,15 @@ ROUTES: Final[tuple[Route, ...]] = (
         f"{_ONE}/history",
         history,
         rights=(_WORKLOAD,),
-        parameters={
-            "since_seconds": router.count(SINCE_MAX_S),
-            "before_seconds": router.count(SINCE_MAX_S),
-            "limit": router.count(HISTORY_LIMIT_MAX),
-        },
+        parameters=_PAGES,
         summary="What was decided about a workload, and what became of it.",
+    ),
+    Route(
+        "/v1/memberclusters/{name}/history",
+        history,
+        rights=(Right("get", "{group}", "{plural}", name="{name}"),),
+        parameters=_PAGES,
+        summary="What happened to a cluster.",
     ),
     Route(
         f"{_ONE}/logs",
@@ -308,4 +328,4 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
 )
 """Path -> what it answers -> which rights on the host that takes, all of them in the namespace of
-the path."""
+the path, if it has one."""

@@ -83,6 +83,21 @@ async def grant(world: World, user: str, namespace: str, *rules: dict[str, Any])
         await world.host.create(ObjectRef(RBAC, plural, namespace, user, str(obj["kind"])), obj)
 
 
+async def grant_everywhere(world: World, user: str, *rules: dict[str, Any]) -> None:
+    """Gives a user these rights on the whole host."""
+    meta = {"name": user}
+    role = {"apiVersion": RBAC, "kind": "ClusterRole", "metadata": meta, "rules": list(rules)}
+    bound = {
+        "apiVersion": RBAC,
+        "kind": "ClusterRoleBinding",
+        "metadata": meta,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": user},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+    }
+    for plural, obj in (("clusterroles", role), ("clusterrolebindings", bound)):
+        await world.host.create(ObjectRef(RBAC, plural, "", user, str(obj["kind"])), obj)
+
+
 def token(user: str) -> str:
     return f"TOKEN-OF-{user}"
 
