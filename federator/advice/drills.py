@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Collection, Sequence
 
 from federator.hub.offline import Situation
+from federator.model.names import WorkloadKey
 from federator.scheduling import drill, evacuation
 from federator.scheduling.drill import Loss, Outcome
 from federator.scheduling.entry import Entry
@@ -45,6 +46,15 @@ def rehearse(
     numbers = itertools.count(
         max((record.seq for record in situation.records.values()), default=0) + 1
     )
+
+    def other(key: WorkloadKey) -> Entry | None:
+        workload = situation.workloads.get(key)
+        ask = situation.ask_of(workload) if workload is not None else None
+        if workload is None or ask is None:
+            return None
+        return situation.entry(workload, ask, situation.snapshot)
+
+    commitments = situation.commitments.copy()
     return evacuation.rehearse(
-        entries, situation.snapshot, situation.commitments.copy(), clusters, numbers.__next__
+        entries, situation.snapshot, commitments, clusters, numbers.__next__, others=other
     )

@@ -14,6 +14,7 @@ from federator.advice.trials import Change, Stop, Trials, World
 from federator.hub.offline import Situation
 from federator.model.decision import Decision
 from federator.model.names import WorkloadKey
+from federator.placement.room import setaside
 from federator.placement.selection import filters
 
 MAX_SINGLE: Final = 250
@@ -107,7 +108,9 @@ def openings(situation: Situation, key: WorkloadKey, cluster: str) -> tuple[str,
         view = change.world.snapshot.clusters[cluster]
         if then is None or filters.refusal(then, view) is not None:
             continue
-        if situation.commitments.open(change.world.snapshot).room(cluster, then.shape) > 0:
+        ledger = situation.commitments.open(change.world.snapshot)
+        setaside.keep(then, ledger)
+        if ledger.room(cluster, then.shape) > 0:
             commands = [patch.command for patch in change.world.patches]
             return change.text, change.advice or " && ".join(commands)
     return None

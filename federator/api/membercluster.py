@@ -158,6 +158,12 @@ class Spec(Model):
         "100%"
     )
     """How much of what its nodes offer may be filled."""
+    failover_buffer: Annotated[
+        str, Field(max_length=8, pattern=r"^(100(\.0)?|[0-9]{1,2}(\.[0-9])?)%$")
+    ] = "0%"
+    """How much of what its nodes offer is kept for copies that leave other clusters because these
+    are lost or drained. Until then work of tier Preemptible may have it, and leaves when it is
+    needed; all other work grows no further than to it."""
     cordoned: bool | None = None
     """True keeps new work away; what is there stays."""
     declared_dead: Moment | None = None
@@ -466,6 +472,7 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
         tiers=tiers or frozenset(Tier),
         projects=frozenset(projects) if projects else None,
         usable_permille=usable_permille(raw.text(obj, "spec", "usable")),
+        buffer_permille=buffer_permille(raw.text(obj, "spec", "failoverBuffer")),
         capacity=capacity,
         capacity_age_s=max(as_of - silent_since, 0.0) if silent_since else 0.0,
         stale=verdict == "Unknown",
@@ -500,6 +507,11 @@ def usable_permille(text: str) -> int:
         if digits.isascii() and digits.isdigit() and text.endswith("%")
         else 0
     )
+
+
+def buffer_permille(text: str) -> int:
+    """`12.5%` as 125; nothing for "" and for what is no percentage."""
+    return usable_permille(text) if text else 0
 
 
 def _unready(ready: Obj, capacity: Capacity | None) -> str:

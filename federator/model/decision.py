@@ -266,6 +266,9 @@ ROOM: Final = "Room"
 """By which right copies of tier Preemptible leave for a workload that has quota and no room."""
 BORROWED_ROOM: Final = "RoomReclamation"
 """The same of tier OnDemand, for a workload whose guarantee finds no room."""
+LENT: Final = "FailoverBuffer"
+"""The same of tier Preemptible, for a workload that loses its cluster, where a cluster keeps room
+for such (`spec.failoverBuffer`)."""
 TAKES: Final = " takes what it lacks"
 """In the message of a decision for which others leave."""
 
@@ -284,7 +287,7 @@ class Preempted:
     @property
     def of_room(self) -> bool:
         """Whether they left for their room, and not for their quota."""
-        return self.why in (ROOM, BORROWED_ROOM)
+        return self.why in (ROOM, BORROWED_ROOM, LENT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,9 @@ class ClusterView:
     """None: open to every project."""
     usable_permille: int = 1000
     """The part of its allocatable that the federation may fill, in thousandths."""
+    buffer_permille: int = 0
+    """Of that, what is kept for copies that leave other clusters, in thousandths of its
+    allocatable; work of tier Preemptible has it until then."""
     capacity: Capacity | None = None
     """None: it never reported, and takes nothing."""
     capacity_age_s: float = 0.0
@@ -132,6 +135,11 @@ class ClusterView:
         return replace(
             self, capacity=capacity, capacity_age_s=self.capacity_age_s if self.stale else 0.0
         )
+
+    @property
+    def empties(self) -> bool:
+        """Whether copies leave it because it is lost, drained or removed."""
+        return self.draining or self.dead or self.unreachable or self.removing
 
 
 _name = operator.attrgetter("name")

@@ -10,6 +10,7 @@ from federator.model.fleet import ClusterView, FleetSnapshot, Holding
 from federator.model.kubernetes import quantity, taints
 from federator.model.resources import PODS, ZERO, Resources
 from federator.placement import gangs
+from federator.placement.room import setaside
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
 from federator.placement.selection import candidates
@@ -67,6 +68,11 @@ def _rows(
     capped: Mapping[str, int],
 ) -> tuple[Row, ...]:
     ledger = commitments.open(snapshot)
+    lost = any(
+        view.empties for own in held if (view := snapshot.clusters.get(own.cluster)) is not None
+    )
+    if not lost:
+        setaside.keep(ask, ledger)
     eligible = candidates.places(ask, snapshot, ledger)
     pool = candidates.candidates(
         ask,
@@ -116,6 +122,9 @@ def _lacking(ask: Ask, view: ClusterView, ledger: Ledger) -> str:
     rows = nodes.rows if nodes is not None else []
     if not rows:
         return "it has no nodes"
+    if ledger.keep is not None and ledger.world.rooms(ask.shape)[ledger.world.at[view.name]] > 0:
+        percent = f"{view.buffer_permille / 10:g}%"
+        return f"spec.failoverBuffer {percent} keeps the rest for what loses its cluster"
     open_rows = [
         free for _, free, marks in rows if taints.untolerated(marks, ask.shape.tolerations) is None
     ]

@@ -46,6 +46,7 @@ class MemberSpec(_Strict):
     labels: dict[str, str] = Field(default_factory=dict)
     taints: list[dict[str, str]] = Field(default_factory=list)
     usable: str | None = None
+    failover_buffer: str | None = None
     operator: Literal["JobSet", "TrainJob"] | None = None
     """Whose stand-in runs there; TrainJob comes with JobSet."""
     gateway: bool = False
@@ -160,6 +161,8 @@ def member_cluster(member: MemberSpec, secret: str) -> dict[str, Any]:
         spec["taints"] = member.taints
     if member.usable is not None:
         spec["usable"] = member.usable
+    if member.failover_buffer is not None:
+        spec["failoverBuffer"] = member.failover_buffer
     return {
         "apiVersion": "federation.pinterest.com/v1alpha1",
         "kind": "MemberCluster",

@@ -21,6 +21,7 @@ from federator.model.names import WorkloadKey
 from federator.model.quickly import quickly
 from federator.model.shards import Ranges
 from federator.placement import contradictions, inputs
+from federator.placement.room import setaside
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
 from federator.scheduling import editing, ordering, queueing_hints, refusals, write_order
@@ -216,7 +217,8 @@ class _Batch:
     def decide(self, turn: Turn) -> None:
         entry, ask, mark = turn.entry, turn.entry.charged, self.ledger.mark()
         try:
-            self.kept.keep_from(entry.ask, leaves=turn.leaves is not None)
+            displaced = entry.loses_place(self.snapshot)
+            self.kept.keep_from(entry.ask, leaves=turn.leaves is not None, displaced=displaced)
             within = self.within.get(ask.uid)
             inside = turn if within is None else replace(turn, within=within)
             decision = _decide(inside, self.snapshot, self.ledger, self._numbers, self.seq())
@@ -252,8 +254,8 @@ class _Batch:
         what is claimed now."""
         claims: dict[WorkloadKey, RoomClaim] = {}
         for at, decided in enumerate([*self.decided]):
-            ask, lacks = decided.entry.ask, rooms.lacking(decided.entry.ask, decided.decision)
-            if not lacks or rooms.of(ask, self.ledger.tree) is TakesRoom.NEVER:
+            ask, (lacks, lent) = decided.entry.ask, self._lacks(decided)
+            if not lacks:
                 continue
             claim = self._still(before.get(decided.key), decided)
             made = Making()
@@ -268,6 +270,7 @@ class _Batch:
                     spared=spared,
                     find=others,
                     terms=left,
+                    lent=lent,
                 )
                 making_room.note(made, decided.key, leaving)
                 for turn in made.turns:
@@ -279,9 +282,26 @@ class _Batch:
                 leaving.wait(decided.key, claim.until_s - self.snapshot.as_of)
             if claim.copies or made.when:
                 when = "" if claim.copies else made.when
-                speaking = preempting.takes_room(decided.decision, when)
+                speaking = preempting.takes_room(decided.decision, when, lent=bool(lent))
                 self.decided[at] = replace(decided, decision=speaking)
         return claims
+
+    def _lacks(self, decided: Decided) -> tuple[int, frozenset[str]]:
+        """Copies for which others may have to leave, and the clusters in which they do that for
+        their failover buffers; none of these where the accounts of the workload let others leave
+        for it anywhere."""
+        entry, decision = decided.entry, decided.decision
+        lacks = rooms.lacking(entry.ask, decision)
+        stranded = 0
+        if rooms.takes(entry.ask) and entry.loses_place(self.snapshot):
+            stranded = rooms.stranded(decision, self.snapshot)
+            stranded = stranded if entry.turn is None else min(stranded, entry.turn)
+        if rooms.of(entry.ask, self.ledger.tree) is not TakesRoom.NEVER:
+            return lacks + stranded, frozenset()
+        lent = setaside.buffers(self.snapshot)
+        if not lent:
+            return 0, lent
+        return stranded + (lacks if entry.displaced else 0), lent
 
     def _still(self, claim: RoomClaim | None, decided: Decided) -> RoomClaim:
         """What a workload claimed and has not got, nor waited for too long."""

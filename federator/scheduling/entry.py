@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from federator.model.ask import Admitted, Ask
 from federator.model.decision import Preempted, Share
-from federator.model.fleet import Holding
+from federator.model.fleet import FleetSnapshot, Holding, copies_of
 from federator.model.names import WorkloadKey
 from federator.model.shards import Ranges
 from federator.placement.policy.permitted import Refused
@@ -103,12 +103,25 @@ class Entry:
     a cluster that they left because it was lost."""
     noticed: Noticed | None = None
     """Which of its copies will leave, as it was told."""
+    displaced: bool = False
+    """It has lost copies with their cluster and has not got back as many."""
+    turn: int | None = None
+    """So many copies may leave clusters that are being emptied now; None for all."""
     native: bool = False
     """The host would run it itself, so members must not run it too."""
 
     @property
     def key(self) -> WorkloadKey:
         return self.ask.key
+
+    def loses_place(self, snapshot: FleetSnapshot) -> bool:
+        """Whether copies of it have to leave a cluster that is being emptied, or had to."""
+        views = snapshot.clusters
+        return self.displaced or any(
+            view.empties and copies_of(held) > 0
+            for held in self.standing.held
+            if (view := views.get(held.cluster)) is not None
+        )
 
     @property
     def charged(self) -> Ask:

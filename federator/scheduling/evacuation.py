@@ -20,6 +20,7 @@ from federator.model.fleet import FleetSnapshot, copies_of
 from federator.model.names import WorkloadKey
 from federator.placement.room.commitments import Commitments
 from federator.scheduling import cycle
+from federator.scheduling.admission.preempting import Find, nobody
 from federator.scheduling.entry import Entry
 from federator.scheduling.queue import Queue
 
@@ -186,21 +187,30 @@ def rehearse(
     commitments: Commitments,
     clusters: Collection[str],
     seq: Callable[[], int],
+    *,
+    others: Find = nobody,
 ) -> list[Rehearsed]:
     """What the cycle would decide if these clusters were emptied, all at once. What it gives is
-    charged to `commitments`, a copy of the caller's, so that the next call decides above it."""
+    charged to `commitments`, a copy of the caller's, so that the next call decides above it.
+
+    `others` finds those that would leave for one of these. What they free counts as its place; who
+    of them is asked for later has left already."""
     fleet = emptied(snapshot, clusters)
-    unpaced = [replace(entry, leave=None) for entry in entries]
-    made = cycle.run(unpaced, Queue(), fleet, commitments, seq=seq)
+    unpaced = [replace(entry, leave=None, turn=None) for entry in entries]
+    made = cycle.run(unpaced, Queue(), fleet, commitments, seq=seq, others=others)
     rehearsed: list[Rehearsed] = []
     for decided in made.decided:
         commitments.assume(decided.after)
+        if decided.sake != decided.key:
+            continue  # it leaves for another
         before = sum(
             copies_of(held) for held in decided.entry.standing.held if held.cluster in clusters
         )
         stays = sum(
             copies_of(share) for share in decided.decision.shares if share.cluster in clusters
         )
+        claim = made.room_claims.get(decided.key)
+        stays -= min(stays, claim.total) if claim is not None else 0
         why = (decided.decision.message or "it has no other place") if stays else ""
         rehearsed.append(Rehearsed(decided.key, decided.decision, before, stays, why))
     for entry in entries:

@@ -175,6 +175,22 @@ ROWS: tuple[Row, ...] = (
         21.1,
         "s",
     ),
+    Row(
+        "N1",
+        "buffered",
+        "openb at 1.3x, each cluster lost: Reserved copies without a place",
+        Against.MOST,
+        0,
+        "copies",
+    ),
+    Row(
+        "N1r",
+        "buffered",
+        "the largest lost in the simulator: Reserved copies that lacked one",
+        Against.MOST,
+        0,
+        "copies",
+    ),
     Row("M3", "wide", "memory of a hub with 1,000 members", Against.MOST, 400.0, "MB"),
     Row(
         "E0",

@@ -196,7 +196,8 @@ class PreemptedBy(Model):
     reason: ShortText
     """By which right: InClusterQueue (of the same account), InCohortReclamation (what is guaranteed
     to its account), InCohortFairSharing, InCohortReclaimWhileBorrowing, Room (of tier Preemptible,
-    for want of room) or RoomReclamation (of tier OnDemand, for what is guaranteed)."""
+    for want of room), FailoverBuffer (the same, for what loses its cluster, where a cluster keeps
+    room for that) or RoomReclamation (of tier OnDemand, for what is guaranteed)."""
     copies: Amount
     """Copies, for job sets slots, that left."""
 

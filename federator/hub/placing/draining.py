@@ -14,6 +14,7 @@ another place is removed as after any move. What left comes home one day (`retur
 """
 
 import asyncio
+import functools
 import itertools
 import logging
 import random
@@ -29,6 +30,7 @@ from federator.hub.cache.router import MemberChanged, MemberTurn
 from federator.hub.cache.state import HubState
 from federator.hub.host.events import Events
 from federator.hub.members.member import Member
+from federator.hub.placing.drilling import trial_entry
 from federator.hub.placing.governing import Governing
 from federator.hub.placing.maintaining import Maintaining
 from federator.hub.placing.move_budget import DRAIN, FAILBACK, FAILOVER
@@ -45,7 +47,6 @@ from federator.model.fleet import copies_of, remaining
 from federator.model.names import WorkloadKey
 from federator.model.steps import RequeueAfter
 from federator.scheduling import evacuation, governor
-from federator.scheduling.entry import Entry
 from federator.scheduling.evacuation import Moved, Occupant, Pace, Rehearsed, Waits
 from federator.scheduling.governor import Health
 from federator.status.conditions import FALSE, TRUE, Condition
@@ -208,30 +209,21 @@ class Draining:
         snapshot, commitments = self.state.snapshot(self.clock), self.state.commitments.copy()
         numbers = itertools.count(self.state.issued + 1)
         rehearsed: list[Rehearsed] = []
-        entries = [entry for record in self._holders(clusters) if (entry := self._entry(record))]
+        entry_of = functools.partial(trial_entry, self.state, self.placing)
+        entries = [entry for record in self._holders(clusters) if (entry := entry_of(record.key))]
         entries.sort(
             key=lambda entry: (evacuation.rank(entry.ask.tier, entry.ask.priority), entry.key)
         )
         for start in range(0, len(entries), CHUNK):
             some = entries[start : start + CHUNK]
             rehearsed += evacuation.rehearse(
-                some, snapshot, commitments, clusters, numbers.__next__
+                some, snapshot, commitments, clusters, numbers.__next__, others=entry_of
             )
             await asyncio.sleep(0)
         left = [
             unplaced for unplaced in rehearsed if unplaced.stays and unplaced.key not in self._stuck
         ]
         return sorted(left, key=lambda unplaced: (-unplaced.stays, unplaced.key))
-
-    def _entry(self, record: Record) -> Entry | None:
-        workload = self._workload(record)
-        if workload is None or workload.ask is None or workload.ask.suspended:
-            return None
-        ask = self.placing.asked(workload)
-        if ask is None:
-            return None
-        standing = self.placing.as_now(workload)
-        return Entry(ask=ask, standing=standing, refused=self.state.refusal(workload))
 
     # -- who is there ---------------------------------------------------------
 

@@ -5,6 +5,7 @@ loop; then again, but not more than once a minute. `federator drill` asks the sa
 """
 
 import asyncio
+import functools
 import itertools
 import logging
 from typing import Final
@@ -30,6 +31,18 @@ UNPLACEABLE: Final = "federator_drill_unplaceable_replicas"
 RECOVERY: Final = "federator_drill_recovery_seconds"
 
 
+def trial_entry(state: HubState, placing: Placing, key: WorkloadKey) -> Entry | None:
+    """A workload as it is now, for a rehearsal; None when there is nothing to move."""
+    workload = state.workloads.get(key)
+    if workload is None or workload.deleting:
+        return None
+    record, ask = state.record_of(workload), placing.asked(workload)
+    if record is None or record.deleting or ask is None or ask.suspended:
+        return None
+    standing, refused = placing.as_now(workload), state.refusal(workload)
+    return Entry(ask=ask, standing=standing, refused=refused)
+
+
 class Drilling:
     """Runs drills while this hub leads."""
 
@@ -37,6 +50,7 @@ class Drilling:
         self._state = state
         self._placing = placing
         self._clock = clock
+        self._entry = functools.partial(trial_entry, state, placing)
         self._outcomes: dict[str, Outcome] = {}
 
     async def run(self) -> None:
@@ -78,7 +92,12 @@ class Drilling:
             entries = [entry for entry in chunk if entry is not None]
             tally.add(
                 evacuation.rehearse(
-                    entries, snapshot, commitments, loss.clusters, numbers.__next__
+                    entries,
+                    snapshot,
+                    commitments,
+                    loss.clusters,
+                    numbers.__next__,
+                    others=self._entry,
                 ),
                 {entry.key: entry.ask.tier for entry in entries},
             )
@@ -99,17 +118,6 @@ class Drilling:
                 ranked.append(drill.order(record.key, ask.tier, ask.priority))
         ranked.sort()
         return [key for _, key in ranked]
-
-    def _entry(self, key: WorkloadKey) -> Entry | None:
-        """One of them as it is now; None when there is nothing to move any more."""
-        workload = self._state.workloads.get(key)
-        if workload is None or workload.deleting or self._state.record_of(workload) is None:
-            return None
-        ask = self._placing.asked(workload)
-        if ask is None or ask.suspended:
-            return None
-        standing, refused = self._placing.as_now(workload), self._state.refusal(workload)
-        return Entry(ask=ask, standing=standing, refused=refused)
 
     def _publish(self) -> None:
         if self._state.metrics is None:

@@ -105,6 +105,10 @@ class MoveBuckets:
         """What the workload was granted and has not used."""
         return self._granted.get(key, 0) or self._homeward.get(key, ("", 0))[1]
 
+    def turn(self, key: WorkloadKey) -> int:
+        """Copies that its next decision may take out of clusters that are being emptied."""
+        return self._granted.get(key, 0)
+
     def send_home(self, key: WorkloadKey, cluster: str, copies: int) -> None:
         """The next decision on this workload divides it anew, and may move so many copies for that:
         they left the cluster because it was lost. 0 takes the turn back."""

@@ -181,6 +181,7 @@ class Placing:
             anew=self.moves.goes_home(item.asked.key),
             refused=item.refused,
             noticed=self.state.notices.of(item.workload),
+            turn=self.moves.turn(item.asked.key),
             native=self.state.refuses_native(item.asked.key.kind),
         )
 

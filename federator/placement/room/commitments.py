@@ -14,7 +14,7 @@ import bisect
 import itertools
 import operator
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -58,6 +58,11 @@ class Commitments:
         self._usage: dict[tuple[str, Tier], Resources] = {}
         """The same, as far as it was read since it changed."""
         self._placed: dict[str, int] = {}
+        self._preemptible: dict[str, dict[str, int]] = {}
+        """cluster -> what work of tier Preemptible holds there."""
+        self._lent: dict[str, Commitment] = {}
+        """uid -> what of that tier holds any copies: it is looked through for many that lack
+        room."""
         self._tree: tuple[tuple[QuotaAccount, ...], Tree] | None = None
         self._trails: dict[str, dict[str, _Trail]] = {}
         self._recent: dict[str, list[_Place]] = {}
@@ -106,6 +111,8 @@ class Commitments:
             if (before.run_s, before.began_s) != (commitment.run_s, commitment.began_s):
                 self._note_end(before, there=False)
                 self._commitments[commitment.uid] = commitment
+                if commitment.uid in self._lent:
+                    self._lent[commitment.uid] = commitment
                 self._note_end(commitment, there=True)
             return
         if before is not None:
@@ -238,6 +245,16 @@ class Commitments:
             usage = self._usage[key] = Resources(self._totals.get(key, ()))
         return usage
 
+    def of_tier(self, tier: Tier) -> Collection[Commitment]:
+        """Those of one tier that hold any copies, in any order."""
+        if tier is Tier.PREEMPTIBLE:
+            return self._lent.values()
+        return [held for held in self if held.tier is tier and held.copies]
+
+    def preemptible(self, cluster: str) -> Resources:
+        """What work of tier Preemptible holds in a cluster."""
+        return Resources(self._preemptible.get(cluster, ()))
+
     def usage_by_project(self) -> dict[str, Resources]:
         """Use by project over all tiers: the input of fair ordering."""
         totals: dict[str, Resources] = {}
@@ -347,6 +364,7 @@ class Commitments:
         made._done = {uid: done} if (done := self._done.get(uid)) else {}
         made._totals = {key: dict(amounts) for key, amounts in self._totals.items()}
         made._placed, made._bases = dict(self._placed), dict(self._bases)
+        made._preemptible = {name: dict(held) for name, held in self._preemptible.items()}
         if ends:
             made._ending = {cluster: dict(here) for cluster, here in self._ending.items()}
         for cluster, includes_seq in counted.items():
@@ -367,6 +385,8 @@ class Commitments:
         made._commitments, made._done = dict(self._commitments), dict(self._done)
         made._totals = {key: dict(amounts) for key, amounts in self._totals.items()}
         made._placed, made._bases = dict(self._placed), dict(self._bases)
+        made._preemptible = {name: dict(held) for name, held in self._preemptible.items()}
+        made._lent = dict(self._lent)
         made._trails = {cluster: dict(trails) for cluster, trails in self._trails.items()}
         made._recent = {cluster: list(places) for cluster, places in self._recent.items()}
         made._unsorted = set(self._unsorted)
@@ -399,7 +419,20 @@ class Commitments:
             if not any(totals.values()):
                 del self._totals[key]
             self._placed[commitment.project] = self._placed.get(commitment.project, 0) + sign
+            if commitment.tier is Tier.PREEMPTIBLE:
+                self._account_preemptible(commitment, sign)
         self._note_end(commitment, there=sign > 0)
+
+    def _account_preemptible(self, commitment: Commitment, sign: int) -> None:
+        if sign > 0:
+            self._lent[commitment.uid] = commitment
+        else:
+            del self._lent[commitment.uid]
+        for holding in commitment.holdings:
+            here = self._preemptible.setdefault(holding.cluster, {})
+            copies = copies_of(holding)
+            for name, amount in commitment.shape.requests.items():
+                here[name] = here.get(name, 0) + sign * copies * amount
 
     def _note_end(self, commitment: Commitment, *, there: bool) -> None:
         if commitment.run_s is None:

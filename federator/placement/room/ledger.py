@@ -33,6 +33,7 @@ class Committed(Protocol):
     def commitment(self, uid: str) -> Commitment | None: ...
     def usage(self, project: str, tier: Tier) -> Resources: ...
     def placed(self, project: str) -> int: ...
+    def preemptible(self, cluster: str) -> Resources: ...
     def tree(self, quotas: tuple[QuotaAccount, ...]) -> Tree: ...
     def world(self, snapshot: FleetSnapshot, reader: object) -> World: ...
 
@@ -174,6 +175,12 @@ class Ledger:
     def all_nodes_with_room(self, shape: PodShape) -> Ints:
         """`nodes_with_room` for all clusters of the snapshot in the order of their names."""
         return self.world.all_nodes_with_room(shape)
+
+    def allocatable(self, cluster: str) -> Resources:
+        """What all nodes of the cluster offer together; nothing without a report to rely on."""
+        at = self.world.at.get(cluster)
+        opened = None if at is None else self.world.opened[at]
+        return ZERO if opened is None else opened.base.allocatable
 
     def left(self, cluster: str) -> tuple[Nodes | None, Resources | None]:
         """(nodes with their free amounts, headroom under spec.usable; None where that leaves

@@ -26,6 +26,9 @@ class Why(StrEnum):
     BORROWED_ROOM = decision.BORROWED_ROOM
     """What is guaranteed to the winner finds no room, and it is of tier OnDemand and beyond its own
     guarantee: `room`."""
+    LENT = decision.LENT
+    """The winner loses its cluster, and it is of tier Preemptible where room is kept for such:
+    `failoverBuffer` of the cluster."""
     WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
     """Both borrow, and its priority is lower: `whileBorrowing`."""
 

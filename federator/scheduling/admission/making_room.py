@@ -48,10 +48,12 @@ def make(
     spared: Collection[str],
     find: preempting.Find,
     terms: Terms,
+    lent: Collection[str] = (),
 ) -> Making:
-    """For `missing` copies of a winner. `spared`: uids of those that cannot leave now."""
+    """For `missing` copies of a winner. `spared`: uids of those that cannot leave now. `lent`: as
+    `rooms.victims` has it."""
     budgets = terms.pace.budgets
-    leavers = rooms.victims(ask, missing, commitments, ledger, spared, budgets=budgets)
+    leavers = rooms.victims(ask, missing, commitments, ledger, spared, budgets=budgets, lent=lent)
     entries = preempting.room_entries(leavers, commitments, find)
     if entries is None:
         return Making(unsure=True)

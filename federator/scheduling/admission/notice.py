@@ -98,7 +98,11 @@ class Given:
 
 def needed(leaves: Leaves) -> bool:
     """Whether who leaves is told before, and counts for the pace."""
-    return leaves.by.tier is not Tier.PREEMPTIBLE and leaves.why not in (Why.WITHIN, Why.ROOM)
+    return leaves.by.tier is not Tier.PREEMPTIBLE and leaves.why not in (
+        Why.WITHIN,
+        Why.ROOM,
+        Why.LENT,
+    )
 
 
 def pending(

@@ -199,10 +199,11 @@ def room_entries(
     return entries
 
 
-def takes_room(decision: Decision, when: str = "") -> Decision:
+def takes_room(decision: Decision, when: str = "", *, lent: bool = False) -> Decision:
     """The decision of one for which others leave or left lately, which says so. `when` others do
-    that have to be told before."""
-    now = "work of others leaves for it, and its room is not seen free yet (spec.preemption.room)"
+    that have to be told before. `lent`: by the failover buffers of clusters."""
+    by = "spec.failoverBuffer of the clusters" if lent else "spec.preemption.room"
+    now = f"work of others leaves for it, and its room is not seen free yet ({by})"
     then = f"work of tier OnDemand leaves for it (spec.preemption.room) {when}"
     message = f"{decision.message}; it{TAKES}: {then if when else now}"
     return replace(decision, message=message)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from federator.model.ask import Ask, Tier, Unit
 from federator.model.decision import Decision, Reason
-from federator.model.fleet import Commitment, TakesRoom, copies_of
+from federator.model.fleet import Commitment, FleetSnapshot, TakesRoom, copies_of
 from federator.model.resources import PODS, Resources
 from federator.placement.quota.tree import Tree
 from federator.placement.room.commitments import Commitments
@@ -25,15 +25,31 @@ from federator.scheduling.admission.stage import Leaves
 _MOST_FIRST = (TakesRoom.BORROWED, TakesRoom.PREEMPTIBLE)
 
 
+def takes(ask: Ask) -> bool:
+    """Whether others may leave for a workload of this kind and tier."""
+    return not (ask.tier is Tier.PREEMPTIBLE or ask.shape.every_node or ask.ordinals is not None)
+
+
 def lacking(ask: Ask, decision: Decision) -> int:
     """Copies that have quota and no room; 0 for a workload that does not take others' room."""
-    if ask.tier is Tier.PREEMPTIBLE or decision.reason is not Reason.INSUFFICIENT_CAPACITY:
-        return 0
-    if ask.shape.every_node or ask.ordinals is not None:
+    if not takes(ask) or decision.reason is not Reason.INSUFFICIENT_CAPACITY:
         return 0
     if ask.unit is Unit.REPLICAS:
         return decision.shortfall
     return max(min(ask.slots, ask.count) - sum(share.slots for share in decision.shares), 0)
+
+
+def stranded(decision: Decision, snapshot: FleetSnapshot) -> int:
+    """Copies that stay in clusters that are being emptied, because no other has room for them."""
+    if decision.reason is not Reason.INSUFFICIENT_CAPACITY:
+        return 0
+    views = snapshot.clusters
+    there = sum(
+        copies_of(share)
+        for share in decision.shares
+        if (view := views.get(share.cluster)) is not None and view.empties
+    )
+    return max(there - decision.to_move, 0)
 
 
 def of(ask: Ask, tree: Tree) -> TakesRoom:
@@ -113,19 +129,21 @@ def victims(
     spared: Collection[str],
     *,
     budgets: Budgets = NO_BUDGETS,
+    lent: Collection[str] = (),
 ) -> list[Leaves]:
     """The least that leaves so that the winner has room for what it lacks, or for as much as there
-    can be. `spared`: uids of those that cannot leave now. Candidates are taken in this order: tier
-    Preemptible, then the lowest priority, then the newest. Of those of tier OnDemand only as much
-    leaves as is guaranteed to the winner, and as their disruption budgets allow unless it begins as
-    a whole."""
+    can be. `spared`: uids of those that cannot leave now. `lent`: only what is in these clusters
+    leaves, for the failover buffers there, whatever the accounts of the winner say. Candidates are
+    taken in this order: tier Preemptible, then the lowest priority, then the newest. Of those of
+    tier OnDemand only as much leaves as is guaranteed to the winner, and as their disruption
+    budgets allow unless it begins as a whole."""
     opened = {
         name
         for name, place in candidates.places(ask, ledger.snapshot, ledger).items()
-        if place.refusal is None
+        if place.refusal is None and (not lent or name in lent)
     }
     promised = 0
-    if of(ask, ledger.tree) is TakesRoom.BORROWED:
+    if not lent and of(ask, ledger.tree) is TakesRoom.BORROWED:
         promised = min(_promised(ask, ledger), lacks)
     whole = ask.whole or ask.policy.require_all
     trial, taken = _Trial(ask.shape.requests), list[tuple[_Part, int]]()
@@ -142,7 +160,7 @@ def victims(
     return [
         leaves
         for part, count in _kept(trial, taken, reached)
-        for leaves in _leaves(part, count, ask)
+        for leaves in _leaves(part, count, ask, Why.LENT if lent else Why.ROOM)
     ]
 
 
@@ -204,9 +222,9 @@ def _kept(
     return reversed(kept)
 
 
-def _leaves(part: _Part, count: int, by: Ask) -> Iterator[Leaves]:
+def _leaves(part: _Part, count: int, by: Ask, right: Why) -> Iterator[Leaves]:
     commitment = part.commitment
-    why = Why.ROOM if commitment.tier is Tier.PREEMPTIBLE else Why.BORROWED_ROOM
+    why = right if commitment.tier is Tier.PREEMPTIBLE else Why.BORROWED_ROOM
     if commitment.whole:
         yield Leaves(commitment.uid, commitment.copies, True, by, str(why))
         return
@@ -219,10 +237,8 @@ def _candidates(
 ) -> list[Commitment]:
     held = (
         commitment
-        for commitment in commitments
-        if commitment.tier is tier
-        and commitment.copies
-        and not commitment.shape.every_node
+        for commitment in commitments.of_tier(tier)
+        if not commitment.shape.every_node
         and commitment.uid not in spared
         and commitment.uid != winner.uid
     )

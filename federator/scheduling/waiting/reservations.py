@@ -27,12 +27,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from federator.model.ask import Ask, PodShape, Unit
+from federator.model.ask import Ask, PodShape, Tier, Unit
 from federator.model.decision import Decision
 from federator.model.fleet import Commitment, copies_of
 from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
 from federator.placement.quota.tree import Tree
+from federator.placement.room import setaside
 from federator.placement.room.binding import Ints
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.futures import End, Future, Pods
@@ -44,6 +45,8 @@ from federator.scheduling.waiting import room_claims
 from federator.scheduling.waiting.room_claims import Claims
 
 Bools = NDArray[np.bool_]
+CLAIMED: Final = "others have left for what is before it (spec.preemption.room)"
+BUFFERED: Final = "room is kept for what loses its cluster (spec.failoverBuffer)"
 MOST: Final = 64
 """Of those that wait and are not due, so many may reserve: the first by tier, priority and age."""
 _SOONEST: Final = operator.itemgetter(0, 1)
@@ -106,6 +109,10 @@ class Reservations:
         `claims`: for whom others have left, whose room may not be seen free yet."""
         self._commitments, self._ledger, self._claims = commitments, ledger, claims
         self._claimed: Mapping[str, Resources] = {}
+        self._buffer: Mapping[str, Resources] = {}
+        self._buffers: Mapping[str, Resources] | None = None
+        """What failover buffers keep, of those who may not have it."""
+        self._buffered = bool(setaside.buffers(ledger.snapshot))
         self._tree: Tree | None = None
         self.waiting: tuple[Ask, ...] = ()
         """Those that are not due, and wait in the order among those that are."""
@@ -131,12 +138,17 @@ class Reservations:
             if name not in self._made or self._made[name].ask.key != was.ask.key
         )
 
-    def keep_from(self, ask: Ask, *, leaves: bool) -> None:
+    def keep_from(self, ask: Ask, *, leaves: bool, displaced: bool = False) -> None:
         """Until the next call the ledger has no room for this workload that is kept for others.
-        `leaves`: it only gives up what it has."""
-        self._ledger.keep, self._claimed = None, {}
-        if leaves or not (self._made or self._claims):
+        `leaves`: it only gives up what it has. `displaced`: it loses a cluster, and failover
+        buffers are for it."""
+        self._ledger.keep, self._claimed, self._buffer = None, {}, {}
+        if leaves or not (self._made or self._claims or self._buffered):
             return
+        if self._buffered and not displaced and ask.tier is not Tier.PREEMPTIBLE:
+            if self._buffers is None:
+                self._buffers = setaside.from_ask(ask, self._ledger)
+            self._buffer = self._buffers
         if self._claims:
             now_s = self._ledger.snapshot.as_of
             self._claimed = room_claims.amounts(self._claims.values(), ask, now_s)
@@ -145,11 +157,14 @@ class Reservations:
             for kept in self._made.values()
             if ask.run_s is None or self._ledger.snapshot.as_of + ask.run_s > kept.start_s
         }
-        if late or self._claimed:
+        if late or self._claimed or self._buffer:
             self._ledger.keep = functools.partial(self._left, late)
 
     def _left(self, late: Mapping[int, Reservation], shape: PodShape, rooms: Ints) -> Ints:
-        left = room_claims.left(self._ledger, self._claimed, shape, rooms)
+        both = dict(self._claimed)
+        for name, amount in self._buffer.items():
+            both[name] = both.get(name, Resources()) + amount
+        left = setaside.left(self._ledger, both, shape, rooms)
         for at, kept in late.items():
             if left[at] <= 0:
                 continue
@@ -165,7 +180,9 @@ class Reservations:
     def decided(self, ask: Ask, decision: Decision, after: Commitment) -> Decision:
         """The decision, which says what is kept for the workload, or from it."""
         if self._claimed and decision.reason in FOR_ROOM:
-            decision = _kept_out(decision, self._claimed)
+            decision = _kept_out(decision, self._claimed, CLAIMED)
+        if self._buffer and decision.reason in FOR_ROOM:
+            decision = _kept_out(decision, self._buffer, BUFFERED)
         if self._tree is None:
             return decision
         before = self._commitments.commitment(after.uid)
@@ -263,15 +280,11 @@ class Reservations:
                         yield End(at_s, pod, each * copies)
 
 
-def _kept_out(decision: Decision, claimed: Iterable[str]) -> Decision:
-    """The decision of one that may not have what others left in these clusters."""
-    first, *more = sorted(claimed)
+def _kept_out(decision: Decision, clusters: Iterable[str], why: str) -> Decision:
+    """The decision of one that may not have what is kept for others in these clusters."""
+    first, *more = sorted(clusters)
     also = f" (and {len(more)} more)" if more else ""
-    message = (
-        f"{decision.message}; in {first}{also} others have left for what is before it"
-        " (spec.preemption.room)"
-    )
-    return replace(decision, message=message)
+    return replace(decision, message=f"{decision.message}; in {first}{also} {why}")
 
 
 def _sentence(kept: Reservation) -> str:

@@ -16,13 +16,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-import numpy as np
-
-from federator.model.ask import Ask, PodShape, Tier
+from federator.model.ask import Ask, Tier
 from federator.model.names import WorkloadKey
-from federator.model.resources import PODS, Resources
-from federator.placement.room.binding import Ints
-from federator.placement.room.ledger import Ledger
+from federator.model.resources import Resources
 
 WAITS_S: Final = 120.0
 """So long it is waited for room to be seen free: pods have 30 s to stop, and then it is told."""
@@ -72,30 +68,3 @@ def amounts(claims: Iterable[RoomClaim], ask: Ask, now_s: float) -> dict[str, Re
         for cluster, copies in claim.copies.items():
             kept[cluster] = kept.get(cluster, Resources()) + claim.ask.shape.requests * copies
     return kept
-
-
-def left(ledger: Ledger, kept: Mapping[str, Resources], shape: PodShape, rooms: Ints) -> Ints:
-    """[C]: of the rooms for a shape, what is there beside what is claimed."""
-    beside = rooms
-    for cluster, amount in kept.items():
-        at = ledger.world.at.get(cluster)
-        if at is None or rooms[at] <= 0:
-            continue
-        most = min(int(rooms[at]), _beside(ledger, cluster, amount, shape.requests))
-        if most < rooms[at]:
-            beside = beside if beside is not rooms else np.array(rooms)
-            beside[at] = most
-    return beside
-
-
-def _beside(ledger: Ledger, cluster: str, claimed: Resources, requests: Resources) -> int:
-    """Copies that fit by the sums over all nodes beside what is claimed."""
-    nodes, headroom = ledger.left(cluster)
-    if nodes is None:
-        return 0
-    free = dict(zip(nodes.names, (nodes.free @ nodes.counts).tolist(), strict=True))
-    if headroom is not None:
-        free |= {name: min(free.get(name, headroom[name]), headroom[name]) for name in headroom}
-    needs = [(name, need) for name, need in requests.items() if need and name != PODS]
-    most = (max(free.get(name, 0) - claimed[name], 0) // need for name, need in needs)
-    return min(most, default=0)

@@ -95,6 +95,10 @@ class Drains:
             self._look_at(now_s + int(evacuation.PORTION_S))
         return Allowance(moving - leaving + turn)
 
+    def turn(self, key: WorkloadKey) -> int | None:
+        """How many copies may leave drained clusters now; None while nothing is drained."""
+        return self._granted.get(key, 0) if self.since_s else None
+
     def leave(self, key: WorkloadKey, now_s: int) -> "functools.partial[Allowance] | None":
         """What the engine asks before copies move; None while nothing is drained."""
         return functools.partial(self.allowance, key, now_s) if self.since_s else None

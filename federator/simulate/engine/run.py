@@ -255,6 +255,8 @@ class _Simulation:
             refused=permitted.refusal(running.ask, world.levels, world.quotas),
             leave=world.drains.leave(running.ask.key, world.now_s),
             noticed=self._notices.of(running.ask.key, running.ask.uid),
+            displaced=running.displaced,
+            turn=world.drains.turn(running.ask.key),
         )
 
     def _other(self, key: WorkloadKey) -> Entry | None:

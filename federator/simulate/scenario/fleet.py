@@ -64,6 +64,11 @@ def assemble(given: Fleet, seed: int, path_of: Callable[[str], Path], objects: O
     for name, price in given.prices.items():
         _check_exists(name, clusters.views, f"fleet.prices.{name}")
         clusters.prices[name] = price
+    for name, portion in given.failover_buffers.items():
+        path = f"fleet.failoverBuffers.{name}"
+        _check_exists(name, clusters.views, path)
+        permille = _permille(portion, path)
+        clusters.views[name] = replace(clusters.views[name], buffer_permille=permille)
     named = {
         name for view in clusters.views.values() for row in _rows(view) for name in row.allocatable
     }
@@ -136,15 +141,21 @@ def taints_of(given: Sequence[Taint]) -> tuple[kubernetes_taints.Taint, ...]:
 def view_of(given: Cluster, path: str) -> ClusterView:
     """A cluster that is written down. Raises FieldError."""
     rows = tuple(row_of(nodes, f"{path}.nodes[{at}]") for at, nodes in enumerate(given.nodes))
-    if given.usable > 1:
-        raise FieldError(join(path, "usable"), "must be at most 100%")
     return ClusterView(
         name=given.name,
         labels=dict(given.labels),
         taints=taints_of(given.taints),
-        usable_permille=int(given.usable * 1000),
+        usable_permille=_permille(given.usable, join(path, "usable")),
+        buffer_permille=_permille(given.failover_buffer, join(path, "failoverBuffer")),
         capacity=Capacity(rows=rows, packs=given.packs),
     )
+
+
+def _permille(portion: Fraction, path: str) -> int:
+    """Raises FieldError for more than everything."""
+    if portion > 1:
+        raise FieldError(path, "must be at most 100%")
+    return int(portion * 1000)
 
 
 def row_of(nodes: Nodes, path: str) -> NodeRow:

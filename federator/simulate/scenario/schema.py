@@ -1,6 +1,4 @@
-"""The fields of a scenario file. Unknown ones are refused; docs/reference/scenario-file.md shows
-all.
-"""
+"""The fields of a scenario file; docs/reference/scenario-file.md shows all, others are refused."""
 
 from fractions import Fraction
 from typing import Annotated, Any, Final, Literal, Self
@@ -64,6 +62,8 @@ class Cluster(Model):
     taints: list[Taint] = Field(default_factory=list)
     usable: Portion = Fraction(1)
     """How much of what its nodes offer may be filled."""
+    failover_buffer: Portion = Fraction(0)
+    """How much of it is kept for copies that leave other clusters, and lent to Preemptible work."""
     nodes: Annotated[list[Nodes], Field(min_length=1)]
     packs: bool = False
     """Its scheduler fills nodes one after the other; the default one spreads over them."""
@@ -146,6 +146,8 @@ class Fleet(Model):
     """Cluster -> labels beside those that it has."""
     prices: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
     """Cluster -> price of one of its nodes for an hour."""
+    failover_buffers: dict[str, Portion] = Field(default_factory=dict)
+    """The same field of these clusters."""
 
     @model_validator(mode="after")
     def _some(self) -> Self:

@@ -1,0 +1,78 @@
+"""Room that clusters keep for copies which have to leave others (`spec.failoverBuffer`), so that
+the loss of one leaves nobody without a place; and what is left beside room that is set aside.
+
+It is lent, not idle: work of tier Preemptible may have it, and what that holds anywhere in the
+cluster counts as held there, so that ordinary work and the buffer have the rest.
+
+    100 cpus, a buffer of 20, ordinary work holds 60: it may grow by 20
+      Preemptible holds 15      25 are free, 5 of them are kept, it may grow by 20
+      Preemptible holds 30      10 are free, none is kept, it may grow by 10
+
+An amount is kept, not nodes. Pure.
+"""
+
+import functools
+from collections.abc import Mapping
+
+import numpy as np
+
+from federator.model.ask import Ask, PodShape, Tier
+from federator.model.fleet import ClusterView, FleetSnapshot
+from federator.model.resources import PODS, Resources
+from federator.placement.room.binding import Ints
+from federator.placement.room.ledger import Ledger
+
+
+def buffers(snapshot: FleetSnapshot) -> frozenset[str]:
+    """The clusters that keep room for what leaves others, and are not being emptied themselves."""
+    return frozenset(name for name, view in snapshot.clusters.items() if _keeps(view))
+
+
+def _keeps(view: ClusterView) -> bool:
+    return view.buffer_permille > 0 and not view.empties
+
+
+def from_ask(ask: Ask, ledger: Ledger) -> dict[str, Resources]:
+    """Cluster -> what is kept there from this workload, unless it has lost its place elsewhere."""
+    if ask.tier is Tier.PREEMPTIBLE:
+        return {}
+    kept: dict[str, Resources] = {}
+    for name in sorted(buffers(ledger.snapshot)):
+        permille = ledger.snapshot.clusters[name].buffer_permille
+        buffer = ledger.allocatable(name).scaled(permille)
+        if free := (buffer - ledger.below.preemptible(name)).at_least_zero():
+            kept[name] = free
+    return kept
+
+
+def keep(ask: Ask, ledger: Ledger) -> None:
+    """For a ledger that is read about this one workload: it has no room that is kept from it."""
+    if kept := from_ask(ask, ledger):
+        ledger.keep = functools.partial(left, ledger, kept)
+
+
+def left(ledger: Ledger, kept: Mapping[str, Resources], shape: PodShape, rooms: Ints) -> Ints:
+    """[C]: of the rooms for a shape, what is there beside what is kept, by cluster."""
+    beside = rooms
+    for cluster, amount in kept.items():
+        at = ledger.world.at.get(cluster)
+        if at is None or rooms[at] <= 0:
+            continue
+        most = min(int(rooms[at]), _beside(ledger, cluster, amount, shape.requests))
+        if most < rooms[at]:
+            beside = beside if beside is not rooms else np.array(rooms)
+            beside[at] = most
+    return beside
+
+
+def _beside(ledger: Ledger, cluster: str, kept: Resources, requests: Resources) -> int:
+    """Copies that fit by the sums over all nodes beside what is kept."""
+    nodes, headroom = ledger.left(cluster)
+    if nodes is None:
+        return 0
+    free = dict(zip(nodes.names, (nodes.free @ nodes.counts).tolist(), strict=True))
+    if headroom is not None:
+        free |= {name: min(free.get(name, headroom[name]), headroom[name]) for name in headroom}
+    needs = [(name, need) for name, need in requests.items() if need and name != PODS]
+    most = (max(free.get(name, 0) - kept[name], 0) // need for name, need in needs)
+    return min(most, default=0)
