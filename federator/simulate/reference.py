@@ -38,7 +38,8 @@ class ReferencePolicy(StrEnum):
     """The same, but the job's home cluster is taken when the job fits there."""
 
 
-_AT_HOME: Final = (ReferencePolicy.HOME_FIFO, ReferencePolicy.HOME_BACKFILL)
+AT_HOME: Final = (ReferencePolicy.HOME_FIFO, ReferencePolicy.HOME_BACKFILL)
+"""Policies that need the home of every job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ def run(
 
 
 def _check(job: ReferenceJob, capacity: Mapping[str, int], policy: ReferencePolicy) -> None:
-    if job.home not in capacity and (job.home or policy in _AT_HOME):
+    if job.home not in capacity and (job.home or policy in AT_HOME):
         raise ValueError(
             f"a job submitted at {job.submit_s} s has the home {job.home!r}, which is no cluster"
             if job.home

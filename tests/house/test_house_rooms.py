@@ -325,9 +325,6 @@ SMALL_WITH_REASON: Mapping[str, str] = {
     "federator.process.malloc": "speaks to glibc; everything else of a process is portable",
     "federator.sandbox.faults.clocks": "the fault's own clock; rows is the table of all faults",
     "federator.simulate.traces.openb": "one module per format of traces",
-    "federator.simulate.traces.pools": (
-        "pools of an archive, read by the command before a scenario is there"
-    ),
 }
 """This list only gets shorter."""
 

@@ -184,13 +184,12 @@ def _referred(path: Path, policy: str, capacity: str, output: str) -> None:
             f"{path}: a reference policy reads a folder with clusters.csv and workloads.csv, or an"
             " SWF trace"
         )
-    archive = pools.read(path)
+    by = reference.ReferencePolicy(policy)
+    archive = pools.read(path, by)
     for sentence in archive.notes:
         common.say(f"note: {sentence}", err=True)
     try:
-        result = reference.run(
-            archive.jobs, archive.capacity, reference.ReferencePolicy(policy), scale
-        ).as_dict()
+        result = reference.run(archive.jobs, archive.capacity, by, scale).as_dict()
     except ValueError as bad:
         common.fail(f"{path}: {bad}")
     if output == "json":

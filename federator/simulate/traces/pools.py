@@ -3,11 +3,12 @@
 The unit is the GPU where clusters and jobs have some, else the core.
 """
 
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from federator.simulate.demand import Work
-from federator.simulate.reference import ReferenceJob
+from federator.simulate.reference import AT_HOME, ReferenceJob, ReferencePolicy
 from federator.simulate.traces import loading
 from federator.simulate.traces.nodes import NodeGroup
 from federator.simulate.traces.problems import TraceError
@@ -27,8 +28,9 @@ class Pools:
     """Rows that were left out or mended."""
 
 
-def read(path: Path) -> Pools:
-    """Reads a scenario folder or an SWF trace. Raises TraceError."""
+def read(path: Path, policy: ReferencePolicy) -> Pools:
+    """Reads a scenario folder or an SWF trace, for a policy that may need homes. Raises TraceError
+    with the row of a job that the policy cannot run."""
     fleet, trace = loading.fleet(path), loading.demand(path)
     gpu = any(group.gpu for group in fleet.groups) and any(work.gpu for work in trace.works)
     capacity: dict[str, int] = {}
@@ -36,22 +38,31 @@ def read(path: Path) -> Pools:
         capacity[group.cluster] = capacity.get(group.cluster, 0) + group.count * _offered(
             group, gpu=gpu
         )
-    jobs = tuple(_job(work, capacity, path.name, gpu=gpu) for work in trace.works)
+    jobs = []
+    for work, row in zip(trace.works, trace.rows, strict=True):
+        for field, why in _lacks(work, capacity, policy):
+            raise TraceError(trace.file, row, field, f"{work.id} {why}")
+        jobs.append(_job(work, gpu=gpu))
     notes = (*fleet.problems.lines(), *trace.problems.lines())
-    return Pools(jobs, capacity, "gpu" if gpu else "core", notes)
+    return Pools(tuple(jobs), capacity, "gpu" if gpu else "core", notes)
 
 
 def _offered(group: NodeGroup, *, gpu: bool) -> int:
     return group.gpu if gpu else (group.cpu_milli or 0) // 1000
 
 
-def _job(work: Work, capacity: dict[str, int], file: str, *, gpu: bool) -> ReferenceJob:
+def _lacks(
+    work: Work, clusters: Container[str], policy: ReferencePolicy
+) -> Iterator[tuple[str, str]]:
+    """(column, why) of what keeps the policy from running a job."""
     if work.runtime_s is None:
-        raise TraceError(
-            file, 0, "runtime_s", f"{work.id} runs to the end; a reference policy needs run times"
-        )
-    if work.home_cluster and work.home_cluster not in capacity:
-        message = f"{work.id} has the home {work.home_cluster!r}, which is no cluster"
-        raise TraceError(file, 0, "home_cluster", message)
+        yield "runtime_s", "runs to the end; a reference policy needs run times"
+    if work.home_cluster and work.home_cluster not in clusters:
+        yield "home_cluster", f"has the home {work.home_cluster!r}, which is no cluster"
+    if not work.home_cluster and policy in AT_HOME:
+        yield "home_cluster", f"has no home, and {policy} needs one"
+
+
+def _job(work: Work, *, gpu: bool) -> ReferenceJob:
     each = (work.gpu or 0) if gpu else -(-(work.cpu_milli or 0) // 1000)
-    return ReferenceJob(work.submit_s, work.runtime_s, work.shards * each, work.home_cluster)
+    return ReferenceJob(work.submit_s, work.runtime_s or 0, work.shards * each, work.home_cluster)

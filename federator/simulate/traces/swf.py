@@ -5,6 +5,7 @@ the header. Every processor is a shard of one core. Jobs that were cancelled bef
 are left out by definition, which is noted; they are no bad rows.
 """
 
+import operator
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -51,7 +52,7 @@ def read(path: Path, reading: Reading = AS_OURS) -> Trace:
     problems = Problems()
     file = path.name
     lines = tables.lines_of(tables.text_of(path, problems), file, problems)
-    works: list[tuple[int, Work]] = []
+    works: list[tuple[int, int, Work]] = []
     rows = cancelled = 0
     first: dict[int, int] = {}
     latest = -1
@@ -83,7 +84,7 @@ def read(path: Path, reading: Reading = AS_OURS) -> Trace:
             detail = f"{job[1]} after {latest}"
             problems.add(Problem(file, number, FIELDS[1], UNSORTED, detail, left_out=False))
         latest = job[1]
-        works.append((job[1], _work(job, reading)))
+        works.append((job[1], number, _work(job, reading)))
     problems.check(file, rows, reading.tolerated)
     if not works:
         raise TraceError(file, 0, "", "has no job that can be read")
@@ -92,11 +93,16 @@ def read(path: Path, reading: Reading = AS_OURS) -> Trace:
             file, f"{cancelled} jobs were cancelled before they started, and are left out"
         )
     problems.note(file, "each processor is a shard of one core; memory and GPUs are not recorded")
-    works.sort(key=lambda pair: pair[0])
+    works.sort(key=operator.itemgetter(0, 1))
     header = _header(lines)
     start = header.get("UnixStartTime", "0").split()[0]
     return Trace(
-        tuple(work for _, work in works), problems, rows, int(start) if start.isdigit() else 0
+        tuple(work for _, _, work in works),
+        problems,
+        rows,
+        int(start) if start.isdigit() else 0,
+        file,
+        [number for _, number, _ in works],
     )
 
 

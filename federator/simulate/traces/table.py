@@ -8,7 +8,7 @@ import csv
 import difflib
 import gzip
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,6 +18,7 @@ from federator.simulate.traces.problems import Problem, Problems, TraceError
 BYTES_MAX: Final = 2 << 30
 """Of one file, unpacked: an archive of zeros must not fill the memory."""
 BOM: Final = "\ufeff"
+NUL: Final = "\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ def read(path: Path, problems: Problems) -> Table:
     double = next((name for name in header if header.count(name) > 1), None)
     if double is not None:
         raise TraceError(file, 1, double, "two columns have this name")
-    numbers, cells = _cells(lines, len(header), file, problems)
+    numbers, cells = _cells(lines, header, file, problems)
     columns: Sequence[Sequence[str]] = (
         list(zip(*cells, strict=True)) if cells else [()] * len(header)
     )
@@ -108,9 +109,10 @@ def read(path: Path, problems: Problems) -> Table:
 
 
 def _cells(
-    lines: Sequence[str], width: int, file: str, problems: Problems
+    lines: Sequence[str], header: Sequence[str], file: str, problems: Problems
 ) -> tuple[list[int], list[list[str]]]:
     """The rows that have their cells, with their numbers."""
+    width = len(header)
     numbers: list[int] = []
     cells: list[list[str]] = []
     reader = csv.reader(lines[1:])
@@ -133,23 +135,37 @@ def _cells(
         raise TraceError(
             file, reader.line_num + 1, "", f"cannot be read as comma separated values: {trouble}"
         ) from None
-    if all(map(str.isascii, lines)):
+    if all(map(str.isascii, lines)) and not any(NUL in line for line in lines):
         return numbers, cells
-    return _decoded(numbers, cells, file, problems)
+    return _texts(numbers, cells, header, file, problems)
 
 
-def _decoded(
-    numbers: list[int], cells: list[list[str]], file: str, problems: Problems
+def _texts(
+    numbers: list[int],
+    cells: list[list[str]],
+    header: Sequence[str],
+    file: str,
+    problems: Problems,
 ) -> tuple[list[int], list[list[str]]]:
     """Without the rows that are not UTF-8 or have a NUL."""
-    bad = {at for at, row in enumerate(cells) if not _is_text(row)}
-    for at in sorted(bad):
-        problems.add(Problem(file, numbers[at], "", "is not UTF-8 text"))
+    bad: set[int] = set()
+    for at, row in enumerate(cells):
+        if "".join(row).isprintable():  # neither a NUL nor a surrogate is
+            continue
+        for name, cell in zip(header, row, strict=True):
+            kind = _not_text(cell)
+            if kind:
+                problems.add(Problem(file, numbers[at], name, kind))
+                bad.add(at)
+                break
     if not bad:
         return numbers, cells
     kept = [at for at in range(len(cells)) if at not in bad]
     return [numbers[at] for at in kept], [cells[at] for at in kept]
 
 
-def _is_text(row: Iterable[str]) -> bool:
-    return not any("\ud800" <= char <= "\udfff" for char in "".join(row))
+def _not_text(cell: str) -> str:
+    """Why a cell is no text; "" where it is."""
+    if NUL in cell:
+        return "holds a NUL character"
+    return "is not UTF-8 text" if any("\ud800" <= char <= "\udfff" for char in cell) else ""

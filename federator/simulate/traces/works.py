@@ -101,6 +101,9 @@ class Trace:
     """Rows in the file, bad ones included."""
     origin_s: int = 0
     """Epoch seconds of second 0, 0 when the file tells no date."""
+    file: str = ""
+    rows: Sequence[int] = ()
+    """The row of each work in the file."""
 
 
 def read(path: Path, reading: Reading = AS_OURS) -> Trace:
@@ -153,7 +156,8 @@ def read(path: Path, reading: Reading = AS_OURS) -> Trace:
     works = tuple(made)
     if len(order) < len(works) or order is not kept:
         works = tuple(works[at] for at in order)
-    return Trace(works, problems, table.read, origin)
+    rows_of = [table.rows[at] for at in order]
+    return Trace(works, problems, table.read, origin, table.file, rows_of)
 
 
 def _listed(models: str) -> tuple[str, ...]:

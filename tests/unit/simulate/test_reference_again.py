@@ -122,7 +122,7 @@ def test_traces_of_any_kind_come_out_as_the_definition_says(policy: ReferencePol
 def test_a_real_trace_at_capacities_that_nobody_published(
     policy: ReferencePolicy, scale: Fraction
 ) -> None:
-    found = pools.read(casetables.data("lcg-20-sites-6h"))
+    found = pools.read(casetables.data("lcg-20-sites-6h"), policy)
     jobs = found.jobs[:JOBS]
 
     made = reference.run(jobs, found.capacity, policy, scale).as_dict()
@@ -176,7 +176,7 @@ def test_a_log_of_the_archive_comes_out_as_the_definition_says(
         text = swf(seed)
         path = tmp_path / f"log-{seed}.swf"
         path.write_text(text)
-        found = pools.read(path)
+        found = pools.read(path, policy)
         jobs, capacity = parsed(text)
         for scale in SCALES:
             made = reference.run(found.jobs, found.capacity, policy, scale).as_dict()

@@ -137,8 +137,22 @@ def test_a_row_that_is_not_utf8_is_named_and_the_others_are_read(tmp_path: Path)
 
     trace = loading.demand(path, LENIENT)
 
-    assert said(trace) == ["workloads.csv: row 3: is not UTF-8 text; the row is left out"]
+    assert said(trace) == ["workloads.csv: row 3: name: is not UTF-8 text; the row is left out"]
     assert [work.id for work in trace.works] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("bad", "column"), [(row("b\0", "1"), "name"), (row("b", "1", tenant="a\0ds"), "tenant")]
+)
+def test_a_row_with_a_nul_is_named_and_the_others_are_read(
+    tmp_path: Path, bad: str, column: str
+) -> None:
+    trace = read(tmp_path, row("a"), bad, row("Zürich", "2"))
+
+    left_out = f"workloads.csv: row 3: {column}: holds a NUL character; the row is left out"
+    assert said(trace) == [left_out]
+    assert [work.id for work in trace.works] == ["a", "Zürich"]
+    assert trace.rows == [2, 4]
 
 
 def test_utf8_beyond_ascii_is_read(tmp_path: Path) -> None:
