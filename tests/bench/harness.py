@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from string import ascii_lowercase
 from typing import Any
 
 
@@ -339,13 +340,19 @@ def judge(row: Row, result: Result, speed: float) -> Judged:
 
 
 def chosen(only: str) -> tuple[Row, ...]:
-    """The rows of a list such as `S1,S4` ("" for all). Raises ValueError with the ids there are."""
+    """The rows of a list such as `S1,S4` ("" for all). What several rows tell of one benchmark goes
+    by what their ids have in common: `C3` is C3l and C3m. Raises ValueError with the ids there
+    are."""
     if not only:
         return ROWS
-    wanted = {name.strip() for name in only.split(",") if name.strip()}
-    if unknown := wanted - {row.id for row in ROWS}:
-        known = ", ".join(row.id for row in ROWS)
-        raise ValueError(f"there is no row {', '.join(sorted(unknown))}; there are {known}")
+    wanted: set[str] = set()
+    for name in (name.strip() for name in only.split(",")):
+        ids = {row.id for row in ROWS if row.id == name}
+        ids = ids or {row.id for row in ROWS if name and row.id.rstrip(ascii_lowercase) == name}
+        if name and not ids:
+            known = ", ".join(row.id for row in ROWS)
+            raise ValueError(f"there is no row {name}; there are {known}")
+        wanted |= ids
     return tuple(row for row in ROWS if row.id in wanted)
 
 

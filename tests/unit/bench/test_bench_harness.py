@@ -61,6 +61,7 @@ def test_a_row_that_broke_has_no_figure_and_says_why() -> None:
 
 def test_rows_are_chosen_by_id_in_the_order_of_the_table() -> None:
     assert [row.id for row in harness.chosen("S1, S4")] == ["S4", "S1"]
+    assert [row.id for row in harness.chosen("C3,C1")] == ["C1", "C3l", "C3m"]
     assert harness.chosen("") == harness.ROWS
     with pytest.raises(ValueError, match="S99"):
         harness.chosen("S99")
