@@ -157,6 +157,8 @@ def run(
     `seq` returns the number of the next decision. The queue and the commitments are only read.
     """
     ledger = commitments.open(snapshot)
+    if not (snapshot.quotas or queue.claims or queue.room_claims or queue.kept):
+        return _without_accounts(heads, queue, commitments, ledger, seq)
     turns = {(key := entry.ask.key): _turn(entry, key) for entry in heads}
     claims = list(queue.claims.values())
     staged = stage.run(heads, commitments, ledger, claims, pace.budgets)
@@ -174,20 +176,9 @@ def run(
             batch.decide(turn)
     room_claims = batch.take_room(queue.room_claims, others, terms, leaving)
     ledger.keep = None  # it holds the ledger: neither would end with the cycle
-    inadmissible = {
-        decided.key: waiting
-        for decided in batch.decided
-        if (waiting := _lacking(decided)) is not None
-    }
-    requeues = {
-        key: min(queue.retry_after_s(key), leaving.later.get(key, math.inf)) for key in inadmissible
-    }
-    for key in (entry.key for entry in batch.decided if entry.decision.may_run):
-        requeues[key] = min(requeues.get(key, STOPS_S), STOPS_S)
     return _cycle(
         tuple(batch.decided),
-        inadmissible,
-        requeues,
+        *_requeues(batch.decided, queue, leaving.later),
         batch.failed,
         kept.made,
         (*kept.ended(queue.kept), *_given_up(queue.room_claims, turns, room_claims)),
@@ -197,6 +188,44 @@ def run(
         room_claims,
         batch.claims(turn.sake for turn in leaving.turns),
     )
+
+
+def _without_accounts(
+    heads: Sequence[Entry],
+    queue: Queue,
+    commitments: Commitments,
+    ledger: Ledger,
+    seq: Callable[[], int],
+) -> Cycle:
+    """`run` where no account says anything and nothing is kept or claimed: nobody leaves for
+    another, and nobody has room kept. The same decisions, with less to look at."""
+    kept = Reservations((), (), commitments, ledger)
+    batch = _Batch(ledger.snapshot, commitments, ledger, kept, {}, seq)
+    turns = {(key := entry.ask.key): _turn(entry, key) for entry in heads}
+    if len(turns) == 1:
+        batch.decide(*turns.values())
+    else:
+        due = [turn.entry.charged for turn in turns.values()]
+        for ask in ordering.order(due, commitments, ledger):
+            batch.decide(turns[ask.key])
+    return _cycle(tuple(batch.decided), *_requeues(batch.decided, queue, {}), batch.failed)
+
+
+def _requeues(
+    every: Iterable[Decided], queue: Queue, later: Mapping[WorkloadKey, float]
+) -> tuple[dict[WorkloadKey, Waiting], dict[WorkloadKey, float]]:
+    """Those that lack something, and the seconds until each is retried. `later`: seconds until
+    those that wait for a moment are looked at again."""
+    inadmissible: dict[WorkloadKey, Waiting] = {}
+    requeues: dict[WorkloadKey, float] = {}
+    for decided in every:
+        key = decided.entry.ask.key
+        if (waiting := _lacking(decided)) is not None:
+            inadmissible[key] = waiting
+            requeues[key] = min(queue.retry_after_s(key), later.get(key, math.inf))
+        if decided.decision.may_run:
+            requeues[key] = min(requeues.get(key, STOPS_S), STOPS_S)
+    return inadmissible, requeues
 
 
 @dataclass(slots=True)
@@ -226,14 +255,30 @@ class _Batch:
             self.ledger.rollback(mark)
             self.failed[ask.key] = bug
             return
-        under, began_s = decision.under or ask, self.snapshot.as_of
-        after = self.commitments.counted(Commitment.of(under, decision.shares, began_s=began_s))
-        self.ledger.hold(after)
+        after = self._after(decision, decision.under or ask)
         decision = self.kept.decided(entry.ask, decision, after)
         before = self.commitments.commitment(ask.uid)
         self.decided.append(
             _decided(entry=entry, decision=decision, before=before, after=after, sake=turn.sake)
         )
+
+    def _after(self, decision: Decision, under: Ask) -> Commitment:
+        """What the workload holds after the decision, in the ledger too."""
+        began_s, given = self.snapshot.as_of, self.ledger.given(under.uid)
+        if (  # as it was charged when it was divided
+            given is not None
+            and given.holdings is decision.shares
+            and given.began_s == began_s
+            and decision.under is None
+        ):
+            after = self.commitments.counted(given)
+            if after is given:
+                return after
+        else:
+            made = Commitment.of(under, decision.shares, began_s=began_s)
+            after = self.commitments.counted(made)
+        self.ledger.hold(after)
+        return after
 
     def claims(self, winners: Iterable[WorkloadKey]) -> dict[WorkloadKey, Entry]:
         """Those for which others leave, with what they hold after this cycle."""

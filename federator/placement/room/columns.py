@@ -142,45 +142,57 @@ class Columns:
         self._forget()
         rows = cluster_nodes.counts.size
         self._widen(rows)
-        places, kinds = (
-            nodes.names_in(cluster_nodes.names, self.names),
-            nodes.places_in(cluster_nodes.makes, self.makes),
-        )
-        assert places is not None
-        assert kinds is not None
-        free, counts, named, before = (
-            self.free[:, at],
-            self.counts[at],
-            self.named[:, at],
-            int(self.used[at]),
-        )
+        before = int(self.used[at])
         if rows < before:
-            free[:, rows:before] = _NO_ROW
-            counts[rows:before] = 0
-        if len(places) == len(self.names):
-            free[:, :rows] = cluster_nodes.free
-            named[:] = 1
-            self._partly.discard(at)
-        else:
-            self._partly.add(at)
-            free[:, :rows], named[:] = 0, 0
-            if PODS not in cluster_nodes.names:
-                free[self.names.index(PODS), :rows] = UNLIMITED
-            for place, amounts in zip(places, cluster_nodes.free, strict=True):
-                free[place, :rows] = amounts
-                named[place] = 1
-        counts[:rows] = cluster_nodes.counts
+            self.free[:, at, rows:before] = _NO_ROW
+            self.counts[at, rows:before] = 0
+        self._fill(at, cluster_nodes)
         if rows:
-            self._set_kinds(at, kinds[cluster_nodes.kinds])
             self._open_end |= not cluster_nodes.bounded or PODS not in cluster_nodes.names
         self.used[at], self.most[at] = rows, cluster_nodes.most_rows
         self._least_most = min(self._least_most, cluster_nodes.most_rows)
         self.top = max(self.top, rows) if rows >= before else int(self.used.max())
 
+    def _fill(self, at: int, cluster_nodes: Nodes) -> None:
+        """Sets amounts, counts and makes of the first rows of one cluster."""
+        rows, kinds = cluster_nodes.counts.size, cluster_nodes.kinds
+        if cluster_nodes.makes is not self.makes:
+            others = nodes.places_in(cluster_nodes.makes, self.makes)
+            assert others is not None
+            kinds = others[kinds]
+        places = nodes.names_in(cluster_nodes.names, self.names)
+        assert places is not None
+        if len(places) < len(self.names):
+            self._fill_partly(at, cluster_nodes, places)
+        else:
+            self.named[:, at] = 1
+            self._partly.discard(at)
+            if cluster_nodes.block is not None:
+                self.rows[: len(places) + 2, at, :rows] = cluster_nodes.block
+            else:
+                self.free[:, at, :rows], self.counts[at, :rows] = (
+                    cluster_nodes.free,
+                    cluster_nodes.counts,
+                )
+        self._set_kinds(at, kinds)
+
+    def _fill_partly(self, at: int, cluster_nodes: Nodes, places: Sequence[int]) -> None:
+        """As `_fill`, of a cluster that does not name every resource."""
+        free, named, rows = self.free[:, at], self.named[:, at], cluster_nodes.counts.size
+        self._partly.add(at)
+        free[:, :rows], named[:] = 0, 0
+        if PODS not in cluster_nodes.names:
+            free[self.names.index(PODS), :rows] = UNLIMITED
+        for place, amounts in zip(places, cluster_nodes.free, strict=True):
+            free[place, :rows], named[place] = amounts, 1
+        self.counts[at, :rows] = cluster_nodes.counts
+
     def _set_kinds(self, at: int, kinds: Ints) -> None:
         """Sets the makes of the first rows of one cluster."""
         self.kinds[at, : kinds.size] = kinds
-        self._inverse[:, at, : kinds.size] = self.makes.inverse.take(kinds, axis=1)
+        inverse = self.makes.inverse
+        several = inverse.shape[1] > 1
+        self._inverse[:, at, : kinds.size] = inverse.take(kinds, axis=1) if several else inverse
 
     def asked(self, shape: PodShape) -> Asked:
         """What one copy takes here."""

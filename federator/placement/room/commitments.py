@@ -42,6 +42,8 @@ _Place = tuple[int, str]
 """(seq, uid) of a step."""
 _MEMO = 1 << 16
 """Clusters x policies that are remembered from one ledger to the next, about 10 MB."""
+_Names = list[str] | None
+"""As `_others` gives them."""
 _LAST = "\U0010ffff"
 """Sorts after every uid."""
 
@@ -83,6 +85,14 @@ class Commitments:
         """Who may read that room still, and some that are gone."""
         self._touched: set[str] = set()
         """Clusters where what is charged may have changed since."""
+        self._read: tuple[FleetSnapshot | None, Mapping[str, ClusterView]] = (None, {})
+        """The snapshot of the last ledger, and its clusters as they were then."""
+        self._compared: tuple[Mapping[str, ClusterView], Mapping[str, ClusterView], _Names] = (
+            {},
+            {},
+            [],
+        )
+        """Two sets of clusters, and where they differ (`_others`)."""
         self._judged: tuple[Mapping[str, ClusterView], dict[Any, Any]] = ({}, {})
         """The clusters that the last ledger read, and what it worked out of what filters judge of
         them (`ClusterView.judged`)."""
@@ -275,10 +285,26 @@ class Commitments:
     def open(self, snapshot: FleetSnapshot) -> Ledger:
         """A ledger for one cycle, above the commitments as they are now."""
         views, memo = self._judged
-        if not _alike(views, snapshot.clusters) or len(memo) * len(views) > _MEMO:
+        clusters = dict(snapshot.clusters)
+        self._read = (snapshot, clusters)
+        others = self._differing(views, clusters)
+        alike = others is not None and all(
+            views[name].judged == clusters[name].judged for name in others
+        )
+        if not alike or len(memo) * len(views) > _MEMO:
             memo = {}
-        self._judged = (dict(snapshot.clusters), memo)
+        self._judged = (clusters, memo)
         return Ledger(self, snapshot, memo)
+
+    def _differing(
+        self, before: Mapping[str, ClusterView], now: Mapping[str, ClusterView]
+    ) -> "_Names":
+        """`_others`, remembered: a cycle asks once for what filters judge, and once for room."""
+        former, latter, names = self._compared
+        if former is not before or latter is not now:
+            names = _others(before, now)
+            self._compared = (before, now, names)
+        return names
 
     def base(self, cluster: str, capacity: Capacity) -> Base:
         """The room of a cluster by this summary, computed once per summary."""
@@ -298,9 +324,11 @@ class Commitments:
         return world
 
     def _refreshed(self, snapshot: FleetSnapshot) -> World:
-        clusters = dict(snapshot.clusters)
+        last, clusters = self._read
+        clusters = clusters if last is snapshot else dict(snapshot.clusters)
         touched, self._touched = self._touched, set()
-        if self._world is not None and (others := _others(self._world[1], clusters)) is not None:
+        others = None if self._world is None else self._differing(self._world[1], clusters)
+        if self._world is not None and others is not None:
             world, before = self._world
             changed = {name for name in others if not _same_report(before[name], clusters[name])}
             changed |= touched & clusters.keys()
@@ -537,13 +565,7 @@ def _same_report(view: ClusterView, other: ClusterView) -> bool:
     return same and view.usable_permille == other.usable_permille
 
 
-def _alike(before: Mapping[str, ClusterView], now: Mapping[str, ClusterView]) -> bool:
-    """Whether both have the same clusters, equal in all that filters judge."""
-    others = _others(before, now)
-    return others is not None and all(before[name].judged == now[name].judged for name in others)
-
-
-def _others(before: Mapping[str, ClusterView], now: Mapping[str, ClusterView]) -> list[str] | None:
+def _others(before: Mapping[str, ClusterView], now: Mapping[str, ClusterView]) -> _Names:
     """The names under which another object stands now; None when the names are others."""
     if before.keys() != now.keys():
         return None

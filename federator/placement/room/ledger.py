@@ -243,6 +243,10 @@ class Ledger:
         """What the workload holds, as far as this batch has decided."""
         return self._commitments[uid] if uid in self._commitments else self.below.commitment(uid)
 
+    def given(self, uid: str) -> Commitment | None:
+        """What this batch has given the workload; None when it has not decided on it."""
+        return self._commitments.get(uid)
+
     def usage(self, project: str, tier: Tier) -> Resources:
         self._recount(everything=project not in self._named)
         return self.below.usage(project, tier) + self._usage.get((project, tier), ZERO)

@@ -115,6 +115,7 @@ class Nodes:
     __slots__ = (
         "_heights",
         "_with_room",
+        "block",
         "bounded",
         "counts",
         "free",
@@ -134,6 +135,7 @@ class Nodes:
         makes: Makes,
         most_rows: int,
         bounded: bool = False,
+        block: binding.Ints | None = None,
     ) -> None:
         self.names, self.counts, self.free, self.kinds = names, counts, free, kinds
         self.makes = makes
@@ -142,6 +144,8 @@ class Nodes:
         self.bounded = bounded
         """It is known that no amount is negative, and that no node takes more pods than
         MOST_PER_NODE."""
+        self.block = block
+        """[R + 2, r]: free amounts, counts and kinds in one array, where they are in one."""
         self._heights: dict[str, binding.Ints] = {}
         self._with_room: dict[str, int] = {}
 

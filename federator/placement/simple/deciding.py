@@ -60,8 +60,8 @@ def decide(
     chosen, copies = given
     clusters = [like.names[at] for at in chosen]
     ranges = ((0, total - 1),) if shards else ()
-    shares = _shares(clusters, copies, ranges, mark, seq)
-    ledger.commit_at(Commitment.of(ask, shares), chosen, copies)
+    shares = tuple(_shares(clusters, copies, ranges, mark, seq))
+    ledger.commit_at(Commitment.of(ask, shares, began_s=snapshot.as_of), chosen, copies)
     reason, why = Reason.CHOSEN, ""
     if total < wanted:
         reason, why = admission.reason, admission.message
@@ -71,7 +71,7 @@ def decide(
         key=ask.key,
         uid=ask.uid,
         wanted=wanted,
-        shares=tuple(shares),
+        shares=shares,
         shortfall=wanted - total,
         reason=reason,
         message=verdicts.sentence(ask, wanted, total, why, {}),

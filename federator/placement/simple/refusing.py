@@ -83,7 +83,7 @@ def decide(  # noqa: PLR0917 what `deciding` knows by then
     policy = ask.policy
     wanted, whole = ask.count, policy.require_all
     placed, reason, why = shortage
-    ledger.commit_at(Commitment.of(ask, ()), [], [])
+    ledger.commit_at(Commitment.of(ask, (), began_s=snapshot.as_of), [], [])
     said = _refused(
         ask, like, rooms, verdicts.quick_outcome(wanted, wanted, reason, why, whole), by_name
     )

@@ -61,6 +61,9 @@ class Given:
     _noticed: dict[WorkloadKey, tuple[str, Noticed]] = field(default_factory=dict)
     """Who will leave -> its uid, and what it was told."""
 
+    def __len__(self) -> int:
+        return len(self._noticed)
+
     def of(self, key: WorkloadKey, uid: str) -> Noticed | None:
         """What it was told that still stands."""
         if not self._noticed:

@@ -54,7 +54,11 @@ class Asks:
             work.tier,
             work.shards,
             work.priority,
-            self._shapes.of(work),
+            # what makes the shape, which would cost more to hash
+            work.cpu_milli,
+            work.memory_mib,
+            work.gpu,
+            work.gpu_models,
         )
         like = self._like.get(alike)
         if like is None:

@@ -20,7 +20,7 @@ def happen(world: World, event: Event) -> int:
         case EventKind.LOST:
             harmed = _empty(world, event.cluster)
             world.drains.since_s.pop(event.cluster, None)
-            world.fleet.members.pop(event.cluster, None)
+            world.fleet.lose(event.cluster)
         case EventKind.DRAINED:
             if event.cluster in world.fleet.members:
                 world.fleet.members[event.cluster].change(draining=True)

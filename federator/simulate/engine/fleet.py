@@ -21,9 +21,10 @@ class Fleet:
         """Every cluster as it is when it is empty, lost ones too."""
         self.members: dict[str, Member] = {}
         self._views: dict[str, ClusterView] = {}
-        """What the members last reported."""
+        """What the members last reported. It is made anew, never changed: who has read it keeps it.
+        """
         self._changed: set[str] = set()
-        """Members that may report something else now."""
+        """Members that may report something else now, and clusters that are gone."""
         self.prices = dict(prices)
         """Cluster -> price of one of its nodes for an hour."""
         self.cost = 0.0
@@ -51,14 +52,24 @@ class Fleet:
     def _member(self, view: ClusterView) -> Member:
         return Member(view, self._shapes, functools.partial(self._changed.add, view.name))
 
-    def views(self, seq: int) -> dict[str, ClusterView]:
-        """All members as they report themselves now."""
-        if self._views.keys() != self.members.keys():
-            self._views = {name: member.report(seq) for name, member in self.members.items()}
-        for name in self._changed & self.members.keys():
-            self._views[name] = self.members[name].report(seq)
-        self._changed.clear()
-        return self._views.copy()
+    def lose(self, name: str) -> None:
+        """The cluster is gone, if it was there."""
+        if self.members.pop(name, None) is not None:
+            self._changed.add(name)
+
+    def views(self, seq: int) -> Mapping[str, ClusterView]:
+        """All members as they report themselves now; the same object as before where nothing has
+        changed."""
+        if self._changed:
+            views, members = self._views, self.members
+            if all(map(views.__contains__, self._changed)) and len(views) == len(members):
+                self._views = views.copy()
+                for name in self._changed:
+                    self._views[name] = members[name].report(seq)
+            else:  # clusters have come or gone
+                self._views = {name: member.report(seq) for name, member in members.items()}
+            self._changed.clear()
+        return self._views
 
     def pay(self, now_s: int) -> None:
         """Adds what the nodes cost since the last time. To be called before prices or clusters

@@ -6,6 +6,7 @@ in a cluster, and the report shows it.
 """
 
 import bisect
+import functools
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -65,7 +66,6 @@ class Member:
         """`changed` is called when its report is not what it was."""
         self._view, self._facts = view, _facts(view)
         self._tell = changed
-        self._shapes = shapes
         rows = view.capacity.rows if view.capacity is not None else ()
         self._packs = view.capacity.packs if view.capacity is not None else False
         self._makes = [replace(row, count=1, free=row.allocatable) for row in rows]
@@ -115,6 +115,7 @@ class Member:
         self._gangs: dict[int, Sequence[tuple[PodShape, Bound]]] = {}
         """Number of a gang -> where its pods are."""
         self._last_gang = 0
+        self._copies = _Copies(self, shapes)
         self._tell()
 
     @staticmethod
@@ -265,10 +266,11 @@ class Member:
     def report(self, includes_seq: int) -> ClusterView:
         """The cluster as it reports itself now; every decision so far is in it."""
         if self._reported is None:
-            present = {row: len(nodes_there) for row, nodes_there in self._rows.items()}
-            nodes_left = self._summary.nodes(present, self._in_order())
-            rows = Columned(nodes_left, lambda: self._summary.rows(present))
-            capacity = _capacity(rows, _Copies(self, self._shapes), includes_seq, packs=self._packs)
+            every = self._in_order()
+            counts = [len(self._rows[row]) for row in every]
+            nodes_left = self._summary.nodes(every, counts)
+            rows = Columned(nodes_left, functools.partial(self._summary.rows, every, counts))
+            capacity = _capacity(rows, self._copies, includes_seq, packs=self._packs)
             self._reported = _seen(**self._facts, capacity=capacity)
         return self._reported
 
@@ -414,10 +416,9 @@ class _Summary:
         )
         return (self._size[make], left, self._other[make])
 
-    def nodes(self, rows: Mapping[_Row, int], every: Sequence[_Row]) -> Nodes:
-        """The rows as room; `every` is their order."""
+    def nodes(self, every: Sequence[_Row], counts: list[int]) -> Nodes:
+        """The rows as room, in this order; so many nodes are of each."""
         free = [[amounts[place] for _, amounts in every] for place in self._places]
-        counts = [rows[row] for row in every]
         kinds = [self._kind[make] for make, _ in every]
         if self._endless and PODS in self._names:
             pods = free[self._names.index(PODS)]
@@ -433,12 +434,13 @@ class _Summary:
             columns[-1],
             makes=self._makes,
             most_rows=len(every) + nodes.MAX_ROWS_KEPT,
+            block=columns,
         )
 
-    def rows(self, rows: Mapping[_Row, int]) -> tuple[NodeRow, ...]:
+    def rows(self, every: Sequence[_Row], counts: Sequence[int]) -> tuple[NodeRow, ...]:
         return tuple(
             _row(self._made[make], self._all, free, count)
-            for (make, free), count in sorted(rows.items())
+            for (make, free), count in sorted(zip(every, counts, strict=True))
         )
 
 

@@ -42,6 +42,7 @@ HEADS_MAX: Final = 256
 """Works of one cycle at most: the hub's default `batch_size`."""
 TOGETHER_MAX: Final = 4
 """Where some that wait were left out, so many are decided on in one cycle; more in turn."""
+_NEVER: Final = 1 << 62
 _Step = tuple[int, float, Work, Scaling]
 """(second, cycle of the recording, service, what it asks for)."""
 PROGRESS_EVERY: Final = 256
@@ -130,19 +131,20 @@ class _Simulation:
 
     def _next(self, changed: int) -> int | None:
         """The next instant at which something happens; None when nothing is left."""
-        works, changes = self.inputs.works, self.inputs.events
-        times = [at_s for at_s in (self.world.drains.next_s, self.world.back_s) if at_s is not None]
-        if self._ends:
-            times.append(self._ends[0][0])
-        if self._due:
-            times.append(self._due[0][0])
+        works, changes, world = self.inputs.works, self.inputs.events, self.world
+        nearest = self._ends[0][0] if self._ends else _NEVER
         if self._submitted < len(works):
-            times.append(works[self._submitted].submit_s)
-        if self._scaled < len(self._steps):
-            times.append(self._steps[self._scaled][0])
+            nearest = min(nearest, works[self._submitted].submit_s)
         if changed < len(changes):
-            times.append(changes[changed].at_s)
-        return min(times, default=None)
+            nearest = min(nearest, changes[changed].at_s)
+        if self._scaled < len(self._steps):
+            nearest = min(nearest, self._steps[self._scaled][0])
+        if self._due:
+            nearest = min(nearest, self._due[0][0])
+        for at_s in (world.drains.next_s, world.back_s):
+            if at_s is not None:
+                nearest = min(nearest, at_s)
+        return nearest if nearest < _NEVER else None
 
     def _noticed(self, now_s: int) -> Iterator[WorkloadKey]:
         """The works for which others leave now."""
@@ -285,7 +287,8 @@ class _Simulation:
         world.inadmissible.settle(
             made.keys, made.inadmissible, made.kept, made.claims, made.room_claims
         )
-        self._notices.settle(made.settled, made.notices)
+        if made.notices or len(self._notices):
+            self._notices.settle(made.settled, made.notices)
         for at_s, key in {(int(notice.noticed.due_s), notice.by) for notice in made.notices}:
             if self._due_of.get(key) != at_s:
                 self._due_of[key] = at_s
@@ -298,12 +301,29 @@ class _Simulation:
         """The decision is in force, and the members have what it gives at once. Returns what that
         may help.
         """
-        world, running, decision = self.world, self.world.live[decided.key], decided.decision
-        world.commitments.assume(decided.after)
-        shares = {share.cluster: share for share in decision.shares}
-        given = {name: share.slots for name, share in shares.items()}
+        world, decision, key = self.world, decided.decision, decided.entry.ask.key
+        running = world.live[key]
+        world.commit(decided.after)
         if running.work.recorded is not None:
             self.recording.placed(running, decision.shares, world.now_s)
+        hints: list[Hint] = []
+        if running.bound or decided.sake != key:
+            hints = self._shrink(decided, running)
+        for share in decision.shares:
+            name = share.cluster
+            lacking = share.slots - running.copies(name)
+            if lacking > 0:
+                shape = running.shape_in(share)
+                running.enter(name, world.fleet.members[name].bind(shape, lacking), world.now_s)
+        running.decided(decision, world.now_s)
+        world.decided(running)
+        self._start(running)
+        return hints
+
+    def _shrink(self, decided: Decided, running: Running) -> list[Hint]:
+        """Copies that a decision gives no more are gone at once. Returns what that may help."""
+        world = self.world
+        given = {share.cluster: share.slots for share in decided.decision.shares}
         made_way = decided.sake != decided.key
         if made_way:
             running.make_way(world.now_s)
@@ -317,16 +337,7 @@ class _Simulation:
             hints.append(Hint(HintKind.ROOM, name))
             if name not in given:
                 world.commitments.release(name, running.ask.uid)
-        for name, copies in given.items():
-            lacking = copies - running.copies(name)
-            if lacking > 0:
-                shape = running.shape_in(shares[name])
-                running.enter(name, world.fleet.members[name].bind(shape, lacking), world.now_s)
-            world.commitments.confirm(name, running.ask.uid, world.seq)
-        world.report({*given, *(hint.cluster for hint in hints)})
-        running.decided(decision, world.now_s)
-        world.decided(running)
-        self._start(running)
+        world.report({hint.cluster for hint in hints})
         return hints
 
     def _start(self, running: Running) -> None:

@@ -51,6 +51,8 @@ class World:
         self.quotas: tuple[QuotaAccount, ...] = inputs.quotas
         self._accounts = _Accounts(self.commitments, self.quotas)
         self.asks = self._asks()
+        self._last = FleetSnapshot(-1.0, {})
+        """The last that was made."""
         self._held: FleetSnapshot | None = None
         self._late: set[str] = set()
         """Clusters whose report is held back."""
@@ -68,9 +70,10 @@ class World:
         """The fleet as its members report it now, or reported it when reports were held."""
         if self._held is not None:
             return self._held
-        return FleetSnapshot(
-            float(self.now_s), self.fleet.views(self.seq), self.quotas, self.levels
-        )
+        last, views = self._last, self.fleet.views(self.seq)
+        if last.clusters is not views or last.as_of != self.now_s or last.quotas is not self.quotas:
+            last = self._last = FleetSnapshot(float(self.now_s), views, self.quotas, self.levels)
+        return last
 
     @property
     def is_held(self) -> bool:
@@ -92,6 +95,17 @@ class World:
         self._late = set()
         hints, self._unheard = self._unheard, []
         self.requeue(hints)
+
+    def commit(self, after: Commitment) -> None:
+        """A decision is in force: the members have its slices at once, and have reported them
+        unless reports are held."""
+        if self._held is None:
+            self.commitments.record(after)
+            return
+        self.commitments.assume(after)
+        for holding in after.holdings:
+            self.commitments.confirm(holding.cluster, after.uid, self.seq)
+            self._late.add(holding.cluster)
 
     def report(self, clusters: Iterable[str]) -> None:
         """These clusters have reported every decision so far, unless reports are held."""
