@@ -157,7 +157,8 @@ def run(
     `seq` returns the number of the next decision. The queue and the commitments are only read.
     """
     ledger = commitments.open(snapshot)
-    if not (snapshot.quotas or queue.claims or queue.room_claims or queue.kept):
+    spoken = snapshot.quotas or queue.claims or queue.room_claims or queue.kept
+    if not (spoken or setaside.buffers(ledger)):
         return _without_accounts(heads, queue, commitments, ledger, seq)
     turns = {(key := entry.ask.key): _turn(entry, key) for entry in heads}
     claims = list(queue.claims.values())
@@ -197,8 +198,9 @@ def _without_accounts(
     ledger: Ledger,
     seq: Callable[[], int],
 ) -> Cycle:
-    """`run` where no account says anything and nothing is kept or claimed: nobody leaves for
-    another, and nobody has room kept. The same decisions, with less to look at."""
+    """`run` where no account says anything, no cluster has a failover buffer and nothing is kept or
+    claimed: nobody leaves for another, and nobody has room kept. The same decisions, with less to
+    look at."""
     kept = Reservations((), (), commitments, ledger)
     batch = _Batch(ledger.snapshot, commitments, ledger, kept, {}, seq)
     turns = {(key := entry.ask.key): _turn(entry, key) for entry in heads}
@@ -343,7 +345,7 @@ class _Batch:
             stranded = stranded if entry.turn is None else min(stranded, entry.turn)
         if rooms.of(entry.ask, self.ledger.tree) is not TakesRoom.NEVER:
             return lacks + stranded, frozenset()
-        lent = setaside.buffers(self.snapshot)
+        lent = setaside.buffers(self.ledger)
         if not lent:
             return 0, lent
         return stranded + (lacks if entry.displaced else 0), lent

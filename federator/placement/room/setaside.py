@@ -17,15 +17,20 @@ from collections.abc import Mapping
 import numpy as np
 
 from federator.model.ask import Ask, PodShape, Tier
-from federator.model.fleet import ClusterView, FleetSnapshot
+from federator.model.fleet import ClusterView
 from federator.model.resources import PODS, Resources
 from federator.placement.room.binding import Ints
 from federator.placement.room.ledger import Ledger
 
 
-def buffers(snapshot: FleetSnapshot) -> frozenset[str]:
+def buffers(ledger: Ledger) -> frozenset[str]:
     """The clusters that keep room for what leaves others, and are not being emptied themselves."""
-    return frozenset(name for name, view in snapshot.clusters.items() if _keeps(view))
+    names: frozenset[str] | None = ledger.memo.get("buffers")
+    if names is None:
+        clusters = ledger.snapshot.clusters
+        names = frozenset(name for name, view in clusters.items() if _keeps(view))
+        ledger.memo["buffers"] = names
+    return names
 
 
 def _keeps(view: ClusterView) -> bool:
@@ -37,7 +42,7 @@ def from_ask(ask: Ask, ledger: Ledger) -> dict[str, Resources]:
     if ask.tier is Tier.PREEMPTIBLE:
         return {}
     kept: dict[str, Resources] = {}
-    for name in sorted(buffers(ledger.snapshot)):
+    for name in sorted(buffers(ledger)):
         permille = ledger.snapshot.clusters[name].buffer_permille
         buffer = ledger.allocatable(name).scaled(permille)
         if free := (buffer - ledger.below.preemptible(name)).at_least_zero():

@@ -112,7 +112,7 @@ class Reservations:
         self._buffer: Mapping[str, Resources] = {}
         self._buffers: Mapping[str, Resources] | None = None
         """What failover buffers keep, of those who may not have it."""
-        self._buffered = bool(setaside.buffers(ledger.snapshot))
+        self._buffered = bool(setaside.buffers(ledger))
         self._tree: Tree | None = None
         self.waiting: tuple[Ask, ...] = ()
         """Those that are not due, and wait in the order among those that are."""
