@@ -45,6 +45,8 @@ class Apply:
     body: Mapping[str, Any]
     subresource: str = ""
     force: bool = True
+    resource_version: str = ""
+    """Only while the object has this version; at any with ""."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,9 +91,9 @@ class Applier:
                 return await self.client.patch(
                     step.ref, _conditioned(step), subresource=step.subresource
                 )
-            case Apply(ref, body, subresource, force):
+            case Apply(ref, _, subresource, force):
                 return await self.client.patch(
-                    ref, body, kind="apply", subresource=subresource, force=force
+                    ref, _conditioned(step), kind="apply", subresource=subresource, force=force
                 )
             case Delete(ref, uid, propagation, version):
                 return await self.client.delete(
@@ -105,10 +105,12 @@ class Applier:
                 assert_never(step)
 
 
-def _conditioned(step: Patch) -> Mapping[str, Any]:
+def _conditioned(step: Patch | Apply) -> Mapping[str, Any]:
     """The patch with its preconditions, which an API server reads out of the metadata that the
     patch sets."""
-    conditions = {"uid": step.uid, "resourceVersion": step.resource_version}
+    conditions = {"resourceVersion": step.resource_version}
+    if isinstance(step, Patch):
+        conditions["uid"] = step.uid
     given = {name: value for name, value in conditions.items() if value}
     if not given:
         return step.body

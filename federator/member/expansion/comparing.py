@@ -319,7 +319,7 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, plan_so_far:
     if (changes := NATIVES[key[0]].changes) is not None:
         step = _partial_step(body, row, changes, behind=fulfilled is not None)
     elif fulfilled is not None or scene.verdicts.surely_differs(row, want):
-        step = Apply(native_ref(key), body, force=True)
+        step = _applied(body, row)
     elif row.document is None:
         # it was as it should be, and has been removed since: the event is on its way
         plan_so_far.unseen.append(key)
@@ -387,7 +387,15 @@ def _step(body: Mapping[str, Any], row: NativeRow, document: bytes, *, first: bo
     live = msgspec.json.decode(document)
     if diffs.covers(live, _comparable(body)) and not _leftover(row, live, body, first=first):
         return None
-    return Apply(native_ref(row.key), body, force=True)
+    return _applied(body, row)
+
+
+def _applied(body: Mapping[str, Any], row: NativeRow) -> Apply:
+    """Where it says a number of copies that an autoscaler chooses, only while nobody has changed
+    the object since: the number is from what we have heard of it."""
+    says = bounds_of(raw.mapping(body, "metadata", "annotations")) is not None
+    heard = row.resource_version if says and "replicas" in body["spec"] else ""
+    return Apply(native_ref(row.key), body, force=True, resource_version=heard)
 
 
 def _leftover(row: NativeRow, live: Any, body: Mapping[str, Any], *, first: bool) -> bool:

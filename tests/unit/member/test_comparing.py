@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from federator.kinds import labels
 from federator.member.cache import rows
 from federator.member.cache.rows import NativeRow
 from federator.member.expansion import comparing
 from federator.member.expansion.comparing import Plan, Scene, Verdicts
-from federator.member.options import MemberOptions
+from federator.member.options import FIELD_MANAGER, MemberOptions
 from federator.model import names
 from federator.model.steps import Apply, Delete, Patch
 
@@ -90,6 +91,24 @@ def test_drift_is_repaired_with_force() -> None:
     step = planned([body], [drifted]).work[0].step
     assert isinstance(step, Apply)
     assert step.force
+
+
+@pytest.mark.parametrize(("ours", "version"), [(True, "7"), (False, "")])
+def test_a_count_that_an_autoscaler_may_have_changed_is_written_by_version(
+    ours: bool, version: str
+) -> None:
+    """Until we hear that it chose one, the count is our own, and is written with the rest."""
+    bounds = {"annotations": {labels.AUTOSCALED_ANNOTATION: "2-9"}}
+    fields = {"f:spec": {"f:replicas": {}} if ours else {"f:selector": {}}}
+    entry = {"manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": fields}
+    there = native("Deployment", "web", {"replicas": 4}, **bounds, managedFields=[entry])
+    body = native("Deployment", "web", {"replicas": 2, "minReadySeconds": 5}, **bounds)
+
+    step = planned([body], [live(there)]).work[0].step
+
+    assert isinstance(step, Apply)
+    assert step.body["spec"].get("replicas") == (4 if ours else None)
+    assert step.resource_version == version
 
 
 def test_once_compared_an_unchanged_object_needs_no_bytes_and_no_second_look() -> None:
