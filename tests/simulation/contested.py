@@ -33,12 +33,26 @@ SERVED: Final = "10 a guarantee comes back"
 WINDOW_S: Final = 60.0
 """For so long it may not be held against a hub what it could not have heard."""
 SAID_S: Final = 10.0
+CYCLE_S: Final = 3.0
+"""The decisions of one cycle are written within this."""
 ROLLS_BACK_S: Final = 45.0
 """Beyond its time-out, until a gang that is half there has given back what it has; a process may be
 frozen for some of that."""
 WITHIN: Final = "InClusterQueue"
 TAKES: Final = "takes what it lacks"
 FULL: Final = frozenset({"QuotaExceeded", "ExceedsMaxQuota", "Preempted"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Doubt:
+    """An account had less than its guarantee after somebody left it for another account's."""
+
+    at_s: float
+    project: str
+    tier: str
+    enough: int
+    """What it has to come to at the least."""
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +74,7 @@ class Contested:
         self._any = world.parameters.contest
         self._fell_s: dict[tuple[str, str], float] = {}
         """(project, tier) -> when it last gave up something by itself."""
+        self._doubts: list[_Doubt] = []
         self._takings: collections.deque[_Taking] = collections.deque()
         self._words: dict[str, list[tuple[float, str]]] = {}
         self._half_s: dict[tuple[str, str], float] = {}
@@ -71,7 +86,7 @@ class Contested:
             return []
         if step.kind == "Pod" and step.cluster != "host":
             self._look_at(step, now_s)
-        found = [*self._half_there(now_s), *self._unsaid(now_s)]
+        found = [*self._half_there(now_s), *self._unsaid(now_s), *self._taken(step, now_s)]
         if is_decision(step) and raw.text(step.obj, "metadata", "namespace") == NAMESPACE:
             found += self._decided(step, now_s)
         return found
@@ -105,7 +120,7 @@ class Contested:
             yield f"{WHOLE}: {facts.key} keeps {facts.shares}"
         yield from self._priorities(step, facts)
         if gone.project != facts.terms.project:
-            yield from self._guarantee(step, facts, before, now_s)
+            self._doubt(step, facts, before, now_s)
         leader = self._world.leader()
         life = self._world.lives[leader].name if leader else ""
         self._takings.append(_Taking(now_s, str(gone.by), life))
@@ -129,9 +144,7 @@ class Contested:
                     return obj
         return None
 
-    def _guarantee(
-        self, step: Step, facts: DecisionFacts, before: DecisionFacts, now_s: float
-    ) -> Iterator[str]:
+    def _doubt(self, step: Step, facts: DecisionFacts, before: DecisionFacts, now_s: float) -> None:
         """What it leaves its account is what is guaranteed, but for a part of the last that went."""
         project, tier = facts.terms.project, facts.terms.tier
         fell_s = self._fell_s.get((project, str(tier)), -math.inf)
@@ -143,7 +156,19 @@ class Contested:
         unit = charge(step, before, "cpu") if whole else facts.terms.shape.requests["cpu"]
         left = charge(step, facts, "cpu") + self._used(step, project, str(tier), but=facts.uid)
         if left <= promised - unit:
-            yield f"{TAKEN}: {facts.key} left, and {project} has {left} of {promised} in {tier}"
+            text = f"{TAKEN}: {facts.key} left, and {project} has {left} of {promised} in {tier}"
+            enough = promised - unit + 1
+            self._doubts.append(_Doubt(now_s, project, str(tier), enough, text))
+
+    def _taken(self, step: Step, now_s: float) -> Iterator[str]:
+        """Guarantees that were taken: in the same cycle the account may have got something else, of
+        which the decision is written after those of who left."""
+        for doubt in [*self._doubts]:
+            if self._used(step, doubt.project, doubt.tier) >= doubt.enough:
+                self._doubts.remove(doubt)
+            elif now_s - doubt.at_s > CYCLE_S:
+                self._doubts.remove(doubt)
+                yield doubt.text
 
     def _promised(self, step: Step, project: str, tier: str) -> int:
         accounts = promises.Accounts(step.all_of("FederatedQuota"))
