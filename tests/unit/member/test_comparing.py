@@ -98,8 +98,8 @@ def test_a_count_that_an_autoscaler_may_have_changed_is_written_by_version(
     ours: bool, version: str
 ) -> None:
     """Until we hear that it chose one, the count is our own, and is written with the rest."""
-    bounds = {"annotations": {labels.AUTOSCALED_ANNOTATION: "2-9"}}
-    fields = {"f:spec": {"f:replicas": {}} if ours else {"f:selector": {}}}
+    bounds: dict[str, Any] = {"annotations": {labels.AUTOSCALED_ANNOTATION: "2-9"}}
+    fields: dict[str, Any] = {"f:spec": {"f:replicas": {}} if ours else {"f:selector": {}}}
     entry = {"manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": fields}
     there = native("Deployment", "web", {"replicas": 4}, **bounds, managedFields=[entry])
     body = native("Deployment", "web", {"replicas": 2, "minReadySeconds": 5}, **bounds)
