@@ -370,6 +370,7 @@ def to_spec(
     ask = decision.under or ask
     unit = _unit(decision, ask)
     counts = [share.count for share in decision.shares]
+    generations, violations = decision.quota_generations, decision.violations
     spec: dict[str, Any] = {
         "workload": {"kind": decision.key.kind, "name": decision.key.name, "uid": decision.uid},
         "seq": decision.seq,
@@ -381,7 +382,7 @@ def to_spec(
         "reason": str(decision.reason),
         "message": plaintext.clipped(decision.message),
         "shares": _shares_fields(decision.shares, unit),
-        "given": [_given_fields(share, unit) for share in given],
+        "given": [_given_fields(share, unit) for share in given] if given else [],
         "policy": _policy_ref(
             decision.policy_name,
             decision.policy_generation,
@@ -390,10 +391,12 @@ def to_spec(
             decision.policy_origin,
             decision.required,
         ).copy(),
-        "quotaGenerations": dict(sorted(decision.quota_generations.items())),
+        "quotaGenerations": dict(sorted(generations.items())) if generations else {},
         "asOf": _moment(decision.as_of),
         "inputsHash": decision.inputs_hash,
-        "violations": [plaintext.clipped(sentence) for sentence in decision.violations[:16]],
+        "violations": [plaintext.clipped(sentence) for sentence in violations[:16]]
+        if violations
+        else [],
         "verdicts": verdicttext.summarise(decision.verdicts),
         "causes": [plaintext.clipped(cause) for cause in causes[-MAX_CAUSES:]],
     }
@@ -469,10 +472,17 @@ def _unit(decision: Decision, ask: Ask | None) -> Unit:
 
 
 def _charge_fields(ask: Ask, content: bytes) -> dict[str, Any]:
-    shape = capacityfields.from_shape(ask.shape)
-    fields: dict[str, Any] = {"project": ask.project, "tier": str(ask.tier), "shape": shape}
-    fields |= {"generation": ask.generation, "priority": ask.priority, "count": max(ask.slots, 0)}
-    return fields | ({"content": content.hex()} if content else {})
+    fields: dict[str, Any] = {
+        "project": ask.project,
+        "tier": str(ask.tier),
+        "shape": capacityfields.from_shape(ask.shape),
+        "generation": ask.generation,
+        "priority": ask.priority,
+        "count": max(ask.slots, 0),
+    }
+    if content:
+        fields["content"] = content.hex()
+    return fields
 
 
 def _shares_fields(shares: Sequence[Share], unit: Unit) -> list[dict[str, Any]]:

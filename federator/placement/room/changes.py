@@ -64,7 +64,8 @@ class Changes:
 
     def __init__(self, resources: int, position: int = 0) -> None:
         self._resources = resources
-        self._columns: tuple[Ints, Ints] | None = None
+        self._columns: Ints | None = None
+        """[1 + 2R + 2, n]: clusters, free amounts before and after, counts of nodes, makes."""
         self._size = 0
         self.position = position
         """Changes so far, and interruptions."""
@@ -78,20 +79,19 @@ class Changes:
     def add(self, at: Ints, before: Ints, after: Ints) -> None:
         """`before` and `after` are rows as in `columns`, [R + 4, n]; what counts of nodes and makes
         is what they say after."""
-        count, resources = at.size, self._resources
-        if self._columns is None:
-            named = np.zeros((3, KEPT), dtype=np.int64)
-            self._columns = named, np.zeros((self._resources, 2, KEPT), dtype=np.int64)
+        count, resources, columns = at.size, self._resources, self._columns
+        if columns is None:
+            columns = self._columns = np.zeros((2 * resources + 3, KEPT), dtype=np.int64)
         if self._size + count > KEPT:
             self._halve()
         if self._size + count > KEPT:
             self.interrupt()
             return
-        named, free = self._columns
-        here = slice(self._size, self._size + count)
-        named[0, here], named[1:, here] = at, after[resources : resources + 2]
-        free[:, 0, here], free[:, 1, here] = before[:resources], after[:resources]
-        self._size += count
+        end = self._size + count
+        columns[0, self._size : end] = at
+        columns[1 : resources + 1, self._size : end] = before[:resources]
+        columns[resources + 1 :, self._size : end] = after[: resources + 2]
+        self._size = end
         self.position += count
 
     def _halve(self) -> None:
@@ -100,8 +100,7 @@ class Changes:
         gone = self._size // 2
         self._size -= gone
         self.start += gone
-        for column in self._columns:
-            column[..., : self._size] = column[..., gone : gone + self._size].copy()
+        self._columns[:, : self._size] = self._columns[:, gone : gone + self._size].copy()
 
     def interrupt(self) -> None:
         """What was counted up to now cannot be brought up to date."""
@@ -109,8 +108,9 @@ class Changes:
         self.start, self._size = self.position, 0
 
     def since(self, position: int) -> tuple[Ints, Ints, Ints, Ints]:
-        """(at, nodes, kinds, free) of the changes from a position on, at the earliest `start`."""
+        """(at, nodes, kinds, free) of the changes from a position on, at the earliest `start`; free
+        amounts are [R, 2, n]."""
         assert self._columns is not None
-        named, free = self._columns
-        here = slice(position - self.start, self._size)
-        return named[0, here], named[1, here], named[2, here], free[:, :, here]
+        here, resources = self._columns[:, position - self.start : self._size], self._resources
+        free = here[1:-2].reshape(2, resources, here.shape[1]).swapaxes(0, 1)
+        return here[0], here[-2], here[-1], free

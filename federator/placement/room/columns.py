@@ -7,7 +7,6 @@ Amounts are integers below 2^62. A charge is made in place and can be taken back
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -15,13 +14,12 @@ from numpy.typing import NDArray
 
 from federator.model.ask import PodShape
 from federator.model.kubernetes import taints
-from federator.model.quickly import quickly
 from federator.model.resources import PODS, UNLIMITED
 from federator.placement.room import binding, manybinding, nodes
 from federator.placement.room.binding import Floats, Ints
 from federator.placement.room.changes import Changes, Charge, Single, charge, single
 from federator.placement.room.manybinding import Parts
-from federator.placement.room.nodes import MOST_PER_NODE, Asked, Nodes
+from federator.placement.room.nodes import MOST_PER_NODE, Asked, Counted, Nodes
 
 Bools = NDArray[np.bool_]
 _SPARE: Final = 8
@@ -36,18 +34,6 @@ _ASKED: Final = 4096
 """Shapes of which is kept what they ask for."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Counted:
-    """The heights of one shape in all clusters as they are now."""
-
-    asked: Asked
-    heights: Ints
-    """[C, S]"""
-
-
-_counted = quickly(_Counted)
-
-
 class Columns:
     """`free[r, c, s]` is the free amount of resource `names[r]` on each of the `counts[c, s]` nodes
     of row s in cluster c; `kinds[c, s]` is the index of the row's make. Cluster c has `used[c]`
@@ -58,6 +44,7 @@ class Columns:
         "_asked",
         "_counted",
         "_flat",
+        "_flat_inverse",
         "_inverse",
         "_last",
         "_least_most",
@@ -104,7 +91,7 @@ class Columns:
         """By the identity of the shape, which is kept so that it stays its own."""
         self._last: tuple[PodShape, Asked] | None = None
         """The last answer of `asked`."""
-        self._counted: _Counted | None = None
+        self._counted: Counted | None = None
         self.changes = Changes(len(self.names)) if clusters >= _FOLLOWED else None
         for at, cluster_nodes in enumerate(every):
             self.put(at, cluster_nodes)
@@ -115,6 +102,7 @@ class Columns:
         self.free, self.counts, self.kinds = rows[:resources], rows[resources], rows[resources + 1]
         self._inverse: Floats = rows[resources + 2 :].view(np.float64)
         """[i, c, s]: 1 / allocatable of amount i of `binding.SCORED`."""
+        self._flat_inverse: Floats = self._flat[resources + 2 :].view(np.float64)
 
     def copy(self) -> "Columns":
         made = Columns.__new__(Columns)
@@ -239,16 +227,20 @@ class Columns:
         top, counted = self.top, self._counted
         if counted is not None and counted.asked is asked and isinstance(here, slice):
             return counted.heights
-        heights = self._fitting(asked, shape, self.free[:, here, :top])
+        if self.changes is None and isinstance(here, slice):
+            free, kinds = self._flat, self._flat[len(self.names) + 1]
+        else:
+            free, kinds = self.free[:, here, :top], self.kinds[here, :top]
+        heights = self._fitting(asked, shape, free)
         if heights is None:
             return np.zeros((self.used[here].size, top), dtype=np.int64)
         if self.makes.tainted:
-            self._keep_off(shape, heights, self.kinds[here, :top])
-        return heights
+            self._keep_off(shape, heights, kinds)
+        return heights if heights.ndim > 1 else heights.reshape(self.counts.shape)
 
     def _fitting(self, asked: Asked, shape: PodShape, free: Ints) -> Ints | None:
-        """Copies that fit per node by its free amounts, [R, ...]; None where some resource is not
-        there at all."""
+        """Copies that fit per node by its free amounts, [R or more, ...]; None where some resource
+        is not there at all."""
         if asked.needs is None:
             return None
         heights: Ints | None = None
@@ -307,7 +299,7 @@ class Columns:
         heights = self._heights(asked, shape, here)
         fit: Ints = np.vecdot(heights, self.counts[here, : heights.shape[1]])
         if isinstance(here, slice):
-            self._counted = _counted(asked, heights)
+            self._counted = nodes.counted(asked, heights)
         return np.minimum(fit, UNLIMITED, out=fit) if self._open_end else fit
 
     def charge(
@@ -354,31 +346,31 @@ class Columns:
         fit = sure if self.makes.tainted else None
         resources = len(self.names)
         while True:
-            bound = manybinding.one_each(*self._scored(asked, at), grown, self.counts, fit)
+            bound = manybinding.one_each(self._scored(asked, at), at, grown, self.counts, fit)
             if bound is None:
                 return None
-            here: Ints = np.array(bound.whole + bound.split)
+            here, part = bound
             before = self._flat.take(here, axis=1)
-            after = before.copy()
+            after = before if self.changes is None else before.copy()
             left = after[:resources]
             left -= asked.need
             if fit is not None or left.item(left.argmin()) >= 0:
                 break
             fit = sure
-        return self._take_one_each(here, before, after, bound.part, asked.need)
+        return self._take_one_each(here, before, after, part, asked.need)
 
-    def _scored(self, asked: Asked, at: Ints) -> tuple[Floats, Sequence[int], list[int]]:
-        """(scores of rows with one copy on each node, the line in it of each cluster, the
-        clusters)."""
-        free, inverse = self.free[asked.scored_rows], self._inverse
-        clusters: list[int] = at.tolist()
-        lines: Sequence[int] = clusters
-        if 2 * at.size <= self.used.size:  # looking at all of them would copy nothing
-            free, inverse = free.take(at, axis=1), inverse.take(at, axis=1)
-            lines = range(at.size)
-        left = free[asked.scored_at, :, : self.top] - asked.scored_need
-        cpu, memory = left * inverse[:, :, : self.top]
-        return np.add(cpu, memory, out=cpu), lines, clusters
+    def _scored(self, asked: Asked, at: Ints) -> Floats:
+        """The scores of rows with one copy on each node: of all clusters, or of those `at`."""
+        if 2 * at.size > self.used.size:  # looking at all of them copies nothing
+            free, inverse = self._flat[asked.scored_rows], self._flat_inverse
+            left = free[asked.scored_at] - asked.scored_need[:, :, 0]
+        else:
+            free = self.free[asked.scored_rows].take(at, axis=1)
+            inverse = self._inverse.take(at, axis=1)[:, :, : self.top]
+            left = free[asked.scored_at, :, : self.top] - asked.scored_need
+        cpu, memory = left * inverse
+        scores: Floats = np.add(cpu, memory, out=cpu)
+        return scores if scores.ndim > 1 else scores.reshape(self.counts.shape)
 
     def _take_one_each(
         self, here: Ints, before: Ints, after: Ints, part: list[int], need: Ints
@@ -386,10 +378,12 @@ class Columns:
         """Writes rows `here` as they are `after` one copy on each node; of the last ones only some
         nodes get one (`part`), which are rows of their own then."""
         count, width = here.size - len(part), self.counts.shape[1]
-        whole, split = here[:count], here[count:]
+        if not part and self.changes is None:
+            self._flat[:, here] = after
+            return single(width, here, here[:0], part, need, ())
+        whole, split, at = here[:count], here[count:], here // width
         if count:
             self._flat[:, whole] = after[:, :count]
-        at = here // width
         if part:
             after[len(self.names), count:] = part
             self._append(at[count:], split, after[:, count:])

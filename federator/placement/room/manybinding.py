@@ -1,13 +1,13 @@
 """`binding` for many clusters at once, in columns: c clusters, S rows of equal nodes for each."""
 
-from collections.abc import Callable, Iterable
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from federator.model.quickly import quickly
 from federator.placement.room import binding
 from federator.placement.room.binding import Floats, Ints
 
@@ -26,19 +26,6 @@ class Parts:
     row: Ints
     part: Ints
     copies: Ints
-
-
-@dataclass(frozen=True, slots=True)
-class OneEach:
-    """Rows whose nodes all get one copy, and rows of which only `part` of the nodes do. They are
-    counted over all clusters."""
-
-    whole: list[int]
-    split: list[int]
-    part: list[int]
-
-
-_one_each = quickly(OneEach)
 
 
 def spread(
@@ -126,52 +113,61 @@ def packed(  # noqa: PLR0917 the columns of one step
     return tuple(parts)
 
 
-def one_each(  # noqa: PLR0917 the columns of one step
+def one_each(
     scores: Floats,
-    lines: Iterable[int],
-    clusters: list[int],
+    at: Ints,
     copies: list[int],
     counts: Ints,
     fit: Callable[[int, int], int] | None,
-) -> OneEach | None:
+) -> tuple[Ints, list[int]] | None:
     """As `spread` where no cluster gets more copies than it has nodes for: one for each node of its
     best rows. None where some cluster gets more.
 
-    `scores[lines[i]]`: of the rows of `clusters[i]` with one copy on each node; they are changed.
+    `scores`: of the rows of clusters `at`, or of all, with one copy on each node; they are changed.
     `fit(cluster, row)`: how many copies fit on a node; None where all rows are taken to have room.
+    Returns the rows, counted over all clusters, and on how many nodes of the last ones; all nodes
+    of those before get a copy.
     """
-    best, width, nodes_of = scores.argmax(axis=1).tolist(), counts.shape[1], counts.item
+    best, width = scores.argmax(axis=1), counts.shape[1]
+    every = best.size > at.size
+    first = at * width + (best.take(at) if every else best)
+    there: list[int] = counts.ravel().take(first).tolist()
+    if fit is None and all(map(operator.lt, copies, there)):
+        return first, copies
     whole: list[int] = []
     split: list[int] = []
     part: list[int] = []
-    for line, cluster, wanted in zip(lines, clusters, copies, strict=True):
-        row, left = best[line], wanted
+    nodes_of, lines = counts.item, range(at.size)
+    for line, here, nodes, wanted in zip(lines, first.tolist(), there, copies, strict=True):
+        if wanted < nodes and fit is None:
+            split.append(here)
+            part.append(wanted)
+            continue
+        cluster, row = divmod(here, width)
+        start, left, has, scored = here - row, wanted, nodes, scores[cluster if every else line]
         if fit is not None and fit(cluster, row) <= 0:
-            row = behind(row, scores[line], fit, cluster)
-            if row < 0:
+            if (row := behind(row, scored, fit, cluster)) < 0:
                 return None
-        there = nodes_of(cluster, row)
-        if left >= there:
-            scored, first = scores[line], cluster * width
-            while left >= there:
-                whole.append(first + row)
-                left -= there
-                if not left:
-                    break
+            has = nodes_of(cluster, row)
+        while left > has:
+            whole.append(start + row)
+            left -= has
+            scored[row] = CLOSED
+            row = scored.argmax().item()
+            if fit is not None and fit(cluster, row) <= 0:
                 row = behind(row, scored, fit, cluster)
-                if row < 0:
-                    return None
-                there = nodes_of(cluster, row)
-            else:
-                split.append(first + row)
-                part.append(left)
+            if row < 0 or scored.item(row) == CLOSED:
+                return None
+            has = nodes_of(cluster, row)
+        if left == has:
+            whole.append(start + row)
         else:
-            split.append(cluster * width + row)
+            split.append(start + row)
             part.append(left)
-    return _one_each(whole, split, part)
+    return np.array(whole + split), part
 
 
-def behind(row: int, scores: Floats, fit: Callable[[int, int], int] | None, cluster: int) -> int:
+def behind(row: int, scores: Floats, fit: Callable[[int, int], int], cluster: int) -> int:
     """The best row of a cluster on which a copy fits, but for this one, which is closed in
     `scores`; negative when there is none."""
     while True:
@@ -179,5 +175,5 @@ def behind(row: int, scores: Floats, fit: Callable[[int, int], int] | None, clus
         row = scores.argmax().item()
         if scores.item(row) == CLOSED:
             return _NO_ROW
-        if fit is None or fit(cluster, row) > 0:
+        if fit(cluster, row) > 0:
             return row

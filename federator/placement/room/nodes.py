@@ -17,6 +17,7 @@ from federator.model.ask import PodShape
 from federator.model.fleet import NodeRow
 from federator.model.kubernetes import taints
 from federator.model.kubernetes.taints import Taint
+from federator.model.quickly import quickly
 from federator.model.resources import PODS, UNLIMITED, Resources
 from federator.placement.room import binding
 
@@ -416,6 +417,18 @@ class Asked:
             if score > top:
                 first, top = row, score
         return first
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The heights of one shape in all clusters as they are now."""
+
+    asked: Asked
+    heights: binding.Ints
+    """[C, S]"""
+
+
+counted = quickly(Counted)
 
 
 @lru_cache(maxsize=1 << 14)

@@ -172,7 +172,17 @@ class World:
         """[C]: how many more copies fit in each cluster; 0 for a cluster without a report to rely
         on, PENDING where only the member can count the shape and has not reported it. Not to be
         changed."""
-        return self._remembered(self._rooms, shape, self._count, followed=self._plainly(shape))
+        asked = self.nodes.asked(shape)
+        followed = self._headroom is None and not self._counting and asked.plain
+        kept = self._rooms.get(asked.id)
+        if followed and kept is not None and self.nodes.changes is None:
+            if self._clock == kept[1]:
+                return kept[0]
+            if self._clock - kept[1] >= self._stamps.size:  # nearly all have changed since
+                counted = self.nodes.copies(shape, _ALL)
+                self._rooms[asked.id] = (counted, self._clock, 0)
+                return counted
+        return self._remembered(self._rooms, shape, self._count, followed=followed)
 
     def _remembered(
         self,
@@ -197,8 +207,6 @@ class World:
             updated = self.nodes.updated(counted, shape, position) if followed else None
             if updated is not None:
                 counted = updated
-            elif followed and self._clock - clock >= self._stamps.size:
-                counted = count(shape, key, _ALL)  # of nearly all, if as many were charged
             else:
                 (stale,) = (self._stamps > clock).nonzero()
                 if stale.size == self._stamps.size or (

@@ -42,7 +42,10 @@ class Rule:
     """The domains that open clusters make without copies, each with 0."""
 
     def keeps(self, chosen: list[int], copies: list[int]) -> bool:
-        """Whether so many copies in the chosen clusters break nothing."""
+        """Whether so many copies in the chosen clusters break nothing; each has some."""
+        if self.rule.max_skew <= 0:  # then only how many domains are used counts
+            used = len({self.domains[at] for at in chosen})
+            return used >= self.rule.min_domains or used >= sum(copies)
         totals = dict(self.empty)
         for at, given in zip(chosen, copies, strict=True):
             domain = self.domains[at]

@@ -62,7 +62,7 @@ def divided(
             break
     if missing:
         return None
-    if len(like.levels) > 1 or 0 in copies:
+    if 0 in copies or len(like.levels) > 1:
         given = sorted((at, each) for at, each in zip(chosen, copies, strict=True) if each)
         chosen, copies = [at for at, _ in given], [each for _, each in given]
     if not all(rule.keeps(chosen, copies) for rule in like.rules):
@@ -79,7 +79,7 @@ def _few(like: Class, room: list[int], order: "_Order") -> _Level:
     """With lists: of few clusters."""
     most = like.most
     weigh = room if like.field.weights is None else like.field.weights.tolist()
-    full = 0 in room or 0 in weigh or min(room, default=0) < 0
+    full = min(room, default=0) <= 0 or (weigh is not room and 0 in weigh)
 
     def level(which: int, count: int) -> tuple[list[int], list[int], list[int]]:
         here = list(like.members[which])
@@ -87,7 +87,7 @@ def _few(like: Class, room: list[int], order: "_Order") -> _Level:
             here = [at for at in here if room[at] > 0 and weigh[at] > 0]
         if len(here) > count:
             here = _heaviest(here, weigh, count, order)
-        caps = list(map(room.__getitem__, here))
+        caps = room if len(here) == len(room) else list(map(room.__getitem__, here))
         weights = caps if weigh is room else list(map(weigh.__getitem__, here))
         if most < UNLIMITED:
             caps = [cap if cap < most else most for cap in caps]
