@@ -16,7 +16,7 @@ from federator.model import seq as seqs
 from federator.model import shards
 from federator.model.ask import Ask, Unit
 from federator.model.decision import Decision, Share
-from federator.model.fleet import Commitment, FleetSnapshot, Holding, TakesRoom, copies_of
+from federator.model.fleet import Commitment, FleetSnapshot, TakesRoom, copies_of
 from federator.model.names import WorkloadKey
 from federator.model.quickly import quickly
 from federator.model.shards import Ranges
@@ -165,7 +165,7 @@ def run(
     staged = stage.run(heads, commitments, ledger, claims, pace.budgets)
     terms = preempting.Terms(ledger.tree, snapshot.as_of, pace)
     leaving = preempting.turns(staged, turns, commitments, others, terms)
-    ledger.rulings = staged.rulings
+    ledger.rulings, ledger.held_back = staged.rulings, staged.held_back
     kept = Reservations(queue.for_room(), turns.keys(), commitments, ledger, queue.room_claims)
     batch = _Batch(snapshot, commitments, ledger, kept, staged.clusters, seq)
     due = [turn.entry.charged for turn in turns.values()]
@@ -187,7 +187,7 @@ def run(
         frozenset(leaving.unsure),
         leaving.counted,
         room_claims,
-        batch.claims(turn.sake for turn in leaving.turns),
+        preempting.claims(batch.decided, leaving, queue.claims, snapshot.as_of),
     )
 
 
@@ -282,17 +282,6 @@ class _Batch:
         self.ledger.hold(after)
         return after
 
-    def claims(self, winners: Iterable[WorkloadKey]) -> dict[WorkloadKey, Entry]:
-        """Those for which others leave, with what they hold after this cycle."""
-        keys = frozenset(winners)
-        return {
-            made.key: replace(
-                made.entry, standing=replace(made.entry.standing, held=_holdings(made.after))
-            )
-            for made in self.decided
-            if made.key in keys
-        }
-
     def take_room(
         self, before: Claims, others: preempting.Find, terms: Terms, leaving: Leaving
     ) -> dict[WorkloadKey, RoomClaim]:
@@ -366,13 +355,6 @@ def _given_up(before: Claims, due: Container[WorkloadKey], now: Claims) -> Itera
     for key, claim in before.items():
         if key in due and key not in now:
             yield from claim.copies
-
-
-def _holdings(after: Commitment) -> tuple[Holding, ...]:
-    return tuple(
-        Holding(given.cluster, given.count, given.slots, given.seq, given.ranges)
-        for given in after.holdings
-    )
 
 
 def _lacking(decided: Decided) -> Waiting | None:

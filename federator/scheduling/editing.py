@@ -9,13 +9,14 @@ before it. Pure.
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 
 from federator.model.ask import Admitted, Ask, Unit
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import FleetSnapshot, Holding, copies_of, remaining
 from federator.model.quickly import quickly
-from federator.model.resources import PODS, Resources
+from federator.model.resources import PODS, ZERO, Resources
 from federator.model.shards import Ranges
 from federator.placement import engine, exclusive, inputs, ordinals
 from federator.placement.quota import quota
@@ -24,6 +25,7 @@ from federator.placement.room.ledger import PENDING, Ledger
 from federator.placement.selection import candidates, leaving
 
 FORMER: Final = "what was admitted before"
+NOTHING_FREED: Final[Mapping[str, Resources]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,15 @@ class Judged:
 
 
 _judged = quickly(Judged)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """An edit of copies that run in these clusters."""
+
+    edit: Edit
+    mine: Mapping[str, int]
+    """Cluster -> copies there."""
 
 
 def decide(
@@ -108,23 +119,41 @@ def judge(
     """Whether an edit of running copies is admitted. `per_cluster` as in `engine.decide`."""
     if admitted is None or not held or ask.suspended:
         return _judged(ask)
-    mine = {holding.cluster: copies_of(remaining(holding, finished)) for holding in held}
-    mine = {cluster: copies for cluster, copies in mine.items() if copies > 0}
-    if not mine:
+    proposed = propose(
+        ask, admitted, held, ledger.snapshot, finished=finished, per_cluster=per_cluster
+    )
+    if proposed is None:
         return Judged(ask)
-    before = _before(ask, admitted, ledger.snapshot)
-    kept = _kept(ask, mine, per_cluster)
-    if kept <= 0:
-        return Judged(ask)
-    wish = _with_begun(ask, before)
-    edit = Edit(wish, before, kept, sum(mine.values()))
+    edit = proposed.edit
     if ask.generation != admitted.generation:
         refused = ledger.edit(edit)
         if refused is not None:
-            return Judged(before, refused.reason, refused.message)
-        if shortage := _shortage(edit, mine, ledger):
-            return Judged(before, Reason.INSUFFICIENT_CAPACITY, shortage)
-    return Judged(wish)
+            return Judged(edit.before, refused.reason, refused.message)
+        if lacks := shortage(proposed, ledger):
+            return Judged(edit.before, Reason.INSUFFICIENT_CAPACITY, lacks)
+    return Judged(edit.ask)
+
+
+def propose(
+    ask: Ask,
+    admitted: Admitted,
+    held: Sequence[Holding],
+    snapshot: FleetSnapshot,
+    *,
+    finished: Ranges = (),
+    per_cluster: int = 0,
+) -> Proposed | None:
+    """What becomes of running copies when they are what the ask says now; None when none runs, or
+    none goes on. Arguments as in `judge`."""
+    mine = {holding.cluster: copies_of(remaining(holding, finished)) for holding in held}
+    mine = {cluster: copies for cluster, copies in mine.items() if copies > 0}
+    if not mine:
+        return None
+    before = _before(ask, admitted, snapshot)
+    kept = _kept(ask, mine, per_cluster)
+    if kept <= 0:
+        return None
+    return Proposed(Edit(_with_begun(ask, before), before, kept, sum(mine.values())), mine)
 
 
 def _with_begun(ask: Ask, before: Ask) -> Ask:
@@ -162,26 +191,28 @@ def _kept(ask: Ask, mine: Mapping[str, int], per_cluster: int) -> int:
     return sum(mine.values()) if per_cluster and ask.count else min(sum(mine.values()), ask.slots)
 
 
-def _shortage(edit: Edit, mine: Mapping[str, int], ledger: Ledger) -> str:
+def shortage(
+    proposed: Proposed, ledger: Ledger, freed: Mapping[str, Resources] = NOTHING_FREED
+) -> str:
     """Why running copies have no room with their new requests, as a sentence; "" when they may.
-    Their present copies free their room. How copies lie on nodes is known only to schedulers, so
-    only the impossible is refused, not what might fail."""
+    Their present copies free their room, and others `freed`, by cluster. How copies lie on nodes is
+    known only to schedulers, so only the impossible is refused, not what might fail."""
+    edit, mine = proposed.edit, proposed.mine
     ask, before = edit.ask, edit.before
     if ask.shape.requests.within(before.shape.requests):
         return ""
     fit = 0
     for cluster, copies in sorted(mine.items()):
-        shortage = _in_place(
-            cluster, copies, ask.shape.requests, before.shape.requests * copies, ledger
-        )
-        fit += copies if shortage is None else shortage
+        room = before.shape.requests * copies + freed.get(cluster, ZERO)
+        fitting = _in_place(cluster, copies, ask.shape.requests, room, ledger)
+        fit += copies if fitting is None else fitting
     for cluster, place in candidates.places(ask, ledger.snapshot, ledger).items():
         if cluster in mine or place.refusal is not None:
             continue
-        room = ledger.room(cluster, ask.shape)
-        if room == PENDING:
+        elsewhere = ledger.room(cluster, ask.shape)
+        if elsewhere == PENDING:
             return ""
-        fit += room
+        fit += elsewhere
     if fit >= edit.kept:
         return ""
     grown = {

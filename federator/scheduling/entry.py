@@ -107,6 +107,8 @@ class Entry:
     """It has lost copies with their cluster and has not got back as many."""
     turn: int | None = None
     """So many copies may leave clusters that are being emptied now; None for all."""
+    claims_until_s: float = 0.0
+    """Until when it has a claim to what others left for it, in epoch seconds."""
     native: bool = False
     """The host would run it itself, so members must not run it too."""
 

@@ -318,13 +318,13 @@ def refuse_edit(
         if admission is None and before.project not in _sharing(tree, account):
             admission = _by_concurrency(account, edit.kept, 0, tree, placed)
         if admission is not None:
-            return replace(admission, message=f"{_wish(edit)}, and {admission.message}")
+            return replace(admission, message=f"{wish(edit)}, and {admission.message}")
         if name in tree.charged(ask.project) and (over := _over(edit, name, uses, own)):
             return Admission(0, Reason.QUOTA_EXCEEDED, over)
     return None
 
 
-def _wish(edit: Edit) -> str:
+def wish(edit: Edit) -> str:
     """The changes of the edit that an account charges or bounds, in a few words."""
     ask, before = edit.ask, edit.before
     parts = [f"{edit.kept} running copies of {amounts(ask.shape.requests)}"]

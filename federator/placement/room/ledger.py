@@ -114,6 +114,8 @@ class Ledger:
         self.rulings: Mapping[str, quota.Admission] = {}
         """uid -> the most that it may get in this cycle, by what was decided before on who gets
         quota."""
+        self.held_back: Mapping[str, quota.Admission] = {}
+        """uid -> why its edit is not admitted in this cycle, by the same decisions."""
         self.keep: Callable[[PodShape, Ints], Ints] | None = None
         """What of the rooms for a shape is left when something is kept for others; None where
         nothing is."""
@@ -281,7 +283,12 @@ class Ledger:
     def edit(self, edit: quota.Edit) -> quota.Admission | None:
         """Why quota does not admit an edit of running copies; None when it does."""
         own = self.commitment(edit.ask.uid)
-        return quota.refuse_edit(edit, self.uses, own=own, placed=self._placed_beside(own))
+        refused = quota.refuse_edit(edit, self.uses, own=own, placed=self._placed_beside(own))
+        ruling = self.held_back.get(edit.ask.uid)
+        if ruling is None or (refused is not None and refused.reason is not ruling.reason):
+            return refused
+        said = refused.message if refused is not None else quota.wish(edit)
+        return replace(ruling, message=f"{said}; {ruling.message}" if ruling.message else said)
 
     @property
     def uses(self) -> Uses:

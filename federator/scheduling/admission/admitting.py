@@ -122,6 +122,11 @@ class Round:
         self, winner: Winner, held: Mapping[str, Sequence[Holder]]
     ) -> tuple[Victim, ...] | None:
         account, root = self._rules(winner.node)
+        if winner.spares:
+            held = {
+                node: [holder for holder in there if holder.workload != winner.spares]
+                for node, there in held.items()
+            }
         if self.fair:
             strategies = root.strategies or DEFAULT_STRATEGIES
             return fairness.victims(winner, self.usage, held, account.preemption, strategies)
@@ -129,7 +134,7 @@ class Round:
 
     def _beyond_budgets(self, want: Want, winner: Winner) -> tuple[Victim, ...]:
         """Who would leave if nobody had a disruption budget. One that begins with several copies or
-        not at all has no use for some at first: for it they leave."""
+        not at all, as an edit does, has no use for some at first: for it they leave."""
         if not self.spared:
             return ()
         every = {
@@ -137,7 +142,7 @@ class Round:
             for node in dict.fromkeys((*self.held, *self.spared))
         }
         chosen = self._among(winner, every) or ()
-        if want.least > 1 or not chosen:
+        if want.least > 1 or want.edit_of or not chosen:
             return chosen
         self.slowed.add(want.node)
         return ()
@@ -188,9 +193,15 @@ class Round:
         if assignment.mode in (Mode.FREE, Mode.NEVER):
             return assignment, ()
         winner = Winner(
-            want.node, want.priority, want.created_s, assignment.needs, assignment.short
+            want.node,
+            want.priority,
+            want.created_s,
+            assignment.needs,
+            assignment.short,
+            want.edit_of,
         )
-        return assignment, self._victims(winner) or self._beyond_budgets(want, winner)
+        leave = self._victims(winner) or self._beyond_budgets(want, winner)
+        return assignment, leave if want.helped(leave) else ()
 
     def _next(self, nominees: Sequence[_Nominee]) -> _Nominee:
         if claiming := [
@@ -246,7 +257,7 @@ class Round:
         if assignment.mode is Mode.NEVER:
             return Verdict(Outcome.WAITS, assignment)
         if assignment.mode is not Mode.FREE and not chosen:
-            if not self._comes_back(want.node):
+            if not want.edit_of and not self._comes_back(want.node):
                 self.usage.add(want.node, self._reserved(nominee))
             return Verdict(Outcome.WAITS, assignment)
         if any(victim.holder.uid in self.leaving for victim in chosen):

@@ -20,6 +20,11 @@ Victims = Callable[[Winner], tuple[Victim, ...] | None]
 """Who would have to leave for it."""
 
 
+def always(_: tuple[Victim, ...]) -> bool:
+    """Whoever leaves is of use."""
+    return True
+
+
 class Mode(IntEnum):
     """How the quota could be had; more is better."""
 
@@ -48,6 +53,11 @@ class Want:
     """Fewer copies are of no use."""
     allowed: Callable[[str], bool]
     """Whether its policy leaves it a cluster in this domain."""
+    edit_of: str = ""
+    """The uid of the running workload that asks for so much more, of which nothing leaves for it;
+    "" for copies that it does not have."""
+    helped: Callable[[tuple[Victim, ...]], bool] = always
+    """Whether it can begin when these have left: of no use to it, they do not leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +177,12 @@ class _Search:
             return Mode.NEVER, height
         leaving = self.victims(
             Winner(
-                want.node, want.priority, want.created_s, {subject: amount}, frozenset({subject})
+                want.node,
+                want.priority,
+                want.created_s,
+                {subject: amount},
+                frozenset({subject}),
+                want.edit_of,
             )
         )
         if not leaving:

@@ -57,6 +57,11 @@ class Holder:
     spared: bool = False
     """By that budget they do not leave now: only for a winner for which nothing less is enough."""
 
+    @property
+    def workload(self) -> str:
+        """The uid of its workload: parts of one that leave apart are holders of their own."""
+        return self.uid.partition(" ")[0]
+
 
 @dataclass(frozen=True, slots=True)
 class Victim:
@@ -78,6 +83,8 @@ class Winner:
     """All that it still lacks."""
     short: frozenset[str]
     """The cells of which too little is free."""
+    spares: str = ""
+    """The uid of a workload of which nothing leaves for it; "" for none."""
 
 
 DEFAULT_STRATEGIES: Final = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")

@@ -11,7 +11,7 @@ from typing import Final
 
 from federator.model.ask import Ask, Unit
 from federator.model.decision import TAKES, Decision, Preempted, Reason
-from federator.model.fleet import copies_of, remaining
+from federator.model.fleet import Holding, copies_of, remaining
 from federator.model.names import WorkloadKey
 from federator.placement.quota.quota import BY_QUOTA
 from federator.placement.quota.tree import Tree
@@ -20,6 +20,8 @@ from federator.scheduling.admission import notice
 from federator.scheduling.admission.notice import Notice, Pace
 from federator.scheduling.admission.stage import Leaves, Staged
 from federator.scheduling.entry import Entry
+from federator.scheduling.waiting.room_claims import WAITS_S
+from federator.scheduling.write_order import Decided
 
 BUSY: Final = "one of those that would leave is being decided on, or leaves for another"
 MOMENT_S: Final = 1.0
@@ -146,9 +148,40 @@ def together(every: Iterable[Leaves]) -> dict[str, Leaves]:
 
 def _wait(winner: str, staged: Staged, when: str) -> None:
     """Tells a winner for which nobody leaves in this cycle when they will."""
-    if winner in staged.rulings:
-        message = f"{staged.rulings[winner].message}, {when}"
-        staged.rulings[winner] = replace(staged.rulings[winner], message=message)
+    for said in (staged.rulings, staged.held_back):
+        if winner in said:
+            said[winner] = replace(said[winner], message=f"{said[winner].message}, {when}")
+
+
+def claims(
+    decided: Iterable[Decided],
+    leaving: Leaving,
+    before: Mapping[WorkloadKey, Entry],
+    now_s: float,
+) -> dict[WorkloadKey, Entry]:
+    """Those that were decided and for which others leave, with what they hold after this cycle; and
+    edits for which they left lately, while the room of these is not seen free. `before`: the claims
+    so far."""
+    winners = {turn.sake for turn in leaving.turns}
+    made: dict[WorkloadKey, Entry] = {}
+    for winner in decided:
+        claim = before.get(winner.key)
+        until_s = claim.claims_until_s if claim is not None else 0.0
+        if winner.key in winners:
+            until_s = now_s + WAITS_S
+        elif until_s <= now_s or not _lacks_room_to_grow(winner.decision):
+            continue
+        held = tuple(
+            Holding(given.cluster, given.count, given.slots, given.seq, given.ranges)
+            for given in winner.after.holdings
+        )
+        standing = replace(winner.entry.standing, held=held)
+        made[winner.key] = replace(winner.entry, standing=standing, claims_until_s=until_s)
+    return made
+
+
+def _lacks_room_to_grow(decision: Decision) -> bool:
+    return bool(decision.held_back) and decision.reason is Reason.INSUFFICIENT_CAPACITY
 
 
 def _unsafe(entry: Entry) -> bool:

@@ -4,7 +4,7 @@ Only trees of accounts that say anything of order, domains or preemption are jud
 (`managed`); of the others each decision takes what is left when it is made (`quota.admit`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -20,12 +20,13 @@ from federator.placement.quota.tree import Tree
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import PENDING, Ledger
 from federator.placement.selection import candidates
-from federator.scheduling.admission import budgets, domains
+from federator.scheduling.admission import budgets, domains, edits
 from federator.scheduling.admission.admitting import Outcome, Round, Verdict, age
 from federator.scheduling.admission.budgets import NO_BUDGETS, Budgets
 from federator.scheduling.admission.domains import Mode, Want
 from federator.scheduling.admission.holders import Holder, Victim, Winner
 from federator.scheduling.admission.tree_usage import leaf
+from federator.scheduling.editing import Proposed
 from federator.scheduling.entry import Entry
 
 
@@ -48,6 +49,8 @@ class Staged:
 
     rulings: dict[str, Admission] = field(default_factory=dict)
     """uid -> the most that it may get now."""
+    held_back: dict[str, Admission] = field(default_factory=dict)
+    """uid -> why an edit of what runs is not admitted now."""
     clusters: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """uid -> the clusters of its domains; those that are not named here may be anywhere."""
     leaving: list[Leaves] = field(default_factory=list)
@@ -85,14 +88,20 @@ def run(
         return staged
     tree = ledger.tree
     judged: dict[tuple[str, Tier], dict[str, Entry]] = {}
+    edited: dict[str, Proposed] = {}
     due = {entry.ask.uid for entry in entries}
     beside = [entry for entry in claims if entry.ask.uid not in due]
     claiming = frozenset(entry.ask.uid for entry in claims)
     for entry in (*entries, *beside):
         charged = tree.charged(entry.ask.project)
-        if len(charged) != 1 or not _growing(entry):
+        if len(charged) != 1 or not _may_grow(entry):
             continue
         root = tree.path(charged[0])[-1]
+        if _is_edit(entry):
+            asked = edits.proposed(entry, ledger) if managed(tree, root) else None
+            if asked is None or _domains(tree, root):
+                continue
+            edited[entry.ask.uid] = asked
         if not tree.free(entry.ask.project, entry.key.namespace) and quota.refusal(
             entry.ask, tree.accounts.values()
         ):
@@ -100,7 +109,7 @@ def run(
         if managed(tree, root):
             judged.setdefault((root, entry.ask.tier), {})[entry.ask.uid] = entry
     for (root, tier), heads in sorted(judged.items()):
-        contest = _Tree(root, tier, heads, commitments, ledger, spare=spare)
+        contest = _Tree(root, tier, heads, commitments, ledger, spare=spare, edited=edited)
         contest.round.claiming = claiming
         contest.run(staged)
     others = {entry.ask.uid for entry in beside}
@@ -108,18 +117,21 @@ def run(
     return staged
 
 
-def _growing(entry: Entry) -> bool:
-    """Whether it asks for copies that it does not have. Edits that ask for more of what runs are
-    judged for themselves (`editing`)."""
-    ask, standing = entry.ask, entry.standing
+def _may_grow(entry: Entry) -> bool:
+    """Whether it may ask for more than it has."""
+    ask = entry.ask
     if entry.refused is not None or entry.native or ask.suspended or ask.shape.every_node:
         return False
-    admitted = standing.admitted
-    if standing.ended:
-        return False
-    if standing.held and admitted is not None and admitted.generation != ask.generation:
-        return False
-    return not DIVIDERS[ask.policy.division.strategy].everywhere
+    everywhere = DIVIDERS[ask.policy.division.strategy].everywhere
+    return not entry.standing.ended and not everywhere
+
+
+def _is_edit(entry: Entry) -> bool:
+    """Whether what runs of it was admitted as something else. Until its edit is, it gets no copies
+    beyond these."""
+    admitted = entry.standing.admitted
+    edited = admitted is not None and admitted.generation != entry.ask.generation
+    return edited and bool(entry.standing.held)
 
 
 class _Tree:
@@ -134,8 +146,10 @@ class _Tree:
         ledger: Ledger,
         *,
         spare: Budgets,
+        edited: Mapping[str, Proposed],
     ) -> None:
         self.tree, self.root, self.tier, self.spare = ledger.tree, root, tier, spare
+        self.edited = edited
         self.ledger, self.heads = ledger, heads
         self.domains = _domains(self.tree, root)
         self.within = {
@@ -168,7 +182,8 @@ class _Tree:
         growing = [
             (uid, want)
             for uid, want in wants
-            if want is not None and not self._lacks_only_room(self.heads[uid], want)
+            if want is not None
+            and (uid in self.edited or not self._lacks_only_room(self.heads[uid], want))
         ]
         for uid, want in sorted(growing, key=lambda pair: self._place(*pair)):
             queues.setdefault(want.node, []).append((uid, want))
@@ -180,7 +195,8 @@ class _Tree:
                 if (rest := self._rest(uid, heads[uid], verdict)) is not None:
                     queues[node].insert(0, (uid, rest))
                 account = self.tree.accounts[self.round.usage.account[node]]
-                if account.strict and verdict.outcome is not Outcome.ADMITTED:
+                waits = verdict.outcome is not Outcome.ADMITTED and uid not in self.edited
+                if account.strict and waits:
                     for other, want in queues[node]:
                         self._wait(other, want, _behind(account, self.heads[uid].ask), staged)
                     queues[node] = []
@@ -206,6 +222,9 @@ class _Tree:
         """What an entry lacks; None when nothing, or when its account is not of this tree."""
         ask = entry.ask
         node = self.round.usage.leaf(ask.project)
+        if ask.uid in self.edited:
+            edit = self.edited[ask.uid]
+            return edits.want(edit, node, self.commitments, self.ledger) if node else None
         held = self._held(entry)
         most = min(ask.slots, ask.count) if ask.unit is Unit.SHARDS else ask.count
         copies = most - held
@@ -343,14 +362,20 @@ class _Tree:
             staged.clusters[uid] = tuple(sorted(inside))
         if verdict.outcome is Outcome.ADMITTED:
             staged.rulings.pop(uid, None)
+            if uid in self.edited:
+                return
             if assignment.copies < want.copies or assignment.domains:
                 self._rule(entry, want, assignment.copies, self._short(want, verdict), staged)
             return
         if verdict.outcome is Outcome.PREEMPTS:
-            staged.leaving += _leaves(verdict.victims, entry.ask, self.commitments)
+            near = self.edited[uid].mine if uid in self.edited else ()
+            staged.leaving += _leaves(verdict.victims, entry.ask, self.commitments, near)
         self._wait(uid, want, self._short(want, verdict), staged)
 
     def _wait(self, uid: str, want: Want, message: str, staged: Staged) -> None:
+        if uid in self.edited:
+            staged.held_back[uid] = Admission(0, Reason.QUOTA_EXCEEDED, message)
+            return
         self._rule(self.heads[uid], want, 0, message, staged)
 
     def _rule(self, entry: Entry, want: Want, more: int, message: str, staged: Staged) -> None:
@@ -414,13 +439,18 @@ def _behind(account: QuotaAccount, first: Ask) -> str:
     )
 
 
-def _leaves(victims: Iterable[Victim], by: Ask, commitments: Commitments) -> Iterator[Leaves]:
+def _leaves(
+    victims: Iterable[Victim], by: Ask, commitments: Commitments, near: Collection[str]
+) -> Iterator[Leaves]:
+    """`near`: the clusters in which what is edited runs, which has use for room there."""
     for victim in victims:
-        uid = victim.holder.uid.partition(" ")[0]
+        uid = victim.holder.workload
         commitment = commitments.commitment(uid)
         whole = commitment is not None and commitment.whole
         copies = commitment.copies if whole and commitment is not None else victim.copies
-        clusters = budgets.spread(victim.holder.clusters, copies)
+        clusters: Mapping[str, int] = budgets.spread(victim.holder.clusters, copies)
+        if near and commitment is not None and not whole:
+            clusters = edits.where(victim, commitment, near)
         yield Leaves(uid, copies, whole, by, str(victim.why), clusters)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from federator.hub.options import HubOptions
 from federator.hub.records import workloads
 from federator.model import shards
+from tests.unit.hub.test_edits import cpu_in_members
 from tests.unit.hub.test_training_jobs import training
 from tests.unit.hub.world import World, jobset, play, service, small_fleet
 
@@ -37,6 +38,44 @@ def test_a_lent_guarantee_comes_back_copy_by_copy_and_both_sides_are_told() -> N
         placed = await world.condition("PinterestService", "ads", "web", "Placed")
         assert (placed["status"], placed["reason"]) == ("False", "Preempted")
         assert "2 copies left for PinterestService/feed/api of project feed" in placed["message"]
+
+    play(scenario)
+
+
+def test_for_an_edit_within_the_guarantee_others_leave_and_the_edit_is_rolled_out() -> None:
+    async def scenario(world: World) -> None:
+        await tree(world, reclaimNoticeSeconds=30)
+        await world.create("PinterestService", "feed", "api", service(2, "1", project="feed"))
+        await world.create("PinterestService", "ads", "web", service(8, "1", project="ads"))
+        await world.settle()
+        assert sum((await world.shares("ads", "web")).values()) == 6, "ads has borrowed 2 cpu"
+
+        larger = {"spec": {"template": service(2, "2", project="feed")["template"]}}
+        await world.patch("PinterestService", "feed", "api", larger)
+        await asyncio.sleep(10)
+        placed = await world.condition("PinterestService", "feed", "api", "Placed")
+        assert placed["reason"] == "QuotaExceeded"
+        assert "generation 2 asks for 4 cpu of project feed" in placed["message"]
+        assert "takes what it lacks for it from others: 1 workload leaves" in placed["message"]
+        assert "after their notice" in placed["message"]
+        warned = await world.condition("PinterestService", "ads", "web", "Reclaiming")
+        assert warned["status"] == "True"
+        assert "2 copies leave for PinterestService/feed/api" in warned["message"]
+        assert sum((await world.shares("ads", "web")).values()) == 6
+
+        await asyncio.sleep(90)
+        await world.settle()
+        assert sum((await world.shares("ads", "web")).values()) == 4
+        assert "2 copies left for PinterestService/feed/api" in await told(
+            world, "PinterestService", "web"
+        )
+        assert await cpu_in_members(world, "api") == {
+            name: (copies, "2")
+            for name, (copies, _) in (await cpu_in_members(world, "api")).items()
+        }
+        placed = await world.condition("PinterestService", "feed", "api", "Placed")
+        assert placed["status"] == "True"
+        assert all("inForce" not in one["spec"] for one in await world.decisions())
 
     play(scenario)
 
