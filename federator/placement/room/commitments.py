@@ -30,14 +30,12 @@ from federator.model.fleet import (
 from federator.model.resources import ZERO, Resources
 from federator.model.shards import Ranges
 from federator.placement.quota.tree import Tree
+from federator.placement.room import trails
 from federator.placement.room.ledger import Ledger
 from federator.placement.room.nodes import Nodes
+from federator.placement.room.trails import Step, Trail
 from federator.placement.room.world import Base, Opened, World
 
-_StepOf = tuple[int, PodShape, int]
-_Trail = tuple[_StepOf, ...]
-"""How one workload's copies in one cluster changed: steps of (seq, shape, copies), rising in seq.
-"""
 _Place = tuple[int, str]
 """(seq, uid) of a step."""
 _MEMO = 1 << 16
@@ -66,7 +64,9 @@ class Commitments:
         """uid -> what of that tier holds any copies: it is looked through for many that lack
         room."""
         self._tree: tuple[tuple[QuotaAccount, ...], Tree] | None = None
-        self._trails: dict[str, dict[str, _Trail]] = {}
+        self._trails: dict[str, dict[str, Trail]] = {}
+        """cluster -> uid -> steps, but for those that are just what the commitment says: nearly all
+        of a hub's. Empty where the commitment says more than there is."""
         self._recent: dict[str, list[_Place]] = {}
         self._ending: dict[str, dict[str, Commitment]] = {}
         """cluster -> uid -> what holds something there and says how long it runs."""
@@ -130,26 +130,15 @@ class Commitments:
         self._commitments[commitment.uid] = commitment
         self._account(commitment, +1)
         self.version += 1
-        made: tuple[_Place, _Trail] | None = None
-        for holding in commitment.holdings:
-            step = (holding.seq, commitment.shape, copies_of(holding))
-            if made is None or made[1] != (step,):  # one for all clusters that are given alike
-                made = ((holding.seq, commitment.uid), (step,))
-            self._step(holding.cluster, *made)
-        kept = {holding.cluster: holding.seq for holding in commitment.holdings}
-        if before is not None:
-            for holding in before.holdings:
-                if holding.cluster not in kept:
-                    # else it is confirmed gone already
-                    if commitment.uid in self._trails.get(holding.cluster, {}):
-                        self._leaving.setdefault(holding.cluster, set()).add(commitment.uid)
-                    self._heard_of(holding.cluster, commitment.uid)
-                elif (
-                    self._sent.get(holding.cluster, {}).get(commitment.uid, 0)
-                    > kept[holding.cluster]
-                ):
-                    # a decision that was not taken after all
-                    self._heard_of(holding.cluster, commitment.uid)
+        was, now = trails.steps(before), trails.steps(commitment)
+        self._take_steps(commitment.uid, was, now)
+        for cluster, step in was.items():
+            if cluster not in now:
+                self._leave(cluster, commitment.uid, step)
+                self._heard_of(cluster, commitment.uid)
+            elif self._sent.get(cluster, {}).get(commitment.uid, 0) > now[cluster][0]:
+                # a decision that was not taken after all
+                self._heard_of(cluster, commitment.uid)
 
     def progressed(self, uid: str, done: Ranges) -> bool:
         """Records all shards of a workload that are done; () also for a workload that is gone.
@@ -189,15 +178,16 @@ class Commitments:
         """The workload is gone from every member. Unknown uids are allowed: a release counts
         once.
         """
+        here = {name for name, leaving in self._leaving.items() if uid in leaving}
+        here.update(trails.steps(self._commitments.get(uid)))
+        charged = {cluster: self._trail(cluster, uid) for cluster in here}
         commitment = self._commitments.pop(uid, None)
         if commitment is not None:
             self._account(commitment, -1)
             self.version += 1
-        here = {name for name, leaving in self._leaving.items() if uid in leaving}
-        if commitment is not None:
-            here.update(holding.cluster for holding in commitment.holdings)
         for cluster in sorted(here):  # nothing is charged for it anywhere else
-            if uid in self._trails.get(cluster, ()):
+            self._keep(cluster, uid, charged[cluster], None)
+            if charged[cluster]:
                 self.release(cluster, uid)
 
     def release(self, cluster: str, uid: str) -> None:
@@ -209,14 +199,15 @@ class Commitments:
     def _release(self, cluster: str, uid: str) -> None:
         self._stays(cluster, uid)
         self._heard_of(cluster, uid)
-        trail = self._trails.get(cluster, {}).pop(uid, None)
-        if trail is not None:
+        trail = self._trail(cluster, uid)
+        self._keep(cluster, uid, (), self._step_of(cluster, uid))
+        if trail:
             self._touch(cluster)
             self._unlist(cluster, uid, trail)
 
     def in_flight(self, cluster: str, uid: str, seq: int) -> None:
         """The slice of this decision is not in the cluster yet: no summary so far includes it."""
-        trail = self._trails.get(cluster, {}).get(uid)
+        trail = self._trail(cluster, uid)
         if trail and trail[-1][0] == seq:
             self.version += 1
             self._touch(cluster)
@@ -367,11 +358,10 @@ class Commitments:
             return []
         start = bisect.bisect_right(recent, (includes_seq, _LAST))
         charges: dict[PodShape, int] = {}
-        trails, missed = self._trails.get(cluster, {}), missed or {}
+        missed = missed or {}
         for uid in dict.fromkeys((*missed, *(uid for _, uid in recent[start:]))):
-            for shape, copies in _beyond(
-                trails[uid], min(includes_seq, missed.get(uid, includes_seq + 1) - 1)
-            ).items():
+            seen = min(includes_seq, missed.get(uid, includes_seq + 1) - 1)
+            for shape, copies in trails.beyond(self._trail(cluster, uid), seen).items():
                 charges[shape] = charges.get(shape, 0) + copies
         return list(charges.items())
 
@@ -398,13 +388,15 @@ class Commitments:
         for cluster, includes_seq in counted.items():
             self._tidy(cluster, includes_seq)
             recent = self._recent_of(cluster)
-            trails, missed = self._trails.get(cluster, {}), self._missed.get(cluster, {})
+            missed = self._missed.get(cluster, {})
             made._recent[cluster] = recent[bisect.bisect_right(recent, (includes_seq, _LAST)) :]
             made._missed[cluster] = dict(missed)
             made._trails[cluster] = {
-                place: trails[place]
+                place: self._trail(cluster, place)
                 for place in (*missed, *(place for _, place in made._recent[cluster]))
             }
+        for cluster in trails.steps(own):  # summaries include the rest of what it holds
+            made._trails.setdefault(cluster, {}).setdefault(uid, ())
         return made
 
     def copy(self) -> "Commitments":
@@ -415,7 +407,7 @@ class Commitments:
         made._placed, made._bases = dict(self._placed), dict(self._bases)
         made._preemptible = {name: dict(held) for name, held in self._preemptible.items()}
         made._lent = dict(self._lent)
-        made._trails = {cluster: dict(trails) for cluster, trails in self._trails.items()}
+        made._trails = {cluster: dict(kept) for cluster, kept in self._trails.items()}
         made._recent = {cluster: list(places) for cluster, places in self._recent.items()}
         made._unsorted = set(self._unsorted)
         made._ending = {cluster: dict(here) for cluster, here in self._ending.items()}
@@ -486,21 +478,57 @@ class Commitments:
             if not leaving:
                 del self._leaving[cluster]
 
-    def _step(self, cluster: str, place: _Place, step: _Trail) -> None:
-        seq, uid = place
-        self._touch(cluster)
-        self._stays(cluster, uid)
-        trails = self._trails.setdefault(cluster, {})
-        trail = trails.get(uid, ())
-        if trail and trail[-1][0] >= seq:
-            trails[uid] = (*trail[:-1], (trail[-1][0], *step[0][1:]))
-            return
-        trails[uid] = trail + step if trail else step
-        recent = self._recent.setdefault(cluster, [])
-        # only when decisions are read that were made before: in any order
-        if recent and recent[-1] > place:
-            self._unsorted.add(cluster)
-        recent.append(place)
+    def _trail(self, cluster: str, uid: str) -> Trail:
+        """The steps of a workload in a cluster; none where nothing of it is charged."""
+        trail = self._trails.get(cluster, {}).get(uid)
+        if trail is not None:
+            return trail
+        step = self._step_of(cluster, uid)
+        return () if step is None else (step,)
+
+    def _step_of(self, cluster: str, uid: str) -> Step | None:
+        """The step that the commitment itself says."""
+        commitment = self._commitments.get(uid)
+        if commitment is None:
+            return None
+        held = (holding for holding in commitment.holdings if holding.cluster == cluster)
+        return next((trails.step(commitment, holding) for holding in held), None)
+
+    def _keep(self, cluster: str, uid: str, trail: Trail, said: Step | None) -> None:
+        """Sets a trail; it is not kept where it is what the commitment says."""
+        kept = self._trails.setdefault(cluster, {})
+        if trail == (() if said is None else (said,)):
+            kept.pop(uid, None)
+        else:
+            kept[uid] = trail
+
+    def _take_steps(self, uid: str, was: Mapping[str, Step], now: Mapping[str, Step]) -> None:
+        """The commitment of a workload says `now`; before, it said `was`."""
+        place: _Place = (-1, uid)
+        for cluster, step in now.items():
+            self._touch(cluster)
+            self._stays(cluster, uid)
+            trail = self._trails.get(cluster, {}).get(uid)
+            if trail is None:
+                trail = (was[cluster],) if cluster in was else ()
+            new = trails.after(trail, step)
+            self._keep(cluster, uid, new, step)
+            if len(new) == len(trail):
+                continue
+            if place[0] != step[0]:
+                place = (step[0], uid)  # one for all clusters
+            recent = self._recent.setdefault(cluster, [])
+            # only when decisions are read that were made before: in any order
+            if recent and recent[-1] > place:
+                self._unsorted.add(cluster)
+            recent.append(place)
+
+    def _leave(self, cluster: str, uid: str, was: Step) -> None:
+        """The commitment says nothing of this cluster any more, and before, it said `was`."""
+        trail = self._trails.get(cluster, {}).get(uid, (was,))
+        self._keep(cluster, uid, trail, None)
+        if trail:  # else it is confirmed gone already
+            self._leaving.setdefault(cluster, set()).add(uid)
 
     def _recent_of(self, cluster: str) -> list[_Place]:
         """The steps of a cluster's workloads, rising in seq."""
@@ -514,9 +542,8 @@ class Commitments:
         """Drops steps that no later summary needs: those before the last included one, and all of a
         workload that has left. Until then what left stays charged, because its pods may still run.
         """
-        trails = self._trails.get(cluster, {})
         for uid in sorted(self._leaving.get(cluster, ())):
-            if trails[uid][-1][0] <= includes_seq:
+            if self._trail(cluster, uid)[-1][0] <= includes_seq:
                 self._release(cluster, uid)
         recent = self._recent_of(cluster)
         if not recent or recent[-1][0] <= includes_seq:
@@ -524,39 +551,15 @@ class Commitments:
         start = bisect.bisect_right(recent, (includes_seq, _LAST))
         missed = self._missed.get(cluster, {})
         for uid in sorted({uid for _, uid in recent[start:]} - missed.keys()):
-            steps = trails[uid]
-            included = bisect.bisect_right(steps, includes_seq, key=lambda step: step[0])
-            if included > 1:
-                self._unlist(cluster, uid, steps[: included - 1])
-                trails[uid] = steps[included - 1 :]
+            trail = self._trail(cluster, uid)
+            if first := trails.needless(trail, includes_seq):
+                self._unlist(cluster, uid, trail[:first])
+                self._keep(cluster, uid, trail[first:], self._step_of(cluster, uid))
 
-    def _unlist(self, cluster: str, uid: str, steps: _Trail) -> None:
+    def _unlist(self, cluster: str, uid: str, steps: Trail) -> None:
         recent = self._recent_of(cluster)
         for seq, _, _ in steps:
             del recent[bisect.bisect_left(recent, (seq, uid))]
-
-
-def _beyond(trail: _Trail, includes_seq: int) -> dict[PodShape, int]:
-    seen: dict[PodShape, int] = {}
-    peaks: dict[PodShape, int] = {}
-    for seq, shape, copies in trail:
-        there = _pods(shape, copies)
-        if seq <= includes_seq:
-            seen = there
-        else:
-            for pod, count in there.items():
-                peaks[pod] = max(peaks.get(pod, 0), count)
-    return {pod: peak - seen.get(pod, 0) for pod, peak in peaks.items() if peak > seen.get(pod, 0)}
-
-
-def _pods(shape: PodShape, copies: int) -> dict[PodShape, int]:
-    """The pods of so many copies; those of a gang one by one."""
-    if not shape.parts:
-        return {shape: copies}
-    pods: dict[PodShape, int] = {}
-    for pod, each in shape.pods:
-        pods[pod] = pods.get(pod, 0) + each * copies
-    return pods
 
 
 def _same_report(view: ClusterView, other: ClusterView) -> bool:
