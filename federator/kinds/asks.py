@@ -58,10 +58,7 @@ def ask(
         priority=verbs.priority(obj),
         created_s=created,
         policy=policy,
-        labels={
-            name: interning.text(label)
-            for name, label in raw.text_map(obj, "metadata", "labels").items()
-        },
+        labels=interning.labels(raw.text_map(obj, "metadata", "labels")),
         whole=verbs.whole,
         least=max(raw.integer(obj, "spec", "minParallelism"), 0) if verbs.whole else 0,
         suspended=verbs.suspended(obj),

@@ -44,6 +44,17 @@ def listed(interned: T) -> T:
     return kept
 
 
+def labels(interned: Mapping[str, str]) -> Mapping[str, str]:
+    """The interned copy of a table of labels: those of one team or generator are often alike. It
+    must not be changed."""
+    return _labels(tuple(interned.items()))
+
+
+@lru_cache(maxsize=8192)
+def _labels(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    return {sys.intern(name): sys.intern(label) for name, label in items}
+
+
 def counters(interned: Mapping[str, int]) -> Mapping[str, int]:
     """The interned read-only copy of a table of counts."""
     return _counters(tuple(interned.items())) if interned else NOTHING
