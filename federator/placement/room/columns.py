@@ -166,13 +166,13 @@ class Columns:
 
     def _fill_partly(self, at: int, cluster_nodes: Nodes, places: Sequence[int]) -> None:
         """As `_fill`, of a cluster that does not name every resource."""
-        free, named, rows = self.free[:, at], self.named[:, at], cluster_nodes.counts.size
+        rows = cluster_nodes.counts.size
+        free, named = nodes.partly(cluster_nodes.names, self.names)
         self._partly.add(at)
-        free[:, :rows], named[:] = 0, 0
-        if PODS not in cluster_nodes.names:
-            free[self.names.index(PODS), :rows] = UNLIMITED
+        self.named[:, at] = named
+        self.free[:, at, :rows] = free
         for place, amounts in zip(places, cluster_nodes.free, strict=True):
-            free[place, :rows], named[place] = amounts, 1
+            self.free[place, at, :rows] = amounts
         self.counts[at, :rows] = cluster_nodes.counts
 
     def _set_kinds(self, at: int, kinds: Ints) -> None:

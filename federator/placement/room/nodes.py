@@ -71,6 +71,15 @@ def names_in(names: tuple[str, ...], every: tuple[str, ...]) -> tuple[int, ...] 
     return tuple(map(every.index, names)) if set(names) <= set(every) else None
 
 
+@lru_cache(maxsize=4096)
+def partly(names: tuple[str, ...], every: tuple[str, ...]) -> tuple[binding.Ints, binding.Ints]:
+    """([R, 1]: what nodes that name only some resources have free of the others: nothing, and pods
+    without end; [R]: 1 for those that are named)."""
+    there = [name in names for name in every]
+    free = [UNLIMITED if name == PODS and name not in names else 0 for name in every]
+    return np.array(free, dtype=np.int64)[:, None], np.array(there, dtype=np.int64)
+
+
 _SHAPES: Final = 8192
 _ids: dict[int, tuple[PodShape, str]] = {}
 

@@ -40,6 +40,10 @@ class _Line:
     """Whether what is known of one of them is known of all."""
     ages: list[_Age] = field(default_factory=list)
     """First come first."""
+    opened: list[str] = field(default_factory=list)
+    """Clusters where room has come, less some that have none for it any more."""
+    news: int = 0
+    """`Backlog._news` when these were looked up."""
 
     @property
     def by_quota(self) -> bool:
@@ -75,6 +79,8 @@ class Backlog(Queue):
         """Work -> its line, and its place there."""
         self._opened: set[str] = set()
         """Clusters where room has come since nothing was due."""
+        self._news = 0
+        """How often room has come."""
         self._sure = True
         """Whether nothing has changed since then but room and quota."""
         self.thinned = False
@@ -105,6 +111,7 @@ class Backlog(Queue):
         for hint in hints:
             if hint.kind is HintKind.ROOM:
                 self._opened.add(hint.cluster)
+                self._news += 1
             elif hint.kind is HintKind.CLUSTER or not hint.projects:
                 self._sure = False
         helped = [
@@ -151,15 +158,19 @@ class Backlog(Queue):
             return False
         if line.by_quota:
             return self._room.of_quota(line.ask) == 0
-        return not any(
-            self._room.in_cluster(name, line.ask)
-            for name in self._opened
-            if line.waiting.clusters is None or name in line.waiting.clusters
-        )
+        if line.news != self._news:
+            within = line.waiting.clusters
+            line.opened = [name for name in self._opened if within is None or name in within]
+            line.news = self._news
+        # until room comes there is only less: what is full is not asked again
+        while line.opened and not self._room.in_cluster(line.opened[-1], line.ask):
+            line.opened.pop()
+        return not line.opened
 
     def at_rest(self) -> None:
         """Nothing is due any more: who waits now waits for what comes."""
         self._opened.clear()
+        self._news += 1
         self._sure = True
         self.thinned = False
 
