@@ -26,16 +26,21 @@ REAL = "FEDERATOR_DATA"
 
 LONG = "simulations/philly.yaml"
 """Four weeks of a real trace take half a minute of a core."""
+SCAN = "for part in "
+"""A whole trace at eleven capacities under two policies takes a minute."""
 
 
 def _real(one: Shown) -> bool:
     return REAL in one.text or LONG in one.text
 
 
+def _is_long(one: Shown) -> bool:
+    return LONG in one.text or SCAN in one.text
+
+
 def _cases() -> list[ParameterSet]:
     return [
-        pytest.param(one, id=one.where, marks=[pytest.mark.soak] * (LONG in one.text))
-        for one in SHOWN
+        pytest.param(one, id=one.where, marks=[pytest.mark.soak] * _is_long(one)) for one in SHOWN
     ]
 
 
