@@ -32,7 +32,7 @@ PHILLY, LCG = "philly-11-vcs", "lcg-20-sites-6h"
 SITES, SITE_JOBS = 170, 188_041
 JOBS, CLUSTERS, NODES = 1_000_000, 100, 20
 SEED: Final = 1
-LIMIT_S: Final = 240.0
+LIMIT_S: Final = 420.0
 """For one run: the whole bench is to fit in its time."""
 POLICY: Final = {
     "apiVersion": "federation.pinterest.com/v1alpha1",
@@ -142,7 +142,9 @@ def _timed(inputs: Inputs) -> tuple[float, float]:
 
 
 def _made(count: int) -> Inputs:
-    """Jobs at a rate that the fleet can just bear, whatever their number."""
+    """Jobs at one rate, whatever their number: ten a second of 1.8 shards, 2.3 cores and 630 s on
+    average hold 26,500 of 64,000 cores, 41 %, from the twentieth minute on, and nobody waits. C2 has
+    more than its fleet can hold at once."""
     chance = random.Random(SEED)
     size = Resources({CPU: 32_000, MEMORY: 128 << 30, PODS: 110})
     capacity = Capacity((NodeRow(NODES, size, size),))
