@@ -399,8 +399,8 @@ def difference(
     `answered`: `live` is the answer to our own write; what it has of that kind is not ours to
     change (a server of another version writes its defaults in our name, and does so again). In
     objects that carry `spec.slice` the hub is the one writer of spec: there whatever we do not want
-    goes, in the spec itself and anywhere in its pod template. In carried native kinds, what others
-    added is left to them.
+    goes, in the spec itself, in the objects within it and anywhere in its pod template. In carried
+    native kinds, what others added is left to them.
     """
     live_spec, want_spec = raw.mapping(live, "spec"), want.get("spec") or {}
     live_meta, want_meta = live["metadata"], want["metadata"]
@@ -422,6 +422,9 @@ def difference(
             _ours(live_meta, carried="slice" not in want_spec), live, want, complete=True
         )
         patch = diffs.combined(patch, removed)
+        if "slice" in want_spec:
+            extras = diffs.extras_removed(live_spec, want_spec)
+            patch["spec"] = diffs.combined(extras, patch["spec"])
     patch["metadata"] = {part: fields for part, fields in patch["metadata"].items() if fields}
     return {part: fields for part, fields in patch.items() if fields}
 

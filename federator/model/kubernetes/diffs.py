@@ -52,6 +52,19 @@ def replacement_patch(live: Mapping[str, Any], want: Mapping[str, Any]) -> dict[
     return patch
 
 
+def extras_removed(live: Mapping[str, Any], want: Mapping[str, Any]) -> dict[str, Any]:
+    """The merge patch that takes out of `live`, and of the objects within it, the fields that
+    `want` lacks. What stands in lists is left alone."""
+    patch: dict[str, Any] = {name: None for name in live if name not in want}
+    for name, value in want.items():
+        have = live.get(name)
+        if not (isinstance(value, Mapping) and isinstance(have, Mapping)):
+            continue
+        if inner := extras_removed(have, value):
+            patch[name] = inner
+    return patch
+
+
 def combined(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """One merge patch with the effect of both; where they disagree, `other` wins."""
     merged = dict(first)

@@ -32,6 +32,17 @@ def test_a_slice_with_the_template_as_wanted_is_left_alone() -> None:
     assert slices.difference(_slice(WANT, slice={"seq": 1}), _slice(WANT, slice={"seq": 1})) == {}
 
 
+def test_what_an_object_within_the_spec_lost_is_removed_from_its_slice_once() -> None:
+    live = _slice(WANT, slice={"seq": 1}, config={"a": "1", "b": "2"}, service={"export": True})
+    want = _slice(WANT, slice={"seq": 1}, config={"b": "2"}, service={})
+
+    assert slices.difference(live, want) == {
+        "spec": {"config": {"a": None}, "service": {"export": None}}
+    }
+    # what a server of another version has put in there after our write is its own
+    assert slices.difference(live, want, answered=True) == {}
+
+
 OURS: dict[str, Any] = {
     "f:spec": {"f:template": {"f:metadata": {"f:annotations": {"f:a": {}, "f:b": {}}}}}
 }
