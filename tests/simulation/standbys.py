@@ -28,7 +28,10 @@ LATE_S: Final = 90.0
 """After its time a copy has left: bookmarks may contradict silence for so long, and accounts."""
 SPARED: Final = "15 nobody leaves whom a standby hears"
 LOST: Final = "15 what no hub hears is lost"
-ACTS: Final = ("leader", "leader", "standby", "all", "all", "kill leader", "kill standby", "heal")
+ACTS: Final = (
+    *("leader", "leader", "standby", "all", "all"),
+    *("kill leader", "kill standby", "last word", "last word", "heal"),
+)
 WANTED: Final = (*ACTS, "failover", "spared")
 WORKLOADS: Final = ("web-0", "web-1", "web-2")
 
@@ -158,7 +161,7 @@ async def _happen(run: Run, rng: random.Random) -> None:
         act, member = rng.choice(ACTS), rng.choice(run.members)
         how = rng.choice((Cut.REFUSED, Cut.SILENT))
         run.note_hubs()
-        if not run.leader or (run.cut_s and act in ("leader", "standby", "all")):
+        if not run.leader or (run.cut_s and act in ("leader", "standby", "all", "last word")):
             act = "heal"
         others = run.others()
         run.seen[act] += 1
@@ -172,6 +175,11 @@ async def _happen(run: Run, rng: random.Random) -> None:
             case "all":
                 await run.cut(list(run.world.federation.hub_names), member, how)
                 await asyncio.sleep(rng.uniform(60.0, 500.0))
+            case "last word" if others:
+                await run.cut([run.leader], member, how)
+                await asyncio.sleep(rng.uniform(60.0, 150.0))
+                down_s = rng.uniform(300.0, 450.0)
+                await asyncio.gather(*(run.kill(hub, down_s) for hub in run.others()))
             case "kill leader":
                 await run.kill(run.leader, rng.uniform(0.0, 60.0))
             case "kill standby" if others:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from federator.hub.members.sights import Sight
 from federator.hub.standby import Standby
 from tests.simulation import standbys
 from tests.simulation.mutations import instead
@@ -17,10 +18,25 @@ def _believes_nobody(_: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, clusters: {}
 
 
+def _forgets_nobody(_: Callable[..., Any]) -> Callable[..., Any]:
+    """Whatever was written once counts, however long ago."""
+
+    def accounts(self: Standby) -> list[Sight]:
+        seen = [self._seen[number].account for number in sorted(self._seen)]
+        mine = self._elector.identity
+        return [account for account in seen if account is not None and account.hub != mine]
+
+    return accounts
+
+
 PLANTS: dict[str, tuple[str, Plant]] = {
     "a leader that asks no standby": (
         standbys.SPARED,
         instead(Standby, "witnesses", _believes_nobody),
+    ),
+    "the word of a dead standby counts for ever": (
+        standbys.LOST,
+        instead(Standby, "_accounts", _forgets_nobody),
     ),
 }
 """What is wrong -> (the rule that finds it, the bug)."""
